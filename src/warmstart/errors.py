@@ -1,0 +1,60 @@
+"""Every error that Warmstart raises on purpose.
+
+WarmstartError
+├── ConfigError            a setting, environment variable or config file is wrong
+├── StoreError             the store cannot do what was asked
+│   ├── StoreBusy          another process holds the store for too long
+│   ├── StoreCorrupt       the file is damaged or is not a store
+│   ├── StoreFull          the disk has no room left
+│   ├── StoreReadOnly      the store or its folder cannot be written
+│   └── StoreTooNew        a newer Warmstart made this store
+├── SessionNotFound        no session has that id
+├── AmbiguousId            a shortened id fits several sessions
+└── LogError               an agent's log cannot be read at all
+
+Messages are one line, quote the value at fault and say what to do next.
+"""
+
+
+class WarmstartError(Exception):
+    """Root of all errors raised on purpose."""
+
+
+class ConfigError(WarmstartError):
+    """A setting, environment variable or config file is wrong."""
+
+
+class StoreError(WarmstartError):
+    """The store cannot do what was asked."""
+
+
+class StoreBusy(StoreError):
+    """Another process holds the store for longer than the timeout."""
+
+
+class StoreCorrupt(StoreError):
+    """The file is damaged or is not a Warmstart store."""
+
+
+class StoreFull(StoreError):
+    """The disk has no room for the write; nothing of it was kept."""
+
+
+class StoreReadOnly(StoreError):
+    """The store or its folder cannot be written."""
+
+
+class StoreTooNew(StoreError):
+    """A newer version of Warmstart made this store."""
+
+
+class SessionNotFound(WarmstartError):
+    """No session has that id."""
+
+
+class AmbiguousId(WarmstartError):
+    """A shortened id fits several sessions."""
+
+
+class LogError(WarmstartError):
+    """An agent's log cannot be read at all."""

@@ -1,0 +1,136 @@
+"""What happened, as frozen values: sessions, messages, tool calls and their results.
+
+Values know nothing of storage. Two identities matter and both are derived, never drawn at random, so that the same log
+gives the same ids on every machine and in every order of import:
+
+- a session is (agent, native id); `session_id` turns the pair into a short public id;
+- a message is (agent, native id): a reader makes the native id unique among all messages of its agent, so that a message
+  which an agent copies into a second log (on resume, on compaction) is recognised as the same message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import blake2b
+from typing import Literal, NamedTuple
+
+Role = Literal["system", "user", "assistant", "tool"]
+CallOutcome = Literal["ok", "error", "rejected", "unknown"]
+SessionOutcome = Literal["success", "failure", "unknown"]
+ParentKind = Literal["resume", "compaction", "handoff", "branch", "subagent"]
+
+
+def session_id(agent: str, native_id: str) -> str:
+    """The public id of a session: 16 hexadecimal digits, the same on every machine."""
+    return blake2b(f"{agent}\0{native_id}".encode("utf-8", "replace"), digest_size=8).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """Tokens of one model response, as the agent's log states them."""
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    reasoning: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """One call of a tool; `arguments` is the JSON text as the agent wrote it (or plain text for free-form tools)."""
+
+    id: str
+    name: str
+    arguments: str = "{}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResult:
+    """What a call came to. `flag` and `exit_code` are what the log said; `outcome` is what the reader made of it."""
+
+    call_id: str
+    outcome: CallOutcome
+    text: str = ""
+    duration: float | None = None
+    flag: bool | None = None
+    exit_code: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One message. Role `tool` carries results; `injected` marks text that a machine put into a person's mouth.
+
+    `origin` is the native id of the session that wrote the message first, when the log says that it is another one.
+    """
+
+    native_id: str
+    role: Role
+    text: str = ""
+    reasoning: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_results: tuple[ToolResult, ...] = ()
+    timestamp: datetime | None = None
+    model: str = ""
+    usage: Usage | None = None
+    compaction_summary: bool = False
+    injected: bool = False
+    sidechain: bool = False
+    origin: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """One conversation of an agent. Empty fields are not known; a store keeps what it knew before.
+
+    `judge` says whose word the outcome is: `log` (a reward in the log) or `user`; a user's word is never overwritten.
+    """
+
+    agent: str
+    native_id: str
+    project: str = ""
+    branch: str = ""
+    model: str = ""
+    title: str = ""
+    version: str = ""
+    source: str = ""
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    parent_id: str | None = None
+    parent_kind: ParentKind | None = None
+    outcome: SessionOutcome = "unknown"
+    evidence: str = ""
+    judge: Literal["", "log", "user"] = ""
+
+    @property
+    def id(self) -> str:
+        return session_id(self.agent, self.native_id)
+
+
+class Step(NamedTuple):
+    """A tool call with its result, `None` while none is known, and the seconds it took where they can be told."""
+
+    call: ToolCall
+    result: ToolResult | None
+    seconds: float | None
+
+    @property
+    def outcome(self) -> CallOutcome:
+        return self.result.outcome if self.result else "unknown"
+
+
+def steps(messages: Iterable[Message]) -> Iterator[Step]:
+    """Pair every tool call with its result, in the order of the calls."""
+    listed = list(messages)
+    results = {
+        result.call_id: (result, message.timestamp) for message in listed for result in message.tool_results
+    }
+    for message in listed:
+        for call in message.tool_calls:
+            result, ended = results.get(call.id, (None, None))
+            seconds = result.duration if result else None
+            if result and seconds is None and ended and message.timestamp:
+                seconds = max(0.0, (ended - message.timestamp).total_seconds())
+            yield Step(call, result, seconds)
