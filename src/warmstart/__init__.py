@@ -1,0 +1,62 @@
+"""Warmstart: what an agent carries from one session into the next, and the proof that it helps.
+
+Names are loaded when they are first used, because an agent's hook starts this package on every turn.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from warmstart.config import Settings, load_settings
+    from warmstart.errors import WarmstartError
+    from warmstart.sessions.sqlite import SQLiteSessionStore
+    from warmstart.sessions.store import Appended, Filter, Match, SessionStore, SessionSummary
+    from warmstart.sessions.stores import open_store
+    from warmstart.sessions.sync import SyncReport, default_sources, path_sources, sync
+    from warmstart.sessions.values import Message, Session, Step, ToolCall, ToolResult, Usage, session_id, steps
+
+__all__ = [
+    "Appended",
+    "Filter",
+    "Match",
+    "Message",
+    "SQLiteSessionStore",
+    "Session",
+    "SessionStore",
+    "SessionSummary",
+    "Settings",
+    "Step",
+    "SyncReport",
+    "ToolCall",
+    "ToolResult",
+    "Usage",
+    "WarmstartError",
+    "default_sources",
+    "load_settings",
+    "open_store",
+    "path_sources",
+    "session_id",
+    "steps",
+    "sync",
+]
+
+_HOMES = {
+    "config": ("Settings", "load_settings"),
+    "errors": ("WarmstartError",),
+    "sessions.sqlite": ("SQLiteSessionStore",),
+    "sessions.store": ("Appended", "Filter", "Match", "SessionStore", "SessionSummary"),
+    "sessions.stores": ("open_store",),
+    "sessions.sync": ("SyncReport", "default_sources", "path_sources", "sync"),
+    "sessions.values": ("Message", "Session", "Step", "ToolCall", "ToolResult", "Usage", "session_id", "steps"),
+}
+
+
+def __getattr__(name: str) -> object:
+    for module, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"warmstart.{module}"), name)
+    raise AttributeError(f"module 'warmstart' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -4,8 +4,8 @@ Values know nothing of storage. Two identities matter and both are derived, neve
 gives the same ids on every machine and in every order of import:
 
 - a session is (agent, native id); `session_id` turns the pair into a short public id;
-- a message is (agent, native id): a reader makes the native id unique among all messages of its agent, so that a message
-  which an agent copies into a second log (on resume, on compaction) is recognised as the same message.
+- a message is (agent, native id): a reader makes the native id unique among all messages of its agent, so that a
+  message which an agent copies into a second log (on resume, on compaction) is recognised as the same message.
 """
 
 from __future__ import annotations
@@ -122,15 +122,24 @@ class Step(NamedTuple):
 
 
 def steps(messages: Iterable[Message]) -> Iterator[Step]:
-    """Pair every tool call with its result, in the order of the calls."""
-    listed = list(messages)
-    results = {
-        result.call_id: (result, message.timestamp) for message in listed for result in message.tool_results
-    }
-    for message in listed:
+    """Pair every tool call with its result, in the order of the calls.
+
+    Ids count within a conversation only as far as the model made them unique: a result answers the last call with its
+    id that has none yet.
+    """
+    calls: list[tuple[ToolCall, datetime | None]] = []
+    answers: dict[int, tuple[ToolResult, datetime | None]] = {}
+    waiting: dict[str, int] = {}
+    for message in messages:
+        for result in message.tool_results:
+            if (place := waiting.pop(result.call_id, None)) is not None:
+                answers[place] = (result, message.timestamp)
         for call in message.tool_calls:
-            result, ended = results.get(call.id, (None, None))
-            seconds = result.duration if result else None
-            if result and seconds is None and ended and message.timestamp:
-                seconds = max(0.0, (ended - message.timestamp).total_seconds())
-            yield Step(call, result, seconds)
+            waiting[call.id] = len(calls)
+            calls.append((call, message.timestamp))
+    for place, (call, began) in enumerate(calls):
+        answer, ended = answers.get(place, (None, None))
+        seconds = answer.duration if answer else None
+        if answer and seconds is None and began and ended:
+            seconds = max(0.0, (ended - began).total_seconds())
+        yield Step(call, answer, seconds)

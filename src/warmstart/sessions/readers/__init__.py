@@ -1,0 +1,1 @@
+"""Readers of agents' logs, one file an agent; `registry` has them all."""

@@ -1,7 +1,7 @@
 """The contract of a reader, and what every reader of a line-based log shares.
 
-A reader turns one log file (or database) into a stream of `(Session, Message)` pairs. The session is what is known of it
-so far; the pair `(Session, None)` states facts without a message, such as a title that comes last.
+A reader turns one log (a file or a database) into a stream of `(Session, Message)` pairs. The session is what is known
+of it so far; the pair `(Session, None)` states facts without a message, such as a title that comes last.
 
 Readers stream and can be continued. `Reading` carries the place to go on from, and the invariant that makes sync safe
 against a crash is: reading again from `reading.offset` and `reading.state`, as they stand after a pair was yielded,
@@ -10,7 +10,6 @@ yields every message not yielded before. It may repeat some; stores ignore repea
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,12 +18,14 @@ from typing import Any, BinaryIO, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
+from warmstart.sessions.readers.decoding import DECODE_ERRORS, decode, split_objects
 from warmstart.sessions.values import Message, Session
 
 T = TypeVar("T")
 
 MAX_LINE = 64 * 1024 * 1024
 MAX_REPORTED = 20
+_BUFFER = 256 * 1024
 
 Pair = tuple[Session, Message | None]
 
@@ -39,7 +40,7 @@ class Malformed(NamedTuple):
 
 @dataclass(slots=True)
 class Reading:
-    """Where a log was left, and what was passed over on the way."""
+    """Where a log was left, and what was passed over on the way. `state` holds whatever msgspec can write as JSON."""
 
     path: Path
     offset: int = 0
@@ -94,16 +95,13 @@ class Line(NamedTuple):
     data: bytes
 
 
-DECODE_ERRORS = (msgspec.MsgspecError, RecursionError, UnicodeError, ValueError)
-
-
 def lines(path: Path, reading: Reading) -> Iterator[Line]:
     """The complete lines of `path` from `reading` on, at most `MAX_LINE` bytes each.
 
     The last line comes without its line feed while the agent is still writing; `decoded` decides whether it is whole.
     Blank lines are passed over. `reading` is not moved: the reader knows up to where it is safe to forget.
     """
-    with path.open("rb") as file:
+    with path.open("rb", buffering=_BUFFER) as file:
         file.seek(reading.offset)
         number, start = reading.line, reading.offset
         while data := file.readline(MAX_LINE):
@@ -133,7 +131,7 @@ def decoded(path: Path, reading: Reading, decoder: msgspec.json.Decoder[T]) -> I
     """
     for line in lines(path, reading):
         try:
-            yield line, decoder.decode(line.data)
+            yield line, decode(line.data, decoder)
         except DECODE_ERRORS as error:
             parts = split_objects(line.data)
             if len(parts) < 2:
@@ -143,22 +141,6 @@ def decoded(path: Path, reading: Reading, decoder: msgspec.json.Decoder[T]) -> I
                 continue
             for part in parts:
                 try:
-                    yield line, decoder.decode(part)
+                    yield line, decode(part, decoder)
                 except DECODE_ERRORS as inner:
                     reading.fault(line.number, inner)
-
-
-def split_objects(data: bytes) -> list[bytes]:
-    """The JSON objects that stand one after another in `data`; empty unless all of it is made of them."""
-    scan = json.JSONDecoder().raw_decode
-    parts: list[bytes] = []
-    try:
-        text = data.decode().strip()
-        at = 0
-        while at < len(text):
-            _, stop = scan(text, at)
-            parts.append(text[at:stop].encode())
-            at = len(text) - len(text[stop:].lstrip())
-    except (ValueError, RecursionError):
-        return []
-    return parts

@@ -14,18 +14,23 @@ from warmstart.sessions.values import Usage
 _EARLIEST, _LATEST = 946_684_800.0, 7_258_118_400.0
 
 
+_NONE = Usage()
+
+
 def as_time(value: object) -> datetime | None:
     """A time in UTC from ISO 8601 text or from seconds or milliseconds since 1970; `None` when it is neither."""
     if isinstance(value, str):
         try:
             parsed = datetime.fromisoformat(value)
+            if parsed.tzinfo is UTC:
+                return parsed
             return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
         except (ValueError, OverflowError):
             return None
     if isinstance(value, int | float) and not isinstance(value, bool):
-        seconds = value / 1000 if value > _LATEST else value
-        if _EARLIEST <= seconds <= _LATEST:
-            return datetime.fromtimestamp(seconds, UTC)
+        for seconds in (value, value / 1000 if value < _LATEST * 1000 else 0):
+            if _EARLIEST <= seconds <= _LATEST:
+                return datetime.fromtimestamp(seconds, UTC)
     return None
 
 
@@ -102,9 +107,17 @@ def usage_of(
     *, input: object = 0, output: object = 0, cache_read: object = 0, cache_write: object = 0, reasoning: object = 0
 ) -> Usage | None:
     """Token usage, or `None` when the log counts none."""
-    counts = [max(0, as_int(value) or 0) for value in (input, output, cache_read, cache_write, reasoning)]
-    if not any(counts):
-        return None
-    return Usage(
-        input=counts[0], output=counts[1], cache_read=counts[2], cache_write=counts[3], reasoning=counts[4]
+    usage = Usage(
+        input=_count(input),
+        output=_count(output),
+        cache_read=_count(cache_read),
+        cache_write=_count(cache_write),
+        reasoning=_count(reasoning),
     )
+    return None if usage == _NONE else usage
+
+
+def _count(value: object) -> int:
+    if type(value) is int and 0 <= value < 2**53:
+        return value
+    return max(0, as_int(value) or 0)

@@ -1,0 +1,52 @@
+# Everything needs only Python 3.11+ and make; each target makes its own .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+DEMO := $(shell mktemp -u -d 2>/dev/null || echo /tmp/warmstart-demo)
+WORKERS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-slow test-hosts test-browser check format bench docs clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade --constraint constraints.txt pip
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group dev --editable .
+	@touch $@
+
+demo: $(READY) ## Import the shipped sample sessions into a fresh store, list them, show one
+	@WARMSTART_HOME=$(DEMO) PATH="$(CURDIR)/$(BIN):$$PATH" sh demo.sh
+
+test: $(READY) ## Run the tests
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow and not hosts" $(ARGS)
+
+test-slow: $(READY) ## Run the long tests: crashes at random points, many processes, deep fuzzing
+	$(BIN)/python -m pytest -n $(WORKERS) -m slow $(ARGS)
+
+test-hosts: $(READY) ## Run the tests that drive real agents (installs them into .hosts)
+	@sh tests/hosts/install.sh "$(PYTHON)"
+	WARMSTART_TEST_HERMES="$(CURDIR)/.hosts/hermes" $(BIN)/python -m pytest -m hosts $(ARGS)
+
+check: $(READY) ## Format, lint, types, tests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	@$(MAKE) --no-print-directory test
+
+format: $(READY) ## Format the code and mend what lint can mend
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(READY) ## Measure, against baselines of the same run
+	$(BIN)/python bench/startup.py
+	$(BIN)/python bench/sync.py
+
+docs: $(READY) ## Write the commands' help into docs/
+	$(BIN)/python docs/generate.py
+
+clean: ## Remove what make made
+	rm -rf $(VENV) .hosts .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,13 @@
+#!/bin/sh
+# What Warmstart does, on the sample sessions that it ships. Needs `warmstart` on the PATH and an empty WARMSTART_HOME.
+set -eu
+samples=$(python -c 'from importlib.resources import files; print(files("warmstart") / "samples")')
+
+run() {
+    printf '\n$ %s\n' "$*"
+    "$@"
+}
+
+run warmstart sync --path "$samples"
+run warmstart sessions list
+run warmstart sessions show d17f5a80 --tools

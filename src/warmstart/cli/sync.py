@@ -1,0 +1,149 @@
+"""`warmstart sync`."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from warmstart.cli.output import print_json, seconds, settings, table
+from warmstart.sessions.readers.registry import readers
+from warmstart.sessions.stores import open_store
+from warmstart.sessions.sync import Progress, SyncReport, default_sources, path_sources, sync
+
+_AGENTS = click.Choice(list(readers()))
+
+
+@click.command(
+    epilog="Examples: warmstart sync · warmstart sync --agent codex · "
+    "warmstart sync --path runs/ --format openai · warmstart sync --watch"
+)
+@click.option("--agent", "agents", multiple=True, type=_AGENTS, help="Only this agent; may be given several times.")
+@click.option(
+    "--path",
+    "paths",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="A log or a folder of logs instead of the agents' default places; may be given several times.",
+)
+@click.option("--format", "format", type=_AGENTS, help="What the logs at --path are, when their content does not tell.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.option("--watch", is_flag=True, help="Go on, and import what the agents write, until interrupted.")
+@click.option(
+    "--interval",
+    type=click.FloatRange(min=0.1),
+    default=2.0,
+    show_default=True,
+    help="Seconds between looks, with --watch.",
+)
+def command(
+    agents: tuple[str, ...],
+    paths: tuple[Path, ...],
+    format: str | None,
+    as_json: bool,
+    watch: bool,
+    interval: float,
+) -> None:
+    """Import what is new in the agents' own histories.
+
+    Looks where Claude Code, Codex, Gemini CLI, OpenCode, Copilot CLI and Hermes keep their sessions, and reads only
+    what changed since last time. The agents' files are never written to.
+    """
+    if format and not paths:
+        raise click.UsageError("--format needs --path: it says what the logs at that path are")
+    with open_store(settings()) as store:
+        report = _run(store, agents, paths, format)
+        _show(report, as_json)
+        while watch:
+            time.sleep(interval)
+            report = _run(store, agents, paths, format, quiet=True)
+            if report.changed or report.problems:
+                _show(report, as_json)
+
+
+def _run(
+    store: Any, agents: tuple[str, ...], paths: tuple[Path, ...], format: str | None, *, quiet: bool = False
+) -> SyncReport:
+    with _progress_bar(show=not quiet and sys.stderr.isatty()) as progress:
+        sources = path_sources(paths, format) if paths else default_sources(os.environ, Path.home(), agents)
+        return sync(store, sources, agents=agents, progress=progress)
+
+
+@contextmanager
+def _progress_bar(*, show: bool) -> Iterator[Progress | None]:
+    if not show:
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = (
+        TextColumn("Reading"),
+        BarColumn(),
+        DownloadColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[name]}"),
+    )
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("sync", total=None, name="")
+        yield lambda done, total, name: bar.update(task, completed=done, total=total, name=name)
+
+
+def _show(report: SyncReport, as_json: bool) -> None:
+    if as_json:
+        print_json(_as_dict(report))
+    elif not report.tallies:
+        click.echo("No agent histories found. `warmstart doctor` shows where they are looked for.")
+    else:
+        columns = ("agent", "sessions", "messages", "tool calls", "errors", "skipped", "seconds")
+        rows = [
+            (t.agent, t.sessions, t.messages, t.tool_calls, t.errors, t.skipped.total(), f"{t.seconds:.1f}")
+            for t in report.tallies.values()
+        ]
+        table(columns, rows, right=columns[1:])
+        unchanged = sum(t.unchanged for t in report.tallies.values())
+        files = sum(t.files for t in report.tallies.values())
+        click.echo(f"{files - unchanged} logs read, {unchanged} unchanged, in {seconds(report.seconds)}.")
+    _show_problems(report)
+
+
+def _show_problems(report: SyncReport) -> None:
+    for path, line, reason in report.problems[:20]:
+        click.echo(f"{path}:{line}: {reason}" if line else f"{path}: {reason}", err=True)
+    malformed = sum(t.malformed for t in report.tallies.values())
+    if malformed > 20:
+        click.echo(f"… and {malformed - 20} more malformed lines, passed over.", err=True)
+    if report.foreign:
+        click.echo(f"{len(report.foreign)} files are no agent's log and were passed over.", err=True)
+
+
+def _as_dict(report: SyncReport) -> dict[str, Any]:
+    return {
+        "agents": [
+            {
+                "agent": t.agent,
+                "files": t.files,
+                "unchanged": t.unchanged,
+                "sessions": t.sessions,
+                "messages": t.messages,
+                "tool_calls": t.tool_calls,
+                "errors": t.errors,
+                "rejected": t.rejected,
+                "skipped": t.skipped.total(),
+                "skipped_kinds": dict(t.skipped),
+                "malformed": t.malformed,
+                "seconds": round(t.seconds, 3),
+            }
+            for t in report.tallies.values()
+        ],
+        "problems": [problem._asdict() for problem in report.problems],
+        "foreign": report.foreign,
+        "seconds": round(report.seconds, 3),
+    }

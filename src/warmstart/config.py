@@ -1,0 +1,89 @@
+"""Settings: argument, then environment variable, then `config.toml`, then default, resolved in one place."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from warmstart.errors import ConfigError
+
+HOME_VARIABLE = "WARMSTART_HOME"
+
+
+class Setting(NamedTuple):
+    """One thing that a user can set: its key in `config.toml`, its environment variable, and what it does."""
+
+    key: str
+    variable: str
+    help: str
+
+
+SETTINGS = (
+    Setting(
+        "store.url",
+        "WARMSTART_STORE",
+        "The store: a path, or sqlite:///path. Default: warmstart.db in the home directory.",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Everything that was decided outside the program."""
+
+    home: Path
+    store_path: Path
+
+
+def load_settings(env: Mapping[str, str], *, home: Path | None = None, store: str | None = None) -> Settings:
+    """Resolve the settings. `home` and `store` are arguments and win over everything else.
+
+    Raises `ConfigError` for a file that is not TOML, an unknown key or a value of the wrong kind.
+    """
+    chosen = Path(home or env.get(HOME_VARIABLE) or "~/.warmstart").expanduser().absolute()
+    values = _read(chosen / "config.toml")
+    for setting in SETTINGS:
+        if env.get(setting.variable):
+            values[setting.key] = env[setting.variable]
+    return Settings(home=chosen, store_path=_store_path(store or values.get("store.url", ""), chosen))
+
+
+def _read(path: Path) -> dict[str, str]:
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{str(path)!r} is not valid TOML ({error}); mend it or move it away") from error
+    except OSError as error:
+        raise ConfigError(f"cannot read {str(path)!r}: {error.strerror}") from error
+    values = _flat(tables)
+    known = {setting.key for setting in SETTINGS}
+    for key, value in values.items():
+        if key not in known:
+            raise ConfigError(f"unknown setting {key!r} in {str(path)!r}; known: {', '.join(sorted(known))}")
+        if not isinstance(value, str):
+            raise ConfigError(f"the setting {key!r} in {str(path)!r} must be text in quotes, not {value!r}")
+    return values
+
+
+def _flat(tables: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in tables.items():
+        if isinstance(value, dict):
+            flat.update(_flat(value, f"{prefix}{name}."))
+        else:
+            flat[f"{prefix}{name}"] = value
+    return flat
+
+
+def _store_path(url: str, home: Path) -> Path:
+    scheme, separator, rest = url.partition("://")
+    if separator and scheme != "sqlite":
+        raise ConfigError(f"the store {url!r} is not one this version knows; give a path or sqlite:///path")
+    # sqlite:///relative and sqlite:////absolute, as is usual; a relative path starts at the home directory.
+    path = rest.removeprefix("/") if separator else url
+    return (home / Path(path or "warmstart.db").expanduser()).absolute()

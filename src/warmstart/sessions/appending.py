@@ -1,0 +1,341 @@
+"""One append to the SQLite store, inside its transaction.
+
+The work is in deciding whose each message is. Agents copy messages: a resumed session's log begins with the history of
+the session it continues. A message is kept once, with the session that wrote it, and that must not depend on which log
+is read first. So when a message turns up in a second session, the two contest it: a copy that names its `origin`
+loses to that origin, and otherwise the session that ended earlier wins. The loser is linked to the winner as `resume`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import count
+from math import inf
+from typing import NamedTuple, TypeVar
+
+from warmstart.sessions.rows import Row, Text, clean, flags, to_seconds, usage_json
+from warmstart.sessions.store import Appended
+from warmstart.sessions.values import Session
+
+T = TypeVar("T")
+
+_PARAMETERS = 500  # values in one IN list
+
+
+class _Known(NamedTuple):
+    """What the store has of a message already."""
+
+    pk: int
+    session: int
+    digest: bytes
+    origin: str
+
+
+class _Rival(NamedTuple):
+    """Another session that holds some of the messages."""
+
+    id: str
+    native_id: str
+    ended_at: float | None
+
+
+class Append:
+    """Adds rows to a session. `run` is called once; `stale` are the texts that it may have left without a use."""
+
+    def __init__(self, connection: sqlite3.Connection, session: Session, rows: Sequence[Row]) -> None:
+        self.connection = connection
+        self.session = session
+        self.rows = rows
+        self.known = self._known()
+        self.stale: set[int] = set()
+
+    def run(self) -> Appended:
+        found = self.connection.execute("SELECT pk, ended_at FROM sessions WHERE id = ?", (self.session.id,)).fetchone()
+        mine, ended = found or (None, None)
+        fresh, changed, contested = self._sorted_out(mine)
+        won, lost, owner = self._contest(contested, ended) if contested else ([], [], None)
+        if not (found or fresh or won):
+            return Appended(copies=len(lost), continues=owner)
+        pk = self._save_session(owner)
+        texts = self._save_texts([*fresh, *changed, *won])
+        before = self._tools([*changed, *won])
+        self._take(pk, won)
+        self._replace([*changed, *won], texts)
+        self._insert(pk, fresh, texts)
+        _stretch(self.connection, pk)
+        after = _tools([*fresh, *changed, *won])
+        return Appended(
+            new=len(fresh),
+            replaced=len(changed),
+            unchanged=len(self.rows) - len(fresh) - len(changed) - len(lost),
+            copies=len(lost),
+            tool_calls=after["call"] - before["call"],
+            errors=after["error"] - before["error"],
+            rejected=after["rejected"] - before["rejected"],
+            created=found is None,
+            continues=owner,
+        )
+
+    def _known(self) -> dict[bytes, _Known]:
+        known: dict[bytes, _Known] = {}
+        for keys in chunks([row.key for row in self.rows]):
+            for key, *rest in self.connection.execute(
+                f"SELECT key, pk, session, digest, origin FROM messages WHERE key IN ({marks(keys)})", keys
+            ):
+                known[key] = _Known(*rest)
+        return known
+
+    def _sorted_out(self, mine: int | None) -> tuple[list[Row], list[Row], list[Row]]:
+        fresh: list[Row] = []
+        changed: list[Row] = []
+        contested: list[Row] = []
+        for row in self.rows:
+            have = self.known.get(row.key)
+            if have is None:
+                fresh.append(row)
+            elif have.session != mine:
+                contested.append(row)
+            elif have.digest != row.digest:
+                changed.append(row)
+        return fresh, changed, contested
+
+    def _contest(self, rows: list[Row], ended: float | None) -> tuple[list[Row], list[Row], str | None]:
+        times = [row.message.timestamp.timestamp() for row in self.rows if row.message.timestamp]
+        mine = (max([*times, -inf if ended is None else ended], default=-inf), self.session.native_id)
+        rivals = {pk: self._rival(pk) for pk in {self.known[row.key].session for row in rows}}
+        won: list[Row] = []
+        lost: list[Row] = []
+        owner = None
+        for row in rows:
+            have = self.known[row.key]
+            rival = rivals[have.session]
+            theirs = (-inf if rival.ended_at is None else rival.ended_at, rival.native_id)
+            if row.message.origin == rival.native_id:
+                wins = False
+            elif have.origin == self.session.native_id:
+                wins = True
+            else:
+                wins = mine < theirs
+            if wins:
+                won.append(row)
+            else:
+                lost.append(row)
+                owner = rival.id
+        return won, lost, owner
+
+    def _rival(self, pk: int) -> _Rival:
+        row = self.connection.execute("SELECT id, native_id, ended_at FROM sessions WHERE pk = ?", (pk,)).fetchone()
+        return _Rival(*row)
+
+    def _tools(self, rows: list[Row]) -> Counter[str]:
+        """How many calls, and results by outcome, the store has for these messages."""
+        counted: Counter[str] = Counter()
+        for some in chunks([self.known[row.key].pk for row in rows]):
+            for query in (
+                f"SELECT 'call', count(*) FROM tool_calls WHERE message IN ({marks(some)})",
+                f"SELECT outcome, count(*) FROM tool_results WHERE message IN ({marks(some)}) GROUP BY outcome",
+            ):
+                for kind, number in self.connection.execute(query, some):
+                    counted[kind] += number
+        return counted
+
+    def _save_session(self, owner: str | None) -> int:
+        new = self.session
+        parent, kind = new.parent_id, new.parent_kind
+        if parent is None and owner is not None:
+            parent, kind = owner, "resume"
+        stated = (new.project, new.branch, new.model, new.title, new.version, new.source)
+        row = self.connection.execute(
+            """
+            INSERT INTO sessions AS old (id, agent, native_id, project, branch, model, title, version, source,
+                                         started_at, parent_id, parent_kind, outcome, evidence, judge)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            ON CONFLICT (id) DO UPDATE SET
+                project = iif(excluded.project <> '', excluded.project, project),
+                branch = iif(excluded.branch <> '', excluded.branch, branch),
+                model = iif(excluded.model <> '', excluded.model, model),
+                title = iif(excluded.title <> '', excluded.title, title),
+                version = iif(excluded.version <> '', excluded.version, version),
+                source = iif(excluded.source <> '', excluded.source, source),
+                started_at = coalesce(old.started_at, excluded.started_at),
+                parent_id = coalesce(excluded.parent_id, parent_id),
+                parent_kind = coalesce(excluded.parent_kind, parent_kind),
+                outcome = iif(old.judge = 'user' OR excluded.judge = '', outcome, excluded.outcome),
+                evidence = iif(old.judge = 'user' OR excluded.judge = '', evidence, excluded.evidence),
+                judge = iif(old.judge = 'user' OR excluded.judge = '', judge, excluded.judge)
+            RETURNING pk
+            """,
+            (
+                new.id,
+                new.agent,
+                clean(new.native_id),
+                *map(clean, stated),
+                to_seconds(new.started_at),
+                parent,
+                kind,
+                new.outcome,
+                clean(new.evidence),
+                new.judge,
+            ),
+        ).fetchone()
+        return int(row[0])
+
+    def _save_texts(self, rows: list[Row]) -> dict[bytes, int]:
+        """Store the texts that are new, and tell the id of every text by its hash."""
+        bodies = {text.hash: text.body for row in rows for text in row.texts()}
+        ids: dict[bytes, int] = {}
+        for hashes in chunks(list(bodies)):
+            ids.update(self.connection.execute(f"SELECT hash, id FROM texts WHERE hash IN ({marks(hashes)})", hashes))
+        new = zip((key for key in bodies if key not in ids), _next(self.connection, "texts", "id"), strict=False)
+        added = dict(new)
+        self.connection.executemany(
+            "INSERT INTO texts (id, hash, body) VALUES (?, ?, ?)",
+            ((number, key, bodies[key]) for key, number in added.items()),
+        )
+        return ids | added
+
+    def _take(self, pk: int, won: list[Row]) -> None:
+        """Move messages here from the sessions that only held copies of them."""
+        places = _next(self.connection, "messages", "seq", pk)
+        losers = {self.known[row.key].session for row in won}
+        for row, place in zip(won, places, strict=False):
+            self.connection.execute(
+                "UPDATE messages SET session = ?, seq = ? WHERE pk = ?", (pk, place, self.known[row.key].pk)
+            )
+        for loser in losers:
+            left = self.connection.execute("SELECT count(*) FROM messages WHERE session = ?", (loser,)).fetchone()
+            if not left[0]:
+                self.connection.execute("DELETE FROM sessions WHERE pk = ?", (loser,))
+                continue
+            self.connection.execute(
+                "UPDATE sessions SET parent_id = ?, parent_kind = 'resume', started_at = NULL, ended_at = NULL "
+                "WHERE pk = ? AND coalesce(parent_kind, 'resume') = 'resume'",
+                (self.session.id, loser),
+            )
+            _stretch(self.connection, loser)
+
+    def _replace(self, rows: list[Row], texts: dict[bytes, int]) -> None:
+        before = texts_of(self.connection, [self.known[row.key].pk for row in rows])
+        for row in rows:
+            pk = self.known[row.key].pk
+            self.connection.execute(
+                "UPDATE messages SET digest = ?, role = ?, flags = ?, at = ?, model = ?, origin = ?, usage = ?, "
+                "text = ?, reasoning = ? WHERE pk = ?",
+                (row.digest, *_columns(row, texts), pk),
+            )
+            self.connection.execute("DELETE FROM tool_calls WHERE message = ?", (pk,))
+            self.connection.execute("DELETE FROM tool_results WHERE message = ?", (pk,))
+        self._save_tools([(self.known[row.key].pk, row) for row in rows], texts)
+        self.stale |= before
+
+    def _insert(self, session: int, rows: list[Row], texts: dict[bytes, int]) -> None:
+        pks = _next(self.connection, "messages", "pk")
+        places = _next(self.connection, "messages", "seq", session)
+        placed = list(zip(pks, rows, strict=False))
+        self.connection.executemany(
+            "INSERT INTO messages (pk, session, seq, key, native_id, digest, role, flags, at, model, origin, usage, "
+            "text, reasoning) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                (pk, session, place, row.key, clean(row.message.native_id), row.digest, *_columns(row, texts))
+                for (pk, row), place in zip(placed, places, strict=False)
+            ),
+        )
+        self._save_tools(placed, texts)
+
+    def _save_tools(self, placed: list[tuple[int, Row]], texts: dict[bytes, int]) -> None:
+        self.connection.executemany(
+            "INSERT INTO tool_calls (message, position, call_id, name, arguments) VALUES (?, ?, ?, ?, ?)",
+            (
+                (pk, position, clean(call.id), clean(call.name), _id(text, texts))
+                for pk, row in placed
+                for position, (call, text) in enumerate(zip(row.message.tool_calls, row.arguments, strict=True))
+            ),
+        )
+        self.connection.executemany(
+            "INSERT INTO tool_results (message, position, call_id, outcome, text, duration, flag, exit_code) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                (
+                    pk,
+                    position,
+                    clean(result.call_id),
+                    result.outcome,
+                    _id(text, texts),
+                    result.duration,
+                    result.flag,
+                    result.exit_code,
+                )
+                for pk, row in placed
+                for position, (result, text) in enumerate(zip(row.message.tool_results, row.results, strict=True))
+            ),
+        )
+
+
+def _tools(rows: list[Row]) -> Counter[str]:
+    counted: Counter[str] = Counter()
+    for row in rows:
+        counted["call"] += len(row.message.tool_calls)
+        counted.update(result.outcome for result in row.message.tool_results)
+    return counted
+
+
+def texts_of(connection: sqlite3.Connection, messages: list[int]) -> set[int]:
+    """The ids of all texts that these messages use."""
+    used: set[int] = set()
+    for some in chunks(messages):
+        these = marks(some)
+        for query in (
+            f"SELECT text FROM messages WHERE pk IN ({these})",
+            f"SELECT reasoning FROM messages WHERE pk IN ({these})",
+            f"SELECT arguments FROM tool_calls WHERE message IN ({these})",
+            f"SELECT text FROM tool_results WHERE message IN ({these})",
+        ):
+            used.update(row[0] for row in connection.execute(query, some) if row[0] is not None)
+    return used
+
+
+def chunks(values: list[T]) -> Iterator[list[T]]:
+    """`values` in lists short enough for an IN list."""
+    for start in range(0, len(values), _PARAMETERS):
+        yield values[start : start + _PARAMETERS]
+
+
+def marks(values: Sequence[object]) -> str:
+    """A question mark for each value."""
+    return ",".join("?" * len(values))
+
+
+def _next(connection: sqlite3.Connection, table: str, column: str, session: int | None = None) -> Iterator[int]:
+    """The numbers after the highest one in use; safe because the caller holds the write lock."""
+    where = "" if session is None else f" WHERE session = {session:d}"
+    highest = connection.execute(f"SELECT coalesce(max({column}), 0) FROM {table}{where}").fetchone()[0]
+    return count(int(highest) + 1)
+
+
+def _stretch(connection: sqlite3.Connection, pk: int) -> None:
+    """Let a session's dates span its messages."""
+    connection.execute(
+        "UPDATE sessions SET started_at = coalesce(span.first, started_at), ended_at = coalesce(span.last, ended_at) "
+        "FROM (SELECT min(at) AS first, max(at) AS last FROM messages WHERE session = ?1) AS span WHERE pk = ?1",
+        (pk,),
+    )
+
+
+def _columns(row: Row, texts: dict[bytes, int]) -> tuple[object, ...]:
+    message = row.message
+    return (
+        message.role,
+        flags(message),
+        to_seconds(message.timestamp),
+        clean(message.model),
+        clean(message.origin),
+        usage_json(message.usage),
+        _id(row.text, texts),
+        _id(row.reasoning, texts),
+    )
+
+
+def _id(text: Text | None, texts: dict[bytes, int]) -> int | None:
+    return None if text is None else texts[text.hash]

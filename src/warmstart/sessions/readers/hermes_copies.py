@@ -1,0 +1,192 @@
+"""Which rows of Hermes' `messages` table are copies of earlier ones.
+
+Compaction writes the part of the conversation that it keeps once more, under new row ids: into the same session, or
+into a child session when Hermes is set to rotate. A branch starts with a copy of its parent. Nothing marks the copies,
+and the words alone cannot tell a copy from a person who really says "go" twice. What tells them apart is time:
+
+- a message that Hermes had loaded from the database is written with the time it had: same time, same words;
+- a message born in the running process gets the time of the compaction, one microsecond after the row before. Rows
+  that Hermes writes as things happen lie in transactions of their own, never so close. Rows of such a burst are copies
+  when the conversation held them before, except that its last row may be the prompt that set the compaction off: that
+  one is a copy only if it also was the last thing said before;
+- that prompt may be written again after the burst, with a time of its own;
+- a branch is copied row by row without its times, all at once, before anything else happens in it.
+
+Everything is asked of the database by index or in a bounded stretch of rows, so nothing is remembered between rows.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from warmstart.sessions.readers.hermes_rows import COLUMNS, SUMMARY_OPENINGS, TASKS_OPENING, Body, Row, text_of
+
+# A burst adds a microsecond per row; a double near today's time is exact to a quarter of one.
+_TICK = 1.3e-6
+_BURST = 2_000
+# How many rows back the original of a copy is looked for: far more than a context window holds.
+_REACH = 20_000
+_WALK = 500
+_BRANCH_GAP = 0.5
+_REMEMBERED = 256
+_BLANKS = " \t\r\n"
+
+_VISIBLE = "(COALESCE(active, 1) <> 0 OR COALESCE(compacted, 0) <> 0)"
+_ALIKE = """role = :role AND (
+    (:call <> '' AND tool_call_id = :call)
+    OR (:calls <> '' AND instr(tool_calls, :calls) > 0)
+    OR (:call = '' AND :calls = '' AND (content = :raw OR trim(content, :blanks) IN (:text, :shot)))
+)"""
+
+
+class Burst(NamedTuple):
+    """Rows that one compaction wrote with its own time: the first, and the last that is not Hermes' own text."""
+
+    session: str
+    first: int
+    last: int
+    end: int
+
+
+class Copies:
+    """Tells copies from originals; `source` is the SQL of a table with the columns of `Row`."""
+
+    def __init__(self, connection: sqlite3.Connection, source: str) -> None:
+        self._connection = connection
+        self._source = source
+        self._burst = Burst("", 0, 0, 0)
+        self._branches: dict[str, int] = {}
+
+    def covers(self, row: Row, body: Body, lineage: tuple[str, ...], *, forked: bool) -> bool:
+        """Whether the message of `row` stands in an earlier row of its session or of the sessions it goes on from.
+
+        `lineage` begins with the row's own session, followed by its parent, and so on; `forked` says that the session
+        is a branch, which began with a copy of its parent.
+        """
+        if not isinstance(row.timestamp, int | float):
+            return False
+        if self.repeats(row, body, lineage):
+            return True
+        plain = row.role != "tool" and not body.calls
+        burst = self._burst_of(row)
+        if burst is not None:
+            if plain and row.id == burst.last:
+                return self._follows(row, body, lineage, burst.first)
+            return self._exists(_like(row, body), lineage, before=burst.first, recent=True)
+        if forked and row.id <= self._branch_end(lineage[0]):
+            return self._exists(_like(row, body), lineage[1:], before=row.id)
+        return plain and row.role == "user" and self._follows(row, body, lineage, row.id)
+
+    def repeats(self, row: Row, body: Body, lineage: tuple[str, ...]) -> bool:
+        """Whether an earlier row has the same time and says the same."""
+        return self._exists(_like(row, body), lineage, before=row.id, at=row.timestamp)
+
+    def _exists(
+        self,
+        like: dict[str, object],
+        lineage: tuple[str, ...],
+        *,
+        before: int,
+        at: float | None = None,
+        recent: bool = False,
+    ) -> bool:
+        # The plus keeps SQLite off the index of sessions, so that it walks back from `before` and stops early.
+        column = "+session_id" if recent else "session_id"
+        clauses = [f"{column} IN ({_names(lineage)})", "id < :before", _VISIBLE, _ALIKE]
+        if at is not None:
+            clauses.append("timestamp = :at")
+        if recent:
+            clauses.append("id > :floor")
+        order = " ORDER BY id DESC" if recent else ""
+        query = f"SELECT 1 FROM {self._source} WHERE {' AND '.join(clauses)}{order} LIMIT 1"
+        values = {**like, **_values(lineage), "before": before, "at": at, "floor": before - _REACH}
+        return self._connection.execute(query, values).fetchone() is not None
+
+    def _burst_of(self, row: Row) -> Burst | None:
+        known = self._burst
+        if known.session == row.session_id and known.first <= row.id <= known.end:
+            return known
+        query = f"""SELECT id, timestamp, substr(content, 1, 80) FROM {self._source}
+            WHERE session_id = ? AND timestamp BETWEEN ? AND ? AND id BETWEEN ? AND ?"""
+        reach = _BURST * _TICK
+        found = self._connection.execute(
+            query, (row.session_id, row.timestamp - reach, row.timestamp + reach, row.id - _BURST, row.id + _BURST)
+        )
+        linked = [(row.id, row.content)]
+        for other, moment, head in found:
+            steps = other - row.id
+            if steps and 0 < (moment - row.timestamp) / steps <= _TICK:
+                linked.append((other, head))
+        if len(linked) < 2:
+            return None
+        said = [number for number, head in linked if not _machine_made(head)]
+        ids = [number for number, _ in linked]
+        self._burst = Burst(row.session_id, min(ids), max(said, default=max(ids)), max(ids))
+        return self._burst
+
+    def _follows(self, row: Row, body: Body, lineage: tuple[str, ...], before: int) -> bool:
+        """Whether `row` repeats the last thing said before a compaction that ends right before it."""
+        for steps, other in enumerate(self._backwards(lineage, before)):
+            if _machine_made(other.content) or self._carried_over(other, lineage):
+                continue
+            same = other.role == row.role and text_of(other.content).strip() == body.text.strip()
+            return (
+                same and not other.tool_calls and (before != row.id or steps > 0 or self._burst_of(other) is not None)
+            )
+        return False
+
+    def _backwards(self, lineage: tuple[str, ...], before: int) -> Iterator[Row]:
+        query = f"""SELECT id, {", ".join(COLUMNS)} FROM {self._source}
+            WHERE +session_id IN ({_names(lineage)}) AND id < :before AND id > :floor AND {_VISIBLE}
+            ORDER BY id DESC LIMIT {_WALK}"""
+        values = {**_values(lineage), "before": before, "floor": before - _REACH}
+        return (Row(*cells) for cells in self._connection.execute(query, values))
+
+    def _carried_over(self, row: Row, lineage: tuple[str, ...]) -> bool:
+        query = f"""SELECT 1 FROM {self._source}
+            WHERE session_id IN ({_names(lineage)}) AND timestamp = :at AND id < :before AND role = :role LIMIT 1"""
+        values = {**_values(lineage), "at": row.timestamp, "before": row.id, "role": row.role}
+        return self._connection.execute(query, values).fetchone() is not None
+
+    def _branch_end(self, session: str) -> int:
+        """The last row of the stretch that was written at one go when the session began."""
+        if session in self._branches:
+            return self._branches[session]
+        query = f"SELECT id, timestamp FROM {self._source} WHERE session_id = ? ORDER BY id LIMIT {_BURST}"
+        end, clock = 0, None
+        for number, moment in self._connection.execute(query, (session,)):
+            if not isinstance(moment, int | float) or (clock is not None and not 0 <= moment - clock <= _BRANCH_GAP):
+                break
+            end, clock = number, moment
+        if len(self._branches) >= _REMEMBERED:
+            self._branches.clear()
+        self._branches[session] = end
+        return end
+
+
+def _like(row: Row, body: Body) -> dict[str, object]:
+    """The parameters of `_ALIKE`. Pictures are stored in full by compaction and as a word before it."""
+    text = body.text.strip(_BLANKS)
+    return {
+        "role": row.role,
+        "call": row.tool_call_id if row.role == "tool" and isinstance(row.tool_call_id, str) else "",
+        "calls": f'"{body.calls[0].id}"' if body.calls and body.calls[0].id else "",
+        "raw": body.text if body.summary else row.content,
+        "text": text,
+        "shot": text.replace("[image]", "[screenshot]"),
+        "blanks": _BLANKS,
+    }
+
+
+def _names(lineage: tuple[str, ...]) -> str:
+    return ", ".join(f":s{index}" for index in range(len(lineage))) or "NULL"
+
+
+def _values(lineage: tuple[str, ...]) -> dict[str, object]:
+    return {f"s{index}": session for index, session in enumerate(lineage)}
+
+
+def _machine_made(content: object) -> bool:
+    return isinstance(content, str) and content.lstrip().startswith((*SUMMARY_OPENINGS, TASKS_OPENING))

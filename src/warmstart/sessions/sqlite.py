@@ -1,0 +1,282 @@
+"""The session store on SQLite."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from warmstart.errors import AmbiguousId, SessionNotFound
+from warmstart.sessions.appending import Append, marks, texts_of
+from warmstart.sessions.rows import SESSION_COLUMNS, clean, encode, to_message, to_seconds, to_session, to_time
+from warmstart.sessions.schema import MIGRATIONS
+from warmstart.sessions.store import AgentStatistics, Appended, Filter, Match, Position, SessionSummary
+from warmstart.sessions.values import Message, Session, SessionOutcome
+from warmstart.storage.sqlite import Database
+
+_PAGE = 200  # messages read at a time
+
+_COUNTS = """
+    (SELECT count(*) FROM messages m WHERE m.session = s.pk) AS messages,
+    (SELECT count(*) FROM messages m JOIN tool_calls c ON c.message = m.pk WHERE m.session = s.pk) AS calls,
+    (SELECT count(*) FROM messages m JOIN tool_results r ON r.message = m.pk
+        WHERE m.session = s.pk AND r.outcome = 'error') AS errors,
+    (SELECT count(*) FROM messages m JOIN tool_results r ON r.message = m.pk
+        WHERE m.session = s.pk AND r.outcome = 'rejected') AS rejections
+"""
+# A log seldom states a title; the first thing that the person asked serves.
+_TITLE = """
+    CASE WHEN s.title <> '' THEN s.title ELSE coalesce((
+        SELECT substr(t.body, 1, 200) FROM messages m JOIN texts t ON t.id = m.text
+        WHERE m.session = s.pk AND m.role = 'user' AND m.flags & 3 = 0 ORDER BY m.seq LIMIT 1), '') END
+"""
+_SESSION = ", ".join(f"s.{name.strip()}" for name in SESSION_COLUMNS.split(",")).replace("s.title", _TITLE)
+_INDEX = "INSERT INTO texts_index (rowid, body) SELECT id, body FROM texts WHERE id > ? ORDER BY id"
+_FORGET = """
+    DELETE FROM texts WHERE id = ?1
+        AND NOT EXISTS (SELECT 1 FROM messages WHERE text = ?1)
+        AND NOT EXISTS (SELECT 1 FROM messages WHERE reasoning = ?1)
+        AND NOT EXISTS (SELECT 1 FROM tool_calls WHERE arguments = ?1)
+        AND NOT EXISTS (SELECT 1 FROM tool_results WHERE text = ?1)
+"""
+
+
+class SQLiteSessionStore:
+    """Sessions in one SQLite file. Implements `SessionStore` and what sync needs; for one thread."""
+
+    def __init__(self, path: Path | str) -> None:
+        self._db = Database(Path(path), MIGRATIONS)
+        self._depth = 0
+        self._stale: set[int] = set()
+
+    @property
+    def path(self) -> Path:
+        return self._db.path
+
+    def close(self) -> None:
+        self._db.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """One write, whole or not at all. The index is brought up to date once, at the end.
+
+        FTS5 collects in memory and writes out at every savepoint, and SQLite makes one for many a statement: texts that
+        were indexed as they come would cost twice as much.
+        """
+        with self._db.transaction() as connection:
+            if self._depth:
+                yield connection
+                return
+            self._depth, self._stale = 1, set()
+            try:
+                newest = connection.execute("SELECT coalesce(max(id), 0) FROM texts").fetchone()
+                yield connection
+                connection.execute(_INDEX, newest)
+                connection.executemany(_FORGET, ((text,) for text in self._stale))
+            finally:
+                self._depth = 0
+
+    def integrity(self) -> list[str]:
+        """What is wrong with the file; empty when all is well."""
+        return self._db.integrity()
+
+    # -- writing
+
+    def append(self, session: Session, messages: Iterable[Message] = ()) -> Appended:
+        rows = list({row.key: row for row in (encode(session.agent, message) for message in messages)}.values())
+        with self.transaction() as connection:
+            append = Append(connection, session, rows)
+            appended = append.run()
+            self._stale |= append.stale
+        return appended
+
+    def set_outcome(self, session_id: str, outcome: SessionOutcome, because: str = "") -> None:
+        session = self.get(session_id)
+        with self.transaction() as connection:
+            connection.execute(
+                "UPDATE sessions SET outcome = ?, evidence = ?, judge = 'user' WHERE id = ?",
+                (outcome, clean(because), session.id),
+            )
+
+    def delete(self, session_id: str) -> bool:
+        with self.transaction() as connection:
+            found = connection.execute("SELECT pk FROM sessions WHERE id = ?", (session_id,)).fetchone()
+            if found is None:
+                return False
+            messages = connection.execute("SELECT pk FROM messages WHERE session = ?", found)
+            self._stale |= texts_of(connection, [row[0] for row in messages])
+            connection.execute("DELETE FROM sessions WHERE pk = ?", found)
+            connection.execute("INSERT OR IGNORE INTO deleted_sessions VALUES (?)", (session_id,))
+        return True
+
+    def scrub(self) -> None:
+        """Leave no trace of what was deleted in the file: merge the index, rewrite the file, empty its log."""
+        with self.transaction() as connection:
+            connection.execute("INSERT INTO texts_index (texts_index) VALUES ('optimize')")
+        self._db.vacuum()
+
+    # -- reading
+
+    def get(self, session_id: str) -> Session:
+        with self._db.translated():
+            rows = self._db.connection.execute(
+                f"SELECT {_SESSION} FROM sessions s WHERE s.id = ?1 OR s.native_id = ?1 LIMIT 2", (session_id,)
+            ).fetchall()
+            if not rows and session_id:
+                rows = self._db.connection.execute(
+                    f"SELECT {_SESSION} FROM sessions s WHERE substr(s.id, 1, length(?1)) = ?1 "
+                    "OR substr(s.native_id, 1, length(?1)) = ?1 ORDER BY s.started_at DESC LIMIT 4",
+                    (session_id,),
+                ).fetchall()
+        if not rows:
+            raise SessionNotFound(f"no session has the id {session_id!r}; `warmstart sessions list` shows them")
+        if len(rows) > 1:
+            some = ", ".join(f"{row[0]} ({row[1]})" for row in rows[:3])
+            raise AmbiguousId(f"{session_id!r} fits several sessions: {some}; give more of the id")
+        return to_session(rows[0])
+
+    def messages(self, session_id: str) -> Iterator[Message]:
+        after = -1
+        while True:
+            with self._db.translated():
+                page = self._page(session_id, after)
+            for _, message in page:
+                yield message
+            if len(page) < _PAGE:
+                return
+            after = page[-1][0]
+
+    def _page(self, session_id: str, after: int) -> list[tuple[int, Message]]:
+        run = self._db.connection.execute
+        rows = run(
+            "SELECT m.seq, m.pk, m.native_id, m.role, m.flags, m.at, m.model, m.origin, m.usage, t.body, r.body "
+            "FROM sessions s JOIN messages m ON m.session = s.pk "
+            "LEFT JOIN texts t ON t.id = m.text LEFT JOIN texts r ON r.id = m.reasoning "
+            "WHERE s.id = ? AND m.seq > ? ORDER BY m.seq LIMIT ?",
+            (session_id, after, _PAGE),
+        ).fetchall()
+        calls: dict[int, list[Any]] = {}
+        results: dict[int, list[Any]] = {}
+        pks = [row[1] for row in rows]
+        for row in run(
+            "SELECT c.message, c.call_id, c.name, t.body FROM tool_calls c LEFT JOIN texts t ON t.id = c.arguments "
+            f"WHERE c.message IN ({marks(pks)}) ORDER BY c.message, c.position",
+            pks,
+        ):
+            calls.setdefault(row[0], []).append(row[1:])
+        for row in run(
+            "SELECT r.message, r.call_id, r.outcome, t.body, r.duration, r.flag, r.exit_code "
+            "FROM tool_results r LEFT JOIN texts t ON t.id = r.text "
+            f"WHERE r.message IN ({marks(pks)}) ORDER BY r.message, r.position",
+            pks,
+        ):
+            results.setdefault(row[0], []).append(row[1:])
+        return [(row[0], to_message(row[2:], calls.get(row[1], ()), results.get(row[1], ()))) for row in rows]
+
+    def statistics(self) -> list[AgentStatistics]:
+        with self._db.translated():
+            rows = self._db.connection.execute(
+                f"SELECT agent, count(*), sum(messages), sum(calls), sum(errors), sum(rejections) "
+                f"FROM (SELECT s.agent, {_COUNTS} FROM sessions s) GROUP BY agent ORDER BY agent"
+            ).fetchall()
+        return [AgentStatistics(*row) for row in rows]
+
+    def search(self, text: str, *, limit: int = 20) -> list[Match]:
+        words = [word.replace('"', '""') for word in clean(text).split()]
+        if not words or limit < 1:
+            return []
+        query = " ".join(f'"{word}"' for word in words)
+        with self._db.translated():
+            rows = self._db.connection.execute(
+                """
+                WITH found AS (SELECT rowid AS id, rank FROM texts_index WHERE texts_index MATCH ?1
+                               ORDER BY rank LIMIT ?2),
+                     used AS (
+                         SELECT m.pk, f.id, f.rank FROM found f JOIN messages m ON m.text = f.id
+                         UNION SELECT m.pk, f.id, f.rank FROM found f JOIN messages m ON m.reasoning = f.id
+                         UNION SELECT c.message, f.id, f.rank FROM found f JOIN tool_calls c ON c.arguments = f.id
+                         UNION SELECT r.message, f.id, f.rank FROM found f JOIN tool_results r ON r.text = f.id)
+                SELECT s.id, m.native_id, m.role, m.at, t.body, u.rank
+                FROM used u JOIN messages m ON m.pk = u.pk JOIN sessions s ON s.pk = m.session
+                JOIN texts t ON t.id = u.id ORDER BY u.rank, m.at DESC LIMIT ?2
+                """,
+                (query, limit),
+            ).fetchall()
+        return [Match(row[0], row[1], row[2], to_time(row[3]), row[4], row[5]) for row in rows]
+
+    # -- what sync needs
+
+    def positions(self) -> dict[str, Position]:
+        with self._db.translated():
+            return {row[0]: _position(row) for row in self._db.connection.execute("SELECT * FROM positions")}
+
+    def revision(self, path: str) -> int:
+        with self._db.translated():
+            row = self._db.connection.execute("SELECT revision FROM positions WHERE path = ?", (path,)).fetchone()
+        return row[0] if row else 0
+
+    def save_position(self, position: Position) -> int:
+        with self.transaction() as connection:
+            row = connection.execute(
+                "INSERT INTO positions (path, agent, signature, mark, offset, line, state, revision) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, 1) ON CONFLICT (path) DO UPDATE SET agent = excluded.agent, "
+                "signature = excluded.signature, mark = excluded.mark, offset = excluded.offset, "
+                "line = excluded.line, state = excluded.state, revision = revision + 1 RETURNING revision",
+                (
+                    position.path,
+                    position.agent,
+                    position.signature,
+                    position.mark,
+                    position.offset,
+                    position.line,
+                    clean(msgspec.json.encode(position.state).decode()),
+                ),
+            ).fetchone()
+        return int(row[0])
+
+    def deleted(self) -> frozenset[str]:
+        with self._db.translated():
+            return frozenset(row[0] for row in self._db.connection.execute("SELECT id FROM deleted_sessions"))
+
+    # Last, because from here on `list` is no longer the type.
+
+    def list(self, filter: Filter = Filter()) -> list[SessionSummary]:  # noqa: B008 - Filter is frozen
+        wanted = {
+            "s.agent = :agent": filter.agent,
+            "(s.project = :project OR substr(s.project, -length(:project) - 1) = '/' || :project)": filter.project,
+            "s.started_at >= :since": to_seconds(filter.since),
+            "s.started_at < :until": to_seconds(filter.until),
+            "s.outcome = :outcome": filter.outcome,
+            "s.parent_id = :parent_id": filter.parent_id,
+        }
+        names = ("agent", "project", "since", "until", "outcome", "parent_id")
+        where = " AND ".join(term for term, value in wanted.items() if value not in (None, ""))
+        with self._db.translated():
+            rows = self._db.connection.execute(
+                f"SELECT {_SESSION}, {_COUNTS} FROM sessions s WHERE {where or 'true'} "
+                "ORDER BY s.started_at DESC NULLS LAST, s.id LIMIT :limit",
+                {
+                    **dict(zip(names, wanted.values(), strict=True)),
+                    "limit": filter.limit if filter.limit > 0 else -1,
+                },
+            ).fetchall()
+        return [SessionSummary(to_session(row[:-4]), *row[-4:]) for row in rows]
+
+
+def _position(row: Sequence[Any]) -> Position:
+    path, agent, signature, mark, offset, line, state, revision = row
+    return Position(
+        path=path,
+        agent=agent,
+        signature=signature,
+        mark=mark,
+        offset=offset,
+        line=line,
+        state=json.loads(state),
+        revision=revision,
+    )

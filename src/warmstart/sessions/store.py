@@ -1,0 +1,175 @@
+"""The contract of a session store. `warmstart.testing.stores` holds the suite that every implementation passes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, NamedTuple, Protocol
+
+from warmstart.sessions.values import Message, Role, Session, SessionOutcome
+
+
+class Appended(NamedTuple):
+    """What an append came to.
+
+    `tool_calls`, `errors` and `rejected` count what the store has more of now; `continues` is the session that owns the
+    messages which turned out to be copies, if any did.
+    """
+
+    new: int = 0
+    replaced: int = 0
+    unchanged: int = 0
+    copies: int = 0
+    tool_calls: int = 0
+    errors: int = 0
+    rejected: int = 0
+    created: bool = False
+    continues: str | None = None
+
+
+class SessionSummary(NamedTuple):
+    """A session with its counts."""
+
+    session: Session
+    messages: int
+    tool_calls: int
+    errors: int
+    rejected: int
+
+
+class AgentStatistics(NamedTuple):
+    """The counts of one agent's sessions."""
+
+    agent: str
+    sessions: int
+    messages: int
+    tool_calls: int
+    errors: int
+    rejected: int
+
+
+class Match(NamedTuple):
+    """A message that a text search found; the lower the score the better the match."""
+
+    session_id: str
+    message_id: str
+    role: Role
+    timestamp: datetime | None
+    text: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """Which sessions to list. Empty fields do not restrict; `limit` 0 means all of them.
+
+    `project` is a whole path or the last part of one.
+    """
+
+    agent: str = ""
+    project: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+    outcome: SessionOutcome | None = None
+    parent_id: str | None = None
+    limit: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """Up to where a log was read.
+
+    `signature` tells whether the file changed since, `mark` whether it only grew; the store counts `revision` up each
+    time it saves a position, so that a second writer notices the first.
+    """
+
+    path: str
+    agent: str
+    signature: str
+    mark: str = ""
+    offset: int = 0
+    line: int = 0
+    state: dict[str, Any] = field(default_factory=dict)
+    revision: int = 0
+
+
+class SessionStore(Protocol):
+    """Keeps sessions and their messages. Every method is one transaction; errors are `StoreError`s."""
+
+    def append(self, session: Session, messages: Iterable[Message] = ()) -> Appended:
+        """Add messages to a session, in order, and update what is known of the session.
+
+        A session comes into being with its first message. A message that is already there is replaced if it differs
+        and otherwise left alone. A message that another session holds stays with the session that wrote it first:
+        the one its `origin` names, otherwise the one that ended earlier; the other session is linked to it as a
+        `resume`.
+        """
+        ...
+
+    def get(self, session_id: str) -> Session:
+        """The session with this id, a unique beginning of it, or its native id.
+
+        Raises `SessionNotFound` or `AmbiguousId`.
+        """
+        ...
+
+    def messages(self, session_id: str) -> Iterator[Message]:
+        """The messages of a session in order; none for an unknown id. Memory does not grow with the session."""
+        ...
+
+    def delete(self, session_id: str) -> bool:
+        """Remove a session with all its text, also from the index; `False` when there was none.
+
+        Sync does not bring it back.
+        """
+        ...
+
+    def set_outcome(self, session_id: str, outcome: SessionOutcome, because: str = "") -> None:
+        """Record the user's word on a session; no import overwrites it. Raises `SessionNotFound`."""
+        ...
+
+    def statistics(self) -> list[AgentStatistics]:
+        """Counts by agent, in the order of their names."""
+        ...
+
+    def search(self, text: str, *, limit: int = 20) -> list[Match]:
+        """Messages that contain every word of `text`, best first. Never raises for what a user typed."""
+        ...
+
+    def close(self) -> None:
+        """Give the store back; it must not be used afterwards."""
+        ...
+
+    def list(self, filter: Filter = ...) -> list[SessionSummary]:
+        """Sessions, newest first; those without a date come last."""
+        ...
+
+
+class SyncLedger(Protocol):
+    """What sync needs besides: where each log was left, and which sessions a person deleted."""
+
+    def transaction(self) -> AbstractContextManager[object]:
+        """Make several calls one write."""
+        ...
+
+    def positions(self) -> dict[str, Position]:
+        """Where each log was left, by path."""
+        ...
+
+    def revision(self, path: str) -> int:
+        """How often the position of this log was saved."""
+        ...
+
+    def save_position(self, position: Position) -> int:
+        """Remember where a log was left; returns the new revision."""
+        ...
+
+    def deleted(self) -> frozenset[str]:
+        """The ids of the sessions that were deleted."""
+        ...
+
+
+class SyncStore(SessionStore, SyncLedger, Protocol):
+    """A store that sync can fill."""

@@ -1,0 +1,354 @@
+"""Bring the agents' own logs into the store: find them, read what is new, write it, remember where each was left.
+
+A batch of messages and the new position of its log are written in one transaction. Whatever happens in between, the
+store holds a true prefix of the log and knows where that prefix ends, so the next sync completes it. Two processes may
+sync at once: a batch is dropped when the log's position has moved since this process read it, because then the other
+process has written it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from warmstart.errors import LogError
+from warmstart.sessions.readers.base import Malformed, Reader, Reading
+from warmstart.sessions.readers.registry import readers
+from warmstart.sessions.store import Position, SyncStore
+from warmstart.sessions.values import Message, Session, session_id
+
+_BATCH_CHARACTERS = 8_000_000
+_CONTINUES = "sync.continues"
+_HEAD = 64 * 1024
+
+
+class Source(NamedTuple):
+    """A log to look at, and its reader if that is known without opening it."""
+
+    path: Path
+    reader: Reader | None
+
+
+@dataclass(slots=True)
+class Tally:
+    """What one agent's logs came to in one sync."""
+
+    agent: str
+    files: int = 0
+    unchanged: int = 0
+    sessions: int = 0
+    messages: int = 0
+    tool_calls: int = 0
+    errors: int = 0
+    rejected: int = 0
+    skipped: Counter[str] = field(default_factory=Counter)
+    malformed: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class SyncReport:
+    """What a sync came to: a tally by agent, what could not be read, and files that are nobody's log."""
+
+    tallies: dict[str, Tally] = field(default_factory=dict)
+    problems: list[Malformed] = field(default_factory=list)
+    foreign: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def changed(self) -> int:
+        return sum(tally.messages for tally in self.tallies.values())
+
+    def tally(self, agent: str) -> Tally:
+        return self.tallies.setdefault(agent, Tally(agent))
+
+
+Progress = Callable[[int, int, str], None]
+
+
+def default_sources(env: Mapping[str, str], home: Path, agents: Sequence[str] = ()) -> list[Source]:
+    """The logs of these agents (or of all) in their default places."""
+    found: dict[Path, Source] = {}
+    for reader in readers().values():
+        if agents and reader.agent not in agents:
+            continue
+        for root in reader.roots(env, home):
+            if root.exists():
+                found.update((path, Source(path, reader)) for path in reader.find(root))
+    return list(found.values())
+
+
+def path_sources(paths: Iterable[Path], format: str | None = None) -> list[Source]:
+    """The logs at `paths`, files or folders. Without a format each file is recognised by its content."""
+    found: dict[Path, Source] = {}
+    for path in paths:
+        if not path.exists():
+            raise LogError(f"there is nothing at {str(path)!r}; check the path")
+        if format is not None:
+            reader = readers()[format]
+            found.update((each, Source(each, reader)) for each in reader.find(path))
+        elif path.is_file():
+            found[path] = Source(path, None)
+        else:
+            for reader in readers().values():
+                found.update((each, Source(each, None)) for each in reader.find(path) if each not in found)
+    return list(found.values())
+
+
+def sync(
+    store: SyncStore, sources: Iterable[Source], *, agents: Sequence[str] = (), progress: Progress | None = None
+) -> SyncReport:
+    """Import what is new in `sources`, of these agents only if any are named.
+
+    A log that cannot be read is reported and does not stop the others.
+    """
+    return _Sync(store, agents, progress or (lambda done, total, name: None)).run(sources)
+
+
+class _Sync:
+    def __init__(self, store: SyncStore, agents: Sequence[str], progress: Progress) -> None:
+        self.store = store
+        self.agents = agents
+        self.progress = progress
+        self.report = SyncReport()
+        self.readers = readers()
+        # A file that no reader knows is not opened again until it changes or there are other readers.
+        self.unknown = "?" + ",".join(self.readers)
+        self.pending: list[_Chunk] = []
+
+    def run(self, sources: Iterable[Source]) -> SyncReport:
+        began = time.monotonic()
+        self.positions = self.store.positions()
+        self.deleted = self.store.deleted()
+        todo = list(self._changed(sources))
+        # Older logs first: a resumed session then finds the one it continues already there.
+        todo.sort(key=lambda item: (item.modified, item.source.path))
+        total, done = sum(item.size for item in todo), 0
+        for item in todo:
+            for offset in self._take(item):
+                self.progress(min(done + offset, total), total, item.source.path.name)
+            done += item.size
+        self._flush()
+        self.progress(total, total, "")
+        self.report.seconds = time.monotonic() - began
+        return self.report
+
+    def _changed(self, sources: Iterable[Source]) -> Iterator[_Item]:
+        for source in sources:
+            known = self.positions.get(str(source.path))
+            try:
+                item = _item(source)
+            except OSError as error:
+                self._problem(source, error.strerror or str(error))
+                continue
+            if not (known and known.signature == item.signature and self._settled(source, known.agent)):
+                yield item
+
+    def _settled(self, source: Source, agent: str) -> bool:
+        """Count a file that did not change; `False` when it must be looked at all the same."""
+        if agent == self.unknown and source.reader is None:
+            self.report.foreign.append(str(source.path))
+            return True
+        if agent in self.readers and agent == (source.reader.agent if source.reader else agent):
+            if not self.agents or agent in self.agents:
+                self.report.tally(agent).files += 1
+                self.report.tally(agent).unchanged += 1
+            return True
+        return False
+
+    def _take(self, item: _Item) -> Iterator[int]:
+        """Read one log into chunks, and yield how far it got."""
+        source = item.source
+        yield 0
+        try:
+            reader = source.reader or self._recognised(source.path)
+            if reader is None:
+                self.report.foreign.append(str(source.path))
+                unknown = Position(path=str(source.path), agent=self.unknown, signature=item.signature)
+                self.store.save_position(unknown)
+                return
+            if self.agents and reader.agent not in self.agents:
+                return
+            log = _Log(reader, item, self.positions.get(str(source.path)), self.report.tally(reader.agent))
+            for chunk in log.chunks(self.deleted):
+                self.pending.append(chunk)
+                if sum(each.characters for each in self.pending) >= _BATCH_CHARACTERS:
+                    self._flush()
+                yield log.reading.offset
+            self.report.problems.extend(log.reading.problems)
+        except OSError as error:
+            self._problem(source, error.strerror or str(error))
+        except LogError as error:
+            self._problem(source, str(error))
+
+    def _flush(self) -> None:
+        """Write the chunks that were read, of however many logs, in one transaction."""
+        if self.pending:
+            with self.store.transaction():
+                for chunk in self.pending:
+                    chunk.log.write(self.store, chunk)
+            self.pending = []
+
+    def _recognised(self, path: Path) -> Reader | None:
+        with path.open("rb") as file:
+            head = file.read(_HEAD)
+        return next((reader for reader in self.readers.values() if reader.claims(path, head)), None)
+
+    def _problem(self, source: Source, reason: str) -> None:
+        self.report.problems.append(Malformed(str(source.path), 0, reason))
+        if source.reader:
+            self.report.tally(source.reader.agent).malformed += 1
+
+
+class _Item(NamedTuple):
+    """A log that changed: what tells its state, the time of the change, and its size."""
+
+    source: Source
+    signature: str
+    modified: int
+    size: int
+
+
+class _Chunk(NamedTuple):
+    """A stretch of one log, ready to be written, and the position after it."""
+
+    log: _Log
+    sessions: list[tuple[Session, list[Message]]]
+    position: Position
+    characters: int
+
+
+class _Log:
+    """One log on its way into the store."""
+
+    def __init__(self, reader: Reader, item: _Item, position: Position | None, tally: Tally) -> None:
+        self.reader = reader
+        self.path = item.source.path
+        self.signature = item.signature
+        self.tally = tally
+        self.revision = position.revision if position else 0
+        self.overtaken = False
+        self.reading = Reading(self.path)
+        # Which session each session of this log turned out to continue; it may become known before it has a message.
+        self.continues: dict[str, str] = {}
+        if position and position.agent == reader.agent and _mark(self.path, position.offset) == position.mark:
+            state = dict(position.state)
+            self.continues = state.pop(_CONTINUES, {})
+            self.reading = Reading(self.path, offset=position.offset, line=position.line, state=state)
+        tally.files += 1
+
+    def chunks(self, deleted: frozenset[str]) -> Iterator[_Chunk]:
+        began = time.monotonic()
+        facts: dict[str, Session] = {}
+        messages: dict[str, dict[str, Message]] = {}
+        characters = 0
+        for session, message in self.reader.read(self.path, self.reading):
+            if deleted and _is_deleted(session, message, deleted):
+                self.reading.skip("deleted")
+                continue
+            facts[session.native_id] = session
+            held = messages.setdefault(session.native_id, {})
+            if message is not None:
+                held[message.native_id] = message
+                characters += _size(message)
+            if characters >= _BATCH_CHARACTERS:
+                self.tally.seconds += time.monotonic() - began
+                yield self._chunk(facts, messages, characters, "")
+                if self.overtaken:
+                    return
+                began, facts, messages, characters = time.monotonic(), {}, {}, 0
+        self.tally.skipped.update(self.reading.skipped)
+        self.tally.malformed += self.reading.malformed
+        self.tally.seconds += time.monotonic() - began
+        yield self._chunk(facts, messages, characters, self.signature)
+
+    def _chunk(
+        self, facts: dict[str, Session], messages: dict[str, dict[str, Message]], characters: int, signature: str
+    ) -> _Chunk:
+        position = Position(
+            path=str(self.path),
+            agent=self.reader.agent,
+            signature=signature,
+            mark=_mark(self.path, self.reading.offset),
+            offset=self.reading.offset,
+            line=self.reading.line,
+            # The reader goes on changing its state before this is written.
+            state=msgspec.json.decode(msgspec.json.encode(self.reading.state)),
+        )
+        sessions = [(session, list(messages[native_id].values())) for native_id, session in facts.items()]
+        return _Chunk(self, sessions, position, characters)
+
+    def write(self, store: SyncStore, chunk: _Chunk) -> None:
+        """Write a chunk and the position after it, unless another process has been here meanwhile."""
+        began = time.monotonic()
+        if self.overtaken or store.revision(str(self.path)) != self.revision:
+            self.overtaken = True
+            return
+        for session, messages in chunk.sessions:
+            self._append(store, session, messages)
+        if self.continues:
+            chunk.position.state[_CONTINUES] = self.continues
+        self.revision = store.save_position(chunk.position)
+        self.tally.seconds += time.monotonic() - began
+
+    def _append(self, store: SyncStore, session: Session, messages: list[Message]) -> None:
+        if session.parent_id is None and session.native_id in self.continues:
+            session = replace(session, parent_id=self.continues[session.native_id], parent_kind="resume")
+        appended = store.append(session, messages)
+        if appended.continues:
+            self.continues[session.native_id] = appended.continues
+        self.tally.sessions += appended.created
+        self.tally.messages += appended.new
+        self.tally.tool_calls += appended.tool_calls
+        self.tally.errors += appended.errors
+        self.tally.rejected += appended.rejected
+
+
+def _is_deleted(session: Session, message: Message | None, deleted: frozenset[str]) -> bool:
+    """Whether a person deleted this session, or the one that this message was copied from."""
+    if session.id in deleted:
+        return True
+    return bool(message and message.origin and session_id(session.agent, message.origin) in deleted)
+
+
+def _item(source: Source) -> _Item:
+    """How a log stands now; a database's write-ahead log counts as part of it."""
+    parts, modified, size = [], 0, 0
+    path = source.path
+    for each in (path, path.with_name(path.name + "-wal")) if path.suffix == ".db" else (path,):
+        try:
+            found = each.stat()
+        except FileNotFoundError:
+            if each is path:
+                raise
+            continue
+        parts.append(f"{found.st_ino}:{found.st_size}:{found.st_mtime_ns}")
+        modified, size = max(modified, found.st_mtime_ns), size + found.st_size
+    return _Item(source, "/".join(parts), modified, size)
+
+
+def _mark(path: Path, offset: int) -> str:
+    """A fingerprint of how the part already read begins and ends; the same when the log only grew."""
+    if not offset:
+        return ""
+    with path.open("rb") as file:
+        head = file.read(min(offset, 1024))
+        file.seek(max(0, offset - 256))
+        tail = file.read(min(offset, 256))
+    return blake2b(head + tail, digest_size=8).hexdigest()
+
+
+def _size(message: Message) -> int:
+    return (
+        len(message.text)
+        + len(message.reasoning)
+        + sum(len(call.arguments) for call in message.tool_calls)
+        + sum(len(result.text) for result in message.tool_results)
+    )

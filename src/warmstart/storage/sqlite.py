@@ -1,0 +1,185 @@
+"""One SQLite file as a store: private, in WAL mode, migrated on opening, safe for many processes.
+
+A write happens inside `transaction()`, which takes the write lock at once (`BEGIN IMMEDIATE`), so that two processes
+never discover halfway through that they cannot both commit. SQLite's errors leave this module as our own.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from warmstart.errors import StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreReadOnly, StoreTooNew
+
+APPLICATION_ID = 0x5741524D  # "WARM", in the file's header: tells our stores from other SQLite files
+BUSY_SECONDS = 120.0
+
+_CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+_READ_ONLY = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}
+_BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+# A disk that fills up while SQLite extends the file shows as a failed write, not as SQLITE_FULL.
+_FULL = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
+
+
+class Migration(NamedTuple):
+    """One change of a room's tables; `name` is `room/number_what` and is never reused."""
+
+    name: str
+    apply: Callable[[sqlite3.Connection], None]
+
+
+class Database:
+    """A connection to one store file, for one thread."""
+
+    def __init__(self, path: Path, migrations: Sequence[Migration], *, timeout: float = BUSY_SECONDS) -> None:
+        self.path = path
+        self._depth = 0
+        with self.translated():
+            _create_private(path)
+            self.connection = sqlite3.connect(path, timeout=timeout, isolation_level=None)
+            try:
+                self._configure()
+                self._migrate(migrations)
+            except BaseException:
+                self.connection.close()
+                raise
+
+    def close(self) -> None:
+        self.connection.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """One write, whole or not at all. Inside another transaction it becomes part of it."""
+        with self.translated():
+            if self._depth:
+                yield self.connection
+                return
+            self.connection.execute("BEGIN IMMEDIATE")
+            self._depth += 1
+            try:
+                yield self.connection
+                self.connection.execute("COMMIT")
+            except BaseException:
+                if self.connection.in_transaction:
+                    self.connection.execute("ROLLBACK")
+                raise
+            finally:
+                self._depth -= 1
+
+    @contextmanager
+    def translated(self) -> Iterator[None]:
+        """Turn what SQLite raises into our own errors, one clear line each."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise _translation(self.path, error) from error
+
+    def integrity(self) -> list[str]:
+        """What `PRAGMA integrity_check` and the foreign keys find wrong; empty when all is well."""
+        with self.translated():
+            found = [row[0] for row in self.connection.execute("PRAGMA integrity_check(20)") if row[0] != "ok"]
+            orphans = self.connection.execute("PRAGMA foreign_key_check").fetchmany(20)
+        return found + [f"row {row[1]} of {row[0]} points to a missing row of {row[2]}" for row in orphans]
+
+    def vacuum(self) -> None:
+        """Rewrite the file without its free pages, and empty the write-ahead log."""
+        with self.translated():
+            self.connection.execute("VACUUM")
+            self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def _configure(self) -> None:
+        run = self.connection.execute
+        tables = run("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        if tables and run("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
+            raise StoreCorrupt(
+                f"{str(self.path)!r} is a database, but not a Warmstart store; "
+                "point WARMSTART_STORE at another file (nothing was changed)"
+            )
+        if run("PRAGMA journal_mode").fetchone()[0] != "wal":
+            run("PRAGMA journal_mode = WAL")
+        run("PRAGMA synchronous = NORMAL")
+        run("PRAGMA foreign_keys = ON")
+        run("PRAGMA temp_store = MEMORY")
+        run("PRAGMA cache_size = -32768")
+        # A bulk import writes each index page many times; checkpointing every 4 MB would copy each of them out.
+        run("PRAGMA wal_autocheckpoint = 8192")
+
+    def _migrate(self, migrations: Sequence[Migration]) -> None:
+        if self._pending(migrations):
+            with self.transaction() as connection:
+                connection.execute(
+                    "CREATE TABLE IF NOT EXISTS migrations ("
+                    "name TEXT PRIMARY KEY, applied_at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP) WITHOUT ROWID"
+                )
+                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                # Another process may have migrated while this one waited for the lock.
+                for migration in self._pending(migrations):
+                    migration.apply(connection)
+                    connection.execute("INSERT INTO migrations (name) VALUES (?)", (migration.name,))
+
+    def _pending(self, migrations: Sequence[Migration]) -> list[Migration]:
+        has_table = self.connection.execute(
+            "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'migrations'"
+        ).fetchone()[0]
+        if not has_table:
+            return list(migrations)
+        applied = {row[0] for row in self.connection.execute("SELECT name FROM migrations")}
+        rooms = {migration.name.split("/")[0] for migration in migrations}
+        known = {migration.name for migration in migrations}
+        if unknown := sorted(name for name in applied - known if name.split("/")[0] in rooms):
+            raise StoreTooNew(
+                f"the store {str(self.path)!r} was made by a newer Warmstart (it has {unknown[-1]!r}); "
+                "upgrade Warmstart, or point WARMSTART_STORE at another file (nothing was changed)"
+            )
+        return [migration for migration in migrations if migration.name not in applied]
+
+
+def _create_private(path: Path) -> None:
+    """Make the file readable by its owner alone before SQLite writes to it; -wal and -shm take over its mode."""
+    if path.is_dir():
+        raise StoreCorrupt(f"{str(path)!r} is a folder, not a store; point WARMSTART_STORE at a file")
+    try:
+        if not path.parent.is_dir():
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except FileExistsError as error:
+        raise StoreCorrupt(f"{str(path.parent)!r} is not a folder; point WARMSTART_HOME at one") from error
+    except OSError as error:
+        raise StoreReadOnly(_read_only(path)) from error
+    try:
+        if stat.S_IMODE(os.fstat(descriptor).st_mode) & 0o077:
+            os.fchmod(descriptor, 0o600)
+    except PermissionError:
+        pass  # the owner is someone else, who decides; `warmstart doctor` reports it
+    finally:
+        os.close(descriptor)
+
+
+def _translation(path: Path, error: sqlite3.Error) -> StoreError:
+    code = getattr(error, "sqlite_errorcode", None)
+    primary = code & 0xFF if code is not None else None
+    name = str(path)
+    if primary in _CORRUPT:
+        return StoreCorrupt(
+            f"the store {name!r} is damaged or is not a store ({error}); "
+            "move it away and run `warmstart sync` to build a new one (it was left as it is)"
+        )
+    if primary in _READ_ONLY:
+        return StoreReadOnly(_read_only(path))
+    if primary in _BUSY:
+        return StoreBusy(f"the store {name!r} is held by another process; try again when it is done")
+    if primary in _FULL:
+        return StoreFull(f"no room on the disk for the store {name!r} ({error}); nothing of this write was kept")
+    return StoreError(f"the store {name!r} failed: {error}")
+
+
+def _read_only(path: Path) -> str:
+    return (
+        f"cannot write the store {str(path)!r}; check the permissions of its folder, "
+        "or point WARMSTART_HOME at a folder of your own"
+    )

@@ -1,0 +1,320 @@
+"""The contract of a session store as a test suite.
+
+Subclass it and give it a fresh store:
+
+    class TestMyStore(SessionStoreSuite):
+        @pytest.fixture
+        def store(self, tmp_path):
+            with closing(MyStore(tmp_path / "store")) as fresh:
+                yield fresh
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from itertools import permutations
+
+import pytest
+
+from warmstart.errors import AmbiguousId, SessionNotFound
+from warmstart.sessions.store import Appended, Filter, Position, SyncStore
+from warmstart.sessions.values import Message, Session, ToolCall, ToolResult, Usage, session_id
+
+START = datetime(2026, 9, 1, 8, 0, tzinfo=UTC)
+
+
+def at(minutes: float) -> datetime:
+    """A time so many minutes into the test's day."""
+    return START + timedelta(minutes=minutes)
+
+
+def said(native_id: str, text: str = "", minutes: float = 0, **fields: object) -> Message:
+    """A message of the user, unless `fields` say otherwise."""
+    return Message(**{"native_id": native_id, "role": "user", "text": text, "timestamp": at(minutes), **fields})  # type: ignore[arg-type]
+
+
+def session(native_id: str = "one", **fields: object) -> Session:
+    """A session of an agent called `tester`."""
+    return Session(**{"agent": "tester", "native_id": native_id, **fields})  # type: ignore[arg-type]
+
+
+CALLED = Message(
+    native_id="m2",
+    role="assistant",
+    text="Let me look.",
+    reasoning="The test fails; the log will tell why.",
+    tool_calls=(
+        ToolCall(id="c1", name="bash", arguments='{"command": "pytest -q"}'),
+        ToolCall(id="c2", name="read", arguments='{"path": "tides.py"}'),
+        ToolCall(id="c3", name="write", arguments="{}"),
+    ),
+    timestamp=at(1),
+    model="model-1",
+    usage=Usage(input=10, output=20, cache_read=30, cache_write=40, reasoning=5),
+)
+RESULTS = Message(
+    native_id="m3",
+    role="tool",
+    tool_results=(
+        ToolResult(call_id="c1", outcome="error", text="1 failed", duration=2.5, flag=True, exit_code=1),
+        ToolResult(call_id="c2", outcome="ok", text="def tide(): ..."),
+        ToolResult(call_id="c3", outcome="rejected", flag=True),
+    ),
+    timestamp=at(2),
+)
+
+
+class SessionStoreSuite:
+    """Every store passes all of these."""
+
+    # -- append and read
+
+    def test_a_message_comes_back_as_it_was(self, store: SyncStore) -> None:
+        flagged = said("m4", "a summary", 3, compaction_summary=True, injected=True, sidechain=True, origin="elsewhere")
+        messages = [said("m1", "Fix the tide test"), CALLED, RESULTS, flagged]
+        store.append(session(), messages)
+        assert list(store.messages(session().id)) == messages
+
+    def test_a_session_comes_back_as_it_was(self, store: SyncStore) -> None:
+        full = session(
+            project="/home/mara/tidewatch",
+            branch="main",
+            model="model-1",
+            title="The tide test",
+            version="1.2",
+            source="/log",
+            parent_id=session_id("tester", "before"),
+            parent_kind="branch",
+            outcome="success",
+            evidence="reward 1.0",
+            judge="log",
+        )
+        store.append(full, [said("m1", "hello"), said("m2", "bye", 9)])
+        kept = store.get(full.id)
+        assert (kept.started_at, kept.ended_at) == (at(0), at(9))
+        assert kept == Session(
+            **{name: getattr(full, name) for name in Session.__slots__ if name not in ("started_at", "ended_at")},
+            started_at=at(0),
+            ended_at=at(9),
+        )
+
+    def test_a_session_without_a_message_does_not_exist(self, store: SyncStore) -> None:
+        assert store.append(session(title="only a title")) == Appended()
+        assert store.list() == []
+        with pytest.raises(SessionNotFound):
+            store.get(session().id)
+
+    def test_the_same_append_twice_changes_nothing(self, store: SyncStore) -> None:
+        messages = [said("m1", "Fix it"), CALLED, RESULTS]
+        first = store.append(session(project="/p"), messages)
+        before = (store.list(), list(store.messages(session().id)), store.statistics())
+        second = store.append(session(project="/p"), messages)
+        assert (store.list(), list(store.messages(session().id)), store.statistics()) == before
+        assert (first.new, first.created, first.tool_calls, first.errors, first.rejected) == (3, True, 3, 1, 1)
+        assert second == Appended(unchanged=3)
+
+    def test_a_message_that_grew_is_replaced_in_its_place(self, store: SyncStore) -> None:
+        store.append(session(), [said("m1", "one"), said("m2", "tw"), said("m3", "three")])
+        appended = store.append(session(), [said("m2", "two")])
+        assert (appended.new, appended.replaced) == (0, 1)
+        assert [message.text for message in store.messages(session().id)] == ["one", "two", "three"]
+        assert store.search("tw") == []
+
+    def test_replacing_counts_only_what_is_added(self, store: SyncStore) -> None:
+        first = ToolCall(id="c1", name="bash")
+        store.append(session(), [said("m1", role="assistant", tool_calls=(first,))])
+        grown = store.append(
+            session(), [said("m1", role="assistant", tool_calls=(first, ToolCall(id="c2", name="bash")))]
+        )
+        assert grown.tool_calls == 1
+
+    def test_messages_keep_the_order_of_appending(self, store: SyncStore) -> None:
+        for start in range(0, 1000, 250):
+            store.append(session(), [said(f"m{number}", str(number)) for number in range(start, start + 250)])
+        assert [message.text for message in store.messages(session().id)] == [str(number) for number in range(1000)]
+
+    def test_empty_facts_do_not_erase_known_ones(self, store: SyncStore) -> None:
+        store.append(session(project="/p", model="m", title="t"), [said("m1", "x")])
+        store.append(session(), [said("m2", "y")])
+        kept = store.get(session().id)
+        assert (kept.project, kept.model, kept.title) == ("/p", "m", "t")
+
+    def test_text_that_databases_refuse_is_kept_as_well_as_can_be(self, store: SyncStore) -> None:
+        store.append(session(title="a\0b"), [said("m\0\ud800", "nul \0, half a pair \ud83d, smile 😀")])
+        (message,) = store.messages(session().id)
+        assert message.text == "nul \ufffd, half a pair \ufffd, smile 😀"
+
+    def test_an_unknown_session_has_no_messages(self, store: SyncStore) -> None:
+        assert list(store.messages("0" * 16)) == []
+
+    # -- whose a message is
+
+    def test_a_resumed_session_keeps_only_what_is_its_own(self, store: SyncStore) -> None:
+        copied = [said("a1", "first", 0), said("a2", "second", 1)]
+        store.append(session("old"), copied)
+        appended = store.append(session("new"), [*copied, said("b1", "third", 60)])
+        assert (appended.new, appended.copies, appended.continues) == (1, 2, session("old").id)
+        assert [m.text for m in store.messages(session("old").id)] == ["first", "second"]
+        assert [m.text for m in store.messages(session("new").id)] == ["third"]
+        assert (store.get(session("new").id).parent_id, store.get(session("new").id).parent_kind) == (
+            session("old").id,
+            "resume",
+        )
+
+    @pytest.mark.parametrize("order", list(permutations(range(3))))
+    def test_ownership_does_not_depend_on_the_order_of_import(self, store: SyncStore, order: tuple[int, ...]) -> None:
+        a = [said("a1", "a1", 0), said("a2", "a2", 1)]
+        b = [said("b1", "b1", 60)]
+        c = [said("c1", "c1", 120)]
+        logs = [(session("A"), a), (session("B"), a + b), (session("C"), a + b + c)]
+        for place in order:
+            store.append(*logs[place])
+        texts = {name: [m.text for m in store.messages(session(name).id)] for name in "ABC"}
+        assert texts == {"A": ["a1", "a2"], "B": ["b1"], "C": ["c1"]}
+        parents = {name: store.get(session(name).id).parent_id for name in "ABC"}
+        assert parents == {"A": None, "B": session("A").id, "C": session("B").id}
+        assert store.get(session("C").id).started_at == at(120)
+
+    @pytest.mark.parametrize("copy_first", [True, False])
+    def test_a_copy_that_names_its_origin_goes_there(self, store: SyncStore, copy_first: bool) -> None:
+        original = (session("old"), [said("a1", "x", 0), said("a2", "later", 500)])
+        copy = (session("new"), [said("a1", "x", 0, origin="old"), said("b1", "y", 60)])
+        for each in (copy, original) if copy_first else (original, copy):
+            store.append(*each)
+        assert {m.text for m in store.messages(session("old").id)} == {"x", "later"}
+        assert [m.text for m in store.messages(session("new").id)] == ["y"]
+        assert store.get(session("new").id).parent_id == session("old").id
+
+    def test_a_session_of_copies_alone_does_not_stay(self, store: SyncStore) -> None:
+        messages = [said("a1", "x", 0)]
+        store.append(session("b"), messages)
+        store.append(session("a"), messages)
+        assert [row.session.native_id for row in store.list()] == ["a"]
+
+    def test_the_same_native_id_of_two_agents_is_two_messages(self, store: SyncStore) -> None:
+        store.append(session(), [said("m1", "one")])
+        other = Session(agent="other", native_id="one")
+        store.append(other, [said("m1", "two")])
+        assert [m.text for m in store.messages(session().id)] == ["one"]
+        assert [m.text for m in store.messages(other.id)] == ["two"]
+
+    # -- finding sessions
+
+    def test_an_id_may_be_shortened_and_native_ids_work(self, store: SyncStore) -> None:
+        store.append(session("abc-123"), [said("m1", "x")])
+        wanted = session("abc-123")
+        for name in (wanted.id, wanted.id[:5], "abc-123", "abc"):
+            assert store.get(name).id == wanted.id
+
+    def test_an_ambiguous_or_unknown_id_is_refused(self, store: SyncStore) -> None:
+        store.append(session("abc-1"), [said("m1", "x")])
+        store.append(session("abc-2"), [said("m2", "y")])
+        with pytest.raises(AmbiguousId, match="abc"):
+            store.get("abc")
+        for name in ("", "nothing", "%", "' OR 1=1"):
+            with pytest.raises(SessionNotFound):
+                store.get(name)
+        assert store.get("abc-1").native_id == "abc-1"
+
+    def test_list_filters_and_counts(self, store: SyncStore) -> None:
+        store.append(session("a", project="/w/tide", outcome="success", judge="log"), [said("a1", "x", 0)])
+        store.append(session("b", project="/w/moon", parent_id=session("a").id), [said("b1", "y", 60), CALLED, RESULTS])
+        store.append(Session(agent="other", native_id="c"), [said("c1", "z", 120)])
+
+        def found(**fields: object) -> list[str]:
+            return [row.session.native_id for row in store.list(Filter(**fields))]  # type: ignore[arg-type]
+
+        assert found() == ["c", "b", "a"]
+        assert found(agent="tester") == ["b", "a"]
+        assert found(project="/w/tide") == found(project="tide") == ["a"]
+        assert found(project="ide") == []
+        assert found(since=at(30)) == ["c"]
+        assert found(until=at(30)) == ["b", "a"]
+        assert found(outcome="success") == ["a"]
+        assert found(parent_id=session("a").id) == ["b"]
+        assert found(limit=1) == ["c"]
+        row = store.list(Filter(project="moon"))[0]
+        assert (row.messages, row.tool_calls, row.errors, row.rejected) == (3, 3, 1, 1)
+
+    def test_a_session_without_a_title_is_called_by_its_first_request(self, store: SyncStore) -> None:
+        store.append(
+            session(),
+            [said("m1", "<hook> noise", injected=True), said("m2", "Fix the tide test"), said("m3", "Thanks")],
+        )
+        assert store.get(session().id).title == "Fix the tide test"
+        store.append(session(title="Tides"))
+        assert store.list()[0].session.title == "Tides"
+
+    def test_statistics_add_up(self, store: SyncStore) -> None:
+        assert store.statistics() == []
+        store.append(session("a"), [said("a1", "x"), CALLED, RESULTS])
+        store.append(Session(agent="other", native_id="b"), [said("b1", "y")])
+        assert [tuple(row) for row in store.statistics()] == [("other", 1, 1, 0, 0, 0), ("tester", 1, 3, 3, 1, 1)]
+
+    # -- outcome
+
+    def test_a_users_word_on_the_outcome_is_final(self, store: SyncStore) -> None:
+        judged = session(outcome="failure", evidence="reward 0.0", judge="log")
+        store.append(judged, [said("m1", "x")])
+        assert (store.get(judged.id).outcome, store.get(judged.id).evidence) == ("failure", "reward 0.0")
+        store.set_outcome(judged.id, "success", "it works for me")
+        store.append(judged, [said("m2", "y")])
+        kept = store.get(judged.id)
+        assert (kept.outcome, kept.evidence, kept.judge) == ("success", "it works for me", "user")
+        with pytest.raises(SessionNotFound):
+            store.set_outcome("nothing", "success")
+
+    # -- search and delete
+
+    def test_search_finds_words_wherever_they_were_said(self, store: SyncStore) -> None:
+        store.append(session(), [said("m1", "Fix the failing tide prediction"), CALLED, RESULTS])
+        assert [match.message_id for match in store.search("tide predictions")] == ["m1"]
+        assert [match.message_id for match in store.search("pytest")] == ["m2"]
+        assert [match.message_id for match in store.search("1 failed")] == ["m3"]
+        assert store.search("tides.py")[0].session_id == session().id
+        assert store.search("unsaid") == store.search("") == store.search("tide", limit=0) == []
+
+    @pytest.mark.parametrize(
+        "text", ['"', "AND", "a OR", "NEAR(", "*", "-x", "^a:b", "(", "'; DROP TABLE x", "\0", "\ud800"]
+    )
+    def test_search_takes_whatever_is_typed(self, store: SyncStore, text: str) -> None:
+        store.append(session(), [said("m1", "harmless")])
+        assert store.search(text) == []
+
+    def test_delete_removes_the_session_its_text_and_its_index(self, store: SyncStore) -> None:
+        shared = "a text that both sessions hold"
+        store.append(session("a"), [said("a1", "zanzibar"), said("a2", shared), CALLED, RESULTS])
+        store.append(session("b"), [said("b1", shared)])
+        assert store.delete(session("a").id)
+        assert not store.delete(session("a").id)
+        assert list(store.messages(session("a").id)) == []
+        assert store.search("zanzibar") == store.search("pytest") == []
+        assert [match.message_id for match in store.search("both sessions")] == ["b1"]
+        assert store.deleted() == {session("a").id}
+
+    # -- what sync needs
+
+    def test_a_position_is_kept_and_its_revision_counted(self, store: SyncStore) -> None:
+        assert store.revision("/log") == 0
+        position = Position(
+            path="/log", agent="tester", signature="1:2", mark="ab", offset=7, line=3, state={"open": {"x": [1, None]}}
+        )
+        assert (store.save_position(position), store.save_position(position), store.revision("/log")) == (1, 2, 2)
+        kept = store.positions()["/log"]
+        assert (kept.offset, kept.line, kept.state, kept.signature, kept.mark) == (7, 3, position.state, "1:2", "ab")
+
+    def test_a_transaction_is_whole_or_not_at_all(self, store: SyncStore) -> None:
+        class Crash(Exception):
+            pass
+
+        def crash() -> None:
+            with store.transaction():
+                store.append(session(), [said("m1", "lost")])
+                store.save_position(Position(path="/log", agent="tester", signature="1"))
+                raise Crash
+
+        with pytest.raises(Crash):
+            crash()
+        assert store.list() == []
+        assert store.positions() == {}
+        assert store.search("lost") == []

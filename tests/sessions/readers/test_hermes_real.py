@@ -1,0 +1,139 @@
+"""The real Hermes Agent against a scripted model: what it writes is what the reader expects.
+
+`WARMSTART_TEST_HERMES` names a virtual environment with `hermes-agent==0.19.0` in it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from tests.hosts.scripted_openai import Reply, ScriptedModel, serving
+
+from warmstart.sessions.readers.base import Reading
+from warmstart.sessions.readers.hermes import HermesReader
+from warmstart.sessions.values import Message, Session
+
+pytestmark = [
+    pytest.mark.hosts,
+    pytest.mark.skipif(not os.environ.get("WARMSTART_TEST_HERMES"), reason="WARMSTART_TEST_HERMES names no Hermes"),
+]
+
+FULL = 120_000
+Pairs = list[tuple[Session, Message]]
+
+
+def command(line: str, prompt_tokens: int = 2_000) -> Reply:
+    return Reply(calls=[("terminal", {"command": line})], prompt_tokens=prompt_tokens)
+
+
+def chat(home: Path, model: ScriptedModel, prompt: str, *options: str, in_place: bool = True) -> None:
+    """One turn of Hermes without a terminal and without a way into the network."""
+    endpoint = {"default": "scripted", "provider": "custom", "base_url": model.url, "api_key": "sk-test"}
+    config = {
+        "model": {**endpoint, "context_length": 128_000},
+        "compression": {"enabled": True, "in_place": in_place, "protect_first_n": 2, "protect_last_n": 4},
+        "security": {"tirith_enabled": False},
+    }
+    work = home / "work"
+    work.mkdir(exist_ok=True)
+    # JSON is YAML too.
+    (home / "config.yaml").write_text(json.dumps(config))
+    closed = "http://127.0.0.1:9"
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(home),
+        "HERMES_HOME": str(home),
+        "HTTP_PROXY": closed,
+        "HTTPS_PROXY": closed,
+        "NO_PROXY": "127.0.0.1,localhost",
+        "TERM": "dumb",
+    }
+    program = Path(os.environ["WARMSTART_TEST_HERMES"]) / "bin" / "hermes"
+    subprocess.run(
+        [program, "chat", "-q", prompt, "-Q", *options],
+        env=environment,
+        cwd=work,
+        check=True,
+        capture_output=True,
+        timeout=180,
+    )
+
+
+def read(home: Path, reading: Reading | None = None) -> Pairs:
+    (path,) = HermesReader().find(home)
+    assert HermesReader().claims(path, path.read_bytes()[:64])
+    pairs = HermesReader().read(path, reading or Reading(path))
+    return [(session, message) for session, message in pairs if message is not None]
+
+
+def said(pairs: Pairs, role: str) -> list[str]:
+    return [m.text for _, m in pairs if m.role == role and m.text and not m.compaction_summary]
+
+
+def test_calls_of_a_real_session_have_their_outcomes(tmp_path: Path) -> None:
+    replies = [
+        command("echo fine"),
+        command("exit 3"),
+        Reply(calls=[("no_such_tool", {})]),
+        command("grep absent /etc/hostname"),
+        Reply(text="All done."),
+    ]
+    with serving(ScriptedModel(replies)) as model:
+        chat(tmp_path, model, "try a few things")
+    pairs = read(tmp_path)
+    session = pairs[0][0]
+    assert session.project == str(tmp_path / "work")
+    assert session.model == "scripted"
+    assert [message.role for _, message in pairs[:2]] == ["system", "user"]
+    assert said(pairs, "user") == ["try a few things"]
+    assert said(pairs, "assistant") == ["All done."]
+    results = [message.tool_results[0] for _, message in pairs if message.tool_results]
+    assert [(result.outcome, result.exit_code) for result in results] == [
+        ("ok", 0),
+        ("error", 3),
+        ("error", None),
+        ("ok", 1),
+    ]
+    calls = [call for _, message in pairs for call in message.tool_calls]
+    assert [call.id for call in calls] == [result.call_id for result in results]
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+def test_a_real_compaction_repeats_nothing_and_loses_nothing(tmp_path: Path, in_place: bool) -> None:
+    replies = [command("echo 1"), command("echo 2"), Reply(text="one")]
+    replies += [command("seq 1 300"), command("seq 1 300"), command("echo 3", FULL), command("echo 4", FULL)]
+    replies += [Reply(text="two"), Reply(text="three"), command("echo 5", FULL), Reply(text="four")]
+    (tmp_path / "state.db").touch()
+    reading = Reading(tmp_path / "state.db")
+    along: Pairs = []
+    with serving(ScriptedModel(replies)) as model:
+        for prompt, options in (("go", []), ("go", ["--continue"]), ("go", ["--continue"]), ("more", ["--continue"])):
+            chat(tmp_path, model, prompt, *options, in_place=in_place)
+            along += read(tmp_path, reading)
+    pairs = read(tmp_path)
+    assert {m.native_id for _, m in pairs} == {m.native_id for _, m in along}
+    assert said(pairs, "user") == ["go", "go", "go", "more"]
+    assert said(pairs, "assistant") == ["one", "two", "three", "four"]
+    calls = Counter(call.id for _, message in pairs for call in message.tool_calls)
+    assert calls == Counter(f"call_scripted_{number}" for number in range(1, 8))
+    assert Counter(r.call_id for _, message in pairs for r in message.tool_results) == calls
+    assert sum(message.compaction_summary for _, message in pairs) >= 2
+    kinds = {session.parent_kind for session, _ in pairs}
+    assert kinds == ({None} if in_place else {None, "compaction"})
+    assert {session.project for session, _ in pairs} == {str(tmp_path / "work")}
+
+
+def test_a_prompt_that_sets_off_a_real_compaction_is_kept_once(tmp_path: Path) -> None:
+    replies = [command("echo 1"), Reply(text="one"), Reply(text="word " * 90_000), Reply(text="three")]
+    with serving(ScriptedModel(replies)) as model:
+        chat(tmp_path, model, "go")
+        for _ in range(3):
+            chat(tmp_path, model, "go", "--continue")
+    pairs = read(tmp_path)
+    assert any(message.compaction_summary for _, message in pairs)
+    assert said(pairs, "user") == ["go"] * 4

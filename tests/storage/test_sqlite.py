@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sqlite3
+import stat
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pytest
+
+from warmstart.errors import StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreReadOnly, StoreTooNew
+from warmstart.storage.sqlite import Database, Migration
+
+
+def _notes(connection: sqlite3.Connection) -> None:
+    connection.execute("CREATE TABLE notes (body TEXT)")
+
+
+def _dates(connection: sqlite3.Connection) -> None:
+    connection.execute("ALTER TABLE notes ADD COLUMN at TEXT")
+
+
+FIRST = (Migration("test/0001_notes", _notes),)
+BOTH = (*FIRST, Migration("test/0002_dates", _dates))
+
+
+def open_database(path: Path, migrations: tuple[Migration, ...] = BOTH) -> closing[Database]:
+    return closing(Database(path, migrations))
+
+
+def test_migrations_are_applied_once_and_in_order(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with open_database(path, FIRST) as database, database.transaction() as connection:
+        connection.execute("INSERT INTO notes VALUES ('kept')")
+    for _ in range(2):
+        with open_database(path) as database:
+            assert database.connection.execute("SELECT body, at FROM notes").fetchall() == [("kept", None)]
+            applied = database.connection.execute("SELECT name FROM migrations ORDER BY name").fetchall()
+    assert [name for (name,) in applied] == ["test/0001_notes", "test/0002_dates"]
+
+
+def test_a_failing_migration_leaves_the_store_as_it_was(tmp_path: Path) -> None:
+    def broken(connection: sqlite3.Connection) -> None:
+        connection.execute("DROP TABLE notes")
+        connection.execute("THIS IS NOT SQL")
+
+    path = tmp_path / "store.db"
+    with open_database(path, FIRST) as database, database.transaction() as connection:
+        connection.execute("INSERT INTO notes VALUES ('kept')")
+    with pytest.raises(StoreError):
+        Database(path, (*FIRST, Migration("test/0002_broken", broken)))
+    with open_database(path, FIRST) as database:
+        assert database.connection.execute("SELECT body FROM notes").fetchall() == [("kept",)]
+
+
+def test_a_store_from_a_newer_version_is_refused_and_untouched(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    open_database(path).thing.close()
+    before = path.read_bytes()
+    with pytest.raises(StoreTooNew, match=r"newer Warmstart.*0002_dates"):
+        Database(path, FIRST)
+    assert path.read_bytes() == before
+
+
+def test_rooms_migrate_apart(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    open_database(path).thing.close()
+    other = (Migration("other/0001", lambda connection: connection.execute("CREATE TABLE others (x)") and None),)
+    with open_database(path, other) as database:
+        assert database.connection.execute("SELECT count(*) FROM others").fetchone() == (0,)
+
+
+@pytest.mark.parametrize(
+    "content", [b"not a database at all, but long enough to look like one" * 50, b"SQLite format 3\0" + b"\xff" * 4080]
+)
+def test_a_file_that_is_no_database_is_refused_and_untouched(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "store.db"
+    path.write_bytes(content)
+    with pytest.raises(StoreCorrupt, match="damaged or is not a store"):
+        Database(path, BOTH)
+    assert path.read_bytes() == content
+
+
+def test_another_programs_database_is_refused_and_untouched(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE theirs (x)")
+    before = path.read_bytes()
+    with pytest.raises(StoreCorrupt, match="not a Warmstart store"):
+        Database(path, BOTH)
+    assert path.read_bytes() == before
+
+
+def test_a_damaged_page_is_reported(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with open_database(path) as database:
+        with database.transaction() as connection:
+            connection.executemany("INSERT INTO notes (body) VALUES (?)", [("x" * 500,)] * 500)
+        database.vacuum()
+    with path.open("r+b") as file:
+        file.seek(5 * 4096)
+        file.write(b"\xaa" * 4096)
+    with open_database(path) as database, suppress(StoreCorrupt):
+        assert database.integrity() != []
+
+
+def test_a_folder_or_a_file_in_the_way_is_said(tmp_path: Path) -> None:
+    with pytest.raises(StoreCorrupt, match="is a folder"):
+        Database(tmp_path, BOTH)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError):
+        Database(tmp_path / "file" / "store.db", BOTH)
+
+
+def test_a_lax_mode_is_tightened(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    path.touch(0o644)
+    open_database(path).thing.close()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_store_held_too_long_is_busy(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with (
+        open_database(path) as one,
+        closing(Database(path, BOTH, timeout=0.05)) as two,
+        one.transaction(),
+        pytest.raises(StoreBusy, match="another process"),
+        two.transaction(),
+    ):
+        pass
+
+
+def test_a_full_disk_keeps_nothing_of_the_write(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with open_database(path) as database:
+        # SQLite's own limit gives the very error that a full disk gives.
+        database.connection.execute("PRAGMA max_page_count = 20")
+        with pytest.raises(StoreFull, match="no room"), database.transaction() as connection:
+            connection.executemany("INSERT INTO notes (body) VALUES (?)", [("x" * 1000,)] * 500)
+        assert database.connection.execute("SELECT count(*) FROM notes").fetchone() == (0,)
+
+
+def _without_rights(path: Path, outcome: multiprocessing.SimpleQueue[str]) -> None:
+    if os.geteuid() == 0:
+        os.setegid(65534)
+        os.seteuid(65534)
+    try:
+        Database(path, BOTH)
+    except StoreReadOnly as error:
+        outcome.put(str(error))
+    else:
+        outcome.put("opened")
+
+
+def test_a_read_only_home_is_said_in_one_line(tmp_path: Path) -> None:
+    locked = tmp_path / "locked"
+    locked.mkdir(mode=0o555)
+    for folder in (tmp_path, *tmp_path.parents[:3]):
+        if folder.stat().st_uid == os.geteuid():
+            folder.chmod(folder.stat().st_mode | 0o055)
+    context = multiprocessing.get_context("fork")
+    outcome = context.SimpleQueue()
+    process = context.Process(target=_without_rights, args=(locked / "store.db", outcome))
+    process.start()
+    process.join()
+    message = outcome.get()
+    assert "cannot write the store" in message
+    assert "\n" not in message
+    assert list(locked.iterdir()) == []
