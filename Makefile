@@ -7,7 +7,7 @@ DEMO := $(shell mktemp -u -d 2>/dev/null || echo /tmp/warmstart-demo)
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-hosts test-browser check format bench docs clean
+.PHONY: help demo test test-slow test-hosts check format bench docs clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,8 +28,9 @@ test-slow: $(READY) ## Run the long tests: crashes at random points, many proces
 	$(BIN)/python -m pytest -n $(WORKERS) -m slow $(ARGS)
 
 test-hosts: $(READY) ## Run the tests that drive real agents (installs them into .hosts)
-	@sh tests/hosts/install.sh "$(PYTHON)"
-	WARMSTART_TEST_HERMES="$(CURDIR)/.hosts/hermes" $(BIN)/python -m pytest -m hosts $(ARGS)
+	@sh tests/hosts/install.sh "$(PYTHON)" "$(CURDIR)/.hosts"
+	WARMSTART_TEST_HERMES="$(CURDIR)/.hosts/hermes" WARMSTART_TEST_CLAUDE="$(CURDIR)/.hosts/claude" \
+		$(BIN)/python -m pytest -m hosts $(ARGS)
 
 check: $(READY) ## Format, lint, types, tests
 	$(BIN)/ruff format --check .

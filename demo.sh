@@ -10,4 +10,4 @@ run() {
 
 run warmstart sync --path "$samples"
 run warmstart sessions list
-run warmstart sessions show d17f5a80 --tools
+run warmstart sessions show 58e3c7d9 --tools

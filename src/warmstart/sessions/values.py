@@ -29,7 +29,10 @@ def session_id(agent: str, native_id: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens of one model response, as the agent's log states them."""
+    """Tokens of one model response, counted alike for all agents.
+
+    `input` leaves out what was read from a cache or written to one; `output` includes `reasoning`.
+    """
 
     input: int = 0
     output: int = 0

@@ -22,8 +22,6 @@ BUSY_SECONDS = 120.0
 _CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _READ_ONLY = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
-# A disk that fills up while SQLite extends the file shows as a failed write, not as SQLITE_FULL.
-_FULL = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR}
 
 
 class Migration(NamedTuple):
@@ -173,8 +171,10 @@ def _translation(path: Path, error: sqlite3.Error) -> StoreError:
         return StoreReadOnly(_read_only(path))
     if primary in _BUSY:
         return StoreBusy(f"the store {name!r} is held by another process; try again when it is done")
-    if primary in _FULL:
+    if primary == sqlite3.SQLITE_FULL:
         return StoreFull(f"no room on the disk for the store {name!r} ({error}); nothing of this write was kept")
+    if primary == sqlite3.SQLITE_IOERR:
+        return StoreError(f"the disk under the store {name!r} failed ({error}); check it (the store was left as it is)")
     return StoreError(f"the store {name!r} failed: {error}")
 
 

@@ -128,7 +128,7 @@ def test_a_document_gives_messages_calls_and_results(tmp_path):
     assert session.source == str(tmp_path / "session-1.json")
     first, second = pairs[0][1], pairs[1][1]
     assert (first.native_id, first.role, first.text) == ("s-1/u", "user", "hello")
-    assert second.usage == Usage(input=50, output=5, cache_read=7, reasoning=2)
+    assert second.usage == Usage(input=43, output=7, cache_read=7, reasoning=2)
     assert second.reasoning == "A: b\nc"
     assert (second.tool_calls[0].id, second.tool_calls[0].name) == ("c1", "run_shell_command")
     assert [(r.call_id, r.outcome, r.exit_code, r.flag) for r in results(pairs)] == [

@@ -137,10 +137,11 @@ def time_of(value: object) -> datetime | None:
 def usage(value: object) -> Usage | None:
     """The token counts of a response, as the API states them: `input` includes what was read from the cache."""
     counts = as_dict(value)
+    read = as_int(as_dict(counts.get("prompt_tokens_details")).get("cached_tokens")) or 0
     return usage_of(
-        input=counts.get("prompt_tokens"),
+        input=(as_int(counts.get("prompt_tokens")) or 0) - read,
         output=counts.get("completion_tokens"),
-        cache_read=as_dict(counts.get("prompt_tokens_details")).get("cached_tokens"),
+        cache_read=read,
         reasoning=as_dict(counts.get("completion_tokens_details")).get("reasoning_tokens"),
     )
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from warmstart.sessions.readers.fields import as_dict, as_json, as_list, as_str, as_text, as_time, usage_of
-from warmstart.sessions.values import CallOutcome, Message, ToolCall, ToolResult
+from warmstart.sessions.readers.fields import as_dict, as_int, as_json, as_list, as_str, as_text, as_time, usage_of
+from warmstart.sessions.values import CallOutcome, Message, ToolCall, ToolResult, Usage
 
 SHELL = "run_shell_command"
 
@@ -107,12 +107,7 @@ def assistant_messages(record: Record, native: str) -> list[Message]:
         tool_calls=calls,
         timestamp=as_time(as_str(record.timestamp)),
         model=as_str(record.model),
-        usage=usage_of(
-            input=tokens.get("input"),
-            output=tokens.get("output"),
-            cache_read=tokens.get("cached"),
-            reasoning=tokens.get("thoughts"),
-        ),
+        usage=_usage(tokens),
     )
     return [said, *_results(entries, native)]
 
@@ -197,3 +192,14 @@ def _trailer(text: str) -> dict[str, str]:
         elif line.strip() not in ("", "</untrusted_context>"):
             break
     return found
+
+
+def _usage(tokens: dict[str, Any]) -> Usage | None:
+    """Gemini counts cached tokens as input too, and thoughts apart from output."""
+    read, thought = as_int(tokens.get("cached")) or 0, as_int(tokens.get("thoughts")) or 0
+    return usage_of(
+        input=(as_int(tokens.get("input")) or 0) - read,
+        output=(as_int(tokens.get("output")) or 0) + thought,
+        cache_read=read,
+        reasoning=thought,
+    )

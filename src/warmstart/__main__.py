@@ -1,0 +1,5 @@
+"""`python -m warmstart`."""
+
+from warmstart.cli import main
+
+main()
