@@ -43,7 +43,7 @@ def load_settings(env: Mapping[str, str], *, home: Path | None = None, store: st
 
     Raises `ConfigError` for a file that is not TOML, an unknown key or a value of the wrong kind.
     """
-    chosen = Path(home or env.get(HOME_VARIABLE) or "~/.warmstart").expanduser().absolute()
+    chosen = _expanded(Path(home or env.get(HOME_VARIABLE) or "~/.warmstart")).absolute()
     values = _read(chosen / "config.toml")
     for setting in SETTINGS:
         if env.get(setting.variable):
@@ -59,7 +59,9 @@ def _read(path: Path) -> dict[str, str]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{str(path)!r} is not valid TOML ({error}); mend it or move it away") from error
     except OSError as error:
-        raise ConfigError(f"cannot read {str(path)!r}: {error.strerror}") from error
+        raise ConfigError(
+            f"cannot read {str(path)!r} ({error.strerror}); check {HOME_VARIABLE} and the permissions there"
+        ) from error
     values = _flat(tables)
     known = {setting.key for setting in SETTINGS}
     for key, value in values.items():
@@ -86,4 +88,13 @@ def _store_path(url: str, home: Path) -> Path:
         raise ConfigError(f"the store {url!r} is not one this version knows; give a path or sqlite:///path")
     # sqlite:///relative and sqlite:////absolute, as is usual; a relative path starts at the home directory.
     path = rest.removeprefix("/") if separator else url
-    return (home / Path(path or "warmstart.db").expanduser()).absolute()
+    if "\0" in path:
+        raise ConfigError(f"the store {url!r} is no path; give a path or sqlite:///path")
+    return (home / _expanded(Path(path or "warmstart.db"))).absolute()
+
+
+def _expanded(path: Path) -> Path:
+    try:
+        return path.expanduser()
+    except RuntimeError as error:
+        raise ConfigError(f"the home directory in {str(path)!r} is not known here; write the whole path") from error

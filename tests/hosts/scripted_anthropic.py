@@ -43,7 +43,8 @@ class ScriptedModel:
             self.requests.append(request)
             self._messages += 1
             identity = f"msg_scripted_{self._messages:04d}"
-            if "create a detailed summary" in json.dumps(request["messages"][-1]):
+            asked = [message for message in request["messages"] if message["role"] == "user"]
+            if "create a detailed summary" in json.dumps(asked[-1:]):
                 return identity, [{"type": "text", "text": self.summary}]
             reply = self.replies[self._turns] if self._turns < len(self.replies) else Reply(text="Done.")
             self._turns += 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
+from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
 import click
@@ -60,10 +61,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave the process: 0 when all went well, 1 for an error, 2 for wrong usage."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in arguments
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            # A terminal that has no "→", or a path that is no text, must not end in a traceback.
+            stream.reconfigure(errors="backslashreplace")
     try:
-        root.main([argument for argument in arguments if argument != "--debug"], "warmstart", standalone_mode=False)
-    except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.ctx.get_help() if error.ctx else "")
+        _run([argument for argument in arguments if argument != "--debug"])
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
@@ -74,8 +77,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:
         # The reader of our output went away; let Python's own flush at exit find nothing to complain about.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except (WarmstartError, OSError) as error:
         if debug:
             raise
-        click.echo(f"warmstart: {error}", err=True)
+        click.echo(f"warmstart: {_said(error)}", err=True)
         sys.exit(1)
+
+
+def _run(arguments: list[str]) -> None:
+    try:
+        root.main(arguments, "warmstart", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.ctx.get_help() if error.ctx else "")
+
+
+def _said(error: WarmstartError | OSError) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename!r}: {error.strerror}" if error.filename else error.strerror
+    return str(error)

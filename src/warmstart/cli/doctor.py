@@ -8,13 +8,14 @@ import sqlite3
 import stat
 import sys
 from collections.abc import Iterator
+from contextlib import closing, suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 import click
 
-from warmstart.cli.output import print_json, settings
+from warmstart.cli.output import counted, print_json, printable, settings
 from warmstart.config import Settings
 from warmstart.errors import StoreError, WarmstartError
 from warmstart.sessions.readers.registry import readers
@@ -35,9 +36,9 @@ class Check(NamedTuple):
 @click.command(epilog="Example: warmstart doctor --json")
 @click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON.")
 def command(as_json: bool) -> None:
-    """Check the store, the agents' histories and the installation, and say how to mend what is wrong.
+    """Check the store, the agents' histories and the installation.
 
-    Exits with 1 when there is a problem.
+    Says how to mend what is wrong, and exits with 1 when there is a problem.
     """
     checks = list(_checks())
     if as_json:
@@ -45,9 +46,9 @@ def command(as_json: bool) -> None:
     else:
         for check in checks:
             label = click.style(f"{check.status:>7}", fg=_COLOURS[check.status])
-            click.echo(f"{label}  {check.subject}: {check.finding}")
+            click.echo(f"{label}  {check.subject}: {printable(check.finding)}")
             if check.remedy:
-                click.echo(f"{'':>7}  → {check.remedy}")
+                click.echo(f"{'':>7}  → {printable(check.remedy)}")
     if any(check.status == "problem" for check in checks):
         sys.exit(1)
 
@@ -67,15 +68,13 @@ def _checks() -> Iterator[Check]:
 
 def _python() -> Check:
     versions = f"Python {sys.version.split()[0]}, SQLite {sqlite3.sqlite_version}"
-    with sqlite3.connect(":memory:") as connection:
+    with closing(sqlite3.connect(":memory:")) as connection:
         try:
             connection.execute("CREATE VIRTUAL TABLE probe USING fts5 (body)")
         except sqlite3.OperationalError:
             return Check(
                 "installation", "problem", f"{versions} without FTS5", "install a Python whose SQLite has FTS5"
             )
-        finally:
-            connection.rollback()
     return Check("installation", "ok", versions)
 
 
@@ -93,7 +92,14 @@ def _home(home: Path) -> Check:
 
 def _store(current: Settings) -> Iterator[Check]:
     path = current.store_path
-    if not path.exists():
+    try:
+        there = path.exists()
+    except OSError as error:
+        yield Check(
+            "store", "problem", f"cannot look at {path}: {error.strerror}", "mend the permissions of its folder"
+        )
+        return
+    if not there:
         yield Check("store", "note", f"{path} does not exist yet", "`warmstart sync` makes it")
         return
     if path.is_file() and stat.S_IMODE(path.stat().st_mode) & 0o077:
@@ -101,7 +107,7 @@ def _store(current: Settings) -> Iterator[Check]:
     try:
         with open_store(current) as store:
             wrong = store.integrity()
-            counted = store.statistics()
+            agents = store.statistics()
     except StoreError as error:
         yield Check("store", "problem", str(error))
         return
@@ -110,39 +116,40 @@ def _store(current: Settings) -> Iterator[Check]:
         yield Check("store", "problem", f"{path} is damaged: {wrong[0]}", remedy)
         return
     size = path.stat().st_size / 1e6
-    sessions, messages = sum(row.sessions for row in counted), sum(row.messages for row in counted)
-    yield Check("store", "ok", f"{path}: {sessions} sessions, {messages} messages, {size:.1f} MB")
+    sessions, messages = sum(row.sessions for row in agents), sum(row.messages for row in agents)
+    held = f"{counted(sessions, 'session')}, {counted(messages, 'message')}, {size:.1f} MB"
+    yield Check("store", "ok", f"{path}: {held}")
 
 
 def _histories(current: Settings) -> Iterator[Check]:
-    seen: dict[str, str] = {}
-    if current.store_path.is_file():
-        try:
-            with open_store(current) as store:
-                seen = {path: position.agent for path, position in store.positions().items()}
-        except StoreError:
-            pass  # reported above
+    seen: set[str] = set()
+    if os.access(current.store_path, os.R_OK):
+        with suppress(StoreError), open_store(current) as store:  # an error is reported above
+            seen = set(store.positions())
     for reader in readers().values():
         roots = reader.roots(os.environ, Path.home())
         if not roots:
             continue
-        present = [root for root in roots if root.exists()]
-        if not present:
-            yield Check(reader.agent, "note", f"no history at {', '.join(map(str, roots))}")
-            continue
+        remedy = "run Warmstart as the user who runs the agent"
         try:
+            present = [root for root in roots if root.exists()]
+            if not present:
+                yield Check(reader.agent, "note", f"no history at {', '.join(map(str, roots))}")
+                continue
             logs = [path for root in present for path in reader.find(root)]
         except OSError as error:
-            yield Check(reader.agent, "problem", f"cannot look into {error.filename}: {error.strerror}")
+            yield Check(reader.agent, "problem", f"cannot look at {error.filename}: {error.strerror}", remedy)
             continue
-        closed = [path for path in logs if not os.access(path, os.R_OK)]
+        closed = [path for path in (*present, *logs) if not os.access(path, os.R_OK)]
         if closed:
-            remedy = "run Warmstart as the user who runs the agent"
-            yield Check(reader.agent, "problem", f"{len(closed)} logs cannot be read, e.g. {closed[0]}", remedy)
+            finding = f"{counted(len(closed), 'log')} cannot be read, e.g. {closed[0]}"
+            yield Check(reader.agent, "problem", finding, remedy)
             continue
         new = sum(str(path) not in seen for path in logs)
         remedy = "`warmstart sync` imports them" if new else ""
-        finding = f"{len(logs)} logs in {', '.join(map(str, present))}" + (f", {new} not imported yet" if new else "")
+        finding = f"{counted(len(logs), 'log')} in {', '.join(map(str, present))}" + (
+            f", {new} not imported yet" if new else ""
+        )
         yield Check(reader.agent, "note" if new else "ok", finding, remedy)
 
 

@@ -14,7 +14,9 @@ import click
 
 from warmstart.config import Settings, load_settings
 
-_ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])")
+# CSI (colours, the cursor), OSC (titles, links), and the shorter ones. One that never ends hides one line, not all.
+_ESCAPE = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]")
+_LAST = 24  # the least width of a table's last column worth showing
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -24,7 +26,9 @@ def settings() -> Settings:
 
 
 def print_json(data: Any) -> None:
-    click.echo(json.dumps(data, ensure_ascii=False, indent=2))
+    """Print JSON: readable where the terminal has the letters, and without anything that would act on it."""
+    text = json.dumps(data, ensure_ascii=(sys.stdout.encoding or "").lower() != "utf-8", indent=2)
+    click.echo(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def iso(time: datetime | None) -> str | None:
@@ -57,13 +61,27 @@ def one_line(text: str, width: int) -> str:
     return line if len(line) <= width else line[: width - 1].rstrip() + "…"
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, right: Sequence[str] = ()) -> None:
-    """A table that fits the terminal; in a pipe, whole cells in plain aligned columns."""
-    if sys.stdout.isatty():
-        _rich_table(columns, rows, right)
-        return
-    cells = [[str(cell) for cell in row] for row in rows]
+def counted(number: int, noun: str) -> str:
+    """`1 log`, `2 logs`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    right: Sequence[str] = (),
+    spare: Sequence[str] = (),
+) -> None:
+    """A table that fits the terminal; in a pipe, whole cells in plain aligned columns.
+
+    Where the terminal is narrow, the columns in `spare` are left out one after the other, and the last column is cut.
+    """
+    cells = [[printable(" ".join(str(cell).split())) for cell in row] for row in rows]
     widths = [max(len(line[i]) for line in [list(columns), *cells]) for i in range(len(columns))]
+    if sys.stdout.isatty():
+        _rich_table(columns, cells, widths, right, spare)
+        return
     for line in [list(columns), *cells]:
         parts = (
             cell.rjust(width) if name in right else cell.ljust(width)
@@ -72,14 +90,28 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, right: Se
         click.echo("  ".join(parts).rstrip())
 
 
-def _rich_table(columns: Sequence[str], rows: Sequence[Sequence[object]], right: Sequence[str]) -> None:
+def _rich_table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    widths: Sequence[int],
+    right: Sequence[str],
+    spare: Sequence[str],
+) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
+    console = Console()
+    kept = list(range(len(columns)))
+    wanted = [*widths[:-1], min(widths[-1], _LAST)]
+    for name in spare:
+        if sum(wanted[i] + 2 for i in kept) - 2 <= console.width:
+            break
+        kept.remove(columns.index(name))
     shown = Table(box=None, pad_edge=False, header_style="bold")
-    for name in columns:
-        shown.add_column(name, justify="right" if name in right else "left", no_wrap=True, overflow="ellipsis")
+    for i in kept:
+        # What may not wrap keeps its width, so the last column alone gives way; its cells are cut all the same.
+        shown.add_column(columns[i], justify="right" if columns[i] in right else "left", no_wrap=i != kept[-1])
     for row in rows:
-        shown.add_row(*(Text(str(cell)) for cell in row))
-    Console().print(shown)
+        shown.add_row(*(Text(row[i], no_wrap=True, overflow="ellipsis") for i in kept))
+    console.print(shown)

@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 import click
 
-from warmstart.cli.output import iso, local, one_line, print_json, settings, table
+from warmstart.cli.output import iso, local, one_line, print_json, printable, settings, table
 from warmstart.cli.transcript import print_transcript
 from warmstart.sessions.export import Format, export
 from warmstart.sessions.projects import project_of
@@ -125,10 +125,10 @@ def _print_list(found: list[SessionSummary]) -> None:
         )
         for s in found
     ]
-    table(columns, rows, right=("msgs", "calls", "errors"))
+    table(columns, rows, right=("msgs", "calls", "errors"), spare=("calls", "msgs", "outcome", "errors"))
 
 
-@command.command(epilog="Example: warmstart sessions show 3f2a --tools")
+@command.command(epilog="Example: warmstart sessions show 3f0c1d52 --tools")
 @click.argument("id")
 @click.option("--tools", is_flag=True, help="Show only the tool calls.")
 @click.option("--full", is_flag=True, help="Show long texts whole.")
@@ -182,7 +182,7 @@ def _message_dict(message: Message) -> dict[str, Any]:
     return {**msgspec.to_builtins(message), "timestamp": iso(message.timestamp)}
 
 
-@command.command(epilog='Example: warmstart sessions outcome 3f2a success --because "deployed and in use"')
+@command.command(epilog='Example: warmstart sessions outcome 3f0c1d52 success --because "deployed and in use"')
 @click.argument("id")
 @click.argument("value", metavar="success|failure|unknown", type=_OUTCOMES)
 @click.option("--because", default="", help="The evidence, in your own words.")
@@ -194,7 +194,7 @@ def outcome(id: str, value: SessionOutcome, because: str) -> None:
     click.echo(f"{session.id} is a {value}." if value != "unknown" else f"The outcome of {session.id} is unknown.")
 
 
-@command.command("export", epilog="Example: warmstart sessions export 3f2a --format markdown -o session.md")
+@command.command("export", epilog="Example: warmstart sessions export 3f0c1d52 --format markdown -o session.md")
 @click.argument("id")
 @click.option("--format", "format", type=click.Choice(get_args(Format)), default="jsonl", show_default=True)
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="A file instead of the terminal.")
@@ -205,14 +205,14 @@ def export_command(id: str, format: Format, output: Path | None) -> None:
         pieces = export(session, store.messages(session.id), format)
         if output is None:
             for piece in pieces:
-                click.echo(piece, nl=False)
+                click.echo(printable(piece) if sys.stdout.isatty() else piece, nl=False)
             return
         with output.open("w", encoding="utf-8") as file:
             file.writelines(pieces)
     click.echo(f"{session.id} written to {output}.", err=True)
 
 
-@command.command(epilog="Example: warmstart sessions delete 3f2a --secure")
+@command.command(epilog="Example: warmstart sessions delete 3f0c1d52 --secure")
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--secure", is_flag=True, help="Also rewrite the store so that nothing can be recovered from the file.")
@@ -224,9 +224,11 @@ def delete(ids: tuple[str, ...], yes: bool, secure: bool) -> None:
     with _store() as store:
         sessions = {session.id: session for session in map(store.get, ids)}
         for session in sessions.values():
-            title = one_line(session.title, 60) or session.native_id
-            if not yes and sys.stdin.isatty():
-                click.confirm(f"Delete {session.id} ({session.agent}, {title})?", abort=True)
+            title = one_line(session.title or session.native_id, 60)
+            asked = not yes and sys.stdin.isatty()
+            if asked and not click.confirm(f"Delete {session.id} ({session.agent}, {title})?"):
+                click.echo(f"Kept {session.id}.")
+                continue
             store.delete(session.id)
             click.echo(f"Deleted {session.id} ({session.agent}, {title}).")
         if secure:

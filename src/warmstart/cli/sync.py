@@ -12,8 +12,11 @@ from typing import Any
 
 import click
 
-from warmstart.cli.output import print_json, seconds, settings, table
+from warmstart.cli.output import counted, print_json, printable, seconds, settings, table
+from warmstart.errors import LogError
 from warmstart.sessions.readers.registry import readers
+from warmstart.sessions.sqlite import SQLiteSessionStore
+from warmstart.sessions.store import Filter
 from warmstart.sessions.stores import open_store
 from warmstart.sessions.sync import Progress, SyncReport, default_sources, path_sources, sync
 
@@ -57,22 +60,65 @@ def command(
     """
     if format and not paths:
         raise click.UsageError("--format needs --path: it says what the logs at that path are")
+    paths = tuple(path.absolute() for path in paths)
     with open_store(settings()) as store:
         report = _run(store, agents, paths, format)
-        _show(report, as_json)
+        refusal = "" if watch or not paths else _refusal(store, report, agents, paths, format)
+        if as_json or not refusal:
+            _show(report, as_json)
+        if refusal:
+            raise LogError(refusal)
+        told = set(report.problems)
         while watch:
             time.sleep(interval)
             report = _run(store, agents, paths, format, quiet=True)
+            report.problems = [problem for problem in report.problems if problem not in told]
+            told.update(report.problems)
             if report.changed or report.problems:
                 _show(report, as_json)
 
 
 def _run(
-    store: Any, agents: tuple[str, ...], paths: tuple[Path, ...], format: str | None, *, quiet: bool = False
+    store: SQLiteSessionStore,
+    agents: tuple[str, ...],
+    paths: tuple[Path, ...],
+    format: str | None,
+    *,
+    quiet: bool = False,
 ) -> SyncReport:
     with _progress_bar(show=not quiet and sys.stderr.isatty()) as progress:
         sources = path_sources(paths, format) if paths else default_sources(os.environ, Path.home(), agents)
         return sync(store, sources, agents=agents, progress=progress)
+
+
+def _refusal(
+    store: SQLiteSessionStore, report: SyncReport, agents: tuple[str, ...], paths: tuple[Path, ...], format: str | None
+) -> str:
+    """What to say when the paths hold nothing that was asked for; empty when they do."""
+    where = ", ".join(repr(str(path)) for path in paths)
+    why = f" ({report.problems[0].reason})" if report.problems else ""
+    if format and (not report.tallies or (not report.changed and not _read_before(store, paths, format))):
+        return f"nothing at {where} can be read as {format}{why}; leave out --format to let the content tell"
+    if not report.tallies:
+        kind = f"log of {' or '.join(agents)}" if agents else "agent's log"
+        return f"no {kind} at {where}{why}; check the path, or say with --format what the logs are"
+    return ""
+
+
+def _read_before(store: SQLiteSessionStore, paths: tuple[Path, ...], format: str) -> bool:
+    """Whether the paths hold logs of this format all the same: the content tells, or they gave a session before."""
+    logs = [source.path for source in path_sources(paths, format)]
+    if any(_claimed(format, path) for path in logs):
+        return True
+    return not {row.session.source for row in store.list(Filter(agent=format, limit=0))}.isdisjoint(map(str, logs))
+
+
+def _claimed(format: str, path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return readers()[format].claims(path, file.read(64 * 1024))
+    except OSError:
+        return False
 
 
 @contextmanager
@@ -89,11 +135,11 @@ def _progress_bar(*, show: bool) -> Iterator[Progress | None]:
         BarColumn(),
         DownloadColumn(),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[name]}"),
+        TextColumn("{task.fields[name]}", markup=False),
     )
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("sync", total=None, name="")
-        yield lambda done, total, name: bar.update(task, completed=done, total=total, name=name)
+        yield lambda done, total, name: bar.update(task, completed=done, total=total, name=printable(name))
 
 
 def _show(report: SyncReport, as_json: bool) -> None:
@@ -110,18 +156,18 @@ def _show(report: SyncReport, as_json: bool) -> None:
         table(columns, rows, right=columns[1:])
         unchanged = sum(t.unchanged for t in report.tallies.values())
         files = sum(t.files for t in report.tallies.values())
-        click.echo(f"{files - unchanged} logs read, {unchanged} unchanged, in {seconds(report.seconds)}.")
+        click.echo(f"{counted(files - unchanged, 'log')} read, {unchanged} unchanged, in {seconds(report.seconds)}.")
     _show_problems(report)
 
 
 def _show_problems(report: SyncReport) -> None:
     for path, line, reason in report.problems[:20]:
-        click.echo(f"{path}:{line}: {reason}" if line else f"{path}: {reason}", err=True)
+        click.echo(printable(f"{path}:{line}: {reason}" if line else f"{path}: {reason}"), err=True)
     malformed = sum(t.malformed for t in report.tallies.values())
     if malformed > 20:
-        click.echo(f"… and {malformed - 20} more malformed lines, passed over.", err=True)
+        click.echo(f"… and {counted(malformed - 20, 'more malformed line')}, passed over.", err=True)
     if report.foreign:
-        click.echo(f"{len(report.foreign)} files are no agent's log and were passed over.", err=True)
+        click.echo(f"Passed over {counted(len(report.foreign), 'file')} that no agent wrote.", err=True)
 
 
 def _as_dict(report: SyncReport) -> dict[str, Any]:

@@ -31,7 +31,7 @@ def print_transcript(session: Session, messages: Sequence[Message], *, tools_onl
 
 
 def _print_head(session: Session, messages: Sequence[Message], calls: list[Step]) -> None:
-    click.secho(one_line(session.title, 100) or session.native_id, bold=True)
+    click.secho(one_line(session.title, 100) or one_line(session.native_id, 100), bold=True)
     outcomes = [step.outcome for step in calls]
     facts = {
         "id": f"{session.id} ({session.native_id})",
@@ -45,7 +45,7 @@ def _print_head(session: Session, messages: Sequence[Message], calls: list[Step]
     }
     for name, value in facts.items():
         if value:
-            click.echo(f"{name:>8}  {value}")
+            click.echo(f"{name:>8}  {one_line(value, 1000)}")
 
 
 def _print_said(message: Message, full: bool) -> None:
@@ -69,7 +69,7 @@ def _print_call(step: Step, tools_only: bool, full: bool) -> None:
     label = click.style(step.outcome, fg=_COLOURS[step.outcome])
     took = f" {seconds(step.seconds)}" if step.seconds is not None else ""
     shown = printable(step.call.arguments) if full else _arguments(step.call.arguments)
-    click.echo(f"  → {click.style(step.call.name, bold=True)} {shown}  [{label}{took}]")
+    click.echo(f"  → {click.style(one_line(step.call.name, 100), bold=True)} {shown}  [{label}{took}]")
     if step.result and step.result.text and (full or not tools_only or step.outcome in ("error", "rejected")):
         click.secho(_cut(step.result.text, None if full else _RESULT_LINES, "      "), dim=True)
 

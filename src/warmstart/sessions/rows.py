@@ -59,9 +59,9 @@ def clean(text: str) -> str:
 
 def encode(agent: str, message: Message) -> Row:
     """Take a message apart."""
-    text, reasoning = _text(message.text), _text(message.reasoning)
-    arguments = tuple(_text(call.arguments) for call in message.tool_calls)
-    results = tuple(_text(result.text) for result in message.tool_results)
+    text, reasoning = encode_text(message.text), encode_text(message.reasoning)
+    arguments = tuple(encode_text(call.arguments) for call in message.tool_calls)
+    results = tuple(encode_text(result.text) for result in message.tool_results)
     facts = (
         message.role,
         flags(message),
@@ -80,7 +80,8 @@ def encode(agent: str, message: Message) -> Row:
     return Row(message_key(agent, message.native_id), digest, message, text, reasoning, arguments, results)
 
 
-def _text(body: str) -> Text | None:
+def encode_text(body: str) -> Text | None:
+    """A text with its hash; nothing for an empty one."""
     if not body:
         return None
     try:

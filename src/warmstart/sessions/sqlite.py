@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import msgspec
 
 from warmstart.errors import AmbiguousId, SessionNotFound
 from warmstart.sessions.appending import Append, marks, texts_of
+from warmstart.sessions.rewriting import exchange_text, rewrite_facts
 from warmstart.sessions.rows import SESSION_COLUMNS, clean, encode, to_message, to_seconds, to_session, to_time
 from warmstart.sessions.schema import MIGRATIONS
 from warmstart.sessions.store import AgentStatistics, Appended, Filter, Match, Position, SessionSummary
@@ -113,6 +114,23 @@ class SQLiteSessionStore:
             connection.execute("DELETE FROM sessions WHERE pk = ?", found)
             connection.execute("INSERT OR IGNORE INTO deleted_sessions VALUES (?)", (session_id,))
         return True
+
+    def rewrite(self, change: Callable[[str], str]) -> int:
+        changed = 0
+        with self._db.translated():
+            last = self._db.connection.execute("SELECT coalesce(max(id), 0) FROM texts").fetchone()[0]
+        for first in range(0, last, _PAGE):
+            with self.transaction() as connection:
+                page = connection.execute(
+                    "SELECT id, body FROM texts WHERE id > ? AND id <= ?", (first, min(first + _PAGE, last))
+                ).fetchall()
+                for old, body in page:
+                    if (new := change(body)) != body:
+                        exchange_text(connection, old, new)
+                        self._stale.add(old)
+                        changed += 1
+        with self.transaction() as connection:
+            return changed + rewrite_facts(connection, change)
 
     def scrub(self) -> None:
         """Leave no trace of what was deleted in the file: merge the index, rewrite the file, empty its log."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -128,6 +128,10 @@ class SessionStore(Protocol):
 
     def set_outcome(self, session_id: str, outcome: SessionOutcome, because: str = "") -> None:
         """Record the user's word on a session; no import overwrites it. Raises `SessionNotFound`."""
+        ...
+
+    def rewrite(self, change: Callable[[str], str]) -> int:
+        """Apply a change to every text that is stored, also in the index; returns how many changed."""
         ...
 
     def statistics(self) -> list[AgentStatistics]:

@@ -19,8 +19,10 @@ from typing import NamedTuple
 import msgspec
 
 from warmstart.errors import LogError
+from warmstart.redact.redactor import Redactor
 from warmstart.sessions.readers.base import Malformed, Reader, Reading
 from warmstart.sessions.readers.registry import readers
+from warmstart.sessions.redaction import redacted_message, redacted_session, redacted_state
 from warmstart.sessions.store import Position, SyncStore
 from warmstart.sessions.values import Message, Session, session_id
 
@@ -103,19 +105,28 @@ def path_sources(paths: Iterable[Path], format: str | None = None) -> list[Sourc
 
 
 def sync(
-    store: SyncStore, sources: Iterable[Source], *, agents: Sequence[str] = (), progress: Progress | None = None
+    store: SyncStore,
+    sources: Iterable[Source],
+    *,
+    agents: Sequence[str] = (),
+    redact: bool = True,
+    redactor: Redactor | None = None,
+    progress: Progress | None = None,
 ) -> SyncReport:
     """Import what is new in `sources`, of these agents only if any are named.
 
-    A log that cannot be read is reported and does not stop the others.
+    Secrets are replaced before anything is written, by `redactor` or else by the rules that Warmstart ships, unless
+    `redact` is false. A log that cannot be read is reported and does not stop the others.
     """
-    return _Sync(store, agents, progress or (lambda done, total, name: None)).run(sources)
+    chosen = (redactor or Redactor()) if redact else None
+    return _Sync(store, agents, chosen, progress or (lambda done, total, name: None)).run(sources)
 
 
 class _Sync:
-    def __init__(self, store: SyncStore, agents: Sequence[str], progress: Progress) -> None:
+    def __init__(self, store: SyncStore, agents: Sequence[str], redactor: Redactor | None, progress: Progress) -> None:
         self.store = store
         self.agents = agents
+        self.redactor = redactor
         self.progress = progress
         self.report = SyncReport()
         self.readers = readers()
@@ -176,7 +187,8 @@ class _Sync:
                 return
             if self.agents and reader.agent not in self.agents:
                 return
-            log = _Log(reader, item, self.positions.get(str(source.path)), self.report.tally(reader.agent))
+            position, tally = self.positions.get(str(source.path)), self.report.tally(reader.agent)
+            log = _Log(reader, item, position, tally, self.redactor)
             for chunk in log.chunks(self.deleted):
                 self.pending.append(chunk)
                 if sum(each.characters for each in self.pending) >= _BATCH_CHARACTERS:
@@ -228,8 +240,11 @@ class _Chunk(NamedTuple):
 class _Log:
     """One log on its way into the store."""
 
-    def __init__(self, reader: Reader, item: _Item, position: Position | None, tally: Tally) -> None:
+    def __init__(
+        self, reader: Reader, item: _Item, position: Position | None, tally: Tally, redactor: Redactor | None
+    ) -> None:
         self.reader = reader
+        self.redactor = redactor
         self.path = item.source.path
         self.signature = item.signature
         self.tally = tally
@@ -272,6 +287,17 @@ class _Log:
     def _chunk(
         self, facts: dict[str, Session], messages: dict[str, dict[str, Message]], characters: int, signature: str
     ) -> _Chunk:
+        # The reader goes on changing its state before this is written.
+        encoded = msgspec.json.encode(self.reading.state)
+        sessions = [(session, list(messages[native_id].values())) for native_id, session in facts.items()]
+        if (redactor := self.redactor) is None:
+            state = msgspec.json.decode(encoded)
+        else:
+            state = redacted_state(encoded, redactor)
+            sessions = [
+                (redacted_session(session, redactor), [redacted_message(each, redactor) for each in held])
+                for session, held in sessions
+            ]
         position = Position(
             path=str(self.path),
             agent=self.reader.agent,
@@ -279,10 +305,8 @@ class _Log:
             mark=_mark(self.path, self.reading.offset),
             offset=self.reading.offset,
             line=self.reading.line,
-            # The reader goes on changing its state before this is written.
-            state=msgspec.json.decode(msgspec.json.encode(self.reading.state)),
+            state=state,
         )
-        sessions = [(session, list(messages[native_id].values())) for native_id, session in facts.items()]
         return _Chunk(self, sessions, position, characters)
 
     def write(self, store: SyncStore, chunk: _Chunk) -> None:

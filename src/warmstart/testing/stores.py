@@ -292,6 +292,28 @@ class SessionStoreSuite:
         assert [match.message_id for match in store.search("both sessions")] == ["b1"]
         assert store.deleted() == {session("a").id}
 
+    def test_rewrite_reaches_every_text_and_the_index(self, store: SyncStore) -> None:
+        word = "zanzibar"
+        call = ToolCall(id="c", name="bash", arguments=f"echo {word}")
+        result = ToolResult(call_id="c", outcome="ok", text=f"{word} said")
+        store.append(
+            session("a", title=f"about {word}"),
+            [
+                said("a1", f"the word is {word}"),
+                said("a2", "fine", role="assistant", reasoning=f"hm, {word}", tool_calls=(call,)),
+                said("a3", role="tool", tool_results=(result,)),
+            ],
+        )
+        store.append(session("b"), [said("b1", "the word is X"), said("b2", "untouched")])
+        state = {"open": {"text": [word]}}
+        store.save_position(Position(path="/log", agent="tester", signature="1", state=state))
+        assert store.rewrite(lambda text: text.replace(word, "X")) == 6
+        assert store.search(word) == []
+        assert word not in repr([*store.messages(session("a").id), store.list(), store.positions()])
+        assert [m.text for m in store.messages(session("b").id)] == ["the word is X", "untouched"]
+        assert {match.message_id for match in store.search("word is X")} == {"a1", "b1"}
+        assert store.rewrite(lambda text: text.replace(word, "X")) == 0
+
     # -- what sync needs
 
     def test_a_position_is_kept_and_its_revision_counted(self, store: SyncStore) -> None:

@@ -126,8 +126,8 @@ def _to_line_end(file: BinaryIO, end: int) -> int:
 def decoded(path: Path, reading: Reading, decoder: msgspec.json.Decoder[T]) -> Iterator[tuple[Line, T]]:
     """Every line of `path` decoded; what cannot be is reported and passed over.
 
-    Two objects that an interrupted write left on one line are both read. An incomplete last line ends the stream
-    without a report: the agent is still writing it, and it is read next time.
+    Two objects that an interrupted write left on one line are both read, each as a line with the bytes of its own. An
+    incomplete last line ends the stream without a report: the agent is still writing it, and it is read next time.
     """
     for line in lines(path, reading):
         try:
@@ -141,6 +141,6 @@ def decoded(path: Path, reading: Reading, decoder: msgspec.json.Decoder[T]) -> I
                 continue
             for part in parts:
                 try:
-                    yield line, decode(part, decoder)
+                    yield line._replace(data=part), decode(part, decoder)
                 except DECODE_ERRORS as inner:
                     reading.fault(line.number, inner)

@@ -14,9 +14,6 @@ from warmstart.sessions.values import Usage
 _EARLIEST, _LATEST = 946_684_800.0, 7_258_118_400.0
 
 
-_NONE = Usage()
-
-
 def as_time(value: object) -> datetime | None:
     """A time in UTC from ISO 8601 text or from seconds or milliseconds since 1970; `None` when it is neither."""
     if isinstance(value, str):
@@ -107,14 +104,10 @@ def usage_of(
     *, input: object = 0, output: object = 0, cache_read: object = 0, cache_write: object = 0, reasoning: object = 0
 ) -> Usage | None:
     """Token usage, or `None` when the log counts none."""
-    usage = Usage(
-        input=_count(input),
-        output=_count(output),
-        cache_read=_count(cache_read),
-        cache_write=_count(cache_write),
-        reasoning=_count(reasoning),
-    )
-    return None if usage == _NONE else usage
+    counts = _count(input), _count(output), _count(cache_read), _count(cache_write), _count(reasoning)
+    if not any(counts):
+        return None
+    return Usage(input=counts[0], output=counts[1], cache_read=counts[2], cache_write=counts[3], reasoning=counts[4])
 
 
 def _count(value: object) -> int:

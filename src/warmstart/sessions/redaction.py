@@ -1,0 +1,44 @@
+"""Sessions without their secrets: what a redactor is applied to before anything is stored."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from warmstart.redact.redactor import Redactor
+from warmstart.sessions.rewriting import map_strings
+from warmstart.sessions.values import Message, Session
+
+
+def redacted_message(message: Message, redactor: Redactor) -> Message:
+    """The message with the secrets in its text, reasoning, arguments and results replaced."""
+    changes: dict[str, Any] = {}
+    for name in ("text", "reasoning"):
+        before = getattr(message, name)
+        if before and (after := redactor.redact(before).text) is not before:
+            changes[name] = after
+    if message.tool_calls:
+        calls = [(call, redactor.redact(call.arguments).text) for call in message.tool_calls]
+        if any(call.arguments is not after for call, after in calls):
+            changes["tool_calls"] = tuple(replace(call, arguments=after) for call, after in calls)
+    if message.tool_results:
+        results = [(result, redactor.redact(result.text).text) for result in message.tool_results]
+        if any(result.text is not after for result, after in results):
+            changes["tool_results"] = tuple(replace(result, text=after) for result, after in results)
+    return replace(message, **changes) if changes else message
+
+
+def redacted_session(session: Session, redactor: Redactor) -> Session:
+    """The session with the secrets in its title and evidence replaced."""
+    title, evidence = redactor.redact(session.title).text, redactor.redact(session.evidence).text
+    if title is session.title and evidence is session.evidence:
+        return session
+    return replace(session, title=title, evidence=evidence)
+
+
+def redacted_state(state: bytes, redactor: Redactor) -> Any:
+    """A reader's state from JSON; it may hold a message that is not complete yet, whose secrets are replaced."""
+    value = json.loads(state)
+    # One look at the whole is cheaper than one at each string, and there is seldom anything to find.
+    return map_strings(value, lambda text: redactor.redact(text).text) if redactor.find(state.decode()) else value

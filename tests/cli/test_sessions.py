@@ -1,0 +1,422 @@
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from warmstart import Message, Session, SQLiteSessionStore, ToolCall, ToolResult
+from warmstart.testing.stores import at, said, session
+
+KEYS = [
+    "id",
+    "agent",
+    "native_id",
+    "project",
+    "model",
+    "title",
+    "started_at",
+    "ended_at",
+    "messages",
+    "tool_calls",
+    "errors",
+    "rejected",
+    "outcome",
+    "parent_id",
+]
+FIRST, CODEX, BEST = "3f0c1d52", "019f90a4", "58e3c7d9"
+
+# Clears the screen, colours, rings, sets the title of the window, rings again, colours in eight bits, changes letters.
+CODES = "\x1b[2J\x1b[31m\a\x1b]0;title\a\x1b]8;;http://example.com\x1b\\\x9b31m\x1b(B\x1bc\b"
+
+
+def listed(run, *arguments) -> list[dict[str, object]]:
+    ran = run("sessions", "list", "--json", *arguments)
+    assert ran.code == 0, ran.err
+    return json.loads(ran.out)
+
+
+def natives(run, *arguments) -> list[str]:
+    return [str(row["native_id"])[:8] for row in listed(run, *arguments)]
+
+
+def shown(run, id: object) -> dict:
+    ran = run("sessions", "show", id, "--json")
+    assert ran.code == 0, ran.err
+    return json.loads(ran.out)
+
+
+def keep(home: Path, kept: Session, *messages: Message) -> Session:
+    """Put a session into the test's store."""
+    store = SQLiteSessionStore(home / ".warmstart" / "warmstart.db")
+    try:
+        store.append(kept, messages)
+    finally:
+        store.close()
+    return kept
+
+
+# -- list
+
+
+def test_a_row_in_json_has_exactly_these_keys(run, synced):
+    rows = listed(run)
+    assert len(rows) == 8
+    assert all(list(row) == KEYS for row in rows)
+    first = rows[-1]
+    assert (first["agent"], first["project"], first["errors"]) == ("claude-code", "/home/mara/tidewatch", 6)
+    assert re.fullmatch(r"2026-09-03T08:12:[\d.]+Z", str(first["started_at"]))
+
+
+def test_rows_come_newest_first_and_no_more_than_asked_for(run, synced):
+    dates = [row["started_at"] for row in listed(run)]
+    assert dates == sorted(dates, reverse=True)
+    assert len(listed(run, "--limit", 3)) == 3
+    assert len(listed(run, "--limit", 0)) == 8
+
+
+def test_filters(run, synced):
+    assert len(listed(run, "--agent", "claude-code")) == 5
+    assert natives(run, "--agent", "codex") == [CODEX]
+    assert len(listed(run, "--project", "tidewatch")) == 6
+    assert len(listed(run, "--project", "/home/mara/tidewatch")) == 6
+    assert listed(run, "--project", "tidewatc") == []
+    assert natives(run, "--since", "2026-09-20") == [BEST]
+    assert natives(run, "--since", "2026-09-21T06:00:00Z") == [BEST]
+    assert len(listed(run, "--since", "9000w")) == 8
+    assert len(listed(run, "--agent", "claude-code", "--since", "2026-09-20", "--outcome", "unknown")) == 1
+    assert listed(run, "--outcome", "failure") == []
+
+
+def test_a_project_is_found_by_its_folder_and_any_path_inside_it(run, home, tmp_path, monkeypatch):
+    project = tmp_path / "work" / "tidewatch"
+    (project / ".git").mkdir(parents=True)
+    (project / "src" / "deep").mkdir(parents=True)
+    keep(home, session("here", project=str(project.resolve())), said("m1", "hello"))
+    keep(home, session("there", project="/elsewhere"), said("m2", "hello"))
+    assert natives(run, "--project", project) == ["here"]
+    assert natives(run, "--project", project / "src" / "deep") == ["here"]
+    monkeypatch.chdir(project / "src")
+    assert natives(run, "--project", ".") == natives(run, "--project", "..") == ["here"]
+
+
+@pytest.mark.parametrize("when", ["yesterday", "0001-01-01", "99999999d", "2026-13-01", ""])
+def test_a_date_that_is_none_is_wrong_usage(run, when):
+    ran = run("sessions", "list", "--since", when)
+    assert ran.code == 2
+    assert "--since" in ran.err
+
+
+def test_an_empty_list_says_what_to_do(run):
+    ran = run("sessions", "list")
+    assert (ran.code, ran.out) == (0, "")
+    assert "warmstart sync" in ran.err
+    assert listed(run) == []
+
+
+def test_a_pipe_gets_whole_cells_in_columns(run, synced):
+    head, *rows = run("sessions", "list").out.splitlines()
+    assert head.split() == ["id", "started", "agent", "project", "msgs", "calls", "errors", "outcome", "title"]
+    assert len(rows) == 8
+    place = head.index("agent")
+    assert {row[place:].split()[0] for row in rows} == {"claude-code", "codex", "gemini-cli", "openai"}
+
+
+@pytest.mark.parametrize("columns", [80, 100, 200])
+def test_a_narrow_terminal_still_shows_ids_that_can_be_copied(run, terminal, synced, columns):
+    ids = [str(row["id"])[:10] for row in listed(run)]
+    code, screen = terminal("sessions", "list", columns=columns)
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", screen).replace("\r", "").splitlines()
+    assert code == 0
+    assert [line.split()[0] for line in plain[1:] if line.strip()] == ids
+    assert all(len(line) <= columns for line in plain)
+    assert ("calls" in plain[0]) == (columns == 200)
+    assert "title" in plain[0]
+
+
+# -- show
+
+
+def test_show_tells_who_said_what_and_how_each_call_went(run, synced):
+    out = run("sessions", "show", FIRST).out
+    assert "add the Port Ellery gauge" in out.splitlines()[0]
+    assert "42 messages, 18 calls, 6 errors" in out
+    assert out.count("[error") == 6
+    assert "use uv, not pip" in out
+    assert "more lines" in out
+
+
+def test_tools_shows_calls_only_and_full_cuts_nothing(run, synced):
+    tools = run("sessions", "show", FIRST, "--tools").out
+    assert tools.count("  → ") == 18
+    assert "use uv, not pip" not in tools
+    full = run("sessions", "show", FIRST, "--full").out
+    assert "more lines" not in full
+    for call in shown(run, FIRST)["tool_calls"]:
+        assert call["arguments"] in full
+
+
+def test_show_as_json_has_everything(run, synced):
+    whole = shown(run, CODEX)
+    assert set(KEYS) - {"messages", "errors", "rejected"} <= set(whole)
+    assert (len(whole["messages"]), len(whole["tool_calls"])) == (33, 13)
+    outcomes = [call["outcome"] for call in whole["tool_calls"]]
+    assert (outcomes.count("error"), outcomes.count("rejected"), outcomes.count("unknown")) == (3, 1, 0)
+    assert {"id", "name", "arguments", "outcome", "seconds", "exit_code", "result"} == set(whole["tool_calls"][0])
+    tools = json.loads(run("sessions", "show", CODEX, "--tools", "--json").out)
+    assert "messages" not in tools
+    assert tools["tool_calls"] == whole["tool_calls"]
+
+
+def test_a_parent_is_shown(run, synced):
+    parents = {row["native_id"]: row["parent_id"] for row in listed(run)}
+    resumed = next(native for native in parents if str(native).startswith("d17f5a80"))
+    assert f"{parents[resumed]} (resume)" in run("sessions", "show", resumed).out
+
+
+# -- ids
+
+
+def test_an_id_may_be_shortened_and_the_agents_own_works(run, synced):
+    whole = next(row for row in listed(run) if str(row["native_id"]).startswith(BEST))
+    for name in (whole["id"], str(whole["id"])[:6], whole["native_id"], BEST, BEST[:3]):
+        assert shown(run, name)["id"] == whole["id"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["show", "ID"],
+        ["show", "ID", "--json"],
+        ["outcome", "ID", "success"],
+        ["export", "ID"],
+        ["delete", "ID", "--yes"],
+        ["delete", BEST, "ID", "--yes"],
+    ],
+)
+@pytest.mark.parametrize(
+    ("id", "complaint"), [("a94be6f3", "fits several sessions"), ("feed", "no session has the id")]
+)
+def test_an_ambiguous_or_unknown_id_is_one_clear_line(run, synced, command, id, complaint):
+    before = listed(run)
+    ran = run("sessions", *[id if word == "ID" else word for word in command])
+    assert (ran.code, ran.out) == (1, "")
+    assert re.fullmatch(f"warmstart: .*{complaint}.*\n", ran.err)
+    assert repr(id) in ran.err
+    assert listed(run) == before
+
+
+# -- outcome
+
+
+def test_your_word_on_the_outcome_outlives_the_next_sync(run, synced):
+    ran = run("sessions", "outcome", BEST, "success", "--because", "merged and in use")
+    assert (ran.code, ran.err) == (0, "")
+    run("sync", "--path", synced)
+    assert natives(run, "--outcome", "success") == [BEST]
+    assert (shown(run, BEST)["outcome"], shown(run, BEST)["evidence"]) == ("success", "merged and in use")
+    assert "success: merged and in use" in run("sessions", "show", BEST).out
+    run("sessions", "outcome", BEST, "unknown")
+    assert natives(run, "--outcome", "success") == []
+
+
+def test_an_outcome_that_is_none_is_wrong_usage(run, synced):
+    assert run("sessions", "outcome", BEST, "splendid").code == 2
+
+
+# -- delete
+
+
+def test_a_deleted_session_is_gone_and_stays_gone(run, synced):
+    ran = run("sessions", "delete", BEST, CODEX, "--yes")
+    assert ran.code == 0
+    assert ran.out.count("Deleted ") == 2
+    run("sync", "--path", synced)
+    assert len(listed(run)) == 6
+    assert run("sessions", "show", BEST).code == 1
+
+
+def test_secure_leaves_no_trace_in_the_file(run, home, synced):
+    store = home / ".warmstart"
+
+    def bytes_held() -> bytes:
+        return b"".join(path.read_bytes() for path in sorted(store.iterdir()))
+
+    assert b"storm season" in bytes_held()
+    assert run("sessions", "delete", BEST, "--yes", "--secure").code == 0
+    assert b"storm season" not in bytes_held()
+    assert len(listed(run)) == 7
+
+
+@pytest.mark.parametrize(("typed", "left", "word"), [("n\n", 8, "Kept"), ("\n", 8, "Kept"), ("y\n", 7, "Deleted")])
+def test_a_terminal_is_asked_before_anything_is_deleted(run, terminal, synced, typed, left, word):
+    code, screen = terminal("sessions", "delete", BEST, typed=typed)
+    assert code == 0
+    assert "Delete 437a14bdf0e4e434 (claude-code, storm season" in screen
+    assert word in screen
+    assert len(listed(run)) == left
+
+
+def test_yes_is_not_asked(run, terminal, synced):
+    code, screen = terminal("sessions", "delete", BEST, "--yes")
+    assert code == 0
+    assert "?" not in screen
+    assert len(listed(run)) == 7
+
+
+# -- export
+
+
+@pytest.fixture(params=[FIRST, CODEX, BEST, "a94be6f3", "d17f5a80", "6e2b90c4", "conv_tidebot"])
+def there_and_back(request, run, synced, tmp_path, monkeypatch) -> tuple[dict, dict]:
+    """A session, and what comes of it when it is exported as chat messages and read into another store."""
+    row = next(row for row in listed(run) if str(row["native_id"]).startswith(request.param))
+    before = shown(run, row["id"])
+    exported = tmp_path / "exported.json"
+    assert run("sessions", "export", before["id"], "--format", "openai", "-o", exported).code == 0
+    monkeypatch.setenv("WARMSTART_HOME", str(tmp_path / "other"))
+    assert run("sync", "--path", exported, "--format", "openai").code == 0
+    [row] = listed(run)
+    return before, shown(run, row["id"])
+
+
+def test_an_export_to_openai_keeps_messages_and_calls(there_and_back):
+    def spoken(whole: dict) -> list[tuple[str, str]]:
+        return [(message["role"], message["text"]) for message in whole["messages"] if message["role"] != "tool"]
+
+    def called(whole: dict) -> list[tuple[str, ...]]:
+        return [(call["id"], call["name"], call["arguments"], call["result"]) for call in whole["tool_calls"]]
+
+    before, after = there_and_back
+    assert spoken(after) == spoken(before)
+    assert called(after) == called(before)
+
+
+@pytest.mark.xfail(reason="chat messages are exported without the outcomes of their calls", strict=False)
+def test_an_export_to_openai_keeps_outcomes(there_and_back):
+    before, after = there_and_back
+    assert [call["outcome"] for call in after["tool_calls"]] == [call["outcome"] for call in before["tool_calls"]]
+
+
+def test_jsonl_has_everything_and_is_the_default(run, synced):
+    session, *messages = map(json.loads, run("sessions", "export", CODEX).out.splitlines())
+    assert (session["type"], session["agent"], session["native_id"][:8]) == ("session", "codex", CODEX)
+    assert len(messages) == 33
+    assert [message["text"] for message in messages] == [m["text"] for m in shown(run, CODEX)["messages"]]
+
+
+def test_markdown_is_a_document_to_read(run, synced):
+    out = run("sessions", "export", CODEX, "--format", "markdown").out
+    assert out.startswith("# predictions should record which datum")
+    assert out.count("(rejected)") >= 1
+    assert "never touch migrations by hand" in out
+
+
+def test_export_to_a_file_prints_no_data(run, synced, tmp_path):
+    printed = run("sessions", "export", BEST, "--format", "markdown").out
+    ran = run("sessions", "export", BEST, "--format", "markdown", "-o", tmp_path / "best.md")
+    assert ran.out == ""
+    assert "best.md" in ran.err
+    assert (tmp_path / "best.md").read_text(encoding="utf-8") == printed
+
+
+def test_export_to_where_nothing_can_be_written(run, synced, tmp_path):
+    ran = run("sessions", "export", BEST, "-o", tmp_path / "nowhere" / "best.md")
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err == f"warmstart: {str(tmp_path / 'nowhere' / 'best.md')!r}: No such file or directory\n"
+
+
+# -- what logs may do to a terminal
+
+
+@pytest.fixture
+def hostile(home: Path) -> Session:
+    call = ToolCall(id="c1", name=f"ba{CODES}sh", arguments=json.dumps({f"com{CODES}mand": f"l{CODES}s"}))
+    raw = ToolCall(id="c2", name="free", arguments=f"free{CODES}form")
+    results = (
+        ToolResult(call_id="c1", outcome="error", text=f"out{CODES}\rput"),
+        ToolResult(call_id="c2", outcome="ok", text=f"{CODES}\nlast line"),
+    )
+    return keep(
+        home,
+        session(
+            f"native{CODES}",
+            project=f"/work/{CODES}pro\nject",
+            branch=f"ma{CODES}in",
+            model=f"model{CODES}",
+            title=f"a {CODES}title\nof two lines",
+            version=CODES,
+            evidence=f"be{CODES}cause",
+            outcome="success",
+            judge="log",
+        ),
+        said("m1", f"please\r{CODES} help"),
+        said("m2", f"sure{CODES}", 1, role="assistant", tool_calls=(call, raw)),
+        said("m3", "", 2, role="tool", tool_results=results),
+    )
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["list"], ["list", "--json"], ["show"], ["show", "--full"], ["show", "--tools"], ["show", "--json"], ["export"]],
+)
+def test_codes_in_logs_never_reach_the_terminal(terminal, hostile, command):
+    which = [hostile.id] if command[0] != "list" else []
+    code, screen = terminal("sessions", *command, *which, columns=200)
+    assert code == 0
+    assert (
+        set(re.findall(r"[\x00-\x08\x0b-\x1f\x7f-\x9f][^\x1b]?", re.sub(r"\x1b\[[0-9;]*m|\r\n", "", screen))) == set()
+    )
+    assert "\x1b[31m" not in re.sub(r"\x1b\[31merror\x1b\[0m", "", screen)
+
+
+def test_markdown_on_a_terminal_has_no_codes_either(run, terminal, hostile):
+    assert "\x1b" not in terminal("sessions", "export", hostile.id, "--format", "markdown")[1]
+
+
+def test_what_remains_can_be_read(run, hostile):
+    out = run("sessions", "show", hostile.id).out
+    for text in ("a title of two lines", "/work/pro ject", "main", "because", "please help", "bash", "command=ls"):
+        assert text in out
+    assert "last line" in out
+    [row] = run("sessions", "list").out.splitlines()[1:]
+    assert "pro ject" in row
+
+
+def test_json_keeps_what_the_log_said(run, hostile):
+    whole = shown(run, hostile.id)
+    assert whole["messages"][0]["text"] == f"please\r{CODES} help"
+    assert whole["project"] == hostile.project
+
+
+def test_a_terminal_that_lacks_some_letters(program, synced):
+    for arguments in (["list"], ["list", "--json"], ["show", BEST], ["show", BEST, "--json"], ["export", BEST]):
+        ran = subprocess.run(
+            [*program, "sessions", *arguments],
+            env={**os.environ, "PYTHONIOENCODING": "latin-1"},
+            capture_output=True,
+            check=True,
+        )
+        text = ran.stdout.decode("latin-1")
+        if "--json" in arguments:
+            json.loads(text)
+
+
+def test_times_are_read_back_as_they_were(run, home):
+    keep(home, session("timed"), said("m1", "x", 0), said("m2", "y", 90))
+    [row] = listed(run)
+    assert (row["started_at"], row["ended_at"]) == (
+        at(0).isoformat().replace("+00:00", "Z"),
+        at(90).isoformat().replace("+00:00", "Z"),
+    )
+
+
+def test_a_copy_of_the_samples_elsewhere_adds_nothing(run, synced, tmp_path):
+    before = listed(run, "--agent", "claude-code")
+    shutil.copytree(synced / "claude-code", tmp_path / "backup")
+    assert run("sync", "--path", tmp_path / "backup").code == 0
+    assert listed(run, "--agent", "claude-code") == before

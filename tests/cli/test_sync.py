@@ -1,0 +1,319 @@
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Timer
+
+import pytest
+
+COLUMNS = ["agent", "sessions", "messages", "tool calls", "errors", "skipped", "seconds"]
+# A shell that starts the tests in the background may have told them to ignore Ctrl-C; the watcher must not.
+WATCHER = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from warmstart.cli import main; main()"
+)
+
+
+def said(text: str) -> str:
+    return json.dumps({"role": "user", "content": text}) + "\n"
+
+
+def contents(folder: Path) -> dict[Path, tuple[bytes, int]]:
+    return {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()}
+
+
+def tallies(run, *arguments) -> dict[str, dict[str, int]]:
+    ran = run("sync", "--json", *arguments)
+    assert ran.code == 0, ran.err
+    return {tally["agent"]: tally for tally in json.loads(ran.out)["agents"]}
+
+
+# -- where histories are
+
+
+def test_histories_are_found_where_the_agents_keep_them(run, histories):
+    found = tallies(run)
+    assert {agent: tally["sessions"] for agent, tally in found.items()} == {
+        "claude-code": 5,
+        "codex": 1,
+        "gemini-cli": 1,
+    }
+    assert (histories / ".warmstart" / "warmstart.db").is_file()
+
+
+def test_the_agents_files_are_never_written_to(run, histories):
+    before = contents(histories / ".claude") | contents(histories / ".codex") | contents(histories / ".gemini")
+    run("sync")
+    run("sync")
+    assert contents(histories / ".claude") | contents(histories / ".codex") | contents(histories / ".gemini") == before
+
+
+@pytest.mark.parametrize(
+    ("variable", "folder"),
+    [("CLAUDE_CONFIG_DIR", "claude-code"), ("CODEX_HOME", "codex"), ("GEMINI_CLI_HOME", "gemini-cli")],
+)
+def test_an_agents_own_variable_moves_its_history(run, samples, monkeypatch, variable, folder):
+    monkeypatch.setenv(variable, str(samples / folder))
+    assert set(tallies(run)) == {folder}
+
+
+@pytest.mark.parametrize(
+    ("variable", "agent"),
+    [
+        ("CLAUDE_CONFIG_DIR", "claude-code"),
+        ("CODEX_HOME", "codex"),
+        ("GEMINI_CLI_HOME", "gemini-cli"),
+        ("XDG_DATA_HOME", "opencode"),
+        ("OPENCODE_DB", "opencode"),
+        ("COPILOT_HOME", "copilot-cli"),
+        ("HERMES_HOME", "hermes"),
+    ],
+)
+def test_every_agents_variable_is_followed(run, tmp_path, monkeypatch, variable, agent):
+    monkeypatch.setenv(variable, str(tmp_path / "elsewhere"))
+    checks = {check["subject"]: check["finding"] for check in json.loads(run("doctor", "--json").out)}
+    assert str(tmp_path / "elsewhere") in checks[agent]
+
+
+def test_no_history_anywhere_is_said(run):
+    ran = run("sync")
+    assert (ran.code, ran.err) == (0, "")
+    assert "No agent histories found" in ran.out
+    assert "warmstart doctor" in ran.out
+
+
+def test_only_the_agents_that_are_named(run, histories):
+    assert set(tallies(run, "--agent", "codex")) == {"codex"}
+    assert set(tallies(run, "--agent", "codex", "--agent", "gemini-cli")) == {"codex", "gemini-cli"}
+    assert "claude-code" in run("sync", "--agent", "nobody").err
+
+
+# -- what is shown
+
+
+def test_the_table_has_a_row_for_each_agent(run, samples):
+    ran = run("sync", "--path", samples)
+    head, *rows, last = ran.out.splitlines()
+    assert re.split(r" {2,}", head) == COLUMNS
+    table = {row.split()[0]: row.split()[1:] for row in rows}
+    assert list(table) == ["claude-code", "codex", "gemini-cli", "openai"]
+    assert [int(rows[0]) for rows in table.values()] == [5, 1, 1, 1]
+    assert table["codex"][:4] == ["1", "33", "13", "3"]
+    assert last.startswith("8 logs read, 0 unchanged, in ")
+    assert ran.err == ""
+
+
+def test_a_second_sync_finds_nothing_new(run, synced):
+    run("sync", "--path", synced)
+    listed = run("sessions", "list", "--json").out
+    again = tallies(run, "--path", synced)
+    assert {tally["messages"] + tally["sessions"] for tally in again.values()} == {0}
+    assert sum(tally["unchanged"] for tally in again.values()) == sum(tally["files"] for tally in again.values()) == 8
+    assert run("sync", "--path", synced).out.splitlines()[-1].startswith("0 logs read, 8 unchanged")
+    assert run("sessions", "list", "--json").out == listed
+
+
+def test_json_says_the_same_as_the_table_and_more(run, samples):
+    ran = run("sync", "--path", samples, "--json")
+    report = json.loads(ran.out)
+    assert set(report) == {"agents", "problems", "foreign", "seconds"}
+    assert (report["problems"], report["foreign"]) == ([], [])
+    for tally in report["agents"]:
+        assert {"agent", "sessions", "messages", "tool_calls", "errors", "skipped", "seconds"} <= set(tally)
+        assert sum(tally["skipped_kinds"].values()) == tally["skipped"]
+
+
+def test_a_terminal_gets_a_progress_bar_and_a_pipe_gets_none(terminal, program, samples, home):
+    code, screen = terminal("sync", "--path", samples)
+    assert code == 0
+    assert "Reading" in screen
+    assert "━" in screen
+    assert "claude-code" in screen.rsplit("Reading", 1)[1]
+    shutil.rmtree(home / ".warmstart")
+    piped = subprocess.run([*program, "sync", "--path", samples], capture_output=True, text=True, check=True)
+    assert piped.stderr == ""
+    assert "Reading" not in piped.stdout
+    assert "\x1b" not in piped.stdout
+
+
+def test_a_name_that_looks_like_markup_does_not_upset_the_progress_bar(terminal, samples, tmp_path):
+    shutil.copy(samples / "openai" / "tidebot-2026-09-14.json", tmp_path / "[red]x[not-closed].json")
+    (tmp_path / "[").mkdir()
+    shutil.copy(samples / "openai" / "tidebot-2026-09-14.json", tmp_path / "[" / "odd [blink].json")
+    code, screen = terminal("sync", "--path", tmp_path)
+    assert code == 0
+    assert "Traceback" not in screen
+
+
+# -- --path and --format
+
+
+def test_several_paths_of_files_and_folders(run, samples):
+    one = samples / "openai" / "tidebot-2026-09-14.json"
+    assert set(tallies(run, "--path", one, "--path", samples / "codex")) == {"openai", "codex"}
+
+
+def test_a_relative_path_is_the_same_log_from_anywhere(run, samples, tmp_path, monkeypatch):
+    log = shutil.copy(samples / "openai" / "tidebot-2026-09-14.json", tmp_path / "run.json")
+    monkeypatch.chdir(tmp_path)
+    assert tallies(run, "--path", "run.json")["openai"]["sessions"] == 1
+    monkeypatch.chdir(tmp_path.parent)
+    assert tallies(run, "--path", log)["openai"]["unchanged"] == 1
+    [session] = json.loads(run("sessions", "list", "--json").out)
+    assert json.loads(run("sessions", "show", session["id"], "--json").out)["source"] == str(log)
+
+
+def test_a_path_where_nothing_is(run, tmp_path):
+    ran = run("sync", "--path", tmp_path / "nothing")
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err == f"warmstart: there is nothing at {str(tmp_path / 'nothing')!r}; check the path\n"
+
+
+@pytest.mark.parametrize("format", ["openai", "codex", "claude-code", "hermes", "opencode", "gemini-cli"])
+def test_a_file_that_is_not_what_the_format_claims(run, tmp_path, format):
+    (tmp_path / "note.txt").write_text("Dear diary,\nno JSON today.\n")
+    for _ in range(2):
+        ran = run("sync", "--path", tmp_path / "note.txt", "--format", format)
+        assert (ran.code, ran.out) == (1, "")
+        assert re.fullmatch(
+            rf"warmstart: nothing at '.*note.txt' can be read as {format}.*leave out --format.*\n", ran.err
+        )
+    assert json.loads(run("sessions", "list", "--json").out) == []
+
+
+def test_a_log_of_another_agent_than_the_format_claims(run, samples):
+    ran = run("sync", "--path", samples / "codex", "--format", "openai")
+    assert (ran.code, ran.out, len(ran.err.splitlines())) == (1, "", 1)
+    assert "can be read as openai" in ran.err
+    assert tallies(run, "--path", samples / "codex", "--format", "codex")["codex"]["sessions"] == 1
+
+
+def test_a_right_format_is_fine_also_the_second_time(run, samples, tmp_path):
+    odd = tmp_path / "odd.json"
+    odd.write_text(json.dumps([{"role": "user", "content": "hello", "uuid": "not recognised by its content"}]))
+    assert run("sync", "--path", odd).code == 1
+    for _ in range(2):
+        assert run("sync", "--path", odd, "--format", "openai").code == 0
+        assert run("sync", "--path", samples / "openai", "--format", "openai").code == 0
+    assert len(json.loads(run("sessions", "list", "--json").out)) == 2
+
+
+def test_a_file_that_is_no_log(run, tmp_path):
+    (tmp_path / "note.txt").write_text("Dear diary")
+    ran = run("sync", "--path", tmp_path / "note.txt")
+    assert (ran.code, ran.out, len(ran.err.splitlines())) == (1, "", 1)
+    assert "no agent's log at" in ran.err
+    assert "--format" in ran.err
+    told = run("sync", "--path", tmp_path / "note.txt", "--json")
+    assert (told.code, json.loads(told.out)["foreign"]) == (1, [str(tmp_path / "note.txt")])
+
+
+def test_files_that_are_no_logs_are_counted_beside_those_that_are(run, samples, tmp_path):
+    shutil.copytree(samples / "openai", tmp_path / "logs")
+    (tmp_path / "logs" / "package.json").write_text('{"name": "tidewatch"}')
+    ran = run("sync", "--path", tmp_path / "logs")
+    assert ran.code == 0
+    assert ran.err == "Passed over 1 file that no agent wrote.\n"
+
+
+def test_format_without_path_is_wrong_usage(run):
+    ran = run("sync", "--format", "openai")
+    assert ran.code == 2
+    assert "--format needs --path" in ran.err
+
+
+def test_a_malformed_line_is_reported_by_number_and_stops_nothing(run, samples, tmp_path):
+    [log] = (samples / "codex").rglob("*.jsonl")
+    lines = log.read_bytes().splitlines(keepends=True)
+    broken = tmp_path / log.name
+    broken.write_bytes(b"".join([*lines[:20], b'{"half": \n', *lines[20:]]))
+    ran = run("sync", "--path", broken)
+    assert ran.code == 0
+    assert ran.err.startswith(f"{broken}:21: ")
+    assert len(ran.err.splitlines()) == 1
+    assert json.loads(run("sessions", "list", "--json").out)[0]["messages"] == 33
+
+
+# -- --watch
+
+
+class Watcher:
+    """A `warmstart sync --watch` in a process of its own, read line by line."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+
+    def until(self, pattern: str) -> list[str]:
+        """What it prints up to a line with `pattern`."""
+        read: list[str] = []
+        while not (read and re.search(pattern, read[-1])):
+            line = self.process.stdout.readline()  # type: ignore[union-attr]
+            assert line, f"ended with {self.process.wait()} before {pattern!r}: {read}"
+            read.append(line)
+        return read
+
+    def interrupt(self) -> tuple[int, str, str]:
+        self.process.send_signal(signal.SIGINT)
+        out, err = self.process.communicate()
+        return self.process.returncode, out, err
+
+
+@pytest.fixture
+def watch() -> Callable[..., contextmanager[Watcher]]:
+    @contextmanager
+    def watch(*arguments: object) -> Iterator[Watcher]:
+        command = [sys.executable, "-c", WATCHER, "sync", "--watch", "--interval", "0.1", *map(str, arguments)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            limit = Timer(60, process.kill)
+            limit.start()
+            try:
+                yield Watcher(process)
+            finally:
+                limit.cancel()
+                process.kill()
+
+    return watch
+
+
+def test_watch_imports_what_is_appended_and_ends_cleanly(run, watch, tmp_path):
+    log = tmp_path / "chat.jsonl"
+    log.write_text(said("good morning"))
+    with watch("--path", log) as watcher:
+        watcher.until("1 log read")
+        with log.open("a") as file:
+            file.write(said("the gauge is silent") + said("and the harbour asks"))
+        assert re.match(r"openai +0 +2 ", watcher.until("1 log read")[1])
+        code, _, err = watcher.interrupt()
+    assert code == 130
+    assert err.strip() == ""
+    [session] = json.loads(run("sessions", "list", "--json").out)
+    assert session["messages"] == 3
+    assert json.loads(run("doctor", "--json").out)[2]["status"] == "ok"
+
+
+def test_watch_picks_up_a_new_log_in_a_default_place(watch, home, samples):
+    with watch() as watcher:
+        watcher.until("No agent histories found")
+        shutil.copytree(samples / "codex", home / ".codex")
+        assert re.match(r"codex +1 +33 ", watcher.until("1 log read")[1])
+        assert watcher.interrupt()[0] == 130
+
+
+def test_watch_reports_a_problem_once(watch, tmp_path):
+    log = tmp_path / "chat.jsonl"
+    log.write_text(said("good morning"))
+    (tmp_path / "gone.jsonl").symlink_to(tmp_path / "nowhere")
+    with watch("--path", tmp_path) as watcher:
+        watcher.until("1 log read")
+        for _ in range(3):
+            with log.open("a") as file:
+                file.write(said("more"))
+            watcher.until("1 log read")
+        _, _, err = watcher.interrupt()
+    assert err.count("gone.jsonl") == 1

@@ -1,0 +1,271 @@
+"""The real Claude Code against a scripted model: what it writes is what the reader expects.
+
+`WARMSTART_TEST_CLAUDE` names a folder into which npm installed `@anthropic-ai/claude-code@2.1.197`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.hosts.scripted_anthropic import Reply, ScriptedModel, serving
+from warmstart.sessions.readers.base import Reading
+from warmstart.sessions.readers.claude_code import ClaudeCodeReader
+from warmstart.sessions.sqlite import SQLiteSessionStore
+from warmstart.sessions.sync import path_sources, sync
+from warmstart.sessions.values import Message, Session, Usage, session_id, steps
+
+pytestmark = [
+    pytest.mark.hosts,
+    pytest.mark.skipif(not os.environ.get("WARMSTART_TEST_CLAUDE"), reason="WARMSTART_TEST_CLAUDE names no folder"),
+]
+
+READER = ClaudeCodeReader()
+ALLOWED = ("--allowedTools", "Bash(echo:*)", "Bash(exit:*)", "Bash(sleep:*)", "Read", "Task")
+
+
+@pytest.fixture
+def work(home: Path) -> Path:
+    """A project for the agent to work in."""
+    work = home / "work"
+    (work / ".git").mkdir(parents=True)
+    return work
+
+
+def command(home: Path, model: ScriptedModel, *options: str) -> dict[str, Any]:
+    """How to start Claude Code without a terminal and without a way into the network."""
+    closed = "http://127.0.0.1:9"
+    program = Path(os.environ["WARMSTART_TEST_CLAUDE"]) / "node_modules" / ".bin" / "claude"
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(home),
+        "ANTHROPIC_BASE_URL": model.url,
+        "ANTHROPIC_API_KEY": "scripted",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "DISABLE_AUTOUPDATER": "1",
+        "DISABLE_ERROR_REPORTING": "1",
+        "DISABLE_TELEMETRY": "1",
+        "HTTP_PROXY": closed,
+        "HTTPS_PROXY": closed,
+        "NO_PROXY": "127.0.0.1,localhost",
+        "TERM": "dumb",
+    }
+    return {"args": [program, "-p", *options, *ALLOWED], "env": environment, "cwd": home / "work", "text": True}
+
+
+def ask(home: Path, model: ScriptedModel, prompt: str, *options: str) -> str:
+    """One turn; returns the id of the session that it took place in."""
+    started = command(home, model, prompt, "--output-format", "json", *options)
+    done = subprocess.run(**started, check=True, stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+    return str(json.loads(done.stdout)["session_id"])
+
+
+def talk(home: Path, model: ScriptedModel, first: str, react: Callable[[dict[str, Any]], str | None]) -> None:
+    """A conversation in one process: `react` hears all that happens, and may say more; it ends with a result."""
+    options = ("--input-format", "stream-json", "--output-format", "stream-json", "--verbose")
+    pipe = subprocess.PIPE
+    with subprocess.Popen(**command(home, model, *options), stdin=pipe, stdout=pipe) as process:
+        assert process.stdin
+        assert process.stdout
+        said: str | None = first
+        for event in _events(process.stdout):
+            if said is not None:
+                process.stdin.write(json.dumps({"type": "user", "message": {"role": "user", "content": said}}) + "\n")
+                process.stdin.flush()
+            if event.get("type") == "result":
+                process.stdin.close()
+            said = react(event)
+
+
+def _events(stream: Any) -> Iterator[dict[str, Any]]:
+    yield {}
+    for line in stream:
+        yield json.loads(line)
+
+
+def bash(line: str, **more: object) -> tuple[str, dict[str, Any]]:
+    return "Bash", {"command": line, "description": "run", **more}
+
+
+def log_of(home: Path, native_id: str) -> Path:
+    (path,) = (home / ".claude" / "projects").glob(f"*/{native_id}.jsonl")
+    return path
+
+
+def read(path: Path, reading: Reading | None = None) -> list[tuple[Session, Message]]:
+    """The messages of a log, each of them told once."""
+    assert READER.claims(path, path.read_bytes()[:65536])
+    reading = reading or Reading(path)
+    pairs = [(session, message) for session, message in READER.read(path, reading) if message]
+    assert reading.malformed == 0
+    assert reading.offset == path.stat().st_size
+    assert len({message.native_id for _, message in pairs}) == len(pairs)
+    return pairs
+
+
+def words(pairs: list[tuple[Session, Message]]) -> list[str]:
+    """What was really said: not by tools, nor by a machine in a person's name."""
+    return [message.text for _, message in pairs if message.text and not message.injected]
+
+
+def test_calls_have_their_outcomes(home: Path, work: Path) -> None:
+    replies = [
+        Reply(thought="Let me see.", text="Running.", calls=[bash("echo fine")]),
+        Reply(calls=[bash("echo bad; exit 3")]),
+        Reply(
+            text="Three at once.",
+            calls=[bash("echo one"), bash("echo two; exit 4"), ("Read", {"file_path": str(work / "missing")})],
+        ),
+        Reply(calls=[bash("touch denied")]),
+        Reply(calls=[("Write", {"file_path": str(work / "denied"), "content": "x"})]),
+        Reply(calls=[bash("curl http://127.0.0.1:9")]),
+        Reply(text="All done."),
+    ]
+    with serving(ScriptedModel(replies)) as model:
+        native_id = ask(home, model, "please work")
+    pairs = read(log_of(home, native_id))
+    found = [
+        (step.call.name, step.outcome, step.result and step.result.exit_code) for step in steps(m for _, m in pairs)
+    ]
+    assert found == [
+        ("Bash", "ok", None),
+        ("Bash", "error", 3),
+        ("Bash", "ok", None),
+        ("Bash", "error", 4),
+        ("Read", "error", None),
+        ("Bash", "rejected", None),
+        ("Write", "rejected", None),
+        ("Bash", "rejected", None),
+    ]
+    assert not (work / "denied").exists()
+    answers = [message for _, message in pairs if message.role == "assistant"]
+    assert len(answers) == len(replies)
+    assert (answers[0].text, answers[0].reasoning) == ("Running.", "Let me see.")
+    assert answers[0].usage == Usage(input=1_000, output=20, cache_read=300, cache_write=40)
+    assert answers[0].model.startswith("claude-")
+    assert [len(answer.tool_calls) for answer in answers] == [1, 1, 3, 1, 1, 1, 0]
+    assert words(pairs) == ["please work", "Running.", "Three at once.", "All done."]
+    session = pairs[-1][0]
+    assert (session.native_id, session.project, session.parent_id) == (native_id, str(work), None)
+    assert session.version == "2.1.197"
+
+
+def test_a_subagent_has_a_log_of_its_own_and_is_a_child(home: Path, work: Path) -> None:
+    task = {"description": "look", "prompt": "Look around and report.", "subagent_type": "general-purpose"}
+    replies = [
+        Reply(calls=[("Task", task)]),
+        Reply(text="Looking.", calls=[bash("echo sub")]),
+        Reply(text="Nothing here."),
+        Reply(text="It found nothing."),
+    ]
+    with serving(ScriptedModel(replies)) as model:
+        native_id = ask(home, model, "send somebody")
+    main = log_of(home, native_id)
+    (beside,) = main.with_suffix("").rglob("*.jsonl")
+    assert beside.parent.name == "subagents"
+    assert words(read(main)) == ["send somebody", "It found nothing."]
+    pairs = read(beside)
+    assert words(pairs) == ["Look around and report.", "Looking.", "Nothing here."]
+    assert [message.role for _, message in pairs] == ["user", "assistant", "tool", "assistant"]
+    assert all(message.sidechain for _, message in pairs)
+    child = pairs[0][0]
+    assert child.native_id == f"{native_id}/{beside.stem.removeprefix('agent-')}"
+    assert (child.parent_id, child.parent_kind) == (session_id("claude-code", native_id), "subagent")
+    with closing(SQLiteSessionStore(home / "store.db")) as store:
+        report = sync(store, path_sources([main.parent]))
+        assert report.tallies["claude-code"].sessions == 2
+        assert store.get(child.id).parent_id == store.get(native_id).id
+
+
+def test_a_resumed_session_goes_on_in_its_own_log(home: Path, work: Path) -> None:
+    with serving(ScriptedModel([Reply(text="One."), Reply(text="Two.")])) as model:
+        native_id = ask(home, model, "first")
+        reading = Reading(log_of(home, native_id))
+        before = read(reading.path, reading)
+        assert ask(home, model, "second", "--resume", native_id) == native_id
+    assert words(before) == ["first", "One."]
+    assert words(read(reading.path, reading)) == ["second", "Two."]
+    assert words(read(reading.path)) == ["first", "One.", "second", "Two."]
+
+
+def test_a_fork_is_linked_to_its_origin_which_keeps_its_messages(home: Path, work: Path) -> None:
+    replies = [
+        Reply(text="One.", calls=[bash("echo one")]),
+        Reply(text="Two."),
+        Reply(text="Aside."),
+        Reply(text="Three."),
+    ]
+    with serving(ScriptedModel(replies)) as model:
+        native_id = ask(home, model, "first")
+        fork = ask(home, model, "a question aside", "--resume", native_id, "--fork-session")
+        # The fork ends before its origin does, which must not make it the elder of the two.
+        ask(home, model, "go on", "--resume", native_id)
+    copied = [message for _, message in read(log_of(home, fork)) if message.origin]
+    assert [message.native_id for message in copied] == [
+        message.native_id for _, message in read(log_of(home, native_id))
+    ][:4]
+    assert {message.origin for message in copied} == {native_id}
+    logs = [log_of(home, native_id), log_of(home, fork)]
+    for number, order in enumerate((logs, logs[::-1])):
+        with closing(SQLiteSessionStore(home / f"store{number}.db")) as store:
+            for path in order:
+                sync(store, path_sources([path]))
+            own, other = store.get(native_id), store.get(fork)
+            assert (own.parent_id, other.parent_id, other.parent_kind) == (None, own.id, "resume")
+            said = [message.text for message in store.messages(own.id) if message.text]
+            assert said == ["first", "One.", "Two.", "go on", "Three."]
+            assert [message.text for message in store.messages(other.id)] == ["a question aside", "Aside."]
+
+
+def test_the_summary_of_a_compaction_is_flagged(home: Path, work: Path) -> None:
+    replies = [Reply(text="One."), Reply(text="Two."), Reply(text="Three.")]
+    with serving(ScriptedModel(replies, summary="<summary>They counted.</summary>")) as model:
+        native_id = ask(home, model, "first")
+        ask(home, model, "second", "--resume", native_id)
+        ask(home, model, "/compact keep the numbers", "--resume", native_id)
+        ask(home, model, "third", "--resume", native_id)
+    pairs = read(log_of(home, native_id))
+    (summary,) = [message for _, message in pairs if message.compaction_summary]
+    assert summary.role == "user"
+    assert "They counted." in summary.text
+    plain = [pair for pair in pairs if pair[1] is not summary]
+    # Claude Code itself closes the turn that `/compact` opened.
+    assert [text for text in words(plain) if text != "No response requested."] == [
+        "first",
+        "One.",
+        "second",
+        "Two.",
+        "third",
+        "Three.",
+    ]
+
+
+def test_words_typed_while_it_works_are_the_persons_and_news_of_tasks_are_not(home: Path, work: Path) -> None:
+    replies = [
+        Reply(calls=[bash("echo task", run_in_background=True), bash("sleep 1; echo slow")]),
+        Reply(calls=[bash("sleep 1; echo slow")]),
+        Reply(text="All done."),
+    ]
+    heard: list[str] = []
+
+    def react(event: dict[str, Any]) -> str | None:
+        if event.get("type") == "assistant" and not heard:
+            heard.append("it works")
+            return "and the docs too"
+        return None
+
+    with serving(ScriptedModel(replies)) as model:
+        talk(home, model, "please work", react)
+    (path,) = (home / ".claude" / "projects").glob("*/*.jsonl")
+    pairs = read(path)
+    assert words(pairs) == ["please work", "and the docs too", "All done."]
+    news = [message for _, message in pairs if "<task-notification>" in message.text]
+    assert news
+    assert all(message.injected for message in news)

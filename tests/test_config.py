@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from warmstart import load_settings
+from warmstart.config import HOME_VARIABLE, SETTINGS
+from warmstart.errors import ConfigError
+
+
+def configured(home: Path, text: str) -> Path:
+    home.mkdir(exist_ok=True)
+    (home / "config.toml").write_text(text, encoding="utf-8")
+    return home
+
+
+def test_nothing_needs_to_be_set(home):
+    settings = load_settings({})
+    assert settings.home == home / ".warmstart"
+    assert settings.store_path == home / ".warmstart" / "warmstart.db"
+    assert not settings.home.exists()
+
+
+def test_a_variable_moves_the_home_and_all_that_is_in_it(tmp_path):
+    settings = load_settings({HOME_VARIABLE: str(tmp_path / "kept")})
+    assert (settings.home, settings.store_path) == (tmp_path / "kept", tmp_path / "kept" / "warmstart.db")
+
+
+def test_argument_then_variable_then_file_then_default(tmp_path):
+    kept = configured(tmp_path / "kept", '[store]\nurl = "from-file.db"')
+
+    def chosen(env: dict[str, str], **arguments: str) -> str:
+        return load_settings(env, home=kept, **arguments).store_path.name
+
+    assert chosen({"WARMSTART_STORE": "from-variable.db"}, store="from-argument.db") == "from-argument.db"
+    assert chosen({"WARMSTART_STORE": "from-variable.db"}) == "from-variable.db"
+    assert chosen({}) == chosen({"WARMSTART_STORE": ""}) == "from-file.db"
+    (kept / "config.toml").unlink()
+    assert chosen({}) == "warmstart.db"
+
+
+def test_an_argument_names_the_home_whatever_the_variable_says(tmp_path):
+    assert load_settings({HOME_VARIABLE: "/elsewhere"}, home=tmp_path).home == tmp_path
+
+
+@pytest.mark.parametrize(
+    ("url", "path"),
+    [
+        ("other.db", "HOME/other.db"),
+        ("sub/other.db", "HOME/sub/other.db"),
+        ("/srv/other.db", "/srv/other.db"),
+        ("~/other.db", "~/other.db"),
+        ("sqlite:///other.db", "HOME/other.db"),
+        ("sqlite:////srv/other.db", "/srv/other.db"),
+        ("sqlite://", "HOME/warmstart.db"),
+        ("", "HOME/warmstart.db"),
+    ],
+)
+def test_a_store_is_a_path_or_a_url(tmp_path, home, url, path):
+    wanted = path.replace("HOME", str(tmp_path)).replace("~", str(home))
+    assert load_settings({"WARMSTART_STORE": url}, home=tmp_path).store_path == Path(wanted)
+
+
+def test_a_home_in_the_users_own_is_found(home):
+    assert load_settings({HOME_VARIABLE: "~/kept"}).home == home / "kept"
+
+
+def test_a_relative_home_starts_where_the_program_does(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert load_settings({HOME_VARIABLE: "kept"}).home == tmp_path / "kept"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("store = [", "is not valid TOML"),
+        ('url = "x.db"', "unknown setting 'url'"),
+        ('[store]\nname = "x"', "unknown setting 'store.name'"),
+        ('[[store]]\nurl = "x"', "unknown setting 'store'"),
+        ("[store]\nurl = true", "must be text in quotes, not True"),
+        ('[store]\nurl = "redis://x"', "'redis://x' is not one this version knows"),
+        ('[store]\nurl = "a\\u0000b"', "is no path"),
+        ('[store]\nurl = "~nobody-of-this-name/x.db"', "write the whole path"),
+    ],
+)
+def test_a_file_that_is_wrong_is_refused(tmp_path, text, said):
+    with pytest.raises(ConfigError, match=said) as refused:
+        load_settings({}, home=configured(tmp_path, text))
+    assert "\n" not in str(refused.value)
+
+
+def test_a_file_that_is_not_text_is_refused(tmp_path):
+    (tmp_path / "config.toml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigError, match="is not valid TOML"):
+        load_settings({}, home=tmp_path)
+
+
+def test_a_folder_or_a_file_in_the_way_is_refused(tmp_path):
+    (tmp_path / "config.toml").mkdir()
+    with pytest.raises(ConfigError, match=r"cannot read .*config\.toml"):
+        load_settings({}, home=tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match=HOME_VARIABLE):
+        load_settings({}, home=tmp_path / "file")
+
+
+def test_each_setting_has_a_key_a_variable_and_a_sentence():
+    for setting in SETTINGS:
+        assert setting.variable.startswith("WARMSTART_")
+        assert "." in setting.key
+        assert setting.help.endswith(".")

@@ -1,0 +1,200 @@
+"""The documentation: complete, in step with the program, and true: what it shows is run."""
+
+from __future__ import annotations
+
+import os
+import re
+import runpy
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple, get_args
+
+import click
+import pytest
+
+import warmstart
+from warmstart.cli import root
+from warmstart.config import HOME_VARIABLE, SETTINGS
+from warmstart.sessions import export, values
+from warmstart.sessions.readers.registry import readers
+
+SOURCE = Path(warmstart.__file__).parent
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+
+LINK = re.compile(r"\[[^\]]+\]\(([^)\s]+)\)")
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# How a module names an environment variable: env["NAME"], env.get("NAME"), os.environ["NAME"].
+VARIABLE = re.compile(r"""env(?:iron)?(?:\.get\(|\[)\s*"([A-Z][A-Z0-9_]+)\"""")
+SHELL = f"""warmstart() {{ '{sys.executable}' -c 'from warmstart.cli import main; main()' "$@"; }}\n"""
+
+
+class Example(NamedTuple):
+    page: Path
+    text: str
+
+
+def examples(language: str) -> list[Example]:
+    return [
+        Example(page, text)
+        for page in PAGES
+        for found, text in BLOCK.findall(page.read_text(encoding="utf-8"))
+        if found == language
+    ]
+
+
+def tree(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[str, click.Command]]:
+    yield " ".join(path), command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            child = command.get_command(context, name)
+            assert child is not None
+            yield from tree(child, (*path, name))
+
+
+def agents_variables() -> set[str]:
+    return {
+        name
+        for path in (SOURCE / "sessions" / "readers").glob("*.py")
+        for name in VARIABLE.findall(path.read_text(encoding="utf-8"))
+    }
+
+
+@pytest.fixture(scope="session")
+def filled(tmp_path_factory) -> Path:
+    """A home of Warmstart's in which the samples have been imported."""
+    kept = tmp_path_factory.mktemp("filled") / "kept"
+    subprocess.run(
+        [sys.executable, "-c", "from warmstart.cli import main; main()", "sync", "--path", SOURCE / "samples"],
+        env={**os.environ, HOME_VARIABLE: str(kept), "WARMSTART_STORE": ""},
+        capture_output=True,
+        check=True,
+    )
+    return kept
+
+
+@pytest.fixture
+def kept(filled, home) -> Path:
+    """The samples, imported into the store of the test's own home."""
+    return shutil.copytree(filled, home / ".warmstart")
+
+
+# -- complete
+
+
+def test_every_command_and_option_is_documented():
+    page = (DOCS / "commands.md").read_text(encoding="utf-8")
+    sections = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL))
+    for name, command in tree(root, ("warmstart",)):
+        context = click.Context(command)
+        for parameter in command.params:
+            is_option = isinstance(parameter, click.Option)
+            for word in parameter.opts if is_option else [parameter.make_metavar(context)]:
+                assert word in sections[name], f"{name} {word}"
+
+
+def test_the_page_of_commands_is_what_the_commands_say():
+    page = runpy.run_path(str(DOCS / "generate.py"))["page"]
+    assert (DOCS / "commands.md").read_text(encoding="utf-8") == page(), "run `make docs`"
+
+
+def test_every_setting_and_variable_is_documented():
+    page = (DOCS / "configuration.md").read_text(encoding="utf-8")
+    for setting in SETTINGS:
+        assert f"| `{setting.key}` | `{setting.variable}` |" in page
+    assert f"`{HOME_VARIABLE}`" in page
+
+
+def test_every_agents_variable_is_documented_in_both_places():
+    assert {"CLAUDE_CONFIG_DIR", "CODEX_HOME", "HERMES_HOME"} <= agents_variables()
+    for page in ("configuration.md", "sessions.md"):
+        text = (DOCS / page).read_text(encoding="utf-8")
+        assert {name for name in agents_variables() if f"`{name}`" not in text} == set(), page
+
+
+def test_no_variable_is_named_that_is_not_documented():
+    page = (DOCS / "configuration.md").read_text(encoding="utf-8")
+    source = "\n".join(path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py"))
+    named = {*VARIABLE.findall(source), *re.findall(r"\bWARMSTART_[A-Z_]+", source)}
+    assert {name for name in named if f"`{name}`" not in page} == set()
+
+
+def test_every_agent_is_documented_with_its_places():
+    page = (DOCS / "sessions.md").read_text(encoding="utf-8")
+    for agent, reader in readers().items():
+        row = re.findall(rf"^\| `{agent}` \|.*$", page, re.MULTILINE)[0]
+        for place in reader.roots({}, Path("~")):
+            assert f"`{place}`" in row
+
+
+def test_every_word_that_values_use_is_explained():
+    page = (DOCS / "sessions.md").read_text(encoding="utf-8")
+    for words in (values.Role, values.CallOutcome, values.SessionOutcome, values.ParentKind, export.Format):
+        assert {word for word in get_args(words) if f"`{word}`" not in page} == set()
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    for link in LINK.findall(page.read_text(encoding="utf-8")):
+        if not link.startswith(("https://", "http://", "mailto:")):
+            target, _, heading = link.partition("#")
+            path = page.parent / target if target else page
+            assert path.exists(), link
+            if heading:
+                titles = re.findall(r"^#+ (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+                assert heading in {re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles}, link
+
+
+def test_every_page_can_be_reached_from_the_readme():
+    linked = set(LINK.findall((ROOT / "README.md").read_text(encoding="utf-8")))
+    assert {f"docs/{page.name}" for page in DOCS.glob("*.md")} <= linked
+
+
+def test_the_changelog_has_a_section_for_what_is_coming():
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.search(r"^## Unreleased\n\n- ", text, re.MULTILINE)
+
+
+# -- true
+
+
+@pytest.mark.parametrize("example", examples("python"), ids=lambda example: example.page.name)
+def test_python_examples_run(example, kept, tmp_path):
+    path = tmp_path / "test_example.py"
+    path.write_text(example.text, encoding="utf-8")
+    is_test = "import pytest" in example.text
+    command = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-W", "error"] if is_test else []
+    ran = subprocess.run(
+        [sys.executable, *command, path],
+        cwd=tmp_path,
+        env={name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert " passed" in ran.stdout if is_test else ran.stdout
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_console_examples_run(page, kept, home):
+    for example in examples("console"):
+        for line in example.text.splitlines():
+            if example.page == page and line.startswith("$ ") and "pip install" not in line:
+                ran = subprocess.run(
+                    ["sh", "-c", SHELL + line.removeprefix("$ ")], cwd=home, capture_output=True, text=True, check=False
+                )
+                assert ran.returncode == 0, f"{line}: {ran.stderr}"
+
+
+def test_every_command_line_in_the_text_is_one_that_exists():
+    names = {name for name, _ in tree(root, ("warmstart",))}
+    for page in (*PAGES, ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"):
+        for line in re.findall(r"`(warmstart [a-z][^`]*)`", page.read_text(encoding="utf-8")):
+            words = line.split()
+            assert {" ".join(words[:2]), " ".join(words[:3])} & names, f"{page.name}: {line}"
