@@ -105,8 +105,21 @@ def test_a_folder_or_a_file_in_the_way_is_refused(tmp_path):
         load_settings({}, home=tmp_path / "file")
 
 
-def test_each_setting_has_a_key_a_variable_and_a_sentence():
+def test_each_setting_has_a_key_and_a_sentence():
     for setting in SETTINGS:
-        assert setting.variable.startswith("WARMSTART_")
+        assert setting.variable.startswith("WARMSTART_") or not setting.variable
         assert "." in setting.key
         assert setting.help.endswith(".")
+
+
+def test_rules_of_redaction_are_read(tmp_path):
+    (tmp_path / "config.toml").write_text(
+        '[redact]\nallow = ["a", "b"]\n[redact.patterns]\nacme-token = "acme_[0-9]+"\n', encoding="utf-8"
+    )
+    settings = load_settings({}, home=tmp_path)
+    assert settings.redact_allow == ("a", "b")
+    assert settings.redact_patterns == {"acme-token": "acme_[0-9]+"}
+    for text, wanted in (("allow = 'a'", "a list"), ("patterns = ['x']", "a table"), ("allow = [1]", "a list")):
+        (tmp_path / "config.toml").write_text(f"[redact]\n{text}\n", encoding="utf-8")
+        with pytest.raises(ConfigError, match=wanted):
+            load_settings({}, home=tmp_path)

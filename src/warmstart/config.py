@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from warmstart.errors import ConfigError
 
@@ -14,11 +14,12 @@ HOME_VARIABLE = "WARMSTART_HOME"
 
 
 class Setting(NamedTuple):
-    """One thing that a user can set: its key in `config.toml`, its environment variable, and what it does."""
+    """One thing that a user can set: its key in `config.toml`, its environment variable if any, and what it does."""
 
     key: str
     variable: str
     help: str
+    kind: Literal["text", "list", "table"] = "text"
 
 
 SETTINGS = (
@@ -27,7 +28,14 @@ SETTINGS = (
         "WARMSTART_STORE",
         "The store: a path, or sqlite:///path. Default: warmstart.db in the home directory.",
     ),
+    Setting("redact.allow", "", "Strings that are no secrets: a finding that contains one is left alone.", "list"),
+    Setting("redact.patterns", "", "Regular expressions of your own secrets, by kind.", "table"),
 )
+_WANTED = {
+    "text": "text in quotes",
+    "list": "a list of texts in quotes",
+    "table": "a table of names and texts in quotes",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +44,8 @@ class Settings:
 
     home: Path
     store_path: Path
+    redact_allow: tuple[str, ...] = ()
+    redact_patterns: Mapping[str, str] = field(default_factory=dict)
 
 
 def load_settings(env: Mapping[str, str], *, home: Path | None = None, store: str | None = None) -> Settings:
@@ -46,12 +56,17 @@ def load_settings(env: Mapping[str, str], *, home: Path | None = None, store: st
     chosen = _expanded(Path(home or env.get(HOME_VARIABLE) or "~/.warmstart")).absolute()
     values = _read(chosen / "config.toml")
     for setting in SETTINGS:
-        if env.get(setting.variable):
+        if setting.variable and env.get(setting.variable):
             values[setting.key] = env[setting.variable]
-    return Settings(home=chosen, store_path=_store_path(store or values.get("store.url", ""), chosen))
+    return Settings(
+        home=chosen,
+        store_path=_store_path(store or values.get("store.url", ""), chosen),
+        redact_allow=tuple(values.get("redact.allow", ())),
+        redact_patterns=values.get("redact.patterns", {}),
+    )
 
 
-def _read(path: Path) -> dict[str, str]:
+def _read(path: Path) -> dict[str, Any]:
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -62,24 +77,31 @@ def _read(path: Path) -> dict[str, str]:
         raise ConfigError(
             f"cannot read {str(path)!r} ({error.strerror}); check {HOME_VARIABLE} and the permissions there"
         ) from error
-    values = _flat(tables)
-    known = {setting.key for setting in SETTINGS}
+    known = {setting.key: setting for setting in SETTINGS}
+    values = dict(_flat(tables, known))
     for key, value in values.items():
         if key not in known:
             raise ConfigError(f"unknown setting {key!r} in {str(path)!r}; known: {', '.join(sorted(known))}")
-        if not isinstance(value, str):
-            raise ConfigError(f"the setting {key!r} in {str(path)!r} must be text in quotes, not {value!r}")
+        if not _fits(value, known[key].kind):
+            wanted = _WANTED[known[key].kind]
+            raise ConfigError(f"the setting {key!r} in {str(path)!r} must be {wanted}, not {value!r}")
     return values
 
 
-def _flat(tables: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
+def _flat(tables: dict[str, Any], known: Collection[str], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for name, value in tables.items():
-        if isinstance(value, dict):
-            flat.update(_flat(value, f"{prefix}{name}."))
+        if isinstance(value, dict) and f"{prefix}{name}" not in known:
+            yield from _flat(value, known, f"{prefix}{name}.")
         else:
-            flat[f"{prefix}{name}"] = value
-    return flat
+            yield f"{prefix}{name}", value
+
+
+def _fits(value: object, kind: str) -> bool:
+    if kind == "list":
+        return isinstance(value, list) and all(isinstance(each, str) for each in value)
+    if kind == "table":
+        return isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
+    return isinstance(value, str)
 
 
 def _store_path(url: str, home: Path) -> Path:

@@ -178,7 +178,19 @@ PIECES = st.sampled_from(
         *("password=", "secret: ", '"token": "', "api_key => '", "Authorization: Bearer ", "Cookie: a=", "https://u:"),
         *("-----BEGIN PRIVATE KEY-----\n", "-----END PRIVATE KEY-----", "S3cr3tP4ss!", AWS, HEX, "sk-ant-api03-"),
         *("ghp_aB3dE5gH7jK9mN1pQ3rS5tU7vW9xY1zA3bC5", "[redacted:jwt:00ff]", "[redacted:", "@host/", "\\", '"', "\n"),
-        *("eyJhbGciOiJIUzI1NiJ9.", "é", "İ", "日本", "😀", " ", "=", "://", "mara@example.com", "+49 30 1234567"),
+        *(
+            "eyJhbGciOiJIUzI1NiJ9.",
+            "é",
+            "İ",
+            "日本",
+            "😀",
+            "\ud83d",
+            " ",
+            "=",
+            "://",
+            "mara@example.com",
+            "+49 30 1234567",
+        ),
     ]
 )
 TEXTS = st.lists(PIECES | st.text(max_size=12), max_size=14).map("".join)

@@ -38,7 +38,10 @@ def turn(session: str, number: int, *, text: str = "", error: bool = False) -> l
             },
         ),
         ("user", {"role": "user", "content": [result]}),
-        ("assistant", {"id": f"msg_{ids[3][:8]}", "model": "claude-test", "content": [{"type": "text", "text": "Done."}]}),
+        (
+            "assistant",
+            {"id": f"msg_{ids[3][:8]}", "model": "claude-test", "content": [{"type": "text", "text": "Done."}]},
+        ),
     ]
     return [
         {**common, "type": kind, "uuid": uuid, "timestamp": at, "message": body, "requestId": f"req_{uuid[:8]}"}

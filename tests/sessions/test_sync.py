@@ -39,9 +39,7 @@ def run(store: SQLiteSessionStore, *paths: Path) -> SyncReport:
 
 def content(store: SQLiteSessionStore) -> dict[str, tuple[object, ...]]:
     """Everything that the store says, in a form that can be compared."""
-    return {
-        row.session.native_id: (row, tuple(store.messages(row.session.id))) for row in store.list()
-    }
+    return {row.session.native_id: (row, tuple(store.messages(row.session.id))) for row in store.list()}
 
 
 def test_every_message_call_and_outcome_is_imported_and_counted(store: SQLiteSessionStore, logs: Path) -> None:
@@ -92,7 +90,9 @@ def test_a_log_that_grew_is_read_from_where_it_was_left(store: SQLiteSessionStor
         file.write(encoded(turn("one", 3)))
     report = run(store, logs)
     assert report.tallies["claude-code"].messages == 4
-    assert [message.text for message in store.messages(session_id("claude-code", name("one")))][-4] == "request 3 of one"
+    assert [message.text for message in store.messages(session_id("claude-code", name("one")))][
+        -4
+    ] == "request 3 of one"
 
 
 def test_a_log_cut_anywhere_and_completed_gives_the_same(tmp_path: Path, logs: Path) -> None:
@@ -190,7 +190,12 @@ def test_files_that_are_no_logs_are_passed_over(store: SQLiteSessionStore, logs:
     (logs / "package.json").write_text('{"name": "tide", "version": "1"}')
     (logs / "image.json").write_bytes(bytes(range(256)))
     report = run(store, logs)
-    assert sorted(Path(path).name for path in report.foreign) == ["empty.jsonl", "image.json", "index.jsonl", "package.json"]
+    assert sorted(Path(path).name for path in report.foreign) == [
+        "empty.jsonl",
+        "image.json",
+        "index.jsonl",
+        "package.json",
+    ]
     assert report.problems == []
     assert len(store.list()) == 1
 
@@ -198,9 +203,9 @@ def test_files_that_are_no_logs_are_passed_over(store: SQLiteSessionStore, logs:
 def test_a_file_that_is_not_what_it_is_said_to_be_is_reported(store: SQLiteSessionStore, logs: Path) -> None:
     (logs / "state.db").write_bytes(b"this is no database" * 100)
     (logs / "chat.json").write_bytes(b'[{"role": "user"')
-    for format in ("hermes", "openai"):
-        report = sync(store, path_sources([logs], format))
-        assert len(report.problems) == 1, format
+    for agent in ("hermes", "openai"):
+        report = sync(store, path_sources([logs], agent))
+        assert len(report.problems) == 1, agent
         assert report.changed == 0
 
 

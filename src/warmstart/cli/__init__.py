@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "sync": "Import what is new in the agents' own histories.",
     "sessions": "List, show, judge, export and delete sessions.",
+    "redact": "Replace the secrets in a text, or in what is stored.",
     "doctor": "Check the store, the agents' histories and the installation.",
 }
 

@@ -14,8 +14,11 @@ import click
 
 from warmstart.cli.output import iso, local, one_line, print_json, printable, settings, table
 from warmstart.cli.transcript import print_transcript
+from warmstart.redact.configured import configured_redactor
+from warmstart.redact.redactor import PERSONAL
 from warmstart.sessions.export import Format, export
 from warmstart.sessions.projects import project_of
+from warmstart.sessions.redaction import redacted_message, redacted_session
 from warmstart.sessions.sqlite import SQLiteSessionStore
 from warmstart.sessions.store import Filter, SessionSummary
 from warmstart.sessions.stores import open_store
@@ -198,11 +201,19 @@ def outcome(id: str, value: SessionOutcome, because: str) -> None:
 @click.argument("id")
 @click.option("--format", "format", type=click.Choice(get_args(Format)), default="jsonl", show_default=True)
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="A file instead of the terminal.")
-def export_command(id: str, format: Format, output: Path | None) -> None:
-    """Write a session as chat messages (openai), as a document (markdown), or with everything (jsonl)."""
+@click.option(
+    "--keep-personal", is_flag=True, help="Keep e-mail addresses, phone numbers and names in home directories."
+)
+def export_command(id: str, format: Format, output: Path | None, keep_personal: bool) -> None:
+    """Write a session as chat messages (openai), as a document (markdown), or with everything (jsonl).
+
+    Secrets, and what names a person, are replaced: an export is for others.
+    """
+    redactor = configured_redactor(settings(), personal=() if keep_personal else PERSONAL)
     with _store() as store:
         session = store.get(id)
-        pieces = export(session, store.messages(session.id), format)
+        messages = (redacted_message(message, redactor) for message in store.messages(session.id))
+        pieces = export(redacted_session(session, redactor), messages, format)
         if output is None:
             for piece in pieces:
                 click.echo(printable(piece) if sys.stdout.isatty() else piece, nl=False)

@@ -14,6 +14,8 @@ import click
 
 from warmstart.cli.output import counted, print_json, printable, seconds, settings, table
 from warmstart.errors import LogError
+from warmstart.redact.configured import configured_redactor
+from warmstart.redact.redactor import Redactor
 from warmstart.sessions.readers.registry import readers
 from warmstart.sessions.sqlite import SQLiteSessionStore
 from warmstart.sessions.store import Filter
@@ -36,6 +38,7 @@ _AGENTS = click.Choice(list(readers()))
     help="A log or a folder of logs instead of the agents' default places; may be given several times.",
 )
 @click.option("--format", "format", type=_AGENTS, help="What the logs at --path are, when their content does not tell.")
+@click.option("--no-redact", is_flag=True, help="Store secrets as they are in the logs. Think twice.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option("--watch", is_flag=True, help="Go on, and import what the agents write, until interrupted.")
 @click.option(
@@ -49,6 +52,7 @@ def command(
     agents: tuple[str, ...],
     paths: tuple[Path, ...],
     format: str | None,
+    no_redact: bool,
     as_json: bool,
     watch: bool,
     interval: float,
@@ -56,13 +60,20 @@ def command(
     """Import what is new in the agents' own histories.
 
     Looks where Claude Code, Codex, Gemini CLI, OpenCode, Copilot CLI and Hermes keep their sessions, and reads only
-    what changed since last time. The agents' files are never written to.
+    what changed since last time. Secrets are replaced before anything is stored. The agents' files are never written
+    to.
     """
     if format and not paths:
         raise click.UsageError("--format needs --path: it says what the logs at that path are")
     paths = tuple(path.absolute() for path in paths)
-    with open_store(settings()) as store:
-        report = _run(store, agents, paths, format)
+    current = settings()
+    if no_redact:
+        click.echo(
+            "Warning: secrets in the logs are stored as they are; `warmstart redact --store` removes them.", err=True
+        )
+    redactor = None if no_redact else configured_redactor(current)
+    with open_store(current) as store:
+        report = _run(store, agents, paths, format, redactor)
         refusal = "" if watch or not paths else _refusal(store, report, agents, paths, format)
         if as_json or not refusal:
             _show(report, as_json)
@@ -71,7 +82,7 @@ def command(
         told = set(report.problems)
         while watch:
             time.sleep(interval)
-            report = _run(store, agents, paths, format, quiet=True)
+            report = _run(store, agents, paths, format, redactor, quiet=True)
             report.problems = [problem for problem in report.problems if problem not in told]
             told.update(report.problems)
             if report.changed or report.problems:
@@ -83,12 +94,13 @@ def _run(
     agents: tuple[str, ...],
     paths: tuple[Path, ...],
     format: str | None,
+    redactor: Redactor | None,
     *,
     quiet: bool = False,
 ) -> SyncReport:
     with _progress_bar(show=not quiet and sys.stderr.isatty()) as progress:
         sources = path_sources(paths, format) if paths else default_sources(os.environ, Path.home(), agents)
-        return sync(store, sources, agents=agents, progress=progress)
+        return sync(store, sources, agents=agents, redact=redactor is not None, redactor=redactor, progress=progress)
 
 
 def _refusal(

@@ -17,8 +17,17 @@ from typing import Literal
 from ahocorasick_rs import AhoCorasick
 
 from warmstart.errors import ConfigError
-from warmstart.redact import contexts, personal
-from warmstart.redact.contexts import Span
+from warmstart.redact.contexts import (
+    Span,
+    authorization,
+    bearer,
+    cookie,
+    named_value,
+    private_key,
+    url_credentials,
+    user_option,
+)
+from warmstart.redact.personal import email, home, phone
 from warmstart.redact.values import REPLACEMENT, is_dummy
 from warmstart.redact.vendors import SHAPES, Shape
 
@@ -72,6 +81,8 @@ class Redactor:
 
     def find(self, text: str) -> list[Finding]:
         """The secrets in a text, in order, none overlapping another."""
+        if not text.isascii():
+            text = _SURROGATE.sub("\ufffd", text)  # halves of pairs are no text; the places stay the same
         findings = self._look(text)
         found: list[Finding] = []
         # What stood beside a secret stands beside a bracket now, which may free a second one: look until all is quiet.
@@ -101,7 +112,7 @@ class Redactor:
         return Redacted(_without(text, findings)[0] if findings else text, tuple(findings))
 
     def _finding(self, text: str, span: Span) -> Finding:
-        secret = text[span.start : span.end].encode("utf-8", "surrogatepass")
+        secret = text[span.start : span.end].encode()
         fingerprint = blake2b(secret, key=self._key, digest_size=8).hexdigest()
         return Finding(span.kind, span.start, span.end, fingerprint)
 
@@ -148,7 +159,7 @@ def _of_shape(shape: Shape) -> Rule:
 
 
 def _named(word: str) -> Rule:
-    return lambda text, at: contexts.named_value(text, at, word)
+    return lambda text, at: named_value(text, at, word)
 
 
 _SECRET_WORDS = (
@@ -158,22 +169,22 @@ _SECRET_WORDS = (
     *("auth_key", "authkey", "master_key"),
 )
 _EXACT: dict[str, Rule] = {
-    "-----BEGIN": contexts.private_key,
-    "://": contexts.url_credentials,
-    "-u": contexts.user_option,
-    "--user": contexts.user_option,
-    "--proxy-user": contexts.user_option,
+    "-----BEGIN": private_key,
+    "://": url_credentials,
+    "-u": user_option,
+    "--user": user_option,
+    "--proxy-user": user_option,
 }
 _WORDS: dict[str, Rule] = {
-    "authorization": contexts.authorization,
-    "bearer": contexts.bearer,
-    "cookie": contexts.cookie,
+    "authorization": authorization,
+    "bearer": bearer,
+    "cookie": cookie,
     **{word: _named(word) for word in _SECRET_WORDS},
 }
 _PERSONAL: dict[Personal, list[tuple[str, Rule]]] = {
-    "email": [("@", personal.email)],
-    "phone": [("+", personal.phone)],
-    "user": [(root, personal.home) for root in ("/Users/", "/home/", "\\Users\\")],
+    "email": [("@", email)],
+    "phone": [("+", phone)],
+    "user": [(root, home) for root in ("/Users/", "/home/", "\\Users\\")],
 }
 PERSONAL: frozenset[Personal] = frozenset(_PERSONAL)
 
@@ -238,6 +249,7 @@ def _ascii_lower(text: str) -> str:
     return text.translate(_ASCII_LOWER)
 
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _ASCII_LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 
 

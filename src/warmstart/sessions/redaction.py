@@ -30,11 +30,19 @@ def redacted_message(message: Message, redactor: Redactor) -> Message:
 
 
 def redacted_session(session: Session, redactor: Redactor) -> Session:
-    """The session with the secrets in its title and evidence replaced."""
-    title, evidence = redactor.redact(session.title).text, redactor.redact(session.evidence).text
-    if title is session.title and evidence is session.evidence:
-        return session
-    return replace(session, title=title, evidence=evidence)
+    """The session with the secrets in its title, evidence and places replaced."""
+
+    def clean(text: str) -> str:
+        return redactor.redact(text).text
+
+    return replace(
+        session,
+        title=clean(session.title),
+        evidence=clean(session.evidence),
+        project=clean(session.project),
+        branch=clean(session.branch),
+        source=clean(session.source),
+    )
 
 
 def redacted_state(state: bytes, redactor: Redactor) -> Any:

@@ -28,14 +28,16 @@ from warmstart.sessions.values import Message, Session, session_id
 
 _BATCH_CHARACTERS = 8_000_000
 _CONTINUES = "sync.continues"
+_FORCED = "sync.forced"
 _HEAD = 64 * 1024
 
 
 class Source(NamedTuple):
-    """A log to look at, and its reader if that is known without opening it."""
+    """A log to look at, and its reader if that is known without opening it; `forced` if a user said what it is."""
 
     path: Path
     reader: Reader | None
+    forced: bool = False
 
 
 @dataclass(slots=True)
@@ -82,8 +84,11 @@ def default_sources(env: Mapping[str, str], home: Path, agents: Sequence[str] = 
         if agents and reader.agent not in agents:
             continue
         for root in reader.roots(env, home):
-            if root.exists():
-                found.update((path, Source(path, reader)) for path in reader.find(root))
+            try:
+                if root.exists():
+                    found.update((path, Source(path, reader)) for path in reader.find(root))
+            except OSError:
+                found[root] = Source(root, reader)  # to be reported, like a log that cannot be read
     return list(found.values())
 
 
@@ -95,7 +100,7 @@ def path_sources(paths: Iterable[Path], format: str | None = None) -> list[Sourc
             raise LogError(f"there is nothing at {str(path)!r}; check the path")
         if format is not None:
             reader = readers()[format]
-            found.update((each, Source(each, reader)) for each in reader.find(path))
+            found.update((each, Source(each, reader, forced=True)) for each in reader.find(path))
         elif path.is_file():
             found[path] = Source(path, None)
         else:
@@ -159,11 +164,14 @@ class _Sync:
             except OSError as error:
                 self._problem(source, error.strerror or str(error))
                 continue
-            if not (known and known.signature == item.signature and self._settled(source, known.agent)):
+            if not (known and known.signature == item.signature and self._settled(source, known)):
                 yield item
 
-    def _settled(self, source: Source, agent: str) -> bool:
+    def _settled(self, source: Source, known: Position) -> bool:
         """Count a file that did not change; `False` when it must be looked at all the same."""
+        agent = known.agent
+        if source.reader is None and known.state.get(_FORCED):
+            return False  # what it was said to be then may have been a mistake
         if agent == self.unknown and source.reader is None:
             self.report.foreign.append(str(source.path))
             return True
@@ -250,12 +258,14 @@ class _Log:
         self.tally = tally
         self.revision = position.revision if position else 0
         self.overtaken = False
+        self.forced = item.source.forced
         self.reading = Reading(self.path)
         # Which session each session of this log turned out to continue; it may become known before it has a message.
         self.continues: dict[str, str] = {}
         if position and position.agent == reader.agent and _mark(self.path, position.offset) == position.mark:
             state = dict(position.state)
             self.continues = state.pop(_CONTINUES, {})
+            state.pop(_FORCED, None)
             self.reading = Reading(self.path, offset=position.offset, line=position.line, state=state)
         tally.files += 1
 
@@ -319,6 +329,8 @@ class _Log:
             self._append(store, session, messages)
         if self.continues:
             chunk.position.state[_CONTINUES] = self.continues
+        if self.forced:
+            chunk.position.state[_FORCED] = True
         self.revision = store.save_position(chunk.position)
         self.tally.seconds += time.monotonic() - began
 

@@ -19,6 +19,9 @@ def as_time(value: object) -> datetime | None:
     if isinstance(value, str):
         try:
             parsed = datetime.fromisoformat(value)
+            # Seconds as a database holds them cannot tell the first and the last moments of the calendar.
+            if not 1 < parsed.year < 9999:
+                return None
             if parsed.tzinfo is UTC:
                 return parsed
             return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)

@@ -39,6 +39,8 @@ AGENT = "hermes"
 _MAGIC = b"SQLite format 3\0"
 _NAME = "state.db"
 _BUSY_SECONDS = 10.0
+# SQLite quotes a damaged schema in its complaint, and Python fails to decode that.
+_FAILURES = (sqlite3.Error, UnicodeDecodeError)
 _PAGE = 100
 _GROUPS = 64
 _CACHED = 512
@@ -90,7 +92,7 @@ class HermesReader:
         try:
             with closing(_open(path)) as connection:
                 return all(marks <= _columns(connection, table) for table, marks in _MARKS.items())
-        except sqlite3.Error:
+        except _FAILURES:
             # By its name it is Hermes'; reading it then tells what is wrong.
             return path.name == _NAME
 
@@ -99,7 +101,7 @@ class HermesReader:
         try:
             with closing(_open(path)) as connection:
                 yield from _Database(connection, path, reading).read()
-        except sqlite3.Error as error:
+        except _FAILURES as error:
             raise LogError(_explained(path, error)) from error
 
 
@@ -115,7 +117,7 @@ def _columns(connection: sqlite3.Connection, table: str) -> set[str]:
     return {name for _, name, *_ in connection.execute(f"PRAGMA table_info({table})")}
 
 
-def _explained(path: Path, error: sqlite3.Error) -> str:
+def _explained(path: Path, error: Exception) -> str:
     said = " ".join(str(error).split())
     if not os.access(path, os.F_OK):
         return f"there is no file at {str(path)!r}; check HERMES_HOME or the path"

@@ -11,6 +11,7 @@ are updated in place while the model streams, so what is new is told by `time_up
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -48,11 +49,13 @@ class Entry(NamedTuple):
 
 def database(path: Path, reading: Reading) -> Iterator[Entry]:
     """What changed in the database since `reading`."""
+    uri = f"file:{quote(os.fsencode(path.absolute()))}?mode=ro"
     try:
-        with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=10)) as db:
+        with closing(sqlite3.connect(uri, uri=True, timeout=10)) as db:
             db.text_factory = _as_text
             yield from _pass(_Tables(db, path), reading)
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        # SQLite quotes a damaged schema in its complaint, and Python fails to decode that.
         raise LogError(f"cannot read the OpenCode database {str(path)!r}: {error}") from error
 
 
