@@ -11,3 +11,7 @@ run() {
 run warmstart sync --path "$samples"
 run warmstart sessions list
 run warmstart sessions show 58e3c7d9 --tools
+
+printf '\nThe agent once read a file with a key in it. What is kept of that:\n'
+printf '$ warmstart sessions export a94be6f3 --format markdown | grep AWS_ACCESS_KEY_ID\n'
+warmstart sessions export a94be6f3 --format markdown | grep AWS_ACCESS_KEY_ID

@@ -84,10 +84,10 @@ def test_people_and_places_are_invented():
     assert "@gmail" not in text
 
 
-def test_exactly_one_secret_is_planted_and_it_is_the_documented_example():
+def test_exactly_one_secret_is_planted_and_it_opens_nothing():
     found = [(path, line) for path in LOGS for line in path.read_text().splitlines() if "AKIA" in line]
     assert [path for path, _ in found] == [LATE]
-    assert set(re.findall(r"AKIA\w+", found[0][1])) == {"AKIAIOSFODNN7EXAMPLE"}
+    assert set(re.findall(r"AKIA\w+", found[0][1])) == {"AKIAT1DEWATCHSAMPLE0"}
 
 
 def test_the_first_session_makes_the_mistakes_and_hears_the_rules():

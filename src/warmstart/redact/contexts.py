@@ -237,7 +237,9 @@ def _is_secret_value(value: str, word: str, operator: str, quoted: bool) -> bool
         return word != "token"
     if operator.startswith(","):
         quoted = False
-    return quoted or not _CODE.fullmatch(value) or max(map(entropy, value.split("."))) >= 3.6
+    if quoted or not _CODE.fullmatch(value):
+        return True
+    return any(entropy(part) >= 3.6 and sum(c.isdigit() for c in part) >= 2 for part in value.split("."))
 
 
 def _is_password(value: str, operator: str, quoted: bool) -> bool:

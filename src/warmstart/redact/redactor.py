@@ -144,15 +144,14 @@ class _Scan:
 
 
 def _of_shape(shape: Shape) -> Rule:
-    pattern, back, kind = shape.pattern, shape.back, shape.kind
-    group = "secret" if "secret" in pattern.groupindex else 0
-
     def rule(text: str, at: int) -> Iterator[Span]:
-        for start in range(max(0, at - back), at + 1):
+        pattern = shape.pattern
+        for start in range(max(0, at - shape.back), at + 1):
             found = pattern.match(text, start)
             if found is not None:
+                group = "secret" if "secret" in pattern.groupindex else 0
                 if not is_dummy(found.group(group)):
-                    yield Span(*found.span(group), kind)
+                    yield Span(*found.span(group), shape.kind)
                 return
 
     return rule

@@ -8,16 +8,29 @@ proportional to its length whatever it holds. A pattern starts at the anchor unl
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import NamedTuple
 
 
 class Shape(NamedTuple):
-    """One recognisable kind of secret; the secret is the group `secret` if there is one, otherwise all of the match."""
+    """One recognisable kind of secret; the secret is the group `secret` if there is one, otherwise all of the match.
+
+    The pattern is compiled when its anchor is first met: compiling all of them takes longer than most hooks may.
+    """
 
     kind: str
     anchors: tuple[str, ...]
-    pattern: re.Pattern[str]
+    source: str
     back: int = 0
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        return _compiled(self.source)
+
+
+@cache
+def _compiled(source: str) -> re.Pattern[str]:
+    return re.compile(source)
 
 
 # A key does not start in the middle of a word. Some tools glue keys to a name with `_` or `-`, so those do not count;
@@ -28,7 +41,7 @@ _UUID = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F
 
 
 def _shape(kind: str, anchors: str, pattern: str, back: int = 0, start: str = _START) -> Shape:
-    return Shape(kind, tuple(anchors.split()), re.compile(start + pattern), back)
+    return Shape(kind, tuple(anchors.split()), start + pattern, back)
 
 
 SHAPES = (

@@ -148,9 +148,13 @@ class SQLiteSessionStore:
             if not rows and session_id:
                 rows = self._db.connection.execute(
                     f"SELECT {_SESSION} FROM sessions s WHERE substr(s.id, 1, length(?1)) = ?1 "
-                    "OR substr(s.native_id, 1, length(?1)) = ?1 ORDER BY s.started_at DESC LIMIT 4",
+                    "OR substr(s.native_id, 1, length(?1)) = ?1 "
+                    "ORDER BY s.parent_kind IS 'subagent', s.started_at DESC LIMIT 4",
                     (session_id,),
                 ).fetchall()
+                # A subagent's id begins with that of its parent, which is the one meant.
+                if len(rows) > 1 and all(row[2].startswith(f"{rows[0][2]}/") for row in rows[1:]):
+                    rows = rows[:1]
         if not rows:
             raise SessionNotFound(f"no session has the id {session_id!r}; `warmstart sessions list` shows them")
         if len(rows) > 1:

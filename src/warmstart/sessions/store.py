@@ -109,8 +109,9 @@ class SessionStore(Protocol):
         ...
 
     def get(self, session_id: str) -> Session:
-        """The session with this id, a unique beginning of it, or its native id.
+        """The session with this id, a unique beginning of it, or its native id or a unique beginning of that.
 
+        Subagents, whose native ids begin with that of their parent, do not make it ambiguous.
         Raises `SessionNotFound` or `AmbiguousId`.
         """
         ...

@@ -206,6 +206,13 @@ class SessionStoreSuite:
         for name in (wanted.id, wanted.id[:5], "abc-123", "abc"):
             assert store.get(name).id == wanted.id
 
+    def test_a_subagent_does_not_make_its_parents_id_ambiguous(self, store: SyncStore) -> None:
+        store.append(session("abc-1"), [said("m1", "x")])
+        for name in ("abc-1/agent-1", "abc-1/agent-2"):
+            store.append(session(name, parent_id=session("abc-1").id, parent_kind="subagent"), [said(name, "y")])
+        assert store.get("abc").native_id == store.get("abc-1").native_id == "abc-1"
+        assert store.get("abc-1/agent-2").native_id == "abc-1/agent-2"
+
     def test_an_ambiguous_or_unknown_id_is_refused(self, store: SyncStore) -> None:
         store.append(session("abc-1"), [said("m1", "x")])
         store.append(session("abc-2"), [said("m2", "y")])
