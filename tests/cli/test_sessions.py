@@ -199,7 +199,7 @@ def test_an_id_may_be_shortened_and_the_agents_own_works(run, synced):
     ],
 )
 @pytest.mark.parametrize(
-    ("id", "complaint"), [("a94be6f3", "fits several sessions"), ("feed", "no session has the id")]
+    ("id", "complaint"), [("25", "fits several sessions"), ("feed", "no session has the id")]
 )
 def test_an_ambiguous_or_unknown_id_is_one_clear_line(run, synced, command, id, complaint):
     before = listed(run)

@@ -12,7 +12,9 @@ import os
 import re
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from copy import deepcopy
 from dataclasses import dataclass
@@ -556,12 +558,12 @@ def survive(
 
 
 QUICK = settings(
-    max_examples=80,
+    max_examples=150,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 # A found example is not shrunk for minutes: it is small enough.
-DEEP = settings(QUICK, max_examples=1_500, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+DEEP = settings(QUICK, max_examples=1_000, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 
 
 @pytest.mark.parametrize("name", SEEDS)
@@ -585,14 +587,27 @@ def test_no_log_however_broken_is_too_much_in_depth(name: str, tmp_path: Path, s
     run()
 
 
-@pytest.mark.parametrize("name", SEEDS)
-def test_every_place_of_a_log_may_hold_anything_nested(name: str, tmp_path: Path, store: SQLiteSessionStore) -> None:
+def fill_every_place(name: str, folder: Path, values: Callable[[int], Iterable[Any]]) -> None:
     seed = SEEDS[name]
     for number in range(len(list(places(seed.files)))):
-        for value in (f"@[{DEPTHS[number % len(DEPTHS)]}", {"a": [{"b": None}]}):
-            path = write(seed, changed(seed.files, [("put", number, value)]), tmp_path / "log")
+        for value in values(number):
+            path = write(seed, changed(seed.files, [("put", number, value)]), folder)
             claimants(path)
             gathered(READERS[seed.agent], path)
+
+
+@pytest.mark.parametrize("name", SEEDS)
+def test_every_place_of_a_log_may_hold_anything_nested(name: str, tmp_path: Path) -> None:
+    fill_every_place(name, tmp_path / "log", lambda number: (f"@[{DEPTHS[number % len(DEPTHS)]}", {"a": [{"b": None}]}))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SEEDS)
+def test_every_place_of_a_log_may_be_nested_to_the_brink(name: str, tmp_path: Path) -> None:
+    # In a thread of its own the stack is nearly empty, so it is known how deep a value can be decoded at all.
+    with ThreadPoolExecutor(1) as pool:
+        brink = range(sys.getrecursionlimit() - 25, sys.getrecursionlimit() - 5)
+        pool.submit(fill_every_place, name, tmp_path / "log", lambda _: (f"@{{{depth}" for depth in brink)).result()
 
 
 @pytest.mark.parametrize("name", SEEDS)

@@ -45,7 +45,9 @@ def as_json(value: object) -> str:
     """Compact JSON text of whatever a log held."""
     try:
         return msgspec.json.encode(value).decode()
-    except (TypeError, ValueError, RecursionError, UnicodeError, msgspec.MsgspecError):
+    except RecursionError:
+        return "…"
+    except (TypeError, ValueError, UnicodeError, msgspec.MsgspecError):
         return repr(value)
 
 
