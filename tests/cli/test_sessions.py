@@ -198,9 +198,7 @@ def test_an_id_may_be_shortened_and_the_agents_own_works(run, synced):
         ["delete", BEST, "ID", "--yes"],
     ],
 )
-@pytest.mark.parametrize(
-    ("id", "complaint"), [("25", "fits several sessions"), ("feed", "no session has the id")]
-)
+@pytest.mark.parametrize(("id", "complaint"), [("25", "fits several sessions"), ("feed", "no session has the id")])
 def test_an_ambiguous_or_unknown_id_is_one_clear_line(run, synced, command, id, complaint):
     before = listed(run)
     ran = run("sessions", *[id if word == "ID" else word for word in command])

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
-import multiprocessing
 import os
 import sqlite3
 import stat
+import subprocess
 from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
+from tests.unprivileged import let_in, message_of
 
 from warmstart.errors import StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreReadOnly, StoreTooNew
 from warmstart.storage.sqlite import Database, Migration
@@ -142,30 +143,29 @@ def test_a_full_disk_keeps_nothing_of_the_write(tmp_path: Path) -> None:
         assert database.connection.execute("SELECT count(*) FROM notes").fetchone() == (0,)
 
 
-def _without_rights(path: Path, outcome: multiprocessing.SimpleQueue[str]) -> None:
-    if os.geteuid() == 0:
-        os.setegid(65534)
-        os.seteuid(65534)
-    try:
-        Database(path, BOTH)
-    except StoreReadOnly as error:
-        outcome.put(str(error))
-    else:
-        outcome.put("opened")
-
-
 def test_a_read_only_home_is_said_in_one_line(tmp_path: Path) -> None:
+    let_in(tmp_path)
     locked = tmp_path / "locked"
     locked.mkdir(mode=0o555)
-    for folder in (tmp_path, *tmp_path.parents[:3]):
-        if folder.stat().st_uid == os.geteuid():
-            folder.chmod(folder.stat().st_mode | 0o055)
-    context = multiprocessing.get_context("fork")
-    outcome = context.SimpleQueue()
-    process = context.Process(target=_without_rights, args=(locked / "store.db", outcome))
-    process.start()
-    process.join()
-    message = outcome.get()
+    message = message_of(lambda: Database(locked / "store.db", BOTH), StoreReadOnly)
     assert "cannot write the store" in message
     assert "\n" not in message
     assert list(locked.iterdir()) == []
+
+
+def test_a_disk_that_fills_up_is_said_in_one_line(tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    if (
+        os.geteuid() != 0
+        or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", small], check=False).returncode
+    ):
+        pytest.skip("no small disk can be made here")
+    try:
+        with open_database(small / "store.db") as database:
+            with pytest.raises(StoreFull, match="no room"), database.transaction() as connection:
+                connection.executemany("INSERT INTO notes (body) VALUES (?)", [("x" * 1000,)] * 5000)
+            assert database.connection.execute("SELECT count(*) FROM notes").fetchone() == (0,)
+            assert database.integrity() == []
+    finally:
+        subprocess.run(["umount", small], check=True)

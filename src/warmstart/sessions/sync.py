@@ -153,6 +153,8 @@ class _Sync:
             done += item.size
         self._flush()
         self.progress(total, total, "")
+        tallies = self.report.tallies
+        self.report.tallies = {agent: tallies[agent] for agent in self.readers if agent in tallies}
         self.report.seconds = time.monotonic() - began
         return self.report
 
