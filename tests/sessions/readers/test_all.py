@@ -433,18 +433,9 @@ PIECES = [
     b"\n" + b"[" * 100_000 + b"]" * 100_000 + b"\n",
 ]
 # Names that readers look for and that the seeds do not show.
-MORE = [
-    "isSidechain",
-    "isMeta",
-    "isApiErrorMessage",
-    "model",
-    "parentToolCallId",
-    "source",
-    "summary",
-    "ignored",
-    "parentID",
-]
-NAMES = sorted({key for seed in SEEDS.values() for _, key in places(seed.files) if isinstance(key, str)} | set(MORE))
+MORE = {"isSidechain", "isMeta", "model", "parentToolCallId", "source", "summary", "ignored", "parentID", "is_error"}
+NAMES = sorted({key for seed in SEEDS.values() for _, key in places(seed.files) if isinstance(key, str)} | MORE)
+WRONG = [7, True, "x", [1, {"a": None}], {"a": [{"b": 1}]}]
 PLACE = st.integers(0, 100_000)
 CHANGES = st.lists(
     st.one_of(
@@ -575,7 +566,7 @@ def survive(
 
 
 QUICK = settings(
-    max_examples=150,
+    max_examples=100,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
 )
@@ -608,14 +599,37 @@ def fill_every_place(name: str, folder: Path, values: Callable[[int], Iterable[A
     seed = SEEDS[name]
     for number in range(len(list(places(seed.files)))):
         for value in values(number):
-            path = write(seed, changed(seed.files, [("put", number, value)]), folder)
-            claimants(path)
-            gathered(READERS[seed.agent], path)
+            read_with(seed, changed(seed.files, [("put", number, value)]), folder)
+
+
+def crowd_every_object(name: str, folder: Path, values: Callable[[int], Iterable[Any]]) -> None:
+    """Give an object every name that there is, at a time one object and one value."""
+    seed = SEEDS[name]
+    for number, (holder, key) in enumerate(places(seed.files)):
+        for value in values(number) if isinstance(holder[key], dict) else ():
+            files = deepcopy(seed.files)
+            found, place = list(places(files))[number]
+            found[place] = dict.fromkeys(NAMES, value) | found[place]
+            read_with(seed, files, folder)
+
+
+def read_with(seed: Seed, files: dict[str, Any], folder: Path) -> None:
+    path = write(seed, files, folder)
+    claimants(path)
+    gathered(READERS[seed.agent], path)
 
 
 @pytest.mark.parametrize("name", SEEDS)
-def test_every_place_of_a_log_may_hold_anything_nested(name: str, tmp_path: Path) -> None:
-    fill_every_place(name, tmp_path / "log", lambda number: (f"@[{DEPTHS[number % len(DEPTHS)]}", {"a": [{"b": None}]}))
+def test_a_field_of_a_wrong_type_does_not_get_through(name: str, tmp_path: Path) -> None:
+    fill_every_place(name, tmp_path / "log", lambda number: (WRONG[number % len(WRONG)], f"@[{DEPTHS[number % 12]}"))
+    crowd_every_object(name, tmp_path / "log", lambda number: (WRONG[number % len(WRONG)],))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SEEDS)
+def test_no_field_of_any_wrong_type_gets_through(name: str, tmp_path: Path) -> None:
+    fill_every_place(name, tmp_path / "log", lambda _: WRONG)
+    crowd_every_object(name, tmp_path / "log", lambda _: WRONG)
 
 
 @pytest.mark.slow

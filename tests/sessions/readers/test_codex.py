@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.sessions.readers.logs import continued, latest, write
 from warmstart.errors import LogError, WarmstartError
 from warmstart.sessions.readers.base import Reading
 from warmstart.sessions.readers.codex import CodexReader
@@ -92,26 +93,12 @@ def log(tmp_path: Path) -> Path:
     return tmp_path / f"rollout-2026-07-01T10-00-00-{OWN}.jsonl"
 
 
-def write(path: Path, records: list[Record]) -> bytes:
-    data = b"".join(json.dumps(record, ensure_ascii=False).encode() + b"\n" for record in records)
-    path.write_bytes(data)
-    return data
-
-
 def read(path: Path, reading: Reading | None = None) -> list[tuple[Session, Message | None]]:
     return list(CodexReader().read(path, reading or Reading(path)))
 
 
 def messages(path: Path) -> list[Message]:
     return [message for _, message in read(path) if message]
-
-
-def continued(path: Path, reading: Reading) -> Reading:
-    return Reading(path, reading.offset, reading.line, json.loads(json.dumps(reading.state)))
-
-
-def latest(pairs: list[tuple[Session, Message | None]]) -> dict[str, tuple[str, Message]]:
-    return {message.native_id: (session.id, message) for session, message in pairs if message}
 
 
 def test_a_response_is_one_message_with_its_calls_and_cost(log: Path) -> None:

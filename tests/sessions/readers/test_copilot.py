@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.sessions.readers.logs import continued, latest, write
 from warmstart.errors import LogError
 from warmstart.sessions.readers.base import Reading
 from warmstart.sessions.readers.copilot import CopilotReader, result_of
@@ -82,26 +83,12 @@ def log(tmp_path: Path) -> Path:
     return path
 
 
-def write(path: Path, events: list[Event]) -> bytes:
-    data = b"".join(json.dumps(one, ensure_ascii=False).encode() + b"\n" for one in events)
-    path.write_bytes(data)
-    return data
-
-
 def read(path: Path, reading: Reading | None = None) -> list[tuple[Session, Message | None]]:
     return list(CopilotReader().read(path, reading or Reading(path)))
 
 
 def messages(path: Path) -> list[Message]:
     return [message for _, message in read(path) if message]
-
-
-def continued(path: Path, reading: Reading) -> Reading:
-    return Reading(path, reading.offset, reading.line, json.loads(json.dumps(reading.state)))
-
-
-def latest(pairs: list[tuple[Session, Message | None]]) -> dict[str, tuple[str, Message]]:
-    return {message.native_id: (session.id, message) for session, message in pairs if message}
 
 
 def test_a_reply_carries_its_reasoning_calls_and_cost(log: Path) -> None:

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.unprivileged import let_in, message_of
 
+from tests.unprivileged import let_in, message_of
 from warmstart.errors import LogError
 from warmstart.sessions.readers.base import Reading
 from warmstart.sessions.readers.hermes import HermesReader

@@ -12,8 +12,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tests.hosts.scripted_openai import Reply, ScriptedModel, serving
 
+from tests.hosts.scripted_openai import Reply, ScriptedModel, serving
 from warmstart.sessions.readers.base import Reading
 from warmstart.sessions.readers.hermes import HermesReader
 from warmstart.sessions.values import Message, Session

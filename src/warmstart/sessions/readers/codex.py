@@ -28,12 +28,12 @@ from typing import Any
 import msgspec
 
 from warmstart.errors import LogError
-from warmstart.sessions.projects import project_of
 from warmstart.sessions.readers.base import Line, Pair, Reading, decoded
 from warmstart.sessions.readers.codex_items import ITEM, Item, call_of, parent_of, ran_remotely, result_of, usage_from
 from warmstart.sessions.readers.decoding import DECODE_ERRORS
 from warmstart.sessions.readers.fields import as_dict, as_int, as_json, as_list, as_str, as_text, as_time, joined
-from warmstart.sessions.values import CallOutcome, Message, Session, ToolCall, ToolResult, Usage, session_id
+from warmstart.sessions.readers.remembered import remembered_session
+from warmstart.sessions.values import CallOutcome, Message, Session, ToolCall, ToolResult, Usage
 
 AGENT = "codex"
 
@@ -288,20 +288,7 @@ class Rollout:
         return replace(self.session, ended_at=message.timestamp), message
 
     def known(self) -> Session:
-        state = self.state
-        parent: list[Any] = state.get("parent") or ["", None]
-        return Session(
-            agent=AGENT,
-            native_id=state["id"],
-            project=project_of(state.get("cwd", "")),
-            branch=state.get("branch", ""),
-            model=state.get("model", ""),
-            version=state.get("version", ""),
-            source=str(self.path),
-            started_at=as_time(state.get("started")),
-            parent_id=session_id(AGENT, parent[0]) if parent[0] else None,
-            parent_kind=parent[1],
-        )
+        return remembered_session(AGENT, self.path, self.state)
 
 
 class CodexReader:

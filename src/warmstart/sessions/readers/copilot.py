@@ -25,11 +25,11 @@ from typing import Any
 import msgspec
 
 from warmstart.errors import LogError
-from warmstart.sessions.projects import project_of
 from warmstart.sessions.readers.base import Pair, Reading, decoded
 from warmstart.sessions.readers.decoding import DECODE_ERRORS
 from warmstart.sessions.readers.fields import as_dict, as_int, as_list, as_str, as_text, as_time, joined, usage_of
-from warmstart.sessions.values import CallOutcome, Message, Session, ToolCall, ToolResult, Usage, session_id
+from warmstart.sessions.readers.remembered import remembered_session
+from warmstart.sessions.values import CallOutcome, Message, Session, ToolCall, ToolResult, Usage
 
 AGENT = "copilot-cli"
 
@@ -207,21 +207,7 @@ class Events:
         return child, message
 
     def known(self) -> Session:
-        state = self.state
-        parent: list[Any] = state.get("parent") or ["", None]
-        return Session(
-            agent=AGENT,
-            native_id=state["id"],
-            project=project_of(state.get("cwd", "")),
-            branch=state.get("branch", ""),
-            model=state.get("model", ""),
-            title=state.get("title", ""),
-            version=state.get("version", ""),
-            source=str(self.path),
-            started_at=as_time(state.get("started")),
-            parent_id=session_id(AGENT, parent[0]) if parent[0] else None,
-            parent_kind=parent[1],
-        )
+        return remembered_session(AGENT, self.path, self.state)
 
 
 COUNTS = ("apiCallId", "inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens", "reasoningTokens")

@@ -1,0 +1,28 @@
+"""What the tests of line-based readers share: writing a log, reading on where a reading was left, comparing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from warmstart.sessions.readers.base import Reading
+from warmstart.sessions.values import Message, Session
+
+
+def write(path: Path, records: Iterable[dict[str, Any]]) -> bytes:
+    """Write a log, a record a line, and give back its bytes."""
+    data = b"".join(json.dumps(record, ensure_ascii=False).encode() + b"\n" for record in records)
+    path.write_bytes(data)
+    return data
+
+
+def continued(path: Path, reading: Reading) -> Reading:
+    """A reading that goes on where another was left, after its state has been in a store."""
+    return Reading(path, reading.offset, reading.line, json.loads(json.dumps(reading.state)))
+
+
+def latest(pairs: Iterable[tuple[Session, Message | None]]) -> dict[str, tuple[str, Message]]:
+    """The last word on each message, and the session it is in."""
+    return {message.native_id: (session.id, message) for session, message in pairs if message}
