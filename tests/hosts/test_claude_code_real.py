@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import pytest
@@ -74,6 +75,8 @@ def talk(home: Path, model: ScriptedModel, first: str, react: Callable[[dict[str
     with subprocess.Popen(**command(home, model, *options), stdin=pipe, stdout=pipe) as process:
         assert process.stdin
         assert process.stdout
+        deadline = Timer(60, process.kill)
+        deadline.start()
         said: str | None = first
         for event in _events(process.stdout):
             if said is not None:
@@ -82,6 +85,7 @@ def talk(home: Path, model: ScriptedModel, first: str, react: Callable[[dict[str
             if event.get("type") == "result":
                 process.stdin.close()
             said = react(event)
+        deadline.cancel()
 
 
 def _events(stream: Any) -> Iterator[dict[str, Any]]:

@@ -286,6 +286,22 @@ def test_copies_that_keep_their_time_are_dropped_over_many_compactions(hermes: H
     assert sum(len(message.tool_calls) for message in found) == 4
 
 
+def test_copies_are_known_by_their_order_where_times_say_nothing(hermes: Hermes) -> None:
+    hermes.session()
+    spoken = [hermes.say(role, text) for role, text in (("user", "go"), ("assistant", "a"), ("user", "go"))]
+    spoken += [hermes.say("assistant", "b"), *hermes.call(1), hermes.say("assistant", "c")]
+    summary = {"role": "user", "content": SUMMARY}
+    again = [spoken[0], summary, *spoken[2:]]
+    # As if written by hand: a second apart, in no burst.
+    hermes.clock += 1.5
+    hermes.compact([{**record, "timestamp": hermes.clock + place} for place, record in enumerate(again)])
+    hermes.clock += len(again)
+    hermes.say("user", "go")
+    hermes.say("assistant", "d")
+    found = [message.text for message in {message.native_id: message for message in messages(hermes)}.values()]
+    assert found == ["go", "a", "go", "b", "", "", "c", SUMMARY, "go", "d"]
+
+
 def test_a_copy_whose_output_was_cut_is_still_a_copy(hermes: Hermes) -> None:
     hermes.session()
     hermes.say("user", "go")

@@ -10,7 +10,9 @@ and the words alone cannot tell a copy from a person who really says "go" twice.
   when the conversation held them before, except that its last row may be the prompt that set the compaction off: that
   one is a copy only if it also was the last thing said before;
 - that prompt may be written again after the burst, with a time of its own;
-- a branch is copied row by row without its times, all at once, before anything else happens in it.
+- a branch is copied row by row without its times, all at once, before anything else happens in it;
+- where the times say nothing (other versions, repaired databases), a row is a copy if it stands beside a summary in a
+  run of rows that all repeat, in the same order, rows which compaction has archived.
 
 Everything is asked of the database by index or in a bounded stretch of rows, so nothing is remembered between rows.
 """
@@ -77,7 +79,9 @@ class Copies:
             return self._exists(_like(row, body), lineage, before=burst.first, recent=True)
         if forked and row.id <= self._branch_end(lineage[0]):
             return self._exists(_like(row, body), lineage[1:], before=row.id)
-        return plain and row.role == "user" and self._follows(row, body, lineage, row.id)
+        if plain and row.role == "user" and self._follows(row, body, lineage, row.id):
+            return True
+        return plain and self._reinserted(row, lineage[0])
 
     def repeats(self, row: Row, body: Body, lineage: tuple[str, ...]) -> bool:
         """Whether an earlier row has the same time and says the same."""
@@ -125,6 +129,52 @@ class Copies:
         ids = [number for number, _ in linked]
         self._burst = Burst(row.session_id, min(ids), max(said, default=max(ids)), max(ids))
         return self._burst
+
+    def _reinserted(self, row: Row, session: str) -> bool:
+        """Whether `row` is in a run of archived rows, repeated in order, that a summary without a burst ends."""
+        if not self._archived(row, session):
+            return False
+        for direction, order in (("<", "DESC"), (">", "ASC")):
+            query = f"""SELECT id, {", ".join(COLUMNS)} FROM {self._source}
+                WHERE session_id = ? AND id {direction} ? AND {_VISIBLE} ORDER BY id {order} LIMIT {_WALK}"""
+            run = [row]
+            for cells in self._connection.execute(query, (session, row.id)):
+                other = Row(*cells)
+                if _machine_made(other.content):
+                    ordered = run[::-1] if direction == "<" else run
+                    if self._burst_of(other) is None and self._in_order(ordered, session):
+                        return True
+                    break
+                # Where a neighbour kept its time, times do tell, and this row would have kept its own.
+                if not self._archived(other, session) or self._carried_over(other, (session,)):
+                    break
+                run.append(other)
+        return False
+
+    def _in_order(self, run: list[Row], session: str) -> bool:
+        after = 0
+        for row in run:
+            later = [number for number in self._archived(row, session) if number > after]
+            if not later:
+                return False
+            after = min(later)
+        return True
+
+    def _archived(self, row: Row, session: str) -> list[int]:
+        """The earlier rows that say the same as `row` and were summarised away."""
+        query = f"""SELECT id FROM {self._source} WHERE session_id = :session AND id < :before AND role = :role
+            AND COALESCE(active, 1) = 0 AND COALESCE(compacted, 0) <> 0
+            AND COALESCE(tool_call_id, '') = :call AND COALESCE(tool_calls, '') = :calls AND content IS :content
+            LIMIT {_WALK}"""
+        values = {
+            "session": session,
+            "before": row.id,
+            "role": row.role,
+            "call": row.tool_call_id or "",
+            "calls": row.tool_calls or "",
+            "content": row.content,
+        }
+        return [number for (number,) in self._connection.execute(query, values)]
 
     def _follows(self, row: Row, body: Body, lineage: tuple[str, ...], before: int) -> bool:
         """Whether `row` repeats the last thing said before a compaction that ends right before it."""
