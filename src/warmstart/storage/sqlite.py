@@ -76,6 +76,9 @@ class Database:
             yield
         except sqlite3.Error as error:
             raise _translation(self.path, error) from error
+        except UnicodeDecodeError as error:
+            # SQLite quotes a damaged schema in its complaint, and Python fails to decode that.
+            raise StoreCorrupt(_corrupt(self.path, "its schema is unreadable")) from error
 
     def integrity(self) -> list[str]:
         """What `PRAGMA integrity_check` and the foreign keys find wrong; empty when all is well."""
@@ -163,10 +166,7 @@ def _translation(path: Path, error: sqlite3.Error) -> StoreError:
     primary = code & 0xFF if code is not None else None
     name = str(path)
     if primary in _CORRUPT:
-        return StoreCorrupt(
-            f"the store {name!r} is damaged or is not a store ({error}); "
-            "move it away and run `warmstart sync` to build a new one (it was left as it is)"
-        )
+        return StoreCorrupt(_corrupt(path, error))
     if primary in _READ_ONLY:
         return StoreReadOnly(_read_only(path))
     if primary in _BUSY:
@@ -176,6 +176,13 @@ def _translation(path: Path, error: sqlite3.Error) -> StoreError:
     if primary == sqlite3.SQLITE_IOERR:
         return StoreError(f"the disk under the store {name!r} failed ({error}); check it (the store was left as it is)")
     return StoreError(f"the store {name!r} failed: {error}")
+
+
+def _corrupt(path: Path, reason: object) -> str:
+    return (
+        f"the store {str(path)!r} is damaged or is not a store ({reason}); "
+        "move it away and run `warmstart sync` to build a new one (it was left as it is)"
+    )
 
 
 def _read_only(path: Path) -> str:

@@ -689,6 +689,13 @@ def test_a_reading_given_up_after_any_pair_loses_nothing(log: Path) -> None:
         assert latest(pairs + read(log, left)) == latest(whole), stop
 
 
+def test_a_log_that_another_version_left_is_read_from_its_start(log: Path) -> None:
+    data = write(log, *SMALL)
+    reading = Reading(log, offset=len(data), line=len(SMALL), state={"open": {OWN: {"told": "maybe"}}, "session": OLD})
+    assert latest(read(log, reading)) == latest(read(log))
+    assert reading.offset == len(data)
+
+
 # The real ones
 
 

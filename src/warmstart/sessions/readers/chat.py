@@ -124,18 +124,13 @@ def named(value: object) -> str:
 def moment(fields: Fields) -> datetime | None:
     """When a message was written, under any of the names in use."""
     for key in ("timestamp", "created_at", "created"):
-        if found := time_of(fields.get(key)):
+        if found := as_time(fields.get(key)):
             return found
     return None
 
 
-def time_of(value: object) -> datetime | None:
-    """A time, or `None`, also for whole numbers that no float can hold."""
-    return None if isinstance(value, int) and as_int(value) is None else as_time(value)
-
-
 def usage(value: object) -> Usage | None:
-    """The token counts of a response, as the API states them: `input` includes what was read from the cache."""
+    """The token counts of a response; the API counts what was read from the cache as input too."""
     counts = as_dict(value)
     read = as_int(as_dict(counts.get("prompt_tokens_details")).get("cached_tokens")) or 0
     return usage_of(

@@ -171,11 +171,19 @@ class _Transcript:
         self.source = str(path).encode("utf-8", "replace").decode()
         found = UUID_AT_END.search(path.stem)
         self.named = found.group() if found else ""
-        self.open: dict[str, _Open] = msgspec.convert(self.state.get("open", {}), dict[str, _Open])
-        self.state["open"] = self.open
+        self.open = self.state["open"] = self._left_open()
         self.chains: dict[str, str] = self.state.setdefault("chains", {})
         self.recent: list[str] = self.state.setdefault("recent", [])
         self.sessions: dict[str, Session] = {}
+
+    def _left_open(self) -> dict[str, _Open]:
+        try:
+            return msgspec.convert(self.state.get("open", {}), dict[str, _Open])
+        except msgspec.ValidationError:
+            # Another version left this state: the log is read once more from its start.
+            self.reading.offset = self.reading.line = 0
+            self.state.clear()
+            return {}
 
     def take(self, record: Record, line: Line) -> list[Pair]:
         """The pairs that one record gives; the last word on a message is the last pair with its id."""

@@ -47,7 +47,7 @@ def writer_of(record: Record, path: Path) -> str:
     found: list[tuple[bytes, str]] = []
     for other in path.parent.glob("*.jsonl"):
         name = UUID_AT_END.search(other.stem)
-        if name and other.name != path.name:
+        if name and len(uuid) > 2 and other.name != path.name:
             head = _head(other)
             if uuid in head and b'"forkedFrom"' not in head:
                 opening = head.partition(b'"parentUuid"')[0]

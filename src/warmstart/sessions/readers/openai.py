@@ -25,7 +25,7 @@ import msgspec
 
 from warmstart.errors import LogError
 from warmstart.sessions.readers.base import Line, Pair, Reading, lines
-from warmstart.sessions.readers.chat import ROLES, Fields, Thread, named, time_of
+from warmstart.sessions.readers.chat import ROLES, Fields, Thread, named
 from warmstart.sessions.readers.decoding import DECODE_ERRORS, decode, split_objects
 from warmstart.sessions.readers.document import read_whole
 from warmstart.sessions.readers.fields import as_dict, as_str, as_text, as_time, from_json
@@ -280,7 +280,7 @@ def _conversation(record: Fields, native_id: str, path: Path, reading: Reading) 
 
 def _session(record: Fields, native_id: str, path: Path, messages: list[Message]) -> Session:
     times = [message.timestamp for message in messages if message.timestamp]
-    named_times = [time_of(record.get(key)) for key in ("start_time", "created", "created_at")]
+    named_times = [as_time(record.get(key)) for key in ("start_time", "created", "created_at")]
     session = Session(
         agent=AGENT,
         native_id=native_id,
@@ -288,7 +288,7 @@ def _session(record: Fields, native_id: str, path: Path, messages: list[Message]
         model=as_str(record.get("model")) or next((message.model for message in messages if message.model), ""),
         title=as_str(record.get("title")),
         started_at=next((time for time in named_times if time), min(times, default=None)),
-        ended_at=time_of(record.get("end_time")) or max(times, default=None),
+        ended_at=as_time(record.get("end_time")) or max(times, default=None),
     )
     reward = _reward(record) if "task_id" in record else None
     if reward is None:
