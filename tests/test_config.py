@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,12 @@ def test_a_folder_or_a_file_in_the_way_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match=HOME_VARIABLE):
         load_settings({}, home=tmp_path / "file")
+
+
+def test_a_pipe_in_the_way_is_refused_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "config.toml")
+    with pytest.raises(ConfigError, match="pipe"):
+        load_settings({}, home=tmp_path)
 
 
 def test_each_setting_has_a_key_and_a_sentence():

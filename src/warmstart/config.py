@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -68,6 +69,8 @@ def load_settings(env: Mapping[str, str], *, home: Path | None = None, store: st
 
 def _read(path: Path) -> dict[str, Any]:
     try:
+        if path.is_fifo():
+            raise OSError(errno.EINVAL, "it is a pipe")  # which reading would wait for
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}

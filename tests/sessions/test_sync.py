@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from importlib.resources import files
 from pathlib import Path
@@ -11,9 +11,10 @@ import pytest
 
 from tests.sessions.logs import encoded, name, turn, turns, write
 from warmstart.errors import LogError
+from warmstart.sessions.readers.base import Pair, Reading
 from warmstart.sessions.sqlite import SQLiteSessionStore
 from warmstart.sessions.store import Filter
-from warmstart.sessions.sync import SyncReport, default_sources, path_sources, sync
+from warmstart.sessions.sync import Source, SyncReport, default_sources, path_sources, sync
 from warmstart.sessions.values import session_id
 
 SAMPLES = Path(str(files("warmstart"))) / "samples"
@@ -220,6 +221,83 @@ def test_a_log_that_vanishes_or_cannot_be_read_does_not_stop_the_others(store: S
     report = run(store, logs, logs / f"{name('one')}.jsonl")
     assert report.tallies["claude-code"].messages == 4
     assert len(report.problems) <= 1
+
+
+class Surprised:
+    """A reader with a defect."""
+
+    agent = "claude-code"
+
+    def roots(self, env: Mapping[str, str], home: Path) -> list[Path]:
+        return []
+
+    def find(self, root: Path) -> list[Path]:
+        return [root]
+
+    def claims(self, path: Path, head: bytes) -> bool:
+        return True
+
+    def read(self, path: Path, reading: Reading) -> Iterator[Pair]:
+        yield from ()
+        raise TypeError("did not think of that")
+
+
+def test_a_reader_with_a_defect_keeps_no_other_log_out(store: SQLiteSessionStore, logs: Path) -> None:
+    paths = [write(logs, seed, turn(seed, 0)) for seed in ("one", "two")]
+    report = sync(store, [Source(paths[0], Surprised()), Source(paths[1], None)])
+    assert report.tallies["claude-code"].messages == 4
+    (problem,) = report.problems
+    assert (problem.path, problem.line) == (str(paths[0]), 0)
+    assert "TypeError: did not think of that" in problem.reason
+
+
+def test_a_pipe_among_the_logs_is_reported_and_not_waited_for(store: SQLiteSessionStore, logs: Path) -> None:
+    write(logs, "one", turn("one", 0))
+    os.mkfifo(logs / "pipe.jsonl")
+    report = run(store, logs)
+    assert report.tallies["claude-code"].messages == 4
+    assert [(problem.path, problem.reason) for problem in report.problems] == [
+        (str(logs / "pipe.jsonl"), "not a regular file")
+    ]
+
+
+def test_a_path_that_is_not_text_is_read_like_any_other(store: SQLiteSessionStore, logs: Path) -> None:
+    folder = Path(os.fsdecode(os.fsencode(logs) + b"/caf\xe9"))
+    path = write(folder, "one", turns("one", range(2)))
+    write(logs, "two", turn("two", 0))
+    assert run(store, logs).tallies["claude-code"].messages == 12
+    with path.open("ab") as file:
+        file.write(encoded(turn("one", 2)))
+    again = run(store, logs)
+    assert (again.tallies["claude-code"].messages, again.tallies["claude-code"].unchanged) == (4, 1)
+
+
+def test_a_session_deleted_while_it_is_read_does_not_come_back(store: SQLiteSessionStore, logs: Path) -> None:
+    write(logs, "one", turns("one", range(2)))
+    run(store, logs)
+    write(logs, "one", turns("one", range(4)))
+    gone = session_id("claude-code", name("one"))
+    # The first word on progress comes when the logs to read have been chosen.
+    sync(store, path_sources([logs]), progress=lambda done, total, file: store.delete(gone) and None)
+    assert store.list() == []
+    assert "request 1" not in repr(store.positions())
+
+
+def test_a_format_given_by_mistake_does_not_stick(store: SQLiteSessionStore, logs: Path) -> None:
+    path = write(logs, "one", turn("one", 0))
+    sync(store, path_sources([path], "codex"))
+    assert store.list() == []
+    assert run(store, path).tallies["claude-code"].messages == 4
+
+
+def test_a_secret_in_an_unfinished_message_is_not_remembered(store: SQLiteSessionStore, logs: Path) -> None:
+    secret = "zX9#kQ2!mN7$wP"
+    lines = turn("one", 0)
+    lines[3]["message"]["content"] = [{"type": "text", "text": f'password:\t"{secret}"'}]
+    write(logs, "one", lines)
+    run(store, logs)
+    assert secret not in repr([store.positions(), *store.messages(session_id("claude-code", name("one")))])
+    assert "[redacted:password:" in repr(store.positions())
 
 
 def test_only_the_agents_asked_for_are_imported(store: SQLiteSessionStore) -> None:

@@ -114,6 +114,32 @@ def test_a_folder_or_a_file_in_the_way_is_said(tmp_path: Path) -> None:
         Database(tmp_path / "file" / "store.db", BOTH)
 
 
+def test_a_file_that_is_not_ours_keeps_its_mode(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("these are somebody's notes, and long enough to be mistaken for a database header")
+    path.chmod(0o644)
+    with pytest.raises(StoreCorrupt):
+        Database(path, BOTH)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(StoreCorrupt, match="no file"):
+        Database(pipe, BOTH)
+
+
+def test_a_vacuum_that_leaves_old_pages_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with open_database(path) as one, closing(Database(path, BOTH, timeout=0.05)) as two:
+        with one.transaction() as connection:
+            connection.execute("INSERT INTO notes (body) VALUES ('x')")
+        one.connection.execute("BEGIN")
+        one.connection.execute("SELECT * FROM notes").fetchall()
+        with pytest.raises(StoreBusy):
+            two.vacuum()
+        one.connection.execute("ROLLBACK")
+        two.vacuum()
+
+
 def test_a_lax_mode_is_tightened(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     path.touch(0o644)

@@ -173,7 +173,8 @@ def _show(report: SyncReport, as_json: bool) -> None:
 
 
 def _show_problems(report: SyncReport) -> None:
-    for path, line, reason in report.problems[:20]:
+    # A log that could not be read at all comes before single lines of another.
+    for path, line, reason in sorted(report.problems, key=lambda problem: problem.line > 0)[:20]:
         click.echo(printable(f"{path}:{line}: {reason}" if line else f"{path}: {reason}"), err=True)
     malformed = sum(t.malformed for t in report.tallies.values())
     if malformed > 20:

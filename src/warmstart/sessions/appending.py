@@ -15,9 +15,9 @@ from itertools import count
 from math import inf
 from typing import NamedTuple, TypeVar
 
-from warmstart.sessions.rows import Row, Text, clean, flags, to_seconds, usage_json
+from warmstart.sessions.rows import Row, Text, flags, to_seconds, usage_json
 from warmstart.sessions.store import Appended
-from warmstart.sessions.values import Session
+from warmstart.sessions.values import Session, clean
 
 T = TypeVar("T")
 
@@ -39,6 +39,7 @@ class _Rival(NamedTuple):
     id: str
     native_id: str
     ended_at: float | None
+    parent_id: str | None
 
 
 class Append:
@@ -54,6 +55,7 @@ class Append:
     def run(self) -> Appended:
         found = self.connection.execute("SELECT pk, ended_at FROM sessions WHERE id = ?", (self.session.id,)).fetchone()
         mine, ended = found or (None, None)
+        self._drop_deleted()
         fresh, changed, contested = self._sorted_out(mine)
         won, lost, owner = self._contest(contested, ended) if contested else ([], [], None)
         if not (found or fresh or won):
@@ -61,9 +63,11 @@ class Append:
         pk = self._save_session(owner)
         texts = self._save_texts([*fresh, *changed, *won])
         before = self._tools([*changed, *won])
-        self._take(pk, won)
+        ours = {row.key for row in (*fresh, *won)}
+        places = dict(zip((row.key for row in self.rows if row.key in ours), self._places(pk), strict=False))
+        self._take(pk, won, places)
         self._replace([*changed, *won], texts)
-        self._insert(pk, fresh, texts)
+        self._insert(pk, fresh, places, texts)
         _stretch(self.connection, pk)
         after = _tools([*fresh, *changed, *won])
         return Appended(
@@ -86,6 +90,21 @@ class Append:
             ):
                 known[key] = _Known(*rest)
         return known
+
+    def _drop_deleted(self) -> None:
+        """Leave out copies of messages that went with another session which a person deleted."""
+        gone: set[bytes] = set()
+        for keys in chunks([row.key for row in self.rows if row.key not in self.known]):
+            found = self.connection.execute(
+                f"SELECT key FROM deleted_messages WHERE session_id <> ? AND key IN ({marks(keys)})",
+                (self.session.id, *keys),
+            )
+            gone.update(key for (key,) in found)
+        if gone:
+            self.rows = [row for row in self.rows if row.key not in gone]
+
+    def _places(self, pk: int) -> Iterator[int]:
+        return _next(self.connection, "messages", "seq", pk)
 
     def _sorted_out(self, mine: int | None) -> tuple[list[Row], list[Row], list[Row]]:
         fresh: list[Row] = []
@@ -112,9 +131,10 @@ class Append:
             have = self.known[row.key]
             rival = rivals[have.session]
             theirs = (-inf if rival.ended_at is None else rival.ended_at, rival.native_id)
-            if row.message.origin == rival.native_id:
+            # Who is stated to be the other's parent wrote it; so did who is named as a copy's origin.
+            if row.message.origin == rival.native_id or self.session.parent_id == rival.id:
                 wins = False
-            elif have.origin == self.session.native_id:
+            elif have.origin == self.session.native_id or rival.parent_id == self.session.id:
                 wins = True
             else:
                 wins = mine < theirs
@@ -126,8 +146,8 @@ class Append:
         return won, lost, owner
 
     def _rival(self, pk: int) -> _Rival:
-        row = self.connection.execute("SELECT id, native_id, ended_at FROM sessions WHERE pk = ?", (pk,)).fetchone()
-        return _Rival(*row)
+        query = "SELECT id, native_id, ended_at, parent_id FROM sessions WHERE pk = ?"
+        return _Rival(*self.connection.execute(query, (pk,)).fetchone())
 
     def _tools(self, rows: list[Row]) -> Counter[str]:
         """How many calls, and results by outcome, the store has for these messages."""
@@ -150,8 +170,8 @@ class Append:
         row = self.connection.execute(
             """
             INSERT INTO sessions AS old (id, agent, native_id, project, branch, model, title, version, source,
-                                         started_at, parent_id, parent_kind, outcome, evidence, judge)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                                         started_at, ended_at, parent_id, parent_kind, outcome, evidence, judge)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             ON CONFLICT (id) DO UPDATE SET
                 project = iif(excluded.project <> '', excluded.project, project),
                 branch = iif(excluded.branch <> '', excluded.branch, branch),
@@ -160,6 +180,7 @@ class Append:
                 version = iif(excluded.version <> '', excluded.version, version),
                 source = iif(excluded.source <> '', excluded.source, source),
                 started_at = coalesce(old.started_at, excluded.started_at),
+                ended_at = coalesce(excluded.ended_at, old.ended_at),
                 parent_id = coalesce(excluded.parent_id, parent_id),
                 parent_kind = coalesce(excluded.parent_kind, parent_kind),
                 outcome = iif(old.judge = 'user' OR excluded.judge = '', outcome, excluded.outcome),
@@ -173,6 +194,7 @@ class Append:
                 clean(new.native_id),
                 *map(clean, stated),
                 to_seconds(new.started_at),
+                to_seconds(new.ended_at),
                 parent,
                 kind,
                 new.outcome,
@@ -196,14 +218,12 @@ class Append:
         )
         return ids | added
 
-    def _take(self, pk: int, won: list[Row]) -> None:
+    def _take(self, pk: int, won: list[Row], places: dict[bytes, int]) -> None:
         """Move messages here from the sessions that only held copies of them."""
-        places = _next(self.connection, "messages", "seq", pk)
         losers = {self.known[row.key].session for row in won}
-        for row, place in zip(won, places, strict=False):
-            self.connection.execute(
-                "UPDATE messages SET session = ?, seq = ? WHERE pk = ?", (pk, place, self.known[row.key].pk)
-            )
+        for row in won:
+            moved = (pk, places[row.key], self.known[row.key].pk)
+            self.connection.execute("UPDATE messages SET session = ?, seq = ? WHERE pk = ?", moved)
         for loser in losers:
             left = self.connection.execute("SELECT count(*) FROM messages WHERE session = ?", (loser,)).fetchone()
             if not left[0]:
@@ -211,8 +231,8 @@ class Append:
                 continue
             self.connection.execute(
                 "UPDATE sessions SET parent_id = ?, parent_kind = 'resume', started_at = NULL, ended_at = NULL "
-                "WHERE pk = ? AND coalesce(parent_kind, 'resume') = 'resume'",
-                (self.session.id, loser),
+                "WHERE pk = ? AND coalesce(parent_kind, 'resume') = 'resume' AND id IS NOT ?",
+                (self.session.id, loser, self.session.parent_id),
             )
             _stretch(self.connection, loser)
 
@@ -230,16 +250,15 @@ class Append:
         self._save_tools([(self.known[row.key].pk, row) for row in rows], texts)
         self.stale |= before
 
-    def _insert(self, session: int, rows: list[Row], texts: dict[bytes, int]) -> None:
+    def _insert(self, session: int, rows: list[Row], places: dict[bytes, int], texts: dict[bytes, int]) -> None:
         pks = _next(self.connection, "messages", "pk")
-        places = _next(self.connection, "messages", "seq", session)
         placed = list(zip(pks, rows, strict=False))
         self.connection.executemany(
             "INSERT INTO messages (pk, session, seq, key, native_id, digest, role, flags, at, model, origin, usage, "
             "text, reasoning) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
-                (pk, session, place, row.key, clean(row.message.native_id), row.digest, *_columns(row, texts))
-                for (pk, row), place in zip(placed, places, strict=False)
+                (pk, session, places[row.key], row.key, clean(row.message.native_id), row.digest, *_columns(row, texts))
+                for pk, row in placed
             ),
         )
         self._save_tools(placed, texts)

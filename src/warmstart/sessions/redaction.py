@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from warmstart.redact.redactor import Redactor
-from warmstart.sessions.rewriting import map_strings
+from warmstart.sessions.rewriting import map_strings, strings_in
 from warmstart.sessions.values import Message, Session
 
 
@@ -48,5 +48,7 @@ def redacted_session(session: Session, redactor: Redactor) -> Session:
 def redacted_state(state: bytes, redactor: Redactor) -> Any:
     """A reader's state from JSON; it may hold a message that is not complete yet, whose secrets are replaced."""
     value = json.loads(state)
-    # One look at the whole is cheaper than one at each string, and there is seldom anything to find.
-    return map_strings(value, lambda text: redactor.redact(text).text) if redactor.find(state.decode()) else value
+    # One look at all strings is cheaper than one at each, and there is seldom anything to find.
+    if not redactor.find("\n".join(strings_in(value))):
+        return value
+    return map_strings(value, lambda text: redactor.redact(text).text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from warmstart.sessions.rows import encode_text
@@ -32,18 +32,20 @@ def _text_id(connection: sqlite3.Connection, body: str) -> int | None:
 
 
 def rewrite_facts(connection: sqlite3.Connection, change: Callable[[str], str]) -> int:
-    """Apply a change to what is said outside of messages: titles, evidence, and what readers remember."""
+    """Apply a change to what is said outside of messages: titles, evidence, places, and what readers remember."""
     changed = 0
-    for pk, title, evidence in connection.execute("SELECT pk, title, evidence FROM sessions").fetchall():
-        new = (change(title), change(evidence))
-        if new != (title, evidence):
-            connection.execute("UPDATE sessions SET title = ?, evidence = ? WHERE pk = ?", (*new, pk))
+    columns = ("title", "evidence", "project", "branch", "source")
+    for pk, *before in connection.execute(f"SELECT pk, {', '.join(columns)} FROM sessions").fetchall():
+        after = [change(text) for text in before]
+        if after != before:
+            assigned = ", ".join(f"{column} = ?" for column in columns)
+            connection.execute(f"UPDATE sessions SET {assigned} WHERE pk = ?", (*after, pk))
             changed += 1
     for path, state in connection.execute("SELECT path, state FROM positions").fetchall():
-        before = json.loads(state)
-        after = map_strings(before, change)
-        if after != before:
-            connection.execute("UPDATE positions SET state = ? WHERE path = ?", (json.dumps(after), path))
+        kept = json.loads(state)
+        rewritten = map_strings(kept, change)
+        if rewritten != kept:
+            connection.execute("UPDATE positions SET state = ? WHERE path = ?", (json.dumps(rewritten), path))
             changed += 1
     return changed
 
@@ -57,3 +59,12 @@ def map_strings(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, dict):
         return {key: map_strings(each, change) for key, each in value.items()}
     return value
+
+
+def strings_in(value: Any) -> Iterator[str]:
+    """Every string in a value of JSON, except the names of fields."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | dict):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from strings_in(each)

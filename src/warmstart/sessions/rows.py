@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from warmstart.sessions.values import Message, Session, ToolCall, ToolResult, Usage
+from warmstart.sessions.values import Message, Session, ToolCall, ToolResult, Usage, clean
 
 COMPACTION_SUMMARY, INJECTED, SIDECHAIN = 1, 2, 4
 
@@ -44,17 +44,6 @@ class Row(NamedTuple):
 def message_key(agent: str, native_id: str) -> bytes:
     """The identity of a message, whichever session it is found in."""
     return blake2b(f"{agent}\0{native_id}".encode("utf-8", "replace"), digest_size=16).digest()
-
-
-def clean(text: str) -> str:
-    """Text that every database can hold: no NUL, no half of a surrogate pair."""
-    if "\0" in text:
-        text = text.replace("\0", "\ufffd")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
 
 
 def encode(agent: str, message: Message) -> Row:

@@ -120,6 +120,7 @@ _TABLES = (
     ) WITHOUT ROWID
     """,
     "CREATE TABLE deleted_sessions (id TEXT PRIMARY KEY) WITHOUT ROWID",
+    "CREATE TABLE deleted_messages (key BLOB PRIMARY KEY, session_id TEXT NOT NULL) WITHOUT ROWID",
 )
 
 MIGRATIONS = (Migration("sessions/0001_tables", _create_tables),)

@@ -14,10 +14,10 @@ import msgspec
 from warmstart.errors import AmbiguousId, SessionNotFound
 from warmstart.sessions.appending import Append, marks, texts_of
 from warmstart.sessions.rewriting import exchange_text, rewrite_facts
-from warmstart.sessions.rows import SESSION_COLUMNS, clean, encode, to_message, to_seconds, to_session, to_time
+from warmstart.sessions.rows import SESSION_COLUMNS, encode, to_message, to_seconds, to_session, to_time
 from warmstart.sessions.schema import MIGRATIONS
 from warmstart.sessions.store import AgentStatistics, Appended, Filter, Match, Position, SessionSummary
-from warmstart.sessions.values import Message, Session, SessionOutcome
+from warmstart.sessions.values import Message, Session, SessionOutcome, clean
 from warmstart.storage.sqlite import Database
 
 _PAGE = 200  # messages read at a time
@@ -106,13 +106,28 @@ class SQLiteSessionStore:
 
     def delete(self, session_id: str) -> bool:
         with self.transaction() as connection:
-            found = connection.execute("SELECT pk FROM sessions WHERE id = ?", (session_id,)).fetchone()
+            found = connection.execute("SELECT pk, source FROM sessions WHERE id = ?", (session_id,)).fetchone()
             if found is None:
                 return False
-            messages = connection.execute("SELECT pk FROM messages WHERE session = ?", found)
+            pk, source = found
+            messages = connection.execute("SELECT pk FROM messages WHERE session = ?", (pk,))
             self._stale |= texts_of(connection, [row[0] for row in messages])
-            connection.execute("DELETE FROM sessions WHERE pk = ?", found)
             connection.execute("INSERT OR IGNORE INTO deleted_sessions VALUES (?)", (session_id,))
+            connection.execute(
+                "INSERT OR IGNORE INTO deleted_messages SELECT key, ? FROM messages WHERE session = ?", (session_id, pk)
+            )
+            # Readers remember titles and unfinished messages; the log will be read anew if it ever grows.
+            connection.execute(
+                "UPDATE positions SET state = '{}', mark = '', offset = 0, line = 0, revision = revision + 1 "
+                "WHERE path = ?",
+                (source,),
+            )
+            connection.execute("DELETE FROM sessions WHERE pk = ?", (pk,))
+            children = connection.execute(
+                "SELECT id FROM sessions WHERE parent_id = ? AND parent_kind = 'subagent'", (session_id,)
+            ).fetchall()
+            for (child,) in children:
+                self.delete(child)
         return True
 
     def rewrite(self, change: Callable[[str], str]) -> int:
@@ -279,9 +294,11 @@ class SQLiteSessionStore:
         names = ("agent", "project", "since", "until", "outcome", "parent_id")
         where = " AND ".join(term for term, value in wanted.items() if value not in (None, ""))
         with self._db.translated():
+            # The sessions are chosen first, so that only those that are shown are counted.
             rows = self._db.connection.execute(
-                f"SELECT {_SESSION}, {_COUNTS} FROM sessions s WHERE {where or 'true'} "
-                "ORDER BY s.started_at DESC NULLS LAST, s.id LIMIT :limit",
+                f"SELECT {_SESSION}, {_COUNTS} FROM (SELECT * FROM sessions s WHERE {where or 'true'} "
+                "ORDER BY s.started_at DESC NULLS LAST, s.id LIMIT :limit) s "
+                "ORDER BY s.started_at DESC NULLS LAST, s.id",
                 {
                     **dict(zip(names, wanted.values(), strict=True)),
                     "limit": filter.limit if filter.limit > 0 else -1,

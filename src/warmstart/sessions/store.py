@@ -121,9 +121,9 @@ class SessionStore(Protocol):
         ...
 
     def delete(self, session_id: str) -> bool:
-        """Remove a session with all its text, also from the index; `False` when there was none.
+        """Remove a session and its subagents with all their text, also from the index; `False` when there was none.
 
-        Sync does not bring it back.
+        Sync brings back neither the session nor copies of its messages in other logs.
         """
         ...
 

@@ -8,6 +8,9 @@ process has written it.
 
 from __future__ import annotations
 
+import errno
+import os
+import stat
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,7 +21,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from warmstart.errors import LogError
+from warmstart.errors import LogError, WarmstartError
 from warmstart.redact.redactor import Redactor
 from warmstart.sessions.readers.base import Malformed, Reader, Reading
 from warmstart.sessions.readers.registry import readers
@@ -138,11 +141,11 @@ class _Sync:
         # A file that no reader knows is not opened again until it changes or there are other readers.
         self.unknown = "?" + ",".join(self.readers)
         self.pending: list[_Chunk] = []
+        self.waiting = 0  # characters in `pending`
 
     def run(self, sources: Iterable[Source]) -> SyncReport:
         began = time.monotonic()
         self.positions = self.store.positions()
-        self.deleted = self.store.deleted()
         todo = list(self._changed(sources))
         # Older logs first: a resumed session then finds the one it continues already there.
         todo.sort(key=lambda item: (item.modified, item.source.path))
@@ -160,7 +163,7 @@ class _Sync:
 
     def _changed(self, sources: Iterable[Source]) -> Iterator[_Item]:
         for source in sources:
-            known = self.positions.get(str(source.path))
+            known = self.positions.get(_name(source.path))
             try:
                 item = _item(source)
             except OSError as error:
@@ -175,7 +178,7 @@ class _Sync:
         if source.reader is None and known.state.get(_FORCED):
             return False  # what it was said to be then may have been a mistake
         if agent == self.unknown and source.reader is None:
-            self.report.foreign.append(str(source.path))
+            self.report.foreign.append(_name(source.path))
             return True
         if agent in self.readers and agent == (source.reader.agent if source.reader else agent):
             if not self.agents or agent in self.agents:
@@ -191,17 +194,18 @@ class _Sync:
         try:
             reader = source.reader or self._recognised(source.path)
             if reader is None:
-                self.report.foreign.append(str(source.path))
-                unknown = Position(path=str(source.path), agent=self.unknown, signature=item.signature)
+                self.report.foreign.append(_name(source.path))
+                unknown = Position(path=_name(source.path), agent=self.unknown, signature=item.signature)
                 self.store.save_position(unknown)
                 return
             if self.agents and reader.agent not in self.agents:
                 return
-            position, tally = self.positions.get(str(source.path)), self.report.tally(reader.agent)
+            position, tally = self.positions.get(_name(source.path)), self.report.tally(reader.agent)
             log = _Log(reader, item, position, tally, self.redactor)
-            for chunk in log.chunks(self.deleted):
+            for chunk in log.chunks():
                 self.pending.append(chunk)
-                if sum(each.characters for each in self.pending) >= _BATCH_CHARACTERS:
+                self.waiting += chunk.characters
+                if self.waiting >= _BATCH_CHARACTERS:
                     self._flush()
                 yield log.reading.offset
             self.report.problems.extend(log.reading.problems)
@@ -209,14 +213,19 @@ class _Sync:
             self._problem(source, error.strerror or str(error))
         except LogError as error:
             self._problem(source, str(error))
+        except WarmstartError:
+            raise
+        except Exception as error:  # one log that no reader foresaw must not keep the others out
+            self._problem(source, f"cannot be understood ({type(error).__name__}: {error}); please report this")
 
     def _flush(self) -> None:
         """Write the chunks that were read, of however many logs, in one transaction."""
         if self.pending:
             with self.store.transaction():
+                deleted = self.store.deleted()
                 for chunk in self.pending:
-                    chunk.log.write(self.store, chunk)
-            self.pending = []
+                    chunk.log.write(self.store, chunk, deleted)
+            self.pending, self.waiting = [], 0
 
     def _recognised(self, path: Path) -> Reader | None:
         with path.open("rb") as file:
@@ -224,7 +233,7 @@ class _Sync:
         return next((reader for reader in self.readers.values() if reader.claims(path, head)), None)
 
     def _problem(self, source: Source, reason: str) -> None:
-        self.report.problems.append(Malformed(str(source.path), 0, reason))
+        self.report.problems.append(Malformed(_name(source.path), 0, reason))
         if source.reader:
             self.report.tally(source.reader.agent).malformed += 1
 
@@ -271,15 +280,12 @@ class _Log:
             self.reading = Reading(self.path, offset=position.offset, line=position.line, state=state)
         tally.files += 1
 
-    def chunks(self, deleted: frozenset[str]) -> Iterator[_Chunk]:
+    def chunks(self) -> Iterator[_Chunk]:
         began = time.monotonic()
         facts: dict[str, Session] = {}
         messages: dict[str, dict[str, Message]] = {}
         characters = 0
         for session, message in self.reader.read(self.path, self.reading):
-            if deleted and _is_deleted(session, message, deleted):
-                self.reading.skip("deleted")
-                continue
             facts[session.native_id] = session
             held = messages.setdefault(session.native_id, {})
             if message is not None:
@@ -311,7 +317,7 @@ class _Log:
                 for session, held in sessions
             ]
         position = Position(
-            path=str(self.path),
+            path=_name(self.path),
             agent=self.reader.agent,
             signature=signature,
             mark=_mark(self.path, self.reading.offset),
@@ -321,20 +327,40 @@ class _Log:
         )
         return _Chunk(self, sessions, position, characters)
 
-    def write(self, store: SyncStore, chunk: _Chunk) -> None:
+    def write(self, store: SyncStore, chunk: _Chunk, deleted: frozenset[str]) -> None:
         """Write a chunk and the position after it, unless another process has been here meanwhile."""
         began = time.monotonic()
-        if self.overtaken or store.revision(str(self.path)) != self.revision:
+        if self.overtaken or store.revision(_name(self.path)) != self.revision:
             self.overtaken = True
             return
-        for session, messages in chunk.sessions:
+        sessions = self._wanted(chunk.sessions, deleted) if deleted else chunk.sessions
+        for session, messages in sessions:
             self._append(store, session, messages)
+        position = chunk.position
+        if chunk.sessions and not sessions:
+            # Nothing of a deleted session is kept, not even in what its reader remembers.
+            position = replace(position, state={}, mark="", offset=0, line=0)
         if self.continues:
-            chunk.position.state[_CONTINUES] = self.continues
+            position.state[_CONTINUES] = self.continues
         if self.forced:
-            chunk.position.state[_FORCED] = True
-        self.revision = store.save_position(chunk.position)
+            position.state[_FORCED] = True
+        self.revision = store.save_position(position)
         self.tally.seconds += time.monotonic() - began
+
+    def _wanted(
+        self, sessions: list[tuple[Session, list[Message]]], deleted: frozenset[str]
+    ) -> list[tuple[Session, list[Message]]]:
+        """The sessions without those that a person deleted, and without messages copied from such."""
+        wanted = []
+        for session, messages in sessions:
+            if session.id in deleted or (session.parent_kind == "subagent" and session.parent_id in deleted):
+                self.tally.skipped["deleted"] += max(1, len(messages))
+                continue
+            kept = [m for m in messages if not (m.origin and session_id(session.agent, m.origin) in deleted)]
+            self.tally.skipped["deleted"] += len(messages) - len(kept)
+            wanted.append((session, kept))
+        self.tally.skipped += Counter()  # drops the kinds that count nothing
+        return wanted
 
     def _append(self, store: SyncStore, session: Session, messages: list[Message]) -> None:
         if session.parent_id is None and session.native_id in self.continues:
@@ -349,11 +375,9 @@ class _Log:
         self.tally.rejected += appended.rejected
 
 
-def _is_deleted(session: Session, message: Message | None, deleted: frozenset[str]) -> bool:
-    """Whether a person deleted this session, or the one that this message was copied from."""
-    if session.id in deleted:
-        return True
-    return bool(message and message.origin and session_id(session.agent, message.origin) in deleted)
+def _name(path: Path) -> str:
+    """A path as text that every store can hold, and that no other path has."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def _item(source: Source) -> _Item:
@@ -367,6 +391,9 @@ def _item(source: Source) -> _Item:
             if each is path:
                 raise
             continue
+        if not stat.S_ISREG(found.st_mode):
+            # Reading a pipe would wait for ever.
+            raise OSError(errno.EINVAL, "not a regular file")
         parts.append(f"{found.st_ino}:{found.st_size}:{found.st_mtime_ns}")
         modified, size = max(modified, found.st_mtime_ns), size + found.st_size
     return _Item(source, "/".join(parts), modified, size)

@@ -22,9 +22,20 @@ SessionOutcome = Literal["success", "failure", "unknown"]
 ParentKind = Literal["resume", "compaction", "handoff", "branch", "subagent"]
 
 
+def clean(text: str) -> str:
+    """Text that every database can hold: no NUL, no half of a surrogate pair."""
+    if "\0" in text:
+        text = text.replace("\0", "\ufffd")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
 def session_id(agent: str, native_id: str) -> str:
     """The public id of a session: 16 hexadecimal digits, the same on every machine."""
-    return blake2b(f"{agent}\0{native_id}".encode("utf-8", "replace"), digest_size=8).hexdigest()
+    return blake2b(f"{agent}\0{clean(native_id)}".encode(), digest_size=8).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ import os
 import sqlite3
 import stat
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,6 +42,7 @@ class Database:
             self.connection = sqlite3.connect(path, timeout=timeout, isolation_level=None)
             try:
                 self._configure()
+                _tighten(path)
                 self._migrate(migrations)
             except BaseException:
                 self.connection.close()
@@ -91,7 +92,12 @@ class Database:
         """Rewrite the file without its free pages, and empty the write-ahead log."""
         with self.translated():
             self.connection.execute("VACUUM")
-            self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            busy = self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        if busy:
+            raise StoreBusy(
+                f"another process reads the store {str(self.path)!r}, so its old pages are still there; "
+                "end that process and do this again"
+            )
 
     def _configure(self) -> None:
         run = self.connection.execute
@@ -141,24 +147,29 @@ class Database:
 
 
 def _create_private(path: Path) -> None:
-    """Make the file readable by its owner alone before SQLite writes to it; -wal and -shm take over its mode."""
-    if path.is_dir():
-        raise StoreCorrupt(f"{str(path)!r} is a folder, not a store; point WARMSTART_STORE at a file")
+    """Make a new file readable by its owner alone before SQLite writes to it; -wal and -shm take over its mode."""
     try:
         if not path.parent.is_dir():
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        with suppress(FileExistsError):
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        if path.is_dir():
+            raise StoreCorrupt(f"{str(path)!r} is a folder, not a store; point WARMSTART_STORE at a file")
+        if not path.is_file():
+            raise StoreCorrupt(f"{str(path)!r} is no file that could be a store; point WARMSTART_STORE at another one")
+        if not os.access(path, os.R_OK | os.W_OK):
+            raise StoreReadOnly(_read_only(path))
     except FileExistsError as error:
         raise StoreCorrupt(f"{str(path.parent)!r} is not a folder; point WARMSTART_HOME at one") from error
     except OSError as error:
         raise StoreReadOnly(_read_only(path)) from error
-    try:
-        if stat.S_IMODE(os.fstat(descriptor).st_mode) & 0o077:
-            os.fchmod(descriptor, 0o600)
-    except PermissionError:
-        pass  # the owner is someone else, who decides; `warmstart doctor` reports it
-    finally:
-        os.close(descriptor)
+
+
+def _tighten(path: Path) -> None:
+    """Close a store that others can read. It is known to be ours by now."""
+    with suppress(PermissionError):  # the owner is someone else, who decides; `warmstart doctor` reports it
+        if stat.S_IMODE(path.stat().st_mode) & 0o077:
+            path.chmod(0o600)
 
 
 def _translation(path: Path, error: sqlite3.Error) -> StoreError:

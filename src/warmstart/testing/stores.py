@@ -185,6 +185,37 @@ class SessionStoreSuite:
         assert [m.text for m in store.messages(session("new").id)] == ["y"]
         assert store.get(session("new").id).parent_id == session("old").id
 
+    def test_the_order_of_a_session_is_that_of_its_own_log(self, store: SyncStore) -> None:
+        copied = [said("m2", "2", 2), said("m3", "3", 3)]
+        store.append(session("new"), [*copied, said("b1", "b", 60)])
+        store.append(session("old"), [said("m1", "1", 1), *copied, said("m4", "4", 4)])
+        assert [m.text for m in store.messages(session("old").id)] == ["1", "2", "3", "4"]
+
+    @pytest.mark.parametrize("fork_first", [True, False])
+    def test_a_stated_parent_owns_what_both_hold(self, store: SyncStore, fork_first: bool) -> None:
+        shared = [said("q1", "q1", 0), said("q2", "q2", 1)]
+        parent = (session("parent"), [*shared, said("p1", "goes on", 500)])
+        fork = (
+            session("fork", parent_id=session("parent").id, parent_kind="branch"),
+            [*shared, said("f1", "ended long ago", 60)],
+        )
+        for each in (fork, parent) if fork_first else (parent, fork):
+            store.append(*each)
+        assert [m.text for m in store.messages(session("parent").id)] == ["q1", "q2", "goes on"]
+        assert [m.text for m in store.messages(session("fork").id)] == ["ended long ago"]
+        assert store.get(session("parent").id).parent_id is None
+        assert store.get(session("fork").id).parent_kind == "branch"
+
+    def test_dates_that_a_log_states_are_kept_where_messages_have_none(self, store: SyncStore) -> None:
+        store.append(session(started_at=at(1), ended_at=at(9)), [said("m1", "x", timestamp=None)])
+        kept = store.get(session().id)
+        assert (kept.started_at, kept.ended_at) == (at(1), at(9))
+
+    def test_a_session_is_found_by_the_id_that_is_listed(self, store: SyncStore) -> None:
+        store.append(session("odd\0id\ud800"), [said("m1", "x")])
+        listed = store.list()[0].session.id
+        assert store.get(listed).id == listed == session("odd\0id\ud800").id
+
     def test_a_session_of_copies_alone_does_not_stay(self, store: SyncStore) -> None:
         messages = [said("a1", "x", 0)]
         store.append(session("b"), messages)
@@ -298,6 +329,30 @@ class SessionStoreSuite:
         assert store.search("zanzibar") == store.search("pytest") == []
         assert [match.message_id for match in store.search("both sessions")] == ["b1"]
         assert store.deleted() == {session("a").id}
+
+    def test_a_copy_of_what_was_deleted_is_not_taken_in(self, store: SyncStore) -> None:
+        gone = [said("a1", "zanzibar", 0)]
+        store.append(session("a"), gone)
+        store.delete(session("a").id)
+        store.append(session("b"), [*gone, said("b1", "own words", 60)])
+        assert store.search("zanzibar") == []
+        assert [m.text for m in store.messages(session("b").id)] == ["own words"]
+
+    def test_subagents_are_deleted_with_their_session(self, store: SyncStore) -> None:
+        store.append(session("a"), [said("a1", "x")])
+        store.append(session("a/1", parent_id=session("a").id, parent_kind="subagent"), [said("c1", "y")])
+        store.append(session("b", parent_id=session("a").id, parent_kind="resume"), [said("b1", "z", 60)])
+        store.delete(session("a").id)
+        assert [row.session.native_id for row in store.list()] == ["b"]
+        assert store.deleted() == {session("a").id, session("a/1").id}
+
+    def test_what_a_reader_remembers_goes_with_the_session(self, store: SyncStore) -> None:
+        store.append(session("a", source="/log"), [said("a1", "x")])
+        state = {"title": "zanzibar"}
+        store.save_position(Position(path="/log", agent="tester", signature="1", offset=9, line=1, state=state))
+        store.delete(session("a").id)
+        kept = store.positions()["/log"]
+        assert (kept.state, kept.offset, kept.signature, kept.revision) == ({}, 0, "1", 2)
 
     def test_rewrite_reaches_every_text_and_the_index(self, store: SyncStore) -> None:
         word = "zanzibar"

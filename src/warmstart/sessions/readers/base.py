@@ -26,6 +26,8 @@ T = TypeVar("T")
 MAX_LINE = 64 * 1024 * 1024
 MAX_REPORTED = 20
 _BUFFER = 256 * 1024
+# In the state of a reading: where the last line starts that was reported.
+_FAULTY = "faulty"
 
 Pair = tuple[Session, Message | None]
 
@@ -60,6 +62,12 @@ class Reading:
         if len(self.problems) < MAX_REPORTED:
             self.problems.append(Malformed(str(self.path), line, " ".join(str(reason).split())[:160]))
 
+    def fault_at(self, start: int, line: int, reason: object) -> None:
+        """Like `fault`, once for the line at byte `start`: lines after the last one understood are read again."""
+        if start > self._faulty():
+            self.state[_FAULTY] = start
+            self.fault(line, reason)
+
 
 class Reader(Protocol):
     """Knows one agent's logs: where they are, how they look, and how the agent says that a call failed."""
@@ -74,7 +82,11 @@ class Reader(Protocol):
         ...
 
     def find(self, root: Path) -> Iterable[Path]:
-        """The logs below `root`, which may itself be a log. Only names are looked at, nothing is opened."""
+        """The logs below `root`, which may itself be a log. Only names are looked at, nothing is opened.
+
+        Folders are followed through links. One that cannot be listed is given itself, as if it were a log, so that
+        whoever opens it next learns why.
+        """
         ...
 
     def claims(self, path: Path, head: bytes) -> bool:
@@ -101,18 +113,27 @@ def lines(path: Path, reading: Reading) -> Iterator[Line]:
     The last line comes without its line feed while the agent is still writing; `decoded` decides whether it is whole.
     Blank lines are passed over. `reading` is not moved: the reader knows up to where it is safe to forget.
     """
+    if not reading.offset:
+        reading.state.pop(_FAULTY, None)  # it may be of another file, of which nothing was read
     with path.open("rb", buffering=_BUFFER) as file:
-        file.seek(reading.offset)
         number, start = reading.line, reading.offset
+        counted = _in_line(file, start)
         while data := file.readline(MAX_LINE):
-            number += 1
+            number += not counted
+            counted = False
             end = start + len(data)
             if len(data) == MAX_LINE and not data.endswith(b"\n"):
                 end = _to_line_end(file, end)
-                reading.fault(number, f"line longer than {MAX_LINE} bytes")
+                reading.fault_at(start, number, f"line longer than {MAX_LINE} bytes")
             elif not data.isspace():
                 yield Line(number, start, end, data)
             start = end
+
+
+def _in_line(file: BinaryIO, offset: int) -> bool:
+    """Go to `offset`; whether it is in a line already counted, which was read before its line feed was written."""
+    file.seek(max(0, offset - 1))
+    return bool(offset) and file.read(1) not in (b"", b"\n")
 
 
 def _to_line_end(file: BinaryIO, end: int) -> int:
@@ -126,8 +147,8 @@ def _to_line_end(file: BinaryIO, end: int) -> int:
 def decoded(path: Path, reading: Reading, decoder: msgspec.json.Decoder[T]) -> Iterator[tuple[Line, T]]:
     """Every line of `path` decoded; what cannot be is reported and passed over.
 
-    Two objects that an interrupted write left on one line are both read, each as a line with the bytes of its own. An
-    incomplete last line ends the stream without a report: the agent is still writing it, and it is read next time.
+    Two objects that an interrupted write left on one line are both read, each as a line with the bytes of its own; of
+    such a line the first fault is reported. An incomplete last line ends the stream without a report: the agent is still writing it, and it is read next time.
     """
     for line in lines(path, reading):
         try:
@@ -137,10 +158,10 @@ def decoded(path: Path, reading: Reading, decoder: msgspec.json.Decoder[T]) -> I
             if len(parts) < 2:
                 if not line.data.endswith(b"\n") and not isinstance(error, msgspec.ValidationError):
                     return
-                reading.fault(line.number, error)
+                reading.fault_at(line.start, line.number, error)
                 continue
             for part in parts:
                 try:
                     yield line._replace(data=part), decode(part, decoder)
                 except DECODE_ERRORS as inner:
-                    reading.fault(line.number, inner)
+                    reading.fault_at(line.start, line.number, inner)

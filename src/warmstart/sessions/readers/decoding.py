@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import TypeVar
 
 import msgspec
@@ -17,6 +18,7 @@ T = TypeVar("T")
 
 DECODE_ERRORS = (msgspec.MsgspecError, RecursionError, UnicodeError, ValueError)
 _MAX_MENDED = 64 * 1024 * 1024
+_SPACE = re.compile(r"\s*")
 
 
 def decode(data: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[T]) -> T:
@@ -57,9 +59,12 @@ def split_objects(data: bytes) -> list[bytes]:
         text = data.decode().strip()
         at = 0
         while at < len(text):
+            if text[at] != "{":
+                return []
             _, stop = scan(text, at)
             parts.append(text[at:stop].encode())
-            at = len(text) - len(text[stop:].lstrip())
+            space = _SPACE.match(text, stop)
+            at = space.end() if space else stop
     except (ValueError, RecursionError):
         return []
     return parts

@@ -28,7 +28,8 @@ def as_time(value: object) -> datetime | None:
         except (ValueError, OverflowError):
             return None
     if isinstance(value, int | float) and not isinstance(value, bool):
-        for seconds in (value, value / 1000 if value < _LATEST * 1000 else 0):
+        # Only what can be a time is divided: a whole number may be too large to become a fraction.
+        for seconds in (value, value / 1000 if 0 < value < _LATEST * 1000 else 0):
             if _EARLIEST <= seconds <= _LATEST:
                 return datetime.fromtimestamp(seconds, UTC)
     return None
