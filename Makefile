@@ -45,6 +45,7 @@ format: $(READY) ## Format the code and mend what lint can mend
 bench: $(READY) ## Measure, against baselines of the same run
 	$(BIN)/python bench/startup.py
 	$(BIN)/python bench/sync.py
+	$(BIN)/python bench/redact.py
 
 docs: $(READY) ## Write the commands' help into docs/
 	$(BIN)/python docs/generate.py

@@ -6,12 +6,15 @@ import multiprocessing
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
 
 NOBODY = 65534
 
 
-def message_of(call: Callable[[], object], expected: type[Exception]) -> str:
-    """What `expected` says when `call` raises it in a process without root's rights; empty if it is not raised."""
+def as_nobody(call: Callable[[], T]) -> T:
+    """What `call` gives, or raises, in a process without root's rights; it must be something that can be sent back."""
     context = multiprocessing.get_context("fork")
     outcome = context.SimpleQueue()
 
@@ -20,16 +23,17 @@ def message_of(call: Callable[[], object], expected: type[Exception]) -> str:
             os.setegid(NOBODY)
             os.seteuid(NOBODY)
         try:
-            call()
-        except expected as error:
-            outcome.put(str(error))
-        else:
-            outcome.put("")
+            outcome.put((call(), None))
+        except Exception as error:
+            outcome.put((None, error))
 
     process = context.Process(target=run)
     process.start()
     process.join()
-    return str(outcome.get())
+    value, error = outcome.get()
+    if error is not None:
+        raise error
+    return value  # type: ignore[no-any-return]
 
 
 def let_in(path: Path) -> None:

@@ -49,6 +49,27 @@ def found(text: str, **options: object) -> list[str]:
         ("postgres://app:s3cr3tP4ss@db.example.com:5432/tide", "postgres://app:s3cr3tP4ss@db.example.com:5432/tide"),
         ("redis://:p4ssw0rdX@cache:6379/0", "redis://:p4ssw0rdX@cache:6379/0"),
         ("mongodb+srv://u:p4ss@w0rd@c0.mongodb.net/db?w=1", "mongodb+srv://u:p4ss@w0rd@c0.mongodb.net/db?w=1"),
+        ("postgres://app:s3%23cr3t%24P4@db:5432/tide", "postgres://app:s3%23cr3t%24P4@db:5432/tide"),
+        (f"TIDE_APP_KEY={HEX}", HEX),
+        (f'"harbourKey": "{AWS}"', AWS),
+        (f"tide token = '{HEX[:32]}'", HEX[:32]),
+        (f"the key is {HEX}.", HEX),
+        (f"tide SECRET {AWS} and so on", AWS),
+        ("TIDE_API_KEY=c55dbac4-e0e8-4a06-b892-75cac2387ce5", "c55dbac4-e0e8-4a06-b892-75cac2387ce5"),
+        ("<secret>{tide AQAAABAAA 5iqW7gKQVXvwnykF9xAVfenemmnUJznI}</secret>", "5iqW7gKQVXvwnykF9xAVfenemmnUJznI"),
+        ("db_pass: 'h4rb0ur>l1ght'", "h4rb0ur>l1ght"),
+        ("if (password !== 'PaS5w0rD2#') {", "PaS5w0rD2#"),
+        ("def connect(passwd: str = 'cq2tPr1a2'):", "cq2tPr1a2"),
+        ("CREATE USER tide IDENTIFIED BY 'SqLpa5sW0rD';", "SqLpa5sW0rD"),
+        ("machine example.com login mara password 012345abcdeg", "012345abcdeg"),
+        ("Connect-Server -User mara -Password Tide1!Tide", "Tide1!Tide"),
+        ("the password is Tr0ub4dor&3, do not tell", "Tr0ub4dor&3"),
+        (
+            "define('AUTH_KEY',    'kzg O;k$F_-W68 Fl*iEekX;-pn=fNS(;c9nDKt;5RW(&jtESXsW9+PhQFS!Tv1')",
+            "kzg O;k$F_-W68 Fl*iEekX;-pn=fNS(;c9nDKt;5RW(&jtESXsW9+PhQFS!Tv1",
+        ),
+        ("\x1b[92mghp_aB3dE5gH7jK9mN1pQ3rS5tU7vW9xY1zA3bC5\x1b[0m", "ghp_aB3dE5gH7jK9mN1pQ3rS5tU7vW9xY1zA3bC5"),
+        (f"token={AWS.replace('/', 'x') * 30}", AWS.replace("/", "x") * 30),
     ],
 )
 def test_a_named_or_framed_secret_is_found_exactly(text: str, secret: str) -> None:
@@ -116,6 +137,15 @@ def test_every_known_shape_is_found_alone_and_in_a_sentence(shape: object) -> No
         "docker run -u 1000:1000 tide",
         "Authorization: Bearer <token>",
         '"password": 12345678',
+        "cache restored from key: mise-v0-linux-x64-f804a68745ce7318dacd9fc03814b81b50963133",
+        f"cache_key = '{HEX}' and node_key: '{HEX}'",
+        'key: "3f0c1d52-7b8e-4e0a-9c41-5d2ab6f0e917" public_key=9Cnzj4p4WGeKLs1Pt8QuKUpRKfFLfRYC',
+        "let signing_key = signing_key_from_private_key_pkcs8_base64(key);",
+        "password: &SecretString, passphrase: BASE64.encode(blob), passwordLabel:'Password:',rememberMe1:'x'",
+        "bypass: r4ndom1zed2value and the compass=North12345",
+        "the password is required, the password is sha256-hashed, the user password sha256 hash",
+        'this.addPassword = "#add-password"; "password": "&lt;YOURPASSWORD1&gt;"',
+        "token bucket with 1000000 tokens per window_2024_06_18 and key design/2024-06-18-notes.md",
     ],
 )
 def test_what_only_looks_like_a_secret_is_left_alone(text: str) -> None:
@@ -153,6 +183,12 @@ def test_overlapping_findings_become_one() -> None:
     assert token not in redacted.text
 
 
+def test_an_escape_before_a_secret_stays_whole() -> None:
+    text = json.dumps({"x": f"<secret>{{tide \u00e9{HEX} </secret>"})
+    redacted = redact(text)
+    assert json.loads(redacted.text)["x"].startswith("<secret>{tide \u00e9[redacted:")
+
+
 def test_personal_data_is_found_when_asked_for() -> None:
     text = "mara@example.com called +49 30 1234567 from /home/mara/tide and C:\\Users\\jonas\\x"
     assert found(text) == []
@@ -175,7 +211,21 @@ def test_users_patterns_and_allowed_strings() -> None:
 
 PIECES = st.sampled_from(
     [
-        *("password=", "secret: ", '"token": "', "api_key => '", "Authorization: Bearer ", "Cookie: a=", "https://u:"),
+        *(
+            "password=",
+            "secret: ",
+            '"token": "',
+            "api_key => '",
+            "_key=",
+            "pass is ",
+            "<secret>{",
+            "</",
+            "token - ",
+            "'",
+            "Authorization: Bearer ",
+            "Cookie: a=",
+            "https://u:",
+        ),
         *("-----BEGIN PRIVATE KEY-----\n", "-----END PRIVATE KEY-----", "S3cr3tP4ss!", AWS, HEX, "sk-ant-api03-"),
         *("ghp_aB3dE5gH7jK9mN1pQ3rS5tU7vW9xY1zA3bC5", "[redacted:jwt:00ff]", "[redacted:", "@host/", "\\", '"', "\n"),
         *(
@@ -264,6 +314,15 @@ def test_the_same_text_gives_the_same_result(text: str) -> None:
         "[redacted:",
         "İpassword=",
         '\\"password\\": \\"',
+        "key='",
+        "<secret>{a ",
+        "token is ",
+        "a1'b2\" pass='",
+        "-us",
+        "sk-a",
+        "NRAL",
+        "JQQJ99",
+        "MTA",
     ],
 )
 def test_hostile_text_takes_time_in_proportion_to_its_length(unit: str) -> None:

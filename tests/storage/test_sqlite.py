@@ -8,7 +8,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
-from tests.unprivileged import let_in, message_of
+from tests.unprivileged import as_nobody, let_in
 
 from warmstart.errors import StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreReadOnly, StoreTooNew
 from warmstart.storage.sqlite import Database, Migration
@@ -173,9 +173,9 @@ def test_a_read_only_home_is_said_in_one_line(tmp_path: Path) -> None:
     let_in(tmp_path)
     locked = tmp_path / "locked"
     locked.mkdir(mode=0o555)
-    message = message_of(lambda: Database(locked / "store.db", BOTH), StoreReadOnly)
-    assert "cannot write the store" in message
-    assert "\n" not in message
+    with pytest.raises(StoreReadOnly, match="cannot write the store") as refused:
+        as_nobody(lambda: Database(locked / "store.db", BOTH) and None)
+    assert "\n" not in str(refused.value)
     assert list(locked.iterdir()) == []
 
 

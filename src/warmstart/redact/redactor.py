@@ -175,11 +175,17 @@ def _named(word: str) -> Rule:
 
 
 _SECRET_WORDS = (
-    *("password", "passwd", "passphrase", "pwd", "secret", "token", "credential"),
+    *("password", "passwd", "passphrase", "pwd", "pswd", "secret", "token", "credential"),
     *("api_key", "apikey", "api-key", "access_key", "accesskey", "access-key"),
     *("private_key", "privatekey", "private-key", "signing_key", "encryption_key"),
-    *("auth_key", "authkey", "master_key"),
+    *("auth_key", "authkey", "master_key", "api key", "access key", "secret key", "license key", "identified by"),
 )
+# Words too common to look at wherever they stand: only where a value could follow at once.
+_SHORT_WORDS = {
+    word + end: word
+    for word in ("key", "auth", "salt", "pass", "pw")
+    for end in ("=", ":", " =", " :", '"', "'", "\\", ">", " is ")
+} | {"key ": "key"}
 _EXACT: dict[str, Rule] = {
     "-----BEGIN": private_key,
     "://": url_credentials,
@@ -192,6 +198,7 @@ _WORDS: dict[str, Rule] = {
     "bearer": bearer,
     "cookie": cookie,
     **{word: _named(word) for word in _SECRET_WORDS},
+    **{anchor: _named(word) for anchor, word in _SHORT_WORDS.items()},
 }
 _PERSONAL: dict[Personal, list[tuple[str, Rule]]] = {
     "email": [("@", email)],

@@ -8,14 +8,19 @@ from collections import Counter
 
 REPLACEMENT = re.compile(r"\[redacted:[a-z0-9-]{1,40}:[0-9a-f]{4}\]")
 
-_RUN = re.compile(r"([xX*•_#?-])\1{3,}|\.{3}|…|([0-9A-Za-z])\2{7,}|1234567890")
+_RUN = re.compile(r"([xX*•_#?-])\1{3,}|\.{3}|…")
+_FILLER = re.compile(r"([0-9A-Za-z])\1{7,}|0?123456(?:7890?)?|abcdef(?:gh)?")
 _MASKED = re.compile(r"[xX]{5}|\*{3}|\.{3}|PUT_YOUR|DUMMY|(?i:your[-_])")
 _PLACEHOLDER = re.compile(
     r"(?:^|[^a-z])(?:your|example|sample|placeholder|dummy|changeme|change-me|change_me|fake|foo|bar|baz|todo|"
     r"insert|replace|redacted|masked|hidden|none|null|undefined|true|false|xxx|secret-?here|goes-?here|here)(?:[^a-z]|$)"
 )
-_WRAPPED = re.compile(r"[<{$%\[(].*|.*[>})\]]$|.*\$\{.*|.*\{\{.*|.*<[a-zA-Z].*")
+_WRAPPED = re.compile(
+    r"[<{\[(].*|[$%](?=[$\w{(]).*|&lt;.*|.*[<({\[][\w .,:$'-]*[>})\]]+$|.*<[a-zA-Z].*"
+    r"|.*\$\{[\w.: -]*(?:\}|$).*|.*\{\{[^{}]*(?:\}\}|$).*"
+)
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
+_HEX = re.compile(r"[0-9a-f]+", re.IGNORECASE)
 _ORDERED = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
@@ -25,6 +30,9 @@ def is_placeholder(value: str) -> bool:
         return True
     lower = value.lower()
     if _PLACEHOLDER.search(lower) or lower.startswith("test"):
+        return True
+    short = len(value) < (32 if _HEX.fullmatch(value) else 40)
+    if short and ("1234567890" in value or len(_FILLER.sub("", value)) * 3 < len(value)):
         return True
     return len(set(lower)) <= 4 or lower in _ORDERED or lower in _ORDERED * 2
 

@@ -101,14 +101,17 @@ def path_sources(paths: Iterable[Path], format: str | None = None) -> list[Sourc
     for path in paths:
         if not path.exists():
             raise LogError(f"there is nothing at {str(path)!r}; check the path")
-        if format is not None:
-            reader = readers()[format]
-            found.update((each, Source(each, reader, forced=True)) for each in reader.find(path))
-        elif path.is_file():
-            found[path] = Source(path, None)
-        else:
-            for reader in readers().values():
-                found.update((each, Source(each, None)) for each in reader.find(path) if each not in found)
+        try:
+            if format is not None:
+                reader = readers()[format]
+                found.update((each, Source(each, reader, forced=True)) for each in reader.find(path))
+            elif path.is_file():
+                found[path] = Source(path, None)
+            else:
+                for reader in readers().values():
+                    found.update((each, Source(each, None)) for each in reader.find(path) if each not in found)
+        except OSError:
+            found[path] = Source(path, None)  # to be reported
     return list(found.values())
 
 

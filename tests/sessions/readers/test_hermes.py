@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.unprivileged import let_in, message_of
+from tests.unprivileged import as_nobody, let_in
 from warmstart.errors import LogError
 from warmstart.sessions.readers.base import Reading
 from warmstart.sessions.readers.hermes import HermesReader
@@ -442,6 +441,21 @@ def test_another_database_in_the_same_place_is_read_from_its_start(tmp_path: Pat
             assert len(messages(hermes, reading)) == size
 
 
+def test_another_database_without_the_last_row_is_read_from_its_start(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    reading = Reading(path)
+    for size, gone in ((5, 0), (9, 5)):
+        path.unlink(missing_ok=True)
+        hermes = Hermes(path, 22)
+        with closing(hermes.db):
+            hermes.clock += 100 * size
+            hermes.session()
+            for number in range(size):
+                hermes.say("user", f"{size} {number}")
+            hermes.db.execute("DELETE FROM messages WHERE rowid = ?", (gone,))
+            assert len(messages(hermes, reading)) == size - bool(gone)
+
+
 def test_deleted_rows_do_not_make_the_rest_new(hermes: Hermes) -> None:
     hermes.session()
     for number in range(3):
@@ -664,6 +678,6 @@ def test_a_folder_that_cannot_be_written_is_explained(hermes: Hermes, tmp_path: 
         shutil.copyfile(tmp_path / name, folder / name)
     folder.chmod(0o555)
     path = folder / "state.db"
-    message = message_of(lambda: list(HermesReader().read(path, Reading(path))), LogError)
+    with pytest.raises(LogError, match=r"state\.db-shm.*allow writing"):
+        as_nobody(lambda: list(HermesReader().read(path, Reading(path))))
     folder.chmod(0o755)
-    assert re.search(r"state\.db-shm.*allow writing", message)

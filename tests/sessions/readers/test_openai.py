@@ -1,4 +1,5 @@
 import json
+import sys
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +15,7 @@ from warmstart.sessions.readers.openai import OpenAIReader
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
 HEAD = 64 * 1024
+NAME = "conv_20260101_lamp_7f"
 
 CHAT = [
     {"role": "system", "content": "You keep the lamp."},
@@ -120,10 +122,10 @@ def test_an_unfinished_last_line_waits(tmp_path):
 
 
 def test_an_object_with_messages_keeps_its_own_id_and_facts(tmp_path):
-    record = {"id": "conv_7f", "model": "gpt-x", "title": "The lamp", "created": 1767225600, "messages": CHAT}
+    record = {"id": NAME, "model": "gpt-x", "title": "The lamp", "created": 1767225600, "messages": CHAT}
     pairs, _ = read(write(tmp_path, "c.json", record))
     session = pairs[0][0]
-    assert (session.native_id, session.model, session.title) == ("conv_7f", "gpt-x", "The lamp")
+    assert (session.native_id, session.model, session.title) == (NAME, "gpt-x", "The lamp")
     assert session.started_at == datetime(2026, 1, 1, tzinfo=UTC)
     assert session.outcome == "unknown"
     assert pairs[4][1].model == "gpt-x"
@@ -132,12 +134,12 @@ def test_an_object_with_messages_keeps_its_own_id_and_facts(tmp_path):
 
 @pytest.mark.parametrize("name", ["many.json", "many.jsonl"])
 def test_several_objects_are_a_session_each(tmp_path, name):
-    records = [{"messages": CHAT}, {"session_id": "s-2", "messages": CHAT}, {"id": 2, "messages": CHAT}]
+    records = [{"messages": CHAT}, {"session_id": NAME, "messages": CHAT}, {"id": 2, "messages": CHAT}]
     pairs, _ = read(write(tmp_path, name, records))
     ids = list(dict.fromkeys(session.native_id for session, _ in pairs))
     assert len(pairs) == 15
     assert ids[0].endswith(":0")
-    assert ids[1] == "s-2"
+    assert ids[1] == NAME
     assert ids[2].startswith("many-")  # a number names nothing outside its file
     assert ids[2].endswith(":2")
 
@@ -158,10 +160,35 @@ def test_equal_names_in_different_folders_are_different_sessions(tmp_path):
     assert read(one)[0] == read(one)[0]
 
 
+@pytest.mark.parametrize("name", ["conv-1", "session", "7", "2026", "12345678901234567890123"])
+@pytest.mark.parametrize("key", ["id", "session_id", "conversation_id"])
+def test_equal_short_ids_in_different_files_are_different_sessions(tmp_path, key, name):
+    paths = [write(tmp_path, f"{file}.json", {key: name, "messages": CHAT}) for file in ("a", "b")]
+    one, two = (read(path)[0][0][0].native_id for path in paths)
+    assert one != two
+    assert one.endswith(f":{name}")
+    assert read(paths[0])[0] == read(paths[0])[0]
+
+
+@pytest.mark.parametrize("name", [NAME, "0b9f4c8e-6a55-4d1c-9d56-0f1c5f6f9c11", "chatcmpl-9aBcDeFgHiJkLm"])
+def test_a_long_id_is_the_same_session_in_every_file(tmp_path, name):
+    paths = [write(tmp_path, f"{file}.json", {"id": name, "messages": CHAT}) for file in ("a", "b")]
+    assert {read(path)[0][0][0].native_id for path in paths} == {name}
+
+
+def test_an_object_nested_to_the_brink_beside_another_is_a_fault_not_a_crash(tmp_path):
+    # Where exactly it is too deep for being mended, but not for being split, depends on who calls.
+    for depth in range(sys.getrecursionlimit() - 250, sys.getrecursionlimit()):
+        deep = b'{"role": "user", "content": "\\ud83d", "a": ' + b"[" * depth + b"]" * depth + b"}"
+        path = write(tmp_path, "a.jsonl", json.dumps(CHAT[0]).encode() + deep + b"\n")
+        pairs, reading = read(path)
+        assert len(pairs) + reading.malformed in (1, 2)
+
+
 def test_one_pretty_printed_object_named_jsonl_is_a_document(tmp_path):
-    path = write(tmp_path, "c.jsonl", json.dumps({"id": "conv_1", "messages": CHAT}, indent=2).encode())
+    path = write(tmp_path, "c.jsonl", json.dumps({"id": NAME, "messages": CHAT}, indent=2).encode())
     assert claims(path)
-    assert {session.native_id for session, _ in read(path)[0]} == {"conv_1"}
+    assert {session.native_id for session, _ in read(path)[0]} == {NAME}
 
 
 def test_a_changed_document_is_read_again_from_the_start(tmp_path):
@@ -211,7 +238,7 @@ def test_tau2_simulations_carry_their_reward(tmp_path):
     pairs, _ = read(path)
     session = pairs[0][0]
     assert claims(path)
-    assert (session.native_id, session.model) == ("sim-1", "gpt-y")
+    assert (session.native_id[-6:], session.model) == (":sim-1", "gpt-y")
     assert (session.outcome, session.evidence, session.judge) == ("success", "reward 1.0", "log")
     assert session.started_at == datetime(2026, 1, 1, 10, 0, 1, tzinfo=UTC)
     assert session.ended_at == datetime(2026, 1, 1, 10, 0, 9, tzinfo=UTC)

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.sessions.readers.logs import continued
 from warmstart.errors import LogError, WarmstartError
+from warmstart.sessions.readers import opencode_store
 from warmstart.sessions.readers.base import Reading
 from warmstart.sessions.readers.opencode import OpenCodeReader
 from warmstart.sessions.values import Message, Usage, session_id
@@ -308,8 +310,98 @@ def test_a_finished_pass_does_not_start_over(tmp_path):
             fill(db, f"ses_{number}", start=T0 + number * 20_000)
         reading = Reading(path)
         states = [dict(reading.state) for _ in READER.read(path, reading)]
-    assert states[-1] == {"since": T0 + 40_000 + 9000 - 1000}
+    assert states[-1].keys() == {"since", "rows"}
+    assert states[-1]["since"] == T0 + 40_000 + 9000 - 1000
     assert {state.get("after") for state in states} == {None, "ses_0", "ses_1"}
+
+
+def test_a_message_written_after_the_clock_was_set_back_is_read(tmp_path):
+    path = tmp_path / "opencode.db"
+    with closing(database(path)) as db:
+        fill(db)
+        _, reading = read(path)
+        put_message(db, "ses_1", {"id": "msg_8", "role": "user"}, [text("earlier")], T0 - 3_600_000)
+        put_part(db, "ses_1", "msg_4_1", "prt_msg_4_1_9", text("And brush."), T0 - 3_600_000)
+        more, again = read(path, continued(path, reading))
+        assert set(last_wins(more)) == {"msg_8", "msg_4_1"}
+        # All of it has been read once: nothing is told twice but what is as new as the newest.
+        assert not last_wins(read(path, continued(path, again))[0])
+
+
+def test_a_part_changed_after_the_clock_was_set_back_is_read(tmp_path, monkeypatch):
+    path = tmp_path / "opencode.db"
+    with closing(database(path)) as db:
+        fill(db)
+        _, reading = read(path)
+        monkeypatch.setattr(opencode_store, "_now", lambda: T0 - 3_500_000)
+        db.execute(
+            "UPDATE part SET data = ?, time_updated = ? WHERE id = 'prt_msg_4_1_0'",
+            ('{"type": "text", "text": "x"}', T0 - 3_600_000),
+        )
+        db.commit()
+        assert last_wins(read(path, continued(path, reading))[0])["msg_4_1"].text == "x"
+
+
+def test_a_row_dated_in_the_future_hides_nothing(tmp_path):
+    path = tmp_path / "opencode.db"
+    with closing(database(path)) as db:
+        fill(db)
+        put_message(db, "ses_1", {"id": "msg_8", "role": "user"}, [text("to come")], T0 * 2)
+        _, reading = read(path)
+        assert reading.state["since"] < T0 * 2 - opencode_store.MARGIN_MS
+        put_message(db, "ses_1", {"id": "msg_9", "role": "user"}, [text("more")], T0 + 60_000)
+        more, again = read(path, continued(path, reading))
+        assert set(last_wins(more)) == {"msg_8", "msg_9"}
+        db.execute(
+            "UPDATE part SET data = ?, time_updated = ? WHERE id = 'prt_msg_9_0'",
+            ('{"type": "text", "text": "x"}', again.state["since"] + 5000),
+        )
+        db.commit()
+        assert last_wins(read(path, continued(path, again))[0])["msg_9"].text == "x"
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_another_database_in_the_same_place_is_read_from_its_start(tmp_path, size):
+    path = tmp_path / "opencode.db"
+    with closing(database(path)) as db:
+        for number in range(2):
+            fill(db, f"ses_{number}", start=T0 + 90_000)
+        _, reading = read(path)
+    path.unlink()
+    with closing(database(path)) as db:
+        for number in range(size):
+            fill(db, f"ses_1{number}")
+        pairs, _ = read(path, continued(path, reading))
+        assert {session.native_id for session, _ in pairs} == {f"ses_1{number}" for number in range(size)}
+        assert last_wins(pairs) == last_wins(read(path)[0])
+
+
+def test_another_database_in_the_middle_of_a_pass_is_read_from_its_start(tmp_path):
+    path = tmp_path / "opencode.db"
+    with closing(database(path)) as db:
+        for number in range(3):
+            fill(db, f"ses_{number}")
+        reading = Reading(path)
+        source = READER.read(path, reading)
+        while reading.state.get("after") != "ses_1":
+            next(source)
+        source.close()
+    path.unlink()
+    with closing(database(path)) as db:
+        fill(db, "ses_0", start=T0 + 5)
+        put_message(db, "ses_0", {"id": "msg_9", "role": "user"}, [text("more")], T0)
+        assert "msg_9" in last_wins(read(path, continued(path, reading))[0])
+
+
+def test_tables_without_numbered_rows_are_read(tmp_path):
+    path = tmp_path / "opencode.db"
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript(SCHEMA.replace("`data` text);", "`data` text) WITHOUT ROWID;"))
+        fill(db)
+        pairs, reading = read(path)
+        check_talk(pairs, "_1")
+        put_message(db, "ses_1", {"id": "msg_9", "role": "user"}, [text("more")], T0 + 60_000)
+        assert set(last_wins(read(path, continued(path, reading))[0])) == {"msg_9"}
 
 
 def test_odd_rows_are_reported_and_passed_over(tmp_path):

@@ -19,6 +19,7 @@ from typing import Any, BinaryIO, NamedTuple, Protocol, TypeVar
 import msgspec
 
 from warmstart.sessions.readers.decoding import DECODE_ERRORS, decode, split_objects
+from warmstart.sessions.readers.fields import as_int
 from warmstart.sessions.values import Message, Session
 
 T = TypeVar("T")
@@ -64,7 +65,8 @@ class Reading:
 
     def fault_at(self, start: int, line: int, reason: object) -> None:
         """Like `fault`, once for the line at byte `start`: lines after the last one understood are read again."""
-        if start > self._faulty():
+        seen = as_int(self.state.get(_FAULTY))
+        if seen is None or start > seen:
             self.state[_FAULTY] = start
             self.fault(line, reason)
 
@@ -148,7 +150,8 @@ def decoded(path: Path, reading: Reading, decoder: msgspec.json.Decoder[T]) -> I
     """Every line of `path` decoded; what cannot be is reported and passed over.
 
     Two objects that an interrupted write left on one line are both read, each as a line with the bytes of its own; of
-    such a line the first fault is reported. An incomplete last line ends the stream without a report: the agent is still writing it, and it is read next time.
+    such a line the first fault is reported. An incomplete last line ends the stream without a report: the agent is
+    still writing it, and it is read next time.
     """
     for line in lines(path, reading):
         try:

@@ -42,6 +42,7 @@ from warmstart.sessions.readers.claude_code_lines import (
 )
 from warmstart.sessions.readers.decoding import DECODE_ERRORS, decode
 from warmstart.sessions.readers.fields import as_dict, as_str, as_time, joined
+from warmstart.sessions.readers.walking import files_below
 from warmstart.sessions.values import Message, Session, session_id
 
 AGENT = "claude-code"
@@ -114,7 +115,7 @@ class ClaudeCodeReader:
         return [Path(env.get("CLAUDE_CONFIG_DIR") or home / ".claude") / "projects"]
 
     def find(self, root: Path) -> Iterable[Path]:
-        return [root] if root.is_file() else root.rglob("*.jsonl")
+        return files_below(root, lambda name: name.endswith(".jsonl"))
 
     def claims(self, path: Path, head: bytes) -> bool:
         if path.suffix != ".jsonl":

@@ -16,7 +16,6 @@ What the format hides, and what is done about it:
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -33,6 +32,7 @@ from warmstart.sessions.readers.codex_items import ITEM, Item, call_of, parent_o
 from warmstart.sessions.readers.decoding import DECODE_ERRORS
 from warmstart.sessions.readers.fields import as_dict, as_int, as_json, as_list, as_str, as_text, as_time, joined
 from warmstart.sessions.readers.remembered import remembered_session
+from warmstart.sessions.readers.walking import files_below
 from warmstart.sessions.values import CallOutcome, Message, Session, ToolCall, ToolResult, Usage
 
 AGENT = "codex"
@@ -301,12 +301,7 @@ class CodexReader:
         return [base / "sessions", base / "archived_sessions"]
 
     def find(self, root: Path) -> Iterable[Path]:
-        if root.is_file():
-            yield root
-        for folder, _, names in os.walk(root):
-            for name in names:
-                if name.endswith(".jsonl") and (name.startswith("rollout-") or UUID.fullmatch(name[:-6])):
-                    yield Path(folder, name)
+        return files_below(root, _is_rollout)
 
     def claims(self, path: Path, head: bytes) -> bool:
         first, whole, _ = head.lstrip().partition(b"\n")
@@ -324,3 +319,7 @@ class CodexReader:
             yield from Rollout(path, reading).pairs()
         except OSError as error:
             raise LogError(f"cannot read {str(path)!r}: {error.strerror or error}") from error
+
+
+def _is_rollout(name: str) -> bool:
+    return name.endswith(".jsonl") and (name.startswith("rollout-") or UUID.fullmatch(name[:-6]) is not None)

@@ -14,7 +14,6 @@ What the format hides, and what is done about it:
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -29,6 +28,7 @@ from warmstart.sessions.readers.base import Pair, Reading, decoded
 from warmstart.sessions.readers.decoding import DECODE_ERRORS
 from warmstart.sessions.readers.fields import as_dict, as_int, as_list, as_str, as_text, as_time, joined, usage_of
 from warmstart.sessions.readers.remembered import remembered_session
+from warmstart.sessions.readers.walking import files_below
 from warmstart.sessions.values import CallOutcome, Message, Session, ToolCall, ToolResult, Usage
 
 AGENT = "copilot-cli"
@@ -261,12 +261,7 @@ class CopilotReader:
         return [base / "session-state"]
 
     def find(self, root: Path) -> Iterable[Path]:
-        if root.is_file():
-            yield root
-        for folder, _, names in os.walk(root):
-            for name in names:
-                if name == "events.jsonl" or (name.endswith(".jsonl") and UUID.fullmatch(name[:-6])):
-                    yield Path(folder, name)
+        return files_below(root, _is_log)
 
     def claims(self, path: Path, head: bytes) -> bool:
         first, whole, _ = head.lstrip().partition(b"\n")
@@ -282,3 +277,7 @@ class CopilotReader:
             yield from Events(path, reading).pairs()
         except OSError as error:
             raise LogError(f"cannot read {str(path)!r}: {error.strerror or error}") from error
+
+
+def _is_log(name: str) -> bool:
+    return name == "events.jsonl" or (name.endswith(".jsonl") and UUID.fullmatch(name[:-6]) is not None)

@@ -39,6 +39,7 @@ from warmstart.sessions.readers.base import Pair, Reading, decoded
 from warmstart.sessions.readers.decoding import DECODE_ERRORS, decode
 from warmstart.sessions.readers.fields import as_dict, as_list, as_str, as_time, from_json
 from warmstart.sessions.readers.gemini_messages import Record, assistant_messages, is_summary, text_of, user_messages
+from warmstart.sessions.readers.walking import files_below
 from warmstart.sessions.values import Message, Session, session_id
 
 AGENT = "gemini-cli"
@@ -57,6 +58,7 @@ class Document(Record):
 _RECORD = msgspec.json.Decoder(Record)
 _DOCUMENT = msgspec.json.Decoder(Document)
 _RAW_LIST = msgspec.json.Decoder(list[msgspec.Raw])
+_SUFFIXES = (".json", ".jsonl")
 
 
 class GeminiReader:
@@ -70,10 +72,12 @@ class GeminiReader:
     def find(self, root: Path) -> Iterable[Path]:
         if root.is_file():
             return [root]
-        files = sorted(path for path in root.rglob("*.json*") if path.suffix in (".json", ".jsonl"))
-        chats = [path for path in files if _is_chat(path)]
+        files = sorted(files_below(root, lambda name: name.endswith(_SUFFIXES)))
         # Chats that were copied elsewhere may have any name; at home, any other name is not a chat.
-        return chats if chats or ".gemini" in root.parts else files
+        if ".gemini" in root.parts or any(_is_chat(path) for path in files):
+            # What has another name altogether is a folder that cannot be listed.
+            return [path for path in files if _is_chat(path) or not path.name.endswith(_SUFFIXES)]
+        return files
 
     def claims(self, path: Path, head: bytes) -> bool:
         if path.suffix not in (".json", ".jsonl"):

@@ -12,8 +12,8 @@ The traps, and how they are handled:
   fixed number of groups, so that the state stays small whatever the number of sessions.
 - `ended_at` is often empty for good: an end is never waited for. Rotated sessions may lack their working directory,
   which is then that of the session they go on from.
-- Row ids only grow, so the last one read is the place to go on from. Ids that went back, or another row under the last
-  id, mean another database, which is read from its start.
+- Row ids only grow, so the last one read is the place to go on from. Ids that went back, or a row up to there that is
+  none of the last ones read, mean another database, which is read from its start.
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ _FAILURES = (sqlite3.Error, UnicodeDecodeError)
 _PAGE = 100
 _GROUPS = 64
 _CACHED = 512
+# This many rows may be deleted at the end before it is in doubt whether the database is still the same.
+_TRAIL = 32
 _ANCESTORS = 64
 _ROLES = ("user", "assistant", "tool", "system")
 
@@ -169,9 +171,10 @@ class _Database:
         state = self._reading.state
         newest = self._newest()
         last = as_int(state.get("row")) or 0
-        if last > newest or self._mark(last) not in (state.get("mark"), ""):
+        if last > newest or not self._is_known(last):
             last = state["row"] = 0
             state.pop("facts", None)
+            state.pop("trail", None)
         yield from self._changed_facts(last)
         yield from self._new_messages(last, newest)
 
@@ -184,11 +187,11 @@ class _Database:
             return max(int(highest), given)
         return int(highest)
 
-    def _mark(self, number: int) -> str:
-        """What tells the row with this id from one of another database; empty when it is gone."""
-        query = f"SELECT session_id, timestamp FROM {self._messages} WHERE id = ?"
-        found = self._connection.execute(query, (number,)).fetchone()
-        return rows.digest(repr(found))[:16] if found else ""
+    def _is_known(self, last: int) -> bool:
+        """Whether what is left of the rows up to `last` ends with one that was read."""
+        query = f"SELECT id, session_id, timestamp FROM {self._messages} WHERE id <= ? ORDER BY id DESC LIMIT 1"
+        found = self._connection.execute(query, (last,)).fetchone()
+        return found is None or _mark(*found) in as_list(self._reading.state.get("trail"))
 
     def _changed_facts(self, last: int) -> Iterator[Pair]:
         known = as_list(self._reading.state.get("facts"))
@@ -247,7 +250,7 @@ class _Database:
                 row = rows.Row(*cells)
                 yield from self._row(row)
                 last = state["row"] = row.id
-                state["mark"] = rows.digest(repr((row.session_id, row.timestamp)))[:16]
+                state["trail"] = [*as_list(state.get("trail")), _mark(row.id, row.session_id, row.timestamp)][-_TRAIL:]
 
     def _row(self, row: rows.Row) -> Iterator[Pair]:
         if not as_str(row.session_id) or not as_str(row.role):
@@ -359,6 +362,11 @@ def _project(fields: dict[str, Any]) -> str:
 
 def _listed(wanted: Iterable[str], present: set[str]) -> str:
     return ", ".join(name if name in present else f"NULL AS {name}" for name in wanted)
+
+
+def _mark(number: int, session: object, timestamp: object) -> str:
+    """What tells a row from those of another database."""
+    return rows.digest(repr((number, session, timestamp)))[:16]
 
 
 def _group(name: str) -> int:

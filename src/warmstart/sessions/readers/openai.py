@@ -4,7 +4,8 @@ Nobody owns this format, so it comes in many wrappings: a list of messages, an o
 of either. The traps:
 
 - Nothing in a bare list names its session. The name is then made of the file's name and a digest of its path, and a
-  message is its place in the list. Numbers given as ids (`"id": 3`) count inside one file, they name nothing.
+  message is its place in the list. Numbers and short names given as ids (`"id": 3`, `"id": "conv-1"`) are those of
+  other sessions in other files too: the file's name goes before them.
 - The same `"id"` again in one file is a later snapshot of the same session; a task and trial of tau-bench that comes
   again is another run.
 - tau2 opens with hundreds of kilobytes about its tasks: the first 64 KB do not reach `simulations`.
@@ -29,6 +30,7 @@ from warmstart.sessions.readers.chat import ROLES, Fields, Thread, named
 from warmstart.sessions.readers.decoding import DECODE_ERRORS, decode, split_objects
 from warmstart.sessions.readers.document import read_whole
 from warmstart.sessions.readers.fields import as_dict, as_str, as_text, as_time, from_json
+from warmstart.sessions.readers.walking import files_below
 from warmstart.sessions.values import Message, Session, SessionOutcome
 
 T = TypeVar("T")
@@ -36,6 +38,8 @@ T = TypeVar("T")
 AGENT = "openai"
 _HEAD = 64 * 1024
 _BOM = b"\xef\xbb\xbf"
+# From this length on an id is taken to be like no other; UUIDs and the ids that providers give are longer.
+_UNIQUE = 20
 
 # Keys of other agents' logs, which hold messages with roles too.
 _FOREIGN = {"parts", "payload", "projectHash", "sessionId", "sessionID", "uuid"}
@@ -65,9 +69,7 @@ class OpenAIReader:
 
     def find(self, root: Path) -> Iterable[Path]:
         """The JSON and JSON-lines files below `root`, in the order of their names."""
-        if root.is_file():
-            return [root]
-        return sorted(path for path in root.rglob("*") if path.suffix in (".json", ".jsonl"))
+        return files_below(root, lambda name: name.endswith((".json", ".jsonl")))
 
     def claims(self, path: Path, head: bytes) -> bool:
         """Whether the beginning holds chat messages, or the runs of tau-bench or tau2, and nothing else."""
@@ -243,11 +245,21 @@ def _objects(line: Line, reading: Reading) -> list[Fields] | None:
     except DECODE_ERRORS as error:
         parts = split_objects(data)
         if len(parts) > 1:
-            return [fields for part in parts if (fields := as_dict(decode(part, _ANY)))]
+            return _parted(parts, line, reading)
         if not data.endswith(b"\n") and not isinstance(error, msgspec.ValidationError):
             return None
-        reading.fault(line.number, error)
+        reading.fault_at(line.start, line.number, error)
         return []
+
+
+def _parted(parts: list[bytes], line: Line, reading: Reading) -> list[Fields]:
+    found: list[Fields] = []
+    for part in parts:
+        try:
+            found.append(decode(part, _OBJECT))
+        except DECODE_ERRORS as error:
+            reading.fault_at(line.start, line.number, error)
+    return found
 
 
 def _so_far(thread: Thread, path: Path, started: datetime | None, message: Message) -> Session:
@@ -307,7 +319,7 @@ def _reward(record: Fields) -> float | None:
 def _native_id(record: Fields, base: str, index: int | None) -> str:
     for key in ("id", "session_id", "conversation_id"):
         if own := named(record.get(key)):
-            return f"{base}:{own}" if own.isdigit() else own
+            return own if len(own) >= _UNIQUE and not own.isdigit() else f"{base}:{own}"
     if "traj" in record:
         return f"{base}:{as_text(record.get('task_id', index))}:{as_text(record.get('trial', 0))}"
     return base if index is None else f"{base}:{index}"

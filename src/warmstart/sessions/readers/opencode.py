@@ -14,10 +14,14 @@ Traps, and what is done about them:
 - Ids of calls come from the model's provider and may repeat between sessions: a fork is a copy with new message ids and
   the same call ids. It does not say of which session it is a copy, so it has no parent; `parentID` means subagent.
 - Token counts stand on every step and, for the last step only, on the message: steps are added up.
+
+A limit: in the older folder a session is known by its file of facts, `ses_*.json`. OpenCode writes that file whenever
+the user speaks; a message or part added without that is read when the file is next written.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -35,6 +39,7 @@ from warmstart.sessions.readers.base import Pair, Reading
 from warmstart.sessions.readers.decoding import DECODE_ERRORS, decode
 from warmstart.sessions.readers.fields import as_dict, as_int, as_json, as_list, as_str, as_text, as_time, usage_of
 from warmstart.sessions.readers.opencode_store import Entry, database, folder
+from warmstart.sessions.readers.walking import files_below
 from warmstart.sessions.values import CallOutcome, Message, Session, ToolCall, ToolResult, Usage, session_id
 
 AGENT = "opencode"
@@ -77,18 +82,15 @@ class OpenCodeReader:
         return [data] if named in ("", ":memory:") else [data, data / named]
 
     def find(self, root: Path) -> Iterable[Path]:
-        if root.is_file():
+        if root.is_file() or (root.is_dir() and not _can_list(root)):
             return [root]
-        stored = [
-            *root.glob("session/*/ses_*.json"),
-            *root.glob("storage/session/*/ses_*.json"),
-            *root.glob("project/*/storage/session/info/ses_*.json"),
-        ]
+        stores = [root / "session", root / "storage" / "session", *root.glob("project/*/storage/session/info")]
+        stored = [path for store in stores if store.is_dir() for path in files_below(store, _is_session_name)]
         databases = sorted(root.glob("opencode*.db"))
-        if stored or databases or root.name == "opencode":
+        if stored or databases or (root.name == "opencode" and _can_list(root)):
             # The database comes last: it holds the newer state of what was moved into it.
             return [*sorted(stored), *databases]
-        return sorted(root.rglob("*.json"))
+        return list(files_below(root, lambda name: name.endswith(".json")))
 
     def claims(self, path: Path, head: bytes) -> bool:
         if head.startswith(SQLITE):
@@ -113,6 +115,18 @@ class OpenCodeReader:
             yield from document.ending(_pairs(entries, path, reading), lambda: None)
         except OSError as error:
             raise LogError(f"cannot read {str(path)!r}: {error.strerror or error}") from error
+
+
+def _is_session_name(name: str) -> bool:
+    return name.startswith("ses_") and name.endswith(".json")
+
+
+def _can_list(folder: Path) -> bool:
+    try:
+        with os.scandir(folder):
+            return True
+    except OSError:
+        return False
 
 
 def _is_session_file(path: Path, head: bytes) -> bool:

@@ -4,17 +4,22 @@ Both hold the same objects: the facts of a session, of a message, and the parts 
 what they mean is for `opencode`.
 
 The database is live and in WAL mode: it is opened read-only, never copied, and never as immutable. Messages and parts
-are updated in place while the model streams, so what is new is told by `time_updated`. `Reading.state` holds `since`
-(everything older is done) and, within a pass over the sessions, `after` (the last session done) and `until` (the next
-`since`), so that an interrupted first pass goes on where it stopped. `Reading.offset` stays 0: bytes mean nothing here.
+are updated in place while the model streams, so what changed is told by `time_updated`; what is new also by its row
+id, since clocks are set back and rows may be dated in the future. `Reading.state` holds `since` (everything older is
+done), `rows` (for either table the last row done, and a digest of it) and, within a pass over the sessions, `after`
+(the last session done) with `until` and `upto` (the next `since` and `rows`), so that an interrupted first pass goes on
+where it stopped. Another row, or none, at the place of one that was done means another database, or one that was
+packed: then all of it is read again. `Reading.offset` stays 0: bytes mean nothing here.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import closing
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -36,6 +41,8 @@ _NEEDED = {
     "message": {"id", "session_id", "data"},
     "part": {"id", "message_id", "data"},
 }
+# The tables in which rows are numbered as they are added.
+_NUMBERED = ("message", "part")
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
 
 
@@ -64,19 +71,48 @@ def _as_text(data: bytes) -> str:
 
 
 def _pass(tables: _Tables, reading: Reading) -> Iterator[Entry]:
-    state = reading.state
-    since, after = as_int(state.get("since")) or 0, as_str(state.get("after"))
+    state, now = reading.state, _now()
+    places = [as_dict(state.get(name)) for name in ("rows", "upto")]
+    # A pass that ends later than now was made before the clock was set back: what changed since cannot be told.
+    if (as_int(state.get("since")) or 0) > now or not all(map(tables.holds, places)):
+        state.clear()
+    done, after = _Done.of(state), as_str(state.get("after"))
     if not after:
-        state["until"] = tables.latest()
-    for key in tables.changed_sessions(since, after):
+        state["until"], state["upto"] = min(tables.latest(), now), tables.last_rows()
+    for key in tables.changed_sessions(done, after):
         facts = tables.session(key)
         yield Entry(facts, None, [])
-        for info in tables.changed_messages(key, since, reading):
+        for info in tables.changed_messages(key, done, reading):
             yield Entry(facts, info, list(tables.parts(info["id"], reading)))
         state["after"] = key
     until = as_int(state.pop("until", None)) or 0
     state.pop("after", None)
-    state["since"] = max(since, until - MARGIN_MS)
+    state["since"] = max(done.since, until - MARGIN_MS)
+    state["rows"] = state.pop("upto", {})
+
+
+def _now() -> int:
+    return int(time.time() * 1000)
+
+
+class _Done(NamedTuple):
+    """What earlier passes did: all that is older than `since`, and the rows up to these."""
+
+    since: int
+    message: int
+    part: int
+
+    @classmethod
+    def of(cls, state: dict[str, Any]) -> _Done:
+        rows = as_dict(state.get("rows"))
+        message, part = (_row(rows.get(name))[0] for name in _NUMBERED)
+        return cls(as_int(state.get("since")) or 0, message, part)
+
+
+def _row(place: object) -> tuple[int, str]:
+    """A row as the state holds it: its number and its digest."""
+    number, mark = [*as_list(place), None, None][:2]
+    return as_int(number) or 0, as_str(mark)
 
 
 class _Tables:
@@ -88,6 +124,34 @@ class _Tables:
         for name, needed in _NEEDED.items():
             if missing := needed - self.columns[name]:
                 raise LogError(f"{str(path)!r} is not an OpenCode database: {name} has no column {min(missing)!r}")
+        self.numbered = {name for name in _NUMBERED if self._has_rows(name)}
+
+    def _has_rows(self, name: str) -> bool:
+        try:
+            self.db.execute(f"SELECT rowid FROM {name} LIMIT 0")
+        except sqlite3.OperationalError as error:
+            if "no such column" in str(error):
+                return False
+            raise
+        return True
+
+    def last_rows(self) -> dict[str, list[int | str]]:
+        """The last row of each table, to be known again."""
+        found: dict[str, list[int | str]] = {}
+        for name in sorted(self.numbered):
+            (value,) = self.db.execute(f"SELECT max(rowid) FROM {name}").fetchone()
+            number = as_int(value) or 0
+            found[name] = [number, self._mark(name, number)]
+        return found
+
+    def holds(self, rows: dict[str, Any]) -> bool:
+        """Whether these rows are still those that they were."""
+        places = {name: _row(rows.get(name)) for name in self.numbered}
+        return all(self._mark(name, number) == mark for name, (number, mark) in places.items())
+
+    def _mark(self, name: str, number: int) -> str:
+        found = self.db.execute(f"SELECT id FROM {name} WHERE rowid = ?", (number,)).fetchone() if number else None
+        return blake2b(repr(found).encode("utf-8", "replace"), digest_size=8).hexdigest() if found else ""
 
     def latest(self) -> int:
         """The newest `time_updated` of all; 0 where there is none, and then every pass reads everything."""
@@ -98,19 +162,21 @@ class _Tables:
                 newest = max(newest, as_int(value) or 0)
         return newest
 
-    def _recent(self, name: str, since: int) -> str:
-        return "time_updated >= :since" if since and "time_updated" in self.columns[name] else "1"
+    def _recent(self, name: str, done: _Done) -> str:
+        if not done.since or "time_updated" not in self.columns[name]:
+            return "1"
+        return f"(time_updated >= :since OR rowid > :{name})" if name in self.numbered else "time_updated >= :since"
 
-    def changed_sessions(self, since: int, after: str) -> list[str]:
+    def changed_sessions(self, done: _Done, after: str) -> list[str]:
         """The ids of sessions in which anything changed. Ids alone: no cursor stays open while a pair is handled."""
         found = self.db.execute(
             f"""SELECT id FROM session WHERE id > :after AND (
-                    {self._recent("session", since)}
-                    OR id IN (SELECT session_id FROM message WHERE {self._recent("message", since)})
+                    {self._recent("session", done)}
+                    OR id IN (SELECT session_id FROM message WHERE {self._recent("message", done)})
                     OR id IN (SELECT m.session_id FROM message m WHERE m.id IN
-                        (SELECT message_id FROM part WHERE {self._recent("part", since)})))
+                        (SELECT message_id FROM part WHERE {self._recent("part", done)})))
                 ORDER BY id""",
-            {"since": since, "after": after},
+            {**done._asdict(), "after": after},
         )
         return [key for (key,) in found if isinstance(key, str)]
 
@@ -128,14 +194,14 @@ class _Tables:
             "time": {"created": facts.get("time_created"), "updated": facts.get("time_updated")},
         }
 
-    def changed_messages(self, session: str, since: int, reading: Reading) -> Iterator[dict[str, Any]]:
+    def changed_messages(self, session: str, done: _Done, reading: Reading) -> Iterator[dict[str, Any]]:
         order = "time_created, id" if "time_created" in self.columns["message"] else "id"
-        recent = self._recent("part", since)
+        recent = self._recent("part", done)
         rows = self.db.execute(
-            f"""SELECT id, data FROM message WHERE session_id = :session AND ({self._recent("message", since)}
+            f"""SELECT id, data FROM message WHERE session_id = :session AND ({self._recent("message", done)}
                     OR id IN (SELECT message_id FROM part WHERE message_id = message.id AND {recent}))
                 ORDER BY {order}""",
-            {"session": session, "since": since},
+            {**done._asdict(), "session": session},
         )
         yield from _objects(rows, "message", reading)
 
