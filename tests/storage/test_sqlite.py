@@ -147,6 +147,28 @@ def test_a_lax_mode_is_tightened(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
+def test_a_write_may_end_in_the_background(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with open_database(path) as database:
+        for number in range(5):
+            last = [("INSERT INTO notes (body) VALUES (?)", (f"last {number}",))]
+            with database.transaction(last, wait=False) as connection:
+                connection.execute("INSERT INTO notes (body) VALUES (?)", (f"first {number}",))
+        with database.translated():
+            assert database.connection.execute("SELECT count(*) FROM notes").fetchone() == (10,)
+
+
+def test_what_goes_wrong_in_the_background_is_said_next_and_kept_out(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with open_database(path) as database:
+        with database.transaction([("INSERT INTO nothing VALUES (1)", ())], wait=False) as connection:
+            connection.execute("INSERT INTO notes (body) VALUES ('half')")
+        with pytest.raises(StoreError, match="nothing"), database.transaction():
+            pass
+        with database.transaction() as connection:
+            assert connection.execute("SELECT count(*) FROM notes").fetchone() == (0,)
+
+
 def test_a_store_held_too_long_is_busy(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     with (

@@ -93,6 +93,8 @@ class Append:
 
     def _drop_deleted(self) -> None:
         """Leave out copies of messages that went with another session which a person deleted."""
+        if self.connection.execute("SELECT 1 FROM deleted_messages LIMIT 1").fetchone() is None:
+            return
         gone: set[bytes] = set()
         for keys in chunks([row.key for row in self.rows if row.key not in self.known]):
             found = self.connection.execute(

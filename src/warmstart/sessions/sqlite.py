@@ -63,13 +63,14 @@ class SQLiteSessionStore:
         self._db.close()
 
     @contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
+    def transaction(self, *, wait: bool = True) -> Iterator[sqlite3.Connection]:
         """One write, whole or not at all. The index is brought up to date once, at the end.
 
         FTS5 collects in memory and writes out at every savepoint, and SQLite makes one for many a statement: texts that
         were indexed as they come would cost twice as much.
         """
-        with self._db.transaction() as connection:
+        last: list[tuple[str, tuple[object, ...]]] = []
+        with self._db.transaction(last, wait=wait) as connection:
             if self._depth:
                 yield connection
                 return
@@ -77,8 +78,7 @@ class SQLiteSessionStore:
             try:
                 newest = connection.execute("SELECT coalesce(max(id), 0) FROM texts").fetchone()
                 yield connection
-                connection.execute(_INDEX, newest)
-                connection.executemany(_FORGET, ((text,) for text in self._stale))
+                last += [(_INDEX, newest), *((_FORGET, (text,)) for text in self._stale)]
             finally:
                 self._depth = 0
 

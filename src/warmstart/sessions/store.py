@@ -155,8 +155,11 @@ class SessionStore(Protocol):
 class SyncLedger(Protocol):
     """What sync needs besides: where each log was left, and which sessions a person deleted."""
 
-    def transaction(self) -> AbstractContextManager[object]:
-        """Make several calls one write."""
+    def transaction(self, *, wait: bool = True) -> AbstractContextManager[object]:
+        """Make several calls one write.
+
+        Without `wait` the write may end in the background; the next call waits for it, and raises what went wrong.
+        """
         ...
 
     def positions(self) -> dict[str, Position]:

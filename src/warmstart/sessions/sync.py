@@ -158,6 +158,8 @@ class _Sync:
                 self.progress(min(done + offset, total), total, item.source.path.name)
             done += item.size
         self._flush()
+        with self.store.transaction():
+            pass  # waits for the last write
         self.progress(total, total, "")
         tallies = self.report.tallies
         self.report.tallies = {agent: tallies[agent] for agent in self.readers if agent in tallies}
@@ -224,7 +226,8 @@ class _Sync:
     def _flush(self) -> None:
         """Write the chunks that were read, of however many logs, in one transaction."""
         if self.pending:
-            with self.store.transaction():
+            # The next logs are read while this is indexed and committed.
+            with self.store.transaction(wait=False):
                 deleted = self.store.deleted()
                 for chunk in self.pending:
                     chunk.log.write(self.store, chunk, deleted)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -22,6 +23,10 @@ BUSY_SECONDS = 120.0
 _CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _READ_ONLY = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+
+
+# Statements with their parameters.
+Statements = Iterable[tuple[str, tuple[object, ...]]]
 
 
 class Migration(NamedTuple):
@@ -37,9 +42,12 @@ class Database:
     def __init__(self, path: Path, migrations: Sequence[Migration], *, timeout: float = BUSY_SECONDS) -> None:
         self.path = path
         self._depth = 0
+        self._worker: ThreadPoolExecutor | None = None
+        self._ending: Future[None] | None = None
         with self.translated():
             _create_private(path)
-            self.connection = sqlite3.connect(path, timeout=timeout, isolation_level=None)
+            # Only one thread uses it at a time: see `transaction`.
+            self.connection = sqlite3.connect(path, timeout=timeout, isolation_level=None, check_same_thread=False)
             try:
                 self._configure()
                 _tighten(path)
@@ -49,11 +57,22 @@ class Database:
                 raise
 
     def close(self) -> None:
-        self.connection.close()
+        try:
+            with self.translated():
+                pass
+        finally:
+            if self._worker is not None:
+                self._worker.shutdown()
+            self.connection.close()
 
     @contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
-        """One write, whole or not at all. Inside another transaction it becomes part of it."""
+    def transaction(self, last: Statements = (), *, wait: bool = True) -> Iterator[sqlite3.Connection]:
+        """One write, whole or not at all. Inside another transaction it becomes part of it.
+
+        `last` are statements to run before the commit. Without `wait` they and the commit run in the background, while
+        the caller prepares its next write; whatever is asked of the database next waits for them first, and raises
+        what went wrong.
+        """
         with self.translated():
             if self._depth:
                 yield self.connection
@@ -62,18 +81,37 @@ class Database:
             self._depth += 1
             try:
                 yield self.connection
-                self.connection.execute("COMMIT")
             except BaseException:
-                if self.connection.in_transaction:
-                    self.connection.execute("ROLLBACK")
+                self._roll_back()
                 raise
             finally:
                 self._depth -= 1
+            if wait:
+                self._end(last)
+            else:
+                self._worker = self._worker or ThreadPoolExecutor(max_workers=1)
+                self._ending = self._worker.submit(self._end, last)
+
+    def _end(self, last: Statements) -> None:
+        try:
+            for statement, parameters in last:
+                self.connection.execute(statement, parameters)
+            self.connection.execute("COMMIT")
+        except BaseException:
+            self._roll_back()
+            raise
+
+    def _roll_back(self) -> None:
+        if self.connection.in_transaction:
+            self.connection.execute("ROLLBACK")
 
     @contextmanager
     def translated(self) -> Iterator[None]:
         """Turn what SQLite raises into our own errors, one clear line each."""
         try:
+            if self._ending is not None:
+                ending, self._ending = self._ending, None
+                ending.result()
             yield
         except sqlite3.Error as error:
             raise _translation(self.path, error) from error
