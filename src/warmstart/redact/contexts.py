@@ -226,7 +226,7 @@ def named_value(text: str, at: int, word: str) -> Iterator[Span]:
     name = before + text[at : at + len(word)] + found["suffix"]
     left = text[at - len(before) - 1 : at - len(before)] if at > len(before) else ""
     operator, start = found["operator"], found.start("value")
-    if left == "/" or (operator.lstrip().startswith(",") and left not in "\"'"):
+    if left == "/" or (operator.lstrip().startswith(",") and left not in tuple("\"'")):
         return
     if not _names_secret(name, len(before), word, found["suffix"].lower()):
         return
