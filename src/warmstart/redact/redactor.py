@@ -163,7 +163,7 @@ def _in_characters(hits: list[tuple[int, int, int]], data: bytes) -> list[tuple[
 def _of_shape(shape: Shape) -> Rule:
     def rule(text: str, at: int) -> Iterator[Span]:
         pattern = shape.pattern
-        for start in range(max(0, at - shape.back), at + 1):
+        for start in range(max(0, at - shape.back), at - shape.least + 1):
             found = pattern.match(text, start)
             if found is not None:
                 group = "secret" if "secret" in pattern.groupindex else 0

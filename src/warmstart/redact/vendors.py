@@ -2,7 +2,8 @@
 
 One row a shape. An anchor is a piece of text that is in every such key; it is what the scan looks for, and the pattern
 is tried only where an anchor stands. Patterns have bounded repetitions, so that a text is read in time
-proportional to its length whatever it holds. A pattern starts at the anchor unless `back` says how far before it.
+proportional to its length whatever it holds. A pattern starts at the anchor unless `back` says how far before it at
+most, and `least` how far at least.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ class Shape(NamedTuple):
     anchors: tuple[str, ...]
     source: str
     back: int = 0
+    least: int = 0
 
     @property
     def pattern(self) -> re.Pattern[str]:
@@ -40,8 +42,8 @@ _END = r"(?![A-Za-z0-9])"
 _UUID = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
 
 
-def _shape(kind: str, anchors: str, pattern: str, back: int = 0, start: str = _START) -> Shape:
-    return Shape(kind, tuple(anchors.split()), start + pattern, back)
+def _shape(kind: str, anchors: str, pattern: str, *, back: int = 0, least: int = 0, start: str = _START) -> Shape:
+    return Shape(kind, tuple(anchors.split()), start + pattern, back, least)
 
 
 # How a number begins in base64, and what follows "pat" in few words.
@@ -63,6 +65,7 @@ SHAPES = (
         "Q~",
         r"[A-Za-z0-9_~.-]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}(?![\w~.-])",
         back=4,
+        least=4,
         start=r"(?<![\w~.,@-])",
     ),
     _shape(
@@ -70,7 +73,7 @@ SHAPES = (
         "AccountKey= SharedAccessKey=",
         r"(?:AccountKey|SharedAccessKey)=(?P<secret>[A-Za-z0-9+/]{40,90}={0,2})",
     ),
-    _shape("azure-secret", "JQQJ99", rf"[A-Za-z0-9]{{52}}JQQJ99[A-Za-z0-9]{{10,26}}{_END}", back=52),
+    _shape("azure-secret", "JQQJ99", rf"[A-Za-z0-9]{{52}}JQQJ99[A-Za-z0-9]{{10,26}}{_END}", back=52, least=52),
     _shape("azure-sas", "sig=", r"sig=(?P<secret>[A-Za-z0-9%]{43,100}(?:%3[dD]|={1,2}))"),
     _shape("alibaba-key", "LTAI", rf"LTAI[A-Za-z0-9]{{12,24}}{_END}"),
     _shape("tencent-key", "AKID", rf"AKID[A-Za-z0-9]{{32}}{_END}"),
@@ -104,7 +107,7 @@ SHAPES = (
         r"dp\.(?:pt|ct|sa|scim|audit|st(?:\.[a-z0-9_-]{2,35})?)\.[A-Za-z0-9]{40,44}",
     ),
     _shape("pulumi-token", "pul-", rf"pul-[a-f0-9]{{40}}{_END}"),
-    _shape("terraform-token", ".atlasv1.", r"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{60,80}", back=14),
+    _shape("terraform-token", ".atlasv1.", r"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{60,80}", back=14, least=14),
     _shape("vault-token", "hvs. hvb. hvr.", r"hv[sbr]\.[A-Za-z0-9_-]{24,300}"),
     _shape("infracost-key", "ico-", rf"ico-[A-Za-z0-9]{{32}}{_END}"),
     _shape("age-key", "AGE-SECRET-KEY-1", r"AGE-SECRET-KEY-1[0-9A-Z]{58}"),
@@ -180,13 +183,15 @@ SHAPES = (
         r"(?:https?://)?(?:\w{2,8}\.)?discord(?:app)?\.com/api/webhooks/[0-9]{15,21}/[A-Za-z0-9_-]{60,90}",
         back=18,
     ),
-    _shape("discord-token", ".G", r"[MNO][A-Za-z0-9_-]{23,27}\.G[A-Za-z0-9_-]{5}\.[A-Za-z0-9_-]{27,40}", back=28),
+    _shape(
+        "discord-token", ".G", r"[MNO][A-Za-z0-9_-]{23,27}\.G[A-Za-z0-9_-]{5}\.[A-Za-z0-9_-]{27,40}", back=28, least=24
+    ),
     _shape(
         "discord-token",
         " ".join(_DIGITS),
         r"(?:M[Tjz]|N[DTjz]|O[DT])[AEIMQUYcgk][A-Za-z0-9]{21,25}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27}(?:[A-Za-z0-9_-]{11})?(?![\w-])",
     ),
-    _shape("telegram-token", ":AA", rf"[0-9]{{8,10}}:AA[A-Za-z0-9_-]{{33}}{_END}", back=10),
+    _shape("telegram-token", ":AA", rf"[0-9]{{8,10}}:AA[A-Za-z0-9_-]{{33}}{_END}", back=10, least=8),
     _shape(
         "teams-webhook",
         ".webhook.office.com/ outlook.office.com/webhook/",
@@ -197,7 +202,7 @@ SHAPES = (
     _shape("twilio-key", "SK", rf"SK[a-f0-9]{{32}}{_END}"),
     _shape("sendgrid-key", "SG.", r"SG\.[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}", start=""),
     _shape("mailgun-key", "key- pubkey-", rf"(?:pub)?key-[a-f0-9]{{32}}(?:[a-f0-9]{{32}})?{_END}"),
-    _shape("mailchimp-key", "-us", rf"[a-f0-9]{{32}}-us[0-9]{{1,2}}{_END}", back=32),
+    _shape("mailchimp-key", "-us", rf"[a-f0-9]{{32}}-us[0-9]{{1,2}}{_END}", back=32, least=32),
     _shape("telnyx-key", "KEY", r"KEY[A-Z0-9]{26,34}_[A-Za-z0-9]{22}(?![\w-])"),
     _shape("brevo-key", "xkeysib-", r"xkeysib-[a-f0-9]{64}-[A-Za-z0-9]{16}"),
     _shape("resend-key", "re_", rf"re_[A-Za-z0-9]{{8}}_[A-Za-z0-9]{{24}}{_END}"),
@@ -265,11 +270,17 @@ SHAPES = (
         r"NR(?:AK-[A-Z0-9]{27}|(?:AA|RA)-[a-f0-9]{27,42}|(?:JS|BR)-[a-f0-9]{19}|I[IQ]-[A-Za-z0-9_-]{25,32}"
         r"|SP-[a-z]{2}[0-9]{2}[a-zA-Z0-9]{31})",
     ),
-    _shape("newrelic-key", "NRAL NRMA", rf"(?:[a-z0-9]{{36}}NRAL|[a-z0-9]{{2,8}}[a-f0-9]{{34}}-NRMA){_END}", back=42),
+    _shape(
+        "newrelic-key",
+        "NRAL NRMA",
+        rf"(?:[a-z0-9]{{36}}NRAL|[a-z0-9]{{2,8}}[a-f0-9]{{34}}-NRMA){_END}",
+        back=42,
+        least=36,
+    ),
     _shape("newrelic-key", "px-api- px-dep-", r"px-(?:api|dep)-[0-9a-z]{8}(?:-[0-9a-z]{4}){3}-[0-9a-z]{12}"),
     _shape("pganalyze-key", "pgar_ pgaa_ pgap_", rf"pga[arp]_[A-Za-z0-9]{{27}}{_END}"),
     _shape("rootly-key", "rootly_", rf"rootly_[a-f0-9]{{64}}{_END}"),
-    _shape("maxmind-key", "_mmk", rf"[A-Za-z0-9]{{6}}_[A-Za-z0-9]{{29}}_mmk{_END}", back=36),
+    _shape("maxmind-key", "_mmk", rf"[A-Za-z0-9]{{6}}_[A-Za-z0-9]{{29}}_mmk{_END}", back=36, least=36),
     _shape("grafana-token", "glc_", r"glc_(?=[A-Za-z0-9+/]{0,60}[A-Za-z])[A-Za-z0-9+/]{32,400}={0,3}"),
     _shape("grafana-token", "glsa_", rf"glsa_[A-Za-z0-9]{{32}}_[A-Fa-f0-9]{{8}}{_END}"),
     _shape("honeycomb-key", "hcaik_", r"hcaik_[a-z0-9]{58}"),
