@@ -263,12 +263,12 @@ def test_a_call_without_an_end_has_no_result(tmp_path):
 def test_the_chat_of_a_subagent_is_a_child(tmp_path):
     path = tmp_path / "chats" / "s-parent" / "s-child.jsonl"
     write_lines(
-        path, [{**HEAD, "sessionId": "s-child", "kind": "subagent", "directories": ["/work/fence"]}, user("u", "go")]
+        path, [{**HEAD, "sessionId": "s-child", "kind": "subagent", "directories": ["/srv/fence"]}, user("u", "go")]
     )
     ((session, message),), _ = read(path)
     assert session.parent_id == session_id("gemini-cli", "s-parent")
     assert session.parent_kind == "subagent"
-    assert session.project == "/work/fence"
+    assert session.project == "/srv/fence"
     assert message.sidechain
 
 
@@ -276,18 +276,18 @@ def test_the_project_comes_from_the_files_beside_the_chats(tmp_path):
     path = write_lines(tmp_path / ".gemini" / "tmp" / "fence" / "chats" / "session-1.jsonl", [HEAD, user("u", "go")])
     assert read(path)[0][0][0].project == ""
     registry = tmp_path / ".gemini" / "projects.json"
-    registry.write_text(json.dumps({"projects": {"/work/other": "other", "/work/fence": "fence"}}))
-    assert read(path)[0][0][0].project == "/work/fence"
-    (path.parent.parent / ".project_root").write_text("/work/painted")
-    assert read(path)[0][0][0].project == "/work/painted"
+    registry.write_text(json.dumps({"projects": {"/srv/other": "other", "/srv/fence": "fence"}}))
+    assert read(path)[0][0][0].project == "/srv/fence"
+    (path.parent.parent / ".project_root").write_text("/srv/painted")
+    assert read(path)[0][0][0].project == "/srv/painted"
 
 
 def test_the_project_of_a_hashed_folder_comes_from_the_registry(tmp_path):
-    digest = sha256(b"/work/fence").hexdigest()
+    digest = sha256(b"/srv/fence").hexdigest()
     path = tmp_path / ".gemini" / "tmp" / digest / "chats" / "session-1.jsonl"
     write_lines(path, [{**HEAD, "projectHash": digest}, user("u", "go")])
-    (tmp_path / ".gemini" / "projects.json").write_text(json.dumps({"projects": {"/work/fence": "fence"}}))
-    assert read(path)[0][0][0].project == "/work/fence"
+    (tmp_path / ".gemini" / "projects.json").write_text(json.dumps({"projects": {"/srv/fence": "fence"}}))
+    assert read(path)[0][0][0].project == "/srv/fence"
 
 
 def test_a_log_cut_anywhere_and_continued_gives_the_same(tmp_path):

@@ -44,7 +44,7 @@ STEP = {"type": "step-finish", "reason": "stop", "tokens": TOKENS, "cost": 0}
 FAILED = tool("c1", output="no such target", metadata={"exit": 2})
 FACTS = {
     "id": "ses_1",
-    "directory": "/work/fence",
+    "directory": "/srv/fence",
     "title": "Fence",
     "version": "1.18.0",
     "time": {"created": T0, "updated": T0 + 9000},
@@ -85,7 +85,7 @@ def database(path):
 
 def put_session(db, key, updated, *, parent=None, title="Fence"):
     model = json.dumps({"id": "m-0", "providerID": "p"})
-    row = (key, "global", parent, "/work/fence", title, "1.18.0", model, T0, updated)
+    row = (key, "global", parent, "/srv/fence", title, "1.18.0", model, T0, updated)
     db.execute("INSERT OR REPLACE INTO session VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
     db.commit()
 
@@ -148,7 +148,7 @@ def test_an_export_is_read(tmp_path):
     check_talk(pairs)
     session = pairs[0][0]
     assert (session.native_id, session.title, session.version) == ("ses_1", "Fence", "1.18.0")
-    assert (session.project, session.source, session.parent_id) == ("/work/fence", str(path), None)
+    assert (session.project, session.source, session.parent_id) == ("/srv/fence", str(path), None)
     assert session.started_at.timestamp() * 1000 == T0
     assert reading.skipped == Counter({"compaction": 1})
     assert reading.offset == path.stat().st_size
@@ -240,7 +240,7 @@ def test_a_database_is_read_while_its_writer_lives(tmp_path):
     check_talk(one, "_1")
     check_talk(two, "_2")
     assert one[0][1] is None
-    assert (one[0][0].model, one[0][0].title, one[0][0].project) == ("m-0", "Fence", "/work/fence")
+    assert (one[0][0].model, one[0][0].title, one[0][0].project) == ("m-0", "Fence", "/srv/fence")
     assert two[0][0].parent_id == one[0][0].id
     assert reading.skipped == Counter({"compaction": 2})
     assert reading.offset == 0
