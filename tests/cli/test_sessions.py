@@ -337,7 +337,7 @@ def hostile(home: Path) -> Session:
         home,
         session(
             f"native{CODES}",
-            project=f"/work/{CODES}pro\nject",
+            project=f"/srv/{CODES}pro\nject",
             branch=f"ma{CODES}in",
             model=f"model{CODES}",
             title=f"a {CODES}title\nof two lines",
@@ -372,7 +372,7 @@ def test_markdown_on_a_terminal_has_no_codes_either(run, terminal, hostile):
 
 def test_what_remains_can_be_read(run, hostile):
     out = run("sessions", "show", hostile.id).out
-    for text in ("a title of two lines", "/work/pro ject", "main", "because", "please help", "bash", "command=ls"):
+    for text in ("a title of two lines", "/srv/pro ject", "main", "because", "please help", "bash", "command=ls"):
         assert text in out
     assert "last line" in out
     [row] = run("sessions", "list").out.splitlines()[1:]
