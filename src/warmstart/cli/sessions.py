@@ -18,7 +18,7 @@ from warmstart.redact.configured import configured_redactor
 from warmstart.redact.redactor import PERSONAL
 from warmstart.sessions.export import Format, export
 from warmstart.sessions.projects import project_of
-from warmstart.sessions.redaction import redacted_message, redacted_session
+from warmstart.sessions.redaction import redacted_messages, redacted_session
 from warmstart.sessions.sqlite import SQLiteSessionStore
 from warmstart.sessions.store import Filter, SessionSummary
 from warmstart.sessions.stores import open_store
@@ -212,7 +212,7 @@ def export_command(id: str, format: Format, output: Path | None, keep_personal: 
     redactor = configured_redactor(settings(), personal=() if keep_personal else PERSONAL)
     with _store() as store:
         session = store.get(id)
-        messages = (redacted_message(message, redactor) for message in store.messages(session.id))
+        messages = redacted_messages(store.messages(session.id), redactor)
         pieces = export(redacted_session(session, redactor), messages, format)
         if output is None:
             for piece in pieces:

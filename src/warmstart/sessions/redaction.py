@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -10,24 +11,55 @@ from warmstart.redact.redactor import Redactor
 from warmstart.sessions.rewriting import map_strings, strings_in
 from warmstart.sessions.values import Message, Session
 
+_AT_ONCE = 65_536  # characters that are looked at together
 
-def redacted_message(message: Message, redactor: Redactor) -> Message:
-    """The message with the secrets in its text, reasoning, arguments and results replaced."""
-    texts = [
+
+def redacted_messages(messages: Iterable[Message], redactor: Redactor) -> Iterator[Message]:
+    """The messages with the secrets in them replaced, in order.
+
+    One look at many texts is cheaper than one at each, and there is seldom anything to find.
+    """
+    group: list[Message] = []
+    texts: list[str] = []
+    size = 0
+    for message in messages:
+        group.append(message)
+        parts = _texts(message)
+        texts += parts
+        size += sum(map(len, parts))
+        if size >= _AT_ONCE:
+            yield from _looked_at(group, texts, redactor)
+            group, texts, size = [], [], 0
+    yield from _looked_at(group, texts, redactor)
+
+
+def _looked_at(group: list[Message], texts: list[str], redactor: Redactor) -> Iterable[Message]:
+    if not redactor.find("\n".join(texts)):
+        return group
+    return (redacted_message(message, redactor) for message in group)
+
+
+def _texts(message: Message) -> list[str]:
+    return [
         message.text,
         message.reasoning,
         *(call.arguments for call in message.tool_calls),
         *(result.text for result in message.tool_results),
     ]
-    # One look at all of it is cheaper than one at each part, and there is seldom anything to find.
-    if not redactor.find("\n".join(filter(None, texts))):
-        return message
+
+
+def redacted_message(message: Message, redactor: Redactor) -> Message:
+    """The message with the secrets in its text, reasoning, arguments and results replaced."""
+
+    def clean(text: str) -> str:
+        return redactor.redact(text).text
+
     return replace(
         message,
-        text=redactor.redact(message.text).text,
-        reasoning=redactor.redact(message.reasoning).text,
-        tool_calls=tuple(replace(call, arguments=redactor.redact(call.arguments).text) for call in message.tool_calls),
-        tool_results=tuple(replace(result, text=redactor.redact(result.text).text) for result in message.tool_results),
+        text=clean(message.text),
+        reasoning=clean(message.reasoning),
+        tool_calls=tuple(replace(call, arguments=clean(call.arguments)) for call in message.tool_calls),
+        tool_results=tuple(replace(result, text=clean(result.text)) for result in message.tool_results),
     )
 
 

@@ -25,7 +25,7 @@ from warmstart.errors import LogError, WarmstartError
 from warmstart.redact.redactor import Redactor
 from warmstart.sessions.readers.base import Malformed, Reader, Reading
 from warmstart.sessions.readers.registry import readers
-from warmstart.sessions.redaction import redacted_message, redacted_session, redacted_state
+from warmstart.sessions.redaction import redacted_messages, redacted_session, redacted_state
 from warmstart.sessions.store import Position, SyncStore
 from warmstart.sessions.values import Message, Session, session_id
 
@@ -319,7 +319,7 @@ class _Log:
         else:
             state = redacted_state(encoded, redactor)
             sessions = [
-                (redacted_session(session, redactor), [redacted_message(each, redactor) for each in held])
+                (redacted_session(session, redactor), list(redacted_messages(held, redactor)))
                 for session, held in sessions
             ]
         position = Position(
