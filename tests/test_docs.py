@@ -8,7 +8,6 @@ import runpy
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, get_args
 
@@ -16,6 +15,7 @@ import click
 import pytest
 
 import warmstart
+from tests.commands import tree
 from warmstart.cli import root
 from warmstart.config import HOME_VARIABLE, SETTINGS
 from warmstart.sessions import export, values
@@ -45,16 +45,6 @@ def examples(language: str) -> list[Example]:
         for found, text in BLOCK.findall(page.read_text(encoding="utf-8"))
         if found == language
     ]
-
-
-def tree(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[str, click.Command]]:
-    yield " ".join(path), command
-    if isinstance(command, click.Group):
-        context = click.Context(command)
-        for name in command.list_commands(context):
-            child = command.get_command(context, name)
-            assert child is not None
-            yield from tree(child, (*path, name))
 
 
 def agents_variables() -> set[str]:

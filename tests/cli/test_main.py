@@ -7,13 +7,13 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import closing
 from importlib.metadata import version
 from pathlib import Path
 
 import click
 import pytest
+from tests.commands import tree
 
 from warmstart.cli import COMMANDS, main, root
 from warmstart.errors import StoreCorrupt
@@ -24,18 +24,7 @@ WITHOUT_JSON = {"sessions outcome", "sessions delete", "sessions export"}
 SHELL = f"""warmstart() {{ '{sys.executable}' -c 'from warmstart.cli import main; main()' "$@"; }}\n"""
 
 
-def tree(command: click.Command = root, path: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
-    """Every command with the words that call it."""
-    yield " ".join(path), command
-    if isinstance(command, click.Group):
-        context = click.Context(command)
-        for name in command.list_commands(context):
-            child = command.get_command(context, name)
-            assert child is not None
-            yield from tree(child, (*path, name))
-
-
-TREE = dict(tree())
+TREE = dict(tree(root))
 EXAMPLES = [
     example.strip()
     for command in TREE.values()

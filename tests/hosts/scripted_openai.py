@@ -11,8 +11,10 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
+
+from tests.hosts.loopback import listening
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,17 +61,9 @@ class ScriptedModel:
 @contextmanager
 def serving(model: ScriptedModel) -> Iterator[ScriptedModel]:
     """Serve `model` on a free port until the block ends; `model.url` is the base URL to configure."""
-    handler = type("Handler", (_Handler,), {"model": model})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    model.url = f"http://127.0.0.1:{server.server_address[1]}/v1"
-    try:
+    with listening(type("Handler", (_Handler,), {"model": model})) as url:
+        model.url = f"{url}/v1"
         yield model
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -52,7 +52,7 @@ def command(file: Path | None, as_json: bool, check: bool, personal: bool, store
 
 def _redact_store(redactor: Redactor, as_json: bool) -> None:
     with open_store(settings()) as store:
-        changed = store.rewrite(lambda text: redactor.redact(text).text)
+        changed = store.rewrite(redactor.clean)
         if changed:
             store.scrub()
     if as_json:

@@ -113,6 +113,10 @@ class Redactor:
         findings = self.find(text)
         return Redacted(_without(text, findings)[0] if findings else text, tuple(findings))
 
+    def clean(self, text: str) -> str:
+        """The text with every secret replaced, where nobody asks what they were."""
+        return self.redact(text).text
+
     def _finding(self, text: str, span: Span) -> Finding:
         secret = text[span.start : span.end].encode()
         fingerprint = blake2b(secret, key=self._key, digest_size=8).hexdigest()

@@ -50,10 +50,7 @@ def _texts(message: Message) -> list[str]:
 
 def redacted_message(message: Message, redactor: Redactor) -> Message:
     """The message with the secrets in its text, reasoning, arguments and results replaced."""
-
-    def clean(text: str) -> str:
-        return redactor.redact(text).text
-
+    clean = redactor.clean
     return replace(
         message,
         text=clean(message.text),
@@ -65,10 +62,7 @@ def redacted_message(message: Message, redactor: Redactor) -> Message:
 
 def redacted_session(session: Session, redactor: Redactor) -> Session:
     """The session with the secrets in its title, evidence and places replaced."""
-
-    def clean(text: str) -> str:
-        return redactor.redact(text).text
-
+    clean = redactor.clean
     return replace(
         session,
         title=clean(session.title),
@@ -85,4 +79,4 @@ def redacted_state(state: bytes, redactor: Redactor) -> Any:
     # One look at all strings is cheaper than one at each, and there is seldom anything to find.
     if not redactor.find("\n".join(strings_in(value))):
         return value
-    return map_strings(value, lambda text: redactor.redact(text).text)
+    return map_strings(value, redactor.clean)
