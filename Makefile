@@ -7,7 +7,7 @@ DEMO := $(shell mktemp -u -d 2>/dev/null || echo /tmp/warmstart-demo)
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-hosts check format bench docs clean
+.PHONY: help demo test test-slow test-hosts test-browser check format bench docs clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,15 +22,19 @@ demo: $(READY) ## Import the shipped sample sessions into a fresh store, list th
 	@WARMSTART_HOME=$(DEMO) PATH="$(CURDIR)/$(BIN):$$PATH" sh demo.sh
 
 test: $(READY) ## Run the tests
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow and not hosts" $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow and not hosts and not browser" $(ARGS)
 
 test-slow: $(READY) ## Run the long tests: crashes at random points, many processes, deep fuzzing
-	$(BIN)/python -m pytest -n $(WORKERS) -m slow $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) -m "slow and not hosts and not browser" $(ARGS)
 
 test-hosts: $(READY) ## Run the tests that drive real agents (installs them into .hosts)
 	@sh tests/hosts/install.sh "$(PYTHON)" "$(CURDIR)/.hosts"
 	WARMSTART_TEST_HERMES="$(CURDIR)/.hosts/hermes" WARMSTART_TEST_CLAUDE="$(CURDIR)/.hosts/claude" \
 		$(BIN)/python -m pytest -m hosts $(ARGS)
+
+test-browser: $(READY) ## Run the tests that open pages in a real browser (installs Chromium where it is missing)
+	@sh tests/browser/install.sh "$(CURDIR)/$(VENV)"
+	WARMSTART_TEST_BROWSER=1 $(BIN)/python -m pytest -m browser $(ARGS)
 
 check: $(READY) ## Format, lint, types, tests
 	$(BIN)/ruff format --check .

@@ -29,6 +29,12 @@ SETTINGS = (
         "WARMSTART_STORE",
         "The store: a path, or sqlite:///path. Default: warmstart.db in the home directory.",
     ),
+    Setting(
+        "profile.tools",
+        "",
+        "What tools of your own are for, by name or pattern: code, file, research, or other for none of these.",
+        "table",
+    ),
     Setting("redact.allow", "", "Strings that are no secrets: a finding that contains one is left alone.", "list"),
     Setting("redact.patterns", "", "Regular expressions of your own secrets, by kind.", "table"),
 )
@@ -45,6 +51,7 @@ class Settings:
 
     home: Path
     store_path: Path
+    profile_tools: Mapping[str, str] = field(default_factory=dict)
     redact_allow: tuple[str, ...] = ()
     redact_patterns: Mapping[str, str] = field(default_factory=dict)
 
@@ -62,6 +69,7 @@ def load_settings(env: Mapping[str, str], *, home: Path | None = None, store: st
     return Settings(
         home=chosen,
         store_path=_store_path(store or values.get("store.url", ""), chosen),
+        profile_tools=values.get("profile.tools", {}),
         redact_allow=tuple(values.get("redact.allow", ())),
         redact_patterns=values.get("redact.patterns", {}),
     )

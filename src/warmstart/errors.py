@@ -10,7 +10,8 @@ WarmstartError
 │   └── StoreTooNew        a newer Warmstart made this store
 ├── SessionNotFound        no session has that id
 ├── AmbiguousId            a shortened id fits several sessions
-└── LogError               an agent's log cannot be read at all
+├── LogError               an agent's log cannot be read at all
+└── DatasetError           a dataset cannot be written there
 
 Messages are one line, quote the value at fault and say what to do next.
 """
@@ -58,3 +59,7 @@ class AmbiguousId(WarmstartError):
 
 class LogError(WarmstartError):
     """An agent's log cannot be read at all."""
+
+
+class DatasetError(WarmstartError):
+    """A dataset cannot be written there."""

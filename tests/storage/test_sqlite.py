@@ -64,6 +64,29 @@ def test_a_store_from_a_newer_version_is_refused_and_untouched(tmp_path: Path) -
     assert path.read_bytes() == before
 
 
+def test_another_room_may_migrate_later(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    other = (Migration("other/0001", lambda connection: connection.execute("CREATE TABLE others (x)") and None),)
+    with open_database(path) as database:
+        database.migrate(other)
+        seen: list[str] = []
+        database.connection.set_trace_callback(seen.append)
+        database.migrate(other)
+        assert len(seen) == 2  # and no transaction
+        database.connection.set_trace_callback(None)
+        with database.transaction() as connection:
+            connection.execute("INSERT INTO others VALUES (1)")
+            database.migrate(
+                (*other, Migration("other/0002", lambda connection: connection.execute("DROP TABLE others") and None))
+            )
+        with pytest.raises(StoreTooNew, match="other/0002"):
+            database.migrate(other)
+    with open_database(path) as database:
+        tables = {row[0] for row in database.connection.execute("SELECT name FROM sqlite_master")}
+    assert "notes" in tables
+    assert "others" not in tables
+
+
 def test_rooms_migrate_apart(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     open_database(path).thing.close()

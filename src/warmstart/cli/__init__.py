@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 COMMANDS = {
     "sync": "Import what is new in the agents' own histories.",
     "sessions": "List, show, judge, export and delete sessions.",
+    "dataset": "Publish how sessions went, without what was said in them.",
+    "profile": "Show how sessions went: errors, recoveries, and whether sessions learn.",
     "redact": "Replace the secrets in a text, or in what is stored.",
     "doctor": "Check the store, the agents' histories and the installation.",
 }

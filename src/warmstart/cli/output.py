@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -29,6 +30,19 @@ def print_json(data: Any) -> None:
     """Print JSON: readable where the terminal has the letters, and without anything that would act on it."""
     text = json.dumps(data, ensure_ascii=(sys.stdout.encoding or "").lower() != "utf-8", indent=2)
     click.echo(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+
+
+def as_data(value: Any) -> Any:
+    """Values as JSON has them: whatever has fields becomes an object, a sequence a list."""
+    if is_dataclass(value):
+        return {field.name: as_data(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return {name: as_data(part) for name, part in value._asdict().items()}
+    if isinstance(value, list | tuple):
+        return [as_data(part) for part in value]
+    if isinstance(value, dict):
+        return {name: as_data(part) for name, part in value.items()}
+    return value
 
 
 def iso(time: datetime | None) -> str | None:

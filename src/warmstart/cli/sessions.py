@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any, get_args
 
 import click
 
 from warmstart.cli.output import iso, local, one_line, print_json, printable, settings, table
+from warmstart.cli.selection import Since, stored_project
 from warmstart.cli.transcript import print_transcript
 from warmstart.redact.configured import configured_redactor
 from warmstart.redact.redactor import PERSONAL
 from warmstart.sessions.export import Format, export
-from warmstart.sessions.projects import project_of
 from warmstart.sessions.redaction import redacted_messages, redacted_session
 from warmstart.sessions.sqlite import SQLiteSessionStore
 from warmstart.sessions.store import Filter, SessionSummary
@@ -25,27 +24,6 @@ from warmstart.sessions.stores import open_store
 from warmstart.sessions.values import Message, SessionOutcome, steps
 
 _OUTCOMES = click.Choice(get_args(SessionOutcome))
-_AGO = re.compile(r"(\d+)([hdw])")
-
-
-class _Since(click.ParamType[datetime]):
-    """A date, a time, or how long ago: `2026-09-01`, `2026-09-01T12:00`, `7d`, `12h`, `2w`."""
-
-    name = "when"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        if isinstance(value, datetime):
-            return value
-        if ago := _AGO.fullmatch(value):
-            unit = {"h": "hours", "d": "days", "w": "weeks"}[ago.group(2)]
-            try:
-                return datetime.now(UTC) - timedelta(**{unit: int(ago.group(1))})
-            except OverflowError:
-                self.fail(f"{value!r} is too long ago", param, ctx)
-        try:
-            return datetime.fromisoformat(value).astimezone(UTC)
-        except (ValueError, OverflowError):
-            self.fail(f"{value!r} is not a date; write 2026-09-01, or 7d for the last seven days", param, ctx)
 
 
 @contextmanager
@@ -65,7 +43,7 @@ def command() -> None:
 @command.command("list", epilog="Example: warmstart sessions list --project . --since 7d --limit 50")
 @click.option("--agent", default="", help="Only sessions of this agent.")
 @click.option("--project", default="", help="Only sessions of this project: its folder, a path inside it, or its name.")
-@click.option("--since", type=_Since(), help="Only sessions that started since: 2026-09-01, 7d, 12h.")
+@click.option("--since", type=Since(), help="Only sessions that started since: 2026-09-01, 7d, 12h.")
 @click.option("--outcome", type=_OUTCOMES, help="Only sessions with this outcome.")
 @click.option("--limit", type=click.IntRange(min=0), default=20, show_default=True, help="At most so many; 0 for all.")
 @click.option("--json", "as_json", is_flag=True, help="Print the sessions as JSON.")
@@ -74,7 +52,7 @@ def list_command(
 ) -> None:
     """List sessions, newest first."""
     with _store() as store:
-        chosen = Filter(agent=agent, project=_project(project), since=since, outcome=outcome, limit=limit)
+        chosen = Filter(agent=agent, project=stored_project(project), since=since, outcome=outcome, limit=limit)
         found = store.list(chosen)
     if as_json:
         print_json([summary_dict(summary) for summary in found])
@@ -82,13 +60,6 @@ def list_command(
         click.echo("No sessions. `warmstart sync` imports them from your agents' histories.", err=True)
     else:
         _print_list(found)
-
-
-def _project(given: str) -> str:
-    """A project as the store has it: a folder's git root, or a bare name that is no folder here."""
-    if not given or ("/" not in given and not Path(given).is_dir()):
-        return given
-    return project_of(str(Path(given).expanduser().resolve()))
 
 
 def summary_dict(summary: SessionSummary) -> dict[str, Any]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 from collections.abc import Collection
-from contextlib import suppress
 from pathlib import Path
 
 from warmstart.config import Settings
+from warmstart.errors import ConfigError
+from warmstart.redact.keys import kept_key
 from warmstart.redact.redactor import Personal, Redactor
 
 
@@ -23,22 +22,8 @@ def configured_redactor(settings: Settings, *, personal: Collection[Personal] = 
 
 
 def _key(path: Path) -> bytes:
-    """The key in this file, made on first use; none where a key can be neither read nor written."""
-    with suppress(OSError):
-        if not path.exists():
-            _make(path)
+    """The key in this file, or none: secrets are replaced also where no key can be kept."""
     try:
-        return path.read_bytes().strip()[:64]
-    except OSError:
+        return kept_key(path)
+    except ConfigError:
         return b""
-
-
-def _make(path: Path) -> None:
-    """Write a key aside and link it to its place: of two processes one makes it, and both read the same whole key."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    draft = path.with_name(f"{path.name}.{os.getpid()}")
-    draft.touch(0o600)
-    draft.write_bytes(secrets.token_hex(32).encode())
-    with suppress(FileExistsError):
-        os.link(draft, path)
-    draft.unlink()

@@ -11,7 +11,7 @@ _LOCAL = re.compile(r"[A-Za-z0-9._%+-]{1,64}$")
 _DOMAIN = re.compile(r"@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){0,4}\.[A-Za-z]{2,24}(?![A-Za-z0-9-])")
 _PHONE = re.compile(r"(?<![\w+])\+[1-9][0-9]{0,3}(?:[ .()-]{0,2}[0-9]{2,4}){2,5}(?![\w])")
 _HOME = re.compile(r"(?:/Users/|/home/|\\{1,4}Users\\{1,4})(?P<name>[A-Za-z0-9][A-Za-z0-9._-]{0,40})")
-_NOBODY = {"shared", "public", "default", "runner", "user", "root", "ubuntu", "linuxbrew", "app"}
+NOBODY = {"shared", "public", "default", "runner", "user", "root", "ubuntu", "linuxbrew", "app"}
 
 
 def email(text: str, at: int) -> Iterator[Span]:
@@ -34,5 +34,5 @@ def phone(text: str, at: int) -> Iterator[Span]:
 def home(text: str, at: int) -> Iterator[Span]:
     """The user's name in the path of a home directory."""
     found = _HOME.match(text, at)
-    if found and found["name"].lower() not in _NOBODY:
+    if found and found["name"].lower() not in NOBODY:
         yield Span(*found.span("name"), "user")

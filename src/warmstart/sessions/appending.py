@@ -15,6 +15,7 @@ from itertools import count
 from math import inf
 from typing import NamedTuple, TypeVar
 
+from warmstart.sessions.outcomes import OUTCOME_RULES
 from warmstart.sessions.rows import Row, Text, flags, to_seconds, usage_json
 from warmstart.sessions.store import Appended
 from warmstart.sessions.values import Session, clean
@@ -60,7 +61,7 @@ class Append:
         won, lost, owner = self._contest(contested, ended) if contested else ([], [], None)
         if not (found or fresh or won):
             return Appended(copies=len(lost), continues=owner)
-        pk = self._save_session(owner)
+        pk = self._save_session(owner, news=bool(fresh or changed or won))
         texts = self._save_texts([*fresh, *changed, *won])
         before = self._tools([*changed, *won])
         ours = {row.key for row in (*fresh, *won)}
@@ -163,7 +164,7 @@ class Append:
                     counted[kind] += number
         return counted
 
-    def _save_session(self, owner: str | None) -> int:
+    def _save_session(self, owner: str | None, *, news: bool) -> int:
         new = self.session
         parent, kind = new.parent_id, new.parent_kind
         if parent is None and owner is not None:
@@ -172,8 +173,9 @@ class Append:
         row = self.connection.execute(
             """
             INSERT INTO sessions AS old (id, agent, native_id, project, branch, model, title, version, source,
-                                         started_at, ended_at, parent_id, parent_kind, outcome, evidence, judge)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                                         started_at, ended_at, parent_id, parent_kind, outcome, evidence, judge,
+                                         revision, rules)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             ON CONFLICT (id) DO UPDATE SET
                 project = iif(excluded.project <> '', excluded.project, project),
                 branch = iif(excluded.branch <> '', excluded.branch, branch),
@@ -187,7 +189,11 @@ class Append:
                 parent_kind = coalesce(excluded.parent_kind, parent_kind),
                 outcome = iif(old.judge = 'user' OR excluded.judge = '', outcome, excluded.outcome),
                 evidence = iif(old.judge = 'user' OR excluded.judge = '', evidence, excluded.evidence),
-                judge = iif(old.judge = 'user' OR excluded.judge = '', judge, excluded.judge)
+                judge = iif(old.judge = 'user' OR excluded.judge = '', judge, excluded.judge),
+                revision = revision + max(excluded.revision, old.judge <> 'user' AND excluded.judge <> '' AND
+                    (outcome, evidence) <> (excluded.outcome, excluded.evidence)),
+                -- What was there before may be by older rules: the session is by the oldest.
+                rules = min(rules, excluded.rules)
             RETURNING pk
             """,
             (
@@ -202,6 +208,8 @@ class Append:
                 new.outcome,
                 clean(new.evidence),
                 new.judge,
+                news,
+                OUTCOME_RULES,
             ),
         ).fetchone()
         return int(row[0])
@@ -231,6 +239,7 @@ class Append:
             if not left[0]:
                 self.connection.execute("DELETE FROM sessions WHERE pk = ?", (loser,))
                 continue
+            self.connection.execute("UPDATE sessions SET revision = revision + 1 WHERE pk = ?", (loser,))
             self.connection.execute(
                 "UPDATE sessions SET parent_id = ?, parent_kind = 'resume', started_at = NULL, ended_at = NULL "
                 "WHERE pk = ? AND coalesce(parent_kind, 'resume') = 'resume' AND id IS NOT ?",

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from warmstart.sessions.values import Message, Session, ToolCall, ToolResult, Usage, clean
+import msgspec
+
+from warmstart.sessions.values import CallOutcome, Message, Session, ToolCall, ToolResult, Usage, clean
 
 COMPACTION_SUMMARY, INJECTED, SIDECHAIN = 1, 2, 4
+
+_DIGEST = 12
 
 SESSION_COLUMNS = (
     "id, agent, native_id, project, branch, model, title, version, source, started_at, ended_at, parent_id, "
@@ -41,6 +44,9 @@ class Row(NamedTuple):
         return [part for part in parts if part is not None]
 
 
+_COUNTS = msgspec.json.Decoder(list[int]).decode
+
+
 def message_key(agent: str, native_id: str) -> bytes:
     """The identity of a message, whichever session it is found in."""
     return blake2b(f"{agent}\0{native_id}".encode("utf-8", "replace"), digest_size=16).digest()
@@ -61,12 +67,24 @@ def encode(agent: str, message: Message) -> Row:
         reasoning and reasoning.hash,
         [(call.id, call.name, part and part.hash) for call, part in zip(message.tool_calls, arguments, strict=True)],
         [
-            (result.call_id, result.outcome, part and part.hash, result.duration, result.flag, result.exit_code)
+            (result.call_id, part and part.hash, result.duration, result.flag, result.exit_code)
             for result, part in zip(message.tool_results, results, strict=True)
         ],
     )
-    digest = blake2b(repr(facts).encode("utf-8", "replace"), digest_size=12).digest()
+    digest = blake2b(repr(facts).encode("utf-8", "replace"), digest_size=_DIGEST).digest()
+    if results:
+        digest = judged_digest(digest, [result.outcome for result in message.tool_results])
     return Row(message_key(agent, message.native_id), digest, message, text, reasoning, arguments, results)
+
+
+def judged_digest(digest: bytes, outcomes: Sequence[CallOutcome]) -> bytes:
+    """The digest of the same message with these outcomes of its results.
+
+    The outcomes stand at its end, a letter each, so that they can be decided anew without the rest. A log that is read
+    again by the same rules then gives the digest that is stored: the message is neither written again, nor does its
+    text come back where it was rewritten since. Other outcomes still make it another message, which replaces it.
+    """
+    return digest[:_DIGEST] + "".join(outcome[0] for outcome in outcomes).encode()
 
 
 def encode_text(body: str) -> Text | None:
@@ -102,17 +120,7 @@ def to_message(row: Sequence[Any], calls: Sequence[Sequence[Any]], results: Sequ
         text=text or "",
         reasoning=reasoning or "",
         tool_calls=tuple(ToolCall(id=row[0], name=row[1], arguments=row[2] or "") for row in calls),
-        tool_results=tuple(
-            ToolResult(
-                call_id=row[0],
-                outcome=row[1],
-                text=row[2] or "",
-                duration=row[3],
-                flag=None if row[4] is None else bool(row[4]),
-                exit_code=row[5],
-            )
-            for row in results
-        ),
+        tool_results=tuple(map(to_result, results)),
         timestamp=to_time(at),
         model=model,
         usage=_usage(usage),
@@ -123,10 +131,23 @@ def to_message(row: Sequence[Any], calls: Sequence[Sequence[Any]], results: Sequ
     )
 
 
+def to_result(row: Sequence[Any]) -> ToolResult:
+    """Put a tool's result together from its row."""
+    call_id, outcome, text, duration, flag, exit_code = row
+    return ToolResult(
+        call_id=call_id,
+        outcome=outcome,
+        text=text or "",
+        duration=duration,
+        flag=None if flag is None else bool(flag),
+        exit_code=exit_code,
+    )
+
+
 def _usage(text: str | None) -> Usage | None:
     if text is None:
         return None
-    counts = json.loads(text)
+    counts = _COUNTS(text)
     return Usage(input=counts[0], output=counts[1], cache_read=counts[2], cache_write=counts[3], reasoning=counts[4])
 
 

@@ -123,4 +123,14 @@ _TABLES = (
     "CREATE TABLE deleted_messages (key BLOB PRIMARY KEY, session_id TEXT NOT NULL) WITHOUT ROWID",
 )
 
-MIGRATIONS = (Migration("sessions/0001_tables", _create_tables),)
+
+def _count_revisions(connection: sqlite3.Connection) -> None:
+    """Let a session say how often it changed, and by which rules its outcomes were decided (0: not known)."""
+    connection.execute("ALTER TABLE sessions ADD COLUMN revision INTEGER NOT NULL DEFAULT 0")
+    connection.execute("ALTER TABLE sessions ADD COLUMN rules INTEGER NOT NULL DEFAULT 0")
+
+
+MIGRATIONS = (
+    Migration("sessions/0001_tables", _create_tables),
+    Migration("sessions/0002_revisions", _count_revisions),
+)

@@ -13,8 +13,10 @@ import msgspec
 
 from warmstart.errors import AmbiguousId, SessionNotFound
 from warmstart.sessions.appending import Append, marks, texts_of
+from warmstart.sessions.filtering import where
+from warmstart.sessions.rejudging import Judge, rejudge_session
 from warmstart.sessions.rewriting import exchange_text, rewrite_facts
-from warmstart.sessions.rows import SESSION_COLUMNS, encode, to_message, to_seconds, to_session, to_time
+from warmstart.sessions.rows import SESSION_COLUMNS, encode, to_message, to_session, to_time
 from warmstart.sessions.schema import MIGRATIONS
 from warmstart.sessions.store import AgentStatistics, Appended, Filter, Match, Position, SessionSummary
 from warmstart.sessions.values import Message, Session, SessionOutcome, clean
@@ -59,6 +61,11 @@ class SQLiteSessionStore:
     def path(self) -> Path:
         return self._db.path
 
+    @property
+    def database(self) -> Database:
+        """The file and its connection, for other rooms that keep tables of their own in it."""
+        return self._db
+
     def close(self) -> None:
         self._db.close()
 
@@ -100,7 +107,7 @@ class SQLiteSessionStore:
         session = self.get(session_id)
         with self.transaction() as connection:
             connection.execute(
-                "UPDATE sessions SET outcome = ?, evidence = ?, judge = 'user' WHERE id = ?",
+                "UPDATE sessions SET outcome = ?, evidence = ?, judge = 'user', revision = revision + 1 WHERE id = ?",
                 (outcome, clean(because), session.id),
             )
 
@@ -132,6 +139,7 @@ class SQLiteSessionStore:
 
     def rewrite(self, change: Callable[[str], str]) -> int:
         changed = 0
+        raise_revisions = "UPDATE sessions SET revision = revision + 1"
         with self._db.translated():
             last = self._db.connection.execute("SELECT coalesce(max(id), 0) FROM texts").fetchone()[0]
         for first in range(0, last, _PAGE):
@@ -139,13 +147,39 @@ class SQLiteSessionStore:
                 page = connection.execute(
                     "SELECT id, body FROM texts WHERE id > ? AND id <= ?", (first, min(first + _PAGE, last))
                 ).fetchall()
-                for old, body in page:
-                    if (new := change(body)) != body:
-                        exchange_text(connection, old, new)
-                        self._stale.add(old)
-                        changed += 1
+                rewritten = {old: new for old, body in page if (new := change(body)) != body}
+                for old, new in rewritten.items():
+                    exchange_text(connection, old, new)
+                # Whatever was derived from a text must go with it, however little of this is done in the end.
+                if rewritten:
+                    connection.execute(raise_revisions)
+                self._stale |= rewritten.keys()
+                changed += len(rewritten)
         with self.transaction() as connection:
-            return changed + rewrite_facts(connection, change)
+            if facts := rewrite_facts(connection, change):
+                connection.execute(raise_revisions)
+        return changed + facts
+
+    def rejudge(self, judge: Judge, rules: int) -> int:
+        changed, session = 0, 0
+        while session := self._judged_otherwise(session, rules):
+            with self.transaction() as connection:
+                found = connection.execute("SELECT agent FROM sessions WHERE pk = ?", (session,)).fetchone()
+                if found is None:
+                    continue  # another process deleted it
+                number = rejudge_session(connection, session, found[0], judge)
+                connection.execute(
+                    "UPDATE sessions SET rules = ?, revision = revision + ? WHERE pk = ?", (rules, number > 0, session)
+                )
+                changed += number
+        return changed
+
+    def _judged_otherwise(self, after: int, rules: int) -> int:
+        with self._db.translated():
+            row = self._db.connection.execute(
+                "SELECT pk FROM sessions WHERE pk > ? AND rules <> ? ORDER BY pk LIMIT 1", (after, rules)
+            ).fetchone()
+        return int(row[0]) if row else 0
 
     def scrub(self) -> None:
         """Leave no trace of what was deleted in the file: merge the index, rewrite the file, empty its log."""
@@ -283,26 +317,14 @@ class SQLiteSessionStore:
     # Last, because from here on `list` is no longer the type.
 
     def list(self, filter: Filter = Filter()) -> list[SessionSummary]:  # noqa: B008 - Filter is frozen
-        wanted = {
-            "s.agent = :agent": filter.agent,
-            "(s.project = :project OR substr(s.project, -length(:project) - 1) = '/' || :project)": filter.project,
-            "s.started_at >= :since": to_seconds(filter.since),
-            "s.started_at < :until": to_seconds(filter.until),
-            "s.outcome = :outcome": filter.outcome,
-            "s.parent_id = :parent_id": filter.parent_id,
-        }
-        names = ("agent", "project", "since", "until", "outcome", "parent_id")
-        where = " AND ".join(term for term, value in wanted.items() if value not in (None, ""))
+        condition, values = where(filter)
         with self._db.translated():
             # The sessions are chosen first, so that only those that are shown are counted.
             rows = self._db.connection.execute(
-                f"SELECT {_SESSION}, {_COUNTS} FROM (SELECT * FROM sessions s WHERE {where or 'true'} "
+                f"SELECT {_SESSION}, {_COUNTS} FROM (SELECT * FROM sessions s WHERE {condition} "
                 "ORDER BY s.started_at DESC NULLS LAST, s.id LIMIT :limit) s "
                 "ORDER BY s.started_at DESC NULLS LAST, s.id",
-                {
-                    **dict(zip(names, wanted.values(), strict=True)),
-                    "limit": filter.limit if filter.limit > 0 else -1,
-                },
+                values,
             ).fetchall()
         return [SessionSummary(to_session(row[:-4]), *row[-4:]) for row in rows]
 

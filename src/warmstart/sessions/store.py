@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
-from warmstart.sessions.values import Message, Role, Session, SessionOutcome
+from warmstart.sessions.values import CallOutcome, Message, Role, Session, SessionOutcome, ToolResult
 
 
 class Appended(NamedTuple):
@@ -133,6 +133,15 @@ class SessionStore(Protocol):
 
     def rewrite(self, change: Callable[[str], str]) -> int:
         """Apply a change to every text that is stored, also in the index; returns how many changed."""
+        ...
+
+    def rejudge(self, judge: Callable[[str, str, ToolResult], CallOutcome], rules: int) -> int:
+        """Decide the outcome of every result anew that was not decided by these rules; returns how many changed.
+
+        `judge` is given the agent, the name of the tool (empty where the call is not known) and the result. What was
+        judged once is not judged again by the same rules, and what `append` writes counts as judged by `OUTCOME_RULES`.
+        Memory does not grow with the store.
+        """
         ...
 
     def statistics(self) -> list[AgentStatistics]:

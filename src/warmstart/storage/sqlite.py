@@ -51,7 +51,7 @@ class Database:
             try:
                 self._configure()
                 _tighten(path)
-                self._migrate(migrations)
+                self.migrate(migrations)
             except BaseException:
                 self.connection.close()
                 raise
@@ -137,6 +137,25 @@ class Database:
                 "end that process and do this again"
             )
 
+    def migrate(self, migrations: Sequence[Migration]) -> None:
+        """Apply what is pending of a room's migrations, all of it or nothing; where nothing is, this costs two reads.
+
+        A room brings its whole list each time: a migration of the room that is not in it was made by a newer version.
+        """
+        with self.translated():
+            pending = self._pending(migrations)
+        if pending:
+            with self.transaction() as connection:
+                connection.execute(
+                    "CREATE TABLE IF NOT EXISTS migrations ("
+                    "name TEXT PRIMARY KEY, applied_at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP) WITHOUT ROWID"
+                )
+                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                # Another process may have migrated while this one waited for the lock.
+                for migration in self._pending(migrations):
+                    migration.apply(connection)
+                    connection.execute("INSERT INTO migrations (name) VALUES (?)", (migration.name,))
+
     def _configure(self) -> None:
         run = self.connection.execute
         tables = run("SELECT count(*) FROM sqlite_master").fetchone()[0]
@@ -153,19 +172,6 @@ class Database:
         run("PRAGMA cache_size = -32768")
         # A bulk import writes each index page many times; checkpointing every 4 MB would copy each of them out.
         run("PRAGMA wal_autocheckpoint = 8192")
-
-    def _migrate(self, migrations: Sequence[Migration]) -> None:
-        if self._pending(migrations):
-            with self.transaction() as connection:
-                connection.execute(
-                    "CREATE TABLE IF NOT EXISTS migrations ("
-                    "name TEXT PRIMARY KEY, applied_at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP) WITHOUT ROWID"
-                )
-                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-                # Another process may have migrated while this one waited for the lock.
-                for migration in self._pending(migrations):
-                    migration.apply(connection)
-                    connection.execute("INSERT INTO migrations (name) VALUES (?)", (migration.name,))
 
     def _pending(self, migrations: Sequence[Migration]) -> list[Migration]:
         has_table = self.connection.execute(

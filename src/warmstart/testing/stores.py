@@ -11,14 +11,16 @@ Subclass it and give it a fresh store:
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import permutations
 
 import pytest
 
 from warmstart.errors import AmbiguousId, SessionNotFound
+from warmstart.sessions.outcomes import OUTCOME_RULES
 from warmstart.sessions.store import Appended, Filter, Position, SyncStore
-from warmstart.sessions.values import Message, Session, ToolCall, ToolResult, Usage, session_id
+from warmstart.sessions.values import CallOutcome, Message, Session, ToolCall, ToolResult, Usage, session_id
 
 START = datetime(2026, 9, 1, 8, 0, tzinfo=UTC)
 
@@ -301,6 +303,62 @@ class SessionStoreSuite:
         assert (kept.outcome, kept.evidence, kept.judge) == ("success", "it works for me", "user")
         with pytest.raises(SessionNotFound):
             store.set_outcome("nothing", "success")
+
+    # -- deciding anew
+
+    def test_rejudge_decides_every_result_anew(self, store: SyncStore) -> None:
+        asked: list[tuple[str, str, ToolResult]] = []
+
+        def strict(agent: str, tool: str, result: ToolResult) -> CallOutcome:
+            asked.append((agent, tool, result))
+            return "error" if result.outcome == "ok" else result.outcome
+
+        store.append(session("a"), [said("a1", "x"), CALLED, RESULTS])
+        store.append(session("b"), [replace(RESULTS, native_id="b1", timestamp=at(60))])
+        before = list(store.messages(session("a").id))
+        assert store.rejudge(strict, 1001) == 2
+        assert [tool for _, tool, _ in asked] == ["bash", "read", "write", "", "", ""]
+        assert {agent for agent, _, _ in asked} == {"tester"}
+        assert [result for _, _, result in asked] == [*RESULTS.tool_results] * 2
+        judged = tuple(replace(each, outcome=each.outcome.replace("ok", "error")) for each in RESULTS.tool_results)  # type: ignore[arg-type]
+        assert list(store.messages(session("a").id)) == [*before[:-1], replace(RESULTS, tool_results=judged)]
+        assert [(row.errors, row.rejected) for row in store.list()] == [(2, 1), (2, 1)]
+        assert store.search("def tide")[0].message_id in ("m3", "b1")
+
+    def test_what_was_judged_is_not_judged_again_by_the_same_rules(self, store: SyncStore) -> None:
+        asked: list[str] = []
+
+        def judge(agent: str, tool: str, result: ToolResult) -> CallOutcome:
+            asked.append(tool)
+            return "unknown"
+
+        assert store.rejudge(judge, 1001) == 0
+        store.append(session(), [CALLED, RESULTS])
+        assert (store.rejudge(judge, 1001), store.rejudge(judge, 1001), len(asked)) == (3, 0, 3)
+        assert (store.rejudge(judge, 1002), len(asked)) == (0, 6)
+
+    def test_what_append_writes_is_judged_by_the_rules_of_the_readers(self, store: SyncStore) -> None:
+        store.append(session(), [CALLED, RESULTS])
+        assert store.rejudge(lambda agent, tool, result: "unknown", OUTCOME_RULES) == 0
+        assert store.list()[0].errors == 1
+
+    def test_what_came_after_other_rules_is_judged_with_the_rest(self, store: SyncStore) -> None:
+        later = replace(RESULTS, native_id="m4", timestamp=at(3))
+        store.append(session("a"), [CALLED, RESULTS])
+        store.rejudge(lambda agent, tool, result: result.outcome, 1001)
+        store.append(session("a"), [later])
+        store.append(session("b"), [replace(later, native_id="b1")])
+        assert store.rejudge(lambda agent, tool, result: "unknown", 1002) == 9
+        assert all(row.errors == row.rejected == 0 for row in store.list())
+
+    def test_a_judged_message_met_again_is_the_same_message(self, store: SyncStore) -> None:
+        ok = tuple(replace(result, outcome="ok") for result in RESULTS.tool_results)
+        store.append(session(), [CALLED, RESULTS])
+        assert store.rejudge(lambda agent, tool, result: "ok", 1001) == 2
+        assert store.append(session(), [CALLED, replace(RESULTS, tool_results=ok)]) == Appended(unchanged=2)
+        # Whoever says otherwise of the same call has the last word.
+        assert store.append(session(), [RESULTS]) == Appended(replaced=1, errors=1, rejected=1)
+        assert list(store.messages(session().id)) == [CALLED, RESULTS]
 
     # -- search and delete
 

@@ -3,8 +3,8 @@
 The traps:
 
 - A result says nowhere in the standard whether the call failed. tau2 adds `error`, tau-bench begins the text with
-  `Error:`, tools that answer in JSON put `error`, `success` or `exit_code` into it. A flag outweighs words, and an exit
-  code outweighs both.
+  `Error:`, tools that answer in JSON put `error`, `success` or `exit_code` into it, and programs that run agents have
+  phrases of their own for a tool that is not there. A flag outweighs words, and an exit code outweighs both.
 - Calls come as `{id, function: {name, arguments: text}}`, as `{id, name, arguments: object}` (tau2), and in the old
   shape as one `function_call` without an id, answered by role `function`: the answer goes to the call that waits.
 - tau2 notes the token usage of the simulated user on the user's messages: only the assistant's count. Where that user
@@ -47,7 +47,10 @@ _REJECTED = re.compile(
     r"\s*(?:error:\s*)?(?:the )?user (?:has )?(?:denied|rejected|declined|(?:does not|doesn.t|did not|didn.t) want)\b",
     re.IGNORECASE,
 )
-_FAILED = re.compile(r"\s*(?:Error:|Error executing\b|Traceback \(most recent call last\))")
+FAILED = re.compile(
+    r"\s*(?:Error:|Error executing\b|Traceback \(most recent call last\)|<tool_use_error>"
+    r"|Tool '[^'\n]{0,200}' (?:does not exist|not found)\b|Unknown tool:)"
+)
 _EXIT = re.compile(r"\s*(?:Error: )?Exit code:? (-?\d{1,9})\b", re.IGNORECASE)
 
 
@@ -160,18 +163,30 @@ def _call(item: Fields, fallback: str) -> ToolCall:
 
 def verdict_of(fields: Fields, text: str) -> Verdict:
     """How a call ended, from the flags beside its result and from the result's own words."""
-    body = as_dict(from_json(text)) if text.lstrip()[:1] == "{" else {}
+    body = _body(text)
+    flag, exit_code = _flag(fields), _exit_code(body, text)
+    return Verdict(_outcome(body, text, flag, exit_code), flag, exit_code)
+
+
+def outcome_of(tool: str, result: ToolResult) -> CallOutcome:
+    """What a result comes to; `flag` says that it is an error."""
+    return _outcome(_body(result.text), result.text, result.flag, result.exit_code)
+
+
+def _body(text: str) -> Fields:
+    return as_dict(from_json(text)) if text.lstrip()[:1] == "{" else {}
+
+
+def _outcome(body: Fields, text: str, flag: bool | None, exit_code: int | None) -> CallOutcome:
     complaint = body.get("error")
-    exit_code = _exit_code(body, text)
-    flag = _flag(fields)
     if _REJECTED.match(text) or _REJECTED.match(as_str(complaint)):
-        return Verdict("rejected", flag, exit_code)
-    if exit_code is not None and exit_code != 0:
-        return Verdict("error", flag, exit_code)
+        return "rejected"
+    if exit_code:
+        return "error"
     if flag is not None:
-        return Verdict("error" if flag else "ok", flag, exit_code)
-    failed = bool(complaint) or body.get("success") is False or _FAILED.match(text) is not None
-    return Verdict("error" if failed else "ok", flag, exit_code)
+        return "error" if flag else "ok"
+    failed = bool(complaint) or body.get("success") is False or FAILED.match(text) is not None
+    return "error" if failed else "ok"
 
 
 def _flag(fields: Fields) -> bool | None:

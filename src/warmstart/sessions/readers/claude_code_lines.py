@@ -209,14 +209,19 @@ def _result(block: Block) -> ToolResult:
     code = _EXIT_CODE.match(text)
     return ToolResult(
         call_id=as_str(block.tool_use_id),
-        outcome=_outcome(text, flag, code is not None),
+        outcome=_outcome(text, flag, ran=code is not None),
         text=text,
         flag=flag,
         exit_code=int(code.group(1)) if code else None,
     )
 
 
-def _outcome(text: str, flag: bool | None, ran: bool) -> CallOutcome:
+def outcome_of(tool: str, result: ToolResult) -> CallOutcome:
+    """What a result comes to; `flag` says that it is an error."""
+    return _outcome(result.text, result.flag, ran=result.exit_code is not None)
+
+
+def _outcome(text: str, flag: bool | None, *, ran: bool) -> CallOutcome:
     if flag and not ran and _REJECTED.match(text):
         return "rejected"
     if flag or text.startswith("<tool_use_error>"):

@@ -28,12 +28,21 @@ import msgspec
 
 from warmstart.errors import LogError
 from warmstart.sessions.readers.base import Line, Pair, Reading, decoded
-from warmstart.sessions.readers.codex_items import ITEM, Item, call_of, parent_of, ran_remotely, result_of, usage_from
+from warmstart.sessions.readers.codex_items import (
+    ITEM,
+    Item,
+    call_of,
+    parent_of,
+    ran_remotely,
+    result_of,
+    tools_found,
+    usage_from,
+)
 from warmstart.sessions.readers.decoding import DECODE_ERRORS
-from warmstart.sessions.readers.fields import as_dict, as_int, as_json, as_list, as_str, as_text, as_time, joined
+from warmstart.sessions.readers.fields import as_dict, as_int, as_list, as_str, as_text, as_time, joined
 from warmstart.sessions.readers.remembered import remembered_session
 from warmstart.sessions.readers.walking import files_below
-from warmstart.sessions.values import CallOutcome, Message, Session, ToolCall, ToolResult, Usage
+from warmstart.sessions.values import Message, Session, ToolCall, Usage
 
 AGENT = "codex"
 
@@ -235,8 +244,7 @@ class Rollout:
 
     def answer(self, item: Item, native_id: str, time: datetime | None) -> Iterator[Pair]:
         if item.output is None and item.tools is not None:
-            outcome: CallOutcome = "error" if item.status == "failed" else "ok"
-            result = ToolResult(call_id=as_str(item.call_id), outcome=outcome, text=as_json(item.tools))
+            result = tools_found(item)
         else:
             result = result_of(as_str(item.call_id), item.output)
         if self.open:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -40,6 +41,7 @@ REFUSED = re.compile(
     r"|is not supported|is unavailable|handler received|stdin is closed)\b",
     re.IGNORECASE,
 )
+TOOL_SEARCH = "tool_search"
 FLAGGED = re.compile(r'"is_?error"\s*:\s*true', re.IGNORECASE)
 
 
@@ -79,31 +81,47 @@ ITEM = msgspec.json.Decoder(Item)
 
 
 class Verdict(NamedTuple):
-    """What the head of an output says about its call."""
+    """What an output says about its call."""
 
     outcome: CallOutcome
     exit_code: int | None = None
     duration: float | None = None
 
 
-def judged(text: str) -> Verdict:
-    """Tell from an output alone how its call ended."""
+def judged(text: str, exit_code: int | None = None, flag: bool | None = None) -> Verdict:
+    """Tell how a call ended from its output, and from the exit code and the flag for success that stood beside it."""
     header = HEAD.match(text)
     head = header.group() if header else ""
-    code, wall = EXIT.search(head), WALL.search(head)
+    wall = WALL.search(head)
     duration = float(wall.group(1)) if wall else None
-    if code:
+    if exit_code is None and (code := EXIT.search(head)):
         exit_code = int(code.group(1))
-        return Verdict("error" if exit_code else "ok", exit_code, duration)
+    outcome = _outcome_by_words(text, head) if exit_code is None else "error" if exit_code else "ok"
+    if flag is False and outcome == "ok":
+        outcome = "error"
+    return Verdict(outcome, exit_code, duration)
+
+
+def _outcome_by_words(text: str, head: str) -> CallOutcome:
     if "Process running with session ID" in head:
-        return Verdict("ok", None, duration)
+        return "ok"
     body = text[len(head) : len(head) + 500].lstrip()
     if body[:1] in ("{", "["):
-        return Verdict("error" if FLAGGED.search(body) or FLAGGED.search(text[-200:]) else "ok", None, duration)
+        return "error" if FLAGGED.search(body) or FLAGGED.search(text[-200:]) else "ok"
     if REJECTED.search(body):
-        return Verdict("rejected", None, duration)
-    failed = FAILED.match(body) or (not head and REFUSED.match(body))
-    return Verdict("error" if failed else "ok", None, duration)
+        return "rejected"
+    return "error" if FAILED.match(body) or (not head and REFUSED.match(body)) else "ok"
+
+
+def outcome_of(tool: str, result: ToolResult) -> CallOutcome:
+    """What a result comes to; `flag` says that it is a success.
+
+    Of what a provider ran itself only a status was logged, which is not kept: there the outcome stands.
+    """
+    wordless = tool == TOOL_SEARCH or not result.text
+    if wordless and result.exit_code is None:
+        return result.outcome if result.flag is None else "ok" if result.flag else "error"
+    return judged(result.text, result.exit_code, result.flag).outcome
 
 
 def result_of(call_id: str, output: object) -> ToolResult:
@@ -117,18 +135,23 @@ def result_of(call_id: str, output: object) -> ToolResult:
         facts = as_dict(fields.get("metadata"))
         code, seconds = as_int(facts.get("exit_code")), as_int(facts.get("duration_seconds"))
         if code is not None:
-            outcome: CallOutcome = "error" if code else "ok"
+            outcome = judged(text, code).outcome
             duration = float(facts["duration_seconds"]) if seconds is not None else None
             return ToolResult(call_id=call_id, outcome=outcome, text=text, exit_code=code, duration=duration)
     elif "content" in fields:
         text = joined(fields["content"]) or as_text(fields["content"])
     else:
         text = joined(output) if isinstance(output, str | list) else as_text(output)
-    outcome, exit_code, duration = judged(text)
     flag = fields["success"] if isinstance(fields.get("success"), bool) else None
-    if flag is False and outcome == "ok":
-        outcome = "error"
+    outcome, exit_code, duration = judged(text, flag=flag)
     return ToolResult(call_id=call_id, outcome=outcome, text=text, exit_code=exit_code, duration=duration, flag=flag)
+
+
+def tools_found(item: Item) -> ToolResult:
+    """The result of a search for tools, which lists them; their descriptions say nothing about the search."""
+    flag = False if item.status == "failed" else None
+    result = ToolResult(call_id=as_str(item.call_id), outcome="ok", text=as_json(item.tools), flag=flag)
+    return replace(result, outcome=outcome_of(TOOL_SEARCH, result))
 
 
 def call_of(item: Item, native_id: str) -> ToolCall | None:
@@ -141,7 +164,7 @@ def call_of(item: Item, native_id: str) -> ToolCall | None:
         given = item.arguments if kind == "function_call" else item.input
         return ToolCall(id=call_id, name=name or kind, arguments=as_text(given))
     if kind == "tool_search_call":
-        return ToolCall(id=call_id, name="tool_search", arguments=as_text(item.arguments))
+        return ToolCall(id=call_id, name=TOOL_SEARCH, arguments=as_text(item.arguments))
     if kind in ("local_shell_call", "web_search_call", "image_generation_call"):
         return ToolCall(id=call_id, name=kind.removesuffix("_call"), arguments=as_json(item.action or {}))
     return None

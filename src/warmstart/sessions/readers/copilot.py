@@ -243,12 +243,25 @@ def result_of(data: dict[str, Any], refused: bool) -> ToolResult:
     exit_code = as_int(as_dict(data.get("shellExecution")).get("exitCode"))
     if exit_code is None and (found := EXIT.search(text[-1000:])):
         exit_code = int(found.group(1))
-    outcome: CallOutcome = "unknown" if flag is None and exit_code is None else "ok"
-    if flag is False or exit_code:
-        outcome = "rejected" if refused or error.get("code") in ("denied", "rejected") else "error"
+    refused = refused or error.get("code") in ("denied", "rejected")
     return ToolResult(
-        call_id=as_str(data.get("toolCallId")), outcome=outcome, text=text, flag=flag, exit_code=exit_code
+        call_id=as_str(data.get("toolCallId")),
+        outcome=_outcome(flag, exit_code, refused=refused),
+        text=text,
+        flag=flag,
+        exit_code=exit_code,
     )
+
+
+def outcome_of(tool: str, result: ToolResult) -> CallOutcome:
+    """What a result comes to; `flag` says that it is a success. Who refused a call is not kept: a refusal stands."""
+    return _outcome(result.flag, result.exit_code, refused=result.outcome == "rejected")
+
+
+def _outcome(flag: bool | None, exit_code: int | None, *, refused: bool) -> CallOutcome:
+    if flag is False or exit_code:
+        return "rejected" if refused else "error"
+    return "unknown" if flag is None and exit_code is None else "ok"
 
 
 class CopilotReader:

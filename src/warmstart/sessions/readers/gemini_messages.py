@@ -145,14 +145,33 @@ def _result(key: str, entry: dict[str, Any]) -> ToolResult | None:
     if status not in ("success", "error", "cancelled") and (status or answer is None):
         return None
     text, failed = _answer(key, answer)
-    outcome: CallOutcome = "error" if failed or status == "error" else "ok"
-    code = None
-    if entry.get("name") == SHELL:
-        outcome, code = _shell(text, outcome)
-    if status == "cancelled":
-        outcome = "rejected"
-    flag = {"success": False, "error": True}.get(status)
-    return ToolResult(call_id=key, outcome=outcome, text=text, flag=flag, exit_code=code)
+    tool = as_str(entry.get("name"))
+    cancelled = status == "cancelled"
+    flag = None if cancelled else True if failed or status == "error" else False if status else None
+    return ToolResult(
+        call_id=key,
+        outcome="rejected" if cancelled else _outcome(tool, text, flag),
+        text=text,
+        flag=flag,
+        exit_code=_exit_code(text) if tool == SHELL else None,
+    )
+
+
+def outcome_of(tool: str, result: ToolResult) -> CallOutcome:
+    """What a result comes to; `flag` says that it is an error. Only a call that was cancelled has none, and stands."""
+    if result.flag is None and result.outcome == "rejected":
+        return "rejected"
+    return _outcome(tool, result.text, result.flag)
+
+
+def _outcome(tool: str, text: str, flag: bool | None) -> CallOutcome:
+    if tool == SHELL:
+        if _CANCELLED.match(text):
+            return "rejected"
+        killed = _trailer(text).get("Signal", "0") not in ("0", "(none)", "")
+        if _exit_code(text) or killed or _TIMED_OUT.match(text):
+            return "error"
+    return "error" if flag else "ok"
 
 
 def _answer(key: str, answer: object) -> tuple[str, bool]:
@@ -170,16 +189,9 @@ def _answer(key: str, answer: object) -> tuple[str, bool]:
     return "\n".join(text for text in texts if text), failed
 
 
-def _shell(text: str, outcome: CallOutcome) -> tuple[CallOutcome, int | None]:
-    if _CANCELLED.match(text):
-        return "rejected", None
-    trailer = _trailer(text)
-    code = trailer.get("Exit Code", "")
-    exit_code = int(code) if re.fullmatch(r"-?\d{1,10}", code, re.ASCII) else None
-    killed = trailer.get("Signal", "0") not in ("0", "(none)", "")
-    if exit_code or killed or _TIMED_OUT.match(text):
-        return "error", exit_code
-    return outcome, exit_code
+def _exit_code(text: str) -> int | None:
+    code = _trailer(text).get("Exit Code", "")
+    return int(code) if re.fullmatch(r"-?\d{1,10}", code, re.ASCII) else None
 
 
 def _trailer(text: str) -> dict[str, str]:

@@ -16,6 +16,7 @@ import re
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
+from warmstart.sessions.readers.chat import FAILED
 from warmstart.sessions.readers.fields import (
     as_dict,
     as_int,
@@ -43,7 +44,6 @@ _REFUSED = re.compile(
     r"|Tool execution cancelled|was skipped due to user interrupt",
     re.IGNORECASE,
 )
-_FAILED = re.compile(r"\s*(?:Error:|Error executing tool\b|Tool '[^']*' does not exist\b)")
 # Hermes also explains exit codes that are errors (curl's) or may be (git's).
 _HARMLESS = re.compile(r"not an error|partial results", re.IGNORECASE)
 
@@ -195,18 +195,28 @@ def clean(text: str) -> str:
 
 def result_of(call_id: str, text: str) -> ToolResult:
     """What a tool's answer says about the call."""
-    fields = as_dict(from_json(text)) if text.lstrip()[:1] == "{" else {}
+    fields = _fields(text)
     code = as_int(fields.get("exit_code"))
     success = fields.get("success")
     flag = success if isinstance(success, bool) else False if fields.get("error") else None
     return ToolResult(call_id=call_id, outcome=_outcome(fields, text, code, flag), text=text, flag=flag, exit_code=code)
 
 
+def outcome_of(tool: str, result: ToolResult) -> CallOutcome:
+    """What a result comes to; `flag` says that it is a success."""
+    return _outcome(_fields(result.text), result.text, result.exit_code, result.flag)
+
+
+def _fields(text: str) -> dict[str, Any]:
+    return as_dict(from_json(text)) if text.lstrip()[:1] == "{" else {}
+
+
 def _outcome(fields: dict[str, Any], text: str, code: int | None, flag: bool | None) -> CallOutcome:
     if not fields:
         if _REFUSED.match(text.lstrip("[ \n")):
             return "rejected"
-        return "error" if _FAILED.match(text) else "ok"
+        # An object that can no longer be read, because something was cut out of it, has left these behind.
+        return "error" if code or flag is False or FAILED.match(text) else "ok"
     complaint = as_text(fields.get("error"))
     refused = fields.get("status") == "blocked" and complaint.startswith("BLOCKED")
     if refused or _REFUSED.search(complaint[:2000]):

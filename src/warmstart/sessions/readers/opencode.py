@@ -5,7 +5,7 @@ A message has facts (`info`) and `parts`: text, reasoning, tool calls with their
 Traps, and what is done about them:
 
 - A shell command that fails is `completed`; only `state.metadata.exit` tells. A number other than 0 is an error, and so
-  is a command that was stopped after its time.
+  is a command that was stopped after its time, which has no such number.
 - `error` is also the word for a call that the user refused or stopped: those are `rejected`. A call that a rule in the
   settings forbids is an error, since nobody was asked.
 - `summary` is `true` on the summary of a compaction, but an object (changed files) on messages of the user.
@@ -49,6 +49,7 @@ _EXPORT = re.compile(rb'\s*\{\s*"info"\s*:\s*\{[^{}]*?"id"\s*:\s*"ses_')
 _REFUSED = re.compile(r"user (?:rejected|dismissed)|rejected permission|Tool execution aborted", re.IGNORECASE)
 _STOPPED = "User aborted the command"
 _TIMED_OUT = re.compile(r"(?:shell|bash) tool terminated command after exceeding timeout")
+_SHELLS = ("bash", "shell")
 _NO_CONTENT = ("step-start", "step-finish")
 
 
@@ -261,7 +262,7 @@ def _call(key: str, part: dict[str, Any]) -> ToolCall:
 def _results(said: Message, tools: Mapping[str, dict[str, Any]]) -> Iterator[Message]:
     for key, part in tools.items():
         state = as_dict(part.get("state"))
-        result = _result(key, state)
+        result = _result(key, as_str(part.get("tool")), state)
         if result is not None:
             yield Message(
                 native_id=f"{said.native_id}:{key}:result",
@@ -271,7 +272,7 @@ def _results(said: Message, tools: Mapping[str, dict[str, Any]]) -> Iterator[Mes
             )
 
 
-def _result(key: str, state: dict[str, Any]) -> ToolResult | None:
+def _result(key: str, tool: str, state: dict[str, Any]) -> ToolResult | None:
     status = state.get("status")
     if status not in ("completed", "error"):
         return None
@@ -282,7 +283,7 @@ def _result(key: str, state: dict[str, Any]) -> ToolResult | None:
     start, end = as_int(time.get("start")), as_int(time.get("end"))
     return ToolResult(
         call_id=key,
-        outcome=_outcome(text, facts, failed=failed, code=code),
+        outcome=_outcome(tool, text, failed, code, interrupted=facts.get("interrupted") is True),
         text=text,
         duration=max(0, end - start) / 1000 if start is not None and end is not None else None,
         flag=failed,
@@ -290,12 +291,18 @@ def _result(key: str, state: dict[str, Any]) -> ToolResult | None:
     )
 
 
-def _outcome(text: str, facts: dict[str, Any], *, failed: bool, code: int | None) -> CallOutcome:
+def outcome_of(tool: str, result: ToolResult) -> CallOutcome:
+    """What a result comes to; `flag` says that it is an error. That a call was interrupted is not kept: it stands."""
+    interrupted = result.outcome == "rejected"
+    return _outcome(tool, result.text, result.flag is True, result.exit_code, interrupted=interrupted)
+
+
+def _outcome(tool: str, text: str, failed: bool, code: int | None, *, interrupted: bool) -> CallOutcome:
     if failed:
-        return "rejected" if facts.get("interrupted") is True or _REFUSED.search(text[:400]) else "error"
+        return "rejected" if interrupted or _REFUSED.search(text[:400]) else "error"
     if code:
         return "error"
-    if "exit" in facts and code is None:
+    if tool in _SHELLS and code is None:
         # Without an exit code the command did not end by itself; why is said after its output.
         end = text[-1000:]
         return "rejected" if _STOPPED in end else "error" if _TIMED_OUT.search(end) else "ok"

@@ -1,0 +1,1 @@
+"""The report on a corpus as one page that opens without a network."""

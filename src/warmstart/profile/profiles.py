@@ -1,0 +1,61 @@
+"""The profiles of stored sessions, kept up to date."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from warmstart.profile.profiler import Profiler
+from warmstart.profile.store import Kept, SQLiteProfileStore
+from warmstart.profile.values import Profiled
+from warmstart.sessions.outcomes import OUTCOME_RULES, judge
+from warmstart.sessions.sqlite import SQLiteSessionStore
+from warmstart.sessions.store import Filter
+
+_CALLS = 2000  # of the profiles that wait to be written
+
+Progress = Callable[[int, int], None]
+
+
+def profiled(
+    store: SQLiteSessionStore,
+    *,
+    tools: Mapping[str, str] | None = None,
+    filter: Filter = Filter(),  # noqa: B008 - Filter is frozen
+    progress: Progress | None = None,
+) -> Iterator[Profiled]:
+    """The chosen sessions with their profiles, newest first; those that are missing or outdated are made first.
+
+    `tools` is the user's own table of what tools are for. `progress` is told how many of how many were made.
+    """
+    profiler = Profiler(tools)
+    kept = SQLiteProfileStore(store)
+    update(store, kept, profiler, filter=filter, progress=progress)
+    return kept.profiles(profiler.rules, filter)
+
+
+def update(
+    store: SQLiteSessionStore,
+    kept: SQLiteProfileStore,
+    profiler: Profiler,
+    *,
+    filter: Filter = Filter(),  # noqa: B008 - Filter is frozen
+    progress: Progress | None = None,
+) -> int:
+    """Profile what is new or has changed, and what was profiled by other rules; returns how many sessions that were."""
+    store.rejudge(judge, OUTCOME_RULES)
+    stale = kept.stale(profiler.rules, filter)
+    made: list[Kept] = []
+    calls = 0
+    for number, (session_id, revision) in enumerate(stale, 1):
+        messages = list(store.messages(session_id))
+        profile = profiler.profile(store.get(session_id), messages)
+        made.append(Kept(session_id, revision, profile))
+        calls += len(profile.calls)
+        if calls >= _CALLS:
+            kept.keep(made, profiler.rules)
+            made, calls = [], 0
+        if progress is not None:
+            progress(number, len(stale))
+    if made:
+        kept.keep(made, profiler.rules)
+    return len(stale)

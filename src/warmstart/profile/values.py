@@ -1,0 +1,151 @@
+"""What is known about how a session went, as frozen values.
+
+A `Profile` is derived from a session's messages alone, so it can be thrown away and computed again when a rule
+improves. It holds no message text besides error signatures, evidence and the user's standing instructions. Its records
+are named tuples because a store keeps hundreds of thousands of them: as JSON they are arrays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from warmstart.sessions.values import CallOutcome, Session, SessionOutcome
+
+Kind = Literal["code", "file", "research", "other"]  # what one call is for
+TaskType = Literal["code", "file", "research", "mixed"]  # what a session is about
+Feedback = Literal["corrective", "approving", "terse", "plain"]
+Source = Literal["", "user", "reward", "commit", "check", "words"]
+
+
+class Call(NamedTuple):
+    """One tool call: all that corpus statistics need to know of it.
+
+    `turn` is the number of the user's request it belongs to, from 1 (0 before the first); `at` is in seconds since the
+    session began, `seconds` is how long the call took. `signature` is empty unless the outcome is `error`.
+    """
+
+    tool: str
+    outcome: CallOutcome
+    kind: Kind
+    turn: int = 0
+    at: float | None = None
+    seconds: float | None = None
+    model: str = ""
+    signature: str = ""
+
+
+class Change(NamedTuple):
+    """How one argument of the successful call differs from the failing one's.
+
+    `what` names the argument, or within a shell command its part (`program`, a flag); a value is never kept.
+    """
+
+    what: str
+    how: Literal["added", "removed", "changed"]
+
+
+class Recovery(NamedTuple):
+    """A failing call and the next successful call of the same tool, at most three calls of that tool later.
+
+    `failed` and `succeeded` are places in `Profile.calls`; `between` are the other tools called in the meantime.
+    """
+
+    failed: int
+    succeeded: int
+    tries: int
+    changes: tuple[Change, ...] = ()
+    between: tuple[str, ...] = ()
+
+
+class DeadEnd(NamedTuple):
+    """An error that came back and was not resolved: the tool, the signature, how often it occurred."""
+
+    tool: str
+    signature: str
+    times: int
+
+
+class Verdict(NamedTuple):
+    """How a session ended, as far as something other than the assistant says so.
+
+    `source` says what the evidence is: the user's explicit word, a reward in the log, a commit after the last edit,
+    the last test or build, or the user's closing words.
+    """
+
+    outcome: SessionOutcome = "unknown"
+    evidence: str = ""
+    source: Source = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Markers:
+    """What tells a proficient session from another. `None` where a session cannot say.
+
+    `diversity` is the number of different tools expected among ten calls drawn at random, so that length does not make
+    it; `context_share` the largest prompt as a share of the model's context window.
+    """
+
+    messages: int = 0
+    turns: int = 0
+    calls: int = 0
+    results: int = 0
+    errors: int = 0
+    rejected: int = 0
+    unknown: int = 0
+    error_rate: float | None = None
+    early_error_rate: float | None = None
+    seconds_to_success: float | None = None
+    calls_to_success: int | None = None
+    recovery_rate: float | None = None
+    diversity: float | None = None
+    repeated_calls: int = 0
+    rereads: int = 0
+    corrections: int = 0
+    compactions: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    context_share: float | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patterns:
+    """How the person writes. Weak evidence: a label for people to check, not a fact about them.
+
+    `length` is the median number of words of a message, `directness` the share of messages that state what to do
+    rather than ask or hedge, `feedback` counts the messages after the first by style, `instructions` are standing
+    instructions word for word.
+    """
+
+    messages: int = 0
+    length: float | None = None
+    directness: float | None = None
+    language: str = ""
+    feedback: dict[Feedback, int] = field(default_factory=dict)
+    instructions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """How one session went.
+
+    `compactions` are places in `calls`: a compaction happened before the call at that place.
+    """
+
+    task_type: TaskType = "mixed"
+    markers: Markers = Markers()
+    verdict: Verdict = field(default_factory=Verdict)
+    patterns: Patterns = Patterns()
+    calls: tuple[Call, ...] = ()
+    recoveries: tuple[Recovery, ...] = ()
+    dead_ends: tuple[DeadEnd, ...] = ()
+    compactions: tuple[int, ...] = ()
+
+
+class Profiled(NamedTuple):
+    """A session with its profile."""
+
+    session: Session
+    profile: Profile

@@ -1,0 +1,426 @@
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tracemalloc
+from collections.abc import Iterable, Iterator
+from dataclasses import fields
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow.parquet as parquet
+import pytest
+
+from tests.unprivileged import as_nobody, let_in
+from warmstart.errors import DatasetError
+from warmstart.profile.dataset.export import FILES, DatasetExport, export_dataset
+from warmstart.profile.dataset.pseudonyms import Pseudonyms
+from warmstart.profile.dataset.rows import CALL_COLUMNS, SESSION_COLUMNS
+from warmstart.profile.values import (
+    Call,
+    Change,
+    DeadEnd,
+    Markers,
+    Patterns,
+    Profile,
+    Profiled,
+    Recovery,
+    Verdict,
+)
+from warmstart.redact.redactor import PERSONAL, Redactor
+from warmstart.sessions.values import Session
+
+KEY = b"a key of the test, and long enough"
+MADE = datetime(2026, 9, 22, 8, 0, tzinfo=UTC)
+STARTED = datetime(2026, 9, 7, 9, 30, tzinfo=UTC)
+REDACTOR = Redactor(personal=PERSONAL)
+
+CHILD = Session(
+    agent="claude-code",
+    native_id="native-7b31",
+    project="/home/marlene/src/github.com/ostsee/tide-watch",
+    branch="fix-the-gauge",
+    model="claude-sonnet-5",
+    title="Please mend the harbour gauge",
+    version="2.1.0",
+    source="/home/marlene/.claude/projects/x/native-7b31.jsonl",
+    started_at=STARTED,
+    ended_at=STARTED + timedelta(hours=1),
+    parent_id=Session(agent="claude-code", native_id="native-parent").id,
+    parent_kind="resume",
+    outcome="success",
+    evidence="Marlene said it is deployed",
+)
+CALLS = (
+    Call("Read", "ok", "file", 1, 0.04, 0.123456, "claude-sonnet-5"),
+    Call("Bash", "error", "code", 1, 12.345, 3.0, "claude-sonnet-5", "TideWatch: user marlene of ostsee not allowed"),
+    Call("mcp__harbour-db__query", "error", "research", 2, 20.0, None, "", "harbour-db refused mcp__harbour-db__query"),
+    Call("Bash", "ok", "code", 2, 30.0, 1.0, "claude-sonnet-5"),
+    Call("Bash", "rejected", "code", 3),
+    Call("Bash", "error", "code", 3, 60.0, 1.0, "", "mail m.voss@ostsee.example about password=S3cr3tP4ss!x9"),
+)
+PROFILE = Profile(
+    task_type="code",
+    markers=Markers(messages=12, turns=3, calls=6, results=6, errors=3, rejected=1, error_rate=0.5, seconds=3600.0),
+    verdict=Verdict("success", "Marlene said it is deployed", "user"),
+    patterns=Patterns(
+        messages=3,
+        length=7,
+        directness=0.5,
+        language="en",
+        feedback={"corrective": 2},
+        instructions=("Never push on a Friday",),
+    ),
+    calls=CALLS,
+    recoveries=(Recovery(1, 3, 1, (Change("timeout", "added"),), ("Grep",)),),
+    dead_ends=(DeadEnd("Bash", "never resolved: Friday", 2),),
+    compactions=(0, 3),
+)
+PARENT = Session(agent="claude-code", native_id="native-parent", project=CHILD.project)
+CORPUS = (Profiled(CHILD, PROFILE), Profiled(PARENT, Profile()))
+# Nothing of these may stand in what is written, in whatever case.
+PRIVATE = (
+    *("marlene", "tide-watch", "tidewatch", "ostsee", "harbour", "gauge", "deployed", "friday", "voss", "S3cr3tP4ss"),
+    *("native-7b31", "native-parent", CHILD.id, PARENT.id, "2026-09-07", "09:30"),
+)
+
+
+def export(
+    directory: Path, profiled: Iterable[Profiled] = CORPUS, *, key: bytes = KEY, made: datetime = MADE
+) -> DatasetExport:
+    return export_dataset(profiled, directory, key=key, redactor=REDACTOR, made=made)
+
+
+def lines(path: Path) -> list[dict[str, object]]:
+    with path.open(encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+def session_at(project: str, *calls: Call) -> Profiled:
+    return Profiled(Session(agent="codex", native_id="n", project=project), Profile(calls=calls))
+
+
+# -- rows
+
+
+def test_a_session_is_one_row_with_its_markers(tmp_path):
+    written = export(tmp_path)
+    assert written == (2, 6, FILES)
+    row, parent = lines(tmp_path / "sessions.jsonl")
+    assert list(row) == [column.name for column in SESSION_COLUMNS]
+    assert re.fullmatch("[0-9a-f]{16}", str(row["session"]))
+    assert row["parent"] == parent["session"] != row["session"]
+    assert row["project"] == parent["project"]
+    expected = {
+        "agent": "claude-code",
+        "agent_version": "2.1.0",
+        "model": "claude-sonnet-5",
+        "parent_kind": "resume",
+        "week": "2026-W37",
+        "task_type": "code",
+        "outcome": "success",
+        "outcome_source": "user",
+        "errors": 3,
+        "error_rate": 0.5,
+        "early_error_rate": None,
+        "user_messages": 3,
+        "user_length": 7,
+        "feedback_corrective": 2,
+        "feedback_plain": 0,
+        "instructions": 1,
+        "recoveries": 1,
+        "dead_ends": 1,
+    }
+    assert expected.items() <= row.items()
+    unknown = {"model": "", "parent": "", "parent_kind": "", "week": "", "outcome": "unknown", "outcome_source": ""}
+    assert unknown.items() <= parent.items()
+
+
+def test_every_marker_is_a_column():
+    assert {field.name for field in fields(Markers)} <= {column.name for column in SESSION_COLUMNS}
+
+
+def test_a_call_is_one_row_with_its_outcome(tmp_path):
+    export(tmp_path)
+    rows = lines(tmp_path / "calls.jsonl")
+    assert [row["position"] for row in rows] == [0, 1, 2, 3, 4, 5]
+    assert {row["session"] for row in rows} == {lines(tmp_path / "sessions.jsonl")[0]["session"]}
+    assert rows[0] == {
+        "session": rows[0]["session"],
+        "position": 0,
+        "tool": "Read",
+        "kind": "file",
+        "outcome": "ok",
+        "turn": 1,
+        "at": 0.0,
+        "seconds": 0.123,
+        "model": "claude-sonnet-5",
+        "signature": "",
+        "after_compaction": 1,
+        "recovered_after": None,
+    }
+    assert list(rows[0]) == [column.name for column in CALL_COLUMNS]
+    assert [row["at"] for row in rows] == [0.0, 12.3, 20.0, 30.0, None, 60.0]
+    assert [row["after_compaction"] for row in rows] == [1, 1, 1, 2, 2, 2]
+    assert [row["recovered_after"] for row in rows] == [None, 1, None, None, None, None]
+
+
+def test_parquet_has_the_same_rows(tmp_path):
+    many = [*CORPUS, *generated(300, calls=40)]  # more than one group of rows
+    export(tmp_path, many)
+    assert parquet.ParquetFile(tmp_path / "calls.parquet").num_row_groups == 2
+    for name in ("sessions", "calls"):
+        assert parquet.read_table(tmp_path / f"{name}.parquet").to_pylist() == lines(tmp_path / f"{name}.jsonl")
+
+
+def test_no_sessions_make_an_empty_dataset(tmp_path):
+    assert export(tmp_path, []) == (0, 0, FILES)
+    assert (tmp_path / "sessions.jsonl").read_bytes() == (tmp_path / "calls.jsonl").read_bytes() == b""
+    table = parquet.read_table(tmp_path / "calls.parquet")
+    assert (table.num_rows, table.column_names) == (0, [column.name for column in CALL_COLUMNS])
+    assert "0 sessions with 0 tool calls." in (tmp_path / "README.md").read_text(encoding="utf-8")
+
+
+# -- names
+
+
+def test_nothing_private_stands_in_any_file(tmp_path):
+    export(tmp_path)
+    written = {name: data.decode("utf-8", "replace").lower() for name, data in contents(tmp_path).items()}
+    for name in ("sessions", "calls"):  # whose pages are compressed
+        written[name] = str(parquet.read_table(tmp_path / f"{name}.parquet").to_pylist()).lower()
+    assert {(file, word) for file, text in written.items() for word in PRIVATE if word.lower() in text} == set()
+
+
+def test_names_in_signatures_are_replaced(tmp_path):
+    export(tmp_path)
+    rows = lines(tmp_path / "calls.jsonl")
+    assert rows[1]["signature"] == "<project>: user <user> of <project> not allowed"
+    tool = str(rows[2]["tool"])
+    assert re.fullmatch("mcp__[0-9a-f]{8}__query", tool)
+    assert rows[2]["signature"] == f"<server> refused {tool}"
+    assert re.fullmatch(
+        r"mail \[redacted:email:....\] about password=\[redacted:password:....\]", str(rows[5]["signature"])
+    )
+
+
+@pytest.mark.parametrize(
+    ("project", "text", "shown"),
+    [
+        ("/Users/Ana Prado/api", "ana.prado has no api, AnaPrado", "<user> has no <project>, <user>"),
+        (r"C:\Users\ana\Desktop\kelp_farm", "kelp-farm of ANA; ananas", "<project> of <user>; ananas"),
+        ("/srv/nordwind/users/kelp", "nordwind runs KELP_TEST, kelpie", "<project> runs <user>_TEST, kelpie"),
+        ("/home/runner/work/kelp/.claude/worktrees/one", "runner: work on kelp", "runner: work on <project>"),
+        ("/home/al/io", "al has io", "al has io"),
+        ("/home/ana", "ana has no home", "<user> has no home"),
+        ("/home/ana/a(b", "a(b is broken", "<project> is broken"),
+        ("", "nothing known", "nothing known"),
+        ("/", "nothing known", "nothing known"),
+    ],
+)
+def test_names_are_those_in_the_path_of_the_project(tmp_path, project, text, shown):
+    export(tmp_path, [session_at(project, Call("Bash", "error", "code", signature=text))])
+    assert lines(tmp_path / "calls.jsonl")[0]["signature"] == shown
+
+
+def test_names_in_the_paths_of_other_projects_are_known_too(tmp_path):
+    failed = Call("Bash", "error", "code", signature="ana: kelp and reef")
+    for project, shown in (("", "<user>: <project> and <project>"), ("/srv/reef", "<user>: kelp and <project>")):
+        export_dataset(
+            [session_at(project, failed)],
+            tmp_path,
+            key=KEY,
+            redactor=REDACTOR,
+            made=MADE,
+            projects=["/home/ana/kelp", "/srv/reef", ""],
+        )
+        assert lines(tmp_path / "calls.jsonl")[0]["signature"] == shown
+
+
+@pytest.mark.parametrize(
+    ("tool", "shown"),
+    [
+        ("Bash", "Bash"),
+        ("functions.exec:0", "functions.exec:0"),
+        ("kelp_predict", "<project>_predict"),
+        ("mcp__two__words__query", r"mcp__[0-9a-f]{8}__query"),
+        ("mcp__alone", r"mcp__[0-9a-f]{8}"),
+        ("mcp_acme_database_query", r"mcp_[0-9a-f]{8}"),
+        ("please run the tests", "<other>"),
+        ("", ""),
+    ],
+)
+def test_tools_keep_their_names_but_not_their_servers(tmp_path, tool, shown):
+    export(tmp_path, [session_at("/srv/kelp", Call(tool, "ok", "code"))])
+    assert re.fullmatch(shown, str(lines(tmp_path / "calls.jsonl")[0]["tool"]))
+
+
+@pytest.mark.parametrize(
+    ("model", "shown"),
+    [
+        ("anthropic/claude-opus-5", "anthropic/claude-opus-5"),
+        ("/home/marlene/models/llama-70b.gguf", "llama-70b.gguf"),
+        (r"D:\models\llama-70b.gguf", "llama-70b.gguf"),
+        ("ft:gpt-4o-mini:ostsee:tides:9x", r"ft:gpt-4o-mini:[0-9a-f]{8}"),
+        ("arn:aws:bedrock:eu-central-1:123456789012:inference-profile/x", r"arn:[0-9a-f]{8}"),
+    ],
+)
+def test_models_do_not_name_their_owner(model, shown):
+    assert re.fullmatch(shown, Pseudonyms(KEY, REDACTOR).model(model))
+
+
+def test_hashes_are_the_same_under_one_key_only(tmp_path):
+    hashed = {}
+    for name, key in (("one", KEY), ("again", KEY), ("other", b"another key that is long enough")):
+        export(tmp_path / name, key=key)
+        row = lines(tmp_path / name / "sessions.jsonl")[0]
+        hashed[name] = [
+            row["session"],
+            row["project"],
+            row["parent"],
+            lines(tmp_path / name / "calls.jsonl")[2]["tool"],
+        ]
+    assert hashed["one"] == hashed["again"]
+    assert not set(hashed["one"]) & set(hashed["other"])
+
+
+def test_a_key_that_hides_nothing_is_refused(tmp_path):
+    with pytest.raises(DatasetError, match="at least 16"):
+        export(tmp_path / "new", key=b"")
+    assert not (tmp_path / "new").exists()
+
+
+# -- the card
+
+
+def test_the_card_explains_every_column_and_counts(tmp_path):
+    export(tmp_path)
+    text = (tmp_path / "README.md").read_text(encoding="utf-8")
+    for name in ("sessions", "calls"):
+        for column in parquet.read_schema(tmp_path / f"{name}.parquet").names:
+            assert f"| `{column}` | " in text
+        assert set(lines(tmp_path / f"{name}.jsonl")[0]) == set(parquet.read_schema(tmp_path / f"{name}.parquet").names)
+    assert "2 sessions with 6 tool calls, of claude-code (2), begun from week 2026-W37 to 2026-W37" in text
+    assert "3 error, 2 ok, 1 rejected" in text
+    assert "2026-09-22" in text
+    assert "{" not in re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+
+
+def test_the_examples_of_the_card_run(tmp_path):
+    export(tmp_path)
+    examples = re.findall(r"```python\n(.*?)```", (tmp_path / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    said = [
+        subprocess.run(
+            [sys.executable, "-W", "error", "-c", example], cwd=tmp_path, capture_output=True, text=True, check=True
+        ).stdout
+        for example in examples
+    ]
+    assert said == ["2 sessions, 1 of them with calls\n", "6\n"]
+
+
+def test_without_pyarrow_there_are_json_lines_and_no_word_of_parquet(tmp_path, monkeypatch):
+    export(tmp_path)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert export(tmp_path).files == ("sessions.jsonl", "calls.jsonl", "README.md")
+    assert set(contents(tmp_path)) == {"sessions.jsonl", "calls.jsonl", "README.md"}
+    assert "arquet" not in (tmp_path / "README.md").read_text(encoding="utf-8")
+
+
+# -- all or nothing
+
+
+def interrupted(error: BaseException) -> Iterator[Profiled]:
+    yield from CORPUS
+    raise error
+
+
+@pytest.mark.parametrize("error", [OSError("gone"), KeyboardInterrupt()])
+def test_an_interrupted_export_leaves_what_was_there(tmp_path, error):
+    (tmp_path / "notes.txt").write_text("mine")
+    export(tmp_path, CORPUS[:1])
+    before = contents(tmp_path)
+    with pytest.raises(type(error)):
+        export(tmp_path, interrupted(error))
+    assert contents(tmp_path) == before
+    assert {path.name for path in tmp_path.iterdir()} == {*FILES, "notes.txt", "home"}
+    with pytest.raises(type(error)):
+        export(tmp_path / "not" / "yet", interrupted(error))
+    assert not (tmp_path / "not").exists()
+
+
+def test_a_dataset_is_replaced_and_other_files_stay(tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    export(tmp_path)
+    export(tmp_path, CORPUS[:1])
+    assert len(lines(tmp_path / "sessions.jsonl")) == 1
+    assert set(contents(tmp_path)) == {*FILES, "notes.txt"}
+    before = contents(tmp_path)
+    export(tmp_path, CORPUS[:1])
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_files_that_are_not_from_a_dataset_are_never_replaced(tmp_path, name):
+    (tmp_path / name).write_text("# My project\n")
+    with pytest.raises(DatasetError, match=re.escape(name)):
+        export(tmp_path)
+    assert contents(tmp_path) == {name: b"# My project\n"}
+
+
+def test_a_folder_in_the_place_of_a_file_is_refused_before_anything_moves(tmp_path):
+    export(tmp_path)
+    (tmp_path / "calls.parquet").unlink()
+    (tmp_path / "calls.parquet").mkdir()
+    before = contents(tmp_path)
+    with pytest.raises(DatasetError, match=r"calls\.parquet"):
+        export(tmp_path, CORPUS[:1])
+    assert contents(tmp_path) == before
+
+
+def test_a_file_is_no_directory(tmp_path):
+    file = tmp_path / "file"
+    file.write_text("mine")
+    for directory in (file, file / "below"):
+        with pytest.raises(DatasetError, match="directory"):
+            export(directory)
+    assert file.read_text() == "mine"
+
+
+def test_a_directory_that_cannot_be_written_is_refused(tmp_path):
+    closed = tmp_path / "closed"
+    closed.mkdir()
+    let_in(tmp_path)
+    closed.chmod(0o555)
+    for directory in (closed, closed / "below"):
+        with pytest.raises(DatasetError, match="cannot write to"):
+            as_nobody(lambda directory=directory: export(directory))
+    assert list(closed.iterdir()) == []
+
+
+# -- many sessions
+
+
+def generated(count: int, *, calls: int) -> Iterator[Profiled]:
+    for number in range(count):
+        session = Session(agent="codex", native_id=f"n{number}", project=f"/srv/p{number % 7}", started_at=STARTED)
+        made = tuple(Call("Bash", "error" if n % 20 == 0 else "ok", "code", 1, n / 3, 0.1) for n in range(calls))
+        yield Profiled(session, Profile(calls=made))
+
+
+def test_memory_does_not_grow_with_the_sessions(tmp_path):
+    def peak(count: int) -> int:
+        tracemalloc.start()
+        try:
+            export(tmp_path, generated(count, calls=4))
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    fewer = peak(2_500)  # which fill a group of rows already
+    assert peak(5_000) < 1.2 * fewer

@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from warmstart.profile.signatures.signature import signature
+
+
+class Case(NamedTuple):
+    signature: str
+    tool: str
+    arguments: str
+    text: str
+
+
+def cases() -> list[Case]:
+    found = []
+    blocks = Path(__file__).with_name("errors.txt").read_text(encoding="utf-8").split("\n%%% ")[1:]
+    for block in blocks:
+        expected, call, text = (block + "\n").split("\n", 2)
+        tool, _, command = call.partition(" $ ")
+        found.append(Case(expected, tool, json.dumps({"command": command}) if command else "", text.strip("\n")))
+    return found
+
+
+CASES = cases()
+by_text = pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.tool}-{case.signature[:40]}")
+# Errors whose words hold a path, a number, an id and a quoted text, and are otherwise known to no rule.
+TEMPLATES = (
+    ("Bash", "Exit code 1\nERROR: the worker {id} gave up on {path} after {number} tries: '{quoted}'"),
+    ("Bash", "Exit code 1\nError: cannot deploy {path}:{number} to {id}\n    at run ({path}:{number}:1)"),
+    ("Bash", "Exit code 1\nTraceback (most recent call last):\n  File {path}\nValueError: bad {number} in '{quoted}'"),
+    ("get_order", "Error: order {id} has {number} items, see {path} for `{quoted}`"),
+    ("Edit", "<tool_use_error>Cannot edit {path}: line {number} is locked by {id}.\n{quoted}</tool_use_error>"),
+    ("read_file", '{{"error": "cannot open {path} ({number} bytes) of {id}"}}'),
+)  # fmt: skip
+paths = st.from_regex(r"(/|\./|~/)?[a-z]{1,8}(/[a-zA-Z_.-]{1,8}[a-z]){1,4}\.(py|ts|go|json)", fullmatch=True)
+numbers = st.integers(0, 10**9).map(str)
+ids = st.uuids().map(str) | st.from_regex(r"[a-f][0-9a-f]{6}[0-9][0-9a-f]{4}|[A-Z]{2}[0-9]{5}", fullmatch=True)
+quoted = st.text(
+    st.characters(codec="utf-8", exclude_characters="\"'`\\‹›\n\r", categories=("L", "N", "P", "Zs")), max_size=20
+)
+
+
+@by_text
+def test_an_error_has_its_signature(case: Case) -> None:
+    assert signature(case.tool, case.text, arguments=case.arguments) == case.signature
+
+
+@by_text
+def test_a_signature_is_its_own_signature(case: Case) -> None:
+    assert signature(case.tool, case.signature) == case.signature
+
+
+def test_variants_of_one_mistake_are_covered() -> None:
+    variants: dict[str, int] = defaultdict(int)
+    for case in CASES:
+        variants[case.signature] += 1
+    assert len(CASES) > 140
+    assert len(variants) > 80
+    assert variants["tests failed"] > 10
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"cmd": "rg x"}, {"command": "rg x"}, {"command": ["bash", "-lc", "rg x | head"]}]
+)
+def test_a_failure_without_words_is_named_for_its_program(arguments: dict[str, object]) -> None:
+    assert signature("shell", "Exit code: 1\nWall time: 0.1 seconds\nOutput:\n", arguments=json.dumps(arguments)) == (
+        "grep: exit 1, no output"
+    )
+
+
+def test_without_arguments_the_exit_code_is_all_there_is() -> None:
+    assert signature("Bash", "Exit code 1") == "exit 1, no output"
+    assert signature("Bash", "") == "no output"
+    assert signature("anything", "") == "no output"
+
+
+def test_scripts_are_not_named() -> None:
+    arguments = json.dumps({"command": "./deploy-anna.sh"})
+    assert signature("Bash", "Exit code 3", arguments=arguments) == "script: exit 3, no output"
+
+
+def test_terminal_codes_and_progress_are_left_off() -> None:
+    text = "Exit code 1\n\x1b[31merror\x1b[0m: \x1b[1munknown option '--foo'\x1b[0m"
+    assert signature("Bash", text) == "unrecognized argument: ‹flag›"
+    text = "Exit code 1\nRebasing (1/7)\rRebasing (2/7)\rerror: could not apply 0a1b2c3d... review\nhint: Resolve"
+    assert signature("Bash", text) == "git: merge conflict"
+
+
+def test_what_a_search_shows_is_no_error() -> None:
+    text = "Exit code 1\nsrc/a.py:3:    raise ValueError('fatal: 3 failed')\nFAILED tests/a.py"
+    assert signature("Bash", text, arguments='{"command": "cat log.txt; grep x y"}') == "grep: exit 1, no output"
+    assert (
+        signature("Bash", text.replace("code 1", "code 2"), arguments='{"command": "cat log.txt; ls x"}')
+        == "ls: exit 2"
+    )
+
+
+def test_the_cause_outweighs_its_consequences() -> None:
+    text = "Exit code 1\n--- FAIL: TestA\nFAIL\tx [build failed]\n./a.go:3:4: undefined: foo\nmake: *** [test] Error 1"
+    assert signature("Bash", text) == "Go compile error: undefined: ‹name›"
+    assert signature("Bash", text.replace("./a.go:3:4: undefined: foo\n", "")) == "tests failed"
+
+
+def test_nothing_private_remains() -> None:
+    text = (
+        "Error: user anna.lee_77@example.com (id 5512-88) cannot open /home/anna/notes.md at https://x.io/?token=abc1"
+    )
+    assert not re.search(r"anna|5512|abc1|x\.io|notes", signature("open_note", text))
+    assert not re.search(r"secret", signature("Bash", "Exit code 1\nError: bad value 'my secret\nsecret more"))
+
+
+@given(
+    tool=st.sampled_from(["Bash", "Edit", "get_user", ""]), text=st.text(max_size=400), arguments=st.text(max_size=80)
+)
+@example(tool="Bash", text="\ud800 {", arguments='{"command": "\ud800"}')
+@example(tool="Edit", text='{"error": "\\ud800"}', arguments="[" * 5000)
+def test_any_text_has_a_short_signature_of_one_line(tool: str, text: str, arguments: str) -> None:
+    for wrapped in (
+        text,
+        f"Exit code 1\n{text}",
+        f"<tool_use_error>{text}</tool_use_error>",
+        json.dumps({"error": text}),
+    ):
+        found = signature(tool, wrapped, arguments=arguments)
+        assert found
+        assert len(found) <= 160
+        assert len(found.splitlines()) == 1
+        assert found == found.strip()
+
+
+@pytest.mark.parametrize(("tool", "template"), TEMPLATES)
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_what_varies_does_not_matter(tool: str, template: str, data: st.DataObject) -> None:
+    first, second = (
+        signature(
+            tool,
+            template.format(
+                path=data.draw(paths), number=data.draw(numbers), id=data.draw(ids), quoted=data.draw(quoted)
+            ),
+        )
+        for _ in range(2)
+    )
+    assert first == second
+    assert signature(tool, first) == first
+
+
+@pytest.mark.parametrize(
+    "text",
+    [unit * (200_000 // len(unit)) for unit in ("'", '"', "`", " ", "\n", "\r", "{", "[", "<", "/a", "a.", "a_", "1-")]
+    + [unit * (200_000 // len(unit)) for unit in ("error: x\n", "a@a.", "‹text›, ", "\x1b[", "C:\\a")]
+    + ['{"error": "' + "\\n" * 100_000, "1:1 error " + "x " * 100_000, "Wall time: x\n" * 20_000]
+    + ["a.go:1:2: (a)\n" * 20_000],
+    ids=lambda text: repr(text[:14]),
+)  # fmt: skip
+def test_hostile_text_takes_no_time(text: str) -> None:
+    started = time.perf_counter()
+    for tool in ("Bash", "Edit"):
+        assert len(signature(tool, text)) <= 160
+    assert time.perf_counter() - started < 1
+
+
+def test_a_megabyte_is_read_at_its_ends() -> None:
+    noise = "compiled module in 12 ms\n" * 40_000
+    started = time.perf_counter()
+    assert signature("Bash", f"Exit code 1\n{noise}FAILED tests/test_a.py::test_b\n") == "tests failed"
+    assert time.perf_counter() - started < 0.5

@@ -1,0 +1,334 @@
+"""How a session ended: the order of the evidence, what an edit makes void, and what is no evidence at all."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from warmstart.profile.values import Verdict
+from warmstart.profile.verdicts import verdict
+from warmstart.sessions.values import CallOutcome, Message, Session, Step, ToolCall, ToolResult
+
+SESSION = Session(agent="claude-code", native_id="s")
+FAILED = "=== short test summary info ===\n===== 1 failed, 3 passed in 0.12s ====="
+PASSED = "===== 4 passed in 0.12s ====="
+
+
+def call(
+    tool: str, arguments: dict[str, Any], text: str = "", outcome: CallOutcome = "ok", exit_code: int | None = None
+) -> Step:
+    result = ToolResult(call_id="c", outcome=outcome, text=text, exit_code=exit_code)
+    return Step(ToolCall(id="c", name=tool, arguments=json.dumps(arguments)), result, None)
+
+
+def bash(command: str, text: str = "", outcome: CallOutcome = "ok") -> Step:
+    return call("Bash", {"command": command}, text, outcome)
+
+
+def edit(path: str = "src/tides.py", outcome: CallOutcome = "ok") -> Step:
+    return call("Edit", {"file_path": path}, outcome=outcome)
+
+
+def ended(*calls: Step, words: tuple[str, ...] = ()) -> Verdict:
+    """The verdict over these calls, with the user's words after them."""
+    messages = [
+        Message(native_id=f"c{number}", role="assistant", tool_calls=(step.call,)) for number, step in enumerate(calls)
+    ]
+    messages += [Message(native_id=f"w{number}", role="user", text=text) for number, text in enumerate(words)]
+    return verdict(SESSION, messages, calls)
+
+
+def test_the_users_word_goes_before_all_else() -> None:
+    calls = [edit(), bash("pytest", PASSED)]
+    for outcome in ("success", "failure", "unknown"):
+        session = Session(agent="codex", native_id="s", outcome=outcome, evidence="asked", judge="user")
+        assert verdict(session, [], calls) == Verdict(outcome, "asked", "user")
+
+
+def test_a_reward_in_the_log_goes_before_the_environment() -> None:
+    session = Session(agent="openai", native_id="s", outcome="failure", evidence="reward 0.0", judge="log")
+    assert verdict(session, [], [edit(), bash("pytest", PASSED)]) == Verdict("failure", "reward 0.0", "reward")
+
+
+def test_a_commit_after_the_last_edit_is_success() -> None:
+    assert ended(edit(), bash("git add -A && git commit -m 'Add tides'"), bash("git status")) == Verdict(
+        "success", "committed after the last edit (call 2 of 3)", "commit"
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "text", "outcome"),
+    [
+        ("git commit -m a", "nothing to commit, working tree clean", "ok"),
+        ("git commit -m a", "hook failed", "error"),
+        ("git commit -m a", "", "rejected"),
+        ("git commit -m a", "", "unknown"),
+        ("git commit -m a | tail -3", "", "ok"),
+        ("git commit --dry-run", "", "ok"),
+        ("cd /tmp/try && git init && git commit -m a", "[main 1a2b3c4] a", "ok"),
+    ],
+)
+def test_what_is_no_commit_of_the_work(command: str, text: str, outcome: CallOutcome) -> None:
+    assert ended(edit(), bash(command, text, outcome)).outcome == "unknown"
+
+
+def test_a_commit_shows_in_the_output_when_a_later_part_fails() -> None:
+    pushed = bash("git commit -m a && git push", "[main 1a2b3c4] a\n 1 file changed\nerror: failed to push", "error")
+    assert ended(edit(), pushed).source == "commit"
+    assert ended(edit(), bash("git commit -m a; git status", "[main 1a2b3c4] a\nnothing to commit")).source == "commit"
+
+
+def test_the_last_check_after_the_last_edit_decides() -> None:
+    assert ended(edit(), bash("go test ./...")) == Verdict(
+        "success", "`go test` passed after the last edit (call 2 of 2)", "check"
+    )
+    assert ended(edit(), bash("go test ./..."), bash("go test ./...", "FAIL", "error")) == Verdict(
+        "failure", "`go test` failed after the last edit (call 3 of 3)", "check"
+    )
+    assert ended(edit(), bash("go test ./...", "FAIL", "error"), bash("go test ./...")).outcome == "success"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        edit(),
+        call("Write", {"file_path": "a.py"}),
+        call("apply_patch", {"patch": "*** Begin Patch"}),
+        call("write_file", {"path": "a.py"}),
+        call("replace", {"file_path": "a.py"}),
+        call("mcp__files__edit_file", {"path": "a.py"}),
+        call("str_replace_editor", {"command": "str_replace", "path": "a.py"}),
+        bash("sed -i s/a/b/ a.py"),
+        bash("python - <<'EOF'\nfrom pathlib import Path\nPath('a.py').write_text('a')\nEOF"),
+        bash("git reset --hard HEAD~1"),
+    ],
+    ids=lambda step: f"{step.call.name} {step.call.arguments[:30]}",
+)
+def test_an_edit_makes_all_before_it_void(change: Step) -> None:
+    assert ended(edit(), bash("pytest"), bash("git commit -m a"), change) == Verdict()
+    assert ended(edit(), bash("pytest", FAILED, "error"), change) == Verdict()
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        edit(outcome="error"),
+        edit(outcome="rejected"),
+        edit("/tmp/notes.md"),
+        edit("/home/mara/.claude/plans/tides.md"),
+        call("str_replace_editor", {"command": "view", "path": "a.py"}),
+        call("Read", {"file_path": "a.py"}),
+        bash("cat a.py"),
+        bash("rm -rf /tmp/try"),
+        bash("ruff check .", "error", "error"),
+    ],
+    ids=lambda step: f"{step.call.name} {step.outcome} {step.call.arguments[:30]}",
+)
+def test_what_changes_nothing_leaves_the_verdict(look: Step) -> None:
+    assert ended(edit(), bash("pytest"), look).outcome == "success"
+
+
+@pytest.mark.parametrize(
+    ("command", "text", "outcome"),
+    [
+        ("pytest | tail -5", PASSED, "success"),
+        ("pytest | tail -5", FAILED, "failure"),
+        ("pytest | tail -5", "3 warnings", "unknown"),
+        ("pytest || true", FAILED, "failure"),
+        ("pytest; echo exit: $?", "exit: 0", "success"),
+        ("pytest; echo exit: $?", "exit: 1", "failure"),
+        ("pytest; ./deploy; echo exit: $?", "exit: 1", "unknown"),
+        ("pytest -q | head -2", "....\n4 passed in 0.1s", "unknown"),
+        ("pytest -q | head -20", "....\n4 passed in 0.1s", "success"),
+        ("pytest | grep -c xyz", "12", "unknown"),
+        ("go test ./... | tail", "ok  \texample.org/tides\t0.1s", "success"),
+        ("go test ./... | tail", "ok  \texample.org/a\t0.1s\nFAIL\texample.org/b\t0.1s\nFAIL", "failure"),
+        ("npx jest | tail", "Tests:       1 failed, 4 passed, 5 total", "failure"),
+        ("npx jest | tail", "Tests:       5 passed, 5 total", "success"),
+        ("npx vitest run | tail", " Test Files  1 failed | 2 passed (3)", "failure"),
+        ("npx mocha | tail", "  3 passing (20ms)\n  2 failing", "failure"),
+        ("npx mocha | tail", "  3 passing (20ms)", "success"),
+        ("cargo test | tail", "test result: FAILED. 1 passed; 1 failed", "failure"),
+        ("cargo test | tail", "test result: ok. 2 passed; 0 failed", "success"),
+        ("python -m unittest | tail", "Ran 2 tests in 0.1s\n\nFAILED (failures=1)", "failure"),
+        ("python -m unittest 2>&1 | tail", "Ran 2 tests in 0.1s\n\nOK", "success"),
+        ("bundle exec rspec | tail", "12 examples, 1 failure", "failure"),
+        ("bundle exec rspec | tail", "12 examples, 0 failures", "success"),
+        ("dotnet test | tail", "Failed!  - Failed:     1, Passed:     4", "failure"),
+        ("ctest | tail", "100% tests passed, 0 tests failed out of 4", "success"),
+        ("mvn test | tail", "[INFO] BUILD FAILURE", "failure"),
+        ("./gradlew build | tail", "BUILD SUCCESSFUL in 3s", "success"),
+        ("npx tsc --noEmit | head", "src/a.ts(1,2): error TS2322: no", "failure"),
+        ("npx tsc --noEmit 2>&1 | head", "", "success"),
+        ("npx tsc --noEmit | grep a.ts", "", "unknown"),
+        ("npm run build | tail", "npm ERR! code 1", "failure"),
+        ("make 2>&1 | tail", "make: *** [Makefile:2: all] Error 1", "failure"),
+        ("bun test | tail", " 3 pass\n 1 fail", "failure"),
+        ("bun test | tail", " 4 pass\n 0 fail", "success"),
+    ],
+)
+def test_a_masked_exit_code_is_read_from_the_summary(command: str, text: str, outcome: str) -> None:
+    assert ended(edit(), bash(command, text)).outcome == outcome
+
+
+@pytest.mark.parametrize(
+    ("command", "text", "outcome"),
+    [
+        ("pytest", "nothing to be told from", "failure"),
+        ("pytest && git push", f"{PASSED}\nerror: failed to push some refs", "success"),
+        ("pytest && git push", FAILED, "failure"),
+        ("pytest && git push", "no idea", "unknown"),
+        ("ruff check . && pytest", "a.py:1:1: F401 unused\nFound 1 error.", "unknown"),
+        ("ruff check . && pytest", FAILED, "failure"),
+        ("pytest", "bash: pytest: command not found", "unknown"),
+        ("pytest", "Command timed out after 2m", "unknown"),
+    ],
+)
+def test_a_failing_chain_is_read_too(command: str, text: str, outcome: str) -> None:
+    assert ended(edit(), bash(command, text, "error")).outcome == outcome
+
+
+@pytest.mark.parametrize("outcome", ["rejected", "unknown"])
+def test_a_check_without_a_result_is_no_evidence(outcome: CallOutcome) -> None:
+    assert ended(edit(), bash("pytest", PASSED, outcome)) == Verdict()
+    assert (
+        ended(edit(), Step(ToolCall(id="c", name="Bash", arguments='{"command": "pytest"}'), None, None)) == Verdict()
+    )
+
+
+def test_a_failing_summary_outweighs_an_ok_that_nothing_in_the_log_stands_for() -> None:
+    assert ended(edit(), bash("pytest", FAILED)).outcome == "failure"
+    assert ended(edit(), call("terminal", {"command": "pytest"}, FAILED, exit_code=0)).outcome == "success"
+
+
+def test_the_name_of_a_check_holds_no_values() -> None:
+    assert ended(edit(), bash("make TOKEN=abc123 test")).evidence.startswith("`make test` passed")
+    assert ended(edit(), bash("npm --silent run test:unit -- --grep x")).evidence.startswith(
+        "`npm --silent run test:unit`"
+    )
+
+
+def test_a_check_in_the_background_counts_when_its_end_is_seen() -> None:
+    started = call("exec_command", {"cmd": "pytest"}, "Process running with session ID 7\nOutput:\n....")
+    assert ended(edit(), started) == Verdict()
+    waiting = call("write_stdin", {"session_id": 7, "chars": ""}, "Process running with session ID 7")
+    assert ended(edit(), started, waiting) == Verdict()
+    other = call("write_stdin", {"session_id": 8, "chars": ""}, "Process exited with code 0", exit_code=0)
+    assert ended(edit(), started, other) == Verdict()
+    good = call("write_stdin", {"session_id": 7, "chars": ""}, "Process exited with code 0", exit_code=0)
+    assert ended(edit(), started, waiting, good).evidence == "`pytest` passed after the last edit (call 2 of 4)"
+    bad = call("write_stdin", {"session_id": 7, "chars": ""}, "Process exited with code 1", exit_code=1)
+    assert ended(edit(), started, bad).outcome == "failure"
+    assert ended(edit(), started, edit(), good) == Verdict()
+
+
+def test_claude_codes_background_runs_count_alike() -> None:
+    started = call(
+        "Bash", {"command": "pytest", "run_in_background": True}, "Command running in background with ID: b1f"
+    )
+    done = call(
+        "TaskOutput", {"task_id": "b1f"}, "<status>completed</status>\n<exit_code>1</exit_code>\n<output>no</output>"
+    )
+    assert ended(edit(), started) == Verdict()
+    assert ended(edit(), started, done).outcome == "failure"
+    assert ended(edit(), call("terminal", {"command": "pytest", "background": True}, "started")) == Verdict()
+
+
+def test_a_build_does_not_undo_a_failing_test() -> None:
+    assert ended(edit(), bash("go test ./...", "FAIL", "error"), bash("go build ./...")).outcome == "failure"
+    assert ended(edit(), bash("go build ./...")).outcome == "success"
+    assert ended(edit(), bash("go test ./..."), bash("go build ./...", "a.go:1:1: no", "error")).outcome == "failure"
+
+
+def test_a_linter_is_no_check() -> None:
+    assert ended(edit(), bash("ruff check .")) == Verdict()
+
+
+def test_a_check_of_another_state_is_no_evidence() -> None:
+    assert ended(edit(), bash("git stash && pytest; git stash pop", FAILED)) == Verdict()
+    assert ended(edit(), bash("cd /tmp/try && pytest")) == Verdict()
+
+
+def test_a_commit_and_a_later_failing_check_disagree() -> None:
+    found = ended(edit(), bash("git commit -m a"), bash("pytest", FAILED, "error"))
+    assert found.outcome == "unknown"
+    assert "committed" in found.evidence
+    assert "`pytest` failed" in found.evidence
+    assert ended(edit(), bash("pytest", FAILED, "error"), bash("git commit -m a")).outcome == "success"
+
+
+def test_without_an_edit_only_a_check_that_nothing_follows_counts() -> None:
+    assert ended(bash("pytest")) == Verdict("success", "`pytest` passed (call 1 of 1)", "check")
+    assert ended(bash("pytest"), call("TodoWrite", {})).outcome == "success"
+    assert ended(bash("pytest"), call("Read", {"file_path": "a.py"})) == Verdict()
+
+
+@pytest.mark.parametrize(
+    ("words", "outcome"),
+    [
+        ("works now, thanks", "success"),
+        ("perfect, merge it", "success"),
+        ("great", "success"),
+        ("ok, works. great", "success"),
+        ("LGTM", "success"),
+        ("Danke, perfekt!", "success"),
+        ("谢谢，完美", "success"),
+        ("still broken", "failure"),
+        ("that doesn't work", "failure"),
+        ("no, revert that", "failure"),
+        ("es funktioniert immer noch nicht", "failure"),
+        ("great, but the title is missing", "unknown"),
+        ("thanks, can you add a test?", "unknown"),
+        ("Great, now do the same for the harbour", "unknown"),
+        ("is it still broken?", "unknown"),
+        ("yes", "unknown"),
+        ("add a table", "unknown"),
+    ],
+)
+def test_the_users_closing_words(words: str, outcome: str) -> None:
+    found = ended(edit(), words=(words,))
+    assert found.outcome == outcome
+    assert found.source == ("words" if outcome != "unknown" else "")
+
+
+def test_the_quoted_words_are_few() -> None:
+    found = ended(words=("thanks\n" + "a lot " * 18,))
+    assert found.evidence.startswith("the user's closing words: “thanks a lot")
+    assert len(found.evidence) < 120
+
+
+def test_only_words_that_close_the_session_count() -> None:
+    assert ended(edit(), words=("perfect", "bye")).outcome == "success"
+    assert ended(edit(), words=("perfect", "add one more table to the page")) == Verdict()
+    before = Message(native_id="u", role="user", text="still broken")
+    work = Message(native_id="a", role="assistant", tool_calls=(edit().call,))
+    assert verdict(SESSION, [before, work], [edit()]) == Verdict()
+    happy = Message(native_id="u", role="user", text="perfect, thanks")
+    assert verdict(SESSION, [happy, work], [edit()]).source == "words"
+
+
+def test_the_assistants_claim_and_injected_text_are_no_words() -> None:
+    claims = [
+        Message(native_id="1", role="assistant", text="Perfect, all tests pass now!"),
+        Message(native_id="2", role="user", text="works now, thanks", injected=True),
+        Message(native_id="3", role="user", text="works now, thanks", sidechain=True),
+    ]
+    assert verdict(SESSION, claims, []) == Verdict()
+
+
+def test_the_environment_is_stronger_than_words() -> None:
+    assert ended(edit(), bash("pytest", FAILED, "error"), words=("great, thanks",)).source == "check"
+    assert ended(edit(), bash("pytest"), words=("great, thanks",)).source == "check"
+
+
+def test_a_complaint_after_a_passing_check_leaves_it_open() -> None:
+    found = ended(edit(), bash("pytest"), words=("that doesn't work",))
+    assert found.outcome == "unknown"
+    assert "passed" in found.evidence
+    assert "that doesn't work" in found.evidence
+
+
+def test_an_empty_session_is_unknown() -> None:
+    assert verdict(SESSION, [], []) == Verdict()
