@@ -18,7 +18,7 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group dev --editable .
 	@touch $@
 
-demo: $(READY) ## Import the shipped sample sessions into a fresh store, list them, show one
+demo: $(READY) ## Import the shipped sample sessions into a fresh store, show them and how they went
 	@WARMSTART_HOME=$(DEMO) PATH="$(CURDIR)/$(BIN):$$PATH" sh demo.sh
 
 test: $(READY) ## Run the tests
@@ -50,6 +50,7 @@ bench: $(READY) ## Measure, against baselines of the same run
 	$(BIN)/python bench/startup.py
 	$(BIN)/python bench/sync.py
 	$(BIN)/python bench/redact.py
+	$(BIN)/python bench/profiling.py
 
 docs: $(READY) ## Write the commands' help into docs/
 	$(BIN)/python docs/generate.py

@@ -11,6 +11,8 @@ run() {
 run warmstart sync --path "$samples"
 run warmstart sessions list
 run warmstart sessions show 58e3c7d9 --tools
+run warmstart profile 58e3c7d9
+run warmstart profile
 
 printf '\nThe agent once read a file with a key in it. What is kept of that:\n'
 printf '$ warmstart sessions export a94be6f3 --format markdown | grep AWS_ACCESS_KEY_ID\n'

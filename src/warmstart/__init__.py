@@ -9,6 +9,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from warmstart.config import Settings, load_settings
     from warmstart.errors import WarmstartError
+    from warmstart.profile.corpus.report import report
+    from warmstart.profile.corpus.values import Report
+    from warmstart.profile.profiler import Profiler
+    from warmstart.profile.profiles import profiled
+    from warmstart.profile.values import Profile, Profiled
     from warmstart.sessions.sqlite import SQLiteSessionStore
     from warmstart.sessions.store import Appended, Filter, Match, SessionStore, SessionSummary
     from warmstart.sessions.stores import open_store
@@ -20,6 +25,10 @@ __all__ = [
     "Filter",
     "Match",
     "Message",
+    "Profile",
+    "Profiled",
+    "Profiler",
+    "Report",
     "SQLiteSessionStore",
     "Session",
     "SessionStore",
@@ -35,6 +44,8 @@ __all__ = [
     "load_settings",
     "open_store",
     "path_sources",
+    "profiled",
+    "report",
     "session_id",
     "steps",
     "sync",
@@ -43,6 +54,11 @@ __all__ = [
 _HOMES = {
     "config": ("Settings", "load_settings"),
     "errors": ("WarmstartError",),
+    "profile.corpus.report": ("report",),
+    "profile.corpus.values": ("Report",),
+    "profile.profiler": ("Profiler",),
+    "profile.profiles": ("profiled",),
+    "profile.values": ("Profile", "Profiled"),
     "sessions.sqlite": ("SQLiteSessionStore",),
     "sessions.store": ("Appended", "Filter", "Match", "SessionStore", "SessionSummary"),
     "sessions.stores": ("open_store",),
