@@ -1,20 +1,47 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
+from math import log2
 from random import Random
+from statistics import mean
 
 import pytest
 
-from tests.profile.corpora import abandoned, both, corpus, learned, profiled, steady, tiring
+from tests.profile.corpora import (
+    Safe,
+    abandoned,
+    both,
+    closing,
+    content,
+    corpus,
+    drifting,
+    learned,
+    leaving,
+    profiled,
+    steady,
+    tiring,
+)
 from warmstart.profile.corpus.diagnostics import diagnose, length_bin
 from warmstart.profile.values import Profiled
 
-TRUTHS = {"selection": abandoned, "learning": learned, "both": both, "neither": steady}
+TRUTHS = [
+    ("selection", abandoned),
+    ("selection", leaving),
+    ("learning", learned),
+    ("both", both),
+    ("neither", steady),
+    ("neither", closing),
+    ("neither", content),
+    ("neither", drifting),
+    ("neither", tiring),
+]
 
 
-def readings(truth: str, corpora: int) -> Counter[str]:
-    return Counter(diagnose(corpus(Random(f"{truth} {number}"), TRUTHS[truth])).reading for number in range(corpora))
+def readings(session: Callable[[Random], list[int]], corpora: int) -> Counter[str]:
+    name = session.__name__
+    return Counter(diagnose(corpus(Random(f"{name} {number}"), session)).reading for number in range(corpora))
 
 
 def pattern(text: str, name: object = 0, **fields: object) -> Profiled:
@@ -22,15 +49,15 @@ def pattern(text: str, name: object = 0, **fields: object) -> Profiled:
     return profiled(name, [letter == "x" for letter in text], **fields)
 
 
-@pytest.mark.parametrize("truth", TRUTHS)
-def test_a_simulated_corpus_is_read_for_what_it_is(truth):
-    assert readings(truth, 4)[truth] >= 3
+@pytest.mark.parametrize(("truth", "session"), TRUTHS)
+def test_a_simulated_corpus_is_read_for_what_it_is(truth, session):
+    assert readings(session, 3)[truth] >= 2
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("truth", TRUTHS)
-def test_simulated_corpora_are_read_right_in_95_of_100(truth):
-    assert readings(truth, 100)[truth] >= 95
+@pytest.mark.parametrize(("truth", "session"), TRUTHS)
+def test_simulated_corpora_are_read_right_in_95_of_100(truth, session):
+    assert readings(session, 100)[truth] >= 95
 
 
 def test_errors_that_rise_towards_a_fixed_end_are_neither_learning_nor_selection():
@@ -74,9 +101,9 @@ def test_length_bins_are_by_messages():
 # -- each diagnostic against a value worked out by hand
 
 
-def test_the_slope_compares_each_session_with_itself_and_leaves_its_last_call_out():
-    # Without the last call: 0 0 1 and 1 1 0 1; means of the call number 2 and 2.5.
-    found = diagnose([pattern("..xx"), pattern("xx.x.", 1)]).within_session_slope
+def test_the_slope_compares_each_session_with_itself_and_leaves_its_end_out():
+    # Without the second half: 0 0 1 and 1 1 0 1; means of the call number 2 and 2.5.
+    found = diagnose([pattern("..xxxx"), pattern("xx.x....", 1)]).within_session_slope
     first = (1 - 2) * 0 + (2 - 2) * 0 + (3 - 2) * 1
     second = (1 - 2.5) * 1 + (2 - 2.5) * 1 + (3 - 2.5) * 0 + (4 - 2.5) * 1
     assert found.estimate == pytest.approx(100 * (first + second) / (2 + 5))
@@ -89,6 +116,22 @@ def test_a_session_that_errs_more_throughout_does_not_move_the_slope():
     assert diagnose(flat).within_session_slope.estimate == pytest.approx(
         diagnose([*flat, *hard]).within_session_slope.estimate * (6 / 5)
     )
+
+
+def test_at_most_ten_calls_are_left_out_at_the_end():
+    assert diagnose([pattern("x" + "." * 59), pattern("." * 60, 1)]).within_session_slope.calls == 100
+
+
+def test_a_tool_is_compared_with_itself():
+    # Both tools fail as often as ever; only the safer one comes later.
+    mixed = [profiled(n, [True, False] * 10 + [Safe(0)] * 20 + [False] * 10) for n in range(5)]
+    found = diagnose(mixed).within_session_slope
+    number = [log2(place) for place in range(1, 41)]
+    bash, edit = number[:20], number[20:]
+    product = sum(each - mean(bash) for each in bash[::2])
+    squares = sum((each - mean(tool)) ** 2 for tool in (bash, edit) for each in tool)
+    assert found.within_tool.estimate == pytest.approx(product / squares)
+    assert found.per_doubling.estimate < 2 * found.within_tool.estimate
 
 
 def test_halves_and_tenths_are_those_of_sessions_with_twenty_calls():
@@ -125,6 +168,20 @@ def test_the_hazard_is_compared_at_the_same_call_number():
     assert (found.errors, found.sessions) == (2, 4)
     assert found.after_error == 0.5
     assert found.after_success == pytest.approx(3 / 8)
+
+
+def test_an_error_shortly_before_the_end_counts_as_recent():
+    # At the third call: of two with an error among the last five one ends, of two without one ends.
+    found = diagnose([pattern("x.."), pattern("x...", 1), pattern("...", 2), pattern("....", 3)]).hazard_after_error
+    assert found.recent.estimate == pytest.approx(1.0)
+    found = diagnose([pattern("x.."), pattern("x..", 1), pattern("...", 2), pattern("....", 3)]).hazard_after_error
+    assert found.recent.estimate == pytest.approx(2.0)
+    assert found.estimate is None or found.estimate == 0
+
+
+def test_an_error_six_calls_ago_is_no_longer_recent():
+    found = diagnose([pattern("x....."), pattern("x......", 1), pattern("......", 2), pattern(".......", 3)])
+    assert found.hazard_after_error.recent.estimate is None
 
 
 def test_no_session_ending_after_an_error_leaves_an_upper_bound():

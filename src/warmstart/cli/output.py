@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import sys
@@ -28,12 +29,13 @@ def settings() -> Settings:
 
 def print_json(data: Any) -> None:
     """Print JSON: readable where the terminal has the letters, and without anything that would act on it."""
-    text = json.dumps(data, ensure_ascii=(sys.stdout.encoding or "").lower() != "utf-8", indent=2)
+    ascii_only = (sys.stdout.encoding or "").lower() != "utf-8"
+    text = json.dumps(as_data(data), ensure_ascii=ascii_only, indent=2, allow_nan=False)
     click.echo(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def as_data(value: Any) -> Any:
-    """Values as JSON has them: whatever has fields becomes an object, a sequence a list."""
+    """Values as JSON has them: whatever has fields becomes an object, a sequence a list, and what is no number null."""
     if is_dataclass(value):
         return {field.name: as_data(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
@@ -42,6 +44,8 @@ def as_data(value: Any) -> Any:
         return [as_data(part) for part in value]
     if isinstance(value, dict):
         return {name: as_data(part) for name, part in value.items()}
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
     return value
 
 
@@ -61,7 +65,10 @@ def seconds(value: float | None) -> str:
         return ""
     if value < 60:
         return f"{value:.1f} s"
-    return str(timedelta(seconds=round(value)))
+    try:
+        return str(timedelta(seconds=round(value)))
+    except (OverflowError, ValueError):  # no log knows a duration like that, but some claim one
+        return f"{value:.3g} s"
 
 
 def printable(text: str) -> str:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import click
 
-from warmstart.cli.output import as_data, iso, print_json, settings
+from warmstart.cli.output import as_data, counted, iso, print_json, settings
 from warmstart.cli.profile_report import print_profile, print_report
 from warmstart.cli.progress import progress_bar
 from warmstart.cli.selection import Since, stored_project
 from warmstart.config import Settings
-from warmstart.profile.profiles import profiled
-from warmstart.profile.values import Profiled
+from warmstart.profile.profiles import profile_of, profiled
+from warmstart.profile.values import Profiled, redacted
 from warmstart.redact.configured import configured_redactor
 from warmstart.sessions.store import Filter
 from warmstart.sessions.stores import open_store
@@ -56,14 +56,21 @@ def _many(current: Settings, found: list[Profiled], scope: str, html: Path | Non
     if html is not None:
         from warmstart.profile.page.page import page
 
-        html.write_text(page(made, made=datetime.now(UTC), scope=scope), encoding="utf-8")
-        click.echo(f"Report on {len(found)} sessions written to {html}.", err=True)
+        text = page(made, made=datetime.now(UTC), scope=scope)
+        html.write_bytes(text.encode("utf-8", "replace"))
+        click.echo(f"Report on {counted(len(found), 'session')} written to {html}.", err=True)
     if as_json:
         print_json(as_data(made))
     elif not found:
-        click.echo("No sessions. `warmstart sync` imports them from your agents' histories.", err=True)
+        click.echo(_nothing(scope), err=True)
     elif html is None:
         print_report(made, scope)
+
+
+def _nothing(scope: str) -> str:
+    if scope:
+        return f"No sessions ({scope}). `warmstart sessions list` shows which agents and projects there are."
+    return "No sessions. `warmstart sync` imports them from your agents' histories."
 
 
 def _scope(agent: str, project: str, since: datetime | None) -> str:
@@ -72,11 +79,11 @@ def _scope(agent: str, project: str, since: datetime | None) -> str:
 
 
 def _one(current: Settings, id: str, as_json: bool) -> None:
-    from warmstart.profile.profiler import Profiler
-
     with open_store(current) as store:
         session = store.get(id)
-        profile = Profiler(current.profile_tools).profile(session, list(store.messages(session.id)))
+        profile = profile_of(store, session, tools=current.profile_tools)
+    redactor = configured_redactor(current)
+    profile = redacted(profile, lambda text: redactor.redact(text).text)
     if as_json:
         facts = {"id": session.id, "agent": session.agent, "native_id": session.native_id, "title": session.title}
         print_json({**facts, "started_at": iso(session.started_at), **as_data(profile)})

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
-from warmstart.cli.output import counted, local, one_line, seconds, table
+from warmstart.cli.output import counted, local, one_line, printable, seconds, table
 from warmstart.profile.corpus.values import Rate, Report
 from warmstart.profile.recoveries import described
 from warmstart.profile.values import Profile
@@ -18,20 +20,24 @@ _BAR = 20
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _ROWS = 10
 _WIDTH = 100
+_LEAST = 20  # characters of a text in a line, however narrow the terminal
 
 
 def print_report(report: Report, scope: str) -> None:
     """Print what a corpus says: the reading first, then the rates, then the errors and how they are fixed."""
     sessions = counted(report.sessions, "session") + (f" ({scope})" if scope else "")
+    rate = "" if report.rate is None else f" or {_percent(report.rate)}{_interval(report.low, report.high)}"
     click.secho(
-        f"{sessions}, {report.calls:,} calls, {report.errors:,} errors "
-        f"or {_percent(report.rate)}{_interval(report.low, report.high)}, {report.rejected:,} rejected",
+        _wrapped(
+            f"{sessions}, {_counted(report.calls, 'call')}, {_counted(report.errors, 'error')}{rate}, "
+            f"{report.rejected:,} rejected"
+        ),
         bold=True,
     )
     click.echo()
     click.secho(f"Does it learn, or is it selection? {report.diagnostics.reading}", bold=True)
     for sentence in report.diagnostics.explanation:
-        click.echo(textwrap.fill(sentence, _WIDTH, initial_indent="  ", subsequent_indent="  "))
+        click.echo(_wrapped(sentence, "  "))
     _print_rates("Messages", report.by_length)
     _print_rates("Tool", report.by_tool)
     _print_rates("Task type", report.by_task_type)
@@ -45,7 +51,7 @@ def print_report(report: Report, scope: str) -> None:
     if report.instructions:
         _heading("Standing instructions that came back (weak evidence)")
         for text, number in report.instructions[:_ROWS]:
-            click.echo(f"  {one_line(text, 90)}  ({number} sessions)")
+            click.echo(_wrapped(f"{one_line(text, 90)} ({number} sessions)", "  "))
 
 
 def _print_rates(name: str, rates: Sequence[Rate]) -> None:
@@ -75,10 +81,13 @@ def _print_recovery(report: Report) -> None:
     if found.errors:
         _heading("Recovery")
         click.echo(
-            f"  {_percent(found.next_call)}{_interval(found.next_call_low, found.next_call_high)} of the errors are "
-            f"followed by a success at the next call of the same tool,\n"
-            f"  {_percent(found.within_three)}{_interval(found.within_three_low, found.within_three_high)} "
-            "within its next three."
+            _wrapped(
+                f"{_percent(found.next_call)}{_interval(found.next_call_low, found.next_call_high)} of the errors are "
+                "followed by a success at the next call of the same tool, "
+                f"{_percent(found.within_three)}{_interval(found.within_three_low, found.within_three_high)} "
+                "within its next three.",
+                "  ",
+            )
         )
 
 
@@ -96,30 +105,32 @@ def _print_signatures(report: Report) -> None:
 
 def print_profile(session: Session, profile: Profile) -> None:
     """Print how one session went."""
-    click.secho(one_line(session.title, 100) or one_line(session.native_id, 100), bold=True)
+    click.secho(one_line(session.title, _width()) or one_line(session.native_id, _width()), bold=True)
     verdict, found = profile.verdict, profile.markers
     facts = {
-        "session": f"{session.id} ({session.agent}, {local(session.started_at)})",
+        "session": f"{session.id} ({', '.join(filter(None, (session.agent, local(session.started_at))))})",
         "task": profile.task_type,
         "outcome": verdict.outcome + (f": {one_line(verdict.evidence, 120)}" if verdict.evidence else ""),
-        "size": f"{found.messages} messages, {counted(found.turns, 'turn')}, {counted(found.calls, 'call')}, "
-        f"{seconds(found.seconds) or 'no times'}",
+        "size": f"{counted(found.messages, 'message')}, {counted(found.turns, 'turn')}, "
+        f"{counted(found.calls, 'call')}, {seconds(found.seconds) or 'no times'}",
         "errors": f"{found.errors} ({_percent(found.error_rate)}; in the first 30 turns "
         f"{_percent(found.early_error_rate)}), {found.rejected} rejected, {found.unknown} unknown",
-        "recovered": _percent(found.recovery_rate) + " of the errors within three calls of the tool",
+        "recovered": "no errors"
+        if found.recovery_rate is None
+        else _percent(found.recovery_rate) + " of the errors within three calls of the tool",
         "first ok": f"call {found.calls_to_success}" + _after(found.seconds_to_success)
         if found.calls_to_success
         else "none",
         "tools": "too few calls to tell"
         if found.diversity is None
         else f"{found.diversity:.1f} different among ten calls",
-        "repeats": f"{found.repeated_calls} identical calls, {found.rereads} files read again",
+        "repeats": f"{counted(found.repeated_calls, 'identical call')}, {counted(found.rereads, 'file')} read again",
         "user": f"{counted(found.corrections, 'correction')}, {counted(found.compactions, 'compaction')}",
         "tokens": f"{found.input_tokens:,} in, {found.output_tokens:,} out, {found.cached_tokens:,} cached"
         + (f", at most {found.context_share:.0%} of the context window" if found.context_share else ""),
     }
     for name, value in facts.items():
-        click.echo(f"{name:>10}  {value}")
+        click.echo(_wrapped(value, f"{name:>10}  "))
     _print_errors(profile)
     _print_patterns(profile)
 
@@ -136,7 +147,8 @@ def _print_errors(profile: Profile) -> None:
     click.echo()
     table(("call", "tool", "error", "recovered by"), rows, right=("call",))
     for end in profile.dead_ends:
-        click.echo(f"Dead end: {end.tool}: {one_line(end.signature, 80)} ({end.times} times, never resolved)")
+        tool, error = one_line(end.tool, 60) or "(unknown)", one_line(end.signature, 80)
+        click.echo(_wrapped(f"Dead end: {tool}: {error} ({end.times} times, never resolved)"))
 
 
 def _print_patterns(profile: Profile) -> None:
@@ -151,7 +163,27 @@ def _print_patterns(profile: Profile) -> None:
     if styles:
         click.echo(f"  feedback: {styles}")
     for instruction in found.instructions:
-        click.echo(f"  “{one_line(instruction, 110)}”")
+        click.echo(_wrapped(f"“{one_line(instruction, 110)}”", "  "))
+
+
+def _width() -> int:
+    """How wide a line may be: no wider than the terminal, and no wider than reads well."""
+    return min(_WIDTH, shutil.get_terminal_size().columns) if sys.stdout.isatty() else _WIDTH
+
+
+def _wrapped(text: str, indent: str = "") -> str:
+    """The text in lines that fit, the later ones below the first after its indent."""
+    return textwrap.fill(
+        printable(text),
+        max(_width(), len(indent) + _LEAST),
+        initial_indent=indent,
+        subsequent_indent=" " * len(indent),
+        break_on_hyphens=False,
+    )
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _heading(text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from functools import lru_cache
 from typing import Any
 
@@ -9,6 +10,7 @@ import msgspec
 
 _COMMAND = ("command", "cmd", "script", "code")
 _PATH = ("file_path", "path", "filePath", "absolute_path", "filename", "file", "notebook_path", "target_file")
+_SHELLS = ("bash", "sh", "zsh", "dash", "ksh")
 _DECODE = msgspec.json.Decoder(dict[str, Any]).decode
 
 
@@ -17,7 +19,7 @@ def fields_of(arguments: str) -> dict[str, Any]:
     """The arguments by name; empty when they are not a JSON object."""
     try:
         return _DECODE(arguments)
-    except (msgspec.MsgspecError, RecursionError):
+    except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
         return {}
 
 
@@ -29,9 +31,15 @@ def command_in(arguments: str) -> str:
         if isinstance(value, str):
             return value
         if isinstance(value, list) and all(isinstance(word, str) for word in value):
-            # `["bash", "-lc", "cd src && make"]`: the last word is a command itself.
-            return value[-1] if len(value) == 3 and value[1] in ("-lc", "-c") else " ".join(value)
+            return _joined(value)
     return "" if fields or arguments.lstrip()[:1] in ("{", "[") else arguments
+
+
+def _joined(words: list[str]) -> str:
+    # `["bash", "-lc", "cd src && make"]`: the last word is a command itself.
+    if len(words) == 3 and words[1] in ("-lc", "-c") and words[0].rsplit("/", 1)[-1] in _SHELLS:
+        return words[2]
+    return shlex.join(words)
 
 
 def path_in(arguments: str) -> str:

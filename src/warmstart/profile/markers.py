@@ -49,7 +49,7 @@ def markers(
         calls_to_success=first + 1 if first is not None else None,
         recovery_rate=len(recovered) / outcomes["error"] if outcomes["error"] else None,
         diversity=_diversity([call.tool for call in calls]),
-        repeated_calls=len(steps) - len({(step.call.name, step.call.arguments) for step in steps}),
+        repeated_calls=_repeated(steps),
         rereads=_rereads(steps),
         corrections=corrections,
         compactions=compactions,
@@ -76,6 +76,12 @@ def _diversity(tools: Sequence[str]) -> float | None:
         return None
     total = comb(len(tools), RAREFIED)
     return sum(1 - comb(len(tools) - times, RAREFIED) / total for times in Counter(tools).values())
+
+
+def _repeated(steps: Sequence[Step]) -> int:
+    """How many calls are the same as an earlier one; of a call that is not in the log nobody can tell."""
+    made = [(step.call.name, step.call.arguments) for step in steps if step.call.name]
+    return len(made) - len(set(made))
 
 
 def _rereads(steps: Sequence[Step]) -> int:

@@ -33,7 +33,7 @@ class Profiler:
 
     def __init__(self, tools: Mapping[str, str] | None = None) -> None:
         self._tools = Tools(tools)
-        own = repr(sorted(self._tools.extra.items()))
+        own = repr(self._tools.extra)  # in its order, which decides between patterns
         mark = blake2b(own.encode(), digest_size=4).hexdigest() if self._tools.extra else ""
         # What a kept profile was made by; one made by other rules is made again.
         self.rules = f"{RULES}.{OUTCOME_RULES}{mark and '-'}{mark}"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from warmstart.errors import SessionNotFound
 from warmstart.profile.profiler import Profiler
 from warmstart.profile.store import Kept, SQLiteProfileStore
-from warmstart.profile.values import Profiled
+from warmstart.profile.values import Profile, Profiled
 from warmstart.sessions.outcomes import OUTCOME_RULES, judge
 from warmstart.sessions.sqlite import SQLiteSessionStore
 from warmstart.sessions.store import Filter
+from warmstart.sessions.values import Session
 
 _CALLS = 2000  # of the profiles that wait to be written
 
@@ -48,7 +50,11 @@ def update(
     calls = 0
     for number, (session_id, revision) in enumerate(stale, 1):
         messages = list(store.messages(session_id))
-        profile = profiler.profile(store.get(session_id), messages)
+        try:
+            session = store.get(session_id)
+        except SessionNotFound:
+            continue  # another process deleted it
+        profile = profiler.profile(session, messages)
         made.append(Kept(session_id, revision, profile))
         calls += len(profile.calls)
         if calls >= _CALLS:
@@ -59,3 +65,11 @@ def update(
     if made:
         kept.keep(made, profiler.rules)
     return len(stale)
+
+
+def profile_of(store: SQLiteSessionStore, session: Session, *, tools: Mapping[str, str] | None = None) -> Profile:
+    """The profile of one session, kept or made now."""
+    profiler = Profiler(tools)
+    kept = SQLiteProfileStore(store)
+    update(store, kept, profiler, filter=Filter(id=session.id))
+    return next(each.profile for each in kept.profiles(profiler.rules, Filter(id=session.id)))

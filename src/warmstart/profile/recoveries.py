@@ -19,6 +19,12 @@ _MOST_BETWEEN = 4
 _MOST_TOLD = 3
 _COMMANDS = {"another command": "another command", "command": "the command changed"}
 _FLAG = re.compile(r"--?[A-Za-z][\w-]*(?:=|$)")
+_PROGRAM = re.compile(r"[\w.+@\[-]{1,40}")
+_NAME = 40  # characters of an argument's name
+_REMARKS = frozenset(("description", "justification"))  # arguments of a shell that change nothing
+# Programs whose flags are words after a single dash. Of any other only the letter is kept: `mysql -psecret`.
+_WORDY = frozenset(("find", "go", "terraform", "gfind"))
+_WORDY_FLAG = re.compile(r"-[a-z-]+")
 
 
 def recoveries(calls: Sequence[Call], steps: Sequence[Step]) -> Iterator[Recovery]:
@@ -65,25 +71,27 @@ def _changes(tool: str, failed: Step, succeeded: Step) -> Iterator[Change]:
     before, after = failed.call.arguments, succeeded.call.arguments
     if before == after:
         return
-    if tool in SHELLS:
+    shell = tool in SHELLS
+    if shell and command_in(before) != command_in(after):
         yield from _command_changes(commands(command_in(before)), commands(command_in(after)))
         return
     old, new = fields_of(before), fields_of(after)
     if not (old or new):
         yield Change("input", "changed")
     for name in {**old, **new}:
+        if shell and name in _REMARKS:
+            continue
         if name not in new:
-            yield Change(name, "removed")
+            yield Change(name[:_NAME], "removed")
         elif name not in old:
-            yield Change(name, "added")
+            yield Change(name[:_NAME], "added")
         elif old[name] != new[name]:
-            yield Change(name, "changed")
+            yield Change(name[:_NAME], "changed")
 
 
 def _command_changes(before: Sequence[Command], after: Sequence[Command]) -> Iterator[Change]:
     """How a shell command was changed, as far as that can be said without repeating it."""
-    old = dict.fromkeys(command.program for command in before)
-    new = dict.fromkeys(command.program for command in after)
+    old, new = _programs(before), _programs(after)
     if not old.keys() & new.keys():
         yield Change("another command", "changed")
         return
@@ -95,9 +103,20 @@ def _command_changes(before: Sequence[Command], after: Sequence[Command]) -> Ite
         yield from (Change(name, "added") for name in gained if name not in lost)
 
 
+def _programs(some: Sequence[Command]) -> dict[str, None]:
+    """The programs by name; what is no name may be a value that stands where a program would."""
+    return {command.program: None for command in some if _PROGRAM.fullmatch(command.program)}
+
+
+def _flag(command: Command, word: str) -> str:
+    name = word.partition("=")[0]
+    is_word = name.startswith("--") or (command.program in _WORDY and _WORDY_FLAG.fullmatch(name))
+    return name if is_word else name[:2]
+
+
 def _flags(some: Sequence[Command], programs: Container[str] | None = None) -> dict[str, None]:
     return {
-        f"{command.program} {word.partition('=')[0]}": None
+        f"{command.program} {_flag(command, word)}"[:_NAME]: None
         for command in some
         for word in command.words
         if _FLAG.match(word) and (programs is None or command.program in programs)

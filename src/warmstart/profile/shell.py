@@ -28,7 +28,8 @@ class Command(NamedTuple):
     masked: bool = False
 
 
-_HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1([^\n]*\n)(?:.*?\n)??[ \t]*\2(?=\s|$)", re.DOTALL)
+_HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
+_UNCLOSED = 40  # marks of heredocs that are looked for in vain before the rest is taken for commands
 _TOKEN = re.compile(
     r"""
       (?P<op>&&|\|\||\|&|;;|[;|&\n])
@@ -150,11 +151,34 @@ def commands(text: str) -> tuple[Command, ...]:
 
     A program in a wrapper (`sudo`, `timeout`, `uv run`, `bash -c`) counts as itself.
     """
-    found = _split(_HEREDOC.sub(r" \3", text) if "<<" in text else text)
+    found = _split(_without_heredocs(text) if "<<" in text else text)
     if found and found[0].then:
         strict = "set -" in text
         found = _marked(found, strict and bool(_ERREXIT.search(text)), strict and bool(_PIPEFAIL.search(text)))
     return tuple(command for command in found if command.program not in _SILENT or edits(command))
+
+
+def _without_heredocs(text: str) -> str:
+    """The text without the lines that are input of a command; a mark that never comes is looked for once only."""
+    kept: list[str] = []
+    unclosed: set[str] = set()
+    place = line = 0
+    for opened in _HEREDOC.finditer(text):
+        if opened.start() < place or opened[2] in unclosed:
+            continue
+        if line < opened.end():
+            line = text.find("\n", opened.end()) + 1
+            if not line:
+                break
+        closed = re.compile(rf"^[ \t]*{opened[2]}(?=\s|$)", re.MULTILINE).search(text, line)
+        if closed is None:
+            unclosed.add(opened[2])
+            if len(unclosed) > _UNCLOSED:
+                break
+            continue
+        kept += (text[place : opened.start()], " ", text[opened.end() : line])
+        place = closed.end()
+    return "".join((*kept, text[place:]))
 
 
 def _marked(found: list[Command], errexit: bool, pipefail: bool) -> list[Command]:

@@ -61,8 +61,9 @@ def _create_tables(connection: sqlite3.Connection) -> None:
         "CREATE TABLE profiles (session INTEGER PRIMARY KEY REFERENCES sessions (pk) ON DELETE CASCADE, "
         "rules TEXT NOT NULL, body TEXT NOT NULL)"
     )
+    # A session that is met again without news is written all the same, with the revision it had.
     connection.execute(
-        "CREATE TRIGGER profiles_outdated AFTER UPDATE OF revision ON sessions BEGIN "
+        "CREATE TRIGGER profiles_outdated AFTER UPDATE OF revision ON sessions WHEN new.revision <> old.revision BEGIN "
         "DELETE FROM profiles WHERE session = new.pk; END"
     )
 

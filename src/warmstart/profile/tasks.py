@@ -28,23 +28,27 @@ def _table(**names: str) -> dict[str, Kind]:
 # By agent. A shell is not in a table: its command decides.
 TOOLS: dict[str, dict[str, Kind]] = {
     "claude-code": _table(
-        code="BashOutput KillShell KillBash TaskOutput TaskStop LSP REPL",
+        code="BashOutput KillShell KillBash TaskOutput TaskStop Monitor LSP REPL",
         file="Read Edit MultiEdit Write NotebookRead NotebookEdit Grep Glob LS",
-        research="WebSearch WebFetch Task Agent",
+        research="WebSearch WebFetch Task Agent ListMcpResourcesTool ReadMcpResourceTool",
         other="TodoRead TodoWrite TaskCreate TaskUpdate TaskList TaskGet AskUserQuestion EnterPlanMode ExitPlanMode "
-        "Skill SlashCommand ToolSearch SendMessage",
+        "Skill SlashCommand ToolSearch SendMessage CronCreate CronList CronDelete EnterWorktree ExitWorktree",
     ),
     "codex": _table(
         code="write_stdin exec js_repl",
         file="apply_patch read_file list_dir grep_files view_image",
-        research="web_search tool_search",
-        other="update_plan request_user_input spawn_agent send_input wait close_agent list_mcp_resources",
+        research="web_search tool_search spawn_agent list_mcp_resources list_mcp_resource_templates read_mcp_resource",
+        other="update_plan request_user_input request_permissions send_input send_message followup_task wait "
+        "wait_agent close_agent resume_agent list_agents",
     ),
     "gemini-cli": _table(
+        code="list_background_processes read_background_output",
         file="read_file read_many_files write_file replace list_directory glob search_file_content grep_search edit "
         "ReadFile WriteFile Edit ReadFolder FindFiles SearchText",
-        research="google_web_search web_fetch codebase_investigator GoogleSearch WebFetch",
-        other="save_memory write_todos ask_user activate_skill enter_plan_mode exit_plan_mode",
+        research="google_web_search web_fetch codebase_investigator GoogleSearch WebFetch get_internal_docs "
+        "invoke_agent list_mcp_resources read_mcp_resource",
+        other="save_memory write_todos ask_user activate_skill enter_plan_mode exit_plan_mode update_topic "
+        "complete_task",
     ),
     "opencode": _table(
         code="lsp",
@@ -53,15 +57,17 @@ TOOLS: dict[str, dict[str, Kind]] = {
         other="todoread todowrite question skill batch plan_enter plan_exit",
     ),
     "copilot-cli": _table(
-        code="read_bash write_bash stop_bash list_bash read_powershell write_powershell stop_powershell",
+        code="read_bash write_bash stop_bash list_bash read_powershell write_powershell stop_powershell "
+        "list_powershell lsp",
         file="view edit create str_replace_editor apply_patch grep glob rg show_file",
         research="web_fetch web_search fetch_copilot_cli_documentation task",
-        other="report_intent update_todo ask_user report_progress store_memory skill sql exit_plan_mode",
+        other="report_intent update_todo ask_user report_progress store_memory skill sql session_store_sql "
+        "exit_plan_mode read_agent write_agent list_agents task_complete",
     ),
     "hermes": _table(
-        code="execute_code process code_execution",
+        code="execute_code process code_execution read_terminal close_terminal",
         file="read_file write_file patch search_files",
-        research="web_search web_fetch web_extract web_crawl x_search vision_analyze delegate_task",
+        research="web_search web_fetch web_extract web_crawl x_search vision_analyze video_analyze delegate_task",
         other="todo memory clarify session_search skills_list skill_view skill_manage cronjob send_message",
     ),
 }
@@ -80,6 +86,8 @@ SHELLS = frozenset(
         *("run_command", "execute_command", "run_terminal_cmd"),
     )
 )
+# Agents that call a tool of an MCP server `server_tool` or `server-tool`, without a word to tell it by.
+_UNMARKED = frozenset(("opencode", "copilot-cli"))
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _VERBS = _table(
     code="run execute exec eval evaluate build test compile deploy install start stop debug lint format",
@@ -90,7 +98,10 @@ _VERBS = _table(
 
 
 class Tools:
-    """Knows what each tool is for. `extra` maps names, which may hold `*`, to a kind and goes before the tables."""
+    """Knows what each tool is for. `extra` maps names, which may hold `*`, to a kind and goes before the tables.
+
+    A whole name goes before a pattern, and of patterns the first that fits.
+    """
 
     def __init__(self, extra: Mapping[str, str] | None = None) -> None:
         self.extra: dict[str, Kind] = {}
@@ -101,8 +112,10 @@ class Tools:
 
     def kind(self, agent: str, tool: str, arguments: str) -> Kind:
         """What a call is for."""
+        if tool in self.extra:
+            return self.extra[tool]
         for name, kind in self.extra.items():
-            if name == tool or ("*" in name and fnmatchcase(tool, name)):
+            if "*" in name and fnmatchcase(tool, name):
                 return kind
         if tool in SHELLS:
             return shell.kind_of(command_in(arguments))
@@ -111,7 +124,8 @@ class Tools:
             return known
         if tool.startswith(("browser_", "browser.")):
             return "research"
-        return _by_verb(tool) if tool.startswith("mcp_") else "other"
+        unmarked = agent in _UNMARKED and ("_" in tool or "-" in tool)
+        return _by_verb(tool) if unmarked or tool.startswith("mcp_") else "other"
 
 
 def _by_verb(tool: str) -> Kind:

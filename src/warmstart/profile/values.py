@@ -7,7 +7,8 @@ are named tuples because a store keeps hundreds of thousands of them: as JSON th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 from warmstart.sessions.values import CallOutcome, Session, SessionOutcome
@@ -149,3 +150,17 @@ class Profiled(NamedTuple):
 
     session: Session
     profile: Profile
+
+
+def redacted(profile: Profile, redact: Callable[[str], str]) -> Profile:
+    """The profile with every text in it changed by `redact`: an unredacted store gives unredacted profiles."""
+    patterns, verdict = profile.patterns, profile.verdict
+    return replace(
+        profile,
+        verdict=verdict._replace(evidence=redact(verdict.evidence)),
+        patterns=replace(patterns, instructions=tuple(map(redact, patterns.instructions))),
+        calls=tuple(
+            call._replace(signature=redact(call.signature)) if call.signature else call for call in profile.calls
+        ),
+        dead_ends=tuple(end._replace(signature=redact(end.signature)) for end in profile.dead_ends),
+    )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from warmstart.sessions.rows import to_seconds
 from warmstart.sessions.store import Filter
+from warmstart.sessions.values import clean
 
 _TERMS = {
+    "id": "s.id = :id",
     "agent": "s.agent = :agent",
     "project": "(s.project = :project OR substr(s.project, -length(:project) - 1) = '/' || :project)",
     "since": "s.started_at >= :since",
@@ -18,8 +20,9 @@ _TERMS = {
 def where(filter: Filter) -> tuple[str, dict[str, object]]:
     """The condition on sessions `s` that the filter stands for, and its parameters, among them `limit`."""
     wanted: dict[str, object] = {
-        "agent": filter.agent,
-        "project": filter.project,
+        "id": clean(filter.id),
+        "agent": clean(filter.agent),
+        "project": clean(filter.project),
         "since": to_seconds(filter.since),
         "until": to_seconds(filter.until),
         "outcome": filter.outcome,

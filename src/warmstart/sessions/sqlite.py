@@ -190,6 +190,7 @@ class SQLiteSessionStore:
     # -- reading
 
     def get(self, session_id: str) -> Session:
+        session_id = clean(session_id)
         with self._db.translated():
             rows = self._db.connection.execute(
                 f"SELECT {_SESSION} FROM sessions s WHERE s.id = ?1 OR s.native_id = ?1 LIMIT 2", (session_id,)

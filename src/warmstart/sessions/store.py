@@ -68,6 +68,7 @@ class Filter:
     `project` is a whole path or the last part of one.
     """
 
+    id: str = ""
     agent: str = ""
     project: str = ""
     since: datetime | None = None

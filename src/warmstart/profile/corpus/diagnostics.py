@@ -9,19 +9,21 @@ lowers the rate of those that are left. Four numbers tell the two apart:
 - the hazard of a session ending after an error, compared call number by call number: abandonment raises it;
 - the error rate before and after a compaction: what was learned may be lost there.
 
-Whoever abandons a session after an error leaves that error as its last call. The slope therefore leaves out the last
-call of every session; without that, abandonment looks like errors rising towards the end. Whether a session learns is
-decided by the slope over the logarithm of the call number: the curve of learning is steep at first, and a few very
-long sessions do not decide alone.
+How a session ends says nothing about learning: whoever gives up after an error leaves it as the last call, and whoever
+is done looks once more at the state and commits, which seldom fails. The slope therefore leaves out the end of every
+session, half of it and at most ten calls. Whether a session learns is decided by the slope over the logarithm of
+the call number (the curve of learning is steep at first, and a few very long sessions do not decide alone), and only if
+each tool compared with itself agrees: otherwise a session that goes over to safer tools would seem to learn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
+import numpy.typing as npt
 
 from warmstart.profile.corpus.explaining import explain
 from warmstart.profile.corpus.statistics import NOTHING, Floats, interval, rate, ratio, standard_error, weights
@@ -40,15 +42,20 @@ _EXACT = 200  # call numbers compared one by one; later ones in growing groups
 _TREND = 20  # calls of a session whose halves and tenths are shown
 # Two readings are wrong more often than one: each is decided at 99 %.
 _CERTAIN = NormalDist().inv_cdf(0.995)
+_AGREES = NormalDist().inv_cdf(0.99)
+_END = 10  # calls at the end of a session that the slope leaves out, at most
+_RECENT = 5  # calls within which an error counts as recent
+
+Places = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True)
 class _Course:
-    """What the diagnostics need of a session: its length in messages, which calls failed, where it was compacted."""
+    """What the diagnostics need of a session: its messages, and which calls failed, of which tools."""
 
     messages: int
     failed: Floats
-    compactions: tuple[int, ...]
+    tools: tuple[str, ...]
 
 
 def length_bin(messages: int) -> str:
@@ -63,13 +70,13 @@ def diagnose(profiled: Sequence[Profiled]) -> Diagnostics:
     """
     courses = [_course(each) for each in profiled if each.session.parent_kind != "subagent" and each.profile.calls]
     early, early_z = _early(courses)
-    slope, slope_z = _slope(courses)
+    slope, learned = _slope(courses)
     hazard, hazard_z = _hazard(courses)
     compaction = _around_compaction(profiled)
     errors = sum(float(course.failed.sum()) for course in courses)
     sessions = sum(course.failed.size > 1 for course in courses)
     enough = sessions >= MIN_SESSIONS and errors >= MIN_ERRORS
-    reading = _reading(enough, max(early_z, hazard_z) > _CERTAIN, slope_z < -_CERTAIN)
+    reading = _reading(enough, max(early_z, hazard_z) > _CERTAIN, learned)
     return Diagnostics(
         early_error_by_length=early,
         within_session_slope=slope,
@@ -82,7 +89,7 @@ def diagnose(profiled: Sequence[Profiled]) -> Diagnostics:
 
 def _course(each: Profiled) -> _Course:
     failed = np.array([call.outcome == "error" for call in each.profile.calls], float)
-    return _Course(each.profile.markers.messages, failed, each.profile.compactions)
+    return _Course(each.profile.markers.messages, failed, tuple(call.tool for call in each.profile.calls))
 
 
 def _reading(enough: bool, selected: bool, learned: bool) -> Reading:
@@ -168,10 +175,17 @@ def _distance(estimate: float, draws: Floats) -> float:
 # -- the slope inside sessions
 
 
-def _slope(courses: Sequence[_Course]) -> tuple[Slope, float]:
-    kept = [course.failed[:-1] for course in courses if course.failed.size > 2]
-    linear, _ = _trend(kept, lambda number: number / 100)
-    doubling, distance = _trend(kept, np.log2)
+def _slope(courses: Sequence[_Course]) -> tuple[Slope, bool]:
+    kept = [_opened(course) for course in courses]
+    kept = [course for course in kept if course.failed.size > 1]
+    linear, _ = _trend([[course.failed] for course in kept], [[_numbers(course) / 100] for course in kept])
+    numbers = [np.log2(_numbers(course)) for course in kept]
+    doubling, distance = _trend([[course.failed] for course in kept], [[number] for number in numbers])
+    groups = [_by_tool(course) for course in kept]
+    within, within_distance = _trend(
+        [[course.failed[places] for places in own] for course, own in zip(kept, groups, strict=True)],
+        [[number[places] for places in own] for number, own in zip(numbers, groups, strict=True)],
+    )
     long = [course.failed for course in courses if course.failed.size >= _TREND]
     halves = [np.array_split(failed, 2) for failed in long]
     first, second = (_pooled([half[part] for half in halves]) for part in (0, 1))
@@ -179,24 +193,42 @@ def _slope(courses: Sequence[_Course]) -> tuple[Slope, float]:
         Slope(
             **linear._asdict(),
             per_doubling=doubling,
+            within_tool=within,
             sessions=len(kept),
-            calls=sum(failed.size for failed in kept),
+            calls=sum(course.failed.size for course in kept),
             first_half=first,
             second_half=second,
             by_position=_tenths(long),
         ),
-        distance,
+        distance < -_CERTAIN and within_distance < -_AGREES,
     )
 
 
-def _trend(sequences: Sequence[Floats], scale: Callable[[Floats], Floats]) -> tuple[Estimate, float]:
-    """The slope over the scaled call number with session fixed effects, also in standard errors."""
-    products, squares = np.zeros(len(sequences)), np.zeros(len(sequences))
-    for place, failed in enumerate(sequences):
-        number = scale(np.arange(1.0, failed.size + 1))
-        number -= number.mean()
-        products[place] = number @ failed
-        squares[place] = number @ number
+def _opened(course: _Course) -> _Course:
+    """The session without its end."""
+    calls = course.failed.size
+    kept = calls - max(1, min(_END, calls // 2))
+    return _Course(course.messages, course.failed[:kept], course.tools[:kept])
+
+
+def _numbers(course: _Course) -> Floats:
+    return np.arange(1.0, course.failed.size + 1)
+
+
+def _by_tool(course: _Course) -> list[Places]:
+    """The places of each tool's calls."""
+    names = np.array(course.tools)
+    return [np.flatnonzero(names == name) for name in dict.fromkeys(course.tools)]
+
+
+def _trend(failed: Sequence[Sequence[Floats]], numbers: Sequence[Sequence[Floats]]) -> tuple[Estimate, float]:
+    """The slope over the numbers with a fixed effect for every group of every session, also in standard errors."""
+    products, squares = np.zeros(len(failed)), np.zeros(len(failed))
+    for place, groups in enumerate(zip(failed, numbers, strict=True)):
+        for outcomes, number in zip(*groups, strict=True):
+            apart = number - number.mean()
+            products[place] += apart @ outcomes
+            squares[place] += apart @ apart
     found = ratio(products, squares)
     if found.estimate is None or found.low is None:
         return found, 0.0
@@ -221,30 +253,45 @@ def _tenths(long: Sequence[Floats]) -> tuple[Rate, ...]:
 
 
 def _hazard(courses: Sequence[_Course]) -> tuple[Hazard, float]:
-    strata = _strata(max((course.failed.size for course in courses), default=0))
-    shape = (len(courses), int(strata[-1]) + 1 if strata.size else 0)
-    inside, failed, ended, ended_failed = (np.zeros(shape) for _ in range(4))
-    for row, course in enumerate(courses):
-        own = strata[: course.failed.size]
-        np.add.at(inside[row], own, 1)
-        np.add.at(failed[row], own, course.failed)
-        ended[row, own[-1]] = 1 - course.failed[-1]
-        ended_failed[row, own[-1]] = course.failed[-1]
-    _, z = _compared(ended_failed, failed, ended, inside)
-    found = _risk_ratio(ended_failed, failed, ended, inside)
-    if found.estimate == 0.0 and ended.any():
-        # Nothing can be drawn from no event at all; the rule of three says how many there may be.
-        found = Estimate(0.0, 0.0, 3 / failed.sum() / float(ended.sum() / (inside - failed).sum()))
+    at_once, at_once_z = _ending([course.failed for course in courses])
+    recent, recent_z = _ending([_recently(course.failed) for course in courses])
+    failed = sum(float(course.failed.sum()) for course in courses)
+    last = sum(float(course.failed[-1]) for course in courses)
+    others = sum(course.failed.size for course in courses) - failed
     return (
         Hazard(
-            **found._asdict(),
-            after_error=_share(ended_failed, failed),
-            after_success=_share(ended, inside - failed),
-            errors=int(failed.sum()),
+            **at_once._asdict(),
+            recent=recent,
+            after_error=last / failed if failed else None,
+            after_success=(len(courses) - last) / others if others else None,
+            errors=int(failed),
             sessions=len(courses),
         ),
-        z,
+        max(at_once_z, recent_z),
     )
+
+
+def _recently(failed: Floats) -> Floats:
+    """Whether one of the last five calls failed, this one among them."""
+    return (np.convolve(failed, np.ones(_RECENT))[: failed.size] > 0).astype(float)
+
+
+def _ending(exposed: Sequence[Floats]) -> tuple[Estimate, float]:
+    """The risk of a session ending after an exposed call, divided by that after another; the difference in errors."""
+    strata = _strata(max((each.size for each in exposed), default=0))
+    shape = (len(exposed), int(strata[-1]) + 1 if strata.size else 0)
+    inside, failed, ended, ended_failed = (np.zeros(shape) for _ in range(4))
+    for row, each in enumerate(exposed):
+        own = strata[: each.size]
+        np.add.at(inside[row], own, 1)
+        np.add.at(failed[row], own, each)
+        ended[row, own[-1]] = 1 - each[-1]
+        ended_failed[row, own[-1]] = each[-1]
+    found = _risk_ratio(ended_failed, failed, ended, inside)
+    if found.estimate == 0.0:
+        # Nothing can be drawn from no event at all; the rule of three says how many there may be.
+        found = Estimate(0.0, 0.0, float(3 / failed.sum() / (ended.sum() / (inside - failed).sum())))
+    return found, _compared(ended_failed, failed, ended, inside)[1]
 
 
 def _strata(calls: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

@@ -9,11 +9,11 @@ from warmstart.profile.corpus.values import Compaction, EarlyErrors, Estimate, H
 _SUMMARY: dict[Reading, str] = {
     "selection": "The data support selection: sessions that go wrong end early, and the long ones are what is left. "
     "Nothing here shows that a session learns as it goes on.",
-    "learning": "The data support learning: inside sessions the error rate falls, and neither early errors nor "
-    "abandonment explain it.",
+    "learning": "The data support learning: inside sessions the error rate falls, each tool compared with itself, and "
+    "neither early errors nor abandonment explain it.",
     "both": "The data support both: inside sessions the error rate falls, and sessions that go wrong also end early.",
-    "neither": "The data support neither: inside sessions the error rate does not fall, and errors neither end "
-    "sessions nor mark the short ones from the start.",
+    "neither": "The data support neither: inside sessions the error rate is not seen to fall, and sessions that err "
+    "are not seen to end sooner. An effect smaller than the intervals below would not be seen.",
     "not enough data": "There are not enough sessions or errors to tell learning from selection.",
 }
 _WORTH_SAYING = 0.1  # a difference between length bins, as a share of the first
@@ -35,13 +35,9 @@ def explain(
             f"{'more' if early.estimate >= 0 else 'less'} than the others in their first ten calls already."
         )
     if slope.estimate is not None:
-        word = "rises" if slope.estimate > 0 else "falls"
-        said.append(f"Inside a session the error rate {word} by {_points(slope)} over 100 calls{_sure(slope)}.")
+        said.append(slope_in_words(slope))
     if hazard.estimate is not None:
-        said.append(
-            f"A session is {hazard.estimate:.1f} times as likely to end after an error as after another call"
-            f"{_range(hazard.low, hazard.high)}."
-        )
+        said.append(_ending(hazard))
     if compaction.estimate is not None:
         word = "higher" if compaction.estimate > 0 else "lower"
         number = f"{compaction.compactions} compaction{'' if compaction.compactions == 1 else 's'}"
@@ -51,6 +47,39 @@ def explain(
             f"({number}{chance})."
         )
     return tuple(said)
+
+
+def slope_in_words(slope: Slope) -> str:
+    """How the error rate changes inside a session."""
+    if slope.estimate is None:
+        return "There are too few calls to say whether the error rate changes inside a session."
+    doubling = slope.per_doubling
+    chance = "" if _excludes_none(slope) or _excludes_none(doubling) else "; this may be chance"
+    return (
+        f"Inside a session, its end left out, the error rate {_change(slope)} over 100 calls and "
+        f"{_change(doubling)} with every doubling of the call number{chance}."
+    )
+
+
+def _change(value: Slope | Estimate) -> str:
+    return f"{'rises' if (value.estimate or 0.0) > 0 else 'falls'} by {_points(value)}"
+
+
+def _ending(hazard: Hazard) -> str:
+    if hazard.estimate == 0:
+        first = "No session ended right after an error"
+    else:
+        first = (
+            f"A session is {hazard.estimate:.1f} times as likely to end right after an error as after another call"
+            f"{_range(hazard.low, hazard.high)}"
+        )
+    recent = hazard.recent
+    if recent.estimate is None:
+        return f"{first}."
+    return (
+        f"{first}; with an error among the last five calls it is {recent.estimate:.1f} times as likely to end"
+        f"{_range(recent.low, recent.high)}."
+    )
 
 
 def _bins(lengths: Sequence[Rate], slope: Slope) -> str:
@@ -65,11 +94,11 @@ def _bins(lengths: Sequence[Rate], slope: Slope) -> str:
     between, within = ("fall", "rises") if rates[-1] < rates[0] else ("rise", "falls")
     return (
         f"Length bins alone mislead here: between sessions the rates {between} from {rates[0]:.1%} to {rates[-1]:.1%} "
-        f"with length, while inside a session the rate {within}{_sure(slope)}."
+        f"with length, while inside a session the rate {within}{'' if _excludes_none(slope) else ', if anything'}."
     )
 
 
-def _points(value: EarlyErrors | Slope | Compaction) -> str:
+def _points(value: EarlyErrors | Slope | Compaction | Estimate) -> str:
     """A difference of rates in percentage points, with its interval read in the same direction."""
     estimate = value.estimate or 0.0
     low, high = value.low, value.high
@@ -84,7 +113,3 @@ def _range(low: float | None, high: float | None, *, scale: float = 1) -> str:
 
 def _excludes_none(value: Slope | Compaction | Estimate) -> bool:
     return value.low is not None and value.high is not None and (value.low > 0 or value.high < 0)
-
-
-def _sure(value: Slope) -> str:
-    return "" if _excludes_none(value) else ", which may be chance"

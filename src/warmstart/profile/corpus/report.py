@@ -112,10 +112,14 @@ def _signatures(sessions: Sequence[Profiled], redact: Callable[[str], str]) -> t
             tool=tool or "(unknown)",
             count=len(occurred),
             sessions=len({session for session, _ in occurred}),
-            fix=fix([recovery for _, recovery in occurred if recovery], len(occurred)),
+            fix=_redacted(fix([recovery for _, recovery in occurred if recovery], len(occurred)), redact),
         )
         for (signature, tool), occurred in counted[:TOP_SIGNATURES]
     )
+
+
+def _redacted(text: str | None, redact: Callable[[str], str]) -> str | None:
+    return None if text is None else redact(text)
 
 
 def _recovery(sessions: Sequence[Profiled]) -> RecoveryRates:

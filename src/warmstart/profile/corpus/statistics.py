@@ -2,8 +2,8 @@
 
 A rate is a ratio of two sums over sessions. Its interval is a studentised cluster bootstrap: whole sessions are drawn
 with replacement, and each draw's distance from the estimate is measured in its own standard error. On simulated
-corpora this covers the truth in 93 to 97 % of the cases from some twenty sessions on, where the plain percentile
-bootstrap needs several hundred. Draws come from a fixed seed: the same sessions give the same report.
+corpora of 100 sessions this covers the truth in 94 % of the cases, where the plain percentile bootstrap covers it in 89
+to 93. Draws come from a fixed seed: the same sessions give the same report.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ NOTHING = Estimate(None, None, None)
 
 _CELLS = 4_000_000  # draws times sessions: with many sessions fewer draws say as much
 _FEWEST_DRAWS = 200
-# Where errors occur in so few sessions, drawing sessions cannot tell how they vary: an intra-class correlation is
-# assumed instead, the upper end of what real sessions show.
+# Drawing from so few sessions, or with errors in so few of them, cannot tell how sessions vary: an intra-class
+# correlation is assumed instead, the upper end of what real sessions show.
+_FEW = 8
 _FEW_WITH_ERRORS = 3
 _ASSUMED_CORRELATION = 0.1
 _NONE = 1e-12  # a standard error that rounding made
@@ -98,8 +99,8 @@ def _distances(y: Floats, x: Floats) -> Floats:
 def rate(key: str, errors: Sequence[float], calls: Sequence[float]) -> Rate:
     """The error rate of sessions, from the errors and calls of each; those without calls are left out.
 
-    With fewer than two sessions there is no interval. With errors in fewer than three sessions, or none at all, it is
-    Wilson's, for as many independent calls as these calls are worth.
+    With fewer than two sessions there is no interval. With fewer than eight, or errors in fewer than three of them, it
+    is Wilson's, for as many independent calls as these calls are worth.
     """
     y, x = np.asarray(errors, float), np.asarray(calls, float)
     y, x = y[x > 0], x[x > 0]
@@ -111,7 +112,7 @@ def rate(key: str, errors: Sequence[float], calls: Sequence[float]) -> Rate:
         return Rate(*numbers, share, None, None)
     assumed = _assumed(share, x)
     error = standard_error(y, x)
-    if error < _NONE or min(np.count_nonzero(y), np.count_nonzero(x - y)) < _FEW_WITH_ERRORS:
+    if y.size < _FEW or error < _NONE or min(np.count_nonzero(y), np.count_nonzero(x - y)) < _FEW_WITH_ERRORS:
         return Rate(*numbers, share, *assumed)
     distances = _distances(y, x)
     least, most = _tails(distances)

@@ -85,7 +85,8 @@ class EarlyErrors:
 class Slope:
     """The change of the error rate inside a session: `estimate` is per 100 calls, with session fixed effects.
 
-    `per_doubling` is the same over the logarithm of the call number, because most is learned early. `first_half` and
+    The end of each session is left out. `per_doubling` is the same over the logarithm of the call number, because most
+    is learned early, and `within_tool` that with every tool compared with itself. `first_half` and
     `second_half` are the rates of the halves of all sessions with at least 20 calls, `by_position` those of their
     tenths.
     """
@@ -99,11 +100,15 @@ class Slope:
     second_half: float | None
     by_position: tuple[Rate, ...]
     per_doubling: Estimate = Estimate(None, None, None)  # noqa: RUF009 - a tuple
+    within_tool: Estimate = Estimate(None, None, None)  # noqa: RUF009
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hazard:
-    """How likely a session is to end after a call: `estimate` is the risk after an error divided by that after none."""
+    """How likely a session is to end after a call: `estimate` is the risk after an error divided by that after none.
+
+    `recent` is the same for an error among the last five calls: an agent often goes on a little before it is left.
+    """
 
     estimate: float | None
     low: float | None
@@ -112,6 +117,7 @@ class Hazard:
     after_success: float | None
     errors: int
     sessions: int
+    recent: Estimate = Estimate(None, None, None)  # noqa: RUF009
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 
+from warmstart.profile.corpus.explaining import slope_in_words
 from warmstart.profile.corpus.values import (
     Compaction,
     EarlyErrors,
@@ -150,20 +151,13 @@ def _inside(slope: Slope) -> Markup:
 
 
 def _slope_in_words(slope: Slope) -> str:
-    if slope.estimate is None:
-        return "Too few calls to say whether the error rate changes inside a session."
     halves = (
-        f"Sessions of at least 20 calls: first half {percent(slope.first_half)}, second half "
-        f"{percent(slope.second_half)}."
+        f" In sessions of at least 20 calls it is {percent(slope.first_half)} in the first half and "
+        f"{percent(slope.second_half)} in the second."
+        if slope.first_half is not None
+        else ""
     )
-    size = points(abs(slope.estimate)).lstrip("+")
-    if slope.low is None or slope.high is None:
-        return f"Change over 100 calls: {points(slope.estimate)} percentage points, without an interval. {halves}"
-    interval = f"(95 % interval {points(slope.low)} to {points(slope.high)})"
-    if slope.low <= 0 <= slope.high:
-        return f"No clear change: {points(slope.estimate)} percentage points over 100 calls {interval}. {halves}"
-    way = "falls" if slope.estimate < 0 else "rises"
-    return f"Over 100 calls the error rate {way} by {size} percentage points {interval}. {halves}"
+    return slope_in_words(slope) + halves
 
 
 def _early(early: EarlyErrors) -> Markup:
