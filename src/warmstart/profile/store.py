@@ -17,7 +17,7 @@ from warmstart.sessions.filtering import where
 from warmstart.sessions.rows import SESSION_COLUMNS, to_session
 from warmstart.sessions.sqlite import SQLiteSessionStore
 from warmstart.sessions.store import Filter
-from warmstart.storage.sqlite import Migration
+from warmstart.storage.database import Migration
 
 _PAGE = 100
 _SESSION = ", ".join(f"s.{name.strip()}" for name in SESSION_COLUMNS.split(","))

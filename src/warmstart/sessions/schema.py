@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from warmstart.storage.sqlite import Migration
+from warmstart.storage.database import Migration
 
 
 def _create_tables(connection: sqlite3.Connection) -> None:
