@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from warmstart.profile.profiler import Profiler
-from warmstart.profile.store import Kept, SQLiteProfileStore
+from warmstart.profile.store import Kept, SQLProfileStore
 from warmstart.profile.values import Profiled
 from warmstart.sessions.outcomes import OUTCOME_RULES, judge
-from warmstart.sessions.sqlite import SQLiteSessionStore
+from warmstart.sessions.sql import SQLSessionStore
 from warmstart.sessions.store import Filter
 
 _CALLS = 2000  # of the profiles that wait to be written
@@ -17,7 +17,7 @@ Progress = Callable[[int, int], None]
 
 
 def profiled(
-    store: SQLiteSessionStore,
+    store: SQLSessionStore,
     *,
     tools: Mapping[str, str] | None = None,
     filter: Filter = Filter(),  # noqa: B008 - Filter is frozen
@@ -28,14 +28,14 @@ def profiled(
     `tools` is the user's own table of what tools are for. `progress` is told how many of how many were made.
     """
     profiler = Profiler(tools)
-    kept = SQLiteProfileStore(store)
+    kept = SQLProfileStore(store)
     update(store, kept, profiler, filter=filter, progress=progress)
     return kept.profiles(profiler.rules, filter)
 
 
 def update(
-    store: SQLiteSessionStore,
-    kept: SQLiteProfileStore,
+    store: SQLSessionStore,
+    kept: SQLProfileStore,
     profiler: Profiler,
     *,
     filter: Filter = Filter(),  # noqa: B008 - Filter is frozen

@@ -237,6 +237,8 @@ class SQLSessionStore:
             "WHERE s.id = ? AND m.seq > ? ORDER BY m.seq LIMIT ?",
             (session_id, after, _PAGE),
         ).fetchall()
+        if not rows:
+            return []
         calls: dict[int, list[Any]] = {}
         results: dict[int, list[Any]] = {}
         pks = [row[1] for row in rows]
