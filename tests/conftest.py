@@ -49,9 +49,9 @@ def corpus() -> Path:
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def postgres() -> Iterator[Server]:
     """A real server of this process's own."""
-    with running_server(tmp_path_factory.mktemp("postgres")) as server:
+    with running_server() as server:
         yield server
 
 

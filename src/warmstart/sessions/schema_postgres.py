@@ -4,6 +4,9 @@ The index is a table apart, `texts_index`, into which nobody may look but two fu
 their owner and ask for the caller's tenant themselves. Row-level security would keep PostgreSQL from using a text index:
 a condition that is not known to leak nothing, as `@@` is not, must wait until the policy was applied to each row.
 
+Keys begin with what tells most, and with the tenant only where all of a tenant's rows are asked for: before a table was
+analysed, PostgreSQL may take any index that begins with the tenant for the one of a foreign key.
+
 Each entry also holds its tenant as a word, in a form that no text has, so that a search reads the entries of its own
 tenant and not those of all who used the same words.
 """
@@ -21,7 +24,7 @@ _TABLES = (
         hash BYTEA NOT NULL,
         body TEXT NOT NULL,
         PRIMARY KEY (tenant, id),
-        UNIQUE (tenant, hash)
+        UNIQUE (hash, tenant)
     )
     """,
     f"""
@@ -54,15 +57,14 @@ _TABLES = (
         outcome TEXT NOT NULL DEFAULT 'unknown' CHECK (outcome IN ('success', 'failure', 'unknown')),
         evidence TEXT NOT NULL DEFAULT '',
         judge TEXT NOT NULL DEFAULT '',
-        PRIMARY KEY (tenant, pk),
-        UNIQUE (tenant, id),
-        UNIQUE (tenant, agent, native_id)
+        PRIMARY KEY (pk, tenant),
+        UNIQUE (id, tenant),
+        UNIQUE (native_id, agent, tenant)
     )
     """,
     "CREATE INDEX sessions_started ON sessions (tenant, started_at)",
-    "CREATE INDEX sessions_project ON sessions (tenant, project)",
-    "CREATE INDEX sessions_parent ON sessions (tenant, parent_id)",
-    "CREATE INDEX sessions_native ON sessions (tenant, native_id)",
+    "CREATE INDEX sessions_project ON sessions (project, tenant)",
+    "CREATE INDEX sessions_parent ON sessions (parent_id, tenant)",
     f"""
     CREATE TABLE messages (
         {COLUMN},
@@ -81,15 +83,15 @@ _TABLES = (
         text BIGINT,
         reasoning BIGINT,
         PRIMARY KEY (tenant, pk),
-        UNIQUE (tenant, key),
-        UNIQUE (tenant, session, seq),
+        UNIQUE (key, tenant),
+        UNIQUE (session, tenant, seq),
         FOREIGN KEY (tenant, session) REFERENCES sessions (tenant, pk) ON DELETE CASCADE,
         FOREIGN KEY (tenant, text) REFERENCES texts (tenant, id),
         FOREIGN KEY (tenant, reasoning) REFERENCES texts (tenant, id)
     )
     """,
-    "CREATE INDEX messages_text ON messages (tenant, text)",
-    "CREATE INDEX messages_reasoning ON messages (tenant, reasoning) WHERE reasoning IS NOT NULL",
+    "CREATE INDEX messages_text ON messages (text, tenant)",
+    "CREATE INDEX messages_reasoning ON messages (reasoning, tenant) WHERE reasoning IS NOT NULL",
     f"""
     CREATE TABLE tool_calls (
         {COLUMN},
@@ -98,12 +100,12 @@ _TABLES = (
         call_id TEXT NOT NULL,
         name TEXT NOT NULL,
         arguments BIGINT,
-        PRIMARY KEY (tenant, message, position),
+        PRIMARY KEY (message, tenant, position),
         FOREIGN KEY (tenant, message) REFERENCES messages (tenant, pk) ON DELETE CASCADE,
         FOREIGN KEY (tenant, arguments) REFERENCES texts (tenant, id)
     )
     """,
-    "CREATE INDEX tool_calls_arguments ON tool_calls (tenant, arguments)",
+    "CREATE INDEX tool_calls_arguments ON tool_calls (arguments, tenant)",
     f"""
     CREATE TABLE tool_results (
         {COLUMN},
@@ -115,12 +117,12 @@ _TABLES = (
         duration DOUBLE PRECISION,
         flag BOOLEAN,
         exit_code BIGINT,
-        PRIMARY KEY (tenant, message, position),
+        PRIMARY KEY (message, tenant, position),
         FOREIGN KEY (tenant, message) REFERENCES messages (tenant, pk) ON DELETE CASCADE,
         FOREIGN KEY (tenant, text) REFERENCES texts (tenant, id)
     )
     """,
-    "CREATE INDEX tool_results_text ON tool_results (tenant, text)",
+    "CREATE INDEX tool_results_text ON tool_results (text, tenant)",
     f"""
     CREATE TABLE positions (
         {COLUMN},
@@ -132,13 +134,13 @@ _TABLES = (
         line BIGINT NOT NULL,
         state TEXT NOT NULL,
         revision BIGINT NOT NULL,
-        PRIMARY KEY (tenant, path)
+        PRIMARY KEY (path, tenant)
     )
     """,
-    f"CREATE TABLE deleted_sessions ({COLUMN}, id TEXT NOT NULL, PRIMARY KEY (tenant, id))",
+    f"CREATE TABLE deleted_sessions ({COLUMN}, id TEXT NOT NULL, PRIMARY KEY (id, tenant))",
     f"""
     CREATE TABLE deleted_messages (
-        {COLUMN}, key BYTEA NOT NULL, session_id TEXT NOT NULL, PRIMARY KEY (tenant, key)
+        {COLUMN}, key BYTEA NOT NULL, session_id TEXT NOT NULL, PRIMARY KEY (key, tenant)
     )
     """,
 )
@@ -154,67 +156,25 @@ _APART = (
     "deleted_messages",
 )
 
-# As in SQLite's index: letters and digits are words, whatever is between them divides; accents are dropped, English
-# endings too, and there are no words that do not count.
-_WORDS = (
-    "CREATE TEXT SEARCH DICTIONARY warmstart_stem (TEMPLATE = snowball, LANGUAGE = english)",
-    "CREATE TEXT SEARCH CONFIGURATION warmstart (PARSER = default)",
-    "ALTER TEXT SEARCH CONFIGURATION warmstart ADD MAPPING FOR asciiword, word WITH warmstart_stem",
-    "ALTER TEXT SEARCH CONFIGURATION warmstart ADD MAPPING FOR numword, int, uint, float, sfloat WITH simple",
-    r"""
-    CREATE FUNCTION warmstart_plain(body text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE RETURN
-        regexp_replace(
-            CASE WHEN octet_length(body) = length(body) THEN body
-                 ELSE regexp_replace(normalize(body, NFD) COLLATE "C", '[\u0300-\u036f]+', '', 'g') END COLLATE "C",
-            '[\u0001-\u002f\u003a-\u0040\u005b-\u0060\u007b-\u00a9\u00ab-\u00b4\u00b6-\u00b9\u00bb-\u00bf'
-            '\u00d7\u00f7\u2000-\u2bff\u3000-\u3004\u3008-\u3020\ufe00-\ufe6f\uff01-\uff0f]+', ' ', 'g')
-    """,
-)
-
-# A vector holds 1 MB of words: of longer texts the first part is indexed.
 _FUNCTIONS = (
     """
-    CREATE FUNCTION warmstart_index(after bigint) RETURNS void LANGUAGE plpgsql SECURITY DEFINER
+    CREATE FUNCTION warmstart_index(text bigint, words text) RETURNS void LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = {schema}, pg_temp AS $$
-    DECLARE
-        long record;
     BEGIN
-        INSERT INTO texts_index (tenant, id, words)
-            SELECT tenant, id,
-                to_tsvector('warmstart', warmstart_plain(body)) || array_to_tsvector(ARRAY['@' || tenant])
-            FROM texts WHERE id > after AND tenant = warmstart_tenant() AND octet_length(body) < 300000;
-        FOR long IN
-            SELECT tenant, id, left(body, 600000) AS body FROM texts
-            WHERE id > after AND tenant = warmstart_tenant() AND octet_length(body) >= 300000
-        LOOP
-            BEGIN
-                INSERT INTO texts_index (tenant, id, words) VALUES (long.tenant, long.id,
-                    to_tsvector('warmstart', warmstart_plain(long.body)) || array_to_tsvector(ARRAY['@' || long.tenant]));
-            EXCEPTION WHEN program_limit_exceeded THEN
-                INSERT INTO texts_index (tenant, id, words) VALUES (long.tenant, long.id,
-                    to_tsvector('warmstart', warmstart_plain(left(long.body, 60000)))
-                    || array_to_tsvector(ARRAY['@' || long.tenant]));
-            END;
-        END LOOP;
+        INSERT INTO texts_index VALUES
+            (warmstart_tenant(), $1, $2::tsvector || array_to_tsvector(ARRAY['@' || warmstart_tenant()]));
     END $$
     """,
     """
-    CREATE FUNCTION warmstart_found(wanted text[], most bigint) RETURNS TABLE (id bigint, rank double precision)
+    CREATE FUNCTION warmstart_found(query text, most bigint) RETURNS TABLE (id bigint, rank double precision)
     LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = {schema}, pg_temp AS $$
     DECLARE
-        word text;
-        query tsquery := ''::tsquery;
+        wanted tsquery := $1::tsquery;
+        own tsquery := ('''@' || replace(warmstart_tenant(), '''', '''''') || '''')::tsquery;
     BEGIN
-        FOREACH word IN ARRAY wanted LOOP
-            query := query && phraseto_tsquery('warmstart', warmstart_plain(word));
-        END LOOP;
-        IF numnode(query) = 0 THEN
-            RETURN;
-        END IF;
         RETURN QUERY
-            SELECT i.id, -ts_rank(i.words, query, 1)::double precision FROM texts_index i
-            WHERE i.tenant = warmstart_tenant()
-                AND i.words @@ (query && ('''@' || replace(warmstart_tenant(), '''', '''''') || '''')::tsquery)
+            SELECT i.id, -ts_rank(i.words, wanted, 1)::double precision FROM texts_index i
+            WHERE i.tenant = warmstart_tenant() AND i.words @@ (wanted && own)
             ORDER BY 2, i.id DESC LIMIT most;
     END $$
     """,
@@ -223,7 +183,7 @@ _FUNCTIONS = (
 
 def create_tables(connection: Connection) -> None:
     """Make the tables, their policies and the index."""
-    for statement in (*_TABLES, *_WORDS):
+    for statement in _TABLES:
         connection.execute(statement)
     keep_apart(connection, *_APART)
     keep_away(connection, "texts_index")

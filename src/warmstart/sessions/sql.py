@@ -6,8 +6,10 @@ What they do not share is named by a store of either kind: how texts are indexed
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any, ClassVar
 
 import msgspec
@@ -20,7 +22,7 @@ from warmstart.sessions.rewriting import exchange_text, rewrite_facts
 from warmstart.sessions.rows import SESSION_COLUMNS, encode, to_message, to_session, to_time
 from warmstart.sessions.store import AgentStatistics, Appended, Filter, Match, Position, SessionSummary
 from warmstart.sessions.values import Message, Session, SessionOutcome, clean
-from warmstart.storage.database import AnyDatabase, Connection
+from warmstart.storage.database import AnyDatabase, Connection, Statements
 
 _PAGE = 200  # messages read at a time
 
@@ -49,11 +51,9 @@ _FORGET = """
 """
 
 
-class SQLSessionStore:
+class SQLSessionStore(ABC):
     """Sessions in a database. Implements `SessionStore` and what sync needs; for one thread."""
 
-    # Indexes the texts whose ids are above a number.
-    INDEX: ClassVar[str]
     # Gives id and rank (the lower the better) of at most ?2 texts that fit the query ?1, best first.
     FOUND: ClassVar[str]
 
@@ -82,8 +82,8 @@ class SQLSessionStore:
         FTS5 collects in memory and writes out at every savepoint, and SQLite makes one for many a statement: texts that
         were indexed as they come would cost twice as much.
         """
-        last: list[tuple[str, tuple[object, ...]]] = []
-        with self._db.transaction(last, wait=wait) as connection:
+        last: list[Statements] = []
+        with self._db.transaction(chain.from_iterable(last), wait=wait) as connection:
             if self._depth:
                 yield connection
                 return
@@ -91,7 +91,7 @@ class SQLSessionStore:
             try:
                 newest = connection.execute("SELECT coalesce(max(id), 0) FROM texts").fetchone()
                 yield connection
-                last += [(self.INDEX, newest), *((_FORGET, (text,)) for text in self._stale)]
+                last += [self._index(newest[0]), [(_FORGET, [(text,) for text in self._stale])]]
             finally:
                 self._depth = 0
 
@@ -189,9 +189,9 @@ class SQLSessionStore:
             ).fetchone()
         return int(row[0]) if row else 0
 
+    @abstractmethod
     def scrub(self) -> None:
         """Leave as little trace of what was deleted as the database allows."""
-        raise NotImplementedError
 
     # -- reading
 
@@ -268,9 +268,10 @@ class SQLSessionStore:
 
     def search(self, text: str, *, limit: int = 20) -> list[Match]:
         words = clean(text).split()
-        if not words or limit < 1:
-            return []
         with self._db.translated():
+            query = self._query(words) if limit > 0 else ""
+            if not query:
+                return []
             rows = self._db.connection.execute(
                 f"""
                 WITH found AS ({self.FOUND}),
@@ -283,13 +284,17 @@ class SQLSessionStore:
                 FROM used u JOIN messages m ON m.pk = u.pk JOIN sessions s ON s.pk = m.session
                 JOIN texts t ON t.id = u.id ORDER BY u.rank, m.at DESC LIMIT ?2
                 """,
-                (self._query(words), limit),
+                (query, limit),
             ).fetchall()
         return [Match(row[0], row[1], row[2], to_time(row[3]), row[4], row[5]) for row in rows]
 
-    def _query(self, words: Sequence[str]) -> object:
-        """The words in the form that `FOUND` wants them."""
-        raise NotImplementedError
+    @abstractmethod
+    def _query(self, words: Sequence[str]) -> str:
+        """What was asked for in the form that `FOUND` wants it; empty if it has no word at all."""
+
+    @abstractmethod
+    def _index(self, newest: int) -> Statements:
+        """What puts the texts after `newest` into the index."""
 
     # -- what sync needs
 

@@ -8,13 +8,13 @@ from typing import ClassVar
 
 from warmstart.sessions.schema import MIGRATIONS
 from warmstart.sessions.sql import SQLSessionStore
+from warmstart.storage.database import Statements
 from warmstart.storage.sqlite import Database
 
 
 class SQLiteSessionStore(SQLSessionStore):
     """Sessions in one SQLite file."""
 
-    INDEX: ClassVar = "INSERT INTO texts_index (rowid, body) SELECT id, body FROM texts WHERE id > ? ORDER BY id"
     FOUND: ClassVar = (
         "SELECT rowid AS id, rank FROM texts_index WHERE texts_index MATCH ?1 ORDER BY rank LIMIT ?2"
     )
@@ -33,6 +33,9 @@ class SQLiteSessionStore(SQLSessionStore):
         with self.transaction() as connection:
             connection.execute("INSERT INTO texts_index (texts_index) VALUES ('optimize')")
         self._db.vacuum()
+
+    def _index(self, newest: int) -> Statements:
+        return [("INSERT INTO texts_index (rowid, body) SELECT id, body FROM texts WHERE id > ? ORDER BY id", (newest,))]
 
     def _query(self, words: Sequence[str]) -> str:
         return " ".join('"' + word.replace('"', '""') + '"' for word in words)

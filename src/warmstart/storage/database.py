@@ -14,8 +14,9 @@ from typing import Any, NamedTuple, Protocol
 
 from warmstart.errors import StoreTooNew
 
-# Statements with their parameters.
-Statements = Iterable[tuple[str, tuple[object, ...]]]
+# A statement with its parameters; with a list of them it is run for each.
+Statement = tuple[str, tuple[object, ...] | list[tuple[object, ...]]]
+Statements = Iterable[Statement]
 
 
 class Cursor(Protocol):
@@ -94,7 +95,10 @@ class AnyDatabase(ABC):
     def _end(self, last: Statements) -> None:
         try:
             for statement, parameters in last:
-                self.connection.execute(statement, parameters)
+                if isinstance(parameters, list):
+                    self.connection.executemany(statement, parameters)
+                else:
+                    self.connection.execute(statement, parameters)
             self.connection.execute("COMMIT")
         except BaseException:
             self._roll_back()

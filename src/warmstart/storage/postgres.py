@@ -12,7 +12,7 @@ not an advisory lock, because anybody may take any advisory lock, but nobody can
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -95,10 +95,11 @@ class Connection:
             return self.raw.execute(statement, given)
 
     def executemany(self, sql: str, parameters: Iterable[Any], /) -> object:
-        rows = parameters if isinstance(parameters, Sequence) else list(parameters)
+        statement, numbered = translate(sql)
+        rows = [_numbered(row) for row in parameters] if numbered else list(parameters)
         if rows:
             with self.raw.cursor() as cursor:
-                cursor.executemany(translate(sql).sql, rows)
+                cursor.executemany(statement, rows)
         return None
 
     def stream(self, sql: str, parameters: Any = ()) -> Iterator[Any]:
@@ -115,10 +116,11 @@ class Connection:
 
     def _prepared(self, sql: str, parameters: Any) -> tuple[bytes, Any]:
         statement, numbered = translate(sql)
-        if numbered:
-            return statement, {str(place): value for place, value in enumerate(parameters, 1)}
-        # Without parameters psycopg takes a statement as it is, and would leave "%%" in it.
-        return statement, parameters if parameters or isinstance(parameters, Mapping) else ()
+        return statement, _numbered(parameters) if numbered else parameters
+
+
+def _numbered(parameters: Sequence[object]) -> dict[str, object]:
+    return {str(place): value for place, value in enumerate(parameters, 1)}
 
 
 class Database(AnyDatabase):
