@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from tests.postgres import Server, running_server
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"

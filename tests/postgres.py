@@ -51,7 +51,9 @@ class Server:
     def database(self, *, empty: bool = False) -> Iterator[str]:
         """The name of a database of a test's own, with the tables of a store unless it is to be empty."""
         name = f"test_{next(self._numbers)}"
-        self.run(f"CREATE DATABASE {name} OWNER {OWNER}" + ("" if empty else f" TEMPLATE {_TEMPLATE} STRATEGY file_copy"))
+        self.run(
+            f"CREATE DATABASE {name} OWNER {OWNER}" + ("" if empty else f" TEMPLATE {_TEMPLATE} STRATEGY file_copy")
+        )
         try:
             yield name
         finally:

@@ -107,7 +107,7 @@ class Append:
             self.rows = [row for row in self.rows if row.key not in gone]
 
     def _places(self, pk: int) -> Iterator[int]:
-        return _next(self.connection, "messages", "seq", pk)
+        return following(self.connection, "messages", "seq", pk)
 
     def _sorted_out(self, mine: int | None) -> tuple[list[Row], list[Row], list[Row]]:
         fresh: list[Row] = []
@@ -218,18 +218,7 @@ class Append:
         return int(row[0])
 
     def _save_texts(self, rows: list[Row]) -> dict[bytes, int]:
-        """Store the texts that are new, and tell the id of every text by its hash."""
-        bodies = {text.hash: text.body for row in rows for text in row.texts()}
-        ids: dict[bytes, int] = {}
-        for hashes in chunks(list(bodies)):
-            ids.update(self.connection.execute(f"SELECT hash, id FROM texts WHERE hash IN ({marks(hashes)})", hashes))
-        new = zip((key for key in bodies if key not in ids), _next(self.connection, "texts", "id"), strict=False)
-        added = dict(new)
-        self.connection.executemany(
-            "INSERT INTO texts (id, hash, body) VALUES (?, ?, ?)",
-            ((number, key, bodies[key]) for key, number in added.items()),
-        )
-        return ids | added
+        return save_texts(self.connection, {text.hash: text.body for row in rows for text in row.texts()})
 
     def _take(self, pk: int, won: list[Row], places: dict[bytes, int]) -> None:
         """Move messages here from the sessions that only held copies of them."""
@@ -265,7 +254,7 @@ class Append:
         self.stale |= before
 
     def _insert(self, session: int, rows: list[Row], places: dict[bytes, int], texts: dict[bytes, int]) -> None:
-        pks = _next(self.connection, "messages", "pk")
+        pks = following(self.connection, "messages", "pk")
         placed = list(zip(pks, rows, strict=False))
         self.connection.executemany(
             "INSERT INTO messages (pk, session, seq, key, native_id, digest, role, flags, at, model, origin, usage, "
@@ -306,6 +295,20 @@ class Append:
         )
 
 
+def save_texts(connection: Connection, bodies: dict[bytes, str]) -> dict[bytes, int]:
+    """Store the texts that are new, and tell the id of every text by its hash."""
+    ids: dict[bytes, int] = {}
+    for hashes in chunks(list(bodies)):
+        ids.update(connection.execute(f"SELECT hash, id FROM texts WHERE hash IN ({marks(hashes)})", hashes))
+    new = zip((key for key in bodies if key not in ids), following(connection, "texts", "id"), strict=False)
+    added = dict(new)
+    connection.executemany(
+        "INSERT INTO texts (id, hash, body) VALUES (?, ?, ?)",
+        ((number, key, bodies[key]) for key, number in added.items()),
+    )
+    return ids | added
+
+
 def _tools(rows: list[Row]) -> Counter[str]:
     counted: Counter[str] = Counter()
     for row in rows:
@@ -340,7 +343,7 @@ def marks(values: Sequence[object]) -> str:
     return ",".join("?" * len(values))
 
 
-def _next(connection: Connection, table: str, column: str, session: int | None = None) -> Iterator[int]:
+def following(connection: Connection, table: str, column: str, session: int | None = None) -> Iterator[int]:
     """The numbers after the highest one in use; safe because the caller holds the write lock."""
     where = "" if session is None else f" WHERE session = {session:d}"
     highest = connection.execute(f"SELECT coalesce(max({column}), 0) FROM {table}{where}").fetchone()[0]

@@ -33,9 +33,8 @@ class PostgresSessionStore(SQLSessionStore):
         return self._db.tenant
 
     @property
-    def server(self) -> str:
-        """What the server is, with its version."""
-        return f"PostgreSQL {self._db.version}"
+    def about(self) -> str:
+        return f"PostgreSQL {self._db.version}, tenant {self.tenant}"
 
     def scrub(self) -> None:
         """Free the room of what was deleted. What logs and backups of the server hold is its administrator's."""
@@ -44,8 +43,8 @@ class PostgresSessionStore(SQLSessionStore):
     def _index(self, newest: int) -> Statements:
         page: list[tuple[int, list[str]]] = []
         characters = 0
-        for id, body in self._db.stream("SELECT id, body FROM texts WHERE id > ? ORDER BY id", (newest,)):
-            page.append((id, words_of(body)))
+        for number, body in self._db.stream("SELECT id, body FROM texts WHERE id > ? ORDER BY id", (newest,)):
+            page.append((number, words_of(body)))
             characters += len(body)
             if characters > _AT_ONCE:
                 yield self._indexed(page)
@@ -54,7 +53,7 @@ class PostgresSessionStore(SQLSessionStore):
 
     def _indexed(self, page: Sequence[tuple[int, list[str]]]) -> Statement:
         self._stems.learn(words for _, words in page)
-        return "SELECT warmstart_index(?, ?)", [(id, self._stems.vector(words)) for id, words in page]
+        return "SELECT warmstart_index(?, ?)", [(number, self._stems.vector(words)) for number, words in page]
 
     def _query(self, words: Sequence[str]) -> str:
         return self._stems.query(words)

@@ -1,8 +1,8 @@
 """The tables of the room `sessions` in PostgreSQL: those of `schema.py`, every row with its tenant.
 
 The index is a table apart, `texts_index`, into which nobody may look but two functions that run with the rights of
-their owner and ask for the caller's tenant themselves. Row-level security would keep PostgreSQL from using a text index:
-a condition that is not known to leak nothing, as `@@` is not, must wait until the policy was applied to each row.
+their owner and ask for the caller's tenant themselves. Row-level security would keep PostgreSQL from using a text
+index: a condition that is not known to leak nothing, as `@@` is not, must wait until the policy was applied to a row.
 
 Keys begin with what tells most, and with the tenant only where all of a tenant's rows are asked for: before a table was
 analysed, PostgreSQL may take any index that begins with the tenant for the one of a foreign key.
@@ -157,24 +157,24 @@ _APART = (
 )
 
 _FUNCTIONS = (
+    r"""
+    CREATE FUNCTION warmstart_mark() RETURNS text LANGUAGE sql STABLE RETURN
+        ' ''@' || replace(replace(warmstart_tenant(), '\', '\\'), '''', '''''') || ''''
+    """,
     """
     CREATE FUNCTION warmstart_index(text bigint, words text) RETURNS void LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = {schema}, pg_temp AS $$
     BEGIN
-        INSERT INTO texts_index VALUES
-            (warmstart_tenant(), $1, $2::tsvector || array_to_tsvector(ARRAY['@' || warmstart_tenant()]));
+        INSERT INTO texts_index VALUES (warmstart_tenant(), $1, ($2 || warmstart_mark())::tsvector);
     END $$
     """,
     """
     CREATE FUNCTION warmstart_found(query text, most bigint) RETURNS TABLE (id bigint, rank double precision)
     LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = {schema}, pg_temp AS $$
-    DECLARE
-        wanted tsquery := $1::tsquery;
-        own tsquery := ('''@' || replace(warmstart_tenant(), '''', '''''') || '''')::tsquery;
     BEGIN
         RETURN QUERY
-            SELECT i.id, -ts_rank(i.words, wanted, 1)::double precision FROM texts_index i
-            WHERE i.tenant = warmstart_tenant() AND i.words @@ (wanted && own)
+            SELECT i.id, -ts_rank(i.words, $1::tsquery, 1)::double precision FROM texts_index i
+            WHERE i.tenant = warmstart_tenant() AND i.words @@ ($1::tsquery && warmstart_mark()::tsquery)
             ORDER BY 2, i.id DESC LIMIT most;
     END $$
     """,

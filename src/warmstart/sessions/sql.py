@@ -68,6 +68,11 @@ class SQLSessionStore(ABC):
         return self._db.name
 
     @property
+    @abstractmethod
+    def about(self) -> str:
+        """What keeps the store, and for whom."""
+
+    @property
     def database(self) -> AnyDatabase:
         """The database and its connection, for other rooms that keep tables of their own in it."""
         return self._db
@@ -96,8 +101,12 @@ class SQLSessionStore(ABC):
                 self._depth = 0
 
     def integrity(self) -> list[str]:
-        """What is wrong with the file; empty when all is well."""
+        """What is wrong with the store; empty when all is well."""
         return self._db.integrity()
+
+    def forget(self, texts: set[int]) -> None:
+        """Let these texts go at the end of the transaction, as far as nothing uses them any more."""
+        self._stale |= texts
 
     # -- writing
 
@@ -177,7 +186,8 @@ class SQLSessionStore(ABC):
                     continue  # another process deleted it
                 number = rejudge_session(self._db, session, found[0], judge)
                 connection.execute(
-                    "UPDATE sessions SET rules = ?, revision = revision + ? WHERE pk = ?", (rules, int(number > 0), session)
+                    "UPDATE sessions SET rules = ?, revision = revision + ? WHERE pk = ?",
+                    (rules, int(number > 0), session),
                 )
                 changed += number
         return changed
@@ -310,9 +320,9 @@ class SQLSessionStore(ABC):
     def save_position(self, position: Position) -> int:
         with self.transaction() as connection:
             row = connection.execute(
-                "INSERT INTO positions (path, agent, signature, mark, \"offset\", line, state, revision) "
+                'INSERT INTO positions (path, agent, signature, mark, "offset", line, state, revision) '
                 "VALUES (?, ?, ?, ?, ?, ?, ?, 1) ON CONFLICT (path) DO UPDATE SET agent = excluded.agent, "
-                "signature = excluded.signature, mark = excluded.mark, \"offset\" = excluded.\"offset\", "
+                'signature = excluded.signature, mark = excluded.mark, "offset" = excluded."offset", '
                 "line = excluded.line, state = excluded.state, revision = positions.revision + 1 RETURNING revision",
                 (
                     position.path,

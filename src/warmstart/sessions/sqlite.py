@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
@@ -15,9 +16,7 @@ from warmstart.storage.sqlite import Database
 class SQLiteSessionStore(SQLSessionStore):
     """Sessions in one SQLite file."""
 
-    FOUND: ClassVar = (
-        "SELECT rowid AS id, rank FROM texts_index WHERE texts_index MATCH ?1 ORDER BY rank LIMIT ?2"
-    )
+    FOUND: ClassVar = "SELECT rowid AS id, rank FROM texts_index WHERE texts_index MATCH ?1 ORDER BY rank LIMIT ?2"
 
     _db: Database
 
@@ -28,6 +27,10 @@ class SQLiteSessionStore(SQLSessionStore):
     def path(self) -> Path:
         return self._db.path
 
+    @property
+    def about(self) -> str:
+        return f"SQLite {sqlite3.sqlite_version}"
+
     def scrub(self) -> None:
         """Leave no trace of what was deleted in the file: merge the index, rewrite the file, empty its log."""
         with self.transaction() as connection:
@@ -35,7 +38,9 @@ class SQLiteSessionStore(SQLSessionStore):
         self._db.vacuum()
 
     def _index(self, newest: int) -> Statements:
-        return [("INSERT INTO texts_index (rowid, body) SELECT id, body FROM texts WHERE id > ? ORDER BY id", (newest,))]
+        return [
+            ("INSERT INTO texts_index (rowid, body) SELECT id, body FROM texts WHERE id > ? ORDER BY id", (newest,))
+        ]
 
     def _query(self, words: Sequence[str]) -> str:
         return " ".join('"' + word.replace('"', '""') + '"' for word in words)

@@ -1,8 +1,8 @@
 """The words of a text as PostgreSQL's index holds them, made here so that both stores find the same.
 
-As in SQLite's index: letters and digits make words, whatever is between them divides; capitals and accents do not count,
-English endings neither, and there are no words that are left out. PostgreSQL's own parser would take `tides.py` for the
-name of a host and `<error>` for a tag, and takes three times as long.
+As in SQLite's index: letters and digits make words, whatever is between them divides; capitals and accents do not
+count, English endings neither, and there are no words that are left out. PostgreSQL's own parser would take `tides.py`
+for the name of a host and `<error>` for a tag, and takes three times as long.
 """
 
 from __future__ import annotations

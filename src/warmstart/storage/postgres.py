@@ -44,7 +44,7 @@ OLDEST = 14  # the oldest major version that has all that is used here
 
 _CONNECT_SECONDS = 10
 _MIGRATION_LOCK = 0x5741524D
-_ROWS = 200  # that a stream fetches at a time
+_ROWS = 50  # that a stream fetches at a time
 
 # A quoted text, a cast, or a parameter in one of SQLite's forms.
 _TOKEN = re.compile(r"'(?:[^']|'')*'|::|\?(\d*)|:([a-z_]\w*)|%")
@@ -235,7 +235,9 @@ class Database(AnyDatabase):
         self._raw.execute(f"BEGIN; SET LOCAL lock_timeout = {round(self._timeout * 1000)}".encode())
         self.connection.act()
         try:
-            while not self._raw.execute("SELECT 1 FROM tenants WHERE tenant = warmstart_tenant() FOR UPDATE").fetchone():
+            while not self._raw.execute(
+                "SELECT 1 FROM tenants WHERE tenant = warmstart_tenant() FOR UPDATE"
+            ).fetchone():
                 self._raw.execute("INSERT INTO tenants DEFAULT VALUES ON CONFLICT DO NOTHING")
         except BaseException:
             self._roll_back()
@@ -311,7 +313,9 @@ def _refusal(name: str, error: psycopg.Error) -> StoreError:
     if "does not exist" in said and "database" in said:
         return StoreError(f"the store {name!r} does not exist ({reason}); make it with createdb")
     if "authentication" in said or "password" in said or "pg_hba" in said or "role" in said:
-        return StoreReadOnly(f"the server of the store {name!r} does not let you in ({reason}); check user and password")
+        return StoreReadOnly(
+            f"the server of the store {name!r} does not let you in ({reason}); check user and password"
+        )
     if "too many" in said or "remaining connection slots" in said:
         return StoreBusy(f"the server of the store {name!r} has no connection left ({reason}); try again")
     return StoreUnreachable(f"the server of the store {name!r} cannot be reached ({reason}); is it running?")
@@ -322,7 +326,7 @@ def _translation(name: str, error: psycopg.Error, *, lost: bool) -> StoreError:
     code = error.sqlstate or ""
     if lost or code[:2] == "08" or code in ("57P01", "57P02", "57P03"):
         return StoreUnreachable(
-            f"the connection to the store {name!r} was lost ({said}); nothing of an unfinished write was kept; try again"
+            f"the connection to the store {name!r} was lost ({said}); an unfinished write was not kept; try again"
         )
     if code in ("42501", "25006"):
         return StoreReadOnly(f"the server refuses a write to the store {name!r} ({said}); ask its owner for the right")
