@@ -68,10 +68,11 @@ def hammered(url: str, seconds: float) -> list[int]:
         for number, script in enumerate(scripts)
     ]
     try:
+        assert [process.stdout.readline() for process in processes] == ["ready\n"] * 12  # type: ignore[union-attr]
         for process in processes:
-            assert process.stdout and process.stdin
-            assert process.stdout.readline() == "ready\n"
-        results = [process.communicate("go\n", timeout=seconds + 120) for process in processes]
+            process.stdin.write("go\n")  # type: ignore[union-attr]
+            process.stdin.flush()  # type: ignore[union-attr]
+        results = [process.communicate(timeout=seconds + 120) for process in processes]
     finally:
         for process in processes:
             process.kill()

@@ -148,9 +148,9 @@ def test_the_index_answers_for_the_caller_alone(
             assert {body for (body,) in rows} <= {"the secret of alice"}
         # A text that is not there cannot be put into the index, and what is put there is one's own.
         with pytest.raises(psycopg.errors.ForeignKeyViolation):
-            alice.execute("SELECT warmstart_index(4711, 'x:1')")
+            alice.execute("SELECT warmstart_index('{4711}', '{x:1}')")
         alice.execute("INSERT INTO texts (id, hash, body) VALUES (99, '\\x99', 'mine')")
-        alice.execute("SELECT warmstart_index(99, 'zanzibar:1 ''@bob'':2')")
+        alice.execute("SELECT warmstart_index(ARRAY[99], ARRAY['zanzibar:1 ''@bob'':2'])")
     assert stores["bob"].search("zanzibar") == []
     assert [row[0] for row in postgres.run("SELECT tenant FROM texts_index WHERE id = 99", database)] == ["alice"]
 

@@ -11,7 +11,8 @@ from warmstart.sessions.words import Stems, words_of
 from warmstart.storage.database import Statement, Statements
 from warmstart.storage.postgres import Database
 
-_AT_ONCE = 2_000_000  # characters whose words are sent together
+_INDEX = "SELECT warmstart_index(CAST(? AS BIGINT[]), CAST(? AS TEXT[]))"
+_AT_ONCE = 500_000  # characters whose words are sent together
 
 
 class PostgresSessionStore(SQLSessionStore):
@@ -53,7 +54,8 @@ class PostgresSessionStore(SQLSessionStore):
 
     def _indexed(self, page: Sequence[tuple[int, list[str]]]) -> Statement:
         self._stems.learn(words for _, words in page)
-        return "SELECT warmstart_index(?, ?)", [(number, self._stems.vector(words)) for number, words in page]
+        vectors = [self._stems.vector(words) for _, words in page]
+        return _INDEX, ([number for number, _ in page], vectors)
 
     def _query(self, words: Sequence[str]) -> str:
         return self._stems.query(words)

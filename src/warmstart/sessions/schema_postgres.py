@@ -162,10 +162,14 @@ _FUNCTIONS = (
         ' ''@' || replace(replace(warmstart_tenant(), '\', '\\'), '''', '''''') || ''''
     """,
     """
-    CREATE FUNCTION warmstart_index(text bigint, words text) RETURNS void LANGUAGE plpgsql SECURITY DEFINER
+    CREATE FUNCTION warmstart_index(texts bigint[], words text[]) RETURNS void LANGUAGE plpgsql SECURITY DEFINER
     SET search_path = {schema}, pg_temp AS $$
+    DECLARE
+        caller text := warmstart_tenant();
+        mark text := warmstart_mark();
     BEGIN
-        INSERT INTO texts_index VALUES (warmstart_tenant(), $1, ($2 || warmstart_mark())::tsvector);
+        INSERT INTO texts_index
+            SELECT caller, given.id, (given.words || mark)::tsvector FROM unnest($1, $2) AS given (id, words);
     END $$
     """,
     """

@@ -35,6 +35,7 @@ try:
     import psycopg
     from psycopg.conninfo import conninfo_to_dict
     from psycopg.pq import TransactionStatus
+    from psycopg.types.array import ListBinaryDumper
     from psycopg.types.numeric import Int8Dumper
 except ImportError as missing:
     raise ConfigError("a store on PostgreSQL needs psycopg: pip install 'warmstart[postgres]'") from missing
@@ -136,6 +137,7 @@ class Database(AnyDatabase):
         self._timeout = timeout
         self._raw = self._connect(url)
         self._raw.adapters.register_dumper(int, Int8Dumper)  # one type for all numbers: one plan for a statement
+        self._raw.adapters.register_dumper(list, ListBinaryDumper)  # as text, every element would have to be quoted
         self.connection = Connection(self._raw, "")
         try:
             with self.translated():
