@@ -49,6 +49,7 @@ format: $(READY) ## Format the code and mend what lint can mend
 bench: $(READY) ## Measure, against baselines of the same run
 	$(BIN)/python bench/startup.py
 	$(BIN)/python bench/sync.py
+	$(BIN)/python bench/postgres.py
 	$(BIN)/python bench/redact.py
 	$(BIN)/python bench/profiling.py
 

@@ -22,7 +22,7 @@ def once(data: Path, database: Path) -> None:
     """Import, profile, profile again and report, and print the seconds as JSON; runs in a process of its own."""
     from warmstart.profile.profiler import Profiler
     from warmstart.profile.profiles import profiled, update
-    from warmstart.profile.store import SQLiteProfileStore
+    from warmstart.profile.store import SQLProfileStore
     from warmstart.sessions.sqlite import SQLiteSessionStore
     from warmstart.sessions.sync import path_sources, sync
 
@@ -33,7 +33,7 @@ def once(data: Path, database: Path) -> None:
     times["import"] = time.perf_counter() - began
     for name in ("profile", "again"):
         began = time.perf_counter()
-        kept, profiler = SQLiteProfileStore(store), Profiler()
+        kept, profiler = SQLProfileStore(store), Profiler()
         number = update(store, kept, profiler)
         times[name] = time.perf_counter() - began
         assert (number > 0) == (name == "profile")

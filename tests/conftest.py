@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.postgres import Server, running_server
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
@@ -10,6 +13,12 @@ DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 VARIABLES = (
     "WARMSTART_HOME",
     "WARMSTART_STORE",
+    "WARMSTART_TENANT",
+    "PGHOST",
+    "PGPORT",
+    "PGUSER",
+    "PGPASSWORD",
+    "PGSERVICE",
     "CLAUDE_CONFIG_DIR",
     "CODEX_HOME",
     "COPILOT_HOME",
@@ -38,3 +47,17 @@ def corpus() -> Path:
     if not DATA.is_dir():
         pytest.skip("the measuring data is not here")
     return DATA
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    """A real server of this process's own."""
+    with running_server() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_url(postgres: Server) -> Iterator[str]:
+    """A database of the test's own, in which the tables of a store are made."""
+    with postgres.database() as name:
+        yield postgres.url(name)

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from warmstart.profile.profiler import Profiler
     from warmstart.profile.profiles import profiled
     from warmstart.profile.values import Profile, Profiled
+    from warmstart.sessions.copying import Copied, copy_store
+    from warmstart.sessions.postgres import PostgresSessionStore
     from warmstart.sessions.sqlite import SQLiteSessionStore
     from warmstart.sessions.store import Appended, Filter, Match, SessionStore, SessionSummary
     from warmstart.sessions.stores import open_store
@@ -22,9 +24,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Appended",
+    "Copied",
     "Filter",
     "Match",
     "Message",
+    "PostgresSessionStore",
     "Profile",
     "Profiled",
     "Profiler",
@@ -40,6 +44,7 @@ __all__ = [
     "ToolResult",
     "Usage",
     "WarmstartError",
+    "copy_store",
     "default_sources",
     "load_settings",
     "open_store",
@@ -59,6 +64,8 @@ _HOMES = {
     "profile.profiler": ("Profiler",),
     "profile.profiles": ("profiled",),
     "profile.values": ("Profile", "Profiled"),
+    "sessions.copying": ("Copied", "copy_store"),
+    "sessions.postgres": ("PostgresSessionStore",),
     "sessions.sqlite": ("SQLiteSessionStore",),
     "sessions.store": ("Appended", "Filter", "Match", "SessionStore", "SessionSummary"),
     "sessions.stores": ("open_store",),

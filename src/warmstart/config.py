@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 from warmstart.errors import ConfigError
 
 HOME_VARIABLE = "WARMSTART_HOME"
+_SERVERS = ("postgresql://", "postgres://")
 
 
 class Setting(NamedTuple):
@@ -27,7 +29,12 @@ SETTINGS = (
     Setting(
         "store.url",
         "WARMSTART_STORE",
-        "The store: a path, or sqlite:///path. Default: warmstart.db in the home directory.",
+        "The store: a path, sqlite:///path, or postgresql://… Default: warmstart.db in the home directory.",
+    ),
+    Setting(
+        "store.tenant",
+        "WARMSTART_TENANT",
+        "Whose rows of a store on PostgreSQL to use, for a role that may act for others. Default: its own.",
     ),
     Setting(
         "profile.tools",
@@ -51,9 +58,16 @@ class Settings:
 
     home: Path
     store_path: Path
+    store_url: str = field(default="", repr=False)  # of a server; empty for a file
+    store_tenant: str = ""
     profile_tools: Mapping[str, str] = field(default_factory=dict)
     redact_allow: tuple[str, ...] = ()
     redact_patterns: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def store_name(self) -> str:
+        """Where the store is, as it may be shown."""
+        return without_password(self.store_url) if self.store_url else str(self.store_path)
 
 
 def load_settings(env: Mapping[str, str], *, home: Path | None = None, store: str | None = None) -> Settings:
@@ -68,7 +82,8 @@ def load_settings(env: Mapping[str, str], *, home: Path | None = None, store: st
             values[setting.key] = env[setting.variable]
     return Settings(
         home=chosen,
-        store_path=_store_path(store or values.get("store.url", ""), chosen),
+        **_store(store or values.get("store.url", ""), chosen),
+        store_tenant=values.get("store.tenant", ""),
         profile_tools=values.get("profile.tools", {}),
         redact_allow=tuple(values.get("redact.allow", ())),
         redact_patterns=values.get("redact.patterns", {}),
@@ -115,15 +130,31 @@ def _fits(value: object, kind: str) -> bool:
     return isinstance(value, str)
 
 
+def _store(url: str, home: Path) -> dict[str, Any]:
+    """Where the store is: a file, or a server, beside which the file is where it would be by default."""
+    if url.startswith(_SERVERS):
+        return {"store_url": url, "store_path": home / "warmstart.db"}
+    return {"store_path": _store_path(url, home)}
+
+
 def _store_path(url: str, home: Path) -> Path:
     scheme, separator, rest = url.partition("://")
     if separator and scheme != "sqlite":
-        raise ConfigError(f"the store {url!r} is not one this version knows; give a path or sqlite:///path")
+        raise ConfigError(
+            f"the store {without_password(url)!r} is not one this version knows; "
+            "give a path, sqlite:///path or postgresql://…"
+        )
     # sqlite:///relative and sqlite:////absolute, as is usual; a relative path starts at the home directory.
     path = rest.removeprefix("/") if separator else url
     if "\0" in path:
         raise ConfigError(f"the store {url!r} is no path; give a path or sqlite:///path")
     return (home / _expanded(Path(path or "warmstart.db"))).absolute()
+
+
+def without_password(url: str) -> str:
+    """The URL as it may be shown. It rather leaves out too much of one that is not well-formed."""
+    shown = re.sub(r"(://[^:/?#@]*):.*@", r"\1@", url, flags=re.DOTALL)
+    return re.sub(r"(?i)([?&](?:ssl)?password=)[^&]*", r"\1…", shown)
 
 
 def _expanded(path: Path) -> Path:

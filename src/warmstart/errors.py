@@ -7,7 +7,8 @@ WarmstartError
 │   ├── StoreCorrupt       the file is damaged or is not a store
 │   ├── StoreFull          the disk has no room left
 │   ├── StoreReadOnly      the store or its folder cannot be written
-│   └── StoreTooNew        a newer Warmstart made this store
+│   ├── StoreTooNew        a newer Warmstart made this store
+│   └── StoreUnreachable   the store's server does not answer, or no longer
 ├── SessionNotFound        no session has that id
 ├── AmbiguousId            a shortened id fits several sessions
 ├── LogError               an agent's log cannot be read at all
@@ -47,6 +48,10 @@ class StoreReadOnly(StoreError):
 
 class StoreTooNew(StoreError):
     """A newer version of Warmstart made this store."""
+
+
+class StoreUnreachable(StoreError):
+    """The server of the store cannot be reached, or the connection to it was lost."""
 
 
 class SessionNotFound(WarmstartError):

@@ -7,7 +7,7 @@ import re
 import sqlite3
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from importlib import metadata
 from pathlib import Path
@@ -19,6 +19,7 @@ from warmstart.cli.output import counted, print_json, printable, settings
 from warmstart.config import Settings
 from warmstart.errors import StoreError, WarmstartError
 from warmstart.sessions.readers.registry import readers
+from warmstart.sessions.store import AgentStatistics
 from warmstart.sessions.stores import open_store
 
 _COLOURS = {"ok": "green", "note": "cyan", "warning": "yellow", "problem": "red"}
@@ -91,6 +92,9 @@ def _home(home: Path) -> Check:
 
 
 def _store(current: Settings) -> Iterator[Check]:
+    if current.store_url:
+        yield _server(current)
+        return
     path = current.store_path
     try:
         there = path.exists()
@@ -115,16 +119,31 @@ def _store(current: Settings) -> Iterator[Check]:
         remedy = "move the file away and run `warmstart sync`; it rebuilds the store from the agents' logs"
         yield Check("store", "problem", f"{path} is damaged: {wrong[0]}", remedy)
         return
-    size = path.stat().st_size / 1e6
+    yield Check("store", "ok", f"{path}: {_held(agents)}, {path.stat().st_size / 1e6:.1f} MB")
+
+
+def _server(current: Settings) -> Check:
+    try:
+        with open_store(current) as store:
+            wrong = store.integrity()
+            held = _held(store.statistics())
+            finding = f"{store.name}: {store.about}, {held}"
+    except WarmstartError as error:
+        return Check("store", "problem", str(error))
+    if wrong:
+        return Check("store", "problem", f"{finding}; {wrong[0]}", "ask the administrator of the server")
+    return Check("store", "ok", finding)
+
+
+def _held(agents: Sequence[AgentStatistics]) -> str:
     sessions, messages = sum(row.sessions for row in agents), sum(row.messages for row in agents)
-    held = f"{counted(sessions, 'session')}, {counted(messages, 'message')}, {size:.1f} MB"
-    yield Check("store", "ok", f"{path}: {held}")
+    return f"{counted(sessions, 'session')}, {counted(messages, 'message')}"
 
 
 def _histories(current: Settings) -> Iterator[Check]:
     seen: set[str] = set()
-    if os.access(current.store_path, os.R_OK):
-        with suppress(StoreError), open_store(current) as store:  # an error is reported above
+    if current.store_url or os.access(current.store_path, os.R_OK):
+        with suppress(WarmstartError), open_store(current) as store:  # an error is reported above
             seen = set(store.positions())
     for reader in readers().values():
         roots = reader.roots(os.environ, Path.home())

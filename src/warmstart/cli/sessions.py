@@ -18,7 +18,7 @@ from warmstart.redact.configured import configured_redactor
 from warmstart.redact.redactor import PERSONAL
 from warmstart.sessions.export import Format, export
 from warmstart.sessions.redaction import redacted_messages, redacted_session
-from warmstart.sessions.sqlite import SQLiteSessionStore
+from warmstart.sessions.sql import SQLSessionStore
 from warmstart.sessions.store import Filter, SessionSummary
 from warmstart.sessions.stores import open_store
 from warmstart.sessions.values import Message, SessionOutcome, steps
@@ -27,7 +27,7 @@ _OUTCOMES = click.Choice(get_args(SessionOutcome))
 
 
 @contextmanager
-def _store() -> Iterator[SQLiteSessionStore]:
+def _store() -> Iterator[SQLSessionStore]:
     with open_store(settings()) as store:
         yield store
 

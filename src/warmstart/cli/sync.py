@@ -17,7 +17,7 @@ from warmstart.errors import LogError
 from warmstart.redact.configured import configured_redactor
 from warmstart.redact.redactor import Redactor
 from warmstart.sessions.readers.registry import readers
-from warmstart.sessions.sqlite import SQLiteSessionStore
+from warmstart.sessions.sql import SQLSessionStore
 from warmstart.sessions.store import Filter
 from warmstart.sessions.stores import open_store
 from warmstart.sessions.sync import Progress, SyncReport, default_sources, path_sources, sync
@@ -90,7 +90,7 @@ def command(
 
 
 def _run(
-    store: SQLiteSessionStore,
+    store: SQLSessionStore,
     agents: tuple[str, ...],
     paths: tuple[Path, ...],
     format: str | None,
@@ -104,7 +104,7 @@ def _run(
 
 
 def _refusal(
-    store: SQLiteSessionStore, report: SyncReport, agents: tuple[str, ...], paths: tuple[Path, ...], format: str | None
+    store: SQLSessionStore, report: SyncReport, agents: tuple[str, ...], paths: tuple[Path, ...], format: str | None
 ) -> str:
     """What to say when the paths hold nothing that was asked for; empty when they do."""
     where = ", ".join(repr(str(path)) for path in paths)
@@ -117,7 +117,7 @@ def _refusal(
     return ""
 
 
-def _read_before(store: SQLiteSessionStore, paths: tuple[Path, ...], format: str) -> bool:
+def _read_before(store: SQLSessionStore, paths: tuple[Path, ...], format: str) -> bool:
     """Whether the paths hold logs of this format all the same: the content tells, or they gave a session before."""
     logs = [source.path for source in path_sources(paths, format)]
     if any(_claimed(format, path) for path in logs):

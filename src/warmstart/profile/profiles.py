@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 
 from warmstart.errors import SessionNotFound
 from warmstart.profile.profiler import Profiler
-from warmstart.profile.store import Kept, SQLiteProfileStore
+from warmstart.profile.store import Kept, SQLProfileStore
 from warmstart.profile.values import Profile, Profiled
 from warmstart.sessions.outcomes import OUTCOME_RULES, judge
-from warmstart.sessions.sqlite import SQLiteSessionStore
+from warmstart.sessions.sql import SQLSessionStore
 from warmstart.sessions.store import Filter
 from warmstart.sessions.values import Session
 
@@ -19,7 +19,7 @@ Progress = Callable[[int, int], None]
 
 
 def profiled(
-    store: SQLiteSessionStore,
+    store: SQLSessionStore,
     *,
     tools: Mapping[str, str] | None = None,
     filter: Filter = Filter(),  # noqa: B008 - Filter is frozen
@@ -30,14 +30,14 @@ def profiled(
     `tools` is the user's own table of what tools are for. `progress` is told how many of how many were made.
     """
     profiler = Profiler(tools)
-    kept = SQLiteProfileStore(store)
+    kept = SQLProfileStore(store)
     update(store, kept, profiler, filter=filter, progress=progress)
     return kept.profiles(profiler.rules, filter)
 
 
 def update(
-    store: SQLiteSessionStore,
-    kept: SQLiteProfileStore,
+    store: SQLSessionStore,
+    kept: SQLProfileStore,
     profiler: Profiler,
     *,
     filter: Filter = Filter(),  # noqa: B008 - Filter is frozen
@@ -67,9 +67,9 @@ def update(
     return len(stale)
 
 
-def profile_of(store: SQLiteSessionStore, session: Session, *, tools: Mapping[str, str] | None = None) -> Profile:
+def profile_of(store: SQLSessionStore, session: Session, *, tools: Mapping[str, str] | None = None) -> Profile:
     """The profile of one session, kept or made now."""
     profiler = Profiler(tools)
-    kept = SQLiteProfileStore(store)
+    kept = SQLProfileStore(store)
     update(store, kept, profiler, filter=Filter(id=session.id))
     return next(each.profile for each in kept.profiles(profiler.rules, Filter(id=session.id)))

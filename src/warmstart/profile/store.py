@@ -6,7 +6,6 @@ whatever text it held (error signatures, a quoted instruction) is gone with it.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Protocol
 
@@ -15,9 +14,10 @@ import msgspec
 from warmstart.profile.values import Profile, Profiled
 from warmstart.sessions.filtering import where
 from warmstart.sessions.rows import SESSION_COLUMNS, to_session
-from warmstart.sessions.sqlite import SQLiteSessionStore
+from warmstart.sessions.sql import SQLSessionStore
 from warmstart.sessions.store import Filter
-from warmstart.storage.sqlite import Migration
+from warmstart.storage.database import Connection, Migration
+from warmstart.storage.tenants import COLUMN, keep_apart
 
 _PAGE = 100
 _SESSION = ", ".join(f"s.{name.strip()}" for name in SESSION_COLUMNS.split(","))
@@ -56,7 +56,7 @@ class ProfileStore(Protocol):
         ...
 
 
-def _create_tables(connection: sqlite3.Connection) -> None:
+def _create_tables(connection: Connection) -> None:
     connection.execute(
         "CREATE TABLE profiles (session INTEGER PRIMARY KEY REFERENCES sessions (pk) ON DELETE CASCADE, "
         "rules TEXT NOT NULL, body TEXT NOT NULL)"
@@ -68,13 +68,30 @@ def _create_tables(connection: sqlite3.Connection) -> None:
     )
 
 
-MIGRATIONS = (Migration("profile/0001_tables", _create_tables),)
+def _create_tables_in_postgres(connection: Connection) -> None:
+    connection.execute(
+        f"CREATE TABLE profiles ({COLUMN}, session BIGINT NOT NULL, rules TEXT NOT NULL, body TEXT NOT NULL, "
+        "PRIMARY KEY (tenant, session), "
+        "FOREIGN KEY (tenant, session) REFERENCES sessions (tenant, pk) ON DELETE CASCADE)"
+    )
+    keep_apart(connection, "profiles")
+    connection.execute(
+        "CREATE FUNCTION warmstart_outdate_profile() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN DELETE FROM profiles WHERE tenant = new.tenant AND session = new.pk; RETURN NULL; END $$"
+    )
+    connection.execute(
+        "CREATE TRIGGER profiles_outdated AFTER UPDATE OF revision ON sessions "
+        "FOR EACH ROW WHEN (new.revision <> old.revision) EXECUTE FUNCTION warmstart_outdate_profile()"
+    )
 
 
-class SQLiteProfileStore:
-    """Profiles in the file of a session store. Implements `ProfileStore`; lives as long as that store."""
+MIGRATIONS = (Migration("profile/0001_tables", _create_tables, postgres=_create_tables_in_postgres),)
 
-    def __init__(self, sessions: SQLiteSessionStore) -> None:
+
+class SQLProfileStore:
+    """Profiles in the database of a session store. Implements `ProfileStore`; lives as long as that store."""
+
+    def __init__(self, sessions: SQLSessionStore) -> None:
         self._db = sessions.database
         self._db.migrate(MIGRATIONS)
 
@@ -84,7 +101,7 @@ class SQLiteProfileStore:
             rows = self._db.connection.execute(
                 f"SELECT s.id, s.revision FROM (SELECT * FROM sessions s WHERE {condition} "
                 "ORDER BY s.started_at DESC NULLS LAST, s.id LIMIT :limit) s "
-                "LEFT JOIN profiles p ON p.session = s.pk WHERE p.rules IS NOT :rules",
+                "LEFT JOIN profiles p ON p.session = s.pk WHERE coalesce(p.rules, '') <> :rules",
                 {**values, "rules": rules},
             ).fetchall()
         return [Stale(*row) for row in rows]
@@ -93,8 +110,9 @@ class SQLiteProfileStore:
         rows = [(rules, _ENCODE(kept.profile).decode(), kept.session_id, kept.revision) for kept in profiles]
         with self._db.transaction() as connection:
             connection.executemany(
-                "INSERT OR REPLACE INTO profiles (session, rules, body) "
-                "SELECT pk, ?, ? FROM sessions WHERE id = ? AND revision = ?",
+                "INSERT INTO profiles (session, rules, body) "
+                "SELECT pk, ?, ? FROM sessions WHERE id = ? AND revision = ? "
+                "ON CONFLICT (session) DO UPDATE SET rules = excluded.rules, body = excluded.body",
                 rows,
             )
 

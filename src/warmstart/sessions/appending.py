@@ -1,4 +1,4 @@
-"""One append to the SQLite store, inside its transaction.
+"""One append to a store, inside its transaction.
 
 The work is in deciding whose each message is. Agents copy messages: a resumed session's log begins with the history of
 the session it continues. A message is kept once, with the session that wrote it, and that must not depend on which log
@@ -8,7 +8,6 @@ loses to that origin, and otherwise the session that ended earlier wins. The los
 
 from __future__ import annotations
 
-import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import count
@@ -19,6 +18,7 @@ from warmstart.sessions.outcomes import OUTCOME_RULES
 from warmstart.sessions.rows import Row, Text, flags, to_seconds, usage_json
 from warmstart.sessions.store import Appended
 from warmstart.sessions.values import Session, clean
+from warmstart.storage.database import Connection
 
 T = TypeVar("T")
 
@@ -46,7 +46,7 @@ class _Rival(NamedTuple):
 class Append:
     """Adds rows to a session. `run` is called once; `stale` are the texts that it may have left without a use."""
 
-    def __init__(self, connection: sqlite3.Connection, session: Session, rows: Sequence[Row]) -> None:
+    def __init__(self, connection: Connection, session: Session, rows: Sequence[Row]) -> None:
         self.connection = connection
         self.session = session
         self.rows = rows
@@ -107,7 +107,7 @@ class Append:
             self.rows = [row for row in self.rows if row.key not in gone]
 
     def _places(self, pk: int) -> Iterator[int]:
-        return _next(self.connection, "messages", "seq", pk)
+        return following(self.connection, "messages", "seq", pk)
 
     def _sorted_out(self, mine: int | None) -> tuple[list[Row], list[Row], list[Row]]:
         fresh: list[Row] = []
@@ -172,28 +172,31 @@ class Append:
         stated = (new.project, new.branch, new.model, new.title, new.version, new.source)
         row = self.connection.execute(
             """
-            INSERT INTO sessions AS old (id, agent, native_id, project, branch, model, title, version, source,
-                                         started_at, ended_at, parent_id, parent_kind, outcome, evidence, judge,
-                                         revision, rules)
+            INSERT INTO sessions AS known (id, agent, native_id, project, branch, model, title, version, source,
+                                           started_at, ended_at, parent_id, parent_kind, outcome, evidence, judge,
+                                           revision, rules)
             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             ON CONFLICT (id) DO UPDATE SET
-                project = iif(excluded.project <> '', excluded.project, project),
-                branch = iif(excluded.branch <> '', excluded.branch, branch),
-                model = iif(excluded.model <> '', excluded.model, model),
-                title = iif(excluded.title <> '', excluded.title, title),
-                version = iif(excluded.version <> '', excluded.version, version),
-                source = iif(excluded.source <> '', excluded.source, source),
-                started_at = coalesce(old.started_at, excluded.started_at),
-                ended_at = coalesce(excluded.ended_at, old.ended_at),
-                parent_id = coalesce(excluded.parent_id, parent_id),
-                parent_kind = coalesce(excluded.parent_kind, parent_kind),
-                outcome = iif(old.judge = 'user' OR excluded.judge = '', outcome, excluded.outcome),
-                evidence = iif(old.judge = 'user' OR excluded.judge = '', evidence, excluded.evidence),
-                judge = iif(old.judge = 'user' OR excluded.judge = '', judge, excluded.judge),
-                revision = revision + max(excluded.revision, old.judge <> 'user' AND excluded.judge <> '' AND
-                    (outcome, evidence) <> (excluded.outcome, excluded.evidence)),
+                project = coalesce(nullif(excluded.project, ''), known.project),
+                branch = coalesce(nullif(excluded.branch, ''), known.branch),
+                model = coalesce(nullif(excluded.model, ''), known.model),
+                title = coalesce(nullif(excluded.title, ''), known.title),
+                version = coalesce(nullif(excluded.version, ''), known.version),
+                source = coalesce(nullif(excluded.source, ''), known.source),
+                started_at = coalesce(known.started_at, excluded.started_at),
+                ended_at = coalesce(excluded.ended_at, known.ended_at),
+                parent_id = coalesce(excluded.parent_id, known.parent_id),
+                parent_kind = coalesce(excluded.parent_kind, known.parent_kind),
+                outcome = CASE WHEN known.judge = 'user' OR excluded.judge = ''
+                    THEN known.outcome ELSE excluded.outcome END,
+                evidence = CASE WHEN known.judge = 'user' OR excluded.judge = ''
+                    THEN known.evidence ELSE excluded.evidence END,
+                judge = CASE WHEN known.judge = 'user' OR excluded.judge = '' THEN known.judge ELSE excluded.judge END,
+                revision = known.revision + CASE WHEN excluded.revision > 0 OR (
+                    known.judge <> 'user' AND excluded.judge <> '' AND
+                    (known.outcome, known.evidence) <> (excluded.outcome, excluded.evidence)) THEN 1 ELSE 0 END,
                 -- What was there before may be by older rules: the session is by the oldest.
-                rules = min(rules, excluded.rules)
+                rules = CASE WHEN known.rules < excluded.rules THEN known.rules ELSE excluded.rules END
             RETURNING pk
             """,
             (
@@ -208,25 +211,14 @@ class Append:
                 new.outcome,
                 clean(new.evidence),
                 new.judge,
-                news,
+                int(news),
                 OUTCOME_RULES,
             ),
         ).fetchone()
         return int(row[0])
 
     def _save_texts(self, rows: list[Row]) -> dict[bytes, int]:
-        """Store the texts that are new, and tell the id of every text by its hash."""
-        bodies = {text.hash: text.body for row in rows for text in row.texts()}
-        ids: dict[bytes, int] = {}
-        for hashes in chunks(list(bodies)):
-            ids.update(self.connection.execute(f"SELECT hash, id FROM texts WHERE hash IN ({marks(hashes)})", hashes))
-        new = zip((key for key in bodies if key not in ids), _next(self.connection, "texts", "id"), strict=False)
-        added = dict(new)
-        self.connection.executemany(
-            "INSERT INTO texts (id, hash, body) VALUES (?, ?, ?)",
-            ((number, key, bodies[key]) for key, number in added.items()),
-        )
-        return ids | added
+        return save_texts(self.connection, {text.hash: text.body for row in rows for text in row.texts()})
 
     def _take(self, pk: int, won: list[Row], places: dict[bytes, int]) -> None:
         """Move messages here from the sessions that only held copies of them."""
@@ -242,8 +234,8 @@ class Append:
             self.connection.execute("UPDATE sessions SET revision = revision + 1 WHERE pk = ?", (loser,))
             self.connection.execute(
                 "UPDATE sessions SET parent_id = ?, parent_kind = 'resume', started_at = NULL, ended_at = NULL "
-                "WHERE pk = ? AND coalesce(parent_kind, 'resume') = 'resume' AND id IS NOT ?",
-                (self.session.id, loser, self.session.parent_id),
+                "WHERE pk = ? AND coalesce(parent_kind, 'resume') = 'resume' AND id <> ?",
+                (self.session.id, loser, self.session.parent_id or ""),
             )
             _stretch(self.connection, loser)
 
@@ -262,7 +254,7 @@ class Append:
         self.stale |= before
 
     def _insert(self, session: int, rows: list[Row], places: dict[bytes, int], texts: dict[bytes, int]) -> None:
-        pks = _next(self.connection, "messages", "pk")
+        pks = following(self.connection, "messages", "pk")
         placed = list(zip(pks, rows, strict=False))
         self.connection.executemany(
             "INSERT INTO messages (pk, session, seq, key, native_id, digest, role, flags, at, model, origin, usage, "
@@ -303,6 +295,20 @@ class Append:
         )
 
 
+def save_texts(connection: Connection, bodies: dict[bytes, str]) -> dict[bytes, int]:
+    """Store the texts that are new, and tell the id of every text by its hash."""
+    ids: dict[bytes, int] = {}
+    for hashes in chunks(list(bodies)):
+        ids.update(connection.execute(f"SELECT hash, id FROM texts WHERE hash IN ({marks(hashes)})", hashes))
+    new = zip((key for key in bodies if key not in ids), following(connection, "texts", "id"), strict=False)
+    added = dict(new)
+    connection.executemany(
+        "INSERT INTO texts (id, hash, body) VALUES (?, ?, ?)",
+        ((number, key, bodies[key]) for key, number in added.items()),
+    )
+    return ids | added
+
+
 def _tools(rows: list[Row]) -> Counter[str]:
     counted: Counter[str] = Counter()
     for row in rows:
@@ -311,7 +317,7 @@ def _tools(rows: list[Row]) -> Counter[str]:
     return counted
 
 
-def texts_of(connection: sqlite3.Connection, messages: list[int]) -> set[int]:
+def texts_of(connection: Connection, messages: list[int]) -> set[int]:
     """The ids of all texts that these messages use."""
     used: set[int] = set()
     for some in chunks(messages):
@@ -337,14 +343,14 @@ def marks(values: Sequence[object]) -> str:
     return ",".join("?" * len(values))
 
 
-def _next(connection: sqlite3.Connection, table: str, column: str, session: int | None = None) -> Iterator[int]:
+def following(connection: Connection, table: str, column: str, session: int | None = None) -> Iterator[int]:
     """The numbers after the highest one in use; safe because the caller holds the write lock."""
     where = "" if session is None else f" WHERE session = {session:d}"
     highest = connection.execute(f"SELECT coalesce(max({column}), 0) FROM {table}{where}").fetchone()[0]
     return count(int(highest) + 1)
 
 
-def _stretch(connection: sqlite3.Connection, pk: int) -> None:
+def _stretch(connection: Connection, pk: int) -> None:
     """Let a session's dates span its messages."""
     connection.execute(
         "UPDATE sessions SET started_at = coalesce(span.first, started_at), ended_at = coalesce(span.last, ended_at) "

@@ -6,10 +6,11 @@ from warmstart.sessions.rows import to_seconds
 from warmstart.sessions.store import Filter
 from warmstart.sessions.values import clean
 
+_ALL = 2**62
 _TERMS = {
     "id": "s.id = :id",
     "agent": "s.agent = :agent",
-    "project": "(s.project = :project OR substr(s.project, -length(:project) - 1) = '/' || :project)",
+    "project": "(s.project = :project OR substr(s.project, length(s.project) - length(:project)) = '/' || :project)",
     "since": "s.started_at >= :since",
     "until": "s.started_at < :until",
     "outcome": "s.outcome = :outcome",
@@ -30,4 +31,4 @@ def where(filter: Filter) -> tuple[str, dict[str, object]]:
     }
     given = {name: value for name, value in wanted.items() if value not in (None, "")}
     condition = " AND ".join(_TERMS[name] for name in given) or "true"
-    return condition, {**given, "limit": filter.limit if filter.limit > 0 else -1}
+    return condition, {**given, "limit": filter.limit if filter.limit > 0 else _ALL}

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable
 from itertools import groupby
 from operator import itemgetter
 
 from warmstart.sessions.rows import judged_digest, to_result
 from warmstart.sessions.values import CallOutcome, ToolResult
+from warmstart.storage.database import AnyDatabase, Connection
 
 Judge = Callable[[str, str, ToolResult], CallOutcome]
 
 
-def rejudge_session(connection: sqlite3.Connection, session: int, agent: str, judge: Judge) -> int:
+def rejudge_session(database: AnyDatabase, session: int, agent: str, judge: Judge) -> int:
     """Decide every result of a session anew; returns how many came out otherwise.
 
     Results go by one at a time; the names of the session's tools and what changed are held.
     """
+    connection = database.connection
     names = _Names(connection, session)
-    rows = connection.execute(
+    # The plus keeps SQLite from beginning with the results, which it would have to sort.
+    rows = database.stream(
         "SELECT m.seq, m.pk, m.digest, r.position, r.call_id, r.outcome, t.body, r.duration, r.flag, r.exit_code "
-        "FROM messages m CROSS JOIN tool_results r ON r.message = m.pk LEFT JOIN texts t ON t.id = r.text "
+        "FROM messages m JOIN tool_results r ON r.message = +m.pk LEFT JOIN texts t ON t.id = r.text "
         "WHERE m.session = ? ORDER BY m.seq, r.position",
         (session,),
     )
@@ -46,9 +48,9 @@ def rejudge_session(connection: sqlite3.Connection, session: int, agent: str, ju
 class _Names(dict[str, str]):
     """The tools of a session by the ids of their calls, as far as it was read: the same id may be given out again."""
 
-    def __init__(self, connection: sqlite3.Connection, session: int) -> None:
+    def __init__(self, connection: Connection, session: int) -> None:
         self._rows = connection.execute(
-            "SELECT m.seq, c.call_id, c.name FROM messages m CROSS JOIN tool_calls c ON c.message = m.pk "
+            "SELECT m.seq, c.call_id, c.name FROM messages m JOIN tool_calls c ON c.message = +m.pk "
             "WHERE m.session = ? ORDER BY m.seq, c.position",
             (session,),
         )

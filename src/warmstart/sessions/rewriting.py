@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from warmstart.sessions.rows import encode_text
+from warmstart.storage.database import Connection
 
 
-def exchange_text(connection: sqlite3.Connection, old: int, body: str) -> None:
+def exchange_text(connection: Connection, old: int, body: str) -> None:
     """Let everything that uses the text `old` use `body` instead; `old` itself is left to be forgotten."""
     new = _text_id(connection, body)
     for table, column in (
@@ -22,16 +22,20 @@ def exchange_text(connection: sqlite3.Connection, old: int, body: str) -> None:
         connection.execute(f"UPDATE {table} SET {column} = ? WHERE {column} = ?", (new, old))
 
 
-def _text_id(connection: sqlite3.Connection, body: str) -> int | None:
+def _text_id(connection: Connection, body: str) -> int | None:
     text = encode_text(body)
     if text is None:
         return None
-    connection.execute("INSERT INTO texts (hash, body) VALUES (?, ?) ON CONFLICT (hash) DO NOTHING", text)
+    connection.execute(
+        "INSERT INTO texts (id, hash, body) SELECT coalesce(max(id), 0) + 1, ?, ? FROM texts WHERE true "
+        "ON CONFLICT (hash) DO NOTHING",
+        text,
+    )
     row = connection.execute("SELECT id FROM texts WHERE hash = ?", (text.hash,)).fetchone()
     return int(row[0])
 
 
-def rewrite_facts(connection: sqlite3.Connection, change: Callable[[str], str]) -> int:
+def rewrite_facts(connection: Connection, change: Callable[[str], str]) -> int:
     """Apply a change to what is said outside of messages: titles, evidence, places, and what readers remember."""
     changed = 0
     columns = ("title", "evidence", "project", "branch", "source")

@@ -1,4 +1,4 @@
-"""The tables of the room `sessions` in SQLite, as an ordered list of migrations.
+"""The tables of the room `sessions` as an ordered list of migrations; here as SQLite has them.
 
 Every text is stored once, in `texts`, under its hash: a file that an agent reads ten times costs its size once, in the
 store and in the index. `texts_index` is an FTS5 index over it. A trigger takes deleted texts out of it; putting texts
@@ -7,12 +7,11 @@ in is left to the writer, because an insert through a trigger costs two and a ha
 
 from __future__ import annotations
 
-import sqlite3
+from warmstart.sessions.schema_postgres import create_tables
+from warmstart.storage.database import Connection, Migration
 
-from warmstart.storage.sqlite import Migration
 
-
-def _create_tables(connection: sqlite3.Connection) -> None:
+def _create_tables(connection: Connection) -> None:
     for statement in _TABLES:
         connection.execute(statement)
 
@@ -124,13 +123,13 @@ _TABLES = (
 )
 
 
-def _count_revisions(connection: sqlite3.Connection) -> None:
+def _count_revisions(connection: Connection) -> None:
     """Let a session say how often it changed, and by which rules its outcomes were decided (0: not known)."""
     connection.execute("ALTER TABLE sessions ADD COLUMN revision INTEGER NOT NULL DEFAULT 0")
     connection.execute("ALTER TABLE sessions ADD COLUMN rules INTEGER NOT NULL DEFAULT 0")
 
 
 MIGRATIONS = (
-    Migration("sessions/0001_tables", _create_tables),
+    Migration("sessions/0001_tables", _create_tables, postgres=create_tables),
     Migration("sessions/0002_revisions", _count_revisions),
 )

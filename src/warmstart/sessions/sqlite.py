@@ -2,184 +2,34 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import ClassVar
 
-import msgspec
-
-from warmstart.errors import AmbiguousId, SessionNotFound
-from warmstart.sessions.appending import Append, marks, texts_of
-from warmstart.sessions.filtering import where
-from warmstart.sessions.rejudging import Judge, rejudge_session
-from warmstart.sessions.rewriting import exchange_text, rewrite_facts
-from warmstart.sessions.rows import SESSION_COLUMNS, encode, to_message, to_session, to_time
 from warmstart.sessions.schema import MIGRATIONS
-from warmstart.sessions.store import AgentStatistics, Appended, Filter, Match, Position, SessionSummary
-from warmstart.sessions.values import Message, Session, SessionOutcome, clean
+from warmstart.sessions.sql import SQLSessionStore
+from warmstart.storage.database import Statements
 from warmstart.storage.sqlite import Database
 
-_PAGE = 200  # messages read at a time
 
-_COUNTS = """
-    (SELECT count(*) FROM messages m WHERE m.session = s.pk) AS messages,
-    (SELECT count(*) FROM messages m JOIN tool_calls c ON c.message = m.pk WHERE m.session = s.pk) AS calls,
-    (SELECT count(*) FROM messages m JOIN tool_results r ON r.message = m.pk
-        WHERE m.session = s.pk AND r.outcome = 'error') AS errors,
-    (SELECT count(*) FROM messages m JOIN tool_results r ON r.message = m.pk
-        WHERE m.session = s.pk AND r.outcome = 'rejected') AS rejections
-"""
-# A log seldom states a title; the first thing that the person asked serves.
-_TITLE = """
-    CASE WHEN s.title <> '' THEN s.title ELSE coalesce((
-        SELECT substr(t.body, 1, 200) FROM messages m JOIN texts t ON t.id = m.text
-        WHERE m.session = s.pk AND m.role = 'user' AND m.flags & 3 = 0 ORDER BY m.seq LIMIT 1), '') END
-"""
-_SESSION = ", ".join(f"s.{name.strip()}" for name in SESSION_COLUMNS.split(",")).replace("s.title", _TITLE)
-_INDEX = "INSERT INTO texts_index (rowid, body) SELECT id, body FROM texts WHERE id > ? ORDER BY id"
-_FORGET = """
-    DELETE FROM texts WHERE id = ?1
-        AND NOT EXISTS (SELECT 1 FROM messages WHERE text = ?1)
-        AND NOT EXISTS (SELECT 1 FROM messages WHERE reasoning = ?1)
-        AND NOT EXISTS (SELECT 1 FROM tool_calls WHERE arguments = ?1)
-        AND NOT EXISTS (SELECT 1 FROM tool_results WHERE text = ?1)
-"""
+class SQLiteSessionStore(SQLSessionStore):
+    """Sessions in one SQLite file."""
 
+    FOUND: ClassVar = "SELECT rowid AS id, rank FROM texts_index WHERE texts_index MATCH ?1 ORDER BY rank LIMIT ?2"
 
-class SQLiteSessionStore:
-    """Sessions in one SQLite file. Implements `SessionStore` and what sync needs; for one thread."""
+    _db: Database
 
     def __init__(self, path: Path | str) -> None:
-        self._db = Database(Path(path), MIGRATIONS)
-        self._depth = 0
-        self._stale: set[int] = set()
+        super().__init__(Database(Path(path), MIGRATIONS))
 
     @property
     def path(self) -> Path:
         return self._db.path
 
     @property
-    def database(self) -> Database:
-        """The file and its connection, for other rooms that keep tables of their own in it."""
-        return self._db
-
-    def close(self) -> None:
-        self._db.close()
-
-    @contextmanager
-    def transaction(self, *, wait: bool = True) -> Iterator[sqlite3.Connection]:
-        """One write, whole or not at all. The index is brought up to date once, at the end.
-
-        FTS5 collects in memory and writes out at every savepoint, and SQLite makes one for many a statement: texts that
-        were indexed as they come would cost twice as much.
-        """
-        last: list[tuple[str, tuple[object, ...]]] = []
-        with self._db.transaction(last, wait=wait) as connection:
-            if self._depth:
-                yield connection
-                return
-            self._depth, self._stale = 1, set()
-            try:
-                newest = connection.execute("SELECT coalesce(max(id), 0) FROM texts").fetchone()
-                yield connection
-                last += [(_INDEX, newest), *((_FORGET, (text,)) for text in self._stale)]
-            finally:
-                self._depth = 0
-
-    def integrity(self) -> list[str]:
-        """What is wrong with the file; empty when all is well."""
-        return self._db.integrity()
-
-    # -- writing
-
-    def append(self, session: Session, messages: Iterable[Message] = ()) -> Appended:
-        rows = list({row.key: row for row in (encode(session.agent, message) for message in messages)}.values())
-        with self.transaction() as connection:
-            append = Append(connection, session, rows)
-            appended = append.run()
-            self._stale |= append.stale
-        return appended
-
-    def set_outcome(self, session_id: str, outcome: SessionOutcome, because: str = "") -> None:
-        session = self.get(session_id)
-        with self.transaction() as connection:
-            connection.execute(
-                "UPDATE sessions SET outcome = ?, evidence = ?, judge = 'user', revision = revision + 1 WHERE id = ?",
-                (outcome, clean(because), session.id),
-            )
-
-    def delete(self, session_id: str) -> bool:
-        with self.transaction() as connection:
-            found = connection.execute("SELECT pk, source FROM sessions WHERE id = ?", (session_id,)).fetchone()
-            if found is None:
-                return False
-            pk, source = found
-            messages = connection.execute("SELECT pk FROM messages WHERE session = ?", (pk,))
-            self._stale |= texts_of(connection, [row[0] for row in messages])
-            connection.execute("INSERT OR IGNORE INTO deleted_sessions VALUES (?)", (session_id,))
-            connection.execute(
-                "INSERT OR IGNORE INTO deleted_messages SELECT key, ? FROM messages WHERE session = ?", (session_id, pk)
-            )
-            # Readers remember titles and unfinished messages; the log will be read anew if it ever grows.
-            connection.execute(
-                "UPDATE positions SET state = '{}', mark = '', offset = 0, line = 0, revision = revision + 1 "
-                "WHERE path = ?",
-                (source,),
-            )
-            connection.execute("DELETE FROM sessions WHERE pk = ?", (pk,))
-            children = connection.execute(
-                "SELECT id FROM sessions WHERE parent_id = ? AND parent_kind = 'subagent'", (session_id,)
-            ).fetchall()
-            for (child,) in children:
-                self.delete(child)
-        return True
-
-    def rewrite(self, change: Callable[[str], str]) -> int:
-        changed = 0
-        raise_revisions = "UPDATE sessions SET revision = revision + 1"
-        with self._db.translated():
-            last = self._db.connection.execute("SELECT coalesce(max(id), 0) FROM texts").fetchone()[0]
-        for first in range(0, last, _PAGE):
-            with self.transaction() as connection:
-                page = connection.execute(
-                    "SELECT id, body FROM texts WHERE id > ? AND id <= ?", (first, min(first + _PAGE, last))
-                ).fetchall()
-                rewritten = {old: new for old, body in page if (new := change(body)) != body}
-                for old, new in rewritten.items():
-                    exchange_text(connection, old, new)
-                # Whatever was derived from a text must go with it, however little of this is done in the end.
-                if rewritten:
-                    connection.execute(raise_revisions)
-                self._stale |= rewritten.keys()
-                changed += len(rewritten)
-        with self.transaction() as connection:
-            if facts := rewrite_facts(connection, change):
-                connection.execute(raise_revisions)
-        return changed + facts
-
-    def rejudge(self, judge: Judge, rules: int) -> int:
-        changed, session = 0, 0
-        while session := self._judged_otherwise(session, rules):
-            with self.transaction() as connection:
-                found = connection.execute("SELECT agent FROM sessions WHERE pk = ?", (session,)).fetchone()
-                if found is None:
-                    continue  # another process deleted it
-                number = rejudge_session(connection, session, found[0], judge)
-                connection.execute(
-                    "UPDATE sessions SET rules = ?, revision = revision + ? WHERE pk = ?", (rules, number > 0, session)
-                )
-                changed += number
-        return changed
-
-    def _judged_otherwise(self, after: int, rules: int) -> int:
-        with self._db.translated():
-            row = self._db.connection.execute(
-                "SELECT pk FROM sessions WHERE pk > ? AND rules <> ? ORDER BY pk LIMIT 1", (after, rules)
-            ).fetchone()
-        return int(row[0]) if row else 0
+    def about(self) -> str:
+        return f"SQLite {sqlite3.sqlite_version}"
 
     def scrub(self) -> None:
         """Leave no trace of what was deleted in the file: merge the index, rewrite the file, empty its log."""
@@ -187,158 +37,10 @@ class SQLiteSessionStore:
             connection.execute("INSERT INTO texts_index (texts_index) VALUES ('optimize')")
         self._db.vacuum()
 
-    # -- reading
+    def _index(self, newest: int) -> Statements:
+        return [
+            ("INSERT INTO texts_index (rowid, body) SELECT id, body FROM texts WHERE id > ? ORDER BY id", (newest,))
+        ]
 
-    def get(self, session_id: str) -> Session:
-        session_id = clean(session_id)
-        with self._db.translated():
-            rows = self._db.connection.execute(
-                f"SELECT {_SESSION} FROM sessions s WHERE s.id = ?1 OR s.native_id = ?1 LIMIT 2", (session_id,)
-            ).fetchall()
-            if not rows and session_id:
-                rows = self._db.connection.execute(
-                    f"SELECT {_SESSION} FROM sessions s WHERE substr(s.id, 1, length(?1)) = ?1 "
-                    "OR substr(s.native_id, 1, length(?1)) = ?1 "
-                    "ORDER BY s.parent_kind IS 'subagent', s.started_at DESC LIMIT 4",
-                    (session_id,),
-                ).fetchall()
-                # A subagent's id begins with that of its parent, which is the one meant.
-                if len(rows) > 1 and all(row[2].startswith(f"{rows[0][2]}/") for row in rows[1:]):
-                    rows = rows[:1]
-        if not rows:
-            raise SessionNotFound(f"no session has the id {session_id!r}; `warmstart sessions list` shows them")
-        if len(rows) > 1:
-            some = ", ".join(f"{row[0]} ({row[1]})" for row in rows[:3])
-            raise AmbiguousId(f"{session_id!r} fits several sessions: {some}; give more of the id")
-        return to_session(rows[0])
-
-    def messages(self, session_id: str) -> Iterator[Message]:
-        after = -1
-        while True:
-            with self._db.translated():
-                page = self._page(session_id, after)
-            for _, message in page:
-                yield message
-            if len(page) < _PAGE:
-                return
-            after = page[-1][0]
-
-    def _page(self, session_id: str, after: int) -> list[tuple[int, Message]]:
-        run = self._db.connection.execute
-        rows = run(
-            "SELECT m.seq, m.pk, m.native_id, m.role, m.flags, m.at, m.model, m.origin, m.usage, t.body, r.body "
-            "FROM sessions s JOIN messages m ON m.session = s.pk "
-            "LEFT JOIN texts t ON t.id = m.text LEFT JOIN texts r ON r.id = m.reasoning "
-            "WHERE s.id = ? AND m.seq > ? ORDER BY m.seq LIMIT ?",
-            (session_id, after, _PAGE),
-        ).fetchall()
-        calls: dict[int, list[Any]] = {}
-        results: dict[int, list[Any]] = {}
-        pks = [row[1] for row in rows]
-        for row in run(
-            "SELECT c.message, c.call_id, c.name, t.body FROM tool_calls c LEFT JOIN texts t ON t.id = c.arguments "
-            f"WHERE c.message IN ({marks(pks)}) ORDER BY c.message, c.position",
-            pks,
-        ):
-            calls.setdefault(row[0], []).append(row[1:])
-        for row in run(
-            "SELECT r.message, r.call_id, r.outcome, t.body, r.duration, r.flag, r.exit_code "
-            "FROM tool_results r LEFT JOIN texts t ON t.id = r.text "
-            f"WHERE r.message IN ({marks(pks)}) ORDER BY r.message, r.position",
-            pks,
-        ):
-            results.setdefault(row[0], []).append(row[1:])
-        return [(row[0], to_message(row[2:], calls.get(row[1], ()), results.get(row[1], ()))) for row in rows]
-
-    def statistics(self) -> list[AgentStatistics]:
-        with self._db.translated():
-            rows = self._db.connection.execute(
-                f"SELECT agent, count(*), sum(messages), sum(calls), sum(errors), sum(rejections) "
-                f"FROM (SELECT s.agent, {_COUNTS} FROM sessions s) GROUP BY agent ORDER BY agent"
-            ).fetchall()
-        return [AgentStatistics(*row) for row in rows]
-
-    def search(self, text: str, *, limit: int = 20) -> list[Match]:
-        words = [word.replace('"', '""') for word in clean(text).split()]
-        if not words or limit < 1:
-            return []
-        query = " ".join(f'"{word}"' for word in words)
-        with self._db.translated():
-            rows = self._db.connection.execute(
-                """
-                WITH found AS (SELECT rowid AS id, rank FROM texts_index WHERE texts_index MATCH ?1
-                               ORDER BY rank LIMIT ?2),
-                     used AS (
-                         SELECT m.pk, f.id, f.rank FROM found f JOIN messages m ON m.text = f.id
-                         UNION SELECT m.pk, f.id, f.rank FROM found f JOIN messages m ON m.reasoning = f.id
-                         UNION SELECT c.message, f.id, f.rank FROM found f JOIN tool_calls c ON c.arguments = f.id
-                         UNION SELECT r.message, f.id, f.rank FROM found f JOIN tool_results r ON r.text = f.id)
-                SELECT s.id, m.native_id, m.role, m.at, t.body, u.rank
-                FROM used u JOIN messages m ON m.pk = u.pk JOIN sessions s ON s.pk = m.session
-                JOIN texts t ON t.id = u.id ORDER BY u.rank, m.at DESC LIMIT ?2
-                """,
-                (query, limit),
-            ).fetchall()
-        return [Match(row[0], row[1], row[2], to_time(row[3]), row[4], row[5]) for row in rows]
-
-    # -- what sync needs
-
-    def positions(self) -> dict[str, Position]:
-        with self._db.translated():
-            return {row[0]: _position(row) for row in self._db.connection.execute("SELECT * FROM positions")}
-
-    def revision(self, path: str) -> int:
-        with self._db.translated():
-            row = self._db.connection.execute("SELECT revision FROM positions WHERE path = ?", (path,)).fetchone()
-        return row[0] if row else 0
-
-    def save_position(self, position: Position) -> int:
-        with self.transaction() as connection:
-            row = connection.execute(
-                "INSERT INTO positions (path, agent, signature, mark, offset, line, state, revision) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, 1) ON CONFLICT (path) DO UPDATE SET agent = excluded.agent, "
-                "signature = excluded.signature, mark = excluded.mark, offset = excluded.offset, "
-                "line = excluded.line, state = excluded.state, revision = revision + 1 RETURNING revision",
-                (
-                    position.path,
-                    position.agent,
-                    position.signature,
-                    position.mark,
-                    position.offset,
-                    position.line,
-                    clean(msgspec.json.encode(position.state).decode()),
-                ),
-            ).fetchone()
-        return int(row[0])
-
-    def deleted(self) -> frozenset[str]:
-        with self._db.translated():
-            return frozenset(row[0] for row in self._db.connection.execute("SELECT id FROM deleted_sessions"))
-
-    # Last, because from here on `list` is no longer the type.
-
-    def list(self, filter: Filter = Filter()) -> list[SessionSummary]:  # noqa: B008 - Filter is frozen
-        condition, values = where(filter)
-        with self._db.translated():
-            # The sessions are chosen first, so that only those that are shown are counted.
-            rows = self._db.connection.execute(
-                f"SELECT {_SESSION}, {_COUNTS} FROM (SELECT * FROM sessions s WHERE {condition} "
-                "ORDER BY s.started_at DESC NULLS LAST, s.id LIMIT :limit) s "
-                "ORDER BY s.started_at DESC NULLS LAST, s.id",
-                values,
-            ).fetchall()
-        return [SessionSummary(to_session(row[:-4]), *row[-4:]) for row in rows]
-
-
-def _position(row: Sequence[Any]) -> Position:
-    path, agent, signature, mark, offset, line, state, revision = row
-    return Position(
-        path=path,
-        agent=agent,
-        signature=signature,
-        mark=mark,
-        offset=offset,
-        line=line,
-        state=json.loads(state),
-        revision=revision,
-    )
+    def _query(self, words: Sequence[str]) -> str:
+        return " ".join('"' + word.replace('"', '""') + '"' for word in words)

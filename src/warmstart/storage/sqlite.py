@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
-from warmstart.errors import StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreReadOnly, StoreTooNew
+from warmstart.errors import StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreReadOnly
+from warmstart.storage.database import AnyDatabase, Connection, Migration
 
 APPLICATION_ID = 0x5741524D  # "WARM", in the file's header: tells our stores from other SQLite files
 BUSY_SECONDS = 120.0
@@ -25,25 +25,15 @@ _READ_ONLY = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_P
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
 
-# Statements with their parameters.
-Statements = Iterable[tuple[str, tuple[object, ...]]]
-
-
-class Migration(NamedTuple):
-    """One change of a room's tables; `name` is `room/number_what` and is never reused."""
-
-    name: str
-    apply: Callable[[sqlite3.Connection], None]
-
-
-class Database:
+class Database(AnyDatabase):
     """A connection to one store file, for one thread."""
 
+    connection: sqlite3.Connection
+
     def __init__(self, path: Path, migrations: Sequence[Migration], *, timeout: float = BUSY_SECONDS) -> None:
+        super().__init__()
         self.path = path
-        self._depth = 0
-        self._worker: ThreadPoolExecutor | None = None
-        self._ending: Future[None] | None = None
+        self.name = str(path)
         with self.translated():
             _create_private(path)
             # Only one thread uses it at a time: see `transaction`.
@@ -56,62 +46,22 @@ class Database:
                 self.connection.close()
                 raise
 
-    def close(self) -> None:
-        try:
-            with self.translated():
-                pass
-        finally:
-            if self._worker is not None:
-                self._worker.shutdown()
-            self.connection.close()
+    def _disconnect(self) -> None:
+        self.connection.close()
 
-    @contextmanager
-    def transaction(self, last: Statements = (), *, wait: bool = True) -> Iterator[sqlite3.Connection]:
-        """One write, whole or not at all. Inside another transaction it becomes part of it.
+    def stream(self, sql: str, parameters: Sequence[object] = ()) -> Iterator[Any]:
+        return self.connection.execute(sql, parameters)
 
-        `last` are statements to run before the commit. Without `wait` they and the commit run in the background, while
-        the caller prepares its next write; whatever is asked of the database next waits for them first, and raises
-        what went wrong.
-        """
-        with self.translated():
-            if self._depth:
-                yield self.connection
-                return
-            self.connection.execute("BEGIN IMMEDIATE")
-            self._depth += 1
-            try:
-                yield self.connection
-            except BaseException:
-                self._roll_back()
-                raise
-            finally:
-                self._depth -= 1
-            if wait:
-                self._end(last)
-            else:
-                self._worker = self._worker or ThreadPoolExecutor(max_workers=1)
-                self._ending = self._worker.submit(self._end, last)
-
-    def _end(self, last: Statements) -> None:
-        try:
-            for statement, parameters in last:
-                self.connection.execute(statement, parameters)
-            self.connection.execute("COMMIT")
-        except BaseException:
-            self._roll_back()
-            raise
+    def _begin(self) -> None:
+        self.connection.execute("BEGIN IMMEDIATE")
 
     def _roll_back(self) -> None:
         if self.connection.in_transaction:
             self.connection.execute("ROLLBACK")
 
     @contextmanager
-    def translated(self) -> Iterator[None]:
-        """Turn what SQLite raises into our own errors, one clear line each."""
+    def _own_errors(self) -> Iterator[None]:
         try:
-            if self._ending is not None:
-                ending, self._ending = self._ending, None
-                ending.result()
             yield
         except sqlite3.Error as error:
             raise _translation(self.path, error) from error
@@ -137,24 +87,24 @@ class Database:
                 "end that process and do this again"
             )
 
-    def migrate(self, migrations: Sequence[Migration]) -> None:
-        """Apply what is pending of a room's migrations, all of it or nothing; where nothing is, this costs two reads.
+    @contextmanager
+    def _migrating(self) -> Iterator[Connection]:
+        with self.transaction() as connection:
+            connection.execute(
+                "CREATE TABLE IF NOT EXISTS migrations ("
+                "name TEXT PRIMARY KEY, applied_at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP) WITHOUT ROWID"
+            )
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            yield connection
 
-        A room brings its whole list each time: a migration of the room that is not in it was made by a newer version.
-        """
-        with self.translated():
-            pending = self._pending(migrations)
-        if pending:
-            with self.transaction() as connection:
-                connection.execute(
-                    "CREATE TABLE IF NOT EXISTS migrations ("
-                    "name TEXT PRIMARY KEY, applied_at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP) WITHOUT ROWID"
-                )
-                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-                # Another process may have migrated while this one waited for the lock.
-                for migration in self._pending(migrations):
-                    migration.apply(connection)
-                    connection.execute("INSERT INTO migrations (name) VALUES (?)", (migration.name,))
+    def _is_migrated(self) -> bool:
+        found = self.connection.execute(
+            "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'migrations'"
+        ).fetchone()
+        return bool(found[0])
+
+    def _apply(self, migration: Migration) -> None:
+        migration.apply(self.connection)
 
     def _configure(self) -> None:
         run = self.connection.execute
@@ -172,22 +122,6 @@ class Database:
         run("PRAGMA cache_size = -32768")
         # A bulk import writes each index page many times; checkpointing every 4 MB would copy each of them out.
         run("PRAGMA wal_autocheckpoint = 8192")
-
-    def _pending(self, migrations: Sequence[Migration]) -> list[Migration]:
-        has_table = self.connection.execute(
-            "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'migrations'"
-        ).fetchone()[0]
-        if not has_table:
-            return list(migrations)
-        applied = {row[0] for row in self.connection.execute("SELECT name FROM migrations")}
-        rooms = {migration.name.split("/")[0] for migration in migrations}
-        known = {migration.name for migration in migrations}
-        if unknown := sorted(name for name in applied - known if name.split("/")[0] in rooms):
-            raise StoreTooNew(
-                f"the store {str(self.path)!r} was made by a newer Warmstart (it has {unknown[-1]!r}); "
-                "upgrade Warmstart, or point WARMSTART_STORE at another file (nothing was changed)"
-            )
-        return [migration for migration in migrations if migration.name not in applied]
 
 
 def _create_private(path: Path) -> None:

@@ -1,0 +1,174 @@
+"""What both stores do beyond the contract."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from warmstart.errors import StoreError
+from warmstart.sessions.postgres import PostgresSessionStore
+from warmstart.sessions.sql import SQLSessionStore
+from warmstart.sessions.sqlite import SQLiteSessionStore
+from warmstart.sessions.store import Appended
+from warmstart.sessions.values import ToolCall, ToolResult
+from warmstart.testing.stores import CALLED, RESULTS, said, session
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where a fresh store is."""
+    return str(tmp_path / "store.db") if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+
+
+def opened(place: str) -> SQLSessionStore:
+    return PostgresSessionStore(place) if place.startswith("postgresql") else SQLiteSessionStore(place)
+
+
+@pytest.fixture
+def store(place: str) -> Iterator[SQLSessionStore]:
+    with closing(opened(place)) as fresh:
+        yield fresh
+        assert fresh.integrity() == []
+
+
+def revisions(store: SQLSessionStore) -> dict[str, int]:
+    return dict(store.database.connection.execute("SELECT native_id, revision FROM sessions").fetchall())
+
+
+def test_a_revision_goes_up_with_what_is_appended_and_only_then(store: SQLSessionStore) -> None:
+    store.append(session("a"), [said("a1", "one"), CALLED, RESULTS])
+    store.append(session("b"), [said("b1", "x")])
+    assert revisions(store) == {"a": 1, "b": 1}
+    store.append(session("a", title="a title"), [said("a1", "one"), CALLED])
+    assert revisions(store) == {"a": 1, "b": 1}
+    store.append(session("a"), [said("a1", "one, grown")])
+    store.append(session("a"), [said("a2", "two")])
+    assert revisions(store) == {"a": 3, "b": 1}
+
+
+def test_a_revision_goes_up_where_messages_are_taken_away(store: SQLSessionStore) -> None:
+    copied = [said("a1", "first", 0), said("a2", "second", 1)]
+    store.append(session("new"), [*copied, said("b1", "third", 60)])
+    store.append(session("old"), copied)
+    assert revisions(store) == {"new": 2, "old": 1}
+    store.append(session("new"), [*copied, said("b1", "third", 60)])
+    assert revisions(store) == {"new": 2, "old": 1}
+
+
+def test_a_revision_goes_up_with_an_outcome(store: SQLSessionStore) -> None:
+    judged = session("a", outcome="failure", evidence="reward 0.0", judge="log")
+    store.append(session("a"), [said("a1", "x")])
+    for _ in range(2):
+        store.append(judged)
+    assert revisions(store) == {"a": 2}
+    store.set_outcome(judged.id, "success")
+    store.append(judged)
+    assert revisions(store) == {"a": 3}
+
+
+def test_revisions_go_up_when_texts_are_rewritten(store: SQLSessionStore) -> None:
+    store.append(session("a"), [said("a1", "zanzibar")])
+    store.append(session("b", title="a title"), [said("b1", "harbour")])
+    store.rewrite(lambda text: text.replace("marmalade", "X"))
+    assert revisions(store) == {"a": 1, "b": 1}
+    store.rewrite(lambda text: text.replace("zanzibar", "X"))
+    assert revisions(store) == {"a": 2, "b": 2}
+    store.rewrite(lambda text: text.replace("title", "X"))
+    assert revisions(store) == {"a": 3, "b": 3}
+
+
+def test_revisions_go_up_where_results_are_judged_otherwise(store: SQLSessionStore) -> None:
+    store.append(session("a"), [CALLED, RESULTS])
+    store.append(session("b"), [said("b1", "x", 60)])
+    store.rejudge(lambda agent, tool, result: result.outcome, 1001)
+    assert revisions(store) == {"a": 1, "b": 1}
+    store.rejudge(lambda agent, tool, result: "ok", 1002)
+    assert revisions(store) == {"a": 2, "b": 1}
+
+
+def test_what_was_rewritten_stays_so_when_a_judged_log_is_read_again(store: SQLSessionStore) -> None:
+    ok = replace(RESULTS, tool_results=tuple(replace(result, outcome="ok") for result in RESULTS.tool_results))
+    store.append(session(), [CALLED, RESULTS])
+    store.rewrite(lambda text: text.replace("def tide", "X"))
+    store.rejudge(lambda agent, tool, result: "ok", 1001)
+    assert store.append(session(), [CALLED, ok]) == Appended(unchanged=2)
+    assert store.search("def tide") == []
+
+
+def test_judging_a_large_store_holds_little_of_it(store: SQLSessionStore) -> None:
+    for number in range(20):
+        call = ToolCall(id=f"c{number}", name="read")
+        results = [
+            said(
+                f"m{number}.{place}", role="tool", tool_results=(ToolResult(call_id=call.id, outcome="ok", text=text),)
+            )
+            for place, text in ((place, f"{number}.{place} {'x' * 50_000}") for place in range(20))
+        ]
+        store.append(session(f"s{number}"), [said(f"c{number}", role="assistant", tool_calls=(call,)), *results])
+    tracemalloc.start()
+    try:
+        assert store.rejudge(lambda agent, tool, result: "error", 1001) == 400
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 2_000_000  # of 20 MB
+
+
+def test_messages_can_be_read_while_another_process_writes(place: str) -> None:
+    with closing(opened(place)) as reader, closing(opened(place)) as writer:
+        writer.append(session(), [said(f"m{number}", "x") for number in range(500)])
+        seen = reader.messages(session().id)
+        next(seen)
+        writer.append(session(), [said("late", "y")])
+        assert sum(1 for _ in seen) >= 499
+
+
+def test_foreign_keys_hold(store: SQLSessionStore) -> None:
+    with pytest.raises(StoreError, match=r"(?i)foreign key"), store.transaction() as raw:
+        raw.execute("INSERT INTO tool_calls (message, position, call_id, name) VALUES (99, 0, 'c', 'bash')")
+
+
+def test_a_long_text_is_found_by_its_beginning(store: SQLSessionStore) -> None:
+    long = "harbour " + " ".join(f"word{number}" for number in range(300_000))
+    store.append(session("a"), [said("m1", long), said("m2", "漁港 " * 300_000), said("m3", "z" * 2_000_000)])
+    store.append(session("b"), [said("m4", "Ein Café, 漁港")])
+    assert [match.message_id for match in store.search("harbour word17")] == ["m1"]
+    assert [match.message_id for match in store.search("CAFE 漁港")] == ["m4"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ("tides.py", ["m1"]),
+        ("tides py", ["m1", "m2"]),
+        ("src/tides.py", ["m1"]),
+        ("TOOL_USE_ERROR", ["m3"]),
+        ("the", ["m2"]),
+        ("fails", ["m3"]),
+        ("3f0c1d52", ["m3"]),
+        ("naive", ["m2"]),
+        ("tides ... --", ["m1", "m2"]),
+    ],
+)
+def test_both_stores_find_the_same(store: SQLSessionStore, asked: str, found: list[str]) -> None:
+    store.append(
+        session(),
+        [
+            said("m1", 'open {"path": "/src/tides.py"}'),
+            said("m2", "py for the naïve: tides"),
+            said("m3", "<tool_use_error>commit 3f0c1d52 failed</tool_use_error>"),
+        ],
+    )
+    assert sorted(match.message_id for match in store.search(asked)) == found
+
+
+def test_a_title_and_a_project_may_hold_what_sql_uses(store: SQLSessionStore) -> None:
+    odd = "100 % ?1 :name %s 'quoted' \\"
+    store.append(session(title=odd, project=f"/w/{odd}"), [said("m1", odd)])
+    assert store.get(session().id).title == odd
+    assert [message.text for message in store.messages(session().id)] == [odd]
