@@ -13,7 +13,7 @@ from warmstart.profile.corpus.report import report
 from warmstart.profile.corpus.values import Report
 from warmstart.profile.profiler import Profiler
 from warmstart.profile.profiles import profiled, update
-from warmstart.profile.store import SQLiteProfileStore
+from warmstart.profile.store import SQLProfileStore
 from warmstart.profile.values import Profiled
 from warmstart.sessions.sqlite import SQLiteSessionStore
 from warmstart.sessions.sync import path_sources, sync
@@ -26,7 +26,7 @@ def store(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SQ
     """The real sessions, imported and profiled once."""
     with closing(SQLiteSessionStore(tmp_path_factory.mktemp("real") / "store.db")) as fresh:
         sync(fresh, path_sources([corpus / "sessions"]))
-        update(fresh, SQLiteProfileStore(fresh), Profiler())
+        update(fresh, SQLProfileStore(fresh), Profiler())
         yield fresh
 
 
@@ -106,7 +106,7 @@ def test_every_profile_comes_back_as_it_was_made(store: SQLiteSessionStore, foun
 
 
 def test_profiling_again_makes_nothing(store: SQLiteSessionStore, corpus: Path) -> None:
-    kept = SQLiteProfileStore(store)
+    kept = SQLProfileStore(store)
     assert update(store, kept, Profiler()) == 0
     sync(store, path_sources([corpus / "sessions"]))
     assert update(store, kept, Profiler()) == 0

@@ -11,7 +11,7 @@ import pytest
 from tests.profile.talks import asked, bash, did, talk
 from warmstart.profile.profiler import Profiler
 from warmstart.profile.profiles import profiled, update
-from warmstart.profile.store import SQLiteProfileStore
+from warmstart.profile.store import SQLProfileStore
 from warmstart.profile.values import Profile
 from warmstart.sessions.sqlite import SQLiteSessionStore
 from warmstart.sessions.store import Filter
@@ -33,7 +33,7 @@ def fill(store: SQLiteSessionStore, *names: str) -> None:
 
 def updated(store: SQLiteSessionStore, profiler: Profiler | None = None, **fields: object) -> int:
     chosen = Filter(**fields)  # type: ignore[arg-type]
-    return update(store, SQLiteProfileStore(store), profiler or Profiler(), filter=chosen)
+    return update(store, SQLProfileStore(store), profiler or Profiler(), filter=chosen)
 
 
 def test_a_session_is_profiled_once(store: SQLiteSessionStore) -> None:
@@ -133,7 +133,7 @@ class Interrupting(Profiler):
 def test_what_grew_while_it_was_profiled_is_not_kept_outdated(store: SQLiteSessionStore) -> None:
     fill(store, "a", "b")
     assert updated(store, Interrupting(store.path, "grow")) == 2
-    kept = SQLiteProfileStore(store)
+    kept = SQLProfileStore(store)
     assert [each.session.native_id for each in kept.profiles(Profiler().rules)] == ["a"]
     assert updated(store) == 1
     assert {each.session.native_id: each.profile.markers.calls for each in profiled(store)} == {"a": 2, "b": 3}

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from warmstart.errors import StoreTooNew
-from warmstart.profile.store import Kept, SQLiteProfileStore, Stale
+from warmstart.profile.store import Kept, SQLProfileStore, Stale
 from warmstart.profile.values import Call, Change, DeadEnd, Markers, Patterns, Profile, Recovery, Verdict
 from warmstart.sessions.sqlite import SQLiteSessionStore
 from warmstart.sessions.store import Filter
@@ -80,7 +80,7 @@ def store(path: Path) -> Iterator[SQLiteSessionStore]:
 
 def keep(store: SQLiteSessionStore, profile: Profile = EVERYTHING, rules: str = "1") -> None:
     """Keep this profile for every session that has none."""
-    kept = SQLiteProfileStore(store)
+    kept = SQLProfileStore(store)
     kept.keep([Kept(*each, profile) for each in kept.stale(rules)], rules)
 
 
@@ -95,7 +95,7 @@ def rows(path: Path) -> list[tuple[str, str]]:
 def test_a_profile_with_every_field_comes_back_as_it_was(store: SQLiteSessionStore) -> None:
     store.append(session(), [said("m1", "hello")])
     keep(store)
-    (found,) = SQLiteProfileStore(store).profiles("1")
+    (found,) = SQLProfileStore(store).profiles("1")
     assert found.profile == EVERYTHING
     assert found.session.id == session().id
     assert all(isinstance(call, Call) for call in found.profile.calls)
@@ -111,12 +111,12 @@ def test_every_field_is_set_in_that_test() -> None:
 def test_an_empty_profile_comes_back_as_it_was(store: SQLiteSessionStore) -> None:
     store.append(session(), [said("m1", "hello")])
     keep(store, Profile())
-    assert [found.profile for found in SQLiteProfileStore(store).profiles("1")] == [Profile()]
+    assert [found.profile for found in SQLProfileStore(store).profiles("1")] == [Profile()]
 
 
 def test_a_session_without_a_profile_is_stale_until_it_has_one(store: SQLiteSessionStore) -> None:
     store.append(session(), [said("m1", "hello")])
-    kept = SQLiteProfileStore(store)
+    kept = SQLProfileStore(store)
     (stale,) = kept.stale("1")
     assert isinstance(stale, Stale)
     assert stale.session_id == session().id
@@ -132,8 +132,8 @@ def test_one_profile_is_kept_per_session_whatever_the_rules(store: SQLiteSession
     keep(store, rules="1")
     keep(store, Profile(), rules="2")
     assert len(rows(path)) == 1
-    assert len(list(SQLiteProfileStore(store).profiles("2"))) == 1
-    assert list(SQLiteProfileStore(store).profiles("1")) == []
+    assert len(list(SQLProfileStore(store).profiles("2"))) == 1
+    assert list(SQLProfileStore(store).profiles("1")) == []
 
 
 def test_a_session_that_grows_loses_its_profile(store: SQLiteSessionStore, path: Path) -> None:
@@ -144,7 +144,7 @@ def test_a_session_that_grows_loses_its_profile(store: SQLiteSessionStore, path:
     assert [name for name, _ in rows(path)] == ["a", "b"]  # nothing was new
     store.append(session("a"), [said("a2", "more", 1)])
     assert [name for name, _ in rows(path)] == ["b"]
-    assert [stale.session_id for stale in SQLiteProfileStore(store).stale("1")] == [session("a").id]
+    assert [stale.session_id for stale in SQLProfileStore(store).stale("1")] == [session("a").id]
 
 
 def test_a_word_on_the_outcome_makes_a_profile_outdated(store: SQLiteSessionStore, path: Path) -> None:
@@ -167,7 +167,7 @@ def test_a_deleted_session_takes_its_profile_along(store: SQLiteSessionStore, pa
 def test_what_changed_since_it_was_looked_at_is_not_kept(store: SQLiteSessionStore, path: Path) -> None:
     for name in ("a", "b", "c"):
         store.append(session(name), [said(name, "hello")])
-    kept = SQLiteProfileStore(store)
+    kept = SQLProfileStore(store)
     stale = kept.stale("1")
     with closing(SQLiteSessionStore(path)) as other:
         other.append(session("a"), [said("a2", "more", 1)])
@@ -202,11 +202,11 @@ def test_newest_first_and_those_without_a_date_last(store: SQLiteSessionStore) -
     store.append(session("old"), [said("1", "hello", 0)])
     store.append(session("undated"), [said("2", "hello", timestamp=None)])
     store.append(session("new"), [said("3", "hello", 60)])
-    assert [each.session_id for each in SQLiteProfileStore(store).stale("1")] == [
+    assert [each.session_id for each in SQLProfileStore(store).stale("1")] == [
         session(name).id for name in ("new", "old", "undated")
     ]
     keep(store)
-    found = [each.session.native_id for each in SQLiteProfileStore(store).profiles("1")]
+    found = [each.session.native_id for each in SQLProfileStore(store).profiles("1")]
     assert found == ["new", "old", "undated"]
 
 
@@ -214,7 +214,7 @@ def test_filters(store: SQLiteSessionStore) -> None:
     store.append(session("a", project="/w/tide"), [said("a1", "hello", 0)])
     store.append(session("b", project="/w/moon", parent_id=session("a").id), [said("b1", "hello", 60)])
     store.append(session("c", agent="other", project="/v/tide"), [said("c1", "hello", 120)])
-    kept = SQLiteProfileStore(store)
+    kept = SQLProfileStore(store)
 
     def found(**fields: object) -> list[str]:
         chosen = Filter(**fields)  # type: ignore[arg-type]
@@ -238,13 +238,13 @@ def test_many_profiles_come_in_order(store: SQLiteSessionStore) -> None:
         for number in range(250):
             store.append(session(f"s{number:03}"), [said(f"m{number}", "hello", number)])
     keep(store, Profile())
-    found = [each.session.native_id for each in SQLiteProfileStore(store).profiles("1")]
+    found = [each.session.native_id for each in SQLProfileStore(store).profiles("1")]
     assert found == [f"s{number:03}" for number in reversed(range(250))]
 
 
 def test_a_store_of_a_newer_version_is_refused(store: SQLiteSessionStore) -> None:
-    SQLiteProfileStore(store)
+    SQLProfileStore(store)
     with store.transaction() as connection:
         connection.execute("INSERT INTO migrations (name) VALUES ('profile/0999_later')")
     with pytest.raises(StoreTooNew, match="profile/0999_later"):
-        SQLiteProfileStore(store)
+        SQLProfileStore(store)
