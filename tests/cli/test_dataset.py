@@ -79,11 +79,37 @@ def test_an_empty_key_is_refused(run, synced, tmp_path, home):
 
 
 def test_a_foreign_readme_is_kept(run, synced, tmp_path):
-    (tmp_path / "README.md").write_text("# Mine\n")
-    ran = run("dataset", "export", tmp_path)
+    readme = tmp_path / "mine" / "README.md"
+    readme.parent.mkdir()
+    readme.write_text("# Mine\n")
+    ran = run("dataset", "export", readme.parent)
     assert (ran.code, ran.out, ran.err.count("\n")) == (1, "", 1)
     assert "README.md" in ran.err
-    assert (tmp_path / "README.md").read_text() == "# Mine\n"
+    assert readme.read_text() == "# Mine\n"
+
+
+def test_the_home_directory_is_no_place_for_a_dataset(run, synced, tmp_path, home):
+    (tmp_path / "link").symlink_to(home / ".warmstart")
+    before = set((home / ".warmstart").iterdir())
+    for directory in (home / ".warmstart", home, tmp_path, tmp_path / "link", home / "x" / ".."):
+        ran = run("dataset", "export", directory)
+        assert (ran.code, ran.out, ran.err.count("\n")) == (1, "", 1)
+        assert "the key" in ran.err
+    assert set((home / ".warmstart").iterdir()) == before
+    assert run("dataset", "export", home / ".warmstart" / "markers").code == 0
+
+
+def test_error_text_is_in_it_only_if_asked_for(run, synced, tmp_path):
+    found = {}
+    for name, options in (("plain", ()), ("text", ("--with-error-text",))):
+        assert run("dataset", "export", tmp_path / name, *options).code == 0
+        found[name] = [row["signature"] for row in lines(tmp_path / name / "calls.jsonl") if row["signature"]]
+    assert len(found["plain"]) == len(found["text"]) > 0
+    changed = [plain for plain, text in zip(found["plain"], found["text"], strict=True) if plain != text]
+    assert changed
+    assert all("other:" in plain for plain in changed)
+    assert "--with-error-text" in (tmp_path / "text" / "README.md").read_text(encoding="utf-8")
+    assert "--with-error-text" in run("dataset", "export", "--help").out
 
 
 def test_an_empty_store_gives_an_empty_dataset(run, tmp_path):

@@ -88,9 +88,9 @@ PRIVATE = (
 
 
 def export(
-    directory: Path, profiled: Iterable[Profiled] = CORPUS, *, key: bytes = KEY, made: datetime = MADE
+    directory: Path, profiled: Iterable[Profiled] = CORPUS, *, key: bytes = KEY, error_text: bool = False
 ) -> DatasetExport:
-    return export_dataset(profiled, directory, key=key, redactor=REDACTOR, made=made)
+    return export_dataset(profiled, directory, key=key, redactor=REDACTOR, made=MADE, error_text=error_text)
 
 
 def lines(path: Path) -> list[dict[str, object]]:
@@ -159,14 +159,14 @@ def test_a_call_is_one_row_with_its_outcome(tmp_path):
         "outcome": "ok",
         "turn": 1,
         "at": 0.0,
-        "seconds": 0.123,
+        "seconds": 0.1,
         "model": "claude-sonnet-5",
         "signature": "",
         "after_compaction": 1,
         "recovered_after": None,
     }
     assert list(rows[0]) == [column.name for column in CALL_COLUMNS]
-    assert [row["at"] for row in rows] == [0.0, 12.3, 20.0, 30.0, None, 60.0]
+    assert [row["at"] for row in rows] == [0.0, 12.0, 20.0, 30.0, None, 60.0]
     assert [row["after_compaction"] for row in rows] == [1, 1, 1, 2, 2, 2]
     assert [row["recovered_after"] for row in rows] == [None, 1, None, None, None, None]
 
@@ -190,16 +190,64 @@ def test_no_sessions_make_an_empty_dataset(tmp_path):
 # -- names
 
 
-def test_nothing_private_stands_in_any_file(tmp_path):
-    export(tmp_path)
+@pytest.mark.parametrize("error_text", [False, True])
+def test_nothing_private_stands_in_any_file(tmp_path, error_text):
+    export(tmp_path, error_text=error_text)
     written = {name: data.decode("utf-8", "replace").lower() for name, data in contents(tmp_path).items()}
     for name in ("sessions", "calls"):  # whose pages are compressed
         written[name] = str(parquet.read_table(tmp_path / f"{name}.parquet").to_pylist()).lower()
     assert {(file, word) for file, text in written.items() for word in PRIVATE if word.lower() in text} == set()
 
 
+def signature_in(directory: Path, text: str, *, project: str = "/srv/kelp", error_text: bool = False) -> str:
+    export(directory, [session_at(project, Call("Bash", "error", "code", signature=text))], error_text=error_text)
+    return str(lines(directory / "calls.jsonl")[0]["signature"])
+
+
+@pytest.mark.parametrize("error_text", [False, True])
+@pytest.mark.parametrize(
+    ("project", "text"),
+    [
+        ("/home/entity/x-y", "HTTP 422: Unprocessable Entity"),
+        ("/home/read/x-y", "File has not been read yet"),
+        ("/srv/git", "git: merge conflict"),
+        ("/srv/errcheck", "lint: errcheck"),
+        ("/home/name/compile", "Go compile error: undefined: ‹name›"),
+        ("/srv/grep", "grep: exit 1, no output"),
+        ("/srv/value", "KeyError"),
+    ],
+)
+def test_names_are_not_looked_for_among_our_own_words(tmp_path, project, text, error_text):
+    assert signature_in(tmp_path, text, project=project, error_text=error_text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("ValueError: patient Carol Danvers not found in ward seven", r"ValueError other:[0-9a-f]{8}"),
+        ("I looked at all of it and Carol was right", r"other:[0-9a-f]{8}"),
+        ("ENOENT: Carol", r"ENOENT other:[0-9a-f]{8}"),
+        ("HTTP 404: Carol is away", r"HTTP 404 other:[0-9a-f]{8}"),
+        ("TideError: late", r"TideError other:[0-9a-f]{8}"),
+        ("KelpError: late", r"other:[0-9a-f]{8}"),
+        ("KelpfarmError", r"other:[0-9a-f]{8}"),
+        ("lint: no-kelp", r"other:[0-9a-f]{8}"),
+        ("wardctl: exit 1, no output", "‹program›: exit 1, no output"),
+        ("psql: exit 2", "psql: exit 2"),
+    ],
+)
+def test_the_text_of_an_error_message_is_a_hash(tmp_path, text, shown):
+    assert re.fullmatch(shown, signature_in(tmp_path, text))
+
+
+def test_the_same_message_has_the_same_hash_everywhere(tmp_path):
+    text = "Carol is away"
+    assert signature_in(tmp_path, text) == signature_in(tmp_path, text, project="/srv/reef")
+    assert signature_in(tmp_path, text) != signature_in(tmp_path, "Carol is back")
+
+
 def test_names_in_signatures_are_replaced(tmp_path):
-    export(tmp_path)
+    export(tmp_path, error_text=True)
     rows = lines(tmp_path / "calls.jsonl")
     assert rows[1]["signature"] == "<project>: user <user> of <project> not allowed"
     tool = str(rows[2]["tool"])
@@ -217,7 +265,7 @@ def test_names_in_signatures_are_replaced(tmp_path):
         (r"C:\Users\ana\Desktop\kelp_farm", "kelp-farm of ANA; ananas", "<project> of <user>; ananas"),
         ("/srv/nordwind/users/kelp", "nordwind runs KELP_TEST, kelpie", "<project> runs <user>_TEST, kelpie"),
         ("/home/runner/work/kelp/.claude/worktrees/one", "runner: work on kelp", "runner: work on <project>"),
-        ("/home/al/io", "al has io", "al has io"),
+        ("/home/al/io", "al has io, also", "<user> has io, also"),
         ("/home/ana", "ana has no home", "<user> has no home"),
         ("/home/ana/a(b", "a(b is broken", "<project> is broken"),
         ("", "nothing known", "nothing known"),
@@ -225,13 +273,12 @@ def test_names_in_signatures_are_replaced(tmp_path):
     ],
 )
 def test_names_are_those_in_the_path_of_the_project(tmp_path, project, text, shown):
-    export(tmp_path, [session_at(project, Call("Bash", "error", "code", signature=text))])
-    assert lines(tmp_path / "calls.jsonl")[0]["signature"] == shown
+    assert signature_in(tmp_path, text, project=project, error_text=True) == shown
 
 
 def test_names_in_the_paths_of_other_projects_are_known_too(tmp_path):
-    failed = Call("Bash", "error", "code", signature="ana: kelp and reef")
-    for project, shown in (("", "<user>: <project> and <project>"), ("/srv/reef", "<user>: kelp and <project>")):
+    failed = Call("kelp_find", "error", "code", signature="ana: kelp and reef")
+    for project in ("", "/srv/reef", "/srv/dune"):
         export_dataset(
             [session_at(project, failed)],
             tmp_path,
@@ -239,8 +286,11 @@ def test_names_in_the_paths_of_other_projects_are_known_too(tmp_path):
             redactor=REDACTOR,
             made=MADE,
             projects=["/home/ana/kelp", "/srv/reef", ""],
+            error_text=True,
         )
-        assert lines(tmp_path / "calls.jsonl")[0]["signature"] == shown
+        row = lines(tmp_path / "calls.jsonl")[0]
+        assert row["signature"] == "<user>: <project> and <project>"
+        assert row["tool"] == "<project>_find"
 
 
 @pytest.mark.parametrize(
@@ -252,6 +302,9 @@ def test_names_in_the_paths_of_other_projects_are_known_too(tmp_path):
         ("mcp__two__words__query", r"mcp__[0-9a-f]{8}__query"),
         ("mcp__alone", r"mcp__[0-9a-f]{8}"),
         ("mcp_acme_database_query", r"mcp_[0-9a-f]{8}"),
+        ("functions.mcp__acme__x", r"functions\.mcp__[0-9a-f]{8}__x"),
+        ("mcp__acme.io__find", r"mcp__[0-9a-f]{8}__find"),
+        ("mcp__acme__acme_find", r"mcp__[0-9a-f]{8}__<server>_find"),
         ("please run the tests", "<other>"),
         ("", ""),
     ],
@@ -261,14 +314,36 @@ def test_tools_keep_their_names_but_not_their_servers(tmp_path, tool, shown):
     assert re.fullmatch(shown, str(lines(tmp_path / "calls.jsonl")[0]["tool"]))
 
 
+@pytest.mark.parametrize("tool", ["Bash", "Read", "apply_patch", "web_search", "read_file", "functions.exec_command:3"])
+def test_tools_that_everybody_has_are_never_touched(tool):
+    folders = ("bash", "read", "apply", "patch", "web", "search", "file", "exec", "command", "functions")
+    names = Pseudonyms(KEY, REDACTOR, projects=[f"/home/{name}/{name}" for name in folders])
+    assert names.tool(tool, "/srv/bash") == tool
+
+
 @pytest.mark.parametrize(
     ("model", "shown"),
     [
         ("anthropic/claude-opus-5", "anthropic/claude-opus-5"),
+        ("claude-opus-4-5-20251101", "claude-opus-4-5-20251101"),
+        ("gpt-5.3-codex-spark", "gpt-5.3-codex-spark"),
+        ("o3-mini", "o3-mini"),
+        ("gemini-2.5-flash", "gemini-2.5-flash"),
+        ("qwen3-coder:30b", "qwen3-coder:30b"),
+        ("us.anthropic.claude-sonnet-4-20250514-v1:0", r"us\.anthropic\.claude-sonnet-4-20250514-v1:0"),
+        ("<synthetic>", "<synthetic>"),
+        ("", ""),
+        ("bob-finetune", "other:[0-9a-f]{8}"),
+        ("llama-70b-bob", "other:[0-9a-f]{8}"),
+        ("ollama/bob:latest", "other:[0-9a-f]{8}"),
+        ("accounts/acme/models/x", "other:[0-9a-f]{8}"),
+        ("accounts/acme/models/llama-v3p1-70b", "llama-v3p1-70b"),
+        ("https://acme.internal/v1/model", "other:[0-9a-f]{8}"),
+        ("ft:bobs:acme::1", "other:[0-9a-f]{8}"),
         ("/home/marlene/models/llama-70b.gguf", "llama-70b.gguf"),
         (r"D:\models\llama-70b.gguf", "llama-70b.gguf"),
         ("ft:gpt-4o-mini:ostsee:tides:9x", r"ft:gpt-4o-mini:[0-9a-f]{8}"),
-        ("arn:aws:bedrock:eu-central-1:123456789012:inference-profile/x", r"arn:[0-9a-f]{8}"),
+        ("arn:aws:bedrock:eu-central-1:123456789012:inference-profile/x", r"other:[0-9a-f]{8}"),
     ],
 )
 def test_models_do_not_name_their_owner(model, shown):
@@ -310,6 +385,29 @@ def test_the_card_explains_every_column_and_counts(tmp_path):
     assert "3 error, 2 ok, 1 rejected" in text
     assert "2026-09-22" in text
     assert "{" not in re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    assert "`early_error_rate` | number | the same for the calls of the first 30 turns" in text
+    assert "`cached_tokens` | integer | tokens read from a cache or written to one" in text
+    assert "Times within a session are kept, but rounded" in text
+
+
+def test_the_card_says_whether_error_text_is_in_it(tmp_path):
+    export(tmp_path)
+    text = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert "There is no text of any message in it." in text
+    assert "It was exported without error text." in text
+    export(tmp_path, error_text=True)
+    text = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert "no text of any message" not in text
+    assert "exported with error text" in text
+    assert "read the signatures before you publish" in text
+
+
+def test_no_time_is_exact_enough_to_tell_a_session(tmp_path):
+    call = Call("Bash", "ok", "code", 1, 12.345, 3.14159)
+    markers = Markers(seconds=3600.789, seconds_to_success=15.486)
+    export(tmp_path, [Profiled(CHILD, Profile(calls=(call,), markers=markers))])
+    row, made = lines(tmp_path / "sessions.jsonl")[0], lines(tmp_path / "calls.jsonl")[0]
+    assert (row["seconds"], row["seconds_to_success"], made["at"], made["seconds"]) == (3601.0, 15.0, 12.0, 3.1)
 
 
 def test_the_examples_of_the_card_run(tmp_path):

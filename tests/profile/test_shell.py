@@ -34,6 +34,16 @@ def only(text: str) -> shell.Command:
         ("# only a remark\n/usr/bin/make test", ["make"]),
         ("cat > run.sh <<'EOF'\npytest\nEOF\nmake test", ["cat", "make"]),
         ("python - <<PY\nimport os; os.remove('a')\nPY", ["python"]),
+        ("[ -f x ] && cat x", ["cat"]),
+        ("test -f x && cat x", ["cat"]),
+        ("[[ -f x && 3 > 2 ]] || make", ["make"]),
+        ("if [[ -d a ]]; then ls a; fi", ["ls"]),
+        ("[[ -f x ]]", ["[["]),
+        ("which pytest", ["which"]),
+        ("command -v pytest && make", ["make"]),
+        ("case $1 in\n  a|b) make test;;\n  *) ls | head ;;\nesac\ngit status", ["make", "ls", "head", "git"]),
+        ("case $1 in a) ls;; esac", ["ls"]),
+        ("grep case x; echo esac; (cd a; ls)", ["grep", "ls"]),
         ("", []),
         ("'never closed", ["never closed"]),
     ],
@@ -160,6 +170,37 @@ def test_the_files_that_a_command_shows() -> None:
     assert shell.reads(only("sed -n 1,20p src/a.py")) == ("src/a.py",)
     assert shell.reads(only("head -n 20 a.txt b.txt")) == ("a.txt", "b.txt")
     assert shell.reads(only("sed -i s/a/b/ a.txt")) == ()
+
+
+@pytest.mark.parametrize(
+    "text", ["[ -f x ] && cat x", "test -f x && cat x", "which x", "type x", "[[ -f x ]] && ls", "command -v x"]
+)
+def test_to_ask_whether_something_is_there_is_no_code(text: str) -> None:
+    assert shell.kind_of(text) == "file"
+    assert shell.kind_of(f"{text}; make") == "code"
+    assert not any(shell.edits(command) for command in shell.commands("[[ 3 > 2 ]] && ls"))
+
+
+def test_where_a_command_works() -> None:
+    assert shell.folder_of(only("git -C ../other commit -m a")) == "../other"
+    assert shell.folder_of(only("cd a && cd '/srv/b c' && git commit -m a")) == "/srv/b c"
+    assert shell.folder_of(only("git commit -m a")) == ""
+
+
+def test_long_commands_are_not_kept_in_memory() -> None:
+    long = "echo " + "a" * 5_000 + "; make test"
+    kept = [shell._remembered.cache_info().currsize, shell._remembered_check.cache_info().currsize]
+    assert programs(long) == ["make"]
+    assert shell.check_of(shell.Command("pytest", ("a" * 5_000,))) == "test"
+    assert [shell._remembered.cache_info().currsize, shell._remembered_check.cache_info().currsize] == kept
+    assert programs("a" * shell.LONGEST + "; make test") == ["a" * shell.LONGEST]
+
+
+@pytest.mark.parametrize("unit", ["sudo ", "<a>", "A=1 ", "env -u x ", "[[ ", "case ", "x;;", "cd a;", "if "])
+def test_a_long_command_is_read_in_one_pass(unit: str) -> None:
+    began = time.process_time()
+    shell.commands(unit * 200_000)
+    assert time.process_time() - began < 2
 
 
 @pytest.mark.parametrize(

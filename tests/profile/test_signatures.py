@@ -12,6 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from warmstart.profile.signatures.signature import signature
+from warmstart.profile.signatures.wording import Worded, is_ours, worded
 
 
 class Case(NamedTuple):
@@ -87,6 +88,65 @@ def test_without_arguments_the_exit_code_is_all_there_is() -> None:
 def test_scripts_are_not_named() -> None:
     arguments = json.dumps({"command": "./deploy-anna.sh"})
     assert signature("Bash", "Exit code 3", arguments=arguments) == "script: exit 3, no output"
+
+
+@pytest.mark.parametrize("tool", ["Bash", "functions.exec", "bash_tool", "run_shell_command", "ShellTool", "Pwsh"])
+def test_shells_are_known_by_the_names_of_all_agents(tool: str) -> None:
+    assert signature(tool, "src/a.py:3: 1 failed, 2 passed, in all") == "tests failed"
+
+
+def test_program_text_is_no_shell_command() -> None:
+    arguments = json.dumps({"code": "import os"})
+    assert signature("execute_code", "Exit code 1", arguments=arguments) == "exit 1, no output"
+
+
+def test_to_ask_whether_something_is_there_has_a_name() -> None:
+    for command, name in (("which x", "which"), ("[[ -f x ]]", "test"), ("[ -f x ]", "test"), ("test -f x", "test")):
+        arguments = json.dumps({"command": command})
+        assert signature("Bash", "Exit code 1", arguments=arguments) == f"{name}: exit 1, no output"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("tests failed", "File has not been read yet", "git: merge conflict", "HTTP 422: Unprocessable Entity"),
+        *("Go compile error: undefined: ‹name›", "Rust error[E0308]: mismatched types", "lint: errcheck", "lint: F401"),
+        *("grep: exit 1, no output", "exit 1, no output", "no output", "git push: exit 128", "npm error ERESOLVE"),
+        *("lint: @typescript-eslint/no-unused-vars", "mypy: arg-type", "shell: bad substitution", "AssertionError"),
+    ],
+)
+def test_words_of_a_rule_are_ours(text: str) -> None:
+    assert is_ours(text)
+    assert worded(text).text == text
+
+
+@pytest.mark.parametrize(
+    ("text", "ours"),
+    [
+        ("ValueError: patient Carol Danvers not found in ward seven", Worded("ValueError", True)),
+        ("WardError: no Carol", Worded("WardError", True, ("WardError",))),
+        ("ENOENT: no Carol", Worded("ENOENT", True)),
+        ("ECAROL: no", Worded("", True)),
+        ("Carol: no ward", Worded("", True)),
+        ("HTTP 404: Carol is away", Worded("HTTP 404", True)),
+        ("Go panic: Carol", Worded("Go panic", True)),
+        ("error TS2322: Type ‹text› is not Carol", Worded("error TS2322", True)),
+        ("lint: Carol", Worded("lint", True)),
+        ("lint: carol", Worded("lint", True)),
+        ("lint: @ward/no-carol", Worded("lint", True)),
+        ("wardctl: exit 1, no output", Worded("‹program›: exit 1, no output")),
+        ("docker exec carol: exit 1", Worded("docker exec ‹name›: exit 1")),
+        ("A" * 160, Worded("", True)),
+    ],
+)
+def test_words_of_a_message_are_not(text: str, ours: Worded) -> None:
+    assert worded(text) == ours
+
+
+@by_text
+def test_what_is_ours_is_in_the_rules(case: Case) -> None:
+    ours = worded(case.signature)
+    assert ours.free or ours.text == case.signature or "‹program›" in ours.text
 
 
 def test_terminal_codes_and_progress_are_left_off() -> None:

@@ -31,13 +31,13 @@ def edit(path: str = "src/tides.py", outcome: CallOutcome = "ok") -> Step:
     return call("Edit", {"file_path": path}, outcome=outcome)
 
 
-def ended(*calls: Step, words: tuple[str, ...] = ()) -> Verdict:
+def ended(*calls: Step, words: tuple[str, ...] = (), project: str = "") -> Verdict:
     """The verdict over these calls, with the user's words after them."""
     messages = [
         Message(native_id=f"c{number}", role="assistant", tool_calls=(step.call,)) for number, step in enumerate(calls)
     ]
     messages += [Message(native_id=f"w{number}", role="user", text=text) for number, text in enumerate(words)]
-    return verdict(SESSION, messages, calls)
+    return verdict(Session(agent="claude-code", native_id="s", project=project), messages, calls)
 
 
 def test_the_users_word_goes_before_all_else() -> None:
@@ -256,7 +256,44 @@ def test_a_commit_and_a_later_failing_check_disagree() -> None:
     assert found.outcome == "unknown"
     assert "committed" in found.evidence
     assert "`pytest` failed" in found.evidence
-    assert ended(edit(), bash("pytest", FAILED, "error"), bash("git commit -m a")).outcome == "success"
+    wip = ended(edit(), bash("pytest", FAILED, "error"), bash("git commit -am wip"))
+    assert wip == Verdict(
+        "unknown",
+        "committed after the last edit (call 3), but `pytest` failed after the last edit (call 2 of 3)",
+        "check",
+    )
+    assert ended(edit(), bash("pytest", FAILED, "error"), bash("git commit -m a"), bash("pytest")).source == "commit"
+
+
+@pytest.mark.parametrize("command", ["git commit -m x && pytest -q", "pytest -q; git commit -m x"])
+@pytest.mark.parametrize("outcome", ["ok", "error"])
+def test_a_failing_test_and_a_commit_in_one_call_disagree(command: str, outcome: CallOutcome) -> None:
+    found = ended(edit(), bash(command, f"[main 1a2b3c4] x\n 1 file changed\n{FAILED}", outcome))
+    assert found.outcome == "unknown"
+    assert "committed" in found.evidence
+    assert "`pytest` failed" in found.evidence
+
+
+@pytest.mark.parametrize(
+    ("command", "outcome"),
+    [
+        ("git -C /srv/other commit -m a", "unknown"),
+        ("cd /srv/other && git commit -m a", "unknown"),
+        ("cd ~/other && git commit -m a", "unknown"),
+        ("cd /srv/other && pytest", "unknown"),
+        ("git -C /home/mara/tides commit -m a", "success"),
+        ("cd /home/mara/tides/src && git commit -m a", "success"),
+        ("cd ~/tides && git commit -m a", "success"),
+        ("cd /home/mara && git commit -m a", "success"),
+        ("cd src && git commit -m a", "success"),
+        ("cd $ROOT && git commit -m a", "success"),
+        ("git -C /home/mara/tides.worktrees/two commit -m a", "success"),
+    ],
+)
+def test_what_is_committed_elsewhere_is_no_commit_of_the_work(command: str, outcome: str) -> None:
+    assert ended(edit(), bash(command), project="/home/mara/tides").outcome == outcome
+    assert ended(edit(), bash(command)).outcome == "success"  # nobody knows where the work is
+    assert ended(edit("/srv/other/a.py"), bash("cd /srv/other && git commit -m a"), project="/x").outcome == "success"
 
 
 def test_without_an_edit_only_a_check_that_nothing_follows_counts() -> None:
@@ -283,6 +320,12 @@ def test_without_an_edit_only_a_check_that_nothing_follows_counts() -> None:
         ("thanks, can you add a test?", "unknown"),
         ("Great, now do the same for the harbour", "unknown"),
         ("is it still broken?", "unknown"),
+        ("thanks for nothing", "unknown"),
+        ("great, another failure", "unknown"),
+        ("thanks, it crashed", "unknown"),
+        ("perfect, one more error", "unknown"),
+        ("awesome, the build broke", "unknown"),
+        ("thanks, nothing else", "success"),
         ("yes", "unknown"),
         ("add a table", "unknown"),
     ],

@@ -8,9 +8,10 @@ from typing import Any
 
 import msgspec
 
+from warmstart.profile.shell import SHELLS
+
 _COMMAND = ("command", "cmd", "script", "code")
 _PATH = ("file_path", "path", "filePath", "absolute_path", "filename", "file", "notebook_path", "target_file")
-_SHELLS = ("bash", "sh", "zsh", "dash", "ksh")
 _DECODE = msgspec.json.Decoder(dict[str, Any]).decode
 
 
@@ -37,7 +38,7 @@ def command_in(arguments: str) -> str:
 
 def _joined(words: list[str]) -> str:
     # `["bash", "-lc", "cd src && make"]`: the last word is a command itself.
-    if len(words) == 3 and words[1] in ("-lc", "-c") and words[0].rsplit("/", 1)[-1] in _SHELLS:
+    if len(words) == 3 and words[1] in ("-lc", "-c") and words[0].rsplit("/", 1)[-1] in SHELLS:
         return words[2]
     return shlex.join(words)
 

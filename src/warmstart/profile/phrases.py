@@ -40,6 +40,10 @@ _OPENS = re.compile(
     rf"{_FILLERS}(?:wrong\b|incorrect\b|(?:please )?stop(?=\s*(?:[,.!]|$)| (?:it|that|doing|for a|right)\b)"
     r"|(?:please |can you |could you )?(?:undo|revert) (?:that|this|it|your|those|these|the (?:last|previous))\b"
     r"|(?:please )?(?:don't|do not) do (?:that|this|it)\b"
+    # `do not stash anything, read the files`: not that but this.
+    r"|(?:don't|do not) (?:stash|commit|push|delete|remove|touch|change|edit|modify|reset|run|create|add|write|guess"
+    r"|assume|install|rewrite|rename|skip|mock|make|invent|ask|use|do) [^,.;!?\n]{1,60}[,;] (?:just|only|instead|rather"
+    r"|read|use|keep|leave|put|run|do|look|check|ask|stick|write|work|edit)\b"
     r"|not again|(?:why|seriously|really|failed|broken|failing) again\?"
     r"|das (?:ist|war) (?:falsch|nicht)|nicht so\b|so nicht\b"
     r"|ich (?:habe|hatte) (?:doch |dir ){0,2}(?:schon |bereits )?gesagt"
@@ -49,22 +53,54 @@ _OPENS = re.compile(
     r"|(?:questo |così )?non è (?:quello|giusto|corretto)|sbagliato|ti ho (?:già )?detto"
     r"|错了|不对|我说过|我(?:已经)?说了|撤销|还原|まだ(?:動|ダメ|だめ|失敗)|元に戻して|そうじゃな|じゃなくて)"
 )
+# Not after a word that makes it a condition, a reason or a report: `retry when it is not working`.
+_PLAIN = "".join(
+    rf"(?<!\b{word} )"
+    for word in (
+        *("if", "when", "whenever", "whether", "while", "unless", "until", "because", "since", "why", "where", "case"),
+        *("though", "although", "once", "what", "says", "said", "think", "thinks", "assume"),
+    )
+)
+# What may still be wrong after the agent's work. `Login still fails when …` is as likely a new task.
+_SUBJECT = (
+    r"(?:it|that|this|these|those|they|which|tests?|build|ci|pipeline|lint(?:er)?|page|app|server|error|output|script"
+    r"|button|version|result|one|everything|i)(?:'s|'re|'m| is| are| am| has| was)?"
+)
+# `Why did you choose sqlite?` is a question.
+_BLAMED = (
+    r"(?:(?:did|would) you (?:just |even )?(?:not|delete|remove|drop|revert|ignore|break|skip|overwrite|undo|touch"
+    r"|disable|stop|forget|commit|push|rewrite|rename|stash|reset|kill|wipe|comment out|make up|invent"
+    r"|do (?:that|this))"
+    r"|have you (?:not|deleted|removed|dropped|reverted|ignored|broken|skipped|overwritten|undone|disabled|stopped"
+    r"|committed|pushed|rewritten|stashed|reset)|(?:are you|didn't you|don't you|haven't you|aren't you)"
+    r"(?: (?:still|not|even|again|just|always|constantly|keep|doing (?:that|this)|ignoring|skipping|deleting|removing"
+    r"|changing|guessing|making|trying|listen|use|run|read|test|do|follow)))\b"
+)
+# `The bug: login still fails`: a task is described, nobody is corrected.
+_DESCRIBED = re.compile(
+    r"(?:^|(?<=[.!?\n] ))\W{0,4}(?:(?:the|a|another|next|new|this) )?(?:bug|issue|problem|task|ticket|symptom)"
+    r"\b[^:.!?\n]{0,30}:[^.!?\n]*"
+)
 # Corrections wherever they stand in the first sentences. Each begins with a letter, which the engine can skip by.
 _WITHIN = re.compile(
-    r"\b(?:not what i (?:asked|meant|wanted|said|want)\b"
+    r"\b(?:not what i (?:asked|meant|wanted|said|want)\b|(?:that|this)(?:'s| is) not how\b(?![^.!\n]*\?)"
     r"|(?:that|this|it|part|answer|you)(?:'s| is|'re| are)(?:n't| not| still not) "
     r"(?:quite |fully |really |entirely |completely |at all )?(?:correct|right|true|accurate|it)\b(?!\?)"
     r"|(?:that|this|it|which)(?:'s| is| was) (?:just |totally |completely |still )?(?:wrong|incorrect)\b"
     r"|you(?:'re| are) (?:wrong|mistaken|misunderstanding)\b"
     r"|you (?:forgot|missed|misunderstood|ignored|broke|skipped|misread|made a mistake)\b"
     r"|you (?:were (?:supposed|meant) to|should(?:n't| not) have)\b"
-    r"|i (?:told|asked) you\b|i (?:already|just) (?:said|told|asked|mentioned|explained|gave|provided)\b"
-    r"|it was in (?:your |the )?(?:memory|context|prompt)\b|why (?:did|have|would|are) you\b"
-    r"|still(?<!if it still)(?<!if that still) (?:fail(?:s|ing|ed)?|broken|not (?:work|there|fix|right|see)\w*|doesn't"
-    r"|does not|isn't|wrong|the same|seeing (?:the|this|that)|getting (?:the|this|that)|display(?:s|ing)"
+    r"|i(?:'ve| have)? (?:already |just )?(?:told|asked|warned) you\b|(?:as|like) i (?:already )?(?:said|told you)\b"
+    r"|i (?:already|just) (?:said|mentioned|explained|(?:gave|provided)(?! him| her| them)|asked (?:for|that))\b"
+    r"|i never (?:asked|said|wanted|meant|told you)\b|i (?:didn't|did not) (?:ask (?:for|you)|say|tell you|want you)\b"
+    rf"|{_PLAIN}you (?:did|have)(?:n't| not)\b(?![^.!\n]*\?)"
+    rf"|it was in (?:your |the )?(?:memory|context|prompt)\b|why {_BLAMED}"
+    rf"|{_PLAIN}(?:{_SUBJECT} |(?<=[.!?,:;] )|^)still (?:fail(?:s|ing|ed)?|broken|not (?:work|there|fix|right|see)\w*"
+    r"|doesn't|does not|isn't|wrong|the same|seeing (?:the|this|that)|getting (?:the|this|that)|display(?:s|ing)"
     r"|happen(?:s|ing)|missing|reads|shows?)\b"
-    r"|(?:that|it|this)(?<!if it)(?<!if that)(?<!if this) (?:still )?(?:does|did|is)(?:n't| not) work(?:ing)?\b(?!\?)"
+    rf"|{_PLAIN}(?:that|it|this)(?:'s| (?:still )?(?:does|did|is))(?:n't| (?:still )?not) work(?:ing)?\b(?!\?)"
     r"|there(?:'s| is| are) still (?:an? |the |some )?(?:same |other )?(?:issues?|errors?|problems?|failures?|bugs?)\b"
+    r"(?![^.!?\n]{0,40}\b(?:backlog|tracker|board|milestone|queue|todo)\b)"
     r"|i still (?:get|see|have (?:the|this)|can't|don't see)\b|i(?:'m| am) (?:still )?not seeing\b"
     r"|i don't (?:quite |really )?like\b|i don't want you to\b"
     r"|(?:can you|could you|please) (?:revert|undo) (?:that|this|it|your)\b|this should(?:n't| not) (?:be|have)\b"
@@ -76,7 +112,8 @@ _WITHIN = re.compile(
 # Each of them holds one of these: to look for plain text first is ten times faster.
 _CUES = (
     *("not ", "n't ", "wrong", "incorrect", "mistake", "misunderst", "misread", "forgot", "missed", "ignored", "broke"),
-    *("skipped", "supposed to", "meant to", "told you", "asked you", "i already", "i just", "it was in", "why "),
+    *("skipped", "supposed to", "meant to", "told you", "asked you", "warned you", "i already", "i just", "it was in"),
+    *("why ", "as i ", "like i ", "i never "),
     *(
         "still ",
         "revert",
@@ -104,7 +141,9 @@ def corrects(text: str, *, answers: bool = False) -> bool:
         return True
     if _OPENS.match(opening):
         return True
-    return any(cue in opening for cue in _CUES) and bool(_WITHIN.search(" ".join(sentences)))
+    if not any(cue in opening for cue in _CUES):
+        return False
+    return bool(_WITHIN.search(_DESCRIBED.sub("", " ".join(sentences))))
 
 
 _AGREES = re.compile(
@@ -135,7 +174,8 @@ _CONTENT = re.compile(
 # With one of these the praise is not the last word.
 _RESERVED = re.compile(
     r"\?|？|\b(?:but|however|except|although|though|still|can you|could you|now(?<!works now)|next|then|also|instead"
-    r"|let's|aber|mais|pero|mas|ma|anyway)\b"
+    r"|let's|aber|mais|pero|mas|ma|anyway|nothing(?! (?:else|more))|fail\w*|errors?|crash\w*|another|broken?"
+    r"|breaks|wrong|worse|bugs?|problems?|issues?|missing|not|never|unfortunately|sadly|whatever)\b|n't\b"
 )
 _COMPLAINS = re.compile(
     r"\b(?:still (?:fail(?:s|ing|ed)?|broken|not (?:work|fix|right)\w*|doesn't|does not|isn't|wrong|the same|happening"
@@ -177,19 +217,32 @@ def is_direct(text: str) -> bool:
     return not (opening.endswith(("?", "？")) or text.endswith(("?", "？")) or _ASKS.match(opening))
 
 
+# Enough of an instruction by themselves: `use uv`.
+_TOOLS = (
+    r"(?:uv|pip|pipx|poetry|conda|pixi|hatch|pnpm|npm|yarn|bun|deno|node|ruff|black|isort|mypy|pyright|pytest|unittest|tox"
+    r"|nox|jest|vitest|playwright|biome|eslint|prettier|tailwind|typescript|javascript|python|rust|cargo|gradle|maven"
+    r"|docker|podman|make|just|mise|git|gh|rg|ripgrep|fd|jq|tabs|spaces|british english|american english|english)"
+)
 _STANDING = re.compile(
     r"(?:(?:and|but|also|so|ok(?:ay)?|yes|no|please|remember|important|note|btw)\b[\s,:!-]*){0,3}(?:"
     r"(?:you (?:should|must|need to|have to) |we (?:should )?|i want you to |make sure (?:to |you |we )?)?"
     r"(?:always|never)\s+(?:[a-z]+ly )?"
-    r"(?!been\b|was\b|were\b|had\b|is\b|are\b|mind\b|said\b|did\b|got\b|used to\b)[a-z]{2,}"
+    r"(?!been\b|was\b|were\b|had\b|is\b|are\b|mind\b|said\b|did\b|got\b|used to\b)"
+    # `always fails`, `never worked`: what something does, not what to do.
+    r"(?!(?!focus\b|alias\b)[a-z]*[^\Ws]s\b|(?!need\b|embed\b|feed\b|seed\b|proceed\b|succeed\b|exceed\b)[a-z]+ed\b"
+    r"|(?!bring\b|ping\b)[a-z]+ing\b)[a-z]{2,}"
     r"|(?:don't|do not) ever\b|from now on\b|going forward\b|remember to\b"
     r"|in (?:the )?future,? (?:please|always|never|do|don't|use|make|run|ask|you)\b"
     r"|(?:every time|whenever|each time) (?:you|we)\b.*,"
     r"|in (?:this|our) (?:repo(?:sitory)?|project|codebase|team|code base),? "
     r"(?:we|use|always|never|don't|do not|please|all|you)\b"
     r"|(?:as )?(?:our|the|my) (?:convention|rule|policy) is\b|we (?:only|exclusively) use\b"
-    r"|we (?:use|prefer|avoid|don't use|do not use) [^\s,;:]+(?: [^\s,;:]+){0,2}"
-    r"(?: (?:for|in|as|here|everywhere|not|instead of|rather than|over)\b|[,.!]|$)"
+    r"|we (?:use|prefer|avoid|don't use|do not use) (?!.*\b(?:fail|crash|break|broke|error)\w*)"
+    r"[^\s,;:]+(?: [^\s,;:]+){0,2}"
+    r"(?: (?:for|in|as|here|everywhere|not|instead of|rather than|over)\b|, (?:not|never|so|always|please)\b|[.!]|$)"
+    rf"|(?:please )?(?:always )?use {_TOOLS}(?: (?:here|please|everywhere))?\W*$"
+    r"|(?:please )?(?:don't|do not) use (?!(?:it|that|this|the|them|those|these|any|my|your|our|both|an?)\b)[a-z-]+"
+    r"(?: (?:in|for|as|anywhere|here|at all|please)\b[^,;:]{0,60})?[.!]*$"
     r"|(?:please )?prefer \S+|i (?:always|generally|usually) prefer \S+"
     r"|(?:please )?use \S+(?: \S+){0,2},? (?:instead of|not|rather than|over) \S+"
     r"|(?:immer|niemals|ab jetzt|ab sofort|in zukunft|toujours|jamais|désormais|à partir de maintenant)\b"
@@ -231,10 +284,11 @@ def _end_of_bullet(sentence: str) -> int:
 
 
 def _is_standing(sentence: str) -> bool:
-    if not 8 <= len(sentence) <= INSTRUCTION:
-        # A sentence in a script without spaces says as much in fewer characters.
-        return 4 <= len(sentence) < 8 and not sentence.isascii() and bool(_STANDING.match(sentence.lower()))
     lower = sentence.lower()
+    if not 8 <= len(sentence) <= INSTRUCTION:
+        # A sentence in a script without spaces says as much in fewer characters, and so does `use uv`.
+        short = 4 <= len(sentence) < 8 and (not sentence.isascii() or lower.startswith("use "))
+        return short and bool(_STANDING.match(lower))
     if not (_STANDING.match(lower) or _EVERYWHERE.search(lower)):
         return False
     return not _OF_THE_MOMENT.search(sentence)

@@ -17,7 +17,7 @@ from warmstart.profile.verdicts import verdict
 from warmstart.sessions.outcomes import OUTCOME_RULES
 from warmstart.sessions.values import Message, Session, Step, ToolCall, steps
 
-RULES = 1  # to be raised whenever a rule of this room changes what a profile says
+RULES = 2  # to be raised whenever a rule of this room changes what a profile says
 
 
 class _Place(NamedTuple):

@@ -1,7 +1,8 @@
 """What a shell command does: which programs it runs, what for, and whether it checks, commits, edits or reads.
 
 A tolerant reading, not a parser: half a command in an argument gives what can be told. Hundreds of thousands of
-commands are looked at, so one regular expression does the splitting.
+commands are looked at, so one regular expression does the splitting. What a command is fed may be a megabyte: only its
+beginning is looked at, and only a short one is remembered.
 """
 
 from __future__ import annotations
@@ -19,13 +20,18 @@ class Command(NamedTuple):
     """One simple command: the program without its folder, its words, and the operator that follows it.
 
     `masked` says that the exit code of the whole is no word about this one: it ends in a pipe, something runs after it
-    whatever came of it, or it runs in the background.
+    whatever came of it, or it runs in the background. `folder` is where a `cd` before it went, if there is one.
     """
 
     program: str
     words: tuple[str, ...] = ()
     then: str = ""
     masked: bool = False
+    folder: str = ""
+
+
+LONGEST = 65_536  # characters of a command that are looked at
+_REMEMBERED = 4_096  # characters of a command that is kept in memory with what was found in it
 
 
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
@@ -35,6 +41,7 @@ _TOKEN = re.compile(
       (?P<op>&&|\|\||\|&|;;|[;|&\n])
     | (?P<redirect>(?:\d*|&)(?:>>|>\||<<<|<|>)&?\s*)
     | (?P<comment>(?<![^\s;|&(]) \#[^\n]*)
+    | (?P<close>\))
     | (?P<word>(?: \\\n | \\. | '[^']*'? | "(?:\\.|[^"\\])*"? | \$\((?:[^()]|\([^()]*\))*\)? | `[^`]*`?
                | [^\s;|&<>'"`\\$()] | \$ )+)
     """,
@@ -44,9 +51,9 @@ _ERREXIT = re.compile(r"\bset -[a-z]*e")
 _PIPEFAIL = re.compile(r"\bset -[a-z]*o pipefail")
 _QUOTES = re.compile(r"""'([^']*)'?|"((?:\\.|[^"\\])*)"?|\\(.)""", re.DOTALL)
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
-_KEYWORDS = frozenset(
-    ("if", "then", "else", "elif", "do", "while", "until", "!", "{", "}", "(", ")", "[[", "fi", "done")
-)
+_RUN_TEXT = re.compile(r"-[a-z]*c")
+_FRAMES = frozenset(("[[", "]]", "case", "esac"))
+_KEYWORDS = frozenset(("if", "then", "else", "elif", "do", "while", "until", "!", "{", "}", "fi", "done", "esac"))
 # Programs that run the program in their arguments, with the options of theirs that take a value.
 _WRAPPERS = {
     "sudo": ("-u", "-g"),
@@ -81,10 +88,15 @@ _RUNS = {
     **dict.fromkeys(("poetry", "pipx", "uv", "pdm", "hatch", "rye", "pipenv", "conda", "coverage"), "run"),
     "bundle": "exec",
 }
-_SHELLS = frozenset(("sh", "bash", "zsh", "dash", "ksh"))
-_SILENT = frozenset(
-    ("cd", "pushd", "popd", "export", "set", "source", ".", "true", ":", "echo", "printf", "sleep", "exit")
+SHELLS = frozenset(("sh", "bash", "zsh", "dash", "ksh"))
+_MOVES = frozenset(("cd", "pushd"))
+_SILENT = _MOVES | frozenset(
+    ("popd", "export", "set", "source", ".", "true", ":", "echo", "printf", "sleep", "exit", "]]")
 )
+# They ask whether something is there before the command that matters.
+_PREDICATES = frozenset(("[", "[[", "test", "which", "type"))
+# What output goes through without being judged: that one of these fails is unheard of.
+FILTERS = frozenset(("head", "tail", "sort", "uniq", "wc", "cat", "tee", "less", "cut", "tr"))
 
 
 def _set(words: str) -> frozenset[str]:
@@ -114,6 +126,8 @@ _RUNNERS = _set(
     "turbo nx lerna composer zig stack cabal sbt python node ant meson hatch pdm php ruby manage.py flutter dart gleam "
     "lein forge hardhat playwright ng next nuxt astro"
 )
+# Programs that anybody may have, by the names that everybody gives them.
+KNOWN = _FILE | _RESEARCH | _TESTS | _BUILDS | _LINTS | _RUNNERS | SHELLS | _WRAPPERS.keys()
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*|py")
 _SCRIPT = re.compile(r"(?:run[-_])?(?:all[-_])?(?:(tests?|check|ci)|(build)|(lint))\.(?:sh|py)")
 # What a task is called in a script file. A style check (`lint:check`) is one before it is a test; Gradle writes
@@ -135,7 +149,7 @@ _INSTALLERS = _set("npm pnpm yarn bun composer cargo go deno dotnet flutter dart
 _INSTALLS = _set(
     "install i ci add remove rm uninstall update upgrade require init create get view info list ls publish dlx"
 )
-_INTERPRETERS = _set("python node ruby php deno bun")
+_INTERPRETERS = _set("python node ruby perl php deno bun")
 _COMPILED = _set("go cargo dotnet swift zig")  # their `run` starts the program, whatever it is called
 _SHOWN = _set("--version -version --help -h --collect-only --listTests --showConfig --init")
 _READERS = _set("cat head tail less more bat nl")
@@ -145,17 +159,40 @@ _WRITERS = _set("mv cp rm touch tee patch apply_patch applypatch Set-Content Add
 _IN_PLACE = re.compile(r"-[a-hj-zE0-9]*i|--in-place")
 
 
-@lru_cache(maxsize=4096)
 def commands(text: str) -> tuple[Command, ...]:
     """The simple commands in a shell command, in order; those that only prepare (`cd`, `export`) left out.
 
-    A program in a wrapper (`sudo`, `timeout`, `uv run`, `bash -c`) counts as itself.
+    A program in a wrapper (`sudo`, `timeout`, `uv run`, `bash -c`) counts as itself. What only asks (`[ -f x ]`,
+    `which x`) is left out unless there is nothing else.
     """
+    return _remembered(text) if len(text) <= _REMEMBERED else _commands(text[:LONGEST])
+
+
+@lru_cache(maxsize=4096)
+def _remembered(text: str) -> tuple[Command, ...]:
+    return _commands(text)
+
+
+def _commands(text: str) -> tuple[Command, ...]:
     found = _split(_without_heredocs(text) if "<<" in text else text)
     if found and found[0].then:
         strict = "set -" in text
         found = _marked(found, strict and bool(_ERREXIT.search(text)), strict and bool(_PIPEFAIL.search(text)))
-    return tuple(command for command in found if command.program not in _SILENT or edits(command))
+        if any(command.program in _MOVES for command in found):
+            found = _placed(found)
+    kept = tuple(command for command in found if command.program not in _SILENT or edits(command))
+    return tuple(command for command in kept if command.program not in _PREDICATES or edits(command)) or kept
+
+
+def _placed(found: list[Command]) -> list[Command]:
+    """The commands with the folder that the last `cd` before them went to."""
+    folder = ""
+    placed: list[Command] = []
+    for command in found:
+        if command.program in _MOVES:
+            folder = next((word for word in command.words if not word.startswith(("-", "\0"))), "")
+        placed.append(command._replace(folder=folder) if folder else command)
+    return placed
 
 
 def _without_heredocs(text: str) -> str:
@@ -198,26 +235,74 @@ def _marked(found: list[Command], errexit: bool, pipefail: bool) -> list[Command
     return marked[::-1]
 
 
+class _Reader:
+    """Gathers the words of one simple command after the other."""
+
+    def __init__(self) -> None:
+        self.found: list[Command] = []
+        self._words: list[str] = []
+        self._skip = False  # the next word is where output goes
+        self._tested = False  # inside `[[ … ]]`, where `&&` and `<` are words
+        self._cases = 0
+        self._pattern = False  # before the `)` of a pattern in `case … esac`
+
+    def word(self, text: str) -> None:
+        if self._skip:
+            self._words.append("\0" + _unquoted(text))  # where output goes: no word of the command
+            self._skip = False
+            return
+        if text in _FRAMES:
+            self._frame(text)
+        self._words.append(_unquoted(text))
+
+    def _frame(self, text: str) -> None:
+        """Note where `[[` and `case` begin and end."""
+        if text == "]]":
+            self._tested = False
+        elif text == "esac":
+            self._cases, self._pattern = max(0, self._cases - 1), False
+        elif all(word in _KEYWORDS for word in self._words):  # only a first word begins something
+            if text == "[[":
+                self._tested = True
+            else:
+                self._cases, self._pattern = self._cases + 1, True
+
+    def redirect(self, text: str) -> None:
+        if self._tested:
+            self._words.append(text.strip())
+            return
+        self._skip = True
+        if ">" in text and not text.startswith("2") and not text.endswith("&"):
+            self._words.append("\0>")
+
+    def close(self) -> None:
+        if self._pattern:
+            self._words, self._skip, self._pattern = [], False, False
+
+    def end(self, operator: str) -> None:
+        if self._tested and operator not in (";", "\n", ""):
+            self._words.append(operator)
+            return
+        if not self._pattern:
+            self.found += _simple(self._words, operator)
+        self._words, self._skip, self._tested = [], False, False
+        self._pattern = self._pattern or (operator == ";;" and self._cases > 0)
+
+
 def _split(text: str) -> list[Command]:
-    found: list[Command] = []
-    words: list[str] = []
-    skip = False
+    reader = _Reader()
     for token in _TOKEN.finditer(text):
         kind = token.lastgroup
         if kind == "word":
-            if skip:
-                words.append("\0" + _unquoted(token[0]))  # where output goes: no word of the command
-                skip = False
-            else:
-                words.append(_unquoted(token[0]))
+            reader.word(token[0])
         elif kind == "redirect":
-            skip = True
-            if ">" in token[0] and not token[0].startswith("2") and not token[0].endswith("&"):
-                words.append("\0>")
+            reader.redirect(token[0])
         elif kind == "op":
-            found += _simple(words, token[0])
-            words, skip = [], False
-    return found + _simple(words, "")
+            reader.end(token[0])
+        elif kind == "close":
+            reader.close()
+    reader.end("")
+    return reader.found
 
 
 def _unquoted(word: str) -> str:
@@ -228,40 +313,41 @@ def _unquoted(word: str) -> str:
 
 def _simple(words: list[str], then: str) -> list[Command]:
     """The command in these words, unwrapped; the words of a shell in a shell are commands again."""
-    rest = list(words)
-    while rest:
-        name = rest[0].rsplit("/", 1)[-1]
-        if name in ("for", "case", "select", "function"):
+    place = 0
+    while place < len(words):
+        word = words[place]
+        name = word.rsplit("/", 1)[-1]
+        if name in ("for", "select", "function"):
             return []
-        if rest[0].startswith("\0") or name in _KEYWORDS or _ASSIGNMENT.match(rest[0]):
-            del rest[0]
-        elif name in _WRAPPERS and (name not in _RUNS or rest[1:2] == [_RUNS[name]]):
-            rest = _unwrapped(name, rest[1:])
-            if not rest:
+        if word.startswith("\0") or name in _KEYWORDS or _ASSIGNMENT.match(word):
+            place += 1
+        elif name == "command" and words[place + 1 : place + 2] in (["-v"], ["-V"]):
+            return [Command("which", tuple(words[place + 2 :]), then)]
+        elif name in _WRAPPERS and (name not in _RUNS or words[place + 1 : place + 2] == [_RUNS[name]]):
+            place = _unwrapped(name, words, place + 1)
+            if place >= len(words):
                 return [Command(name, (), then)]
-        elif name in _SHELLS and len(rest) > 2 and re.fullmatch(r"-[a-z]*c", rest[1]):
-            inner = _split(rest[2])
+        elif name in SHELLS and len(words) > place + 2 and _RUN_TEXT.fullmatch(words[place + 1]):
+            inner = _split(words[place + 2])
             return [*inner[:-1], inner[-1]._replace(then=then)] if inner else []
         else:
-            return [Command(name, tuple(rest[1:]), then)]
+            return [Command(name, tuple(words[place + 1 :]), then)]
     return []
 
 
-def _unwrapped(name: str, words: list[str]) -> list[str]:
+def _unwrapped(name: str, words: list[str], place: int) -> int:
+    """The place of the program that a wrapper runs, after the wrapper's own words."""
     if name in _RUNS:
-        words = words[1:]
-    while words:
-        if words[0] in _WRAPPERS[name]:
-            words = words[2:]
-        elif (
-            words[0].startswith("-")
-            or _ASSIGNMENT.match(words[0])
-            or (name.endswith("timeout") and words[0][:1].isdigit())
-        ):
-            words = words[1:]
+        place += 1
+    while place < len(words):
+        word = words[place]
+        if word in _WRAPPERS[name]:
+            place += 2
+        elif word.startswith("-") or _ASSIGNMENT.match(word) or (name.endswith("timeout") and word[:1].isdigit()):
+            place += 1
         else:
             break
-    return words
+    return place
 
 
 def kind_of(text: str) -> Kind:
@@ -274,16 +360,25 @@ def kind_of(text: str) -> Kind:
 
 
 def _kind(command: Command) -> Kind:
-    if command.program in _FILE or command.program in _SILENT:
+    if command.program in _FILE or command.program in _SILENT or command.program in _PREDICATES:
         return "file"
     return "research" if command.program in _RESEARCH else "code"
 
 
-@lru_cache(maxsize=4096)
 def check_of(command: Command) -> Check:
     """Whether a command tests, builds or lints."""
-    program, words = command.program, [word for word in command.words if not word.startswith(("-", "\0"))]
-    if not _SHOWN.isdisjoint(command.words):
+    program, words = command.program, command.words
+    return _remembered_check(program, words) if sum(map(len, words)) <= _REMEMBERED else _check(program, words)
+
+
+@lru_cache(maxsize=4096)
+def _remembered_check(program: str, words: tuple[str, ...]) -> Check:
+    return _check(program, words)
+
+
+def _check(program: str, all_words: tuple[str, ...]) -> Check:
+    words = [word for word in all_words if not word.startswith(("-", "\0"))]
+    if not _SHOWN.isdisjoint(all_words):
         return ""
     if program in _TESTS:
         return "test"
@@ -291,7 +386,7 @@ def check_of(command: Command) -> Check:
         return "lint"
     if program in _BUILDS:
         return "build"
-    if program in _SHELLS:
+    if program in SHELLS:
         program = words[0].rsplit("/", 1)[-1] if words else ""
     if script := _SCRIPT.fullmatch(program):
         return "test" if script[1] else "build" if script[2] else "lint"
@@ -299,10 +394,10 @@ def check_of(command: Command) -> Check:
         return _contained(words)
     if _PYTHON.fullmatch(program):
         program = "python"
-        if "-m" in command.words:
-            module = next(iter(command.words[command.words.index("-m") + 1 :]), "")
-            return "test" if module == "unittest" else check_of(Command(module))
-    return _task(program, command.words, words) if program in _RUNNERS else ""
+        if "-m" in all_words:
+            module = next(iter(all_words[all_words.index("-m") + 1 :]), "")
+            return "test" if module == "unittest" else _check(module, ())
+    return _task(program, all_words, words) if program in _RUNNERS else ""
 
 
 def _contained(words: list[str]) -> Check:
@@ -346,6 +441,19 @@ def _subcommand(command: Command) -> str:
         elif not word.startswith("-"):
             return word
     return ""
+
+
+def folder_of(command: Command) -> str:
+    """Where a command works, as far as it says so: `git -C`, or the last `cd` before it."""
+    words = command.words
+    if command.program == "git" and "-C" in words:
+        return next(iter(words[words.index("-C") + 1 :]), "")
+    return command.folder
+
+
+def interprets(command: Command) -> bool:
+    """Whether a command runs a program text: Python, Node and the like."""
+    return command.program in _INTERPRETERS or bool(_PYTHON.fullmatch(command.program))
 
 
 def edits(command: Command) -> bool:

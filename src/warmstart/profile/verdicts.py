@@ -8,6 +8,7 @@ evidence, and the verdict is `unknown`.
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -39,7 +40,6 @@ _NOTES = re.compile(
 _SCRIPTED = re.compile(
     r"\.write_text\(|\.write\(|open\([^()\n]{1,200}['\"][wa]b?\+?['\"]|writeFileSync|fs\.write|File\.write"
 )
-_INTERPRETERS = re.compile(r"(?:python[\d.]*|node|ruby|perl|bun|deno|php)")
 _RUNNING = re.compile(
     r"(?:running with session ID|running in (?:the )?background with ID|started in background with (?:shell)?Id|"
     r"background with (?:shell)?ID)[:\s]+([\w-]+)",
@@ -52,6 +52,7 @@ _COMMITTED = re.compile(r"^\[[^\]\n]{1,200} [0-9a-f]{7,40}\] ", re.MULTILINE)
 _UNCOMMITTED = re.compile(
     r"nothing to commit|no changes added to commit|nothing added to commit|no changes to commit|Aborting commit"
 )
+_HOME = re.compile(r"/root\b|/(?:home|Users)/[^/]+")
 # Another repository or another state of the work: what is checked or committed there says nothing about this one.
 _ELSEWHERE = re.compile(
     r"\bgit init\b|\b(?:cd|git -C) [\"']?(?:/private)?/tmp/|\bcd \"?\$\(mktemp|\bgit stash(?! pop| list)"
@@ -62,7 +63,8 @@ _BROKEN = re.compile(
     r"|unrecognized arguments|unknown (?:flag|option|command)|Missing script|No rule to make target|permission denied",
     re.IGNORECASE,
 )
-_FILTERS = frozenset(("head", "tail", "grep", "egrep", "rg", "tee", "sed", "awk", "cat", "sort", "uniq", "wc", "cut"))
+# What the output of a check goes through: when a pipe fails, it was the check.
+_PIPED = shell.FILTERS | {"grep", "egrep", "rg", "sed", "awk"}
 # Calls that only keep book: a check that nothing else follows has the last word.
 _BOOKKEEPING = re.compile(
     r"to_?do|^task(?:update|create|list|get)$|update_plan|report_intent|plan_?mode", re.IGNORECASE
@@ -79,13 +81,16 @@ class _Check(NamedTuple):
 class _Trail:
     """What is known of the work as it stands after a call; an edit makes all of it void."""
 
+    project: str = ""
     edited: int = 0
+    path: str = ""  # the file of the last edit, where it is known
     committed: int = 0
     checks: dict[str, _Check] = field(default_factory=dict)
     running: dict[str, tuple[int, str, shell.Command]] = field(default_factory=dict)
 
-    def edit(self, place: int) -> None:
+    def edit(self, place: int, path: str = "") -> None:
         self.edited, self.committed = place, 0
+        self.path = path or self.path
         self.checks.clear()
         self.running.clear()
 
@@ -102,7 +107,7 @@ def verdict(session: Session, messages: Sequence[Message], calls: Sequence[Step]
         return Verdict(session.outcome, session.evidence or "the user said so", "user")
     if session.judge == "log" and session.outcome != "unknown":
         return Verdict(session.outcome, session.evidence or "a reward in the log", "reward")
-    found = _by_environment(calls)
+    found = _by_environment(calls, session.project)
     said = _by_words(messages)
     if found.outcome == "unknown":
         return found if said.outcome == "unknown" else said
@@ -111,18 +116,19 @@ def verdict(session: Session, messages: Sequence[Message], calls: Sequence[Step]
     return found
 
 
-def _by_environment(calls: Sequence[Step]) -> Verdict:
-    trail = _Trail()
+def _by_environment(calls: Sequence[Step], project: str) -> Verdict:
+    trail = _Trail(project)
     for place, step in enumerate(calls, 1):
         _follow(trail, place, step)
     since = "after the last edit " if trail.edited else ""
     test, last = trail.checks.get("test"), next(reversed(trail.checks.values()), None)
     # A build that passes does not undo a test that failed.
     check = test if test and last and last.passed and not test.passed else last
-    if trail.committed and not (check and not check.passed and check.place > trail.committed):
+    # What fails is not mended by a commit, before or after it: work in progress is committed too.
+    if trail.committed and (check is None or check.passed):
         return Verdict("success", f"committed {since}(call {trail.committed} of {len(calls)})", "commit")
     # Without an edit only a check that nothing follows is what the session was for, not a look at how things stand.
-    if not check or not (trail.edited or _is_last(check.place, calls)):
+    if not check or not (trail.edited or trail.committed or _is_last(check.place, calls)):
         return Verdict()
     ended = "passed" if check.passed else "failed"
     evidence = f"`{check.name}` {ended} {since}(call {check.place} of {len(calls)})"
@@ -148,7 +154,7 @@ def _follow(trail: _Trail, place: int, step: Step) -> None:
             and fields_of(arguments).get("command") not in _LOOKS
             and not _NOTES.search(path_in(arguments))
         ):
-            trail.edit(place)
+            trail.edit(place, path_in(arguments))
     elif trail.running and step.result:
         _finish(trail, step.result, fields_of(arguments))
 
@@ -164,17 +170,37 @@ def _follow_shell(trail: _Trail, place: int, step: Step) -> None:
             if not (checked and kind == "build" and shell.check_of(checked) == "test"):
                 checked = command
         elif shell.commits(command):
-            if _committed(command, step) and not _ELSEWHERE.search(text):
+            if _committed(command, step) and not _is_elsewhere(trail, text, command):
                 trail.committed = place
         elif (shell.edits(command) and not (checked and checked.then == "|")) or _scripted(command, text):
             trail.edit(place)
             checked = None
-    if checked and not _ELSEWHERE.search(text):
+    if checked and not _is_elsewhere(trail, text, checked):
         _note(trail, place, text, checked, step)
 
 
+def _is_elsewhere(trail: _Trail, text: str, command: shell.Command) -> bool:
+    """Whether a command works on something else than the project and the file that was last edited."""
+    if _ELSEWHERE.search(text):
+        return True
+    folder = shell.folder_of(command)
+    home = _HOME.match(trail.project)
+    if folder.startswith("~/") and home:
+        folder = home[0] + folder[1:]
+    if not (folder.startswith("/") and trail.project.startswith("/")):
+        return False  # a folder inside, or one that nobody can place
+    if "worktree" in folder and posixpath.basename(trail.project.rstrip("/")) in folder:
+        return False  # beside the project, and the same repository
+    return not (_holds(folder, trail.project) or _holds(trail.project, folder) or _holds(folder, trail.path))
+
+
+def _holds(folder: str, path: str) -> bool:
+    folder, path = (posixpath.normpath(each).removeprefix("/private") for each in (folder, path))
+    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
+
+
 def _scripted(command: shell.Command, text: str) -> bool:
-    return bool(_INTERPRETERS.fullmatch(command.program) and _SCRIPTED.search(text)) and "/tmp/" not in text  # noqa: S108
+    return shell.interprets(command) and bool(_SCRIPTED.search(text)) and "/tmp/" not in text  # noqa: S108
 
 
 def _note(trail: _Trail, place: int, text: str, checked: shell.Command, step: Step) -> None:
@@ -217,7 +243,7 @@ def _passed(text: str, checked: shell.Command, ok: bool, output: str) -> bool | 
     asked = "$?" in text and checked == commands[-1] and checked.then in (";", "\n")
     if asked and (code := exit_shown(output)) is not None:
         return code == 0
-    alone = all(command == checked or command.program in _FILTERS for command in commands)
+    alone = all(command == checked or command.program in _PIPED for command in commands)
     silent = ok and alone and shell.check_of(checked) == "build" and "2>&1" in text
     shown = passed_in(output, _filter(commands, checked), alone=alone, silent=silent)
     if shown is not None or ok or checked.masked:

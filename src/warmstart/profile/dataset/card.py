@@ -41,7 +41,7 @@ class Tally:
         self.outcomes[str(row["outcome"])] += 1
 
 
-def card(tally: Tally, *, made: datetime, parquet: bool) -> str:
+def card(tally: Tally, *, made: datetime, parquet: bool, error_text: bool = False) -> str:
     """The card as Markdown. Its head lets Hugging Face show both tables; the licence is for the publisher to add."""
     return _TEXT.format(
         mark=MARK,
@@ -51,6 +51,10 @@ def card(tally: Tally, *, made: datetime, parquet: bool) -> str:
         sessions=_table(SESSION_COLUMNS),
         calls=_table(CALL_COLUMNS),
         parquet=_PARQUET if parquet else "",
+        wording=_MESSAGES if error_text else _HASHED,
+        privacy=_MESSAGES_PRIVACY if error_text else _HASHED_PRIVACY,
+        limit=_MESSAGES_LIMIT if error_text else _HASHED_LIMIT,
+        text=_SOME_TEXT if error_text else _NO_TEXT,
     )
 
 
@@ -79,6 +83,32 @@ print(calls.num_rows)
 ```
 """
 
+_NO_TEXT = "There is no text of any message in it."
+_SOME_TEXT = "Of the text of messages there is none but lines of error messages."
+_HASHED = """\
+`signature` says which error it is. Where a rule of Warmstart's knows the error, it is the rule's own wording, the same
+for everybody (`tests failed`, `lint: errcheck`, `grep: exit 1, no output`). Every other error is `other:` with a
+keyed hash, after the class of the exception or the error code if it has one (`ValueError other:1a2b3c4d`): the same
+message has the same hash. It was exported without error text."""
+_MESSAGES = """\
+`signature` says which error it is. Where a rule of Warmstart's knows the error, it is the rule's own wording, the same
+for everybody (`tests failed`, `lint: errcheck`, `grep: exit 1, no output`). Of every other error it is the telling
+line of the message, with paths, numbers, ids and quotes replaced. It was exported with error text
+(`--with-error-text`)."""
+_HASHED_PRIVACY = """\
+Programs that are not well known are `‹program›` in signatures. In names of tools, secrets, e-mail addresses and phone
+numbers were replaced, and names of users and projects, as far as the paths of projects tell them, became `<user>` and
+`<project>`."""
+_MESSAGES_PRIVACY = """\
+In signatures and in names of tools, secrets, e-mail addresses, phone numbers and user names in paths were replaced, and
+names of users and projects, as far as the paths of projects tell them, became `<user>` and `<project>`."""
+_HASHED_LIMIT = """\
+- Classes of exceptions and rules of linters keep their names, also those that somebody wrote for themselves, unless a
+  name from the path of a project is in them."""
+_MESSAGES_LIMIT = """\
+- A signature may be made of words of an error message. Names that do not stand in the path of a project may be among
+  them: read the signatures before you publish."""
+
 _TEXT = """---
 pretty_name: Markers of agent sessions
 configs:
@@ -92,7 +122,7 @@ configs:
 # Markers of agent sessions
 
 How sessions of LLM agents went: one row a session with what may tell a proficient session from another, and one row a
-tool call with its outcome and, where it failed, the signature of the error. There is no text of any message in it.
+tool call with its outcome and, where it failed, the signature of the error. {text}
 
 {counts}
 
@@ -136,19 +166,20 @@ labelled anything. The outcome of a call is what its agent's log says of it:
 The outcome of a session is `unknown` unless something other than the agent's own word speaks for it, which
 `outcome_source` names.
 
+{wording}
+
 ## What was left out
 
 Messages, reasoning, arguments and results of calls, titles, branches, file names, the evidence for an outcome, the
-wording of instructions, and times: of the start only the week is kept. Sessions, projects and the names of MCP servers
-are keyed hashes: the same name has the same hash throughout, and without the publisher's key no guess can be checked.
-In signatures and in names of tools, secrets, e-mail addresses, phone numbers and user names in paths were replaced, and
-names of users and projects, as far as the paths of projects tell them, became `<user>` and `<project>`. What stood in
-the place of a tool's name and is none is `<other>`.
+wording of instructions, and the date: of the start only the week is kept. Times within a session are kept, but rounded,
+since exact ones would tell a session from all others: how long a call took to tenths of a second, all else to seconds.
+Sessions, projects, the names of MCP servers and of models that no vendor gave are keyed hashes: the same name has the
+same hash throughout, and without the publisher's key no guess can be checked. {privacy} What stood in the place of a
+tool's name and is none is `<other>`.
 
 ## Known limits
 
-- A signature is made of words of an error message. Names that do not stand in the path of a project may be among
-  them: read the signatures before you publish.
+{limit}
 - Tools keep their names, also those that somebody wrote for themselves. Only names that begin with `mcp_` are known to
   hold that of a server.
 - Calls of one session are not independent. Take the session as the unit, or cluster by it; calls taken one by one make

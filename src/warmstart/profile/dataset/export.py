@@ -48,17 +48,19 @@ def export_dataset(
     redactor: Redactor,
     made: datetime,
     projects: Iterable[str] = (),
+    error_text: bool = False,
 ) -> DatasetExport:
     """Write the markers of these sessions as a dataset, replacing one that is there. Memory does not grow with it.
 
     Parquet is written where pyarrow is installed. `key` makes the hashes: exports with the same key can be joined.
-    `projects` are the paths of projects whose names to look for besides a session's own (see `Pseudonyms`). Raises
+    `projects` are the paths of projects whose names to look for besides a session's own (see `Pseudonyms`); with
+    `error_text` the signatures of errors that no rule knows keep the words of the message, redacted. Raises
     `DatasetError` where the directory cannot be used, or holds a file by one of these names that is not from a dataset.
     """
     if len(key) < _LEAST_KEY:
         raise DatasetError(f"a key of {len(key)} bytes hides no name; give at least {_LEAST_KEY} random ones")
     _refuse_foreign(directory)
-    rows = Rows(Pseudonyms(key, redactor, projects=projects))
+    rows = Rows(Pseudonyms(key, redactor, projects=projects, error_text=error_text))
     tally = Tally()
     parquet = _parquet()
     with _staging(directory) as drafts:
@@ -73,7 +75,8 @@ def export_dataset(
                 for row in rows.calls(each):
                     calls.write(row)
                     tally.add_call(row)
-        (drafts / CARD).write_text(card(tally, made=made, parquet=parquet is not None), encoding="utf-8")
+        text = card(tally, made=made, parquet=parquet is not None, error_text=error_text)
+        (drafts / CARD).write_text(text, encoding="utf-8")
         files = tuple(name for name in FILES if (drafts / name).exists())
         _publish(drafts, directory, files)
     return DatasetExport(tally.sessions, tally.calls, files)

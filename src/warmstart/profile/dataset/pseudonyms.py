@@ -1,8 +1,10 @@
 """Stand-ins for what names a person or a project, in rows that leave the house.
 
 A name on its own becomes a keyed hash: the same name gives the same hash, and a guess cannot be checked without the
-key. A name inside a text becomes `<project>`, `<user>` or `<server>`. Which words are names is known from the paths of
-projects; a name that stands in none of them is not recognised.
+key. So does an error message, unless its text is wanted: then a name inside it becomes `<project>`, `<user>` or
+`<server>`. Which words are names is known from the paths of projects; a name that stands in none of them is not
+recognised. Words of our own (signatures by a rule, tools that everybody has) are never touched: a stand-in among them
+would tell the name that it hides.
 """
 
 from __future__ import annotations
@@ -13,13 +15,18 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Literal, NamedTuple
 
+from warmstart.profile.dataset.models import is_public, is_vendor
+from warmstart.profile.signatures.wording import worded
+from warmstart.profile.tasks import SHELLS, TOOLS, Tools
 from warmstart.redact.personal import NOBODY
 from warmstart.redact.redactor import Redactor
 from warmstart.sessions.values import clean
 
-Named = Literal["session", "project", "server", "model"]
+Named = Literal["session", "project", "server", "model", "signature"]
 
 _SHORTEST = 3
+_SHORTEST_USER = 2
+_PREFIX = 4  # letters of a name that is known at the beginning of a word: `AcmebillingError`
 _HOMES = {"home", "users"}
 # Folders that stand on the way to many projects and name none.
 _COMMON = {
@@ -32,8 +39,10 @@ _COMMON = {
 _SEPARATOR = re.compile(r"[/\\]+")
 _JOINT = re.compile(r"[-_. ]+")
 _TOOL = re.compile(r"[\w.:/@-]{0,128}")
-_MCP = re.compile(r"\bmcp__?[\w-]+")
-_PATH = re.compile(r"[/~\\]|[A-Za-z]:[/\\]")
+_MCP = re.compile(r"\bmcp__?[\w.:@/-]*\w")
+_CALLED = re.compile(r"(?:functions\.)?([\w.]+?)(?::\d+)?")  # as some hosts write a tool: `functions.exec:0`
+_PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_TABLES = frozenset(name for tools in TOOLS.values() for name in tools) | SHELLS
 
 
 class _Names(NamedTuple):
@@ -44,17 +53,23 @@ class _Names(NamedTuple):
 class Pseudonyms:
     """Replaces names, by the key of the caller, and secrets, by the rules of the redactor.
 
-    A text is searched for the names in the path of its own project. `projects` are the paths of others: their users are
-    looked for in every text, and their names where a text's own project is not known.
+    A text is searched for the names in the path of its own project, and for those in the paths of all `projects`. With
+    `error_text` error messages are kept, searched and redacted; without it only their hash is.
     """
 
-    def __init__(self, key: bytes, redactor: Redactor, *, projects: Iterable[str] = ()) -> None:
+    def __init__(
+        self, key: bytes, redactor: Redactor, *, projects: Iterable[str] = (), error_text: bool = False
+    ) -> None:
         self._key = key[:64]
         self._redactor = redactor
+        self._error_text = error_text
         known = [_names(project) for project in projects]
-        self._users = frozenset[str]().union(*(each.users for each in known))
-        self._projects = frozenset[str]().union(*(each.projects for each in known))
-        self._pattern = lru_cache(maxsize=256)(self._pattern_for)
+        self._known = _Names(
+            frozenset[str]().union(*(each.users for each in known)),
+            frozenset[str]().union(*(each.projects for each in known)),
+        )
+        self._pattern = lru_cache(maxsize=64)(_pattern_for)
+        self._keys = lru_cache(maxsize=64)(_keys)
 
     def hash(self, named: Named, name: str, *, digits: int = 16) -> str:
         """The keyed hash of a name, in hexadecimal digits; empty for an empty name."""
@@ -70,23 +85,30 @@ class Pseudonyms:
         """
         if not _TOOL.fullmatch(name):
             return "<other>"
-        return self._text(self._mcp(name) if _MCP.match(name) else name, project)
+        if _is_well_known(name):
+            return name
+        return self._text(_MCP.sub(lambda found: self._mcp(found[0]), name), project)
 
     def model(self, name: str) -> str:
-        """The name of a model: of a file its last part, of a model tuned or hosted for somebody without their name."""
-        if _PATH.match(name):
-            name = _SEPARATOR.split(name.rstrip("/\\"))[-1]
-        elif name.startswith("ft:"):
-            base = name.split(":")[1]
-            name = f"ft:{base}:{self.hash('model', name, digits=8)}"
-        elif name.startswith("arn:"):
-            name = f"arn:{self.hash('model', name, digits=8)}"
-        return self._redactor.clean(clean(name))
+        """The name of a model if a vendor gave it, without who hosts it; of any other model a hash."""
+        *places, last = _SEPARATOR.split(name.rstrip("/\\"))
+        if is_public(last):
+            return "/".join((*places, last)) if all(map(is_vendor, places)) else last
+        base = name.split(":")[1] if name.startswith("ft:") else ""
+        if base and is_public(base):
+            return f"ft:{base}:{self.hash('model', name, digits=8)}"
+        return f"other:{self.hash('model', name, digits=8)}"
 
     def signature(self, text: str, tool: str, project: str) -> str:
-        """An error signature of a tool without the names in it."""
+        """An error signature of a tool: our own words as they are, a message's as a hash, or without names."""
         if not text:
             return ""
+        ours = worded(text)
+        named = any(self._names_somebody(name, project) for name in ours.names)
+        if not ours.free and not named:
+            return ours.text
+        if not self._error_text:
+            return f"{'' if named else ours.text} other:{self.hash('signature', text, digits=8)}".lstrip()
         text = self._text(_MCP.sub(lambda found: self._mcp(found[0]), text), project)
         server = _server(tool)
         return _word(server).sub("<server>", text) if _is_long(server) else text
@@ -97,27 +119,57 @@ class Pseudonyms:
 
     def _text(self, text: str, project: str) -> str:
         text = self._redactor.clean(clean(text))
-        names = self._pattern(project)
+        names = self._pattern(self._names(project))
         return names.sub(lambda found: f"<{found.lastgroup}>", text) if names else text
 
-    def _pattern_for(self, project: str) -> re.Pattern[str] | None:
-        names = _names(project)
-        groups = [
-            f"(?P<{group}>{_any_of(words)})"
-            for group, words in (
-                ("user", names.users | self._users),
-                ("project", names.projects if project else self._projects),
-            )
-            if words
-        ]
-        return re.compile(_whole("|".join(groups)), re.IGNORECASE) if groups else None
+    def _names(self, project: str) -> _Names:
+        """All names that are known: one value for all projects that were announced, and so one pattern."""
+        own = _names(project)
+        if own.users <= self._known.users and own.projects <= self._known.projects:
+            return self._known
+        return _Names(own.users | self._known.users, own.projects | self._known.projects)
+
+    def _names_somebody(self, word: str, project: str) -> bool:
+        """Whether a word that somebody made up (`AcmeError`) is made of a name."""
+        keys = self._keys(self._names(project))
+        pieces = [piece.lower() for piece in _PIECE.findall(word)]
+        runs = (
+            "".join(pieces[first:last]) for first in range(len(pieces)) for last in range(first + 1, len(pieces) + 1)
+        )
+        return any(run in keys for run in runs) or any(
+            piece[:length] in keys for piece in pieces for length in range(_PREFIX, len(piece))
+        )
 
     def _mcp(self, name: str) -> str:
         """`mcp__SERVER__TOOL` with the server hashed; of `mcp_SERVER_TOOL` nobody can tell where the server ends."""
         server = _server(name)
         if not server:
             return f"mcp_{self.hash('server', name.removeprefix('mcp_'), digits=8)}"
-        return f"mcp__{self.hash('server', server, digits=8)}{name[len('mcp__') + len(server) :]}"
+        tool = name[len("mcp__") + len(server) :]
+        tool = _word(server).sub("<server>", tool) if _is_long(server) else tool
+        return f"mcp__{self.hash('server', server, digits=8)}{tool}"
+
+
+@lru_cache(maxsize=1024)
+def _is_well_known(tool: str) -> bool:
+    """Whether a tool is one that an agent brings along or that everybody calls so."""
+    called = _CALLED.fullmatch(tool)
+    name = called[1] if called else tool
+    own = not name.startswith(("mcp_", "browser"))  # which are known by their form, not by their name
+    return name in _TABLES or (own and Tools().kind("", name, "") != "other")
+
+
+def _pattern_for(names: _Names) -> re.Pattern[str] | None:
+    groups = [
+        f"(?P<{group}>{_any_of(words)})"
+        for group, words in (("user", names.users), ("project", names.projects))
+        if words
+    ]
+    return re.compile(_whole("|".join(groups)), re.IGNORECASE) if groups else None
+
+
+def _keys(names: _Names) -> frozenset[str]:
+    return frozenset("".join(_JOINT.split(name)).lower() for name in names.users | names.projects)
 
 
 def _server(tool: str) -> str:
@@ -138,7 +190,7 @@ def _names(project: str) -> _Names:
             break
     others = (part for part in parts if part.lower().strip(".") not in _COMMON)
     return _Names(
-        frozenset(name for name in [user] if _is_long(name) and name.lower() not in NOBODY),
+        frozenset(name for name in [user] if len(name) >= _SHORTEST_USER and name.lower() not in NOBODY),
         frozenset(name for name in [last, *others] if _is_long(name)),
     )
 

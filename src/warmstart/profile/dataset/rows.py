@@ -5,9 +5,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import asdict, fields
-from datetime import UTC, datetime
 from typing import Literal, NamedTuple, get_args, get_type_hints
 
+from warmstart.profile.corpus.report import week
 from warmstart.profile.dataset.pseudonyms import Pseudonyms
 from warmstart.profile.values import Feedback, Markers, Profiled
 
@@ -32,8 +32,8 @@ _MARKERS = {
     "rejected": "calls that a person turned down",
     "unknown": "calls of which the log does not say how they went",
     "error_rate": "share of the calls that failed",
-    "early_error_rate": "the same for the first calls of the session",
-    "seconds_to_success": "seconds until the first call that worked",
+    "early_error_rate": "the same for the calls of the first 30 turns",
+    "seconds_to_success": "seconds until the first call that worked, rounded to whole ones",
     "calls_to_success": "calls until the first that worked",
     "recovery_rate": "share of the errors after which the same tool worked again within three of its calls",
     "diversity": "different tools expected among ten calls drawn at random, so that length does not make it",
@@ -43,9 +43,9 @@ _MARKERS = {
     "compactions": "how often the context was compressed",
     "input_tokens": "tokens read by the model, without cached ones",
     "output_tokens": "tokens written by the model",
-    "cached_tokens": "tokens read from a cache",
+    "cached_tokens": "tokens read from a cache or written to one",
     "context_share": "largest prompt as a share of the model's context window",
-    "seconds": "seconds from the first message to the last",
+    "seconds": "seconds from the first message to the last, rounded to whole ones",
 }
 _MARKER_TYPES = get_type_hints(Markers)
 _FEEDBACK: tuple[Feedback, ...] = get_args(Feedback)
@@ -54,7 +54,7 @@ SESSION_COLUMNS = (
     Column("session", "text", "keyed hash of the session's id"),
     Column("agent", "text", "the agent, e.g. `claude-code`"),
     Column("agent_version", "text", "its version"),
-    Column("model", "text", "the model that answered"),
+    Column("model", "text", "the model that answered, hashed unless a vendor gave it its name"),
     Column("project", "text", "keyed hash of the project"),
     Column("parent", "text", "the `session` that this one came from, which need not be in the dataset"),
     Column("parent_kind", "text", "how it came from it: `resume`, `compaction`, `handoff`, `branch` or `subagent`"),
@@ -88,10 +88,10 @@ CALL_COLUMNS = (
     Column("kind", "text", "what it is for: `code`, `file`, `research` or `other`"),
     Column("outcome", "text", "`ok`, `error`, `rejected` or `unknown`, see below"),
     Column("turn", "integer", "number of the user's request it serves, from 1; 0 before the first"),
-    Column("at", "number", "seconds since the session began, to a tenth"),
-    Column("seconds", "number", "how long it took"),
-    Column("model", "text", "the model that made it"),
-    Column("signature", "text", "of an error: its text with paths, numbers, ids and quotes replaced"),
+    Column("at", "number", "seconds since the session began, rounded to whole ones"),
+    Column("seconds", "number", "how long it took, to a tenth of a second"),
+    Column("model", "text", "the model that made it, hashed unless a vendor gave it its name"),
+    Column("signature", "text", "of an error: which one it is, see below"),
     Column("after_compaction", "integer", "how often the context had been compressed before"),
     Column("recovered_after", "integer", "of an error: how many calls of the same tool later it worked, 1 to 3"),
 )
@@ -115,11 +115,12 @@ class Rows:
             "project": self._names.hash("project", session.project),
             "parent": self._names.hash("session", session.parent_id or ""),
             "parent_kind": session.parent_kind or "",
-            "week": _week(session.started_at),
+            "week": week(profiled),
             "task_type": profile.task_type,
             "outcome": profile.verdict.outcome,
             "outcome_source": profile.verdict.source,
             **asdict(profile.markers),
+            **{name: _whole(getattr(profile.markers, name)) for name in ("seconds", "seconds_to_success")},
             "user_messages": patterns.messages,
             "user_length": patterns.length,
             "user_directness": patterns.directness,
@@ -147,8 +148,8 @@ class Rows:
                 "kind": call.kind,
                 "outcome": call.outcome,
                 "turn": call.turn,
-                "at": None if call.at is None else round(call.at, 1),
-                "seconds": None if call.seconds is None else round(call.seconds, 3),
+                "at": _whole(call.at),
+                "seconds": None if call.seconds is None else round(call.seconds, 1),
                 "model": models[call.model],
                 "signature": self._names.signature(call.signature, call.tool, session.project),
                 "after_compaction": bisect_right(compactions, position),
@@ -156,8 +157,6 @@ class Rows:
             }
 
 
-def _week(time: datetime | None) -> str:
-    if time is None:
-        return ""
-    year, week, _ = time.astimezone(UTC).isocalendar()
-    return f"{year}-W{week:02}"
+def _whole(seconds: float | None) -> float | None:
+    """Seconds as whole ones: exact times would tell a session from all others."""
+    return None if seconds is None else float(round(seconds))

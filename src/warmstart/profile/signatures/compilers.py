@@ -67,6 +67,8 @@ _RUST = {
     "E0603": "item is private",
     "E0609": "no such field",
 }
+GO_SIGNS = frozenset(f"Go compile error: {kind}" for _, kind in _GO if kind)
+RUST_SIGNS = frozenset(f"Rust error[{code}]: {meaning}" for code, meaning in _RUST.items())
 _JAVA = re.compile(
     r"(cannot find symbol|incompatible types|package \S+ does not exist|" r"unreported exception|\S+ expected)"
 )

@@ -92,6 +92,7 @@ _KNOWN = tuple(
         ),
     )
 )
+SIGNS = frozenset(sign for _, sign in _KNOWN)
 _PREFIX = re.compile(
     r"^\s*(?:(?:tool )?error(?: (?:executing|calling|running|"
     r"in) (?:the )?(?:tool )?['\"`]?[\w.:-]+['\"`]?)?:\s*|error:\s*|execution error:\s*|"

@@ -195,7 +195,7 @@ STACKS: tuple[Rule, ...] = (
     rule(".exceptions. | .models. | .errors.", r"^((?:[a-z_]\w*\.)+[A-Z]\w+)(?:: (.*))?$", _error_class, last=True),
 )
 
-_REASONS = {
+REASONS = {
     "400": "Bad Request",
     "401": "Unauthorized",
     "403": "Forbidden",
@@ -213,7 +213,7 @@ _REASONS = {
 
 def http(status: str, message: str) -> str:
     """An HTTP error; a message that only repeats the status is not told apart from none."""
-    known = _REASONS.get(status, "")
+    known = REASONS.get(status, "")
     said = sentence(message.strip(" :.,-"))
     generic = not said or said.lower() == known.lower() or status == "429" or "‹" in said or len(said) > 60
     return f"HTTP {status}: {known if generic else said}".rstrip(": ")

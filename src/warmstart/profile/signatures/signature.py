@@ -8,29 +8,29 @@ failed`, a linter's finding is named for its rule, a command that fails without 
 from __future__ import annotations
 
 import re
-from typing import Any
 
-import msgspec
-
-from warmstart.profile.shell import Command, commands
+from warmstart.profile.arguments import command_in, fields_of
+from warmstart.profile.shell import FILTERS, Command, commands
 from warmstart.profile.signatures import complaints, programs
 from warmstart.profile.signatures.compilers import COMPILERS, LINTERS
 from warmstart.profile.signatures.telling import Rule, told
 from warmstart.profile.signatures.wrappings import unwrap
+from warmstart.profile.tasks import SHELLS
 
-_SHELL_TOOL = re.compile(
-    r"(?:functions\.)?(?:bash|sh|zsh|shell|powershell|pwsh|cmd|terminal|exec|exec_command|local_shell(?:_call)?"
-    r"|shell_command|write_stdin|unified_exec|container\.exec|run_in_terminal|execute_code|process"
-    r"|(?:run|execute)_?(?:shell|bash|terminal)?_?(?:command|cmd|bash|shell))(?:_tool)?",
-    re.IGNORECASE,
+# Shells under the names of any agent, and what shows the output of one that is running.
+_TERMINALS = frozenset(name.lower().removesuffix("_tool") for name in SHELLS) | frozenset(
+    (
+        *("sh", "zsh", "pwsh", "cmd", "exec", "process", "execute_code", "local_shell_call", "unified_exec"),
+        *("write_stdin", "run_in_terminal", "run_bash", "run_shell", "run_cmd", "run_bash_command", "runcommand"),
+        *("run_terminal_command", "execute_shell", "execute_cmd", "execute_shell_command", "execute_bash_command"),
+    )
 )
 _EDITOR_TOOL = re.compile(r"edit|replace|patch|write_file|view", re.IGNORECASE)
 _SEARCHES = frozenset(("grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack", "ugrep", "git grep"))
-_FILTERS = frozenset(("head", "tail", "sort", "uniq", "wc", "cat", "tee", "less", "cut", "tr"))
 # Programs whose output is what they show: an error is a line that begins with their name.
 _SHOWING = (
     _SEARCHES
-    | _FILTERS
+    | FILTERS
     | frozenset(("more", "bat", "nl", "sed", "awk", "ls", "tree", "find", "fd", "jq", "yq", "diff", "column", "curl"))
     | frozenset(("strings", "xxd", "od", "stat", "file", "du"))
 )
@@ -72,25 +72,17 @@ def signature(tool: str, text: str, *, arguments: str = "") -> str:
     Never empty: an error without words is `exit 1, no output`, or `no output` where not even a code is known.
     """
     said, code, refused = unwrap(text)
-    command = _command(arguments)
+    # What a tool takes as `code` is no shell's.
+    command = "" if "code" in fields_of(arguments) else command_in(arguments)
     if refused or (code is None and said.startswith("Permission to use ")):
         return _of_tool(said) or "no output"
-    if _SHELL_TOOL.fullmatch(tool) or (code is not None and not _EDITOR_TOOL.search(tool)):
+    if _is_terminal(tool) or (code is not None and not _EDITOR_TOOL.search(tool)):
         return _of_program(said, code, command)
     return _of_tool(said) or "no output"
 
 
-def _command(arguments: str) -> str:
-    """The shell command in a call's arguments."""
-    try:
-        fields: Any = msgspec.json.decode(arguments.encode("utf-8", "surrogatepass")) if arguments else None
-    except (msgspec.DecodeError, RecursionError, UnicodeError):
-        return ""
-    value = fields.get("command") or fields.get("cmd") or fields.get("script") if isinstance(fields, dict) else None
-    if isinstance(value, list):
-        words = [word for word in value if isinstance(word, str)]
-        return words[-1] if len(words) > 2 and words[1].startswith("-") else " ".join(words)
-    return value if isinstance(value, str) else ""
+def _is_terminal(tool: str) -> bool:
+    return tool.removeprefix("functions.").lower().removesuffix("_tool") in _TERMINALS
 
 
 def _of_tool(said: str) -> str:
@@ -173,7 +165,7 @@ def _exit(failed: str, code: int | None) -> str:
 def _failing(run: tuple[Command, ...]) -> Command | None:
     """The command that most likely failed: the last one, or the one that feeds the filters at the end."""
     place = len(run) - 1
-    while place > 0 and run[place].program in _FILTERS and run[place - 1].then in ("|", "|&"):
+    while place > 0 and run[place].program in FILTERS and run[place - 1].then in ("|", "|&"):
         place -= 1
     return run[place] if run else None
 
@@ -182,7 +174,7 @@ def _label(command: Command | None) -> str:
     """A program's name with its subcommand; scripts and variables have no name of their own."""
     if command is None:
         return ""
-    name = "test" if command.program == "[" else command.program
+    name = "test" if command.program in ("[", "[[") else command.program
     if not _PLAIN_NAME.fullmatch(name):
         return "script" if name else ""
     if name not in _SUBCOMMANDS:
