@@ -130,7 +130,7 @@ def test_a_row_that_points_nowhere_is_a_problem(run, home, synced):
 @pytest.mark.parametrize(
     ("variable", "value", "subject", "said"),
     [
-        ("WARMSTART_STORE", "postgresql://localhost/x", "settings", "sqlite:///path"),
+        ("WARMSTART_STORE", "mysql://localhost/x", "settings", "sqlite:///path"),
         ("WARMSTART_STORE", "~nobody-of-this-name/x.db", "settings", "write the whole path"),
         ("WARMSTART_STORE", "/", "store", "is a folder"),
         ("WARMSTART_HOME", "/dev/null", "settings", "check WARMSTART_HOME"),

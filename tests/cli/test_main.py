@@ -227,7 +227,7 @@ def test_a_bad_config_file_is_one_line(run, home, config, said):
 @pytest.mark.parametrize(
     ("variable", "value", "said"),
     [
-        ("WARMSTART_STORE", "postgresql://localhost/warmstart", "'postgresql://localhost/warmstart' is not one"),
+        ("WARMSTART_STORE", "mysql://localhost/warmstart", "'mysql://localhost/warmstart' is not one"),
         ("WARMSTART_STORE", "~nobody-of-this-name/x.db", "write the whole path"),
         ("WARMSTART_HOME", "~nobody-of-this-name", "write the whole path"),
         ("WARMSTART_HOME", "/dev/null", "Not a directory"),

@@ -14,12 +14,12 @@ from warmstart.sessions.copying import Copied, copy_store
 from warmstart.sessions.stores import open_store
 
 
-@click.group(epilog="Example: warmstart store copy --to postgresql://mara@db.example.org/warmstart")
+@click.group(epilog="Example: warmstart store copy --to backup.db")
 def command() -> None:
     """Move the store: from a file to a server, and back."""
 
 
-@command.command(epilog="Example: warmstart store copy --to postgresql://mara@db.example.org/warmstart")
+@command.command(epilog="Example: warmstart store copy --to backup.db")
 @click.option("--to", "url", required=True, help="The other store: a path, sqlite:///path, or postgresql://…")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def copy(url: str, as_json: bool) -> None:
