@@ -2,7 +2,7 @@
 
 As in SQLite's index: letters and digits make words, whatever is between them divides; capitals and accents do not
 count, English endings neither, and there are no words that are left out. PostgreSQL's own parser would take `tides.py`
-for the name of a host and `<error>` for a tag, and takes more than twice as long.
+for the name of a host and `<error>` for a tag, and takes about twice as long.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
+from itertools import count
 from typing import Any, NamedTuple
 
 from warmstart.config import without_password
@@ -86,6 +87,7 @@ class Connection:
     def __init__(self, raw: psycopg.Connection[Any], tenant: str) -> None:
         self.raw = raw
         self._tenant = tenant
+        self._streams = count()
 
     def execute(self, sql: str, parameters: Any = (), /) -> Cursor:
         statement, given = self._prepared(sql, parameters)
@@ -105,7 +107,7 @@ class Connection:
 
     def stream(self, sql: str, parameters: Any = ()) -> Iterator[Any]:
         statement, given = self._prepared(sql, parameters)
-        with self.raw.cursor(name="warmstart") as cursor:
+        with self.raw.cursor(name=f"warmstart_{next(self._streams)}") as cursor:
             cursor.itersize = _ROWS
             cursor.execute(statement, given)
             yield from cursor
@@ -141,7 +143,7 @@ class Database(AnyDatabase):
         self.connection = Connection(self._raw, "")
         try:
             with self.translated():
-                self._check_server(tenant)
+                self._check_server()
                 self.migrate((*FOUNDATION, *migrations))
                 self.tenant = self._act_for(tenant)
         except BaseException:
@@ -197,7 +199,7 @@ class Database(AnyDatabase):
         except psycopg.Error as error:
             raise _refusal(self.name, error) from error
 
-    def _check_server(self, tenant: str) -> None:
+    def _check_server(self) -> None:
         if self._raw.info.server_version < OLDEST * 10_000:
             raise StoreError(
                 f"the store {self.name!r} is on PostgreSQL {self.version}; Warmstart needs {OLDEST} or newer"
@@ -254,7 +256,8 @@ class Database(AnyDatabase):
     def _is_migrated(self) -> bool:
         row = self._raw.execute(
             "SELECT obj_description(to_regclass('migrations'), 'pg_class'), "
-            "(SELECT count(*) FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r')"
+            "(SELECT count(*) FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r' "
+            "AND NOT EXISTS (SELECT 1 FROM pg_depend WHERE objid = pg_class.oid AND deptype = 'e'))"  # of an extension
         ).fetchone()
         mark, tables = row or (None, 0)
         if tables and mark != MARK:
