@@ -267,6 +267,7 @@ def test_names_in_signatures_are_replaced(tmp_path):
         ("/home/runner/work/kelp/.claude/worktrees/one", "runner: work on kelp", "runner: work on <project>"),
         ("/home/al/io", "al has io, also", "<user> has io, also"),
         ("/home/ana", "ana has no home", "<user> has no home"),
+        ("/home/--/io", "nothing known", "nothing known"),
         ("/home/ana/a(b", "a(b is broken", "<project> is broken"),
         ("", "nothing known", "nothing known"),
         ("/", "nothing known", "nothing known"),

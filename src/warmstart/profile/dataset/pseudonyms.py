@@ -190,13 +190,13 @@ def _names(project: str) -> _Names:
             break
     others = (part for part in parts if part.lower().strip(".") not in _COMMON)
     return _Names(
-        frozenset(name for name in [user] if len(name) >= _SHORTEST_USER and name.lower() not in NOBODY),
+        frozenset(name for name in [user] if _is_long(name, _SHORTEST_USER) and name.lower() not in NOBODY),
         frozenset(name for name in [last, *others] if _is_long(name)),
     )
 
 
-def _is_long(name: str) -> bool:
-    return len(name.strip(".-_ ")) >= _SHORTEST
+def _is_long(name: str, least: int = _SHORTEST) -> bool:
+    return len(name.strip(".-_ ")) >= least
 
 
 @lru_cache(maxsize=256)
