@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC
 
 from warmstart.profile.corpus.diagnostics import BINS, diagnose, length_bin
 from warmstart.profile.corpus.statistics import rate
@@ -56,7 +57,7 @@ def week(each: Profiled) -> str:
     started = each.session.started_at
     if started is None:
         return ""
-    year, number, _ = started.isocalendar()
+    year, number, _ = started.astimezone(UTC).isocalendar()
     return f"{year}-W{number:02d}"
 
 
