@@ -125,7 +125,7 @@ def report(**changes: object) -> Report:
         "by_project": (
             rate("/home/ada/src/weather-station", 212, 14_006, 0.0712),
             rate("/home/ada/src/ledger", 160, 9_120, 0.0555),
-            rate("/home/ada/work/a-project-with-quite-a-long-name", 88, 4_430, 0.0804),
+            rate("/home/ada/projects/a-project-with-quite-a-long-name", 88, 4_430, 0.0804),
             rate("C:\\Users\\ada\\notes\\", 21, 812, 0.0333),
             rate("", 1, 40, 0.05),
         ),

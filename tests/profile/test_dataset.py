@@ -264,7 +264,7 @@ def test_names_in_signatures_are_replaced(tmp_path):
         ("/Users/Ana Prado/api", "ana.prado has no api, AnaPrado", "<user> has no <project>, <user>"),
         (r"C:\Users\ana\Desktop\kelp_farm", "kelp-farm of ANA; ananas", "<project> of <user>; ananas"),
         ("/srv/nordwind/users/kelp", "nordwind runs KELP_TEST, kelpie", "<project> runs <user>_TEST, kelpie"),
-        ("/home/runner/work/kelp/.claude/worktrees/one", "runner: work on kelp", "runner: work on <project>"),
+        ("/home/runner/src/kelp/.claude/worktrees/one", "runner: work on kelp", "runner: work on <project>"),
         ("/home/al/io", "al has io, also", "<user> has io, also"),
         ("/home/ana", "ana has no home", "<user> has no home"),
         ("/home/--/io", "nothing known", "nothing known"),
