@@ -129,7 +129,13 @@ def _count_revisions(connection: Connection) -> None:
     connection.execute("ALTER TABLE sessions ADD COLUMN rules INTEGER NOT NULL DEFAULT 0")
 
 
+def _note_scrubs(connection: Connection) -> None:
+    """Let rooms that keep text of their own hear, by a trigger, that traces of what was deleted are to be removed."""
+    connection.execute("CREATE TABLE scrubs (id INTEGER PRIMARY KEY)")
+
+
 MIGRATIONS = (
     Migration("sessions/0001_tables", _create_tables, postgres=create_tables),
     Migration("sessions/0002_revisions", _count_revisions),
+    Migration("sessions/0003_scrubs", _note_scrubs, postgres=lambda connection: None),
 )

@@ -35,6 +35,8 @@ class SQLiteSessionStore(SQLSessionStore):
         """Leave no trace of what was deleted in the file: merge the index, rewrite the file, empty its log."""
         with self.transaction() as connection:
             connection.execute("INSERT INTO texts_index (texts_index) VALUES ('optimize')")
+            connection.execute("INSERT INTO scrubs (id) VALUES (1)")
+            connection.execute("DELETE FROM scrubs")
         self._db.vacuum()
 
     def _index(self, newest: int) -> Statements:

@@ -1,0 +1,66 @@
+"""What was typed exactly, and what only tools said, through the index over all texts.
+
+That index knows the places of words, so that `conversation_loop.py` finds the texts that hold these words side by side;
+of those the ones count that hold it to the letter. It also holds the output of tools, which counts less than words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import log
+from typing import NamedTuple
+
+from warmstart.recall.engine import Engine, Word
+from warmstart.recall.lines import SPOKEN
+from warmstart.recall.query import Exact
+from warmstart.recall.scope import Choice
+from warmstart.storage.database import Connection
+
+SAID, DID, OUTPUT = range(3)
+_WEIGHT = {SAID: 1.5, DID: 1.0, OUTPUT: 0.6}
+_MOST = 60
+_USES = {
+    SAID: f"JOIN messages m ON m.text = f.id AND m.role IN ('user', 'assistant') AND {SPOKEN}",
+    DID: f"JOIN tool_calls c ON c.arguments = f.id JOIN messages m ON m.pk = c.message AND {SPOKEN}",
+    OUTPUT: f"JOIN tool_results r ON r.text = f.id JOIN messages m ON m.pk = r.message AND {SPOKEN}",
+}
+
+
+class Hit(NamedTuple):
+    """A text that holds what was asked for, in a message of a session."""
+
+    session: int
+    message: int
+    kind: int
+    text: int
+    score: float
+    what: str
+
+
+def exact_hits(connection: Connection, engine: Engine, exact: Exact, choice: Choice, lines: int) -> list[Hit]:
+    """The newest uses of what was typed, each as rare as they are."""
+    found: list[tuple[int, int, int, int]] = []
+    for kind in (SAID, DID, OUTPUT):
+        found += _uses(connection, engine, engine.phrase(exact.words), kind, choice, holds=exact.text)
+    weight = log(1 + max(lines, len(found)) / (1 + len({message for _, message, _, _ in found})))
+    return [Hit(*each, weight * _WEIGHT[each[2]], exact.text) for each in found]
+
+
+def output_hits(connection: Connection, engine: Engine, words: Sequence[Word], choice: Choice) -> list[Hit]:
+    """Where tools said all of these words, or else any of them."""
+    for query, score in ((engine.all_of(words), 1.0), (engine.any_of(words), 0.3)):
+        if found := _uses(connection, engine, query, OUTPUT, choice):
+            return [Hit(*each, score, " ".join(word.word for word in words)) for each in found]
+    return []
+
+
+def _uses(
+    connection: Connection, engine: Engine, query: str, kind: int, choice: Choice, *, holds: str = ""
+) -> list[tuple[int, int, int, int]]:
+    condition = f" AND {engine.HOLDS}" if holds else ""
+    rows = connection.execute(
+        f"SELECT m.session, m.pk, f.id FROM ({engine.TEXTS}) f JOIN texts t ON t.id = f.id {_USES[kind]} "
+        f"JOIN sessions s ON s.pk = m.session WHERE {choice.condition}{condition} LIMIT :most",
+        {**choice.values, "query": query, "most": _MOST, **({"holds": holds} if holds else {})},
+    )
+    return [(row[0], row[1], kind, row[2]) for row in rows]

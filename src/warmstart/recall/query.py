@@ -1,0 +1,73 @@
+"""A question taken apart: its words, and what in it is typed exactly as it stands in a file or an error."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from warmstart.recall.engine import Engine, Word
+from warmstart.recall.preparing import STOPWORDS, asked
+from warmstart.sessions.values import clean
+
+_HEAD, _TAIL = 16_000, 4_000  # characters of a long question that are looked at
+_WORDS = 400  # different ones
+_LONGEST = 100  # letters of a word; longer ones are data
+_EXACT = 4
+_QUOTED = re.compile(r'`([^`\n]{3,120})`|"([^"\n]{3,120})"')
+_TYPED = re.compile(r"[^\s\"'`“”‘’(),;<>\[\]{}|!?*…—]{3,200}")
+_JOINED = re.compile(r"[^\W_][-._/\\:@+=~#$%&]+[^\W_]|^(?:--?|#|\.|/|~/|\$|@)[^\W_]")
+_CODE = re.compile(r"^(?=.*[A-Z])[A-Z0-9_]{4,}$|^(?=.*\d)(?=.*[A-Za-z])[A-Za-z0-9_]{4,}$|_")
+
+
+class Exact(NamedTuple):
+    """Something to be found as it was typed, and the words that it consists of for the index."""
+
+    text: str
+    words: tuple[Word, ...]
+
+
+class Query(NamedTuple):
+    """What is asked for."""
+
+    text: str
+    words: tuple[Word, ...]
+    exact: tuple[Exact, ...]
+
+
+def parse(text: str, engine: Engine) -> Query:
+    """Take a question apart. Whatever was typed, this gives something, be it nothing to look for."""
+    text = clean(text)
+    if len(text) > _HEAD + _TAIL:
+        text = f"{text[:_HEAD]} {text[-_TAIL:]}"
+    found = {word.stem: word for word in engine.words(asked(text)) if len(word.word) <= _LONGEST}
+    told = [word for word in found.values() if word.word not in STOPWORDS]
+    words = (told or list(found.values()))[:_WORDS]
+    return Query(text, tuple(words), tuple(_exact(text, engine)))
+
+
+def _exact(text: str, engine: Engine) -> list[Exact]:
+    found: dict[str, Exact] = {}
+    quoted = (first or second for first, second in _QUOTED.findall(text))
+    typed = (word.strip(".:,/") if not word.startswith((".", "/")) else word.rstrip(".:,") for word in _TYPED.findall(text))
+    for candidate in [*quoted, *(word for word in typed if _JOINED.search(word) or _CODE.search(word))]:
+        key = candidate.strip().lower()
+        if key and key not in found:
+            words = engine.words(candidate)
+            if words and not all(word.word in STOPWORDS for word in words):
+                found[key] = Exact(key, tuple(words[:20]))
+        if len(found) >= _EXACT:
+            break
+    return list(found.values())
+
+
+def rarest(words: Sequence[Word], frequencies: dict[str, int], budget: int, most: int) -> list[Word]:
+    """The words by rising frequency while all their lines together stay within the budget; at least one."""
+    chosen: list[Word] = []
+    used = 0
+    for word in sorted(words, key=lambda word: frequencies.get(word.stem, 1)):
+        used += frequencies.get(word.stem, 1)
+        if chosen and (used > budget or len(chosen) >= most):
+            break
+        chosen.append(word)
+    return chosen
