@@ -1,0 +1,293 @@
+"""Recall against plain full-text search: how often the right session is found, how fast, and what the index costs.
+
+Run with `make bench`. LoCoMo asks about conversations over months; the commits are subjects of real commits, asked for
+the session that made them. The baselines index the same sessions whole with FTS5 and are asked in the same run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import re
+import sqlite3
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from warmstart.recall.preparing import STOPWORDS
+from warmstart.recall.ranking import Weights
+from warmstart.recall.recall import Recall
+from warmstart.sessions.sqlite import SQLiteSessionStore
+from warmstart.sessions.sync import path_sources, sync
+from warmstart.sessions.values import Message, Session
+
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+KS = (1, 5, 10)
+UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+class Question(NamedTuple):
+    """What is asked, in which project, and the native ids of the sessions that answer it."""
+
+    text: str
+    project: str | None
+    gold: frozenset[str]
+    kind: str = ""
+
+
+# -- sets of questions
+
+
+def locomo(store: SQLiteSessionStore, path: Path) -> list[Question]:
+    """Every conversation as a project, every session of it as a session."""
+    questions = []
+    for number, sample in enumerate(json.loads(path.read_text(encoding="utf-8"))):
+        talk, project = sample["conversation"], f"/locomo/{number}"
+        for key in talk:
+            if found := re.fullmatch(r"session_(\d+)", key):
+                began = _locomo_date(talk[f"{key}_date_time"])
+                messages = [
+                    Message(
+                        native_id=f"{number}/{key}/{turn['dia_id']}",
+                        role="assistant" if turn["speaker"] == talk["speaker_b"] else "user",
+                        text=turn["text"],
+                        timestamp=began + timedelta(minutes=place),
+                    )
+                    for place, turn in enumerate(talk[key])
+                ]
+                kept = Session(agent="locomo", native_id=f"{number}/{found[1]}", project=project, started_at=began)
+                store.append(kept, messages)
+        for asked in sample["qa"]:
+            named = (re.findall(r"D(\d+):0*\d+", each) for each in asked.get("evidence") or ())
+            gold = {f"{number}/{session}" for each in named for session in each if f"session_{session}" in talk}
+            if gold:
+                questions.append(Question(asked["question"], project, frozenset(gold), str(asked["category"])))
+    return questions
+
+
+def _locomo_date(text: str) -> datetime:
+    return datetime.strptime(text.split(" on ")[1], "%d %B, %Y").replace(tzinfo=UTC, hour=12)
+
+
+def commits(store: SQLiteSessionStore, folder: Path) -> list[Question]:
+    """Commit subjects, and the sessions that made the commits."""
+    sync(store, path_sources([folder]))
+    rows = store.database.connection.execute("SELECT native_id, source FROM sessions WHERE agent <> 'openai'").fetchall()
+    by_log: dict[str, set[str]] = {}
+    for native, source in rows:
+        found = UUID.search(Path(source).name)
+        for name in {native, found[0] if found else native}:
+            by_log.setdefault(name, set()).add(native)
+    questions = []
+    for line in (folder / "commit_to_session_queries.jsonl").read_text(encoding="utf-8").splitlines():
+        asked = json.loads(line)
+        names = [found[0] if (found := UUID.search(name)) else name for name in asked["gold_sessions"]]
+        gold = frozenset(native for name in names for native in by_log.get(name, ()))
+        kind = "verbatim" if asked["subject_verbatim_in_session"] else "other words"
+        questions.append(Question(asked["query"], None, gold, kind))
+    return questions
+
+
+# -- what is compared
+
+Searcher = Callable[[Question], list[str]]
+
+
+def ours(recall: Recall) -> Searcher:
+    def search(question: Question) -> list[str]:
+        found = recall.search(question.text, project=question.project, limit=30)
+        return list(dict.fromkeys(each.native_id for each in found))
+
+    return search
+
+
+def whole_sessions(store: SQLiteSessionStore, joined: str) -> Searcher:
+    """FTS5 with bm25 over whole sessions: every word with OR, or all of them as most search tools do."""
+    connection = sqlite3.connect(":memory:")
+    connection.execute(
+        "CREATE VIRTUAL TABLE whole USING fts5 (native UNINDEXED, project UNINDEXED, body, tokenize = 'porter unicode61')"
+    )
+    for row in store.list():
+        text = "\n".join(_everything(store, row.session.id))
+        connection.execute("INSERT INTO whole VALUES (?, ?, ?)", (row.session.native_id, row.session.project, text))
+
+    def search(question: Question) -> list[str]:
+        query = joined.join(f'"{word}"' for word in dict.fromkeys(re.findall(r"[^\W_]+", question.text.lower())))
+        where = "" if question.project is None else " AND project = ?"
+        values = (query,) if question.project is None else (query, question.project)
+        rows = connection.execute(f"SELECT native FROM whole WHERE whole MATCH ?{where} ORDER BY rank LIMIT 10", values)
+        return [row[0] for row in rows]
+
+    return search
+
+
+def _everything(store: SQLiteSessionStore, session: str) -> Iterator[str]:
+    for message in store.messages(session):
+        yield message.text
+        yield from (call.arguments for call in message.tool_calls)
+        yield from (result.text for result in message.tool_results)
+
+
+def hits(questions: Iterable[Question], search: Searcher) -> list[float]:
+    ranks = []
+    for question in questions:
+        found = search(question)
+        ranks.append(min((found.index(gold) + 1 for gold in question.gold if gold in found), default=10**6))
+    return [float(np.mean([rank <= k for rank in ranks])) for k in KS] if ranks else [float("nan")] * len(KS)
+
+
+def quality(name: str, store: SQLiteSessionStore, questions: list[Question], *, ablation: bool) -> None:
+    kinds = sorted({question.kind for question in questions}) if name == "commits" else []
+    asked: list[tuple[str, list[Question]]] = [("all", questions)]
+    asked += [(kind, [each for each in questions if each.kind == kind]) for kind in kinds]
+    full = Weights()
+    variants: list[tuple[str, Searcher]] = [
+        ("whole sessions, AND", whole_sessions(store, " ")),
+        ("whole sessions, OR", whole_sessions(store, " OR ")),
+    ]
+    if ablation:
+        variants += [
+            ("recall without windows", ours(Recall(store, weights=replace(full, windows=0.0)))),
+            ("recall without neighbours", ours(Recall(store, weights=replace(full, neighbours=False)))),
+            ("recall without session BM25", ours(Recall(store, weights=replace(full, said=1e-6, did=1e-6)))),
+            ("recall without what was done", ours(Recall(store, weights=replace(full, did=0.0)))),
+            ("recall without dates", ours(Recall(store, weights=replace(full, date=0.0)))),
+        ]
+    variants.append(("recall", ours(Recall(store))))
+    print(f"\n{name}: {len(questions)} questions, {len(store.list())} sessions; hit@1 / @5 / @10")
+    print(f"{'':<30}" + "".join(f"{f'{kind} ({len(some)})':>24}" for kind, some in asked))
+    for label, search in variants:
+        cells = (" / ".join(f"{value:.3f}" for value in hits(some, search)) for _, some in asked)
+        print(f"{label:<30}" + "".join(f"{cell:>24}" for cell in cells), flush=True)
+
+
+# -- speed and size
+
+
+def zipf(store: SQLiteSessionStore, messages: int) -> list[str]:
+    """Sessions of 50 messages in made-up words as frequent as words are, each with its topic; and questions to ask."""
+    chance = np.random.default_rng(1)
+    words = _vocabulary(200_000)
+    weights = 1 / np.arange(1, len(words) + 1) ** 1.05
+    chances = np.cumsum(weights / weights.sum())
+    asked: list[str] = []
+    began = datetime(2024, 1, 1, tzinfo=UTC)
+    numbers = count()
+    for first in range(0, messages, 5000):
+        with store.transaction():
+            for session in range(first // 50, (first + 5000) // 50):
+                topic = np.searchsorted(chances, chance.random(60) ** 0.7)
+                rows = []
+                for place in range(50):
+                    size = int(np.clip(chance.lognormal(3.0, 0.8), 3, 300))
+                    drawn = np.searchsorted(chances, chance.random(size))
+                    drawn = np.where(chance.random(size) < 0.3, topic[chance.integers(0, 60, size)], drawn)
+                    text = " ".join(words[number] for number in drawn)
+                    role = "assistant" if place % 2 else "user"
+                    when = began + timedelta(minutes=session * 40 + place)
+                    rows.append(Message(native_id=str(next(numbers)), role=role, text=text, timestamp=when))
+                kept = Session(agent="zipf", native_id=str(session), project=f"/zipf/{session % 20}", started_at=rows[0].timestamp)
+                store.append(kept, rows)
+                asked += [rows[7].text] if session % 5 == 0 and len(asked) < 400 else []
+    return _questions(asked, words[:40])
+
+
+def _vocabulary(size: int) -> list[str]:
+    consonants, vowels = "bcdfghjklmnprstvw", "aeiou"
+
+    def word(number: int) -> str:
+        letters, number = "", number + 1
+        while number:
+            letters += consonants[number % 17] + vowels[number // 17 % 5]
+            number //= 85
+        return letters + "k"
+
+    return [word(number) for number in range(size)]
+
+
+def _questions(texts: list[str], common: list[str]) -> list[str]:
+    """Questions of 5 to 25 words: part of a message, in some order, with small words between."""
+    chance = random.Random(3)
+    small = sorted(STOPWORDS)
+    made = []
+    for text in texts:
+        words = [word for word in text.split() if word not in common]
+        chance.shuffle(words)
+        told = words[: chance.randint(3, 15)]
+        made.append(" ".join(told + chance.sample(small, k=chance.randint(2, 10))))
+    return made
+
+
+def speed(messages: int, folder: Path) -> None:
+    store = SQLiteSessionStore(folder / f"zipf{messages}.db")
+    began = time.perf_counter()
+    questions = zipf(store, messages)
+    imported = time.perf_counter() - began
+    recall = Recall(store)
+    began = time.perf_counter()
+    recall.update()
+    indexed = time.perf_counter() - began
+    run = store.database.connection.execute
+    text = run("SELECT sum(length(body)) FROM texts").fetchone()[0]
+    run("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    print(f"\n{messages} messages in {messages // 50} sessions; stored in {imported:.0f} s, indexed in {indexed:.0f} s more")
+    for group in ("texts_index", "said", "did", "recall"):
+        size = run("SELECT sum(pgsize) FROM dbstat WHERE name LIKE ? || '%' AND name <> 'texts'", (group,)).fetchone()[0]
+        print(f"  {group:<12} {(size or 0) / text:>6.2f} of the text")
+    for project in (None, "/zipf/7"):
+        _latency(recall, store, questions, project)
+    store.close()
+
+
+def _latency(recall: Recall, store: SQLiteSessionStore, questions: list[str], project: str | None) -> None:
+    ours, bare = [], []
+    for question in questions[:20]:
+        recall.search(question, project=project)
+    run = store.database.connection.execute
+    for question in questions:
+        began = time.perf_counter()
+        found = recall.search(question, project=project)
+        ours.append(time.perf_counter() - began)
+        if found:
+            query = " OR ".join(f'"{term}"' for term in found[0].terms)
+            began = time.perf_counter()
+            run("SELECT rowid FROM said WHERE said MATCH ? ORDER BY rank LIMIT 50", (query,)).fetchall()
+            bare.append(time.perf_counter() - began)
+    cells = [" / ".join(f"{np.percentile(times, p) * 1000:.2f}" for p in (50, 95, 99)) for times in (ours, bare)]
+    ratio = np.percentile(ours, 50) / np.percentile(bare, 50), np.percentile(ours, 95) / np.percentile(bare, 95)
+    where = "all projects" if project is None else "one project "
+    print(f"  {where}: p50 / p95 / p99 ms {cells[0]}; bare FTS5 of the chosen words {cells[1]}; ratio p50 {ratio[0]:.2f}, p95 {ratio[1]:.2f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, default=DATA)
+    parser.add_argument("--messages", type=int, nargs="*", default=[100_000], help="how large the synthetic stores are")
+    parser.add_argument("--no-ablation", action="store_true")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        for name, path, load in (
+            ("LoCoMo", options.data / "locomo" / "locomo_dev5.json", locomo),
+            ("commits", options.data / "sessions", commits),
+        ):
+            if not path.exists():
+                print(f"bench/recall.py: no data at {path}; not measured", file=sys.stderr)
+                continue
+            store = SQLiteSessionStore(Path(folder) / f"{name}.db")
+            quality(name, store, load(store, path), ablation=not options.no_ablation)
+            store.close()
+        for messages in options.messages:
+            speed(messages, Path(folder))
+
+
+if __name__ == "__main__":
+    main()
