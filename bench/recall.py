@@ -81,7 +81,9 @@ def _locomo_date(text: str) -> datetime:
 def commits(store: SQLiteSessionStore, folder: Path) -> list[Question]:
     """Commit subjects, and the sessions that made the commits."""
     sync(store, path_sources([folder]))
-    rows = store.database.connection.execute("SELECT native_id, source FROM sessions WHERE agent <> 'openai'").fetchall()
+    rows = store.database.connection.execute(
+        "SELECT native_id, source FROM sessions WHERE agent <> 'openai'"
+    ).fetchall()
     by_log: dict[str, set[str]] = {}
     for native, source in rows:
         found = UUID.search(Path(source).name)
@@ -114,7 +116,8 @@ def whole_sessions(store: SQLiteSessionStore, joined: str) -> Searcher:
     """FTS5 with bm25 over whole sessions: every word with OR, or all of them as most search tools do."""
     connection = sqlite3.connect(":memory:")
     connection.execute(
-        "CREATE VIRTUAL TABLE whole USING fts5 (native UNINDEXED, project UNINDEXED, body, tokenize = 'porter unicode61')"
+        "CREATE VIRTUAL TABLE whole USING fts5 "
+        "(native UNINDEXED, project UNINDEXED, body, tokenize = 'porter unicode61')"
     )
     for row in store.list():
         text = "\n".join(_everything(store, row.session.id))
@@ -195,7 +198,9 @@ def zipf(store: SQLiteSessionStore, messages: int) -> list[str]:
                     role = "assistant" if place % 2 else "user"
                     when = began + timedelta(minutes=session * 40 + place)
                     rows.append(Message(native_id=str(next(numbers)), role=role, text=text, timestamp=when))
-                kept = Session(agent="zipf", native_id=str(session), project=f"/zipf/{session % 20}", started_at=rows[0].timestamp)
+                kept = Session(
+                    agent="zipf", native_id=str(session), project=f"/zipf/{session % 20}", started_at=rows[0].timestamp
+                )
                 store.append(kept, rows)
                 asked += [rows[7].text] if session % 5 == 0 and len(asked) < 400 else []
     return _questions(asked, words[:40])
@@ -239,9 +244,14 @@ def speed(messages: int, folder: Path) -> None:
     run = store.database.connection.execute
     text = run("SELECT sum(length(body)) FROM texts").fetchone()[0]
     run("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-    print(f"\n{messages} messages in {messages // 50} sessions; stored in {imported:.0f} s, indexed in {indexed:.0f} s more")
+    print(
+        f"\n{messages} messages in {messages // 50} sessions; "
+        f"stored in {imported:.0f} s, indexed in {indexed:.0f} s more"
+    )
     for group in ("texts_index", "said", "did", "recall"):
-        size = run("SELECT sum(pgsize) FROM dbstat WHERE name LIKE ? || '%' AND name <> 'texts'", (group,)).fetchone()[0]
+        size = run("SELECT sum(pgsize) FROM dbstat WHERE name LIKE ? || '%' AND name <> 'texts'", (group,)).fetchone()[
+            0
+        ]
         print(f"  {group:<12} {(size or 0) / text:>6.2f} of the text")
     for project in (None, "/zipf/7"):
         _latency(recall, store, questions, project)
@@ -264,8 +274,8 @@ def _latency(recall: Recall, store: SQLiteSessionStore, questions: list[str], pr
             bare.append(time.perf_counter() - began)
     cells = [" / ".join(f"{np.percentile(times, p) * 1000:.2f}" for p in (50, 95, 99)) for times in (ours, bare)]
     ratio = np.percentile(ours, 50) / np.percentile(bare, 50), np.percentile(ours, 95) / np.percentile(bare, 95)
-    where = "all projects" if project is None else "one project "
-    print(f"  {where}: p50 / p95 / p99 ms {cells[0]}; bare FTS5 of the chosen words {cells[1]}; ratio p50 {ratio[0]:.2f}, p95 {ratio[1]:.2f}")
+    print(f"  {'all projects' if project is None else 'one project'}: p50 / p95 / p99 in ms {cells[0]}")
+    print(f"    FTS5 alone for the chosen words {cells[1]}; ratio at p50 {ratio[0]:.2f}, at p95 {ratio[1]:.2f}")
 
 
 def main() -> None:

@@ -1,7 +1,8 @@
 """The dates that a question names, as spans of days.
 
-`on 7 May 2023`, `May 7, 2023`, `in March`, `2026-09-01`, `summer 2025`, `in 2024`; and, counted from today, `yesterday`,
-`last week`, `three days ago`, `this month`, `last Monday`. A month without a year is meant in every year there is.
+`on 7 May 2023`, `May 7, 2023`, `in March`, `2026-09-01`, `summer 2025`, `in 2024`; and, counted from today,
+`yesterday`, `last week`, `three days ago`, `this month`, `last Monday`. A month without a year is meant
+in every year there is.
 """
 
 from __future__ import annotations
@@ -20,15 +21,14 @@ _MONTH = {name: number for number, name in enumerate(_MONTHS, 1)}
 _SHORT = {name[:3]: number for name, number in _MONTH.items() if name not in ("may", "march")} | {"sept": 9}
 _SEASON = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_NUMBER = {
-    word: number
-    for number, word in enumerate("one two three four five six seven eight nine ten eleven twelve".split(), 1)
-} | {"a": 1, "an": 1, "couple": 2, "few": 3}
+_COUNTED = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+_NUMBER = {word: number for number, word in enumerate(_COUNTED, 1)} | {"a": 1, "an": 1, "couple": 2, "few": 3}
 
 _DAY = r"(\d{1,2})(?:st|nd|rd|th)?\b"
 _ISO = re.compile(r"\b(20\d\d)-(\d\d)(?:-(\d\d))?\b")
 _NAMED = re.compile(
-    rf"\b(?:{_DAY}(?: of)? )?({'|'.join([*_MONTHS, *_SHORT])})\b\.?(?:,? {_DAY}(?!\d))?(?:,? (20\d\d)\b)?", re.IGNORECASE
+    rf"\b(?:{_DAY}(?: of)? )?({'|'.join([*_MONTHS, *_SHORT])})\b\.?(?:,? {_DAY}(?!\d))?(?:,? (20\d\d)\b)?",
+    re.IGNORECASE,
 )
 _SEASONS = re.compile(r"\b(spring|summer|autumn|fall|winter)(?: of)?(?: (20\d\d)\b)?", re.IGNORECASE)
 _YEAR = re.compile(r"\b(20[012]\d)\b")
@@ -153,7 +153,8 @@ def _stretch(today: date, unit: str, *, this: bool) -> Span:
         return Span(monday - timedelta(days=2), monday - timedelta(days=1))
     if unit == "month":
         first = today.replace(day=1)
-        return Span(first, today) if this else Span((first - timedelta(days=1)).replace(day=1), first - timedelta(days=1))
+        before = first - timedelta(days=1)
+        return Span(first, today) if this else Span(before.replace(day=1), before)
     year = today.year - (not this)
     return Span(date(year, 1, 1), date(year, 12, 31))
 

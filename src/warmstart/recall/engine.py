@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import Literal, NamedTuple, Protocol
+from typing import ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ class Word(NamedTuple):
 class Engine(Protocol):
     """The word index of one kind of database. Reads may be interrupted; see `limited`."""
 
-    MIGRATIONS: Sequence[Migration]
+    MIGRATIONS: ClassVar[Sequence[Migration]]
 
     def words(self, text: str) -> list[Word]:
         """The words of a text in order, divided as the index divides texts."""
@@ -41,9 +41,9 @@ class Engine(Protocol):
         ...
 
     # A query that gives the ids of the texts that fit `:query` as `id`, the newest first.
-    TEXTS: str
+    TEXTS: ClassVar[str]
     # The condition that the text `t` holds `:holds`, whatever the case.
-    HOLDS: str
+    HOLDS: ClassVar[str]
 
     def phrase(self, words: Sequence[Word]) -> str:
         """What finds texts that hold these words side by side, for `TEXTS`."""
@@ -74,5 +74,5 @@ class Engine(Protocol):
         ...
 
 
-class Interrupted(Exception):  # noqa: N818 - says what happened; never leaves this room
+class Interrupted(Exception):
     """The time for a search is over."""

@@ -3,61 +3,98 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
-_SHORTEST = 4  # letters that a word must share with its stem to be taken for the same
-
-
-def pattern(words: Iterable[str]) -> re.Pattern[str] | None:
-    """What finds these words in a text, with other endings too."""
-    starts = sorted({_start(word) for word in words if word}, key=len, reverse=True)
-    if not starts:
-        return None
-    return re.compile("|".join(starts), re.IGNORECASE)
+_WORD = re.compile(r"[^\W_]+")
+_SHORTEST = 4  # letters that a word must share with another to be taken for the same
+_LOOKED_AT = 50_000  # characters of a long text
 
 
-def _start(word: str) -> str:
-    if not word.isascii():
-        return re.escape(word)
-    if not word.isalnum():
-        return re.escape(word)
-    if len(word) <= _SHORTEST or not word.isalpha():
-        return rf"(?<![^\W_]){re.escape(word)}(?![^\W_])"
-    kept = max(_SHORTEST, len(word) - 3) if len(word) > 6 else len(word) - 1
-    return rf"(?<![^\W_]){re.escape(word[:kept])}[^\W_]*"
+class Found(NamedTuple):
+    """A word in a text that was asked for."""
+
+    start: int
+    end: int
+    word: str  # as it was asked for
 
 
-def excerpt(text: str, words: re.Pattern[str] | None, size: int) -> str:
+class Marker:
+    """Finds the words that were asked for in a text, with other endings too, and what was typed exactly."""
+
+    def __init__(self, words: Iterable[str], exact: Iterable[str] = ()) -> None:
+        self._starts: dict[str, str] = {}
+        self._whole: dict[str, str] = {}
+        self._typed = [each for each in exact if not each.isalnum()]
+        for word in words:
+            if not word.isascii():
+                self._typed.append(word)  # may be a part of a run without spaces
+            elif len(word) <= _SHORTEST or not word.isalpha():
+                self._whole[word] = word
+            else:
+                self._starts[word[: max(_SHORTEST, len(word) - (3 if len(word) > 6 else 1))]] = word
+        self._heads = {word[:_SHORTEST] for word in (*self._starts, *self._whole)}
+        self._lengths = sorted({len(start) for start in self._starts}, reverse=True)
+
+    def find(self, text: str) -> Iterator[Found]:
+        """Every such word in the order in which they stand; they do not overlap."""
+        small = text[:_LOOKED_AT].lower()
+        if len(small) != min(len(text), _LOOKED_AT):  # a letter that has a longer small form
+            small = text[:_LOOKED_AT]
+        found = [Found(start, start + len(typed), typed) for typed in self._typed for start in _places(small, typed)]
+        words = ((m, self._asked(m[0])) for m in _WORD.finditer(small) if m[0][:_SHORTEST] in self._heads)
+        found += [Found(match.start(), match.end(), word) for match, word in words if word]
+        end = 0
+        for each in sorted(found, key=lambda each: (each.start, -each.end)):
+            if each.start >= end:
+                end = each.end
+                yield each
+
+    def _asked(self, word: str) -> str:
+        if word in self._whole:
+            return self._whole[word]
+        for length in self._lengths:
+            if (start := word[:length]) in self._starts and len(start) == length:
+                return self._starts[start]
+        return ""
+
+
+def _places(text: str, part: str) -> Iterator[int]:
+    start = text.find(part)
+    while start >= 0:
+        yield start
+        start = text.find(part, start + len(part))
+
+
+def excerpt(text: str, marker: Marker, size: int) -> str:
     """At most `size` characters of a text and two marks of what was left out, cut between words."""
     text = text.strip()
     if len(text) <= size:
         return text
-    first = _densest(text, words, size) if words is not None else 0
-    start = max(0, min(first - size // 6, len(text) - size))
+    start = max(0, min(_densest(text, marker, size) - size // 6, len(text) - size))
     end = start + size
     if start:
-        start = _next_space(text, start)
+        start = _next_word(text, start)
     if end < len(text):
         end = max(text.rfind(" ", start, end), text.rfind("\n", start, end), end - 40)
-    cut = text[start:end].strip()
-    return f"{'… ' if start else ''}{cut}{' …' if end < len(text) else ''}"
+    return f"{'… ' if start else ''}{text[start:end].strip()}{' …' if end < len(text) else ''}"
 
 
-def _densest(text: str, words: re.Pattern[str], size: int) -> int:
+def _densest(text: str, marker: Marker, size: int) -> int:
     """Where a stretch of this size begins that holds the most different words."""
-    found = [(match.start(), match[0].lower()[:5]) for match in words.finditer(text)][:500]
+    found = list(marker.find(text))[:500]
     best, where, last = 0, 0, 0
-    for number, (start, _) in enumerate(found):
+    for number, each in enumerate(found):
         last = max(last, number)
-        while last < len(found) and found[last][0] < start + size * 2 // 3:
+        while last < len(found) and found[last].start < each.start + size * 2 // 3:
             last += 1
-        kinds = len({word for _, word in found[number:last]})
+        kinds = len({other.word for other in found[number:last]})
         if kinds > best:
-            best, where = kinds, start
+            best, where = kinds, each.start
     return where
 
 
-def _next_space(text: str, start: int) -> int:
+def _next_word(text: str, start: int) -> int:
     """The beginning of the next word, if one begins nearby."""
     found = re.compile(r"\s").search(text, start, min(len(text), start + 40))
     return found.end() if found else start

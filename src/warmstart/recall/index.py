@@ -1,4 +1,4 @@
-"""Keeping the index in step with the sessions: what changed is noted by triggers, and put right a few sessions at a time.
+"""Keeping the index in step with the sessions: triggers note what changed, and it is put right a few at a time.
 
 Each step reads and writes under the write lock, so that no other process changes a session in between and two that
 update at once share the work. A line that is already there is left alone; a session that grows costs what it grew by.
@@ -27,7 +27,7 @@ Progress = Callable[[int, int], None]
 
 
 class State(NamedTuple):
-    """Where the index stands. `generation` rises with every write, `emptied` is the last one that took something out."""
+    """Where the index stands. `generation` rises with every write, `emptied` is the last that took something out."""
 
     generation: int
     emptied: int
@@ -177,10 +177,10 @@ class _Write:
     def _known(self, parts: dict[int, Part]) -> dict[tuple[bool, int, int], tuple[int, int]]:
         known = {}
         for number in parts:
-            for line, message, hash in self._connection.execute(
+            for line, message, key in self._connection.execute(
                 "SELECT line, message, hash FROM recall_lines WHERE part = ?", (number,)
             ):
-                known[(line >> 4 & 15) >= SAID, message, hash] = (number, line)
+                known[(line >> 4 & 15) >= SAID, message, key] = (number, line)
         return known
 
     def _remove(self, parts: dict[int, Part], gone: Sequence[tuple[int, int]]) -> None:
@@ -266,8 +266,8 @@ class Sizes:
         if state.emptied > since:
             self._forget()
             since = 0
-            self.dead = np.array([row[0] for row in self._db.connection.execute("SELECT line FROM recall_dead")], np.int64)
-            self.dead.sort()
+            dead = self._db.connection.execute("SELECT line FROM recall_dead ORDER BY line")
+            self.dead = np.fromiter((row[0] for row in dead), np.int64)
         rows = self._db.connection.execute(
             f"SELECT number, session, said, {_COLUMNS} FROM recall_parts WHERE generation > ?", (since,)
         ).fetchall()
@@ -288,5 +288,3 @@ class Sizes:
         self.words[numbers] = rows[:, 3:]
         self.totals = self.words.sum(axis=0)
         self.parts, self.lines = int((self.session > 0).sum()), int(self.said.sum())
-
-

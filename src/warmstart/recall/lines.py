@@ -59,8 +59,9 @@ def lines_of(connection: Connection, session: int) -> list[Line]:
         f"WHERE m.session = ? AND m.role IN ('user', 'assistant') AND {SPOKEN} ORDER BY m.seq",
         (session,),
     )
-    lines = [Line(USER if role == "user" else ASSISTANT, message, short(key), text) for role, message, key, text in said]
-    return lines + [*_facts(connection, session), *_deeds(connection, session)]
+    roles = {"user": USER, "assistant": ASSISTANT}
+    lines = [Line(roles[role], message, short(key), text) for role, message, key, text in said]
+    return [*lines, *_facts(connection, session), *_deeds(connection, session)]
 
 
 def _deeds(connection: Connection, session: int) -> list[Line]:

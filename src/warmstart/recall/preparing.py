@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
+from itertools import pairwise
 
 _NAME = re.compile(r"[A-Za-z0-9]*[a-z][A-Z][A-Za-z0-9]*|[A-Z]{2,}[a-z][A-Za-z0-9]*")
 _NAME_PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
@@ -23,16 +25,15 @@ _UNSPACED = (
 _RUN = re.compile(f"[{_UNSPACED}]+")
 
 # Taken out of a question before endings are taken off: `doing` is one of them, `doe` is not.
-STOPWORDS = frozenset(
-    """
+_STOPWORDS = """
     a an the and or but if then else of to in on at by for with from into onto about as is are was were be been being am
     do does did done doing have has had having will would shall should can could may might must not no nor so than too
     very just i you he she it we they me him her us them my your his its our their mine yours hers ours theirs this that
     these those there here what which who whom whose when where why how s t d ll re ve m don didn doesn isn aren wasn
     weren hasn haven hadn won wouldn couldn shouldn also any some such own same other each both all few more most only
     again further once during before after above below up down out off over under between through while because until
-    """.split()
-)
+"""
+STOPWORDS = frozenset(_STOPWORDS.split())
 
 
 def prepared(text: str) -> str:
@@ -54,10 +55,8 @@ def asked(text: str) -> str:
 def prepared_arguments(arguments: str) -> str:
     """The arguments of a call as they are indexed: JSON writes ends of lines, and sometimes letters, as escapes."""
     if "\\u" in arguments:
-        try:
+        with suppress(ValueError, RecursionError):
             arguments = json.dumps(json.loads(arguments), ensure_ascii=False)
-        except (ValueError, RecursionError):
-            pass
     return prepared(arguments.replace("\\n", " ").replace("\\t", " ").replace("\\r", " "))
 
 
@@ -73,9 +72,9 @@ def _name_parts(text: str) -> list[str]:
 
 def _letters_and_pairs(found: re.Match[str]) -> str:
     run = found[0]
-    return f" {' '.join(run)} {' '.join(map(''.join, zip(run, run[1:], strict=False)))} "
+    return f" {' '.join(run)} {' '.join(map(''.join, pairwise(run)))} "
 
 
 def _pairs(found: re.Match[str]) -> str:
     run = found[0]
-    return f" {' '.join(map(''.join, zip(run, run[1:], strict=False))) or run} "
+    return f" {' '.join(map(''.join, pairwise(run))) or run} "

@@ -49,7 +49,7 @@ def parse(text: str, engine: Engine) -> Query:
 def _exact(text: str, engine: Engine) -> list[Exact]:
     found: dict[str, Exact] = {}
     quoted = (first or second for first, second in _QUOTED.findall(text))
-    typed = (word.strip(".:,/") if not word.startswith((".", "/")) else word.rstrip(".:,") for word in _TYPED.findall(text))
+    typed = (word.rstrip(".:,") if word[0] in "./" else word.strip(".:,/") for word in _TYPED.findall(text))
     for candidate in [*quoted, *(word for word in typed if _JOINED.search(word) or _CODE.search(word))]:
         key = candidate.strip().lower()
         if key and key not in found:

@@ -3,7 +3,7 @@
 A session's score has three parts. BM25 over the whole session, for each field by itself, where a word counts by the
 number of lines that hold it. BM25 over windows of a message and its neighbours, for the best sessions of the first part
 only, summed as log-sum-exp, so that one good window counts most and several count more. And closeness to the dates that
-the question names. The numbers here were found on two sets of questions; `bench/recall.py` shows what each part is worth.
+the question names. The numbers were found on two sets of questions; `bench/recall.py` shows what each part is worth.
 """
 
 from __future__ import annotations
@@ -53,6 +53,12 @@ class Postings(NamedTuple):
         counts = np.array([max(size, more) for size, more in zip(sizes, known, strict=True)], np.int64)
         return cls(lines, np.repeat(np.arange(len(found)), sizes), counts)
 
+    def only(self, chosen: NDArray[np.bool_], *, counts: bool) -> Postings:
+        """Some of the lines; with `counts` a term is as frequent as its lines that are left."""
+        lines, term = self.lines[chosen], self.term[chosen]
+        left = np.bincount(term, minlength=len(self.found))
+        return Postings(lines, term, left if counts else np.where(left > 0, self.found, 0))
+
 
 class Scope(NamedTuple):
     """What is searched: the counts that the formulas need."""
@@ -76,18 +82,25 @@ class Ranked:
     own_score: Floats = field(default_factory=lambda: np.zeros(0))
 
     def add(self, name: str, parts: Numbers, scores: Floats) -> None:
-        """Add to the scores of some parts, of which others may be new."""
-        union = np.union1d(self.parts, parts)
-        at, new = np.searchsorted(union, self.parts), np.searchsorted(union, parts)
-        for key in (*self.pieces, name):
-            wide = np.zeros(len(union))
-            if key in self.pieces:
-                wide[at] = self.pieces[key]
-            if key == name:
-                np.add.at(wide, new, scores)
-            self.pieces[key] = wide
-        self.parts = union
-        self.scores = sum(self.pieces.values(), np.zeros(len(union)))
+        """Add to the scores of some parts, each named once and in order; others may be new."""
+        if not len(self.parts):
+            self.parts, self.scores, self.pieces = parts, scores, {name: scores}
+            return
+        union = self.parts
+        at = np.minimum(np.searchsorted(union, parts), len(union) - 1)
+        if not np.array_equal(union[at], parts):
+            union = np.union1d(self.parts, parts)
+            at, old = np.searchsorted(union, parts), np.searchsorted(union, self.parts)
+            self.pieces = {key: _spread(values, old, len(union)) for key, values in self.pieces.items()}
+            self.parts, self.scores = union, _spread(self.scores, old, len(union))
+        self.pieces[name] = _spread(scores, at, len(union))
+        self.scores = self.scores + self.pieces[name]
+
+
+def _spread(values: Floats, places: Numbers, room: int) -> Floats:
+    wide = np.zeros(room)
+    wide[places] = values
+    return wide
 
 
 def rank(
@@ -124,7 +137,7 @@ def _by_session(group: Postings, scope: Scope, weight: float) -> tuple[Numbers, 
     idf = np.log(1 + (scope.parts - holding + 0.5) / (holding + 0.5))
     scores = weight * idf * (K1 + 1) * count / (count + norm)
     parts, place = np.unique(part, return_inverse=True)
-    return parts, np.bincount(place, scores)
+    return parts, np.bincount(place, scores).astype(np.float64)
 
 
 _LENGTHS = np.zeros(256)
@@ -161,8 +174,6 @@ def _by_window(
     centre, index = np.unique(np.concatenate(centres), return_inverse=True)
     terms = len(said.found)
     tf = np.bincount(index * terms + np.concatenate(of_term), minlength=len(centre) * terms).reshape(-1, terms)
-    own = np.zeros((len(size), terms), bool)
-    own[place, term] = True
 
     reach = 3 if weights.neighbours else 1
     lines = max(1, scope.lines)
@@ -171,8 +182,10 @@ def _by_window(
     mean = max(1.0, scope.words[:SAID].sum() / lines)
     norm = K1 * (1 - B + B * window[centre] / (mean * 0.9 * reach))
     score = (tf * (K1 + 1) / (tf + norm[:, None])) @ idf
+    own: Floats = np.bincount(index[: len(place)], idf[term], len(centre)).astype(np.float64)
     alive = classes[centre] != GONE
-    centre, score = centre[alive], score[alive]
+    if not alive.all():
+        centre, score, own = centre[alive], score[alive], own[alive]
     if not len(centre):
         return
 
@@ -185,7 +198,7 @@ def _by_window(
     ranked.window_part = best[of_part]
     ranked.window_place = centre - start[of_part]
     ranked.window_score = score
-    ranked.own_score = own[centre] @ idf
+    ranked.own_score = own
 
 
 EMPTY = Postings(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime
@@ -15,10 +16,10 @@ from warmstart.errors import ConfigError, StoreError
 from warmstart.recall.dates import names_a_date, spans
 from warmstart.recall.engine import Engine, Group, Interrupted, Numbers, Word
 from warmstart.recall.exact import Hit, exact_hits, output_hits
-from warmstart.recall.excerpts import pattern
+from warmstart.recall.excerpts import Marker
 from warmstart.recall.index import Index, Progress, Sizes
-from warmstart.recall.packing import PART
-from warmstart.recall.passages import Passage, Passages, spots
+from warmstart.recall.packing import PART, SAID
+from warmstart.recall.passages import LATER, MANY, Passage, Passages, Spot, spots
 from warmstart.recall.query import Query, parse, rarest
 from warmstart.recall.ranking import EMPTY, TERMS, Floats, Postings, Ranked, Scope, Weights, rank
 from warmstart.recall.scope import Choice, choose
@@ -60,9 +61,8 @@ class _Found(NamedTuple):
     terms: tuple[str, ...]
     ranked: Ranked
     did: Postings
-    sessions: list[int]
     scores: Mapping[int, float]
-    pieces: Mapping[int, dict[str, float]]
+    board: _Board
     hits: Mapping[int, list[Hit]]
 
 
@@ -154,7 +154,7 @@ class Recall:
         allowed = self._allowed(choice)
         scope = self._scope(allowed)
         said, words = self._postings("said", query, allowed)
-        did, others = self._postings("did", query, allowed)
+        did, others = self._postings("did", query, allowed) if self._sizes.totals[SAID:].any() else (EMPTY, [])
         ranked = rank(said, did, scope, self._lengths, self._weights)
         if self._reranker is not None and len(ranked.window_part):
             self._rerank(ranked, query.text)
@@ -163,15 +163,14 @@ class Recall:
             board.add("date", self._dated(query.text, choice))
         hits: list[Hit] = []
         with suppress(Interrupted):
-            hits = self._hits(query, choice, len(board.scores), limit, deadline)
+            hits = self._hits(query, choice, len(board), limit, deadline)
         board.add("exact", _strongest(hits))
         by_session: dict[int, list[Hit]] = {}
         for hit in hits:
             by_session.setdefault(hit.session, []).append(hit)
         terms = tuple(dict.fromkeys(word.word for word in (*words, *others)))
         best = board.best(limit * _SESSIONS)
-        pieces = {session: board.pieces(session) for session in best}
-        return _Found(query, terms, ranked, did, best, board.scores, pieces, by_session)
+        return _Found(query, terms, ranked, did, best, board, by_session)
 
     def _allowed(self, choice: Choice) -> Any:
         """By the number of a part: whether it is searched; nothing where all are."""
@@ -186,41 +185,39 @@ class Recall:
         sizes = self._sizes
         if allowed is None:
             return Scope(sizes.parts, sizes.lines, sizes.totals, sizes.words)
-        return Scope(
-            int(allowed.sum()), int(sizes.said[allowed].sum()), sizes.words[allowed].sum(axis=0), sizes.words
-        )
+        return Scope(int(allowed.sum()), int(sizes.said[allowed].sum()), sizes.words[allowed].sum(axis=0), sizes.words)
 
     def _postings(self, group: Group, query: Query, allowed: Any) -> tuple[Postings, list[Word]]:
         """The lines in scope of the rarest words; a small store drops none."""
         known = self._engine.frequencies(group, [word.stem for word in query.words])
         small = self._sizes.lines <= self._weights.small
         budget = 2**40 if small else self._budget
-        words, lines, counts = [], [], []
-        for word in rarest(query.words, known, budget, TERMS):
-            found = self._living(self._engine.postings(group, word, 2**40 if small else 2 * budget), allowed)
-            if len(found):
-                words.append(word)
-                lines.append(found)
-                counts.append(known.get(word.stem, 0) if allowed is None else 0)
-        return (Postings.of(lines, counts) if lines else EMPTY), words
+        words = rarest(query.words, known, budget, TERMS)
+        lines = [self._engine.postings(group, word, 2**40 if small else 2 * budget) for word in words]
+        found = Postings.of(lines, [known.get(word.stem, 0) if allowed is None else 0 for word in words])
+        alive = self._living(found.lines, allowed)
+        if not alive.all():
+            found = found.only(alive, counts=allowed is not None)
+        return found, words
 
-    def _living(self, lines: Numbers, allowed: Any) -> Numbers:
+    def _living(self, lines: Numbers, allowed: Any) -> Any:
+        """Which of these lines are in scope, and not dead."""
         sizes = self._sizes
-        part = lines >> PART
-        known = part < len(sizes.session)
-        if not known.all():  # another process has just added them
-            lines, part = lines[known], part[known]
+        part = np.minimum(lines >> PART, len(sizes.session) - 1)
         alive = sizes.session[part] > 0 if allowed is None else allowed[part]
+        alive &= part == lines >> PART  # otherwise another process has just added it
         if len(sizes.dead):
             at = np.minimum(np.searchsorted(sizes.dead, lines), len(sizes.dead) - 1)
             alive &= sizes.dead[at] != lines
-        return lines if alive.all() else lines[alive]
+        return alive
 
     def _lengths(self, parts: Sequence[int]) -> dict[int, bytes]:
         found: dict[int, bytes] = {}
         for some in chunks(list(parts)):
             found.update(
-                self._db.connection.execute(f"SELECT number, lengths FROM recall_parts WHERE number IN ({marks(some)})", some)
+                self._db.connection.execute(
+                    f"SELECT number, lengths FROM recall_parts WHERE number IN ({marks(some)})", some
+                )
             )
         return found
 
@@ -248,10 +245,11 @@ class Recall:
         close: dict[int, float] = {}
         for span in named:
             reach = span.reach
+            limits = {"first": _seconds(reach.first, zone), "last": _seconds(reach.last, zone, 1), "most": _DATED}
             rows = run(
-                f"SELECT s.pk, s.started_at FROM sessions s WHERE s.started_at >= :first AND s.started_at < :last "
+                "SELECT s.pk, s.started_at FROM sessions s WHERE s.started_at >= :first AND s.started_at < :last "
                 f"AND {choice.condition} ORDER BY s.started_at DESC LIMIT :most",
-                {**choice.values, "first": _seconds(reach.first, zone), "last": _seconds(reach.last, zone, 1), "most": _DATED},
+                {**choice.values, **limits},
             )
             for session, started in rows:
                 close[session] = max(close.get(session, 0.0), span.closeness(_day(started, zone)))
@@ -274,27 +272,40 @@ class Recall:
     # -- passages
 
     def _evidence(self, found: _Found, limit: int, deadline: _Deadline) -> list[Evidence]:
-        words = pattern([*found.terms, *(exact.text for exact in found.query.exact)])
+        """The best passages of the best sessions. A session gives up to three, each later one for less."""
+        words = Marker(found.terms, [exact.text for exact in found.query.exact])
         passages = Passages(self._db.connection, words)
-        part_of = self._sizes.session[found.ranked.parts] if len(found.ranked.parts) else np.zeros(0, np.int64)
         made: list[Evidence] = []
         with suppress(Interrupted), self._engine.limited(deadline.left()):
-            about = self._sessions(found.sessions)
-            for number, session in enumerate(found.sessions):
-                # Later sessions cannot come before what is there already.
-                if deadline.passed or (number >= limit and len(made) >= limit and self._is_full(made, limit, found, session)):
-                    break
-                if session in about:
-                    parts = found.ranked.parts[part_of == session].tolist()
-                    places = spots(found.ranked, found.did, parts, found.hits.get(session, ()))
-                    for passage in passages.of(session, places):
-                        made.append(_evidence(about[session], passage, found, session, words))
+            about = self._sessions(list(found.scores))
+            waiting = [session for session in found.scores if session in about]
+            places = {session: self._spots(found, session) for session in waiting[:limit]}
+            given: Counter[int] = Counter()
+            shown: set[tuple[int, str]] = set()
+            queue = [(found.scores[session], session) for session in places]
+            more = waiting[limit:]
+            while queue and len(made) < limit and not deadline.passed:
+                queue.sort(key=lambda each: -each[0])
+                score, session = queue.pop(0)
+                spot = places[session].pop(0)
+                if spot.session and given[session]:
+                    continue
+                passage = passages.at(spot)
+                if passage is not None and (session, passage.message_ids[0]) not in shown:
+                    shown |= {(session, message) for message in passage.message_ids}
+                    given[session] += 1
+                    made.append(_evidence(about[session], passage, found, session, score, words))
+                if places[session] and given[session] < MANY:
+                    share = places[session][0].score / spot.score if given[session] and spot.score > 0 else 1.0
+                    queue.append((score * (min(1.0, share) * LATER if given[session] else 1.0), session))
+                elif not given[session] and more:
+                    places[more[0]] = self._spots(found, more[0])
+                    queue.append((found.scores[more[0]], more.pop(0)))
         made.sort(key=lambda each: (-round(each.score, 6), -(each.date.timestamp() if each.date else 0.0)))
-        return made[:limit]
+        return made
 
-    @staticmethod
-    def _is_full(made: list[Evidence], limit: int, found: _Found, session: int) -> bool:
-        return sorted((each.score for each in made), reverse=True)[limit - 1] >= found.scores[session]
+    def _spots(self, found: _Found, session: int) -> list[Spot]:
+        return spots(found.ranked, found.did, session, found.board.parts(session), found.hits.get(session, ()))
 
     def _sessions(self, sessions: Sequence[int]) -> dict[int, tuple[Any, ...]]:
         rows: dict[int, tuple[Any, ...]] = {}
@@ -311,30 +322,47 @@ class _Board:
 
     def __init__(self, ranked: Ranked, session_of: Numbers) -> None:
         self._ranked = ranked
-        self._best: dict[int, int] = {}  # the place of the best part
         self._more: dict[str, Mapping[int, float]] = {}
-        self.scores: dict[int, float] = {}
-        if len(ranked.parts):
-            for place in np.argsort(ranked.scores, kind="stable").tolist():
-                session = int(session_of[ranked.parts[place]])
-                self._best[session] = place
-                self.scores[session] = float(ranked.scores[place])
+        order = np.lexsort((ranked.scores, session_of[ranked.parts]))
+        sessions = session_of[ranked.parts[order]]
+        last = np.append(sessions[1:] != sessions[:-1], True) if len(sessions) else np.zeros(0, bool)
+        self._sessions = sessions[last]
+        self._place = order[last]  # of the best part
+        self._session_of = session_of
+
+    def __len__(self) -> int:
+        return len(self._sessions)
 
     def add(self, name: str, scores: Mapping[int, float]) -> None:
-        self._more[name] = scores
-        for session, score in scores.items():
-            self.scores[session] = self.scores.get(session, 0.0) + score
+        if scores:
+            self._more[name] = scores
 
-    def best(self, most: int) -> list[int]:
-        return sorted(self.scores, key=lambda session: (-round(self.scores[session], 9), -session))[:most]
+    def best(self, most: int) -> dict[int, float]:
+        """The best sessions with their scores, best first; of equal ones the last that came."""
+        top = self._ranked.scores[self._place]
+        some = np.argsort(-top, kind="stable")[: most + len(self._more) * _DATED] if self._more else _top(top, most)
+        scores = dict(zip(self._sessions[some].tolist(), top[some].tolist(), strict=True))
+        for more in self._more.values():
+            for session, score in more.items():
+                scores[session] = scores.get(session, 0.0) + score
+        best = sorted(scores.items(), key=lambda each: (-round(each[1], 9), -each[0]))[:most]
+        return dict(best)
 
     def pieces(self, session: int) -> dict[str, float]:
-        found = {}
-        if session in self._best:
-            place = self._best[session]
-            found = {name: float(values[place]) for name, values in self._ranked.pieces.items()}
+        found: dict[str, float] = {}
+        at = int(np.searchsorted(self._sessions, session))
+        if at < len(self._sessions) and self._sessions[at] == session:
+            found = {name: float(values[self._place[at]]) for name, values in self._ranked.pieces.items()}
         found |= {name: scores[session] for name, scores in self._more.items() if session in scores}
         return {name: round(value, 3) for name, value in found.items() if value}
+
+    def parts(self, session: int) -> list[int]:
+        parts: list[int] = self._ranked.parts[self._session_of[self._ranked.parts] == session].tolist()
+        return parts
+
+
+def _top(scores: Floats, most: int) -> Any:
+    return np.argpartition(-scores, most)[:most] if len(scores) > most else np.arange(len(scores))
 
 
 def _engine(store: SQLSessionStore) -> Engine:
@@ -357,22 +385,23 @@ def _strongest(hits: Iterable[Hit]) -> dict[int, float]:
     return sums
 
 
-def _evidence(about: tuple[Any, ...], passage: Passage, found: _Found, session: int, words: Any) -> Evidence:
-    id, native_id, agent, project, started = about
-    matched = dict.fromkeys(match[0].lower() for match in words.finditer(passage.text)) if words else {}
+def _evidence(
+    about: tuple[Any, ...], passage: Passage, found: _Found, session: int, score: float, words: Marker
+) -> Evidence:
+    session_id, native_id, agent, project, started = about
     return Evidence(
-        session_id=id,
+        session_id=session_id,
         native_id=native_id,
         agent=agent,
         project=project,
         date=to_time(passage.at if passage.at is not None else started),
-        role=passage.role,  # type: ignore[arg-type]
-        score=round(found.scores[session] * passage.share, 6),
+        role=passage.role,
+        score=round(score, 6),
         text=passage.text,
         message_ids=passage.message_ids,
-        matched=tuple(matched),
+        matched=tuple(dict.fromkeys(each.word for each in words.find(passage.text))),
         terms=found.terms,
-        parts=found.pieces[session],
+        parts=found.board.pieces(session),
     )
 
 

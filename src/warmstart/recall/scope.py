@@ -41,7 +41,7 @@ def choose(
     since: datetime | None,
     exclude_session: str | None,
 ) -> Choice:
-    """The sessions of a project (a whole path, or the last part of one), of some agents, since a time, without a family."""
+    """The sessions of a project (a whole path, or the last part of one), of some agents, since a time, but a family."""
     terms: list[str] = []
     values: dict[str, object] = {}
     if project is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,12 +19,13 @@ from warmstart.storage.sqlite import Database
 
 _STEPS = 500  # of SQLite's machine between two looks at the clock
 _KNOWN = 50_000
+_ASCII = re.compile("[a-z0-9]+").findall
 
 
 class SQLiteEngine:
     """Implements `Engine`."""
 
-    MIGRATIONS: Sequence[Migration] = MIGRATIONS
+    MIGRATIONS: ClassVar[Sequence[Migration]] = MIGRATIONS
     TEXTS: ClassVar = "SELECT rowid AS id FROM texts_index WHERE texts_index MATCH :query ORDER BY rowid DESC"
     HOLDS: ClassVar = "instr(lower(t.body), :holds) > 0"
 
@@ -68,9 +70,7 @@ class SQLiteEngine:
             run(f"CREATE VIRTUAL TABLE IF NOT EXISTS temp.{group}_vocabulary USING fts5vocab (main, {group}, row)")
             run(f"DELETE FROM {group}_terms")
             # A word that stands in one line is as rare as a new one, and half of all words are.
-            run(
-                f"INSERT INTO {group}_terms (term, lines) SELECT term, doc FROM temp.{group}_vocabulary WHERE doc > 1"
-            )
+            run(f"INSERT INTO {group}_terms (term, lines) SELECT term, doc FROM temp.{group}_vocabulary WHERE doc > 1")
 
     def empty(self) -> None:
         for statement in EMPTY:
@@ -96,8 +96,8 @@ class SQLiteEngine:
 class _Divider:
     """Divides a text into words, and takes their endings off, by asking FTS5.
 
-    The stem finds how frequent a word is, and the word goes into a query: Porter's rules, applied to a stem again, would
-    make another one of it.
+    The stem finds how frequent a word is, and the word goes into a query: Porter's rules, applied to a stem again,
+    would make another one of it.
     """
 
     def __init__(self) -> None:
@@ -111,7 +111,7 @@ class _Divider:
             self._connection.execute(f"CREATE VIRTUAL TABLE {name}_words USING fts5vocab ({name}, instance)")
 
     def words(self, text: str) -> list[Word]:
-        words = self._divided("plain", text)
+        words = _ASCII(text.lower()) if text.isascii() else self._divided("plain", text)
         new = [word for word in dict.fromkeys(words) if word not in self._known]
         if len(self._known) > _KNOWN:
             self._known.clear()
