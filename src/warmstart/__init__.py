@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from warmstart.profile.profiler import Profiler
     from warmstart.profile.profiles import profiled
     from warmstart.profile.values import Profile, Profiled
+    from warmstart.recall.recall import Recall
+    from warmstart.recall.values import Evidence
     from warmstart.sessions.copying import Copied, copy_store
     from warmstart.sessions.postgres import PostgresSessionStore
     from warmstart.sessions.sqlite import SQLiteSessionStore
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Appended",
     "Copied",
+    "Evidence",
     "Filter",
     "Match",
     "Message",
@@ -32,6 +35,7 @@ __all__ = [
     "Profile",
     "Profiled",
     "Profiler",
+    "Recall",
     "Report",
     "SQLiteSessionStore",
     "Session",
@@ -64,6 +68,8 @@ _HOMES = {
     "profile.profiler": ("Profiler",),
     "profile.profiles": ("profiled",),
     "profile.values": ("Profile", "Profiled"),
+    "recall.recall": ("Recall",),
+    "recall.values": ("Evidence",),
     "sessions.copying": ("Copied", "copy_store"),
     "sessions.postgres": ("PostgresSessionStore",),
     "sessions.sqlite": ("SQLiteSessionStore",),

@@ -21,6 +21,7 @@ COMMANDS = {
     "sessions": "List, show, judge, export and delete sessions.",
     "dataset": "Publish how sessions went, without what was said in them.",
     "profile": "Show how sessions went: errors, recoveries, and whether sessions learn.",
+    "recall": "Find where something was said in past sessions.",
     "store": "Move the store: from a file to a server, and back.",
     "redact": "Replace the secrets in a text, or in what is stored.",
     "doctor": "Check the store, the agents' histories and the installation.",

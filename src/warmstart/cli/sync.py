@@ -13,7 +13,9 @@ from typing import Any
 import click
 
 from warmstart.cli.output import counted, print_json, printable, seconds, settings, table
+from warmstart.cli.progress import progress_bar
 from warmstart.errors import LogError
+from warmstart.recall.index import update_index
 from warmstart.redact.configured import configured_redactor
 from warmstart.redact.redactor import Redactor
 from warmstart.sessions.readers.registry import readers
@@ -100,7 +102,11 @@ def _run(
 ) -> SyncReport:
     with _progress_bar(show=not quiet and sys.stderr.isatty()) as progress:
         sources = path_sources(paths, format) if paths else default_sources(os.environ, Path.home(), agents)
-        return sync(store, sources, agents=agents, redact=redactor is not None, redactor=redactor, progress=progress)
+        report = sync(store, sources, agents=agents, redact=redactor is not None, redactor=redactor, progress=progress)
+    if report.changed or not quiet:
+        with progress_bar("Indexing") as progress:
+            update_index(store, progress)
+    return report
 
 
 def _refusal(

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import ClassVar, Literal, NamedTuple, Protocol
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
 from warmstart.storage.database import Migration
 
+if TYPE_CHECKING:  # takes a tenth of a second to load, and only a search needs it
+    import numpy as np
+    from numpy.typing import NDArray
+
 Group = Literal["said", "did"]
-Numbers = NDArray[np.int64]
+Numbers: TypeAlias = "NDArray[np.int64]"
 GROUPS: tuple[Group, Group] = ("said", "did")
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 _WORD = re.compile(r"[^\W_]+")
-_SHORTEST = 4  # letters that a word must share with another to be taken for the same
+_HEAD = 3  # letters that a word must share with another to be taken for the same
+_ENDING = 4  # letters by which it may be longer
 _LOOKED_AT = 50_000  # characters of a long text
 
 
@@ -29,11 +30,11 @@ class Marker:
         for word in words:
             if not word.isascii():
                 self._typed.append(word)  # may be a part of a run without spaces
-            elif len(word) <= _SHORTEST or not word.isalpha():
+            elif len(word) < _HEAD or not word.isalpha():
                 self._whole[word] = word
             else:
-                self._starts[word[: max(_SHORTEST, len(word) - (3 if len(word) > 6 else 1))]] = word
-        self._heads = {word[:_SHORTEST] for word in (*self._starts, *self._whole)}
+                self._starts[word[: _kept(word)]] = word
+        self._heads = {word[:_HEAD] for word in (*self._starts, *self._whole)}
         self._lengths = sorted({len(start) for start in self._starts}, reverse=True)
 
     def find(self, text: str) -> Iterator[Found]:
@@ -42,7 +43,7 @@ class Marker:
         if len(small) != min(len(text), _LOOKED_AT):  # a letter that has a longer small form
             small = text[:_LOOKED_AT]
         found = [Found(start, start + len(typed), typed) for typed in self._typed for start in _places(small, typed)]
-        words = ((m, self._asked(m[0])) for m in _WORD.finditer(small) if m[0][:_SHORTEST] in self._heads)
+        words = ((m, self._asked(m[0])) for m in _WORD.finditer(small) if m[0][:_HEAD] in self._heads)
         found += [Found(match.start(), match.end(), word) for match, word in words if word]
         end = 0
         for each in sorted(found, key=lambda each: (each.start, -each.end)):
@@ -54,9 +55,17 @@ class Marker:
         if word in self._whole:
             return self._whole[word]
         for length in self._lengths:
-            if (start := word[:length]) in self._starts and len(start) == length:
-                return self._starts[start]
+            asked = self._starts.get(word[:length])
+            if asked and len(word) >= length and len(word) <= len(asked) + _ENDING:
+                return asked
         return ""
+
+
+def _kept(word: str) -> int:
+    """How many letters of a word an ending leaves alone: `tries` and `trying` are one word."""
+    if len(word) > 6:
+        return len(word) - 3
+    return len(word) - 1 if len(word) > 4 else len(word)
 
 
 def _places(text: str, part: str) -> Iterator[int]:

@@ -9,19 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from warmstart.recall.engine import Engine, Numbers
+from warmstart.errors import ConfigError
+from warmstart.recall.engine import Engine
 from warmstart.recall.lines import Line, bodies_of, lines_of
 from warmstart.recall.packing import FIELDS, FIRST, GONE, PLACE, PLACES, SAID, length_class, pack, words_in
+from warmstart.recall.sqlite import SQLiteEngine
+from warmstart.sessions.sql import SQLSessionStore
 from warmstart.storage.database import AnyDatabase, Connection
+from warmstart.storage.sqlite import Database as SQLiteDatabase
 
 _LINES = 4000  # in one write
 _SESSIONS = 50
 _GROWTH = 1.1  # after which words are counted anew
 _DEAD = 0.1  # the share of dead lines at which the index is made anew
 _SMALL = 1000  # lines with which none of this is worth a thought
+
+_NAMES = tuple(f'"{name}"' for name in FIELDS)
+COLUMNS = ", ".join(_NAMES)
 
 Progress = Callable[[int, int], None]
 
@@ -130,6 +134,20 @@ class Index:
                 connection.execute("UPDATE recall_state SET counted = lines")
 
 
+def engine_of(store: SQLSessionStore) -> Engine:
+    """What indexes the words of a store."""
+    if isinstance(store.database, SQLiteDatabase):
+        return SQLiteEngine(store.database)
+    raise ConfigError(f"recall works on SQLite only so far, and the store is {store.name!r}")
+
+
+def update_index(store: SQLSessionStore, progress: Progress | None = None) -> int:
+    """Index what is new in a store, if its kind has an index; loads nothing that only a search needs."""
+    if not isinstance(store.database, SQLiteDatabase):
+        return 0
+    return Index(store.database, engine_of(store)).update(progress)
+
+
 class _Write:
     """One write into the index: lines are collected and go in at its end."""
 
@@ -169,7 +187,7 @@ class _Write:
 
     def _parts(self, session: int) -> dict[int, Part]:
         rows = self._connection.execute(
-            f"SELECT number, said, did, lengths, {_COLUMNS} FROM recall_parts WHERE session = ? ORDER BY number",
+            f"SELECT number, said, did, lengths, {COLUMNS} FROM recall_parts WHERE session = ? ORDER BY number",
             (session,),
         ).fetchall()
         return {row[0]: Part(row[0], row[1], row[2], list(row[4:]), bytearray(row[3])) for row in rows}
@@ -227,7 +245,7 @@ class _Write:
 
     def _save(self, session: int, parts: Any) -> None:
         self._connection.executemany(
-            f"INSERT INTO recall_parts (number, session, generation, said, did, lengths, {_COLUMNS}) "
+            f"INSERT INTO recall_parts (number, session, generation, said, did, lengths, {COLUMNS}) "
             f"VALUES (?, ?, ?, ?, ?, ?, {', '.join('?' * len(FIELDS))}) ON CONFLICT (number) DO UPDATE SET "
             "generation = excluded.generation, said = excluded.said, did = excluded.did, lengths = excluded.lengths, "
             + ", ".join(f"{name} = excluded.{name}" for name in _NAMES),
@@ -236,55 +254,3 @@ class _Write:
                 for part in parts
             ],
         )
-
-
-_NAMES = tuple(f'"{name}"' for name in FIELDS)
-_COLUMNS = ", ".join(_NAMES)
-
-
-class Sizes:
-    """What ranking must know of every part, held in memory and kept in step with the index."""
-
-    def __init__(self, database: AnyDatabase) -> None:
-        self._db = database
-        self._generation = 0
-        self._forget()
-
-    def _forget(self) -> None:
-        self.session: Numbers = np.zeros(1, np.int64)  # by the number of the part; 0: there is no such part
-        self.said: Numbers = np.zeros(1, np.int64)
-        self.words: NDArray[np.float64] = np.zeros((1, len(FIELDS)))
-        self.dead: Numbers = np.zeros(0, np.int64)
-        self.totals: NDArray[np.float64] = np.zeros(len(FIELDS))
-        self.parts = self.lines = 0
-
-    def refresh(self, state: State) -> None:
-        """Read what changed since the last time."""
-        if state.generation == self._generation:
-            return
-        since = self._generation
-        if state.emptied > since:
-            self._forget()
-            since = 0
-            dead = self._db.connection.execute("SELECT line FROM recall_dead ORDER BY line")
-            self.dead = np.fromiter((row[0] for row in dead), np.int64)
-        rows = self._db.connection.execute(
-            f"SELECT number, session, said, {_COLUMNS} FROM recall_parts WHERE generation > ?", (since,)
-        ).fetchall()
-        if rows:
-            self._put(np.array(rows, np.float64))
-        self._generation = state.generation
-
-    def _put(self, rows: NDArray[np.float64]) -> None:
-        numbers = rows[:, 0].astype(np.int64)
-        room = max(int(numbers.max()) + 1, len(self.session))
-        if room > len(self.session):
-            more = room - len(self.session)
-            self.session = np.concatenate([self.session, np.zeros(more, np.int64)])
-            self.said = np.concatenate([self.said, np.zeros(more, np.int64)])
-            self.words = np.concatenate([self.words, np.zeros((more, len(FIELDS)))])
-        self.session[numbers] = rows[:, 1].astype(np.int64)
-        self.said[numbers] = rows[:, 2].astype(np.int64)
-        self.words[numbers] = rows[:, 3:]
-        self.totals = self.words.sum(axis=0)
-        self.parts, self.lines = int((self.session > 0).sum()), int(self.said.sum())

@@ -12,22 +12,22 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from warmstart.errors import ConfigError, StoreError
+from warmstart.errors import StoreError
 from warmstart.recall.dates import names_a_date, spans
-from warmstart.recall.engine import Engine, Group, Interrupted, Numbers, Word
+from warmstart.recall.engine import Group, Interrupted, Numbers, Word
 from warmstart.recall.exact import Hit, exact_hits, output_hits
 from warmstart.recall.excerpts import Marker
-from warmstart.recall.index import Index, Progress, Sizes
+from warmstart.recall.index import Index, Progress, engine_of
 from warmstart.recall.packing import PART, SAID
 from warmstart.recall.passages import LATER, MANY, Passage, Passages, Spot, spots
 from warmstart.recall.query import Query, parse, rarest
 from warmstart.recall.ranking import EMPTY, TERMS, Floats, Postings, Ranked, Scope, Weights, rank
 from warmstart.recall.scope import Choice, choose
+from warmstart.recall.sizes import Sizes
 from warmstart.recall.values import Evidence
 from warmstart.sessions.appending import chunks, marks
 from warmstart.sessions.rows import to_time
 from warmstart.sessions.sql import SQLSessionStore
-from warmstart.storage.sqlite import Database as SQLiteDatabase
 
 BUDGET = 2000  # lines that are looked at, of what was said and of what was done
 _FEW = 5  # changed sessions that a search with a deadline brings up to date first
@@ -82,7 +82,7 @@ class Recall:
         budget: int = BUDGET,
     ) -> None:
         self._db = store.database
-        self._engine = _engine(store)
+        self._engine = engine_of(store)
         self._index = Index(self._db, self._engine)
         self._sizes = Sizes(self._db)
         self._clock = clock
@@ -363,14 +363,6 @@ class _Board:
 
 def _top(scores: Floats, most: int) -> Any:
     return np.argpartition(-scores, most)[:most] if len(scores) > most else np.arange(len(scores))
-
-
-def _engine(store: SQLSessionStore) -> Engine:
-    if isinstance(store.database, SQLiteDatabase):
-        from warmstart.recall.sqlite import SQLiteEngine
-
-        return SQLiteEngine(store.database)
-    raise ConfigError(f"recall works on SQLite only so far; the store is {store.name!r}")
 
 
 def _strongest(hits: Iterable[Hit]) -> dict[int, float]:

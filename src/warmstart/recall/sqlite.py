@@ -9,8 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import ClassVar
 
-import numpy as np
-
 from warmstart.recall.engine import GROUPS, Group, Interrupted, Numbers, Word
 from warmstart.recall.schema import EMPTY, MIGRATIONS
 from warmstart.sessions.appending import chunks, marks
@@ -45,6 +43,8 @@ class SQLiteEngine:
         return found
 
     def postings(self, group: Group, word: Word, limit: int) -> Numbers:
+        import numpy as np  # takes a tenth of a second to load, and only a search needs it
+
         # One text of all numbers is three times as fast as a row for each.
         row = self._connection.execute(
             f"SELECT group_concat(rowid) FROM (SELECT rowid FROM {group} WHERE {group} MATCH ? LIMIT ?)",
