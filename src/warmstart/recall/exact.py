@@ -46,11 +46,13 @@ def exact_hits(connection: Connection, engine: Engine, exact: Exact, choice: Cho
     return [Hit(*each, weight * _WEIGHT[each[2]], exact.text) for each in found]
 
 
-def output_hits(connection: Connection, engine: Engine, words: Sequence[Word], choice: Choice) -> list[Hit]:
-    """Where tools said all of these words, or else any of them."""
-    for query, score in ((engine.all_of(words), 1.0), (engine.any_of(words), 0.3)):
+def output_hits(
+    connection: Connection, engine: Engine, words: Sequence[Word], choice: Choice, score: float
+) -> list[Hit]:
+    """Where tools said all of these words, or else, for less, any of them."""
+    for query, worth in ((engine.all_of(words), score), (engine.any_of(words), score / 3)):
         if found := _uses(connection, engine, query, OUTPUT, choice):
-            return [Hit(*each, score, " ".join(word.word for word in words)) for each in found]
+            return [Hit(*each, worth, " ".join(word.word for word in words)) for each in found]
     return []
 
 

@@ -13,7 +13,7 @@ import re
 from contextlib import suppress
 from itertools import pairwise
 
-_NAME = re.compile(r"[A-Za-z0-9]*[a-z][A-Z][A-Za-z0-9]*|[A-Z]{2,}[a-z][A-Za-z0-9]*")
+_WORDS = re.compile(r"[A-Za-z0-9]+").findall
 _NAME_PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+")
 _LONGEST_NAME = 40
 # Thai, Lao, Tibetan, Burmese, Khmer, Hangul, Japanese and Chinese.
@@ -62,8 +62,9 @@ def prepared_arguments(arguments: str) -> str:
 
 def _name_parts(text: str) -> list[str]:
     added: list[str] = []
-    for name in dict.fromkeys(_NAME.findall(text)):
-        if len(name) <= _LONGEST_NAME:
+    for name in set(_WORDS(text)):
+        # A pattern that finds such names alone takes three times as long.
+        if not (name.islower() or name.isupper() or name.istitle() or name.isdigit()) and len(name) <= _LONGEST_NAME:
             parts = [part for part in _NAME_PART.findall(name) if len(part) > 1]
             if len(parts) > 1:
                 added += parts

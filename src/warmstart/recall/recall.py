@@ -163,7 +163,7 @@ class Recall:
             board.add("date", self._dated(query.text, choice))
         hits: list[Hit] = []
         with suppress(Interrupted):
-            hits = self._hits(query, choice, len(board), limit, deadline)
+            hits = self._hits(query, choice, board, limit, deadline)
         board.add("exact", _strongest(hits))
         by_session: dict[int, list[Hit]] = {}
         for hit in hits:
@@ -259,14 +259,15 @@ class Recall:
         weight = self._weights.date * np.log1p(everything / max(1.0, sum(close.values())))
         return {session: float(weight * value) for session, value in close.items() if value > 0.01}
 
-    def _hits(self, query: Query, choice: Choice, sessions: int, limit: int, deadline: _Deadline) -> list[Hit]:
+    def _hits(self, query: Query, choice: Choice, board: _Board, limit: int, deadline: _Deadline) -> list[Hit]:
         hits: list[Hit] = []
         for exact in query.exact:
             if deadline.passed:
                 return hits
             hits += exact_hits(self._db.connection, self._engine, exact, choice, self._sizes.lines)
-        if not hits and sessions < limit and query.words and not deadline.passed:
-            hits += output_hits(self._db.connection, self._engine, query.words[:_OUTPUT], choice)
+        if not hits and len(board) < limit and query.words and not deadline.passed:
+            words = query.words[:_OUTPUT]
+            hits += output_hits(self._db.connection, self._engine, words, choice, board.least / 2)
         return hits
 
     # -- passages
@@ -332,6 +333,11 @@ class _Board:
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    @property
+    def least(self) -> float:
+        """The lowest score of any session."""
+        return float(self._ranked.scores.min()) if len(self) else 1.0
 
     def add(self, name: str, scores: Mapping[int, float]) -> None:
         if scores:

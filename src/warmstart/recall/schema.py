@@ -8,7 +8,8 @@ FTS5 can take a line out only for whoever still has its text, which is gone when
 stays in the index and is passed over: its part is not in `recall_parts`, or it is in `recall_dead`. When a tenth of the
 lines is dead, the index is made anew; when traces are to be removed, it is emptied and made anew with the next search.
 
-Triggers note which sessions changed, whoever changes them.
+Triggers note which sessions changed, whoever changes them. They ask before they insert: what a statement says about
+conflicts is also said, by SQLite, to the triggers that it fires.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ EMPTY = (
     "DELETE FROM recall_lines",
     "DELETE FROM recall_dead",
     "UPDATE recall_state SET generation = generation + 1, emptied = generation + 1, lines = 0, dead = 0, counted = 0",
-    "INSERT INTO recall_stale (session) SELECT pk FROM sessions WHERE true ON CONFLICT DO NOTHING",
+    "INSERT INTO recall_stale (session) SELECT pk FROM sessions WHERE pk NOT IN (SELECT session FROM recall_stale)",
 )
 _TABLES = (
     _INDEX.format(name="said"),
@@ -79,12 +80,14 @@ _TABLES = (
     "INSERT INTO recall_stale (session) SELECT pk FROM sessions",
     """
     CREATE TRIGGER recall_session_added AFTER INSERT ON sessions BEGIN
-        INSERT OR IGNORE INTO recall_stale (session) VALUES (new.pk);
+        INSERT INTO recall_stale (session)
+            SELECT new.pk WHERE NOT EXISTS (SELECT 1 FROM recall_stale WHERE session = new.pk);
     END
     """,
     """
     CREATE TRIGGER recall_session_changed AFTER UPDATE OF revision ON sessions BEGIN
-        INSERT OR IGNORE INTO recall_stale (session) VALUES (new.pk);
+        INSERT INTO recall_stale (session)
+            SELECT new.pk WHERE NOT EXISTS (SELECT 1 FROM recall_stale WHERE session = new.pk);
     END
     """,
     """

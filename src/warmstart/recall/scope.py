@@ -10,6 +10,7 @@ import numpy as np
 
 from warmstart.recall.engine import Numbers
 from warmstart.sessions.rows import to_seconds
+from warmstart.sessions.values import clean
 from warmstart.storage.database import Connection
 
 # Up to where it all began, and everything that came from there.
@@ -46,16 +47,16 @@ def choose(
     values: dict[str, object] = {}
     if project is not None:
         terms.append("s.project = :project" if project.startswith("/") else f"(s.project = :project OR {_SUFFIX})")
-        values["project"] = project
+        values["project"] = clean(project)
     if agents:
-        names = {f"agent{number}": agent for number, agent in enumerate(agents)}
+        names = {f"agent{number}": clean(agent) for number, agent in enumerate(agents)}
         terms.append(f"s.agent IN ({', '.join(f':{name}' for name in names)})")
         values |= names
     if since is not None:
         terms.append("s.started_at >= :since")
         values["since"] = to_seconds(since)
     if exclude_session:
-        family = [int(row[0]) for row in connection.execute(_LINEAGE, {"session": exclude_session})]
+        family = [int(row[0]) for row in connection.execute(_LINEAGE, {"session": clean(exclude_session)})]
         if family:
             terms.append(f"s.pk NOT IN ({', '.join(map(str, family))})")
     if not terms:

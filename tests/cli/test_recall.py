@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from warmstart import Message, Session, SQLiteSessionStore
+
+KEYS = ["session_id", "native_id", "agent", "project", "date", "role", "score", "text", "message_ids"]
+
+
+@pytest.fixture
+def project(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with sessions, in which the test is; and another one."""
+    inside = home / "tides"
+    (inside / ".git").mkdir(parents=True)
+    (inside / "src").mkdir()
+    monkeypatch.chdir(inside / "src")
+    store = SQLiteSessionStore(home / ".warmstart" / "warmstart.db")
+    for name, folder in (("mine", inside), ("other", home / "other")):
+        kept = Session(agent="tester", native_id=name, project=str(folder), started_at=datetime(2026, 9, 1, tzinfo=UTC))
+        texts = ("Which port does the database use?", "It listens on 5433.")
+        store.append(
+            kept,
+            [
+                Message(native_id=f"{name}{place}", role="assistant" if place else "user", text=text)
+                for place, text in enumerate(texts)
+            ],
+        )
+    store.close()
+    return inside
+
+
+def rows(run, *arguments):
+    ran = run("recall", *arguments, "--json")
+    assert ran.code == 0, ran.err
+    return json.loads(ran.out)
+
+
+def test_a_row_in_json_has_exactly_these_keys(run, project):
+    (row,) = rows(run, "database ports")
+    assert list(row) == KEYS
+    assert (row["native_id"], row["project"], row["role"]) == ("mine", str(project), "user")
+    assert row["date"] == "2026-09-01T00:00:00Z"
+    assert row["message_ids"] == ["mine0", "mine1"]
+
+
+def test_it_can_be_explained(run, project):
+    (row,) = rows(run, "database ports", "--explain")
+    assert list(row) == [*KEYS, "matched", "terms", "parts"]
+    assert set(row["matched"]) == {"database", "ports"}
+    assert sum(row["parts"].values()) == pytest.approx(row["score"], abs=0.01)
+    assert "score" in run("recall", "database", "--explain").out
+
+
+def test_words_need_no_quotes_and_the_command_may_be_named(run, project):
+    assert rows(run, "database", "ports") == rows(run, "database ports") == rows(run, "search", "database ports")
+
+
+def test_it_stays_in_the_project_of_the_current_directory(run, project):
+    assert [row["native_id"] for row in rows(run, "database")] == ["mine"]
+    assert [row["native_id"] for row in rows(run, "database", "--project", "../../other")] == ["other"]
+    assert [row["native_id"] for row in rows(run, "database", "--project", "other")] == ["other"]
+    assert {row["native_id"] for row in rows(run, "database", "--all-projects")} == {"mine", "other"}
+    assert run("recall", "x", "--project", "other", "--all-projects").code == 2
+
+
+def test_a_project_without_sessions_is_told_about_the_others(run, project, home, monkeypatch):
+    monkeypatch.chdir(home)
+    ran = run("recall", "database")
+    assert (ran.code, ran.out) == (0, "")
+    assert "No sessions of the project" in ran.err
+    assert "--all-projects" in ran.err
+    assert "Nothing found" in run("recall", "zanzibar", "--all-projects").err
+
+
+def test_a_store_without_sessions_says_how_to_fill_it(run):
+    assert "warmstart sync" in run("recall", "anything").err
+
+
+def test_it_can_be_restricted(run, project):
+    assert rows(run, "database", "--agent", "codex") == []
+    assert len(rows(run, "database", "--agent", "codex", "--agent", "tester")) == 1
+    assert rows(run, "database", "--since", "2026-09-02") == []
+    assert len(rows(run, "database", "--all-projects", "--limit", 1)) == 1
+
+
+@pytest.mark.parametrize("mode", ["vector", "hybrid"])
+def test_a_search_by_meaning_says_what_is_missing(run, project, mode):
+    ran = run("recall", "database", "--mode", mode)
+    assert ran.code == 1
+    assert "needs vectors" in ran.err
+    assert len(ran.err.splitlines()) == 1
+    assert len(rows(run, "database", "--mode", "lexical")) == 1
+
+
+def test_a_terminal_shows_dated_passages_with_what_matched(terminal, project):
+    code, screen = terminal("recall", "database ports")
+    assert code == 0
+    assert "2026-09-01" in screen
+    assert "\x1b[1mdatabase\x1b[0m" in screen
+    assert "warmstart sessions show" in screen
+
+
+def test_terminal_codes_in_a_text_do_not_act(run, home):
+    store = SQLiteSessionStore(home / ".warmstart" / "warmstart.db")
+    codes = Message(native_id="m", role="user", text="the \x1b[2J\x1b]0;title\agazebo [bold]x[/bold]")
+    store.append(Session(agent="tester", native_id="codes"), [codes])
+    store.close()
+    out = run("recall", "gazebo", "--all-projects").out
+    assert "\x1b[2J" not in out
+    assert "\a" not in out
+    assert "[bold]x[/bold]" in out
+
+
+def test_the_index_is_kept_by_sync_and_can_be_made_anew(run, synced):
+    assert run("recall", "index").out == "The index is up to date.\n"
+    assert run("recall", "index", "--rebuild").out == "8 sessions indexed.\n"
+    assert "needs vectors" in run("recall", "index", "--embedder", "x").err
+    assert rows(run, "skerry", "point", "--all-projects")
+
+
+def test_a_deleted_session_leaves_no_word_behind(run, project, home):
+    (row,) = rows(run, "database")
+    assert run("sessions", "delete", row["session_id"], "--yes", "--secure").code == 0
+    assert rows(run, "database") == []
+    assert len(rows(run, "database", "--all-projects")) == 1
+
+
+def test_help_speaks_of_questions_and_of_the_index(run):
+    shown = run("recall", "--help").out
+    assert 'warmstart recall "QUESTION"' in shown
+    assert "index" in shown
+    assert run("recall").code in (0, 2)

@@ -1,0 +1,246 @@
+"""The index keeps up with the sessions, whatever happens to them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.recall.stores import NOW, keep, turns
+from warmstart import Message, Recall, SQLiteSessionStore
+from warmstart.recall import index as upkeep
+
+
+def natives(recall: Recall, question: str, **options: object) -> list[str]:
+    return [each.native_id for each in recall.search(question, **options)]  # type: ignore[arg-type]
+
+
+def held(store: SQLiteSessionStore, word: str) -> bool:
+    """Whether any byte of the store's files holds the word."""
+    files = [store.path, *(Path(f"{store.path}{end}") for end in ("-wal", "-shm"))]
+    return any(word.encode() in path.read_bytes() for path in files if path.exists())
+
+
+def lines(store: SQLiteSessionStore) -> tuple[int, int]:
+    row = store.database.connection.execute("SELECT lines, dead FROM recall_state").fetchone()
+    return row[0], row[1]
+
+
+def test_only_what_changed_is_indexed(store, recall):
+    keep(store, "one", "the tide table", "is wrong")
+    keep(store, "two", "the weather")
+    told: list[tuple[int, int]] = []
+    assert recall.update(lambda *progress: told.append(progress)) == 2
+    assert told[-1] == (2, 2)
+    assert recall.update() == 0
+    keep(store, "two", "the weather", "is fine")
+    assert recall.update() == 1
+    assert lines(store) == (4, 0)
+
+
+def test_a_session_that_grows_is_found_by_what_is_new(store, recall):
+    texts = ["the tide table", "is wrong"]
+    for word in ("drawbridge", "gazebo", "moat"):
+        texts.append(f"now the {word}")
+        keep(store, "one", *texts)
+        assert natives(recall, word) == ["one"]
+    assert lines(store) == (5, 0)
+
+
+def test_a_message_that_was_replaced_is_no_longer_found(store, recall):
+    keep(store, "one", "the tide table", "half of the drawb", "thanks")
+    assert natives(recall, "drawb") == ["one"]
+    store.append(keep(store, "one"), turns("one", ["the tide table", "all of the gazebo", "thanks"])[1:2])
+    assert natives(recall, "drawb") == []
+    assert natives(recall, "gazebo") == ["one"]
+    assert lines(store) == (3, 1)
+
+
+def test_a_deleted_session_is_gone_at_once(store, recall):
+    kept = keep(store, "one", "the drawbridge")
+    keep(store, "two", "the drawbridge")
+    assert len(natives(recall, "drawbridge")) == 2
+    store.delete(kept.id)
+    assert natives(recall, "drawbridge") == ["two"]
+
+
+def test_after_a_scrub_no_word_of_a_deleted_session_is_in_the_file(store, recall):
+    kept = keep(store, "one", "the xylophonist plays", title="zitherist")
+    keep(store, "two", "the drawbridge")
+    assert natives(recall, "xylophonist") == ["one"]
+    assert held(store, "xylophonist")
+    store.delete(kept.id)
+    store.scrub()
+    assert not held(store, "xylophonist")
+    assert not held(store, "zitherist")
+    assert natives(recall, "drawbridge") == ["two"]
+
+
+def test_a_redacted_word_is_neither_found_nor_in_the_file(store, recall):
+    keep(store, "one", "the key is hunterhunter2 okay", "thanks", "and the drawbridge")
+    assert natives(recall, "hunterhunter2") == ["one"]
+    store.rewrite(lambda text: text.replace("hunterhunter2", "[secret]"))
+    assert natives(recall, "hunterhunter2") == []
+    assert natives(recall, "drawbridge") == ["one"]
+    store.scrub()
+    assert not held(store, "hunterhunter2")
+    assert natives(recall, "drawbridge") == ["one"]
+    assert natives(recall, "hunterhunter2") == []
+
+
+def test_a_scrub_before_the_index_heard_of_a_change_is_thorough_too(store, recall):
+    keep(store, "one", "the key is hunterhunter2 okay")
+    recall.update()
+    store.rewrite(lambda text: text.replace("hunterhunter2", "[secret]"))
+    store.scrub()
+    assert not held(store, "hunterhunter2")
+    assert natives(recall, "key") == ["one"]
+
+
+def test_a_scrub_with_nothing_to_remove_leaves_the_index_alone(store, recall):
+    keep(store, "one", "the tide table")
+    recall.update()
+    store.scrub()
+    assert recall.update() == 0
+    assert natives(recall, "tide") == ["one"]
+
+
+def test_when_a_tenth_is_dead_the_index_is_made_anew(store, recall, monkeypatch):
+    monkeypatch.setattr(upkeep, "_SMALL", 10)
+    for number in range(30):
+        keep(store, f"s{number}", "the tide table", f"number{number}")
+    recall.update()
+    for number in range(10):
+        store.delete(keep(store, f"s{number}").id)
+    assert lines(store) == (40, 20)
+    keep(store, "new", "the drawbridge")
+    recall.update()
+    assert lines(store) == (41, 0)
+    assert len(natives(recall, "tide", limit=50)) == 20
+    assert natives(recall, "number3") == []
+    assert natives(recall, "drawbridge") == ["new"]
+
+
+def test_the_index_can_be_made_anew(store, recall):
+    keep(store, "one", "the tide table")
+    assert natives(recall, "tide") == ["one"]
+    assert recall.rebuild() == 1
+    assert natives(recall, "tide") == ["one"]
+
+
+def test_a_very_long_session_has_several_parts(store, recall, monkeypatch):
+    monkeypatch.setattr(upkeep, "PLACES", 10)
+    keep(store, "long", *[f"word{number} and the tide" for number in range(35)])
+    keep(store, "short", "the tide")
+    for number in (0, 9, 10, 34):
+        assert natives(recall, f"word{number}") == ["long"]
+    assert set(natives(recall, "tide", limit=10)) == {"long", "short"}
+    parts = store.database.connection.execute("SELECT count(*) FROM recall_parts").fetchone()[0]
+    assert parts == 5
+
+
+def test_words_that_came_after_the_last_count_are_found(store, recall):
+    for number in range(40):
+        keep(store, f"s{number}", "the tide table", "is wrong")
+    recall.update()
+    keep(store, "new", "the drawbridge")
+    assert natives(recall, "drawbridge") == ["new"]
+
+
+def test_sessions_that_were_there_before_recall_are_indexed(tmp_path):
+    with closing(SQLiteSessionStore(tmp_path / "old.db")) as store:
+        keep(store, "one", "the tide table")
+        assert natives(Recall(store), "tide") == ["one"]
+
+
+def test_another_process_s_writes_are_seen(store, recall, tmp_path):
+    keep(store, "one", "the tide table")
+    assert natives(recall, "tide") == ["one"]
+    with closing(SQLiteSessionStore(store.path)) as other:
+        keep(other, "two", "the tide table")
+        Recall(other).update()
+        other.delete(keep(other, "one").id)
+    assert natives(recall, "tide") == ["two"]
+
+
+def test_two_processes_update_at_once(store, tmp_path):
+    for number in range(60):
+        keep(store, f"s{number}", *[f"word{number} the tide"] * 1, *[f"more {place}" for place in range(30)])
+    program = (
+        "import sys; from warmstart import SQLiteSessionStore, Recall; "
+        "s = SQLiteSessionStore(sys.argv[1]); print(Recall(s).update()); s.close()"
+    )
+    started = [
+        subprocess.Popen([sys.executable, "-c", program, str(store.path)], stdout=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
+    done = sum(int(process.communicate(timeout=60)[0]) for process in started)
+    assert done == 60
+    assert lines(store) == (60 * 31, 0)
+    recall = Recall(store)
+    assert all(natives(recall, f"word{number}") == [f"s{number}"] for number in range(60))
+    rows = store.database.connection.execute("SELECT count(*), count(DISTINCT session) FROM recall_parts").fetchone()
+    assert rows == (60, 60)
+
+
+def test_a_change_between_two_updates_is_not_missed(store, recall):
+    """The revision that was indexed is the one that was read: a session that changes afterwards is stale again."""
+    keep(store, "one", "the tide table")
+    recall.update()
+    keep(store, "one", "the tide table", "and the gazebo")
+    keep(store, "one", "the tide table", "and the gazebo", "and the moat")
+    assert natives(recall, "moat gazebo") == ["one"]
+
+
+# -- deadlines
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    store = SQLiteSessionStore(tmp_path_factory.mktemp("large") / "store.db")
+    with store.transaction():
+        for number in range(300):
+            texts = [f"the tide table of harbour{place} and gauge{number % 7} is wrong" for place in range(100)]
+            keep(store, f"s{number}", *texts, days=number)
+    Recall(store).update()
+    yield store
+    store.close()
+
+
+def test_a_deadline_is_kept(large):
+    recall = Recall(large, clock=lambda: NOW)
+    assert recall.search("the tide of harbour7 at gauge3 yesterday")
+    question = "tide table harbour gauge wrong harbour_7.py yesterday " * 20
+    for milliseconds in (0, 0.01, 1, 5, 20):
+        began = time.perf_counter()
+        found = recall.search(question, deadline_ms=milliseconds)
+        assert time.perf_counter() - began < milliseconds / 1000 + 0.5
+        assert isinstance(found, list)
+    assert recall.search("harbour7 at gauge3")  # nothing interrupts what has no deadline
+
+
+def test_with_a_deadline_what_is_there_is_searched(store, recall):
+    keep(store, "one", "the tide table")
+    recall.update()
+    for number in range(10):
+        keep(store, f"new{number}", "the tide table")
+    assert natives(recall, "tide", deadline_ms=5000) == ["one"]
+    assert len(natives(recall, "tide", limit=20)) == 11
+
+
+def test_a_little_news_is_indexed_in_spite_of_a_deadline(store, recall):
+    keep(store, "one", "the tide table")
+    recall.update()
+    keep(store, "two", "the tide table")
+    assert sorted(natives(recall, "tide", deadline_ms=5000)) == ["one", "two"]
+
+
+def test_a_message_is_indexed_once_however_often_it_holds_a_text(store, recall):
+    message = Message(native_id="m", role="assistant", text="the gazebo", reasoning="the gazebo")
+    keep(store, "one", "hello", message)
+    assert natives(recall, "gazebo") == ["one"]
+    assert lines(store) == (3, 0)

@@ -1,0 +1,306 @@
+"""What a search promises."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.recall.stores import NOW, keep
+from warmstart import Evidence, Message, Recall, Session, SQLiteSessionStore, ToolCall, ToolResult
+
+
+def natives(found: list[Evidence]) -> list[str]:
+    return [each.native_id for each in found]
+
+
+def test_a_passage_says_where_it_is_from(store, recall):
+    kept = keep(store, "ports", "Which port does the database use?", "Postgres listens on 5433 here.")
+    (found,) = recall.search("database port")
+    assert (found.session_id, found.native_id, found.agent) == (kept.id, "ports", "tester")
+    assert (found.project, found.date, found.role) == ("/work/tides", kept.started_at, "user")
+    assert found.message_ids == ("ports/0", "ports/1")
+    assert found.text == "Which port does the database use?\n\nPostgres listens on 5433 here."
+    assert set(found.matched) == {"database", "port"}
+    assert found.score > 0
+    assert sum(found.parts.values()) == pytest.approx(found.score, abs=0.01)
+
+
+def test_a_store_without_sessions_has_nothing_to_say(recall):
+    assert recall.search("anything") == []
+
+
+# -- scope
+
+
+def test_projects_do_not_bleed_into_each_other(store, recall):
+    for number in range(20):
+        keep(store, f"a{number}", "the tide table is wrong", "fixed the tide table", project="/work/a", days=number)
+        keep(store, f"b{number}", "the tide table is wrong", "fixed the tide table", project="/work/b", days=number)
+    found = recall.search("tide table", project="/work/a", limit=50)
+    assert len(found) == 20
+    assert {each.project for each in found} == {"/work/a"}
+    assert {each.project for each in recall.search("tide table", limit=80)} == {"/work/a", "/work/b"}
+    assert {each.project for each in recall.search("tide_table.py wrong", project="b", limit=50)} == {"/work/b"}
+    assert recall.search("tide table", project="/work") == []
+
+
+def test_exact_names_and_tool_output_and_dates_stay_inside_the_project_too(store, recall):
+    output = Message(
+        native_id="o", role="tool", tool_results=(ToolResult(call_id="c", outcome="error", text="E4711 at gate.py"),)
+    )
+    keep(store, "there", "what is E4711 in gate.py?", output, project="/work/there", days=1)
+    keep(store, "here", "hello", project="/work/here", days=40)
+    for question in ("E4711", "gate.py", "gate", "yesterday", "what did we do yesterday about gate.py"):
+        assert recall.search(question, project="/work/here") == [], question
+        assert natives(recall.search(question, project="/work/there"))[0] == "there", question
+
+
+def test_agents_and_a_time_restrict(store, recall):
+    keep(store, "old", "the tide table", days=30, agent="codex")
+    keep(store, "new", "the tide table", days=2, agent="hermes")
+    assert natives(recall.search("tide", since=NOW - timedelta(days=7))) == ["new"]
+    assert natives(recall.search("tide", agents=["codex"])) == ["old"]
+    assert sorted(natives(recall.search("tide", agents=["codex", "hermes"]))) == ["new", "old"]
+
+
+def test_the_family_of_the_current_session_is_left_out(store, recall):
+    root = keep(store, "root", "the tide table")
+    middle = keep(store, "middle", "the tide table", parent_id=root.id, parent_kind="compaction")
+    keep(store, "agent", "the tide table", parent_id=middle.id, parent_kind="subagent")
+    keep(store, "branch", "the tide table", parent_id=root.id, parent_kind="branch")
+    keep(store, "stranger", "the tide table")
+    for current in (root.id, middle.id, "agent"):
+        assert natives(recall.search("tide", exclude_session=current)) == ["stranger"]
+    assert len(recall.search("tide", exclude_session="unknown")) == 5
+
+
+# -- what is searched
+
+
+def test_what_nobody_said_never_comes_back(store, recall):
+    for number, fields in enumerate(({"injected": True}, {"compaction_summary": True}, {"role": "system"})):
+        message = Message(**{"native_id": f"m{number}", "role": "user", "text": "zanzibar zz_top.py", **fields})
+        keep(store, f"s{number}", message, "hello there")
+    for question in ("zanzibar", "zz_top.py", '"zanzibar zz_top"'):
+        assert recall.search(question) == []
+
+
+def test_what_was_done_is_found(store, recall):
+    call = ToolCall(id="c", name="Bash", arguments='{"command": "terraform apply\\nkubectl rollout"}')
+    done = Message(native_id="d", role="assistant", reasoning="The gazebo needs paint.", tool_calls=(call,))
+    keep(store, "doing", "please go on", done, title="Harden the moat", branch="feature/drawbridge")
+    for question in ("terraform", "kubectl rollouts", "gazebo", "moat", "drawbridge"):
+        (found,) = recall.search(question)
+        assert found.native_id == "doing"
+    assert "terraform" in recall.search("terraform")[0].text
+    assert recall.search("gazebo")[0].text == "The gazebo needs paint."
+
+
+def test_the_output_of_tools_is_found_but_counts_less(store, recall):
+    result = ToolResult(call_id="c", outcome="ok", text="warning: the flux capacitor is at 88")
+    keep(store, "output", "run it", Message(native_id="t", role="tool", tool_results=(result,)))
+    (found,) = recall.search("flux capacitor")
+    assert (found.native_id, found.role) == ("output", "tool")
+    keep(store, "words", "why is the flux capacitor at 88?")
+    assert natives(recall.search("flux capacitor"))[0] == "words"
+
+
+@pytest.mark.parametrize(
+    ("typed", "text"),
+    [
+        ("conversation_loop.py", "look at src/agent/conversation_loop.py first"),
+        ("ECONNREFUSED", "it fails with ECONNREFUSED every time"),
+        ("--no-redact", "run it with --no-redact please"),
+        ("#337", "this is issue #337 again"),
+        ("src/tides/gauge.py", "see src/tides/gauge.py:12"),
+        ("E0308", "error[E0308]: mismatched types"),
+        ("`make check`", "then make check fails"),
+        ("v1.2.3", "since v1.2.3 it is broken"),
+        ("http://localhost:8080", "open http://localhost:8080/x"),
+    ],
+)
+def test_names_match_as_people_type_them(store, recall, typed, text):
+    # The others hold the same words, but not side by side, or only in parts.
+    for number in range(8):
+        keep(store, f"other{number}", "conversation about a loop in py, no; redact src, tides and gauge, make it check")
+        keep(store, f"more{number}", "337 errors on 8080, e0309, econn refused, v1 and 2.3, localhost http")
+    keep(store, "right", "hello", text, "and so on")
+    found = recall.search(f"what about {typed}")
+    assert found[0].native_id == "right"
+    assert typed.strip("`").lower() in found[0].text.lower()
+
+
+def test_the_parts_of_a_name_are_words(store, recall):
+    keep(store, "camel", "call readConfigFile and HTTPServer first")
+    assert natives(recall.search("config file")) == ["camel"]
+    assert natives(recall.search("http server")) == ["camel"]
+
+
+def test_words_count_in_all_their_forms(store, recall):
+    keep(store, "form", "We decided to migrate the connections")
+    for question in ("connection", "connecting", "MIGRATING", "deciding", "migrated?"):
+        assert natives(recall.search(question)) == ["form"]
+
+
+@pytest.mark.parametrize(
+    ("text", "question"),
+    [
+        ("数据库连接失败了", "数据库"),
+        ("数据库连接失败了", "连接"),
+        ("数据库连接失败了", "库"),
+        ("サーバーを再起動する", "再起動"),
+        ("데이터베이스를 다시 시작했다", "데이터베이스"),
+        ("เริ่มเซิร์ฟเวอร์ใหม่", "เซิร์ฟเวอร์"),
+        ("Die Gezeitentafel für Zürich", "zurich"),
+        ("Приливная таблица сломана", "таблица"),
+        ("ο πίνακας παλίρροιας", "πίνακας"),
+        ("جدول المد خاطئ", "المد"),
+    ],
+)
+def test_every_script_is_searched(store, recall, text, question):
+    keep(store, "right", text)
+    keep(store, "wrong", "something else, 全く違う話, совсем другое")
+    assert natives(recall.search(question)) == ["right"]
+
+
+# -- dates
+
+
+@pytest.mark.parametrize(
+    ("question", "right"),
+    [
+        ("what did we do yesterday", "yesterday"),
+        ("what did we do in March", "march"),
+        ("What happened on 7 May 2023?", "may"),
+        ("what happened on May 7, 2023", "may"),
+        ("2023-05-07", "may"),
+        ("three days ago", "sunday"),
+        ("last Sunday", "sunday"),
+        ("what was it in 2023", "may"),
+    ],
+)
+def test_dates_find_the_sessions_of_that_time(store, recall, question, right):
+    for name, days in (("yesterday", 1), ("sunday", 3), ("last week", 7), ("march", 185), ("may", 1228), ("old", 700)):
+        keep(store, name, "we talked about the weather", "indeed", days=days)
+    assert natives(recall.search(question))[0] == right
+
+
+def test_last_week_goes_from_monday_to_sunday(store, recall):
+    for days in (2, 3, 9, 10, 20):  # Monday, Sunday, Monday, Sunday
+        keep(store, f"{days}", "we talked about the weather", days=days)
+    assert natives(recall.search("what happened last week?"))[:2] == ["3", "9"]
+
+
+def test_a_date_decides_between_equals_and_words_between_dates(store, recall):
+    keep(store, "march", "the tide table is wrong", days=185)
+    keep(store, "now", "the tide table is wrong", days=1)
+    keep(store, "other", "the weather in spring", days=185)
+    assert natives(recall.search("tide table in March"))[0] == "march"
+
+
+def test_of_equal_sessions_the_newest_comes_first(store, recall):
+    for days in (30, 2, 9):
+        keep(store, f"{days}", "the tide table is wrong", days=days)
+    assert natives(recall.search("tide table")) == ["2", "9", "30"]
+
+
+# -- grouping
+
+
+def test_one_session_does_not_crowd_out_the_others(store, recall):
+    keep(store, "long", *["the tide table of the harbour is wrong", "ok"] * 30)
+    for number in range(4):
+        keep(store, f"short{number}", "the tide table", "ok")
+    found = recall.search("the tide table of the harbour", limit=6)
+    assert len(found) == 6
+    assert natives(found).count("long") <= 3
+    assert len(set(natives(found))) >= 4
+    assert [each.score for each in found] == sorted((each.score for each in found), reverse=True)
+    assert len({each.message_ids[0] for each in found}) == 6
+
+
+def test_no_more_passages_than_asked_for(store, recall):
+    for number in range(5):
+        keep(store, f"s{number}", "the tide table")
+    for limit in (-1, 0, 1, 3):
+        assert len(recall.search("tide", limit=limit)) == max(0, limit)
+
+
+def test_a_long_message_gives_its_telling_part(store, recall):
+    keep(store, "long", "lorem ipsum " * 2000 + "the drawbridge is stuck " + "dolor sit " * 2000)
+    (found,) = recall.search("drawbridge stuck")
+    assert "the drawbridge is stuck" in found.text
+    assert len(found.text) < 700
+
+
+# -- whatever is typed
+
+DATE_WORDS = (
+    *("last", "this", "in", "on", "7", "31", "May", "March", "2023", "2026-02-30"),
+    *("days", "ago", "week", "0", "999", "fall", "yesterday"),
+)
+HOSTILE = [
+    "",
+    " ",
+    "a",
+    "?",
+    "🌊🌊🌊",
+    '"',
+    '"""',
+    "'; DROP TABLE sessions; --",
+    "NEAR(a b, 3)",
+    "a AND OR NOT b",
+    "body:x *",
+    "^tide + - ( ) { } [ ]",
+    "tide\0table",
+    "\ud800",
+    "tide \udfff table",
+    "x" * 100_000,
+    "tide table " * 10_000,
+    " ".join(f"word{number}" for number in range(20_000)),
+    "`" * 1000,
+    "%s ?1 :name $x",
+    "the of and to",
+    "数" * 10_000,
+    "99999999-99-99 on 31 February 2023 0 days ago 999 years ago",
+]
+
+
+@pytest.mark.parametrize("question", HOSTILE, ids=lambda question: repr(question[:20]))
+def test_whatever_is_typed_there_is_an_answer(store, recall, question):
+    keep(store, "one", "the tide table", "is wrong")
+    assert isinstance(recall.search(question), list)
+    assert isinstance(recall.search(question, project="/work/tides", exclude_session=question, agents=[question]), list)
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory):
+    store = SQLiteSessionStore(tmp_path_factory.mktemp("fuzz") / "store.db")
+    for number in range(10):
+        keep(store, f"s{number}", "the tide_table.py is wrong: ECONNREFUSED", "数据库 okay", days=number)
+    yield Recall(store, clock=lambda: NOW)
+    store.close()
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.text(max_size=60) | st.from_regex(r"[\"'`*^:()\-+ a-zA-Z.#/_]{1,40}", fullmatch=True))
+def test_no_question_ends_in_an_error(searched, question):
+    for found in searched.search(question):
+        assert found.text
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from(DATE_WORDS)))
+def test_no_date_ends_in_an_error(searched, words):
+    searched.search(" ".join(words))
+
+
+def test_a_frozen_value_comes_back(store, recall):
+    keep(store, "one", "the tide table")
+    (found,) = recall.search("tide")
+    with pytest.raises(AttributeError):
+        found.text = "other"  # type: ignore[misc]
+    assert isinstance(Session(agent="a", native_id="b"), Session)
