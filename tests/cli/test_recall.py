@@ -118,6 +118,7 @@ def test_terminal_codes_in_a_text_do_not_act(run, home):
 def test_the_index_is_kept_by_sync_and_can_be_made_anew(run, synced):
     assert run("recall", "index").out == "The index is up to date.\n"
     assert run("recall", "index", "--rebuild").out == "8 sessions indexed.\n"
+    assert json.loads(run("recall", "index", "--json").out) == {"sessions": 0}
     assert "needs vectors" in run("recall", "index", "--embedder", "x").err
     assert rows(run, "skerry", "point", "--all-projects")
 

@@ -40,11 +40,11 @@ class _QueryGroup(click.Group):
     'warmstart recall "ECONNREFUSED last week" --all-projects',
 )
 def command() -> None:
-    """Find where something was said in past sessions: warmstart recall "QUESTION".
+    """Find where something was said in past sessions.
 
-    Gives dated passages, best first, of the sessions of the current project. Words count in all their forms, names of
-    files, flags and error codes as they are typed, and dates such as "last week" or "in March" as dates.
-    `warmstart recall "QUESTION"` is short for `warmstart recall search "QUESTION"`.
+    `warmstart recall "QUESTION"`, which is short for `warmstart recall search "QUESTION"`, gives dated passages, best
+    first, of the sessions of the current project. Words count in all their forms, names of files, flags and error codes
+    as they are typed, and dates such as "last week" or "in March" as dates.
     """
 
 
@@ -93,14 +93,18 @@ def search(
 @command.command(epilog="Example: warmstart recall index --rebuild")
 @click.option("--rebuild", is_flag=True, help="Make the index anew from the sessions, not only what changed.")
 @click.option("--embedder", metavar="NAME", help="Also index by meaning, with this embedder.")
-def index(rebuild: bool, embedder: str | None) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def index(rebuild: bool, embedder: str | None, as_json: bool) -> None:
     """Bring the index up to date; `warmstart sync` does so as well, and so does every search."""
     if embedder:
         raise ConfigError(f"--embedder {embedder!r} needs vectors, which this version has not; leave it out")
     with open_store(settings()) as store, progress_bar("Indexing") as progress:
         recall = Recall(store)
         number = recall.rebuild(progress) if rebuild else recall.update(progress)
-    click.echo(f"{counted(number, 'session')} indexed." if number else "The index is up to date.")
+    if as_json:
+        print_json({"sessions": number})
+    else:
+        click.echo(f"{counted(number, 'session')} indexed." if number else "The index is up to date.")
 
 
 def evidence_dict(found: Evidence, *, explain: bool = False) -> dict[str, Any]:
