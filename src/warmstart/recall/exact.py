@@ -19,6 +19,7 @@ from warmstart.storage.database import Connection
 SAID, DID, OUTPUT = range(3)
 _WEIGHT = {SAID: 1.5, DID: 1.0, OUTPUT: 0.6}
 _MOST = 60
+_LOOKED_AT = 2000  # texts, the newest, of which some may be of other projects
 _USES = {
     SAID: f"JOIN messages m ON m.text = f.id AND m.role IN ('user', 'assistant') AND {SPOKEN}",
     DID: f"JOIN tool_calls c ON c.arguments = f.id JOIN messages m ON m.pk = c.message AND {SPOKEN}",
@@ -61,8 +62,8 @@ def _uses(
 ) -> list[tuple[int, int, int, int]]:
     condition = f" AND {engine.HOLDS}" if holds else ""
     rows = connection.execute(
-        f"SELECT m.session, m.pk, f.id FROM ({engine.TEXTS}) f JOIN texts t ON t.id = f.id {_USES[kind]} "
-        f"JOIN sessions s ON s.pk = m.session WHERE {choice.condition}{condition} LIMIT :most",
+        f"SELECT m.session, m.pk, f.id FROM ({engine.TEXTS} LIMIT {_LOOKED_AT}) f "
+        f"JOIN texts t ON t.id = f.id {_USES[kind]} JOIN sessions s ON s.pk = m.session WHERE {choice.condition}{condition} LIMIT :most",
         {**choice.values, "query": query, "most": _MOST, **({"holds": holds} if holds else {})},
     )
     return [(row[0], row[1], kind, row[2]) for row in rows]

@@ -30,6 +30,7 @@ from warmstart.sessions.rows import to_time
 from warmstart.sessions.sql import SQLSessionStore
 
 BUDGET = 2000  # lines that are looked at, of what was said and of what was done
+_WIDER = 8  # times as much where a project has too little of it
 _FEW = 5  # changed sessions that a search with a deadline brings up to date first
 _DATED = 5000  # sessions near a date that are looked at
 _OUTPUT = 4  # of the rarest words, for the output of tools
@@ -153,9 +154,19 @@ class Recall:
             return None
         allowed = self._allowed(choice)
         scope = self._scope(allowed)
-        said, words = self._postings("said", query, allowed)
-        did, others = self._postings("did", query, allowed) if self._sizes.totals[SAID:].any() else (EMPTY, [])
-        ranked = rank(said, did, scope, self._lengths, self._weights)
+        for budget in (self._budget, _WIDER * self._budget):
+            said, words = self._postings("said", query, allowed, budget)
+            did, others = (EMPTY, list[Word]())
+            if self._sizes.totals[SAID:].any():
+                did, others = self._postings("did", query, allowed, budget)
+            ranked = rank(said, did, scope, self._lengths, self._weights)
+            # The rarest words of all projects may be none of this one.
+            if (
+                allowed is None
+                or len(ranked.parts) >= limit
+                or min(len(words), len(others) or TERMS) >= len(query.words)
+            ):
+                break
         if self._reranker is not None and len(ranked.window_part):
             self._rerank(ranked, query.text)
         board = _Board(ranked, self._sizes.session)
@@ -187,11 +198,11 @@ class Recall:
             return Scope(sizes.parts, sizes.lines, sizes.totals, sizes.words)
         return Scope(int(allowed.sum()), int(sizes.said[allowed].sum()), sizes.words[allowed].sum(axis=0), sizes.words)
 
-    def _postings(self, group: Group, query: Query, allowed: Any) -> tuple[Postings, list[Word]]:
+    def _postings(self, group: Group, query: Query, allowed: Any, budget: int) -> tuple[Postings, list[Word]]:
         """The lines in scope of the rarest words; a small store drops none."""
         known = self._engine.frequencies(group, [word.stem for word in query.words])
         small = self._sizes.lines <= self._weights.small
-        budget = 2**40 if small else self._budget
+        budget = 2**40 if small else budget
         words = rarest(query.words, known, budget, TERMS)
         lines = [self._engine.postings(group, word, 2**40 if small else 2 * budget) for word in words]
         found = Postings.of(lines, [known.get(word.stem, 0) if allowed is None else 0 for word in words])
