@@ -38,32 +38,36 @@ class Hit(NamedTuple):
     what: str
 
 
-def exact_hits(connection: Connection, engine: Engine, exact: Exact, choice: Choice, lines: int) -> list[Hit]:
-    """The newest uses of what was typed, each as rare as they are."""
-    found: list[tuple[int, int, int, int]] = []
-    for kind in (SAID, DID, OUTPUT):
-        found += _uses(connection, engine, engine.phrase(exact.words), kind, choice, holds=exact.text)
-    weight = log(1 + max(lines, len(found)) / (1 + len({message for _, message, _, _ in found})))
-    return [Hit(*each, weight * _WEIGHT[each[2]], exact.text) for each in found]
+class Texts:
+    """Looks into the index over all texts. In a large store no more than the newest uses of common words are seen."""
 
+    def __init__(self, connection: Connection, engine: Engine, choice: Choice, *, lines: int, large: bool) -> None:
+        self._connection = connection
+        self._engine = engine
+        self._choice = choice
+        self._lines = lines
+        self._newest = f" LIMIT {_LOOKED_AT}" if large else ""
 
-def output_hits(
-    connection: Connection, engine: Engine, words: Sequence[Word], choice: Choice, score: float
-) -> list[Hit]:
-    """Where tools said all of these words, or else, for less, any of them."""
-    for query, worth in ((engine.all_of(words), score), (engine.any_of(words), score / 3)):
-        if found := _uses(connection, engine, query, OUTPUT, choice):
-            return [Hit(*each, worth, " ".join(word.word for word in words)) for each in found]
-    return []
+    def exact(self, exact: Exact) -> list[Hit]:
+        """The newest uses of what was typed, each as rare as they are."""
+        found: list[tuple[int, int, int, int]] = []
+        for kind in (SAID, DID, OUTPUT):
+            found += self._uses(self._engine.phrase(exact.words), kind, holds=exact.text)
+        weight = log(1 + max(self._lines, len(found)) / (1 + len({message for _, message, _, _ in found})))
+        return [Hit(*each, weight * _WEIGHT[each[2]], exact.text) for each in found]
 
+    def output(self, words: Sequence[Word], score: float) -> list[Hit]:
+        """Where tools said all of these words, or else, for less, any of them."""
+        for query, worth in ((self._engine.all_of(words), score), (self._engine.any_of(words), score / 3)):
+            if found := self._uses(query, OUTPUT):
+                return [Hit(*each, worth, " ".join(word.word for word in words)) for each in found]
+        return []
 
-def _uses(
-    connection: Connection, engine: Engine, query: str, kind: int, choice: Choice, *, holds: str = ""
-) -> list[tuple[int, int, int, int]]:
-    condition = f" AND {engine.HOLDS}" if holds else ""
-    rows = connection.execute(
-        f"SELECT m.session, m.pk, f.id FROM ({engine.TEXTS} LIMIT {_LOOKED_AT}) f "
-        f"JOIN texts t ON t.id = f.id {_USES[kind]} JOIN sessions s ON s.pk = m.session WHERE {choice.condition}{condition} LIMIT :most",
-        {**choice.values, "query": query, "most": _MOST, **({"holds": holds} if holds else {})},
-    )
-    return [(row[0], row[1], kind, row[2]) for row in rows]
+    def _uses(self, query: str, kind: int, *, holds: str = "") -> list[tuple[int, int, int, int]]:
+        condition = self._choice.condition + (f" AND {self._engine.HOLDS}" if holds else "")
+        rows = self._connection.execute(
+            f"SELECT m.session, m.pk, f.id FROM ({self._engine.TEXTS}{self._newest}) f JOIN texts t ON t.id = f.id "
+            f"{_USES[kind]} JOIN sessions s ON s.pk = m.session WHERE {condition} LIMIT :most",
+            {**self._choice.values, "query": query, "most": _MOST, **({"holds": holds} if holds else {})},
+        )
+        return [(row[0], row[1], kind, row[2]) for row in rows]

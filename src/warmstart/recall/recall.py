@@ -15,7 +15,7 @@ import numpy as np
 from warmstart.errors import StoreError
 from warmstart.recall.dates import names_a_date, spans
 from warmstart.recall.engine import Group, Interrupted, Numbers, Word
-from warmstart.recall.exact import Hit, exact_hits, output_hits
+from warmstart.recall.exact import Hit, Texts
 from warmstart.recall.excerpts import Marker
 from warmstart.recall.index import Index, Progress, engine_of
 from warmstart.recall.packing import PART, SAID
@@ -271,14 +271,16 @@ class Recall:
         return {session: float(weight * value) for session, value in close.items() if value > 0.01}
 
     def _hits(self, query: Query, choice: Choice, board: _Board, limit: int, deadline: _Deadline) -> list[Hit]:
+        lines = self._sizes.lines
+        texts = Texts(self._db.connection, self._engine, choice, lines=lines, large=lines > self._weights.small)
         hits: list[Hit] = []
         for exact in query.exact:
             if deadline.passed:
                 return hits
-            hits += exact_hits(self._db.connection, self._engine, exact, choice, self._sizes.lines)
+            hits += texts.exact(exact)
         if not hits and len(board) < limit and query.words and not deadline.passed:
             words = query.words[:_OUTPUT]
-            hits += output_hits(self._db.connection, self._engine, words, choice, board.least / 2)
+            hits += texts.output(words, board.least / 2)
         return hits
 
     # -- passages
