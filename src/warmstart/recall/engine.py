@@ -37,8 +37,8 @@ class Engine(Protocol):
         """In about how many lines each of these stands. Those that are not in the result stand in one, or in none."""
         ...
 
-    def postings(self, group: Group, word: Word, limit: int) -> Numbers:
-        """The numbers of the lines that hold the word, in order; of more than `limit` only some."""
+    def postings(self, group: Group, words: Sequence[Word], limit: int) -> list[Numbers]:
+        """For each word the numbers of the lines that hold it, in order; of more than `limit` only some."""
         ...
 
     # A query that gives the ids of the texts that fit `:query` as `id`, the newest first.

@@ -204,7 +204,7 @@ class Recall:
         small = self._sizes.lines <= self._weights.small
         budget = 2**40 if small else budget
         words = rarest(query.words, known, budget, TERMS)
-        lines = [self._engine.postings(group, word, 2**40 if small else 2 * budget) for word in words]
+        lines = self._engine.postings(group, words, 2**40 if small else 2 * budget)
         found = Postings.of(lines, [known.get(word.stem, 0) if allowed is None else 0 for word in words])
         alive = self._living(found.lines, allowed)
         if not alive.all():
