@@ -42,6 +42,12 @@ SETTINGS = (
         "What tools of your own are for, by name or pattern: code, file, research, or other for none of these.",
         "table",
     ),
+    Setting(
+        "recall.endpoint",
+        "WARMSTART_EMBEDDINGS_URL",
+        "Where embedders called openai:MODEL are: the address before /embeddings. Texts are sent there.",
+    ),
+    Setting("recall.key", "WARMSTART_EMBEDDINGS_KEY", "The key that this address asks for, if it does."),
     Setting("redact.allow", "", "Strings that are no secrets: a finding that contains one is left alone.", "list"),
     Setting("redact.patterns", "", "Regular expressions of your own secrets, by kind.", "table"),
 )
@@ -61,6 +67,8 @@ class Settings:
     store_url: str = field(default="", repr=False)  # of a server; empty for a file
     store_tenant: str = ""
     profile_tools: Mapping[str, str] = field(default_factory=dict)
+    recall_endpoint: str = ""
+    recall_key: str = field(default="", repr=False)
     redact_allow: tuple[str, ...] = ()
     redact_patterns: Mapping[str, str] = field(default_factory=dict)
 
@@ -85,6 +93,8 @@ def load_settings(env: Mapping[str, str], *, home: Path | None = None, store: st
         **_store(store or values.get("store.url", ""), chosen),
         store_tenant=values.get("store.tenant", ""),
         profile_tools=values.get("profile.tools", {}),
+        recall_endpoint=values.get("recall.endpoint", ""),
+        recall_key=values.get("recall.key", ""),
         redact_allow=tuple(values.get("redact.allow", ())),
         redact_patterns=values.get("redact.patterns", {}),
     )

@@ -12,7 +12,8 @@ WarmstartError
 ├── SessionNotFound        no session has that id
 ├── AmbiguousId            a shortened id fits several sessions
 ├── LogError               an agent's log cannot be read at all
-└── DatasetError           a dataset cannot be written there
+├── DatasetError           a dataset cannot be written there
+└── EmbedderError          a service gives no vectors for texts
 
 Messages are one line, quote the value at fault and say what to do next.
 """
@@ -68,3 +69,7 @@ class LogError(WarmstartError):
 
 class DatasetError(WarmstartError):
     """A dataset cannot be written there."""
+
+
+class EmbedderError(WarmstartError):
+    """A service that makes vectors of texts does not answer, or not with vectors."""

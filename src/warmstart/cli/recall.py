@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 
 from warmstart.cli.output import counted, iso, local, print_json, printable, settings
 from warmstart.cli.progress import progress_bar
 from warmstart.cli.selection import Since, stored_project
+from warmstart.config import Settings
 from warmstart.errors import ConfigError
 from warmstart.recall.excerpts import Marker
-from warmstart.recall.recall import Recall
+from warmstart.recall.recall import Mode, Recall
 from warmstart.recall.values import Evidence
+from warmstart.recall.vectors.embedder import DEFAULT
+from warmstart.recall.vectors.meaning import Meaning, make_meaning, open_meaning
 from warmstart.sessions.projects import project_of
 from warmstart.sessions.sql import SQLSessionStore
 from warmstart.sessions.store import Filter
 from warmstart.sessions.stores import open_store
-
-_MODES = click.Choice(["lexical", "vector", "hybrid"])
 
 
 class _QueryGroup(click.Group):
@@ -53,7 +55,11 @@ def command() -> None:
 @click.option("--project", default="", help="Another project: its folder, a path inside it, or its name.")
 @click.option("--all-projects", is_flag=True, help="Search the sessions of all projects.")
 @click.option("--limit", type=click.IntRange(min=1), default=5, show_default=True, help="At most so many passages.")
-@click.option("--mode", type=_MODES, default="lexical", show_default=True, help="By words, by meaning, or by both.")
+@click.option(
+    "--mode",
+    type=click.Choice(get_args(Mode)),
+    help="By words, by meaning, or by both. Default: by both where there are vectors, see `recall index`.",
+)
 @click.option("--since", type=Since(), help="Only sessions that started since: 2026-09-01, 7d, 12h.")
 @click.option("--agent", "agents", multiple=True, help="Only sessions of this agent; may be given several times.")
 @click.option("--explain", is_flag=True, help="Show what the scores are made of.")
@@ -63,7 +69,7 @@ def search(
     project: str,
     all_projects: bool,
     limit: int,
-    mode: str,
+    mode: Mode | None,
     since: datetime | None,
     agents: tuple[str, ...],
     explain: bool,
@@ -72,13 +78,18 @@ def search(
     """Find passages of past sessions that answer a question."""
     if project and all_projects:
         raise click.UsageError("--project and --all-projects contradict each other; give one of them")
-    if mode != "lexical":
-        raise ConfigError(f"--mode {mode} needs vectors, which this version has not; leave it out to search by words")
     where = None if all_projects else stored_project(project) or project_of(str(Path.cwd()))
-    with open_store(settings()) as store:
-        recall = Recall(store)
+    current = settings()
+    with ExitStack() as stack:
+        store = stack.enter_context(open_store(current))
+        meaning = _meaning(store, current, mode)
+        if meaning is not None:
+            stack.enter_context(meaning)
+        recall = Recall(store, meaning=meaning, mode=mode or "hybrid")
         with progress_bar("Indexing") as progress:
             recall.update(progress)
+            if meaning is not None and meaning.embedder.local:
+                meaning.update(progress)
         found = recall.search(" ".join(query), project=where, limit=limit, since=since, agents=agents)
         hint = "" if found else _hint(store, where)
     if as_json:
@@ -92,19 +103,37 @@ def search(
 
 @command.command(epilog="Example: warmstart recall index --rebuild")
 @click.option("--rebuild", is_flag=True, help="Make the index anew from the sessions, not only what changed.")
-@click.option("--embedder", metavar="NAME", help="Also index by meaning, with this embedder.")
+@click.option(
+    "--embedder",
+    metavar="NAME",
+    help="Index by meaning too: wordllama, sentence-transformers:MODEL or openai:MODEL.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def index(rebuild: bool, embedder: str | None, as_json: bool) -> None:
-    """Bring the index up to date; `warmstart sync` does so as well, and so does every search."""
-    if embedder:
-        raise ConfigError(f"--embedder {embedder!r} needs vectors, which this version has not; leave it out")
-    with open_store(settings()) as store, progress_bar("Indexing") as progress:
+    """Bring the index up to date; `warmstart sync` does so as well, and so does every search.
+
+    With --embedder it also makes vectors of everything that was said, so that searches go by meaning too; from then on
+    they are kept up to date as well. What was interrupted goes on where it was. Another embedder makes them all anew.
+    """
+    current = settings()
+    with open_store(current) as store:
+        meaning = make_meaning(store, current, embedder) if embedder else open_meaning(store, current)
         recall = Recall(store)
-        number = recall.rebuild(progress) if rebuild else recall.update(progress)
+        with progress_bar("Indexing") as progress:
+            number = recall.rebuild(progress) if rebuild else recall.update(progress)
+        texts, name = 0, None
+        if meaning is not None:
+            name = meaning.embedder.name
+            if not meaning.embedder.local:
+                click.echo(f"What was said is sent to {name.rpartition('@')[2]}, with secrets replaced.", err=True)
+            with meaning, progress_bar("Embedding") as progress:
+                texts = meaning.update(progress)
     if as_json:
-        print_json({"sessions": number})
-    else:
-        click.echo(f"{counted(number, 'session')} indexed." if number else "The index is up to date.")
+        print_json({"sessions": number, "embedder": name, "texts": texts})
+        return
+    click.echo(f"{counted(number, 'session')} indexed." if number else "The index is up to date.")
+    if name:
+        click.echo(f"{counted(texts, 'text')} embedded with {name}." if texts else f"The vectors ({name}) are too.")
 
 
 def evidence_dict(found: Evidence, *, explain: bool = False) -> dict[str, Any]:
@@ -123,6 +152,22 @@ def evidence_dict(found: Evidence, *, explain: bool = False) -> dict[str, Any]:
     if explain:
         row |= {"matched": list(found.matched), "terms": list(found.terms), "parts": dict(found.parts)}
     return row
+
+
+def _meaning(store: SQLSessionStore, current: Settings, mode: Mode | None) -> Meaning | None:
+    """The vectors to search by, if any are wanted and to be had."""
+    if mode == "lexical":
+        return None
+    try:
+        meaning = open_meaning(store, current)
+    except ConfigError as error:
+        if mode is not None:
+            raise
+        click.echo(f"Searched by words only: {error}", err=True)
+        return None
+    if meaning is None and mode is not None:
+        raise ConfigError(f"--mode {mode} needs vectors; `warmstart recall index --embedder {DEFAULT}` makes them")
+    return meaning
 
 
 def _hint(store: SQLSessionStore, project: str | None) -> str:

@@ -14,6 +14,7 @@ import click
 from warmstart.cli.output import iso, local, one_line, print_json, printable, settings, table
 from warmstart.cli.selection import Since, stored_project
 from warmstart.cli.transcript import print_transcript
+from warmstart.recall.vectors.stores import forget_gone
 from warmstart.redact.configured import configured_redactor
 from warmstart.redact.redactor import PERSONAL
 from warmstart.sessions.export import Format, export
@@ -213,6 +214,7 @@ def delete(ids: tuple[str, ...], yes: bool, secure: bool) -> None:
                 continue
             store.delete(session.id)
             click.echo(f"Deleted {session.id} ({session.agent}, {title}).")
+        forget_gone(store)
         if secure:
             store.scrub()
             click.echo("Rewrote the store; nothing of what was deleted is left in it.")

@@ -14,8 +14,10 @@ import click
 
 from warmstart.cli.output import counted, print_json, printable, seconds, settings, table
 from warmstart.cli.progress import progress_bar
-from warmstart.errors import LogError
+from warmstart.config import Settings
+from warmstart.errors import LogError, WarmstartError
 from warmstart.recall.index import update_index
+from warmstart.recall.vectors.stores import has_vectors
 from warmstart.redact.configured import configured_redactor
 from warmstart.redact.redactor import Redactor
 from warmstart.sessions.readers.registry import readers
@@ -76,6 +78,7 @@ def command(
     redactor = None if no_redact else configured_redactor(current)
     with open_store(current) as store:
         report = _run(store, agents, paths, format, redactor)
+        _embed(store, current)
         refusal = "" if watch or not paths else _refusal(store, report, agents, paths, format)
         if as_json or not refusal:
             _show(report, as_json)
@@ -85,6 +88,8 @@ def command(
         while watch:
             time.sleep(interval)
             report = _run(store, agents, paths, format, redactor, quiet=True)
+            if report.changed:
+                _embed(store, current)
             report.problems = [problem for problem in report.problems if problem not in told]
             told.update(report.problems)
             if report.changed or report.problems:
@@ -107,6 +112,22 @@ def _run(
         with progress_bar("Indexing") as progress:
             update_index(store, progress)
     return report
+
+
+def _embed(store: SQLSessionStore, current: Settings) -> None:
+    """Bring vectors up to date where there are some, and no text has to leave the machine for it."""
+    if not has_vectors(store):
+        return
+    from warmstart.recall.vectors.meaning import open_meaning
+
+    try:
+        meaning = open_meaning(store, current)
+        if meaning is not None:
+            with meaning, progress_bar("Embedding") as progress:
+                if meaning.embedder.local:
+                    meaning.update(progress)
+    except WarmstartError as error:
+        click.echo(f"The vectors were left as they are: {error}", err=True)
 
 
 def _refusal(

@@ -109,8 +109,13 @@ def rank(
     scope: Scope,
     lengths: Callable[[Sequence[int]], Mapping[int, bytes]],
     weights: Weights,
+    also: Sequence[int] = (),
 ) -> Ranked:
-    """Rank the parts that hold any of the terms. `lengths` gives the classes of length of the lines of some parts."""
+    """Rank the parts that hold any of the terms.
+
+    `lengths` gives the classes of length of the lines of some parts; `also` are parts whose windows are looked at
+    however their whole ranks.
+    """
     ranked = Ranked(np.zeros(0, np.int64), np.zeros(0))
     for name, group, weight in (("said", said, weights.said), ("did", did, weights.did)):
         if len(group.lines):
@@ -119,7 +124,7 @@ def rank(
         most = weights.shortlist_small if scope.lines <= weights.small else weights.shortlist
         best = ranked.parts
         if len(best) > most:
-            best = np.sort(best[np.argpartition(-ranked.scores, most)[:most]])
+            best = np.union1d(best[np.argpartition(-ranked.scores, most)[:most]], np.array(also, np.int64))
         _by_window(ranked, said, scope, best, lengths(best.tolist()), weights)
     return ranked
 

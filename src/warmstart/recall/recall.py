@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime
 from datetime import time as time_of_day
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from warmstart.errors import StoreError
+from warmstart.errors import EmbedderError, StoreError
 from warmstart.recall.dates import names_a_date, spans
 from warmstart.recall.engine import Group, Interrupted, Numbers, Word
 from warmstart.recall.exact import Hit, Texts
@@ -25,9 +25,12 @@ from warmstart.recall.ranking import EMPTY, TERMS, Floats, Postings, Ranked, Sco
 from warmstart.recall.scope import Choice, choose
 from warmstart.recall.sizes import Sizes
 from warmstart.recall.values import Evidence
+from warmstart.recall.vectors.meaning import Meaning, Near
 from warmstart.sessions.appending import chunks, marks
 from warmstart.sessions.rows import to_time
 from warmstart.sessions.sql import SQLSessionStore
+
+Mode = Literal["lexical", "vector", "hybrid"]
 
 BUDGET = 2000  # lines that are looked at, of what was said and of what was done
 _WIDER = 8  # times as much where a project has too little of it
@@ -35,12 +38,6 @@ _FEW = 5  # changed sessions that a search with a deadline brings up to date fir
 _DATED = 5000  # sessions near a date that are looked at
 _OUTPUT = 4  # of the rarest words, for the output of tools
 _SESSIONS = 3  # times as many sessions as passages are looked at
-
-
-class Reranker(Protocol):
-    """Adds what words cannot tell. `parts` and `places` name the windows of the best sessions, one score for each."""
-
-    def scores(self, question: str, parts: Numbers, places: Numbers) -> Floats: ...
 
 
 class _Deadline:
@@ -70,7 +67,8 @@ class _Found(NamedTuple):
 class Recall:
     """Searches the sessions of a store. Lives as long as that store, and is for one thread as it is.
 
-    `clock` tells the time and the zone that words like `yesterday` are counted from.
+    `clock` tells the time and the zone that words like `yesterday` are counted from. With `meaning`, which is what
+    `open_meaning` gives, it searches by words and by meaning, or in the mode `vector` by meaning alone.
     """
 
     def __init__(
@@ -78,7 +76,8 @@ class Recall:
         store: SQLSessionStore,
         *,
         clock: Callable[[], datetime] = lambda: datetime.now().astimezone(),
-        reranker: Reranker | None = None,
+        meaning: Meaning | None = None,
+        mode: Mode = "hybrid",
         weights: Weights = Weights(),  # noqa: B008 - Weights is frozen
         budget: int = BUDGET,
     ) -> None:
@@ -87,7 +86,8 @@ class Recall:
         self._index = Index(self._db, self._engine)
         self._sizes = Sizes(self._db)
         self._clock = clock
-        self._reranker = reranker
+        self._meaning = None if mode == "lexical" else meaning
+        self._mode = mode
         self._weights = weights
         self._budget = budget
 
@@ -154,12 +154,14 @@ class Recall:
             return None
         allowed = self._allowed(choice)
         scope = self._scope(allowed)
+        near = Near()
         for budget in (self._budget, _WIDER * self._budget):
             said, words = self._postings("said", query, allowed, budget)
             did, others = (EMPTY, list[Word]())
             if self._sizes.totals[SAID:].any():
                 did, others = self._postings("did", query, allowed, budget)
-            ranked = rank(said, did, scope, self._lengths, self._weights)
+            near = near or self._near(query, words, said, scope, allowed, deadline)
+            ranked = rank(said, did, scope, self._lengths, self._weights, near.parts)
             # The rarest words of all projects may be none of this one.
             if (
                 allowed is None
@@ -167,14 +169,14 @@ class Recall:
                 or min(len(words), len(others) or TERMS) >= len(query.words)
             ):
                 break
-        if self._reranker is not None and len(ranked.window_part):
-            self._rerank(ranked, query.text)
+        if self._meaning is not None:
+            ranked = self._meaning.add(ranked, near, alone=self._mode == "vector")
         board = _Board(ranked, self._sizes.session)
-        if names_a_date(query.text):
+        if self._mode != "vector" and names_a_date(query.text):
             board.add("date", self._dated(query.text, choice))
         hits: list[Hit] = []
         with suppress(Interrupted):
-            hits = self._hits(query, choice, board, limit, deadline)
+            hits = [] if self._mode == "vector" else self._hits(query, choice, board, limit, deadline)
         board.add("exact", _strongest(hits))
         by_session: dict[int, list[Hit]] = {}
         for hit in hits:
@@ -232,14 +234,29 @@ class Recall:
             )
         return found
 
-    def _rerank(self, ranked: Ranked, question: str) -> None:
-        assert self._reranker is not None  # noqa: S101 - for the type
-        scores = self._reranker.scores(question, ranked.window_part, ranked.window_place)
-        ranked.window_score = ranked.window_score + scores
-        parts, index = np.unique(ranked.window_part, return_inverse=True)
-        top = np.full(len(parts), -np.inf)
-        np.maximum.at(top, index, scores)
-        ranked.add("vectors", parts, top)
+    def _near(
+        self, query: Query, words: Sequence[Word], said: Postings, scope: Scope, allowed: Any, deadline: _Deadline
+    ) -> Near:
+        """What is near the question; a word of it tells the more, the fewer lines hold it."""
+        if self._meaning is None:
+            return Near()
+        found = dict(zip((word.stem for word in words), said.found.tolist(), strict=True))
+        share = scope.lines / max(1, self._sizes.lines)
+
+        def weigh(typed: Sequence[str]) -> Floats:
+            self._engine.words(" ".join(typed))  # all at once is quicker than one by one, and they are remembered
+            stems = [next((each.stem for each in self._engine.words(word)), "") for word in typed]
+            known = self._engine.frequencies("said", [stem for stem in set(stems) if stem not in found])
+            holding = np.array([found.get(stem, known.get(stem, 0) * share) for stem in stems])
+            return np.asarray(np.log(1 + (scope.lines - holding + 0.5) / (holding + 0.5)), np.float64)
+
+        parts = None if allowed is None else np.flatnonzero(allowed)
+        try:
+            return self._meaning.near(query.text, weigh, parts, deadline.left(0.5))
+        except EmbedderError:
+            if self._mode == "vector":
+                raise
+            return Near()  # a service that does not answer leaves the words
 
     # -- dates and exact words
 

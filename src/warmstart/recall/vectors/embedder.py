@@ -1,0 +1,70 @@
+"""What turns texts into vectors, and how a user names it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warmstart.config import Settings
+from warmstart.errors import ConfigError
+from warmstart.redact.configured import configured_redactor
+
+Matrix: TypeAlias = NDArray[np.float32]
+
+DEFAULT = "wordllama"
+TRANSFORMERS = "sentence-transformers:"
+ENDPOINT = "openai:"
+
+
+class Embedder(Protocol):
+    """Gives texts vectors, so that similar meaning has a similar direction.
+
+    Vectors are kept under `name`: another name means other vectors, which never mix. `additive` means that the vector
+    of a text is about the sum of those of its words, so that the words of a question can be weighed. `local` means that
+    no text leaves this machine.
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def dimensions(self) -> int: ...
+    @property
+    def additive(self) -> bool: ...
+    @property
+    def local(self) -> bool: ...
+
+    def embed(self, texts: Sequence[str], seconds: float | None = None) -> Matrix:
+        """A row for each text, of any length; all zeros for a text that says nothing.
+
+        A service that does not answer within so many seconds is given up with `EmbedderError`.
+        """
+        ...
+
+
+def open_embedder(name: str, settings: Settings) -> Embedder:
+    """The embedder of that name. Raises `ConfigError` where there is none, or what it needs is not installed."""
+    if name == DEFAULT:
+        from warmstart.recall.vectors.wordllama import WordLlamaEmbedder
+
+        return WordLlamaEmbedder()
+    if name.startswith(TRANSFORMERS) and name != TRANSFORMERS:
+        from warmstart.recall.vectors.transformers import TransformersEmbedder
+
+        return TransformersEmbedder(name.removeprefix(TRANSFORMERS))
+    if name.startswith(ENDPOINT) and name != ENDPOINT:
+        from warmstart.recall.vectors.endpoint import EndpointEmbedder
+
+        redactor = configured_redactor(settings)
+        return EndpointEmbedder(
+            name.removeprefix(ENDPOINT),
+            url=settings.recall_endpoint,
+            key=settings.recall_key,
+            redact=lambda text: redactor.redact(text).text,
+        )
+    raise ConfigError(
+        f"no embedder is called {name!r}; give {DEFAULT}, {TRANSFORMERS}MODEL, "
+        f"or {ENDPOINT}MODEL with recall.endpoint in config.toml"
+    )

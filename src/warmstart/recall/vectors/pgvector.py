@@ -1,0 +1,165 @@
+"""Vectors in a PostgreSQL store, searched with pgvector.
+
+A tenant's signs are compared one by one, which is exact, costs nothing to keep up and grows with the tenant, not with
+the server. An approximate index makes every write many times as dear; whoever has tenants large enough for it can add
+one, and the same statement uses it (see docs/scale.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from warmstart.errors import ConfigError, StoreError
+from warmstart.recall.engine import Numbers
+from warmstart.recall.vectors.embedder import Matrix
+from warmstart.recall.vectors.index import Block, Made, Small, signs
+from warmstart.storage.database import AnyDatabase, Connection, Migration
+from warmstart.storage.tenants import COLUMN, keep_apart
+
+_TABLES = (
+    f"""
+    CREATE TABLE vector_sets (
+        {COLUMN}, id INTEGER NOT NULL, asked TEXT NOT NULL, name TEXT NOT NULL, dimensions INTEGER NOT NULL,
+        PRIMARY KEY (tenant, id)
+    )
+    """,
+    f"CREATE TABLE vector_parts ({COLUMN}, part BIGINT NOT NULL, stamp BIGINT NOT NULL, PRIMARY KEY (tenant, part))",
+    f"""
+    CREATE TABLE vector_blocks (
+        {COLUMN}, part BIGINT NOT NULL, number INTEGER NOT NULL, hashes BYTEA NOT NULL, vectors BYTEA NOT NULL,
+        PRIMARY KEY (tenant, part, number)
+    )
+    """,
+    # Random numbers gain nothing by compression.
+    "ALTER TABLE vector_blocks ALTER COLUMN hashes SET STORAGE EXTERNAL, ALTER COLUMN vectors SET STORAGE EXTERNAL",
+    f"""
+    CREATE TABLE vector_signs (
+        {COLUMN}, line BIGINT NOT NULL, dimensions INTEGER NOT NULL, bits BIT VARYING NOT NULL,
+        PRIMARY KEY (tenant, line)
+    )
+    """,
+)
+_ALL = ("vector_sets", "vector_parts", "vector_blocks", "vector_signs")
+
+
+def _create_tables(connection: Connection) -> None:
+    for statement in _TABLES:
+        connection.execute(statement)
+    keep_apart(connection, *_ALL)
+
+
+MIGRATIONS = (Migration("vectors/0001_tables", _create_tables),)
+
+
+class PostgresVectors:
+    """Implements `VectorIndex`."""
+
+    def __init__(self, database: AnyDatabase) -> None:
+        self._db = database
+        self._run = database.connection.execute
+        with database.translated():
+            there = self._run("SELECT 1 FROM pg_extension WHERE extname = 'vector'").fetchone()
+        if not there:
+            self._extend()
+        database.migrate(MIGRATIONS)
+
+    def _extend(self) -> None:
+        try:
+            with self._db.transaction():
+                self._run("CREATE EXTENSION IF NOT EXISTS vector")
+        except StoreError as error:
+            raise ConfigError(
+                f"the store {self._db.name!r} has no pgvector ({error}); install it on the server, and let its "
+                "administrator run CREATE EXTENSION vector in that database"
+            ) from error
+
+    def close(self) -> None:
+        """The connection is the store's."""
+
+    def made(self) -> Made | None:
+        with self._db.translated():
+            row = self._run("SELECT asked, name, dimensions FROM vector_sets").fetchone()
+        return Made(*row) if row else None
+
+    def begin(self, made: Made) -> None:
+        with self._db.transaction():
+            for table in _ALL:
+                self._run(f"DELETE FROM {table}")
+            self._run("INSERT INTO vector_sets (id, asked, name, dimensions) VALUES (1, ?, ?, ?)", made)
+
+    def stamps(self) -> dict[int, int]:
+        with self._db.translated():
+            return dict(self._run("SELECT part, stamp FROM vector_parts").fetchall())
+
+    def hashes(self, parts: Sequence[int]) -> Iterator[tuple[int, int, Numbers]]:
+        with self._db.translated():
+            rows = self._run(
+                "SELECT part, number, hashes FROM vector_blocks WHERE part = ANY(CAST(? AS BIGINT[]))", (list(parts),)
+            ).fetchall()
+        yield from ((part, number, np.frombuffer(hashes, "<i8").astype(np.int64)) for part, number, hashes in rows)
+
+    def blocks(self, wanted: Sequence[tuple[int, int]]) -> list[Block]:
+        with self._db.translated():
+            rows = self._run(
+                "SELECT b.part, b.number, b.hashes, b.vectors FROM vector_blocks b "
+                "JOIN unnest(CAST(? AS BIGINT[]), CAST(? AS BIGINT[])) AS w (part, number) "
+                "ON b.part = w.part AND b.number = w.number ORDER BY b.part, b.number",
+                ([part for part, _ in wanted], [number for _, number in wanted]),
+            ).fetchall()
+        return [_block(*row) for row in rows]
+
+    def write(self, blocks: Sequence[Block], stamps: Mapping[int, int], gone: Sequence[int]) -> None:
+        with self._db.transaction() as connection:
+            connection.executemany(
+                "INSERT INTO vector_blocks (part, number, hashes, vectors) VALUES (?, ?, ?, ?) ON CONFLICT "
+                "(part, number) DO UPDATE SET hashes = excluded.hashes, vectors = excluded.vectors",
+                [(b.part, b.number, b.hashes.astype("<i8").tobytes(), b.vectors.tobytes()) for b in blocks],
+            )
+            for block in blocks:
+                self._write_signs(block)
+            connection.executemany(
+                "INSERT INTO vector_parts (part, stamp) VALUES (?, ?) ON CONFLICT (part) "
+                "DO UPDATE SET stamp = excluded.stamp",
+                list(stamps.items()),
+            )
+            if gone:
+                self._run("DELETE FROM vector_parts WHERE part = ANY(CAST(? AS BIGINT[]))", (list(gone),))
+                self._run("DELETE FROM vector_blocks WHERE part = ANY(CAST(? AS BIGINT[]))", (list(gone),))
+                self._run("DELETE FROM vector_signs WHERE line >> 16 = ANY(CAST(? AS BIGINT[]))", (list(gone),))
+
+    def _write_signs(self, block: Block) -> None:
+        first = block.part << 16 | block.first
+        self._run("DELETE FROM vector_signs WHERE line >= ? AND line < ?", (first, first + len(block.hashes)))
+        alive = np.flatnonzero(block.vectors.any(axis=1))
+        self._run(
+            "INSERT INTO vector_signs (line, dimensions, bits) SELECT line, ?, CAST(bits AS BIT VARYING) "
+            "FROM unnest(CAST(? AS BIGINT[]), CAST(? AS TEXT[])) AS new (line, bits)",
+            (
+                block.vectors.shape[1],
+                (first + alive).tolist(),
+                [_written(block.vectors[place]) for place in alive.tolist()],
+            ),
+        )
+
+    def nearest(self, vector: Matrix, parts: Numbers | None, most: int, seconds: float | None) -> Numbers:
+        where = "" if parts is None else "AND line >> 16 = ANY(CAST(:parts AS BIGINT[])) "
+        size = len(vector)
+        with self._db.translated():
+            rows = self._run(
+                f"SELECT line FROM vector_signs WHERE dimensions = {size} {where}"
+                f"ORDER BY CAST(bits AS BIT({size})) <~> CAST(:bits AS BIT({size})) LIMIT :most",
+                {"bits": _written(vector), "most": most, **({} if parts is None else {"parts": parts.tolist()})},
+            ).fetchall()
+        return np.fromiter((row[0] for row in rows), np.int64, len(rows))
+
+
+def _block(part: int, number: int, hashes: bytes, vectors: bytes) -> Block:
+    keys = np.frombuffer(hashes, "<i8").astype(np.int64)
+    return Block(part, number, keys, np.frombuffer(vectors, np.int8).reshape(len(keys), -1))
+
+
+def _written(vector: Matrix | Small) -> str:
+    """The signs of a vector as PostgreSQL writes bits."""
+    return (np.unpackbits(signs(vector), count=len(vector)) + ord("0")).tobytes().decode()
