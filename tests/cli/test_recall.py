@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import stat
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -91,7 +93,7 @@ def test_it_can_be_restricted(run, project):
 def test_a_search_by_meaning_says_what_is_missing(run, project, mode):
     ran = run("recall", "database", "--mode", mode)
     assert ran.code == 1
-    assert "needs vectors" in ran.err
+    assert "warmstart recall index --embedder wordllama" in ran.err
     assert len(ran.err.splitlines()) == 1
     assert len(rows(run, "database", "--mode", "lexical")) == 1
 
@@ -118,8 +120,7 @@ def test_terminal_codes_in_a_text_do_not_act(run, home):
 def test_the_index_is_kept_by_sync_and_can_be_made_anew(run, synced):
     assert run("recall", "index").out == "The index is up to date.\n"
     assert run("recall", "index", "--rebuild").out == "8 sessions indexed.\n"
-    assert json.loads(run("recall", "index", "--json").out) == {"sessions": 0}
-    assert "needs vectors" in run("recall", "index", "--embedder", "x").err
+    assert json.loads(run("recall", "index", "--json").out) == {"sessions": 0, "embedder": None, "texts": 0}
     assert rows(run, "skerry", "point", "--all-projects")
 
 
@@ -135,3 +136,51 @@ def test_help_speaks_of_questions_and_of_the_index(run):
     assert 'warmstart recall "QUESTION"' in shown
     assert "index" in shown
     assert run("recall").code in (0, 2)
+
+
+# -- vectors
+
+
+def test_vectors_are_made_searched_and_kept_up_to_date(run, project, home):
+    ran = run("recall", "index", "--embedder", "wordllama", "--json")
+    assert json.loads(ran.out) == {"sessions": 2, "embedder": "wordllama", "texts": 2}
+    assert json.loads(run("recall", "index", "--json").out) == {"sessions": 0, "embedder": "wordllama", "texts": 0}
+    assert stat.S_IMODE((home / ".warmstart" / "warmstart.vectors.db").stat().st_mode) == 0o600
+    assert rows(run, "postgres listens", "--mode", "lexical", "--explain")[0]["parts"].keys() == {"said", "windows"}
+    assert rows(run, "server socket number", "--mode", "lexical") == []
+    assert [row["native_id"] for row in rows(run, "server socket number")] == ["mine"]
+    assert list(rows(run, "server socket number", "--mode", "vector", "--explain")[0]["parts"]) == ["vectors"]
+    with closing(SQLiteSessionStore(home / ".warmstart" / "warmstart.db")) as store:
+        store.append(
+            Session(agent="tester", native_id="new", project=str(project)),
+            [Message(native_id="n", role="user", text="my puppy chewed the couch")],
+        )
+    assert rows(run, "dog destroyed furniture")[0]["native_id"] == "new"
+
+
+def test_deleting_a_session_forgets_its_vectors(run, project, home):
+    run("recall", "index", "--embedder", "wordllama")
+    (row,) = rows(run, "server socket number", "--mode", "vector")
+    assert run("sessions", "delete", row["session_id"], "--yes").code == 0
+    assert rows(run, "server socket number", "--mode", "vector") == []
+
+
+def test_an_embedder_that_is_none_is_one_line(run, project):
+    for name in ("nonsense", "openai:model", "sentence-transformers:nothing-like-it"):
+        ran = run("recall", "index", "--embedder", name)
+        assert (ran.code, ran.out) == (1, "")
+        assert len(ran.err.splitlines()) == 1
+
+
+def test_damaged_vectors_leave_the_words(run, project, home):
+    run("recall", "index", "--embedder", "wordllama")
+    path = home / ".warmstart" / "warmstart.vectors.db"
+    for each in path.parent.glob("*.vectors.db*"):
+        each.unlink()
+    path.write_bytes(b"no database at all, but long enough to be taken for one" * 100)
+    ran = run("recall", "database ports")
+    assert ran.code == 0
+    assert "5433" in ran.out
+    assert "Searched by words only" in ran.err
+    assert "delete that file" in ran.err
+    assert run("recall", "database ports", "--mode", "hybrid").code == 1

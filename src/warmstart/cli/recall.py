@@ -14,7 +14,7 @@ from warmstart.cli.output import counted, iso, local, print_json, printable, set
 from warmstart.cli.progress import progress_bar
 from warmstart.cli.selection import Since, stored_project
 from warmstart.config import Settings
-from warmstart.errors import ConfigError
+from warmstart.errors import ConfigError, StoreError
 from warmstart.recall.excerpts import Marker
 from warmstart.recall.recall import Mode, Recall
 from warmstart.recall.values import Evidence
@@ -160,7 +160,7 @@ def _meaning(store: SQLSessionStore, current: Settings, mode: Mode | None) -> Me
         return None
     try:
         meaning = open_meaning(store, current)
-    except ConfigError as error:
+    except (ConfigError, StoreError) as error:
         if mode is not None:
             raise
         click.echo(f"Searched by words only: {error}", err=True)

@@ -198,10 +198,10 @@ def open_meaning(store: SQLSessionStore, settings: Settings) -> Meaning | None:
     return Meaning(store.database, index, embedder)
 
 
-def make_meaning(store: SQLSessionStore, settings: Settings, asked: str) -> Meaning:
-    """The vectors of a store by this embedder; those of another one are forgotten."""
-    embedder = open_embedder(asked, settings)
-    made = Made(asked, embedder.name, embedder.dimensions)
+def make_meaning(store: SQLSessionStore, settings: Settings, asked: str | Embedder) -> Meaning:
+    """The vectors of a store by this embedder, one of your own or by its name; those of another one are forgotten."""
+    embedder = open_embedder(asked, settings) if isinstance(asked, str) else asked
+    made = Made(asked if isinstance(asked, str) else embedder.name, embedder.name, embedder.dimensions)
     index = open_vectors(store, make=True)
     if index.made() != made:
         index.begin(made)

@@ -1,0 +1,305 @@
+"""Search by meaning: what is embedded when, and what vectors add to words."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.recall.stores import NOW, keep, turns
+from warmstart import Evidence, Message, Recall, Settings
+from warmstart.errors import ConfigError, EmbedderError
+from warmstart.recall.vectors.embedder import Embedder, Matrix, open_embedder
+from warmstart.recall.vectors.index import BLOCK, quantised
+from warmstart.recall.vectors.meaning import Meaning, make_meaning, open_meaning
+from warmstart.recall.vectors.stores import forget_gone, open_vectors
+from warmstart.recall.vectors.wordllama import WordLlamaEmbedder
+
+
+class Toy:
+    """A small embedder that remembers what it was given, and stops working when told to."""
+
+    additive = False
+    local = True
+
+    def __init__(self, name: str = "toy", dimensions: int = 64) -> None:
+        self.name = name
+        self.dimensions = dimensions
+        self.given: list[str] = []
+        self.most = 10**9
+
+    def embed(self, texts: Sequence[str], seconds: float | None = None) -> Matrix:
+        if len(self.given) + len(texts) > self.most:
+            raise EmbedderError("the toy is broken")
+        self.given += texts
+        rows = [np.random.default_rng(zlib.crc32(text.encode())).standard_normal(self.dimensions) for text in texts]
+        return np.array(rows, np.float32).reshape(len(texts), self.dimensions)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(home=tmp_path, store_path=tmp_path / "store.db")
+
+
+@pytest.fixture(scope="module")
+def wordllama() -> WordLlamaEmbedder:
+    return WordLlamaEmbedder()
+
+
+@pytest.fixture
+def meaning(store, settings, wordllama) -> Iterator[Meaning]:
+    with make_meaning(store, settings, wordllama) as made:
+        yield made
+
+
+def hybrid(store, meaning: Meaning, mode="hybrid") -> Recall:
+    recall = Recall(store, clock=lambda: NOW, meaning=meaning, mode=mode)
+    recall.update()
+    meaning.update()
+    return recall
+
+
+def natives(found: list[Evidence]) -> list[str]:
+    return list(dict.fromkeys(each.native_id for each in found))
+
+
+def embedded(store, settings, embedder: Embedder) -> int:
+    """How many texts it takes to bring the vectors up to date."""
+    Recall(store).update()
+    with make_meaning(store, settings, embedder) as made:
+        return made.update()
+
+
+# -- what it finds
+
+
+def test_other_words_for_the_same_thing_are_found(store, meaning):
+    keep(store, "dog", "my puppy chewed the couch again", "Puppies need toys.")
+    keep(store, "tax", "the invoice is due on friday", "Pay the invoice before then.")
+    keep(store, "car", "the engine of the truck stalls", "Check its fuel pump.")
+    recall = hybrid(store, meaning)
+    assert Recall(store).search("dog destroyed furniture") == []
+    found = recall.search("dog destroyed furniture", limit=1)
+    assert natives(found) == ["dog"]
+    assert "puppy chewed" in found[0].text
+    assert found[0].parts["vectors"] > 0
+
+
+def test_words_are_not_replaced(store, meaning):
+    keep(store, "exact", "what does ECONNREFUSED in dock_gate.py mean?", "Nobody listens there.")
+    for number in range(30):
+        keep(store, f"other{number}", f"the connection to server {number} was refused", "Start the server first.")
+    recall = hybrid(store, meaning)
+    assert natives(recall.search("ECONNREFUSED"))[0] == "exact"
+    assert natives(recall.search("dock_gate.py"))[0] == "exact"
+
+
+def test_meaning_alone_asks_for_no_word_and_no_date(store, meaning):
+    keep(store, "dog", "my puppy chewed the couch again", "Puppies need toys.", days=300)
+    keep(store, "new", "yesterday the invoice was due", "Pay the invoice.", days=1)
+    found = hybrid(store, meaning, "vector").search("dog destroyed furniture yesterday")
+    assert natives(found)[0] == "dog"
+    assert set(found[0].parts) == {"vectors"}
+
+
+def test_vectors_stay_inside_the_project(store, meaning):
+    for number in range(20):
+        keep(store, f"a{number}", f"puppy {number} chewed the couch", project="/work/a", days=number)
+        keep(store, f"b{number}", f"invoice {number} is due", project="/work/b", days=number)
+    for mode in ("hybrid", "vector"):
+        found = hybrid(store, meaning, mode).search("dogs ruin furniture", project="/work/b", limit=50)
+        assert {each.project for each in found} == {"/work/b"}
+
+
+def test_injected_text_and_summaries_have_no_vectors(store, meaning):
+    said = turns("s", ["my puppy chewed the couch"])
+    injected = Message(native_id="i", role="user", text="the dog destroyed furniture", injected=True)
+    keep(store, "s", *said, injected)
+    found = hybrid(store, meaning, "vector").search("dog destroyed furniture", limit=10)
+    assert [each.text for each in found] == ["my puppy chewed the couch"]
+
+
+def test_whatever_is_asked_there_is_an_answer(store, meaning):
+    keep(store, "dog", "my puppy chewed the couch again", "Puppies need toys.")
+    for mode in ("hybrid", "vector"):
+        recall = hybrid(store, meaning, mode)
+        for question in ("", " ", "?", "🐶", "犬", '"', "a" * 100_000, "dog " * 30_000, "NOT AND OR", "\0", "--"):
+            assert isinstance(recall.search(question), list)
+
+
+def test_no_time_for_vectors_leaves_the_words(store, settings):
+    class Slow(Toy):
+        def embed(self, texts: Sequence[str], seconds: float | None = None) -> Matrix:
+            if seconds is not None:
+                raise EmbedderError("too slow")
+            return super().embed(texts)
+
+    keep(store, "dog", "my puppy chewed the couch again")
+    with make_meaning(store, settings, Slow()) as slow:
+        recall = hybrid(store, slow)
+        assert natives(recall.search("puppy", deadline_ms=2000)) == ["dog"]
+        with pytest.raises(EmbedderError, match="too slow"):
+            hybrid(store, slow, "vector").search("puppy", deadline_ms=2000)
+
+
+# -- what is kept
+
+
+def test_nothing_is_embedded_twice(store, settings):
+    toy = Toy()
+    keep(store, "one", "first", "second")
+    keep(store, "two", "first", "third")
+    assert embedded(store, settings, toy) == 3
+    assert sorted(toy.given) == ["first", "second", "third"]
+    assert embedded(store, settings, toy) == 0
+    keep(store, "one", "first", "second", "fourth")
+    assert embedded(store, settings, toy) == 1
+    assert toy.given[-1] == "fourth"
+
+
+def test_an_index_that_is_made_anew_keeps_its_vectors(store, settings):
+    toy = Toy()
+    for number in range(30):
+        keep(store, f"s{number}", *(f"text {number} {place}" for place in range(20)))
+    assert embedded(store, settings, toy) == 600
+    Recall(store).rebuild()
+    assert embedded(store, settings, toy) == 0
+    assert len(toy.given) == 600
+
+
+def test_a_run_that_was_interrupted_goes_on_where_it_was(store, settings):
+    toy = Toy()
+    for number in range(60):
+        keep(store, f"s{number}", *(f"text {number} {place}" for place in range(60)))
+    toy.most = 2500
+    with pytest.raises(EmbedderError):
+        embedded(store, settings, toy)
+    done = len(toy.given)
+    assert 1000 <= done <= 2500
+    toy.most = 10**9
+    assert embedded(store, settings, toy) == 3600 - done
+    assert len(toy.given) == len(set(toy.given)) == 3600
+
+
+def test_a_long_session_that_was_interrupted_goes_on_inside(store, settings):
+    toy = Toy()
+    keep(store, "long", *(f"text {place}" for place in range(40 * BLOCK)))
+    toy.most = 1500
+    with pytest.raises(EmbedderError):
+        embedded(store, settings, toy)
+    done = len(toy.given)
+    toy.most = 10**9
+    assert done > 1000
+    assert embedded(store, settings, toy) == 40 * BLOCK - done
+
+
+def test_vectors_of_two_embedders_never_mix(store, settings):
+    keep(store, "one", "first", "second")
+    keep(store, "two", "third")
+    assert embedded(store, settings, Toy("small", 64)) == 3
+    broken = Toy("large", 128)
+    broken.most = 0
+    with pytest.raises(EmbedderError):
+        embedded(store, settings, broken)
+    index = open_vectors(store, make=True)
+    assert index.made().name == "large"
+    assert index.stamps() == {}
+    assert list(index.hashes(range(10))) == []
+    index.close()
+    assert embedded(store, settings, Toy("large", 128)) == 3
+    index = open_vectors(store, make=True)
+    blocks = index.blocks([(part, 0) for part in index.stamps()])
+    assert {block.vectors.shape[1] for block in blocks} == {128}
+    index.close()
+
+
+def test_vectors_of_what_was_deleted_go(store, settings):
+    toy = Toy()
+    kept = [keep(store, f"s{number}", f"text {number}", f"answer {number}") for number in range(3)]
+    embedded(store, settings, toy)
+    store.delete(kept[1].id)
+    forget_gone(store)
+    index = open_vectors(store, make=True)
+    assert len(index.stamps()) == 2
+    everything = index.nearest(np.ones(64, np.float32), None, 100, None)
+    assert len(everything) == 4
+    index.close()
+    assert embedded(store, settings, toy) == 0
+
+
+def test_a_message_that_is_gone_is_no_longer_near(store, settings):
+    toy = Toy()
+    keep(store, "one", "first", "second", "third")
+    embedded(store, settings, toy)
+    with store.database.transaction() as connection:
+        connection.execute("UPDATE messages SET flags = 2 WHERE native_id = 'one/1'")
+        connection.execute("UPDATE sessions SET revision = revision + 1")
+    assert embedded(store, settings, toy) == 0
+    index = open_vectors(store, make=True)
+    assert len(index.nearest(np.ones(64, np.float32), None, 100, None)) == 2
+    index.close()
+
+
+def test_what_is_near_is_what_numpy_says(store, settings):
+    toy = Toy(dimensions=256)
+    texts = [f"text {number}" for number in range(300)]
+    for number in range(10):
+        keep(store, f"s{number}", *texts[number * 30 : (number + 1) * 30])
+    embedded(store, settings, toy)
+    index = open_vectors(store, make=True)
+    vectors = quantised(toy.embed(texts))
+    question = toy.embed(["text 7"])[0]
+    distances = np.sort(((vectors > 0) != (question > 0)).sum(axis=1))
+    lines = index.nearest(question, None, 20, None)
+    blocks = {block.part: block for block in index.blocks([(part, 0) for part in sorted(index.stamps())])}
+    near = np.array([blocks[line >> 16].vectors[line & 0xFFFF] for line in lines.tolist()])
+    assert ((near > 0) != (question > 0)).sum(axis=1).tolist() == distances[:20].tolist()
+    one = np.array([int(lines[0]) >> 16])
+    assert set((index.nearest(question, one, 100, None) >> 16).tolist()) == set(one.tolist())
+    index.close()
+
+
+# -- embedders
+
+
+def test_small_numbers_keep_the_direction():
+    vectors = np.random.default_rng(1).standard_normal((50, 256)).astype(np.float32) * 1000
+    small = quantised(vectors).astype(np.float32)
+    cosine = (vectors * small).sum(axis=1) / np.linalg.norm(vectors, axis=1) / np.linalg.norm(small, axis=1)
+    assert cosine.min() > 0.999
+    assert not quantised(np.zeros((1, 8), np.float32)).any()
+
+
+def test_wordllama_gives_a_row_for_each_text(wordllama):
+    vectors = wordllama.embed(["a dog barks", "", "a dog barks", "x " * 100_000])
+    assert vectors.shape == (4, 256)
+    assert not vectors[1].any()
+    assert np.array_equal(vectors[0], vectors[2])
+    assert wordllama.embed([]).shape == (0, 256)
+
+
+def test_wordllama_is_additive(wordllama):
+    whole = wordllama.embed(["the dog chewed the couch"])[0]
+    parts = wordllama.embed(["the", "dog", "chewed", "the", "couch"]).sum(axis=0)
+    assert whole @ parts / np.linalg.norm(whole) / np.linalg.norm(parts) > 0.98
+
+
+def test_embedders_that_are_none(settings):
+    for name in ("nonsense", "openai:", "sentence-transformers:", ""):
+        with pytest.raises(ConfigError, match="no embedder is called"):
+            open_embedder(name, settings)
+    with pytest.raises(ConfigError, match=r"recall\.endpoint"):
+        open_embedder("openai:some-model", settings)
+
+
+def test_vectors_are_opened_with_the_embedder_that_made_them(store, settings):
+    assert open_meaning(store, settings) is None
+    make_meaning(store, settings, "wordllama").close()
+    with open_meaning(store, settings) as opened:
+        assert opened.embedder.name == "wordllama"
+    make_meaning(store, settings, Toy()).close()
+    with pytest.raises(ConfigError, match="no embedder is called 'toy'"):
+        open_meaning(store, settings)
