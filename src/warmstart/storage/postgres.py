@@ -49,6 +49,7 @@ BUSY_SECONDS = 120.0
 OLDEST = 14  # the oldest major version that has all that is used here
 
 _CONNECT_SECONDS = 10
+_KEEP_ALIVE = {"keepalives_idle": 60, "keepalives_interval": 10, "keepalives_count": 6}  # a server that fell silent
 _MIGRATION_LOCK = 0x5741524D
 _ROWS = 50  # that a stream fetches at a time
 
@@ -219,7 +220,7 @@ class Database(AnyDatabase):
                 f"the store {self.name!r} is no URL that PostgreSQL understands; "
                 "characters like @, : and / in a password are written %40, %3A and %2F"
             ) from None
-        defaults = {"connect_timeout": _CONNECT_SECONDS, "application_name": "warmstart"}
+        defaults = {"connect_timeout": _CONNECT_SECONDS, "application_name": "warmstart", **_KEEP_ALIVE}
         chosen = {name: value for name, value in defaults.items() if name not in options}
         try:
             return psycopg.connect(url, autocommit=True, **chosen)  # type: ignore[arg-type]
