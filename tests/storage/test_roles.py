@@ -145,8 +145,11 @@ def test_a_superuser_uses_the_tables_of_another_owner(postgres: Server, database
         assert store.list() == []
     with opened(postgres, database, "postgres") as superusers:
         assert superusers.list() == []
-        fill(postgres, database, OWNER)  # which makes the table of another room
-        assert list(profiled(superusers)) == []
+        fill(postgres, database, OWNER)  # which makes the table of another room, and a trigger that writes to it
+        superusers.append(session("early"), [said("e1", "good morning")])
+        superusers.set_outcome(session("early").id, "success")
+        assert len(list(profiled(superusers))) == 1
+        superusers.delete(session("early").id)
     postgres.run(GRANT, database)
     for role in ("postgres", "alice"):
         fill(postgres, database, role)

@@ -255,14 +255,15 @@ class Database(AnyDatabase):
             ) from error
 
     def _act_for(self, tenant: str) -> str:
-        login = self._login
-        own = login.name if login.unbound else str(self._raw.execute("SELECT warmstart_tenant()").fetchone()[0])  # type: ignore[index]
+        login, (reached, bound) = self._login, self._reached()
+        own = login.name if login.unbound else reached
         chosen = tenant or own
         if login.unbound:
             self.connection = Connection(self._raw, roles.acting(SERVICE, login.schemas, chosen))
         elif chosen != own:
             self.connection = Connection(self._raw, roles.for_tenant(chosen))
-        reached, bound = self.connection.execute("SELECT warmstart_tenant(), row_security_active('tenants')").fetchone()
+        if login.unbound or chosen != own:
+            reached, bound = self._reached()
         if reached != chosen:
             raise StoreReadOnly(
                 f"the role {own!r} may not act for the tenant {tenant!r}; leave out WARMSTART_TENANT, or let the "
@@ -274,6 +275,11 @@ class Database(AnyDatabase):
                 f"users would mix; see that it is enabled, and that {SERVICE} is neither SUPERUSER nor BYPASSRLS"
             )
         return chosen
+
+    def _reached(self) -> tuple[str, bool]:
+        """For which tenant this connection acts, and whether it is held to that."""
+        row = self.connection.execute("SELECT warmstart_tenant(), row_security_active('tenants')").fetchone()
+        return row[0], row[1]
 
     def _disconnect(self) -> None:
         self._raw.close()

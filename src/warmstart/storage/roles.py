@@ -21,7 +21,7 @@ from warmstart.storage.tenants import SERVICE
 OWNER = "warmstart_owner"  # of tables that a login makes whom no policy binds
 
 _RIGHTS = "SELECT, INSERT, UPDATE, DELETE"
-# The tables of the store, to some of which the service has no right yet: those of an upgrade by their owner, say.
+# The tables of the store that the service may not use yet.
 _CLOSED = f"""
     SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p')
     AND relowner = (SELECT relowner FROM pg_class WHERE oid = to_regclass('migrations'))
@@ -75,7 +75,11 @@ def owning(raw: psycopg.Connection[Any], schemas: list[str]) -> Iterator[None]:
     yield
     if tables := raw.execute(_CLOSED.encode()).fetchall():
         names = sql.SQL(", ").join(sql.Identifier(schemas[0], name) for (name,) in tables)
-        raw.execute(sql.SQL("GRANT {} ON {} TO {}").format(sql.SQL(_RIGHTS), names, sql.Identifier(SERVICE)))
+        rights, service = sql.SQL(_RIGHTS), sql.Identifier(SERVICE)
+        raw.execute(sql.SQL("GRANT {} ON {} TO {}").format(rights, names, service))
+        # What the owner adds by an upgrade, a trigger may write to before the service comes by here again.
+        later = sql.SQL("ALTER DEFAULT PRIVILEGES IN SCHEMA {} GRANT {} ON TABLES TO {}")
+        raw.execute(later.format(schema, rights, service))
 
 
 def _one(raw: psycopg.Connection[Any], statement: str, *parameters: str) -> Any:
