@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from tests.postgres import OWNER, Server
 
-from warmstart.errors import StoreError, StoreReadOnly
+from warmstart.errors import StoreCorrupt, StoreError, StoreReadOnly
 from warmstart.profile.profiles import profiled
 from warmstart.sessions.postgres import PostgresSessionStore
 from warmstart.sessions.store import Position
@@ -238,3 +238,10 @@ def test_a_role_that_does_not_bind_is_refused(postgres: Server, database: str) -
     postgres.run("ALTER TABLE tenants DISABLE ROW LEVEL SECURITY", database)
     with pytest.raises(StoreError, match="guarded by no row-level security"):
         opened(postgres, database, "postgres")
+
+
+def test_no_role_is_made_for_another_programs_database(postgres: Server, database: str) -> None:
+    postgres.run("CREATE TABLE migrations (name text)", database)
+    with pytest.raises(StoreCorrupt, match="another program's tables"):
+        opened(postgres, database, "postgres")
+    assert postgres.run("SELECT to_regrole('warmstart_owner')") == [(None,)]

@@ -171,6 +171,7 @@ class Database(AnyDatabase):
             with self.translated():
                 self._login = self._check_server()
                 if self._login.unbound:
+                    self._is_migrated()  # or is empty: for another program's database no role is made
                     self._make_roles()
                 self.migrate((*FOUNDATION, *migrations))
                 self.tenant = self._act_for(tenant)
@@ -255,15 +256,18 @@ class Database(AnyDatabase):
             ) from error
 
     def _act_for(self, tenant: str) -> str:
-        login, (reached, bound) = self._login, self._reached()
-        own = login.name if login.unbound else reached
-        chosen = tenant or own
+        login = self._login
         if login.unbound:
-            self.connection = Connection(self._raw, roles.acting(SERVICE, login.schemas, chosen))
-        elif chosen != own:
-            self.connection = Connection(self._raw, roles.for_tenant(chosen))
-        if login.unbound or chosen != own:
+            own = login.name
+            self.connection = Connection(self._raw, roles.acting(SERVICE, login.schemas, tenant or own))
             reached, bound = self._reached()
+        else:
+            reached, bound = self._reached()
+            own = reached
+            if tenant not in ("", own):
+                self.connection = Connection(self._raw, roles.for_tenant(tenant))
+                reached, bound = self._reached()
+        chosen = tenant or own
         if reached != chosen:
             raise StoreReadOnly(
                 f"the role {own!r} may not act for the tenant {tenant!r}; leave out WARMSTART_TENANT, or let the "
