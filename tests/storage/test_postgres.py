@@ -256,12 +256,6 @@ def test_a_url_is_shown_without_its_password(url: str, shown: str) -> None:
     assert without_password(url) == shown
 
 
-def test_one_whom_no_policy_binds_is_refused(postgres: Server, database: str) -> None:
-    with pytest.raises(StoreError, match=r"row-level security.*CREATE ROLE"):
-        Database(postgres.url(database, "postgres"), BOTH)
-    assert postgres.run("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'", database) == [(0,)]
-
-
 def test_without_psycopg_one_line_names_the_extra() -> None:
     code = "import sys; sys.modules['psycopg'] = None; from warmstart.cli import main; main(['sessions', 'list'])"
     ran = subprocess.run(

@@ -5,27 +5,30 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
 from warmstart.cli.output import counted, print_json, printable, seconds, settings, table
 from warmstart.cli.progress import progress_bar
 from warmstart.config import Settings
-from warmstart.errors import LogError, WarmstartError
+from warmstart.errors import LogError, StoreBusy, StoreUnreachable, WarmstartError
 from warmstart.recall.index import update_index
 from warmstart.recall.vectors.stores import has_vectors
 from warmstart.redact.configured import configured_redactor
 from warmstart.redact.redactor import Redactor
+from warmstart.sessions.readers.base import Malformed
 from warmstart.sessions.readers.registry import readers
 from warmstart.sessions.sql import SQLSessionStore
 from warmstart.sessions.store import Filter
 from warmstart.sessions.stores import open_store
 from warmstart.sessions.sync import Progress, SyncReport, default_sources, path_sources, sync
 
+_LONGEST_WAIT = 30.0  # seconds between two tries to reach a server that went away
 _AGENTS = click.Choice(list(readers()))
 
 
@@ -76,28 +79,50 @@ def command(
             "Warning: secrets in the logs are stored as they are; `warmstart redact --store` removes them.", err=True
         )
     redactor = None if no_redact else configured_redactor(current)
+    look = partial(_run, current=current, agents=agents, paths=paths, format=format, redactor=redactor)
     with open_store(current) as store:
-        report = _run(store, agents, paths, format, redactor)
-        _embed(store, current)
+        report = look(store)
         refusal = "" if watch or not paths else _refusal(store, report, agents, paths, format)
         if as_json or not refusal:
             _show(report, as_json)
         if refusal:
             raise LogError(refusal)
-        told = set(report.problems)
-        while watch:
-            time.sleep(interval)
-            report = _run(store, agents, paths, format, redactor, quiet=True)
-            if report.changed:
-                _embed(store, current)
-            report.problems = [problem for problem in report.problems if problem not in told]
-            told.update(report.problems)
-            if report.changed or report.problems:
-                _show(report, as_json)
+    if watch:
+        _watch(current, partial(look, quiet=True), interval, set(report.problems), as_json)
+
+
+def _watch(
+    current: Settings,
+    look: Callable[[SQLSessionStore], SyncReport],
+    interval: float,
+    told: set[Malformed],
+    as_json: bool,
+) -> NoReturn:
+    """Look again and again. A server that goes away is waited for."""
+    wait, waiting = interval, False
+    while True:
+        try:
+            with open_store(current) as store:
+                while True:
+                    time.sleep(interval)
+                    report = look(store)
+                    wait, waiting = interval, False
+                    report.problems = [problem for problem in report.problems if problem not in told]
+                    told.update(report.problems)
+                    if report.changed or report.problems:
+                        _show(report, as_json)
+        except (StoreBusy, StoreUnreachable) as error:
+            if not current.store_url:
+                raise
+            if not waiting:
+                click.echo(printable(f"Waiting for the server: {error}"), err=True)
+            wait, waiting = min(2 * wait, max(interval, _LONGEST_WAIT)), True
+            time.sleep(wait)
 
 
 def _run(
     store: SQLSessionStore,
+    current: Settings,
     agents: tuple[str, ...],
     paths: tuple[Path, ...],
     format: str | None,
@@ -111,6 +136,7 @@ def _run(
     if report.changed or not quiet:
         with progress_bar("Indexing") as progress:
             update_index(store, progress)
+        _embed(store, current)
     return report
 
 
@@ -126,6 +152,8 @@ def _embed(store: SQLSessionStore, current: Settings) -> None:
             with meaning, progress_bar("Embedding") as progress:
                 if meaning.embedder.local:
                     meaning.update(progress)
+    except StoreUnreachable:
+        raise
     except WarmstartError as error:
         click.echo(f"The vectors were left as they are: {error}", err=True)
 

@@ -3,7 +3,8 @@
 Every row belongs to a tenant, and row-level security shows a connection the rows of its own tenant alone. The tenant is
 the role that logged in. Only members of the role `warmstart_service` may act for another one, which they name in
 the setting `warmstart.tenant`; it is set for one transaction at a time, so that a pool of connections cannot carry it
-over to somebody else. Row-level security does not bind superusers; they are refused.
+over to somebody else. Row-level security does not bind superusers; they work in the name of roles that it does bind
+(see `roles.py`), also for one transaction at a time.
 
 A tenant has one writer at a time, as a SQLite file has: a write locks the tenant's row in `tenants`. That is a row and
 not an advisory lock, because anybody may take any advisory lock, but nobody can lock a row that he cannot see.
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
 from itertools import count
 from typing import Any, NamedTuple
@@ -34,10 +35,13 @@ from warmstart.storage.tenants import FOUNDATION, MARK, SERVICE
 
 try:
     import psycopg
+    from psycopg import sql
     from psycopg.conninfo import conninfo_to_dict
     from psycopg.pq import TransactionStatus
     from psycopg.types.array import ListBinaryDumper
     from psycopg.types.numeric import Int8Dumper
+
+    from warmstart.storage import roles
 except ImportError as missing:
     raise ConfigError("a store on PostgreSQL needs psycopg: pip install 'warmstart[postgres]'") from missing
 
@@ -45,6 +49,7 @@ BUSY_SECONDS = 120.0
 OLDEST = 14  # the oldest major version that has all that is used here
 
 _CONNECT_SECONDS = 10
+_KEEP_ALIVE = {"keepalives_idle": 60, "keepalives_interval": 10, "keepalives_count": 6}  # a server that fell silent
 _MIGRATION_LOCK = 0x5741524D
 _ROWS = 50  # that a stream fetches at a time
 
@@ -82,26 +87,27 @@ def translate(sql: str) -> _Statement:
 
 
 class Connection:
-    """A connection that takes the statements of our rooms. Acting for a tenant, it says so in every transaction."""
+    """A connection that takes the statements of our rooms.
 
-    def __init__(self, raw: psycopg.Connection[Any], tenant: str) -> None:
+    `acting` is what every transaction begins with, where it is for another tenant or in the name of a role. What goes
+    to `raw` outside of a transaction is not.
+    """
+
+    def __init__(self, raw: psycopg.Connection[Any], acting: sql.Composed | None = None) -> None:
         self.raw = raw
-        self._tenant = tenant
+        self._acting = acting
         self._streams = count()
 
     def execute(self, sql: str, parameters: Any = (), /) -> Cursor:
         statement, given = self._prepared(sql, parameters)
-        if not self._tenant or self.raw.info.transaction_status != TransactionStatus.IDLE:
-            return self.raw.execute(statement, given)
-        with self.raw.transaction():
-            self.act()
+        with self._transaction():
             return self.raw.execute(statement, given)
 
     def executemany(self, sql: str, parameters: Iterable[Any], /) -> object:
         statement, numbered = translate(sql)
         rows = [_numbered(row) for row in parameters] if numbered else list(parameters)
         if rows:
-            with self.raw.cursor() as cursor:
+            with self._transaction(), self.raw.cursor() as cursor:
                 cursor.executemany(statement, rows)
         return None
 
@@ -114,8 +120,20 @@ class Connection:
 
     def act(self) -> None:
         """Say for whom this transaction is, where it is not for the role that logged in."""
-        if self._tenant:
-            self.raw.execute(b"SELECT set_config('warmstart.tenant', %s, true)", (self._tenant,))
+        if self._acting:
+            self.raw.execute(self._acting)
+
+    def _transaction(self) -> AbstractContextManager[object]:
+        """One of its own for a statement that must begin by acting, and is in none."""
+        if not self._acting or self.raw.info.transaction_status != TransactionStatus.IDLE:
+            return nullcontext()
+        return self._acted()
+
+    @contextmanager
+    def _acted(self) -> Iterator[None]:
+        with self.raw.transaction():
+            self.act()
+            yield
 
     def _prepared(self, sql: str, parameters: Any) -> tuple[bytes, Any]:
         statement, numbered = translate(sql)
@@ -124,6 +142,14 @@ class Connection:
 
 def _numbered(parameters: Sequence[object]) -> dict[str, object]:
     return {str(place): value for place, value in enumerate(parameters, 1)}
+
+
+class _Login(NamedTuple):
+    """The role of a connection: whether no policy binds it, and the schemas it looks into."""
+
+    name: str
+    unbound: bool
+    schemas: list[str]
 
 
 class Database(AnyDatabase):
@@ -140,10 +166,13 @@ class Database(AnyDatabase):
         self._raw = self._connect(url)
         self._raw.adapters.register_dumper(int, Int8Dumper)  # one type for all numbers: one plan for a statement
         self._raw.adapters.register_dumper(list, ListBinaryDumper)  # as text, every element would have to be quoted
-        self.connection = Connection(self._raw, "")
+        self.connection = Connection(self._raw)
         try:
             with self.translated():
-                self._check_server()
+                self._login = self._check_server()
+                if self._login.unbound:
+                    self._is_migrated()  # or is empty: for another program's database no role is made
+                    self._make_roles()
                 self.migrate((*FOUNDATION, *migrations))
                 self.tenant = self._act_for(tenant)
         except BaseException:
@@ -192,43 +221,69 @@ class Database(AnyDatabase):
                 f"the store {self.name!r} is no URL that PostgreSQL understands; "
                 "characters like @, : and / in a password are written %40, %3A and %2F"
             ) from None
-        defaults = {"connect_timeout": _CONNECT_SECONDS, "application_name": "warmstart"}
+        defaults = {"connect_timeout": _CONNECT_SECONDS, "application_name": "warmstart", **_KEEP_ALIVE}
         chosen = {name: value for name, value in defaults.items() if name not in options}
         try:
             return psycopg.connect(url, autocommit=True, **chosen)  # type: ignore[arg-type]
         except psycopg.Error as error:
             raise _refusal(self.name, error) from error
 
-    def _check_server(self) -> None:
+    def _check_server(self) -> _Login:
         if self._raw.info.server_version < OLDEST * 10_000:
             raise StoreError(
                 f"the store {self.name!r} is on PostgreSQL {self.version}; Warmstart needs {OLDEST} or newer"
             )
         row = self._raw.execute(
-            "SELECT rolname, rolsuper OR rolbypassrls, current_schema() FROM pg_roles WHERE rolname = current_user"
+            "SELECT rolname::text, rolsuper OR rolbypassrls, current_schemas(false)::text[] FROM pg_roles "
+            "WHERE rolname = current_user"
         ).fetchone()
-        role, unbound, schema = row or ("", False, None)
-        if unbound:
-            raise StoreError(
-                f"the role {role!r} of the store {self.name!r} is bound by no row-level security, so that the rows of "
-                "all users would mix; connect as a role of your own: CREATE ROLE name LOGIN PASSWORD '…'"
-            )
-        if schema is None:
+        login = _Login(*row or ("", False, []))
+        if not login.schemas:
             raise StoreReadOnly(
-                f"the role {role!r} may use no schema of the store {self.name!r}; GRANT USAGE ON SCHEMA public TO it"
+                f"the role {login.name!r} may use no schema of the store {self.name!r}; "
+                "GRANT USAGE ON SCHEMA public TO it"
             )
+        return login
+
+    def _make_roles(self) -> None:
+        try:
+            roles.make_roles(self._raw)
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise StoreReadOnly(
+                f"the role {self._login.name!r} of the store {self.name!r} is bound by no row-level security, and may "
+                f"not take on the roles {roles.OWNER} and {SERVICE} that are ({_line(error)}); "
+                "connect as a role of your own: CREATE ROLE name LOGIN PASSWORD '…'"
+            ) from error
 
     def _act_for(self, tenant: str) -> str:
-        own = str(self._raw.execute("SELECT warmstart_tenant()").fetchone()[0])  # type: ignore[index]
-        if tenant in ("", own):
-            return own
-        self.connection = Connection(self._raw, tenant)
-        if self.connection.execute("SELECT warmstart_tenant()").fetchone()[0] != tenant:
+        login = self._login
+        if login.unbound:
+            own = login.name
+            self.connection = Connection(self._raw, roles.acting(SERVICE, login.schemas, tenant or own))
+            reached, bound = self._reached()
+        else:
+            reached, bound = self._reached()
+            own = reached
+            if tenant not in ("", own):
+                self.connection = Connection(self._raw, roles.for_tenant(tenant))
+                reached, bound = self._reached()
+        chosen = tenant or own
+        if reached != chosen:
             raise StoreReadOnly(
                 f"the role {own!r} may not act for the tenant {tenant!r}; leave out WARMSTART_TENANT, or let the "
                 f"owner of the server GRANT {SERVICE} TO it"
             )
-        return tenant
+        if not bound:
+            raise StoreError(
+                f"the tables of the store {self.name!r} are guarded by no row-level security, so that the rows of all "
+                f"users would mix; see that it is enabled, and that {SERVICE} is neither SUPERUSER nor BYPASSRLS"
+            )
+        return chosen
+
+    def _reached(self) -> tuple[str, bool]:
+        """For which tenant this connection acts, and whether it is held to that."""
+        row = self.connection.execute("SELECT warmstart_tenant(), row_security_active('tenants')").fetchone()
+        return row[0], row[1]
 
     def _disconnect(self) -> None:
         self._raw.close()
@@ -253,6 +308,15 @@ class Database(AnyDatabase):
 
     # -- migrations
 
+    def migrate(self, migrations: Sequence[Migration]) -> None:
+        super().migrate(migrations)
+        if self._login.unbound:
+            with self.translated():
+                closed = roles.is_closed(self._raw)
+            if closed:
+                with self._migrating():
+                    pass
+
     def _is_migrated(self) -> bool:
         row = self._raw.execute(
             "SELECT obj_description(to_regclass('migrations'), 'pg_class'), "
@@ -270,15 +334,16 @@ class Database(AnyDatabase):
     @contextmanager
     def _migrating(self) -> Iterator[AnyConnection]:
         if self._depth:
-            self._raw.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
-            yield self.connection
+            with self._locked():
+                yield self.connection
+            self.connection.act()
             return
         with self.translated():
             self._raw.execute(f"BEGIN; SET LOCAL lock_timeout = {round(self._timeout * 1000)}".encode())
             self._depth += 1
             try:
-                self._raw.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
-                yield self.connection
+                with self._locked():
+                    yield self.connection
                 self._raw.execute("COMMIT")
             except BaseException:
                 self._roll_back()
@@ -286,13 +351,23 @@ class Database(AnyDatabase):
             finally:
                 self._depth -= 1
 
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Let nobody else migrate until the transaction ends, and be one who may."""
+        self._raw.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
+        if not self._login.unbound:
+            yield
+            return
+        with roles.owning(self._raw, self._login.schemas):
+            yield
+
     def _apply(self, migration: Migration) -> None:
         try:
             (migration.postgres or migration.apply)(self.connection)
         except psycopg.errors.InsufficientPrivilege as error:
             raise StoreReadOnly(
                 f"the tables of the store {self.name!r} must be made or brought up to date by their owner: "
-                f"run `warmstart doctor` once as that role ({_line(error)})"
+                f"run `warmstart doctor` once as that role, or as a superuser ({_line(error)})"
             ) from error
 
     # -- errors

@@ -68,6 +68,7 @@ class PostgresVectors:
     def _extend(self) -> None:
         try:
             with self._db.transaction():
+                self._run("SET LOCAL ROLE NONE")  # a superuser may, and the role that it acts as may not
                 self._run("CREATE EXTENSION IF NOT EXISTS vector")
         except StoreError as error:
             raise ConfigError(
