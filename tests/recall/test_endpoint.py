@@ -13,8 +13,8 @@ import pytest
 
 from warmstart import Settings
 from warmstart.errors import ConfigError, EmbedderError
-from warmstart.recall.vectors.embedder import open_embedder
 from warmstart.recall.vectors.endpoint import EndpointEmbedder
+from warmstart.recall.vectors.named import open_embedder
 
 
 class Service(ThreadingHTTPServer):

@@ -12,9 +12,10 @@ import pytest
 from tests.recall.stores import NOW, keep, turns
 from warmstart import Evidence, Message, Recall, Settings
 from warmstart.errors import ConfigError, EmbedderError
-from warmstart.recall.vectors.embedder import Embedder, Matrix, open_embedder
+from warmstart.recall.vectors.embedder import Embedder, Matrix
 from warmstart.recall.vectors.index import BLOCK, quantised
 from warmstart.recall.vectors.meaning import Meaning, make_meaning, open_meaning
+from warmstart.recall.vectors.named import open_embedder
 from warmstart.recall.vectors.stores import forget_gone, open_vectors
 from warmstart.recall.vectors.wordllama import WordLlamaEmbedder
 

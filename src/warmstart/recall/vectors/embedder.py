@@ -8,10 +8,6 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from warmstart.config import Settings
-from warmstart.errors import ConfigError
-from warmstart.redact.configured import configured_redactor
-
 Matrix: TypeAlias = NDArray[np.float32]
 
 DEFAULT = "wordllama"
@@ -42,29 +38,3 @@ class Embedder(Protocol):
         A service that does not answer within so many seconds is given up with `EmbedderError`.
         """
         ...
-
-
-def open_embedder(name: str, settings: Settings) -> Embedder:
-    """The embedder of that name. Raises `ConfigError` where there is none, or what it needs is not installed."""
-    if name == DEFAULT:
-        from warmstart.recall.vectors.wordllama import WordLlamaEmbedder
-
-        return WordLlamaEmbedder()
-    if name.startswith(TRANSFORMERS) and name != TRANSFORMERS:
-        from warmstart.recall.vectors.transformers import TransformersEmbedder
-
-        return TransformersEmbedder(name.removeprefix(TRANSFORMERS))
-    if name.startswith(ENDPOINT) and name != ENDPOINT:
-        from warmstart.recall.vectors.endpoint import EndpointEmbedder
-
-        redactor = configured_redactor(settings)
-        return EndpointEmbedder(
-            name.removeprefix(ENDPOINT),
-            url=settings.recall_endpoint,
-            key=settings.recall_key,
-            redact=lambda text: redactor.redact(text).text,
-        )
-    raise ConfigError(
-        f"no embedder is called {name!r}; give {DEFAULT}, {TRANSFORMERS}MODEL, "
-        f"or {ENDPOINT}MODEL with recall.endpoint in config.toml"
-    )

@@ -18,8 +18,9 @@ from warmstart.config import Settings
 from warmstart.errors import ConfigError
 from warmstart.recall.engine import Numbers
 from warmstart.recall.ranking import Floats, Ranked
-from warmstart.recall.vectors.embedder import Embedder, Matrix, open_embedder
+from warmstart.recall.vectors.embedder import Embedder, Matrix
 from warmstart.recall.vectors.index import BLOCK, Keeper, Made, Progress, VectorIndex
+from warmstart.recall.vectors.named import open_embedder
 from warmstart.recall.vectors.stores import open_vectors
 from warmstart.sessions.sql import SQLSessionStore
 from warmstart.storage.database import AnyDatabase
