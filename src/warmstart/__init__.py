@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from warmstart.profile.values import Profile, Profiled
     from warmstart.recall.recall import Recall
     from warmstart.recall.values import Evidence
+    from warmstart.recall.vectors.embedder import Embedder
+    from warmstart.recall.vectors.meaning import Meaning, make_meaning, open_meaning
     from warmstart.sessions.copying import Copied, copy_store
     from warmstart.sessions.postgres import PostgresSessionStore
     from warmstart.sessions.sqlite import SQLiteSessionStore
@@ -27,9 +29,11 @@ if TYPE_CHECKING:
 __all__ = [
     "Appended",
     "Copied",
+    "Embedder",
     "Evidence",
     "Filter",
     "Match",
+    "Meaning",
     "Message",
     "PostgresSessionStore",
     "Profile",
@@ -51,6 +55,8 @@ __all__ = [
     "copy_store",
     "default_sources",
     "load_settings",
+    "make_meaning",
+    "open_meaning",
     "open_store",
     "path_sources",
     "profiled",
@@ -70,6 +76,8 @@ _HOMES = {
     "profile.values": ("Profile", "Profiled"),
     "recall.recall": ("Recall",),
     "recall.values": ("Evidence",),
+    "recall.vectors.embedder": ("Embedder",),
+    "recall.vectors.meaning": ("Meaning", "make_meaning", "open_meaning"),
     "sessions.copying": ("Copied", "copy_store"),
     "sessions.postgres": ("PostgresSessionStore",),
     "sessions.sqlite": ("SQLiteSessionStore",),

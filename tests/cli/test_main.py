@@ -206,7 +206,7 @@ def test_debug_changes_nothing_when_all_goes_well(run, synced):
         ("store = [", "config.toml' is not valid TOML.*mend it"),
         (
             '[store]\nurll = "x"',
-            "unknown setting 'store.urll' in .*config.toml.*known: profile.tools, redact.allow, .*, store.url",
+            "unknown setting 'store.urll' in .*config.toml.*known: profile.tools, .*, redact.allow, .*, store.url",
         ),
         ("[store]\nurl = 5", "'store.url' in .*config.toml' must be text in quotes, not 5"),
         ('[store]\nurl = "mysql://x"', "'mysql://x' is not one this version knows.*sqlite:///path"),
