@@ -50,7 +50,7 @@ def _exact(text: str, engine: Engine) -> list[Exact]:
     found: dict[str, Exact] = {}
     quoted = (first or second for first, second in _QUOTED.findall(text))
     typed = (word.rstrip(".:,") if word[0] in "./" else word.strip(".:,/") for word in _TYPED.findall(text))
-    for candidate in [*quoted, *(word for word in typed if _JOINED.search(word) or _CODE.search(word))]:
+    for candidate in [*quoted, *(word for word in typed if _is_name(word))]:
         key = candidate.strip().lower()
         if key and key not in found:
             words = engine.words(candidate)
@@ -59,6 +59,12 @@ def _exact(text: str, engine: Engine) -> list[Exact]:
         if len(found) >= _EXACT:
             break
     return list(found.values())
+
+
+def _is_name(word: str) -> bool:
+    if word.isalpha() and not word.isupper():  # most words, and neither pattern would find something
+        return False
+    return bool(_JOINED.search(word) or _CODE.search(word))
 
 
 def rarest(words: Sequence[Word], frequencies: dict[str, int], budget: int, most: int) -> list[Word]:

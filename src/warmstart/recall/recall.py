@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime
 from datetime import time as time_of_day
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from warmstart.errors import StoreError
+from warmstart.recall.answers import Answers, Found
+from warmstart.recall.board import Board, strongest
 from warmstart.recall.dates import names_a_date, spans
+from warmstart.recall.deadline import Deadline
 from warmstart.recall.engine import Group, Interrupted, Numbers, Word
 from warmstart.recall.exact import Hit, Texts
-from warmstart.recall.excerpts import Marker
-from warmstart.recall.index import Index, Progress, engine_of
+from warmstart.recall.index import Index, Progress, State, engine_of
 from warmstart.recall.packing import PART, SAID
-from warmstart.recall.passages import LATER, MANY, Passage, Passages, Spot, spots
 from warmstart.recall.query import Query, parse, rarest
 from warmstart.recall.ranking import EMPTY, TERMS, Floats, Postings, Ranked, Scope, Weights, rank
 from warmstart.recall.scope import Choice, choose
 from warmstart.recall.sizes import Sizes
 from warmstart.recall.values import Evidence
 from warmstart.sessions.appending import chunks, marks
-from warmstart.sessions.rows import to_time
 from warmstart.sessions.sql import SQLSessionStore
 
 BUDGET = 2000  # lines that are looked at, of what was said and of what was done
@@ -41,30 +39,6 @@ class Reranker(Protocol):
     """Adds what words cannot tell. `parts` and `places` name the windows of the best sessions, one score for each."""
 
     def scores(self, question: str, parts: Numbers, places: Numbers) -> Floats: ...
-
-
-class _Deadline:
-    def __init__(self, milliseconds: float | None) -> None:
-        self._end = None if milliseconds is None else time.monotonic() + milliseconds / 1000
-
-    def left(self, share: float = 1.0) -> float | None:
-        return None if self._end is None else max(0.0, self._end - time.monotonic()) * share
-
-    @property
-    def passed(self) -> bool:
-        return self._end is not None and time.monotonic() >= self._end
-
-
-class _Found(NamedTuple):
-    """What a search came to before any text is read: sessions, best first."""
-
-    query: Query
-    terms: tuple[str, ...]
-    ranked: Ranked
-    did: Postings
-    scores: Mapping[int, float]
-    board: _Board
-    hits: Mapping[int, list[Hit]]
 
 
 class Recall:
@@ -116,11 +90,11 @@ class Recall:
         `exclude_session` (its id, or the agent's own) is left out: what it came from and what came from it. With a
         deadline the answer is what was found by then, which may be nothing.
         """
-        deadline = _Deadline(deadline_ms)
+        deadline = Deadline(deadline_ms)
         if limit <= 0 or deadline.passed:
             return []
-        self._freshen(deadline)
         with self._db.translated():
+            state = self._fresh(deadline)
             try:
                 with self._engine.limited(deadline.left(0.7)):
                     choice = choose(
@@ -130,26 +104,30 @@ class Recall:
                         since=since,
                         exclude_session=exclude_session,
                     )
-                    found = self._find(text, choice, limit, deadline)
+                    found = self._find(text, state, choice, limit, deadline)
             except Interrupted:
                 return []
-            return self._evidence(found, limit, deadline) if found else []
+            if found is None:
+                return []
+            answers = Answers(self._db.connection, found, limit)
+            with suppress(Interrupted), self._engine.limited(deadline.left()):
+                answers.make(deadline)
+            return answers.made
 
-    def _freshen(self, deadline: _Deadline) -> None:
+    def _fresh(self, deadline: Deadline) -> State:
         """Bring the index up to date, as far as time allows; where another process holds the store, do without."""
-        with self._db.translated():
-            most = 1 if deadline.left() is None else _FEW + 1
-            stale = self._index.stale(most)
+        state, stale = self._index.standing(1 if deadline.left() is None else _FEW + 1)
         if not stale or stale > _FEW:
-            return
+            return state
         with suppress(StoreError, Interrupted), self._engine.limited(deadline.left(0.5)):
             self._index.update()
+        return self._index.state()
 
     # -- finding sessions
 
-    def _find(self, text: str, choice: Choice, limit: int, deadline: _Deadline) -> _Found | None:
+    def _find(self, text: str, state: State, choice: Choice, limit: int, deadline: Deadline) -> Found | None:
         query = parse(text, self._engine)
-        self._sizes.refresh(self._index.state())
+        self._sizes.refresh(state)
         if not self._sizes.parts or (choice.sessions is not None and not len(choice.sessions)):
             return None
         allowed = self._allowed(choice)
@@ -169,19 +147,19 @@ class Recall:
                 break
         if self._reranker is not None and len(ranked.window_part):
             self._rerank(ranked, query.text)
-        board = _Board(ranked, self._sizes.session)
+        board = Board(ranked, self._sizes.session)
         if names_a_date(query.text):
             board.add("date", self._dated(query.text, choice))
         hits: list[Hit] = []
         with suppress(Interrupted):
             hits = self._hits(query, choice, board, limit, deadline)
-        board.add("exact", _strongest(hits))
+        board.add("exact", strongest(hits))
         by_session: dict[int, list[Hit]] = {}
         for hit in hits:
             by_session.setdefault(hit.session, []).append(hit)
         terms = tuple(dict.fromkeys(word.word for word in (*words, *others)))
         best = board.best(limit * _SESSIONS)
-        return _Found(query, terms, ranked, did, best, board, by_session)
+        return Found(query, terms, ranked, did, best, board, by_session)
 
     def _allowed(self, choice: Choice) -> Any:
         """By the number of a part: whether it is searched; nothing where all are."""
@@ -270,7 +248,7 @@ class Recall:
         weight = self._weights.date * np.log1p(everything / max(1.0, sum(close.values())))
         return {session: float(weight * value) for session, value in close.items() if value > 0.01}
 
-    def _hits(self, query: Query, choice: Choice, board: _Board, limit: int, deadline: _Deadline) -> list[Hit]:
+    def _hits(self, query: Query, choice: Choice, board: Board, limit: int, deadline: Deadline) -> list[Hit]:
         lines = self._sizes.lines
         texts = Texts(self._db.connection, self._engine, choice, lines=lines, large=lines > self._weights.small)
         hits: list[Hit] = []
@@ -282,138 +260,6 @@ class Recall:
             words = query.words[:_OUTPUT]
             hits += texts.output(words, board.least / 2)
         return hits
-
-    # -- passages
-
-    def _evidence(self, found: _Found, limit: int, deadline: _Deadline) -> list[Evidence]:
-        """The best passages of the best sessions. A session gives up to three, each later one for less."""
-        words = Marker(found.terms, [exact.text for exact in found.query.exact])
-        passages = Passages(self._db.connection, words)
-        made: list[Evidence] = []
-        with suppress(Interrupted), self._engine.limited(deadline.left()):
-            about = self._sessions(list(found.scores))
-            waiting = [session for session in found.scores if session in about]
-            places = {session: self._spots(found, session) for session in waiting[:limit]}
-            given: Counter[int] = Counter()
-            shown: set[tuple[int, str]] = set()
-            queue = [(found.scores[session], session) for session in places]
-            more = waiting[limit:]
-            while queue and len(made) < limit and not deadline.passed:
-                queue.sort(key=lambda each: -each[0])
-                score, session = queue.pop(0)
-                spot = places[session].pop(0)
-                if spot.session and given[session]:
-                    continue
-                passage = passages.at(spot)
-                if passage is not None and (session, passage.message_ids[0]) not in shown:
-                    shown |= {(session, message) for message in passage.message_ids}
-                    given[session] += 1
-                    made.append(_evidence(about[session], passage, found, session, score, words))
-                if places[session] and given[session] < MANY:
-                    share = places[session][0].score / spot.score if given[session] and spot.score > 0 else 1.0
-                    queue.append((score * (min(1.0, share) * LATER if given[session] else 1.0), session))
-                elif not given[session] and more:
-                    places[more[0]] = self._spots(found, more[0])
-                    queue.append((found.scores[more[0]], more.pop(0)))
-        made.sort(key=lambda each: (-round(each.score, 6), -(each.date.timestamp() if each.date else 0.0)))
-        return made
-
-    def _spots(self, found: _Found, session: int) -> list[Spot]:
-        return spots(found.ranked, found.did, session, found.board.parts(session), found.hits.get(session, ()))
-
-    def _sessions(self, sessions: Sequence[int]) -> dict[int, tuple[Any, ...]]:
-        rows: dict[int, tuple[Any, ...]] = {}
-        for some in chunks(list(sessions)):
-            for row in self._db.connection.execute(
-                f"SELECT pk, id, native_id, agent, project, started_at FROM sessions WHERE pk IN ({marks(some)})", some
-            ):
-                rows[row[0]] = tuple(row[1:])
-        return rows
-
-
-class _Board:
-    """Scores by session: of a long one that of its best part."""
-
-    def __init__(self, ranked: Ranked, session_of: Numbers) -> None:
-        self._ranked = ranked
-        self._more: dict[str, Mapping[int, float]] = {}
-        order = np.lexsort((ranked.scores, session_of[ranked.parts]))
-        sessions = session_of[ranked.parts[order]]
-        last = np.append(sessions[1:] != sessions[:-1], True) if len(sessions) else np.zeros(0, bool)
-        self._sessions = sessions[last]
-        self._place = order[last]  # of the best part
-        self._session_of = session_of
-
-    def __len__(self) -> int:
-        return len(self._sessions)
-
-    @property
-    def least(self) -> float:
-        """The lowest score of any session."""
-        return float(self._ranked.scores.min()) if len(self) else 1.0
-
-    def add(self, name: str, scores: Mapping[int, float]) -> None:
-        if scores:
-            self._more[name] = scores
-
-    def best(self, most: int) -> dict[int, float]:
-        """The best sessions with their scores, best first; of equal ones the last that came."""
-        top = self._ranked.scores[self._place]
-        some = np.argsort(-top, kind="stable")[: most + len(self._more) * _DATED] if self._more else _top(top, most)
-        scores = dict(zip(self._sessions[some].tolist(), top[some].tolist(), strict=True))
-        for more in self._more.values():
-            for session, score in more.items():
-                scores[session] = scores.get(session, 0.0) + score
-        best = sorted(scores.items(), key=lambda each: (-round(each[1], 9), -each[0]))[:most]
-        return dict(best)
-
-    def pieces(self, session: int) -> dict[str, float]:
-        found: dict[str, float] = {}
-        at = int(np.searchsorted(self._sessions, session))
-        if at < len(self._sessions) and self._sessions[at] == session:
-            found = {name: float(values[self._place[at]]) for name, values in self._ranked.pieces.items()}
-        found |= {name: scores[session] for name, scores in self._more.items() if session in scores}
-        return {name: round(value, 3) for name, value in found.items() if value}
-
-    def parts(self, session: int) -> list[int]:
-        parts: list[int] = self._ranked.parts[self._session_of[self._ranked.parts] == session].tolist()
-        return parts
-
-
-def _top(scores: Floats, most: int) -> Any:
-    return np.argpartition(-scores, most)[:most] if len(scores) > most else np.arange(len(scores))
-
-
-def _strongest(hits: Iterable[Hit]) -> dict[int, float]:
-    """By session: the best use of everything that was typed exactly."""
-    best: dict[tuple[int, str], float] = {}
-    for hit in hits:
-        key = (hit.session, hit.what)
-        best[key] = max(best.get(key, 0.0), hit.score)
-    sums: dict[int, float] = {}
-    for (session, _), score in best.items():
-        sums[session] = sums.get(session, 0.0) + score
-    return sums
-
-
-def _evidence(
-    about: tuple[Any, ...], passage: Passage, found: _Found, session: int, score: float, words: Marker
-) -> Evidence:
-    session_id, native_id, agent, project, started = about
-    return Evidence(
-        session_id=session_id,
-        native_id=native_id,
-        agent=agent,
-        project=project,
-        date=to_time(passage.at if passage.at is not None else started),
-        role=passage.role,
-        score=round(score, 6),
-        text=passage.text,
-        message_ids=passage.message_ids,
-        matched=tuple(dict.fromkeys(each.word for each in words.find(passage.text))),
-        terms=found.terms,
-        parts=found.board.pieces(session),
-    )
 
 
 def _day(seconds: float, zone: Any) -> date:
