@@ -21,6 +21,7 @@ class Board:
         self._of = session_of[ranked.parts]  # the session of each part
         self._best = _best_parts(self._of, ranked.scores)
         self._more: dict[str, Mapping[int, float]] = {}
+        self._places: dict[int, int] = {}  # of the best parts of the best sessions
 
     def __len__(self) -> int:
         return len(self._best)
@@ -42,7 +43,10 @@ class Board:
         if self._more:
             more = np.fromiter(set(chain(*self._more.values())), np.int64)
             some = np.union1d(some, np.isin(self._of[self._best], more).nonzero()[0])
-        scores = dict(zip(self._of[self._best[some]].tolist(), top[some].tolist(), strict=True))
+        places = self._best[some]
+        sessions = self._of[places].tolist()
+        self._places = dict(zip(sessions, places.tolist(), strict=True))
+        scores = dict(zip(sessions, top[some].tolist(), strict=True))
         for added in self._more.values():
             for session, score in added.items():
                 scores[session] = scores.get(session, 0.0) + score
@@ -50,16 +54,19 @@ class Board:
         return dict(best)
 
     def pieces(self, session: int) -> dict[str, float]:
-        """What the score of a session is made of."""
+        """What the score of one of the best sessions is made of."""
         found: dict[str, float] = {}
-        places = (self._of == session).nonzero()[0]
-        if len(places):
-            place = int(places[0] if len(places) == 1 else places[self._ranked.scores[places].argmax()])
-            found = {name: float(values[place]) for name, values in self._ranked.pieces.items()}
+        if (place := self._places.get(session)) is not None:
+            found = {name: values.item(place) for name, values in self._ranked.pieces.items()}
         found |= {name: scores[session] for name, scores in self._more.items() if session in scores}
         return {name: round(value, 3) for name, value in found.items() if value}
 
     def parts(self, session: int) -> list[int]:
+        """The parts of one of the best sessions that hold something."""
+        if session not in self._places:
+            return []
+        if len(self._best) == len(self._of):  # every session has one part
+            return [self._ranked.parts.item(self._places[session])]
         parts: list[int] = self._ranked.parts[self._of == session].tolist()
         return parts
 

@@ -24,7 +24,6 @@ from warmstart.recall.ranking import EMPTY, TERMS, Floats, Postings, Ranked, Sco
 from warmstart.recall.scope import Choice, choose
 from warmstart.recall.sizes import Sizes
 from warmstart.recall.values import Evidence
-from warmstart.sessions.appending import chunks, marks
 from warmstart.sessions.sql import SQLSessionStore
 
 BUDGET = 2000  # lines that are looked at, of what was said and of what was done
@@ -137,7 +136,7 @@ class Recall:
             did, others = (EMPTY, list[Word]())
             if self._sizes.totals[SAID:].any():
                 did, others = self._postings("did", query, allowed, budget)
-            ranked = rank(said, did, scope, self._lengths, self._weights)
+            ranked = rank(said, did, scope, self._sizes.lengths, self._weights)
             # The rarest words of all projects may be none of this one.
             if (
                 allowed is None
@@ -199,16 +198,6 @@ class Recall:
             at = np.minimum(np.searchsorted(sizes.dead, lines), len(sizes.dead) - 1)
             alive &= sizes.dead[at] != lines
         return alive
-
-    def _lengths(self, parts: Sequence[int]) -> dict[int, bytes]:
-        found: dict[int, bytes] = {}
-        for some in chunks(list(parts)):
-            found.update(
-                self._db.connection.execute(
-                    f"SELECT number, lengths FROM recall_parts WHERE number IN ({marks(some)})", some
-                )
-            )
-        return found
 
     def _rerank(self, ranked: Ranked, question: str) -> None:
         assert self._reranker is not None  # noqa: S101 - for the type

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from warmstart.recall.engine import Numbers
 from warmstart.recall.index import COLUMNS, State
 from warmstart.recall.packing import FIELDS
+from warmstart.sessions.appending import chunks, marks
 from warmstart.storage.database import AnyDatabase
 
 
@@ -25,6 +28,7 @@ class Sizes:
         self.words: NDArray[np.float64] = np.zeros((1, len(FIELDS)))
         self.dead: Numbers = np.zeros(0, np.int64)
         self.totals: NDArray[np.float64] = np.zeros(len(FIELDS))
+        self._lengths: dict[int, bytes] = {}
         self.parts = self.lines = 0
 
     def refresh(self, state: State) -> None:
@@ -44,8 +48,21 @@ class Sizes:
             self._put(np.array(rows, np.float64))
         self._generation = state.generation
 
+    def lengths(self, parts: Sequence[int]) -> Mapping[int, bytes]:
+        """For each of these parts, and for others, the classes of length of its lines; they stay in memory."""
+        for some in chunks([part for part in parts if part not in self._lengths]):
+            self._lengths.update(
+                self._db.connection.execute(
+                    f"SELECT number, lengths FROM recall_parts WHERE number IN ({marks(some)})", some
+                )
+            )
+        return self._lengths
+
     def _put(self, rows: NDArray[np.float64]) -> None:
         numbers = rows[:, 0].astype(np.int64)
+        if self._lengths:
+            for number in numbers.tolist():
+                self._lengths.pop(number, None)
         room = max(int(numbers.max()) + 1, len(self.session))
         if room > len(self.session):
             more = room - len(self.session)
