@@ -60,6 +60,11 @@ class Span(NamedTuple):
         """The days that are close enough to matter."""
         return Span(_shifted(self.first, -round(_REACH * BEFORE)), _shifted(self.last, round(_REACH * AFTER)))
 
+    @property
+    def days(self) -> Iterator[date]:
+        for number in range(self.first.toordinal(), self.last.toordinal() + 1):
+            yield date.fromordinal(number)
+
     def closeness(self, day: date) -> float:
         """1 within, falling to 0 with the days before and after."""
         if day < self.first:

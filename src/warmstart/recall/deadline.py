@@ -8,18 +8,23 @@ from warmstart.recall.engine import Interrupted
 
 
 class Deadline:
-    """A moment by which a search must be done, if there is one."""
+    """A moment by which something must be done, if there is one."""
 
-    def __init__(self, milliseconds: float | None) -> None:
-        self._end = None if milliseconds is None else time.monotonic() + milliseconds / 1000
+    def __init__(self, seconds: float | None) -> None:
+        self._end = None if seconds is None else time.monotonic() + seconds
 
-    def left(self, share: float = 1.0) -> float | None:
-        """Seconds, or a share of them."""
-        return None if self._end is None else max(0.0, self._end - time.monotonic()) * share
+    @property
+    def left(self) -> float | None:
+        """Seconds."""
+        return None if self._end is None else max(0.0, self._end - time.monotonic())
 
     @property
     def passed(self) -> bool:
         return self._end is not None and time.monotonic() >= self._end
+
+    def share(self, share: float) -> Deadline:
+        """An earlier one, which leaves time for something else."""
+        return Deadline(None if self._end is None else (self._end - time.monotonic()) * share)
 
     def check(self) -> None:
         """Raise `Interrupted` when it has passed."""

@@ -10,7 +10,9 @@ from warmstart.recall.engine import Engine, Word
 from warmstart.recall.preparing import STOPWORDS, asked
 from warmstart.sessions.values import clean
 
-_HEAD, _TAIL = 16_000, 4_000  # characters of a long question that are looked at
+_MOST = 20_000  # characters of a long question that are looked at
+_LEAST = 300
+_A_SECOND = 700_000  # of them are looked at in a second, of other than ASCII a tenth
 _WORDS = 400  # different ones
 _LONGEST = 100  # letters of a word; longer ones are data
 _EXACT = 4
@@ -35,11 +37,18 @@ class Query(NamedTuple):
     exact: tuple[Exact, ...]
 
 
-def parse(text: str, engine: Engine) -> Query:
-    """Take a question apart. Whatever was typed, this gives something, be it nothing to look for."""
+def parse(text: str, engine: Engine, seconds: float | None = None) -> Query:
+    """Take a question apart. Whatever was typed, this gives something, be it nothing to look for.
+
+    Of a long one the beginning and the end are looked at; with `seconds`, as much as can be in about that time.
+    """
+    most = _MOST
+    if seconds is not None:
+        pace = _A_SECOND if text.isascii() else _A_SECOND / 10
+        most = min(_MOST, max(_LEAST, int(seconds * pace)))
+    if len(text) > most:
+        text = f"{text[: most * 4 // 5]} {text[-most // 5 :]}"
     text = clean(text)
-    if len(text) > _HEAD + _TAIL:
-        text = f"{text[:_HEAD]} {text[-_TAIL:]}"
     found = {word.stem: word for word in engine.words(asked(text)) if len(word.word) <= _LONGEST}
     told = [word for word in found.values() if word.word not in STOPWORDS]
     words = (told or list(found.values()))[:_WORDS]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime
 from datetime import time as time_of_day
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -15,11 +15,11 @@ from warmstart.recall.answers import Answers, Found
 from warmstart.recall.board import Board, strongest
 from warmstart.recall.dates import names_a_date, spans
 from warmstart.recall.deadline import Deadline
-from warmstart.recall.engine import Group, Interrupted, Numbers, Word
+from warmstart.recall.engine import GROUPS, Group, Interrupted, Numbers, Word
 from warmstart.recall.exact import Hit, Texts
 from warmstart.recall.index import Index, Progress, State, engine_of
 from warmstart.recall.packing import PART, SAID
-from warmstart.recall.query import Query, parse, rarest
+from warmstart.recall.query import Exact, Query, parse, rarest
 from warmstart.recall.ranking import EMPTY, TERMS, Floats, Postings, Ranked, Scope, Weights, rank
 from warmstart.recall.scope import Choice, choose
 from warmstart.recall.sizes import Sizes
@@ -28,6 +28,10 @@ from warmstart.sessions.sql import SQLSessionStore
 
 BUDGET = 2000  # lines that are looked at, of what was said and of what was done
 _WIDER = 8  # times as much where a project has too little of it
+_FINDING = 0.7  # of the time that is left, for words, and again for the rest; what is over is for passages
+_PARSING = 0.3  # of that
+_LINES = 500_000  # that are ranked in a second
+_SIDE_BY_SIDE = 500_000  # lines with the rarest of some words, that are looked at in a second
 _FEW = 5  # changed sessions that a search with a deadline brings up to date first
 _DATED = 5000  # sessions near a date that are looked at
 _OUTPUT = 4  # of the rarest words, for the output of tools
@@ -38,6 +42,13 @@ class Reranker(Protocol):
     """Adds what words cannot tell. `parts` and `places` name the windows of the best sessions, one score for each."""
 
     def scores(self, question: str, parts: Numbers, places: Numbers) -> Floats: ...
+
+
+class _ByWords(NamedTuple):
+    query: Query
+    terms: tuple[str, ...]
+    ranked: Ranked
+    did: Postings
 
 
 class Recall:
@@ -89,13 +100,14 @@ class Recall:
         `exclude_session` (its id, or the agent's own) is left out: what it came from and what came from it. With a
         deadline the answer is what was found by then, which may be nothing.
         """
-        deadline = Deadline(deadline_ms)
+        deadline = Deadline(None if deadline_ms is None else deadline_ms / 1000)
         if limit <= 0 or deadline.passed:
             return []
         with self._db.translated():
             state = self._fresh(deadline)
+            finding = deadline.share(_FINDING)
             try:
-                with self._engine.limited(deadline.left(0.7)):
+                with self._engine.limited(finding.left):
                     choice = choose(
                         self._db.connection,
                         project=project,
@@ -103,39 +115,41 @@ class Recall:
                         since=since,
                         exclude_session=exclude_session,
                     )
-                    found = self._find(text, state, choice, limit, deadline)
+                    by_words = self._by_words(text, state, choice, limit, finding)
             except Interrupted:
                 return []
-            if found is None:
+            if by_words is None:
                 return []
+            found = self._found(by_words, choice, limit, deadline.share(_FINDING))
             answers = Answers(self._db.connection, found, limit)
-            with suppress(Interrupted), self._engine.limited(deadline.left()):
+            with suppress(Interrupted), self._engine.limited(deadline.left):
                 answers.make(deadline)
             return answers.made
 
     def _fresh(self, deadline: Deadline) -> State:
         """Bring the index up to date, as far as time allows; where another process holds the store, do without."""
-        state, stale = self._index.standing(1 if deadline.left() is None else _FEW + 1)
+        state, stale = self._index.standing(1 if deadline.left is None else _FEW + 1)
         if not stale or stale > _FEW:
             return state
-        with suppress(StoreError, Interrupted), self._engine.limited(deadline.left(0.5)):
+        with suppress(StoreError, Interrupted), self._engine.limited(deadline.share(0.5).left):
             self._index.update()
         return self._index.state()
 
     # -- finding sessions
 
-    def _find(self, text: str, state: State, choice: Choice, limit: int, deadline: Deadline) -> Found | None:
-        query = parse(text, self._engine)
-        self._sizes.refresh(state)
+    def _by_words(self, text: str, state: State, choice: Choice, limit: int, deadline: Deadline) -> _ByWords | None:
+        query = parse(text, self._engine, deadline.share(_PARSING).left)
+        self._sizes.refresh(state, deadline)
         if not self._sizes.parts or (choice.sessions is not None and not len(choice.sessions)):
             return None
         allowed = self._allowed(choice)
         scope = self._scope(allowed)
         for budget in (self._budget, _WIDER * self._budget):
-            said, words = self._postings("said", query, allowed, budget)
+            said, words = self._postings("said", query, allowed, budget, deadline)
             did, others = (EMPTY, list[Word]())
             if self._sizes.totals[SAID:].any():
-                did, others = self._postings("did", query, allowed, budget)
+                did, others = self._postings("did", query, allowed, budget, deadline)
+            deadline.check()
             ranked = rank(said, did, scope, self._sizes.lengths, self._weights)
             # The rarest words of all projects may be none of this one.
             if (
@@ -146,19 +160,26 @@ class Recall:
                 break
         if self._reranker is not None and len(ranked.window_part):
             self._rerank(ranked, query.text)
+        terms = tuple(dict.fromkeys(word.word for word in (*words, *others)))
+        return _ByWords(query, terms, ranked, did)
+
+    def _found(self, by_words: _ByWords, choice: Choice, limit: int, deadline: Deadline) -> Found:
+        """With what dates and exact words add, as far as time allows."""
+        query, terms, ranked, did = by_words
         board = Board(ranked, self._sizes.session)
         if names_a_date(query.text):
-            board.add("date", self._dated(query.text, choice))
+            with suppress(Interrupted), self._engine.limited(deadline.left):
+                board.add("date", self._dated(query.text, choice))
         hits: list[Hit] = []
-        with suppress(Interrupted):
-            hits = self._hits(query, choice, board, limit, deadline)
-        board.add("exact", strongest(hits))
+        if query.exact or len(board) < limit:
+            with suppress(Interrupted), self._engine.limited(deadline.left):
+                for some in self._hits(query, choice, board, limit, deadline):
+                    hits += some
+            board.add("exact", strongest(hits))
         by_session: dict[int, list[Hit]] = {}
         for hit in hits:
             by_session.setdefault(hit.session, []).append(hit)
-        terms = tuple(dict.fromkeys(word.word for word in (*words, *others)))
-        best = board.best(limit * _SESSIONS)
-        return Found(query, terms, ranked, did, best, board, by_session)
+        return Found(query, terms, ranked, did, board.best(limit * _SESSIONS), board, by_session)
 
     def _allowed(self, choice: Choice) -> Any:
         """By the number of a part: whether it is searched; nothing where all are."""
@@ -175,13 +196,17 @@ class Recall:
             return Scope(sizes.parts, sizes.lines, sizes.totals, sizes.words)
         return Scope(int(allowed.sum()), int(sizes.said[allowed].sum()), sizes.words[allowed].sum(axis=0), sizes.words)
 
-    def _postings(self, group: Group, query: Query, allowed: Any, budget: int) -> tuple[Postings, list[Word]]:
-        """The lines in scope of the rarest words; a small store drops none."""
+    def _postings(
+        self, group: Group, query: Query, allowed: Any, budget: int, deadline: Deadline
+    ) -> tuple[Postings, list[Word]]:
+        """The lines in scope of the rarest words; a small store drops none, but for want of time."""
         known = self._engine.frequencies(group, [word.stem for word in query.words])
         small = self._sizes.lines <= self._weights.small
         budget = 2**40 if small else budget
+        if (left := deadline.left) is not None:
+            budget = min(budget, int(left * _LINES))
         words = rarest(query.words, known, budget, TERMS)
-        lines = self._engine.postings(group, words, 2**40 if small else 2 * budget)
+        lines = self._engine.postings(group, words, 2 * budget)
         found = Postings.of(lines, [known.get(word.stem, 0) if allowed is None else 0 for word in words])
         alive = self._living(found.lines, allowed)
         if not alive.all():
@@ -222,33 +247,45 @@ class Recall:
         named = spans(text, now.date(), years[-20:])
         close: dict[int, float] = {}
         for span in named:
-            reach = span.reach
-            limits = {"first": _seconds(reach.first, zone), "last": _seconds(reach.last, zone, 1), "most": _DATED}
+            days = list(span.reach.days)
+            limits = {"first": _seconds(days[0], zone), "last": _seconds(days[-1], zone, 1), "most": _DATED}
             rows = run(
                 "SELECT s.pk, s.started_at FROM sessions s WHERE s.started_at >= :first AND s.started_at < :last "
                 f"AND {choice.condition} ORDER BY s.started_at DESC LIMIT :most",
                 {**choice.values, **limits},
-            )
-            for session, started in rows:
-                close[session] = max(close.get(session, 0.0), span.closeness(_day(started, zone)))
+            ).fetchall()
+            began = np.fromiter((row[1] for row in rows), np.float64)
+            day = np.searchsorted([_seconds(day, zone) for day in days], began, "right") - 1
+            closeness = np.array([span.closeness(day) for day in days])[day].tolist()
+            for (session, _), value in zip(rows, closeness, strict=True):
+                close[session] = max(close.get(session, 0.0), value)
         if not close:
             return {}
         everything = self._sizes.parts if choice.sessions is None else len(choice.sessions)
-        weight = self._weights.date * np.log1p(everything / max(1.0, sum(close.values())))
-        return {session: float(weight * value) for session, value in close.items() if value > 0.01}
+        weight = float(self._weights.date * np.log1p(everything / max(1.0, sum(close.values()))))
+        return {session: weight * value for session, value in close.items() if value > 0.01}
 
-    def _hits(self, query: Query, choice: Choice, board: Board, limit: int, deadline: Deadline) -> list[Hit]:
+    def _hits(self, query: Query, choice: Choice, board: Board, limit: int, deadline: Deadline) -> Iterator[list[Hit]]:
         lines = self._sizes.lines
         texts = Texts(self._db.connection, self._engine, choice, lines=lines, large=lines > self._weights.small)
-        hits: list[Hit] = []
+        any_found = False
         for exact in query.exact:
-            if deadline.passed:
-                return hits
-            hits += texts.exact(exact)
-        if not hits and len(board) < limit and query.words and not deadline.passed:
-            words = query.words[:_OUTPUT]
-            hits += texts.output(words, board.least / 2)
-        return hits
+            left = deadline.left
+            if left is not None and left < self._lasting(exact):
+                continue
+            found = texts.exact(exact)
+            any_found = any_found or bool(found)
+            yield found
+        if not any_found and len(board) < limit and query.words and not deadline.passed:
+            yield texts.output(query.words[:_OUTPUT], board.least / 2)
+
+    def _lasting(self, exact: Exact) -> float:
+        """About how many seconds it takes to find words side by side; nothing can interrupt a database in that."""
+        stems = list({word.stem for word in exact.words})
+        if len(exact.words) == 1:
+            return 0.0
+        said, did = (self._engine.frequencies(group, stems) for group in GROUPS)
+        return min(said.get(stem, 1) + did.get(stem, 1) for stem in stems) / _SIDE_BY_SIDE
 
 
 def _day(seconds: float, zone: Any) -> date:

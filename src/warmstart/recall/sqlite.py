@@ -86,6 +86,8 @@ class SQLiteEngine:
             yield
             return
         end = time.monotonic() + seconds
+        wait = self._connection.execute("PRAGMA busy_timeout").fetchone()[0]
+        self._connection.execute(f"PRAGMA busy_timeout = {int(seconds * 1000)}")
         self._connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS)
         try:
             yield
@@ -95,6 +97,7 @@ class SQLiteEngine:
             raise
         finally:
             self._connection.set_progress_handler(None, 0)
+            self._connection.execute(f"PRAGMA busy_timeout = {wait}")
 
 
 class _Divider:
