@@ -54,7 +54,9 @@ class Answers:
         """Read passages until there are enough."""
         scores = self._found.scores
         more = list(scores)
+        deadline.check()
         places = {session: self._spots(session) for session in self._next(more, self._limit)}
+        deadline.check()
         self._passages.read(each[0] for each in places.values())
         given: Counter[int] = Counter()
         shown: set[tuple[int, str]] = set()

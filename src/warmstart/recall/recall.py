@@ -19,7 +19,7 @@ from warmstart.recall.engine import GROUPS, Group, Interrupted, Numbers, Word
 from warmstart.recall.exact import Hit, Texts
 from warmstart.recall.index import Index, Progress, State, engine_of
 from warmstart.recall.packing import PART, SAID
-from warmstart.recall.query import Exact, Query, parse, rarest
+from warmstart.recall.query import Query, parse, rarest
 from warmstart.recall.ranking import EMPTY, TERMS, Floats, Postings, Ranked, Scope, Weights, rank
 from warmstart.recall.scope import Choice, choose
 from warmstart.recall.sizes import Sizes
@@ -31,7 +31,8 @@ _WIDER = 8  # times as much where a project has too little of it
 _FINDING = 0.7  # of the time that is left, for words, and again for the rest; what is over is for passages
 _PARSING = 0.3  # of that
 _LINES = 500_000  # that are ranked in a second
-_SIDE_BY_SIDE = 500_000  # lines with the rarest of some words, that are looked at in a second
+_TOO_FEW = 100  # of them to begin with it
+_TOGETHER = 500_000  # texts with the rarest of some words that are searched for the others in a second
 _FEW = 5  # changed sessions that a search with a deadline brings up to date first
 _DATED = 5000  # sessions near a date that are looked at
 _OUTPUT = 4  # of the rarest words, for the output of tools
@@ -167,7 +168,7 @@ class Recall:
         """With what dates and exact words add, as far as time allows."""
         query, terms, ranked, did = by_words
         board = Board(ranked, self._sizes.session)
-        if names_a_date(query.text):
+        if names_a_date(query.text) and not deadline.passed:
             with suppress(Interrupted), self._engine.limited(deadline.left):
                 board.add("date", self._dated(query.text, choice))
         hits: list[Hit] = []
@@ -205,6 +206,8 @@ class Recall:
         budget = 2**40 if small else budget
         if (left := deadline.left) is not None:
             budget = min(budget, int(left * _LINES))
+            if budget < _TOO_FEW:
+                raise Interrupted
         words = rarest(query.words, known, budget, TERMS)
         lines = self._engine.postings(group, words, 2 * budget)
         found = Postings.of(lines, [known.get(word.stem, 0) if allowed is None else 0 for word in words])
@@ -270,22 +273,24 @@ class Recall:
         texts = Texts(self._db.connection, self._engine, choice, lines=lines, large=lines > self._weights.small)
         any_found = False
         for exact in query.exact:
-            left = deadline.left
-            if left is not None and left < self._lasting(exact):
-                continue
-            found = texts.exact(exact)
-            any_found = any_found or bool(found)
-            yield found
-        if not any_found and len(board) < limit and query.words and not deadline.passed:
-            yield texts.output(query.words[:_OUTPUT], board.least / 2)
+            if self._is_time_for(exact.words, deadline):
+                found = texts.exact(exact)
+                any_found = any_found or bool(found)
+                yield found
+        words = query.words[:_OUTPUT]
+        if not any_found and len(board) < limit and words and self._is_time_for(words, deadline):
+            yield texts.output(words, board.least / 2)
 
-    def _lasting(self, exact: Exact) -> float:
-        """About how many seconds it takes to find words side by side; nothing can interrupt a database in that."""
-        stems = list({word.stem for word in exact.words})
-        if len(exact.words) == 1:
-            return 0.0
+    def _is_time_for(self, words: Sequence[Word], deadline: Deadline) -> bool:
+        """Whether there is time to look for texts with all of these words; SQLite cannot be stopped before the next."""
+        left = deadline.left
+        if left is None:
+            return True
+        if len(words) == 1:
+            return left > 0
+        stems = list({word.stem for word in words})
         said, did = (self._engine.frequencies(group, stems) for group in GROUPS)
-        return min(said.get(stem, 1) + did.get(stem, 1) for stem in stems) / _SIDE_BY_SIDE
+        return left > min(said.get(stem, 1) + did.get(stem, 1) for stem in stems) / _TOGETHER
 
 
 def _day(seconds: float, zone: Any) -> date:
