@@ -260,8 +260,9 @@ class Recall:
             began = np.fromiter((row[1] for row in rows), np.float64)
             day = np.searchsorted([_seconds(day, zone) for day in days], began, "right") - 1
             closeness = np.array([span.closeness(day) for day in days])[day].tolist()
-            for (session, _), value in zip(rows, closeness, strict=True):
-                close[session] = max(close.get(session, 0.0), value)
+            near = dict(zip((row[0] for row in rows), closeness, strict=True))
+            close = {session: max(value, near.get(session, 0.0)) for session, value in close.items()}
+            close = {**near, **close}
         if not close:
             return {}
         everything = self._sizes.parts if choice.sessions is None else len(choice.sessions)
