@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.recall.stores import NOW, keep
 from warmstart import Evidence, Message, Recall, Session, SQLiteSessionStore, ToolCall, ToolResult
 from warmstart.recall import query
+from warmstart.recall.engine import Word
 from warmstart.recall.excerpts import Marker
 
 
@@ -326,3 +327,11 @@ def test_what_is_passed_over_at_a_glance_is_no_name(text):
 def test_a_short_way_to_the_words_of_a_text_finds_the_same(text):
     marker = Marker(["test", "tests", "abate", "at", "b1"])
     assert marker.matched(text) == tuple(dict.fromkeys(each.word for each in marker.find(text)))
+
+
+def test_a_word_that_stands_nowhere_does_not_keep_out_the_others():
+    words = [Word(word, word) for word in ("mistyped", "tide", "table", "the")]
+    known = {"tide": 900, "table": 5000, "the": 90_000}
+    assert [word.word for word in query.rarest(words, known, 2000, 60)] == ["mistyped", "tide"]
+    assert [word.word for word in query.rarest(words, known, 500, 60)] == ["mistyped", "tide"]
+    assert len(query.rarest(words, {}, 2, 3)) == 3

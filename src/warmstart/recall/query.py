@@ -77,12 +77,16 @@ def _is_name(word: str) -> bool:
 
 
 def rarest(words: Sequence[Word], frequencies: dict[str, int], budget: int, most: int) -> list[Word]:
-    """The words by rising frequency while all their lines together stay within the budget; at least one."""
+    """The words by rising frequency while all their lines together stay within the budget.
+
+    At least one is known to stand somewhere, if any does: a word that was mistyped must not keep out all others.
+    """
     chosen: list[Word] = []
-    used = 0
+    used, known = 0, False
     for word in sorted(words, key=lambda word: frequencies.get(word.stem, 1)):
         used += frequencies.get(word.stem, 1)
-        if chosen and (used > budget or len(chosen) >= most):
+        if len(chosen) >= most or (known and used > budget):
             break
         chosen.append(word)
+        known = known or word.stem in frequencies
     return chosen

@@ -33,6 +33,7 @@ _PARSING = 0.3  # of that
 _LINES = 500_000  # that are ranked in a second
 _TOO_FEW = 100  # of them to begin with it
 _TOGETHER = 500_000  # texts with the rarest of some words that are searched for the others in a second
+_PASSED_OVER = 6_000_000  # texts with the others that are passed over in a second
 _FEW = 5  # changed sessions that a search with a deadline brings up to date first
 _DATED = 5000  # sessions near a date that are looked at
 _OUTPUT = 4  # of the rarest words, for the output of tools
@@ -291,7 +292,8 @@ class Recall:
             return left > 0
         stems = list({word.stem for word in words})
         said, did = (self._engine.frequencies(group, stems) for group in GROUPS)
-        return left > min(said.get(stem, 1) + did.get(stem, 1) for stem in stems) / _TOGETHER
+        texts = [said.get(stem, 1) + did.get(stem, 1) for stem in stems]
+        return left > min(texts) / _TOGETHER + sum(texts) / _PASSED_OVER
 
 
 def _day(seconds: float, zone: Any) -> date:
