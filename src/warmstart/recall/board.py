@@ -50,12 +50,10 @@ class Board:
         for added in self._more.values():
             for session, score in added.items():
                 scores[session] = scores.get(session, 0.0) + score
-        if len(scores) > 10 * most:
-            values = np.fromiter(scores.values(), np.float64, len(scores))
-            least = np.partition(values, -most)[-most] - 1e-6
-            scores = {session: score for session, score in scores.items() if score >= least}
-        best = sorted(scores.items(), key=lambda each: (-round(each[1], 9), -each[0]))[:most]
-        return dict(best)
+        named = np.fromiter(scores.keys(), np.int64, len(scores))
+        values = np.fromiter(scores.values(), np.float64, len(scores))
+        order = np.lexsort((-named, -np.round(values, 9)))[:most]
+        return dict(zip(named[order].tolist(), values[order].tolist(), strict=True))
 
     def pieces(self, session: int) -> dict[str, float]:
         """What the score of one of the best sessions is made of."""
