@@ -10,6 +10,9 @@ from hypothesis import strategies as st
 
 from tests.recall.stores import NOW, keep
 from warmstart import Evidence, Message, Recall, Session, SQLiteSessionStore, ToolCall, ToolResult
+from warmstart.recall import query
+from warmstart.recall.engine import Word
+from warmstart.recall.excerpts import Marker
 
 
 def natives(found: list[Evidence]) -> list[str]:
@@ -304,3 +307,31 @@ def test_a_frozen_value_comes_back(store, recall):
     with pytest.raises(AttributeError):
         found.text = "other"  # type: ignore[misc]
     assert isinstance(Session(agent="a", native_id="b"), Session)
+
+
+@pytest.mark.parametrize("question", ["ſeptember", "aprİl 3", "ſummer 2024", "laſt weeK", "ſunday ago"])
+def test_letters_that_only_look_like_those_of_a_date_are_no_error(store, recall, question):
+    keep(store, "tide", "the tide table")
+    assert recall.search(f"tide {question}")[0].native_id == "tide"
+
+
+@given(st.text(alphabet="abcDE19_-./: ", max_size=40))
+def test_what_is_passed_over_at_a_glance_is_no_name(text):
+    for word in text.split():
+        if not query._is_name(word):
+            assert not query._JOINED.search(word)
+            assert not query._CODE.search(word)
+
+
+@given(st.text(alphabet="aAbBtTeEsS1 _-.é", max_size=60))
+def test_a_short_way_to_the_words_of_a_text_finds_the_same(text):
+    marker = Marker(["test", "tests", "abate", "at", "b1"])
+    assert marker.matched(text) == tuple(dict.fromkeys(each.word for each in marker.find(text)))
+
+
+def test_a_word_that_stands_nowhere_does_not_keep_out_the_others():
+    words = [Word(word, word) for word in ("mistyped", "tide", "table", "the")]
+    known = {"tide": 900, "table": 5000, "the": 90_000}
+    assert [word.word for word in query.rarest(words, known, 2000, 60)] == ["mistyped", "tide"]
+    assert [word.word for word in query.rarest(words, known, 500, 60)] == ["mistyped", "tide"]
+    assert len(query.rarest(words, {}, 2, 3)) == 3

@@ -101,10 +101,13 @@ def test_a_log_written_to_while_it_is_read_is_complete_in_the_end(tmp_path: Path
     with running([[*SYNC, str(logs)] for _ in range(3)], home) as processes, path.open("ab", buffering=0) as file:
         for start in range(0, len(data), 5000):
             file.write(data[start : start + 5000])
+            time.sleep(0.02)  # all of it takes longer than a process takes to begin
         for process in processes:
-            assert process.wait(timeout=60) == 0
+            _, errors = process.communicate(timeout=120)
+            assert (process.returncode, errors) == (0, "")
     with running([[*SYNC, str(logs)]], home) as (last,):
-        assert last.wait(timeout=60) == 0
+        _, errors = last.communicate(timeout=120)
+        assert (last.returncode, errors) == (0, "")
     with closing(SQLiteSessionStore(home / "warmstart.db")) as store:
         texts = [message.text for message in store.messages(session_id("claude-code", name("live")))]
         assert len(texts) == 800

@@ -24,13 +24,14 @@ _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday",
 _COUNTED = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 _NUMBER = {word: number for number, word in enumerate(_COUNTED, 1)} | {"a": 1, "an": 1, "couple": 2, "few": 3}
 
+# What is looked up is matched as ASCII: otherwise a pattern takes a long s for an s.
 _DAY = r"(\d{1,2})(?:st|nd|rd|th)?\b"
 _ISO = re.compile(r"\b(20\d\d)-(\d\d)(?:-(\d\d))?\b")
 _NAMED = re.compile(
-    rf"\b(?:{_DAY}(?: of)? )?({'|'.join([*_MONTHS, *_SHORT])})\b\.?(?:,? {_DAY}(?!\d))?(?:,? (20\d\d)\b)?",
+    rf"\b(?:{_DAY}(?: of)? )?((?a:{'|'.join([*_MONTHS, *_SHORT])}))\b\.?(?:,? {_DAY}(?!\d))?(?:,? (20\d\d)\b)?",
     re.IGNORECASE,
 )
-_SEASONS = re.compile(r"\b(spring|summer|autumn|fall|winter)(?: of)?(?: (20\d\d)\b)?", re.IGNORECASE)
+_SEASONS = re.compile(r"\b((?a:spring|summer|autumn|fall|winter))(?: of)?(?: (20\d\d)\b)?", re.IGNORECASE)
 _YEAR = re.compile(r"\b(20[012]\d)\b")
 _BEFORE_A_MONTH = re.compile(r"\b(?:in|of|since|until|during|last|by|early|late|mid)[ -]$", re.IGNORECASE)
 _RELATIVE = re.compile(
@@ -39,6 +40,10 @@ _RELATIVE = re.compile(
     rf"|(\d{{1,3}}|a couple of|a few|an?|{'|'.join(_NUMBER)}) (day|week|month|year)s? ago)\b",
     re.IGNORECASE,
 )
+
+# One of these stands in every text that names a date.
+_SIGNS = (*(name[:3] for name in _MONTHS), "20", *_SEASON, *("today", "tonight", "this", "yesterday", "night"))
+_SIGNS = (*_SIGNS, *("last", "past", "previous", "ago"))
 
 AFTER, BEFORE = 7.0, 2.0  # days in which closeness falls to a third: what happened is told later, rarely before
 _REACH = 4.7  # such times until it is a hundredth
@@ -55,6 +60,11 @@ class Span(NamedTuple):
         """The days that are close enough to matter."""
         return Span(_shifted(self.first, -round(_REACH * BEFORE)), _shifted(self.last, round(_REACH * AFTER)))
 
+    @property
+    def days(self) -> Iterator[date]:
+        for number in range(self.first.toordinal(), self.last.toordinal() + 1):
+            yield date.fromordinal(number)
+
     def closeness(self, day: date) -> float:
         """1 within, falling to 0 with the days before and after."""
         if day < self.first:
@@ -70,6 +80,9 @@ def spans(text: str, today: date, years: range) -> list[Span]:
 
 def names_a_date(text: str) -> bool:
     """Whether `spans` could find something; costs little."""
+    small = text.casefold()
+    if not any(sign in small for sign in _SIGNS):
+        return False
     return bool(_RELATIVE.search(text) or _ISO.search(text) or _YEAR.search(text) or _SEASONS.search(text)) or any(
         _is_month(text, found) for found in _NAMED.finditer(text)
     )

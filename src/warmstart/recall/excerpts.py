@@ -10,6 +10,7 @@ _WORD = re.compile(r"[^\W_]+")
 _HEAD = 3  # letters that a word must share with another to be taken for the same
 _ENDING = 4  # letters by which it may be longer
 _LOOKED_AT = 50_000  # characters of a long text
+_ASCII = "".join(chr(number).lower() if chr(number).isalnum() else " " for number in range(128))
 
 
 class Found(NamedTuple):
@@ -50,6 +51,14 @@ class Marker:
             if each.start >= end:
                 end = each.end
                 yield each
+
+    def matched(self, text: str) -> tuple[str, ...]:
+        """The words in a text that were asked for, each once, in the order in which they first stand."""
+        if self._typed or not text.isascii() or len(text) > _LOOKED_AT:
+            return tuple(dict.fromkeys(each.word for each in self.find(text)))
+        words = dict.fromkeys(text.translate(_ASCII).split())
+        asked = (self._asked(word) for word in words if word[:_HEAD] in self._heads)
+        return tuple(dict.fromkeys(word for word in asked if word))
 
     def _asked(self, word: str) -> str:
         if word in self._whole:

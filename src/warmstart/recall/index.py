@@ -65,6 +65,15 @@ class Index:
         ).fetchone()
         return State(*row)
 
+    def standing(self, most: int) -> tuple[State, int]:
+        """The state, and `stale`, with one statement."""
+        row = self._db.connection.execute(
+            "SELECT generation, emptied, part, lines, dead, counted, "
+            "(SELECT count(*) FROM (SELECT 1 FROM recall_stale LIMIT ?) some) FROM recall_state",
+            (most,),
+        ).fetchone()
+        return State(*row[:6]), int(row[6])
+
     def stale(self, most: int) -> int:
         """How many sessions changed since they were indexed, as far as there are at most so many."""
         row = self._db.connection.execute(

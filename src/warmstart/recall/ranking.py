@@ -21,7 +21,10 @@ from warmstart.recall.packing import FIELD, FIRST, GONE, LENGTHS, PART, PLACE, S
 Floats = NDArray[np.float64]
 
 K1, B = 1.2, 0.75
-TERMS = 60  # of a question that are looked up at most
+TERMS = 60  # of a question that are looked up at most; six bits hold their numbers
+_FIELD = 15 << FIELD
+_PLACES = 17  # bits for the place of a window
+_PLACE = (1 << _PLACES) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +83,7 @@ class Ranked:
     window_place: Numbers = field(default_factory=lambda: np.zeros(0, np.int64))
     window_score: Floats = field(default_factory=lambda: np.zeros(0))
     own_score: Floats = field(default_factory=lambda: np.zeros(0))
+    runs: dict[int, slice] = field(default_factory=dict)  # by part: where its windows are
 
     def add(self, name: str, parts: Numbers, scores: Floats) -> None:
         """Add to the scores of some parts, each named once and in order; others may be new."""
@@ -131,79 +135,122 @@ def rank(
 
 def _by_session(group: Postings, scope: Scope, weight: float) -> tuple[Numbers, Floats]:
     """BM25 of whole parts, field by field."""
-    fields = group.lines >> FIELD & 15
-    key, count = np.unique(((group.lines >> PART) * 16 + fields) * 64 + group.term, return_counts=True)
-    slot = key & 1023
-    part = key >> 10
-    holding = np.bincount(slot, minlength=1024)[slot]
+    lines = group.lines
+    keys = (lines >> PART << 10) | ((lines & _FIELD) << 2) | group.term  # the part, four bits of field, six of term
+    keys.sort()
+    ends = _ends(keys)
+    count = _lengths(ends)
+    key = keys[ends]
+    slot, part = key & 1023, key >> 10
+    holding = np.bincount(slot)
+    idf = np.log(1 + (scope.parts - holding + 0.5) / (holding + 0.5)) * (weight * (K1 + 1))
     mean = np.maximum(1.0, scope.words / max(1, scope.parts))
     which = slot >> 6
-    norm = K1 * (1 - B + B * scope.by_part[part, which] / mean[which])
-    idf = np.log(1 + (scope.parts - holding + 0.5) / (holding + 0.5))
-    scores = weight * idf * (K1 + 1) * count / (count + norm)
-    parts, place = np.unique(part, return_inverse=True)
-    return parts, np.bincount(place, scores).astype(np.float64)
+    norm = K1 * (1 - B) + (K1 * B / mean)[which] * scope.by_part[part, which]
+    scores = idf[slot] * count / (count + norm)
+    ends = _ends(part)
+    return part[ends], np.add.reduceat(scores, _starts(ends))
 
 
-_LENGTHS = np.zeros(256)
-_LENGTHS[: len(LENGTHS)] = LENGTHS
+def _ends(values: Numbers) -> Numbers:
+    """Where, in sorted numbers, the last of each that are equal stands; `np.unique` takes several times as long."""
+    last = np.empty(len(values), np.bool_)
+    np.not_equal(values[1:], values[:-1], out=last[:-1])
+    last[-1:] = True
+    return last.nonzero()[0]
+
+
+def _starts(ends: Numbers) -> Numbers:
+    starts = np.zeros_like(ends)
+    np.add(ends[:-1], 1, out=starts[1:])
+    return starts
+
+
+def _lengths(ends: Numbers) -> Numbers:
+    lengths = ends + 1
+    lengths[1:] -= lengths[:-1].copy()
+    return lengths
+
+
+_SIZES = np.zeros(256)
+_SIZES[: len(LENGTHS)] = LENGTHS
+_SEPARATOR = bytes([GONE])  # between parts, so that windows end where parts do
 
 
 def _by_window(
     ranked: Ranked, said: Postings, scope: Scope, best: Numbers, lengths: Mapping[int, bytes], weights: Weights
 ) -> None:
     """BM25 of windows in the best parts: every message that holds a term, or has a neighbour that does, is a centre."""
-    lines_in = [len(lengths.get(part, b"")) for part in best.tolist()]
-    start = np.concatenate([[0], np.cumsum(lines_in)])
-    classes = np.frombuffer(b"".join(lengths.get(part, b"") for part in best.tolist()), np.uint8)
-    owner = np.repeat(np.arange(len(best)), lines_in)
-
-    part = said.lines >> PART
-    at = np.minimum(np.searchsorted(best, part), len(best) - 1)
-    place = (said.lines >> PLACE & 0xFFFF) - FIRST
-    inside = (best[at] == part) & (place < np.diff(start)[at])
-    at, place, term = at[inside], place[inside], said.term[inside]
+    all_lengths = [lengths.get(part, b"") for part in best.tolist()]
+    classes = np.frombuffer(_SEPARATOR.join((b"", *all_lengths, b"")), np.uint8)
+    room = np.fromiter(map(len, all_lengths), np.int64, len(best))
+    start = np.cumsum(room + 1) - room  # of each part in `classes`
+    at, place, term = _within(said, best, room, len(scope.by_part))
     if not len(at):
         return
-    place = place + start[at]
-    centres, of_term = [place], [term]
-    size = _LENGTHS[classes]
-    window = size.copy()
-    if weights.neighbours and len(size) > 1:
-        same = owner[1:] == owner[:-1]
-        window[1:] += size[:-1] * same
-        window[:-1] += size[1:] * same
-        for step, fits in ((1, place + 1 < start[at + 1]), (-1, place - 1 >= start[at])):
-            centres.append(place[fits] + step)
-            of_term.append(term[fits])
-    centre, index = np.unique(np.concatenate(centres), return_inverse=True)
-    terms = len(said.found)
-    tf = np.bincount(index * terms + np.concatenate(of_term), minlength=len(centre) * terms).reshape(-1, terms)
+
+    # A cell is a term in a window; its last bit says that the centre itself holds the term.
+    cells = ((at << _PLACES | place + 1) << 6 | term) << 1
+    if weights.neighbours:
+        cells = np.concatenate((cells | 1, cells + 128, cells - 128))
+    else:
+        cells |= 1
+    cells.sort()
+    ends = _ends(cells >> 1)
+    tf = _lengths(ends)
+    cells = cells[ends]
+    centre = cells >> 7
+    where = start[centre >> _PLACES] + (centre & _PLACE) - 1
+    around = classes[where]
+    if len(gone := (around == GONE).nonzero()[0]):
+        keep = np.delete(np.arange(len(cells)), gone)
+        cells, centre, where, around, tf = cells[keep], centre[keep], where[keep], around[keep], tf[keep]
+        if not len(cells):
+            return
 
     reach = 3 if weights.neighbours else 1
-    lines = max(1, scope.lines)
-    holding = lines * (1 - (1 - np.minimum(said.found, lines) / (lines + 1)) ** reach)
-    idf = np.maximum(np.log((lines - holding + 0.5) / (holding + 0.5)), 1e-6)
-    mean = max(1.0, scope.words[:SAID].sum() / lines)
-    norm = K1 * (1 - B + B * window[centre] / (mean * 0.9 * reach))
-    score = (tf * (K1 + 1) / (tf + norm[:, None])) @ idf
-    own: Floats = np.bincount(index[: len(place)], idf[term], len(centre)).astype(np.float64)
-    alive = classes[centre] != GONE
-    if not alive.all():
-        centre, score, own = centre[alive], score[alive], own[alive]
-    if not len(centre):
-        return
-
-    of_part = owner[centre]  # centres are sorted: those of a part follow each other
-    first = np.flatnonzero(np.concatenate([[True], of_part[1:] != of_part[:-1]]))
-    top = np.maximum.reduceat(score, first)
-    run = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(score))))
-    sums = top + np.log(np.add.reduceat(np.exp(score - top[run]), first))
-    ranked.add("windows", best[of_part[first]], weights.windows * sums)
-    ranked.window_part = best[of_part]
-    ranked.window_place = centre - start[of_part]
+    idf = _window_idf(said.found, max(1, scope.lines), reach)[cells >> 1 & 63]
+    window = _SIZES[around]
+    if weights.neighbours:
+        window = window + _SIZES[classes[where - 1]] + _SIZES[classes[where + 1]]
+    mean = max(1.0, float(scope.words[:SAID].sum()) / max(1, scope.lines))
+    norm = K1 * (1 - B) + window * (K1 * B / (mean * 0.9 * reach))
+    ends = _ends(centre)
+    starts = _starts(ends)
+    centre = centre[ends]
+    score = np.add.reduceat(idf * tf * (K1 + 1) / (tf + norm), starts)
+    ranked.own_score = np.add.reduceat(idf * (cells & 1), starts)
     ranked.window_score = score
-    ranked.own_score = own
+    ranked.window_place = (centre & _PLACE) - 1
+    of_part = centre >> _PLACES
+    ranked.window_part = best[of_part]
+
+    ends = _ends(of_part)
+    starts = _starts(ends)
+    top = np.maximum.reduceat(score, starts)
+    sums = top + np.log(np.add.reduceat(np.exp(score - np.repeat(top, _lengths(ends))), starts))
+    parts = ranked.window_part[ends]
+    ranked.add("windows", parts, weights.windows * sums)
+    ranked.runs = dict(zip(parts.tolist(), map(slice, starts.tolist(), (ends + 1).tolist()), strict=True))
+
+
+def _within(said: Postings, best: Numbers, room: Numbers, parts: int) -> tuple[Numbers, Numbers, Numbers]:
+    """The lines of the best parts: which of these each is of, its place, and its term."""
+    number = np.zeros(parts, np.int64)
+    number[best] = np.arange(1, len(best) + 1)
+    at = number[said.lines >> PART]
+    inside = at.nonzero()[0]
+    at = at[inside] - 1
+    place = (said.lines[inside] >> PLACE & 0xFFFF) - FIRST
+    term = said.term[inside]
+    known = place < room[at]  # otherwise another process has just added it
+    return (at, place, term) if known.all() else (at[known], place[known], term[known])
+
+
+def _window_idf(found: Numbers, lines: int, reach: int) -> Floats:
+    holding = lines * (1 - (1 - np.minimum(found, lines) / (lines + 1)) ** reach)
+    idf: Floats = np.maximum(np.log((lines - holding + 0.5) / (holding + 0.5)), 1e-6)
+    return idf
 
 
 EMPTY = Postings(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime
 from datetime import time as time_of_day
@@ -13,55 +11,43 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from warmstart.errors import EmbedderError, StoreError
+from warmstart.recall.answers import Answers, Found
+from warmstart.recall.board import Board, strongest
 from warmstart.recall.dates import names_a_date, spans
-from warmstart.recall.engine import Group, Interrupted, Numbers, Word
+from warmstart.recall.deadline import Deadline
+from warmstart.recall.engine import GROUPS, Group, Interrupted, Numbers, Word
 from warmstart.recall.exact import Hit, Texts
-from warmstart.recall.excerpts import Marker
-from warmstart.recall.index import Index, Progress, engine_of
+from warmstart.recall.index import Index, Progress, State, engine_of
 from warmstart.recall.packing import PART, SAID
-from warmstart.recall.passages import LATER, MANY, Passage, Passages, Spot, spots
 from warmstart.recall.query import Query, parse, rarest
 from warmstart.recall.ranking import EMPTY, TERMS, Floats, Postings, Ranked, Scope, Weights, rank
 from warmstart.recall.scope import Choice, choose
 from warmstart.recall.sizes import Sizes
 from warmstart.recall.values import Evidence
 from warmstart.recall.vectors.meaning import Meaning, Near
-from warmstart.sessions.appending import chunks, marks
-from warmstart.sessions.rows import to_time
 from warmstart.sessions.sql import SQLSessionStore
 
 Mode = Literal["lexical", "vector", "hybrid"]
 
 BUDGET = 2000  # lines that are looked at, of what was said and of what was done
 _WIDER = 8  # times as much where a project has too little of it
+_FINDING = 0.7  # of the time that is left, for words, and again for the rest; what is over is for passages
+_PARSING = 0.3  # of that
+_LINES = 500_000  # that are ranked in a second
+_TOO_FEW = 100  # of them to begin with it
+_TOGETHER = 500_000  # texts with the rarest of some words that are searched for the others in a second
+_PASSED_OVER = 6_000_000  # texts with the others that are passed over in a second
 _FEW = 5  # changed sessions that a search with a deadline brings up to date first
 _DATED = 5000  # sessions near a date that are looked at
 _OUTPUT = 4  # of the rarest words, for the output of tools
 _SESSIONS = 3  # times as many sessions as passages are looked at
 
 
-class _Deadline:
-    def __init__(self, milliseconds: float | None) -> None:
-        self._end = None if milliseconds is None else time.monotonic() + milliseconds / 1000
-
-    def left(self, share: float = 1.0) -> float | None:
-        return None if self._end is None else max(0.0, self._end - time.monotonic()) * share
-
-    @property
-    def passed(self) -> bool:
-        return self._end is not None and time.monotonic() >= self._end
-
-
-class _Found(NamedTuple):
-    """What a search came to before any text is read: sessions, best first."""
-
+class _ByWords(NamedTuple):
     query: Query
     terms: tuple[str, ...]
     ranked: Ranked
     did: Postings
-    scores: Mapping[int, float]
-    board: _Board
-    hits: Mapping[int, list[Hit]]
 
 
 class Recall:
@@ -116,13 +102,14 @@ class Recall:
         `exclude_session` (its id, or the agent's own) is left out: what it came from and what came from it. With a
         deadline the answer is what was found by then, which may be nothing.
         """
-        deadline = _Deadline(deadline_ms)
+        deadline = Deadline(None if deadline_ms is None else deadline_ms / 1000)
         if limit <= 0 or deadline.passed:
             return []
-        self._freshen(deadline)
         with self._db.translated():
+            state = self._fresh(deadline)
+            finding = deadline.share(_FINDING)
             try:
-                with self._engine.limited(deadline.left(0.7)):
+                with self._engine.limited(finding.left):
                     choice = choose(
                         self._db.connection,
                         project=project,
@@ -130,38 +117,44 @@ class Recall:
                         since=since,
                         exclude_session=exclude_session,
                     )
-                    found = self._find(text, choice, limit, deadline)
+                    by_words = self._by_words(text, state, choice, limit, finding)
             except Interrupted:
                 return []
-            return self._evidence(found, limit, deadline) if found else []
+            if by_words is None:
+                return []
+            found = self._found(by_words, choice, limit, deadline.share(_FINDING))
+            answers = Answers(self._db.connection, found, limit)
+            with suppress(Interrupted), self._engine.limited(deadline.left):
+                answers.make(deadline)
+            return answers.made
 
-    def _freshen(self, deadline: _Deadline) -> None:
+    def _fresh(self, deadline: Deadline) -> State:
         """Bring the index up to date, as far as time allows; where another process holds the store, do without."""
-        with self._db.translated():
-            most = 1 if deadline.left() is None else _FEW + 1
-            stale = self._index.stale(most)
+        state, stale = self._index.standing(1 if deadline.left is None else _FEW + 1)
         if not stale or stale > _FEW:
-            return
-        with suppress(StoreError, Interrupted), self._engine.limited(deadline.left(0.5)):
+            return state
+        with suppress(StoreError, Interrupted), self._engine.limited(deadline.share(0.5).left):
             self._index.update()
+        return self._index.state()
 
     # -- finding sessions
 
-    def _find(self, text: str, choice: Choice, limit: int, deadline: _Deadline) -> _Found | None:
-        query = parse(text, self._engine)
-        self._sizes.refresh(self._index.state())
+    def _by_words(self, text: str, state: State, choice: Choice, limit: int, deadline: Deadline) -> _ByWords | None:
+        query = parse(text, self._engine, deadline.share(_PARSING).left)
+        self._sizes.refresh(state, deadline)
         if not self._sizes.parts or (choice.sessions is not None and not len(choice.sessions)):
             return None
         allowed = self._allowed(choice)
         scope = self._scope(allowed)
         near = Near()
         for budget in (self._budget, _WIDER * self._budget):
-            said, words = self._postings("said", query, allowed, budget)
+            said, words = self._postings("said", query, allowed, budget, deadline)
             did, others = (EMPTY, list[Word]())
             if self._sizes.totals[SAID:].any():
-                did, others = self._postings("did", query, allowed, budget)
+                did, others = self._postings("did", query, allowed, budget, deadline)
             near = near or self._near(query, words, said, scope, allowed, deadline)
-            ranked = rank(said, did, scope, self._lengths, self._weights, near.parts)
+            deadline.check()
+            ranked = rank(said, did, scope, self._sizes.lengths, self._weights, near.parts)
             # The rarest words of all projects may be none of this one.
             if (
                 allowed is None
@@ -171,19 +164,28 @@ class Recall:
                 break
         if self._meaning is not None:
             ranked = self._meaning.add(ranked, near, alone=self._mode == "vector")
-        board = _Board(ranked, self._sizes.session)
-        if self._mode != "vector" and names_a_date(query.text):
-            board.add("date", self._dated(query.text, choice))
+        terms = tuple(dict.fromkeys(word.word for word in (*words, *others)))
+        return _ByWords(query, terms, ranked, did)
+
+    def _found(self, by_words: _ByWords, choice: Choice, limit: int, deadline: Deadline) -> Found:
+        """With what dates and exact words add, as far as time allows."""
+        query, terms, ranked, did = by_words
+        board = Board(ranked, self._sizes.session)
+        if self._mode == "vector":
+            return Found(query, terms, ranked, EMPTY, board.best(limit * _SESSIONS), board, {})
+        if names_a_date(query.text) and not deadline.passed:
+            with suppress(Interrupted), self._engine.limited(deadline.left):
+                board.add("date", self._dated(query.text, choice))
         hits: list[Hit] = []
-        with suppress(Interrupted):
-            hits = [] if self._mode == "vector" else self._hits(query, choice, board, limit, deadline)
-        board.add("exact", _strongest(hits))
+        if query.exact or len(board) < limit:
+            with suppress(Interrupted), self._engine.limited(deadline.left):
+                for some in self._hits(query, choice, board, limit, deadline):
+                    hits += some
+            board.add("exact", strongest(hits))
         by_session: dict[int, list[Hit]] = {}
         for hit in hits:
             by_session.setdefault(hit.session, []).append(hit)
-        terms = tuple(dict.fromkeys(word.word for word in (*words, *others)))
-        best = board.best(limit * _SESSIONS)
-        return _Found(query, terms, ranked, did, best, board, by_session)
+        return Found(query, terms, ranked, did, board.best(limit * _SESSIONS), board, by_session)
 
     def _allowed(self, choice: Choice) -> Any:
         """By the number of a part: whether it is searched; nothing where all are."""
@@ -200,13 +202,19 @@ class Recall:
             return Scope(sizes.parts, sizes.lines, sizes.totals, sizes.words)
         return Scope(int(allowed.sum()), int(sizes.said[allowed].sum()), sizes.words[allowed].sum(axis=0), sizes.words)
 
-    def _postings(self, group: Group, query: Query, allowed: Any, budget: int) -> tuple[Postings, list[Word]]:
-        """The lines in scope of the rarest words; a small store drops none."""
+    def _postings(
+        self, group: Group, query: Query, allowed: Any, budget: int, deadline: Deadline
+    ) -> tuple[Postings, list[Word]]:
+        """The lines in scope of the rarest words; a small store drops none, but for want of time."""
         known = self._engine.frequencies(group, [word.stem for word in query.words])
         small = self._sizes.lines <= self._weights.small
         budget = 2**40 if small else budget
+        if (left := deadline.left) is not None:
+            budget = min(budget, int(left * _LINES))
+            if budget < _TOO_FEW:
+                raise Interrupted
         words = rarest(query.words, known, budget, TERMS)
-        lines = self._engine.postings(group, words, 2**40 if small else 2 * budget)
+        lines = self._engine.postings(group, words, 2 * budget)
         found = Postings.of(lines, [known.get(word.stem, 0) if allowed is None else 0 for word in words])
         alive = self._living(found.lines, allowed)
         if not alive.all():
@@ -224,18 +232,8 @@ class Recall:
             alive &= sizes.dead[at] != lines
         return alive
 
-    def _lengths(self, parts: Sequence[int]) -> dict[int, bytes]:
-        found: dict[int, bytes] = {}
-        for some in chunks(list(parts)):
-            found.update(
-                self._db.connection.execute(
-                    f"SELECT number, lengths FROM recall_parts WHERE number IN ({marks(some)})", some
-                )
-            )
-        return found
-
     def _near(
-        self, query: Query, words: Sequence[Word], said: Postings, scope: Scope, allowed: Any, deadline: _Deadline
+        self, query: Query, words: Sequence[Word], said: Postings, scope: Scope, allowed: Any, deadline: Deadline
     ) -> Near:
         """What is near the question; a word of it tells the more, the fewer lines hold it."""
         if self._meaning is None:
@@ -252,7 +250,7 @@ class Recall:
 
         parts = None if allowed is None else np.flatnonzero(allowed)
         try:
-            return self._meaning.near(query.text, weigh, parts, deadline.left(0.5))
+            return self._meaning.near(query.text, weigh, parts, deadline.share(0.5).left)
         except EmbedderError:
             if self._mode == "vector":
                 raise
@@ -272,165 +270,49 @@ class Recall:
         named = spans(text, now.date(), years[-20:])
         close: dict[int, float] = {}
         for span in named:
-            reach = span.reach
-            limits = {"first": _seconds(reach.first, zone), "last": _seconds(reach.last, zone, 1), "most": _DATED}
+            days = list(span.reach.days)
+            limits = {"first": _seconds(days[0], zone), "last": _seconds(days[-1], zone, 1), "most": _DATED}
             rows = run(
                 "SELECT s.pk, s.started_at FROM sessions s WHERE s.started_at >= :first AND s.started_at < :last "
                 f"AND {choice.condition} ORDER BY s.started_at DESC LIMIT :most",
                 {**choice.values, **limits},
-            )
-            for session, started in rows:
-                close[session] = max(close.get(session, 0.0), span.closeness(_day(started, zone)))
+            ).fetchall()
+            began = np.fromiter((row[1] for row in rows), np.float64)
+            day = np.searchsorted([_seconds(day, zone) for day in days], began, "right") - 1
+            closeness = np.array([span.closeness(day) for day in days])[day].tolist()
+            near = dict(zip((row[0] for row in rows), closeness, strict=True))
+            close = {session: max(value, near.get(session, 0.0)) for session, value in close.items()}
+            close = {**near, **close}
         if not close:
             return {}
         everything = self._sizes.parts if choice.sessions is None else len(choice.sessions)
-        weight = self._weights.date * np.log1p(everything / max(1.0, sum(close.values())))
-        return {session: float(weight * value) for session, value in close.items() if value > 0.01}
+        weight = float(self._weights.date * np.log1p(everything / max(1.0, sum(close.values()))))
+        return {session: weight * value for session, value in close.items() if value > 0.01}
 
-    def _hits(self, query: Query, choice: Choice, board: _Board, limit: int, deadline: _Deadline) -> list[Hit]:
+    def _hits(self, query: Query, choice: Choice, board: Board, limit: int, deadline: Deadline) -> Iterator[list[Hit]]:
         lines = self._sizes.lines
         texts = Texts(self._db.connection, self._engine, choice, lines=lines, large=lines > self._weights.small)
-        hits: list[Hit] = []
+        any_found = False
         for exact in query.exact:
-            if deadline.passed:
-                return hits
-            hits += texts.exact(exact)
-        if not hits and len(board) < limit and query.words and not deadline.passed:
-            words = query.words[:_OUTPUT]
-            hits += texts.output(words, board.least / 2)
-        return hits
+            if self._is_time_for(exact.words, deadline):
+                found = texts.exact(exact)
+                any_found = any_found or bool(found)
+                yield found
+        words = query.words[:_OUTPUT]
+        if not any_found and len(board) < limit and words and self._is_time_for(words, deadline):
+            yield texts.output(words, board.least / 2)
 
-    # -- passages
-
-    def _evidence(self, found: _Found, limit: int, deadline: _Deadline) -> list[Evidence]:
-        """The best passages of the best sessions. A session gives up to three, each later one for less."""
-        words = Marker(found.terms, [exact.text for exact in found.query.exact])
-        passages = Passages(self._db.connection, words)
-        made: list[Evidence] = []
-        with suppress(Interrupted), self._engine.limited(deadline.left()):
-            about = self._sessions(list(found.scores))
-            waiting = [session for session in found.scores if session in about]
-            places = {session: self._spots(found, session) for session in waiting[:limit]}
-            given: Counter[int] = Counter()
-            shown: set[tuple[int, str]] = set()
-            queue = [(found.scores[session], session) for session in places]
-            more = waiting[limit:]
-            while queue and len(made) < limit and not deadline.passed:
-                queue.sort(key=lambda each: -each[0])
-                score, session = queue.pop(0)
-                spot = places[session].pop(0)
-                if spot.session and given[session]:
-                    continue
-                passage = passages.at(spot)
-                if passage is not None and (session, passage.message_ids[0]) not in shown:
-                    shown |= {(session, message) for message in passage.message_ids}
-                    given[session] += 1
-                    made.append(_evidence(about[session], passage, found, session, score, words))
-                if places[session] and given[session] < MANY:
-                    share = places[session][0].score / spot.score if given[session] and spot.score > 0 else 1.0
-                    queue.append((score * (min(1.0, share) * LATER if given[session] else 1.0), session))
-                elif not given[session] and more:
-                    places[more[0]] = self._spots(found, more[0])
-                    queue.append((found.scores[more[0]], more.pop(0)))
-        made.sort(key=lambda each: (-round(each.score, 6), -(each.date.timestamp() if each.date else 0.0)))
-        return made
-
-    def _spots(self, found: _Found, session: int) -> list[Spot]:
-        return spots(found.ranked, found.did, session, found.board.parts(session), found.hits.get(session, ()))
-
-    def _sessions(self, sessions: Sequence[int]) -> dict[int, tuple[Any, ...]]:
-        rows: dict[int, tuple[Any, ...]] = {}
-        for some in chunks(list(sessions)):
-            for row in self._db.connection.execute(
-                f"SELECT pk, id, native_id, agent, project, started_at FROM sessions WHERE pk IN ({marks(some)})", some
-            ):
-                rows[row[0]] = tuple(row[1:])
-        return rows
-
-
-class _Board:
-    """Scores by session: of a long one that of its best part."""
-
-    def __init__(self, ranked: Ranked, session_of: Numbers) -> None:
-        self._ranked = ranked
-        self._more: dict[str, Mapping[int, float]] = {}
-        order = np.lexsort((ranked.scores, session_of[ranked.parts]))
-        sessions = session_of[ranked.parts[order]]
-        last = np.append(sessions[1:] != sessions[:-1], True) if len(sessions) else np.zeros(0, bool)
-        self._sessions = sessions[last]
-        self._place = order[last]  # of the best part
-        self._session_of = session_of
-
-    def __len__(self) -> int:
-        return len(self._sessions)
-
-    @property
-    def least(self) -> float:
-        """The lowest score of any session."""
-        return float(self._ranked.scores.min()) if len(self) else 1.0
-
-    def add(self, name: str, scores: Mapping[int, float]) -> None:
-        if scores:
-            self._more[name] = scores
-
-    def best(self, most: int) -> dict[int, float]:
-        """The best sessions with their scores, best first; of equal ones the last that came."""
-        top = self._ranked.scores[self._place]
-        some = np.argsort(-top, kind="stable")[: most + len(self._more) * _DATED] if self._more else _top(top, most)
-        scores = dict(zip(self._sessions[some].tolist(), top[some].tolist(), strict=True))
-        for more in self._more.values():
-            for session, score in more.items():
-                scores[session] = scores.get(session, 0.0) + score
-        best = sorted(scores.items(), key=lambda each: (-round(each[1], 9), -each[0]))[:most]
-        return dict(best)
-
-    def pieces(self, session: int) -> dict[str, float]:
-        found: dict[str, float] = {}
-        at = int(np.searchsorted(self._sessions, session))
-        if at < len(self._sessions) and self._sessions[at] == session:
-            found = {name: float(values[self._place[at]]) for name, values in self._ranked.pieces.items()}
-        found |= {name: scores[session] for name, scores in self._more.items() if session in scores}
-        return {name: round(value, 3) for name, value in found.items() if value}
-
-    def parts(self, session: int) -> list[int]:
-        parts: list[int] = self._ranked.parts[self._session_of[self._ranked.parts] == session].tolist()
-        return parts
-
-
-def _top(scores: Floats, most: int) -> Any:
-    return np.argpartition(-scores, most)[:most] if len(scores) > most else np.arange(len(scores))
-
-
-def _strongest(hits: Iterable[Hit]) -> dict[int, float]:
-    """By session: the best use of everything that was typed exactly."""
-    best: dict[tuple[int, str], float] = {}
-    for hit in hits:
-        key = (hit.session, hit.what)
-        best[key] = max(best.get(key, 0.0), hit.score)
-    sums: dict[int, float] = {}
-    for (session, _), score in best.items():
-        sums[session] = sums.get(session, 0.0) + score
-    return sums
-
-
-def _evidence(
-    about: tuple[Any, ...], passage: Passage, found: _Found, session: int, score: float, words: Marker
-) -> Evidence:
-    session_id, native_id, agent, project, started = about
-    return Evidence(
-        session_id=session_id,
-        native_id=native_id,
-        agent=agent,
-        project=project,
-        date=to_time(passage.at if passage.at is not None else started),
-        role=passage.role,
-        score=round(score, 6),
-        text=passage.text,
-        message_ids=passage.message_ids,
-        matched=tuple(dict.fromkeys(each.word for each in words.find(passage.text))),
-        terms=found.terms,
-        parts=found.board.pieces(session),
-    )
+    def _is_time_for(self, words: Sequence[Word], deadline: Deadline) -> bool:
+        """Whether there is time to look for texts with all of these words; SQLite cannot be stopped before the next."""
+        left = deadline.left
+        if left is None:
+            return True
+        if len(words) == 1:
+            return left > 0
+        stems = list({word.stem for word in words})
+        said, did = (self._engine.frequencies(group, stems) for group in GROUPS)
+        texts = [said.get(stem, 1) + did.get(stem, 1) for stem in stems]
+        return left > min(texts) / _TOGETHER + sum(texts) / _PASSED_OVER
 
 
 def _day(seconds: float, zone: Any) -> date:
