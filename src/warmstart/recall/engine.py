@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
+from warmstart.storage.database import Interrupted as Interrupted  # what `limited` raises
 from warmstart.storage.database import Migration
 
 if TYPE_CHECKING:  # takes a tenth of a second to load, and only a search needs it
@@ -43,6 +44,8 @@ class Engine(Protocol):
 
     # A query that gives the ids of the texts that fit `:query` as `id`, the newest first.
     TEXTS: ClassVar[str]
+    # How to order by `f.id` what is joined to such a query as `f`, where its order would be lost.
+    NEWEST: ClassVar[str]
     # The condition that the text `t` holds `:holds`, whatever the case.
     HOLDS: ClassVar[str]
 
@@ -73,7 +76,3 @@ class Engine(Protocol):
     def limited(self, seconds: float | None) -> AbstractContextManager[None]:
         """Let no statement run for longer than this. What is interrupted raises `Interrupted`."""
         ...
-
-
-class Interrupted(Exception):
-    """The time for a search is over."""

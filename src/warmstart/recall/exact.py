@@ -67,7 +67,7 @@ class Texts:
         condition = self._choice.condition + (f" AND {self._engine.HOLDS}" if holds else "")
         rows = self._connection.execute(
             f"SELECT m.session, m.pk, f.id FROM ({self._engine.TEXTS}{self._newest}) f JOIN texts t ON t.id = f.id "
-            f"{_USES[kind]} JOIN sessions s ON s.pk = m.session WHERE {condition} LIMIT :most",
+            f"{_USES[kind]} JOIN sessions s ON s.pk = m.session WHERE {condition} {self._engine.NEWEST} LIMIT :most",
             {**self._choice.values, "query": query, "most": _MOST, **({"holds": holds} if holds else {})},
         )
         return [(row[0], row[1], kind, row[2]) for row in rows]

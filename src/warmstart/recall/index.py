@@ -63,12 +63,12 @@ class Index:
         row = self._db.connection.execute(
             "SELECT generation, emptied, part, lines, dead, counted FROM recall_state"
         ).fetchone()
-        return State(*row)
+        return State(*row) if row else State(1, 1, 0, 0, 0, 0)
 
     def stale(self, most: int) -> int:
         """How many sessions changed since they were indexed, as far as there are at most so many."""
         row = self._db.connection.execute(
-            "SELECT count(*) FROM (SELECT 1 FROM recall_stale LIMIT ?) some", (most,)
+            "SELECT count(*) FROM (SELECT 1 FROM recall_stale LIMIT ?) noted", (most,)
         ).fetchone()
         return int(row[0])
 
@@ -138,13 +138,16 @@ def engine_of(store: SQLSessionStore) -> Engine:
     """What indexes the words of a store."""
     if isinstance(store.database, SQLiteDatabase):
         return SQLiteEngine(store.database)
-    raise ConfigError(f"recall works on SQLite only so far, and the store is {store.name!r}")
+    from warmstart.recall.postgres import PostgresEngine  # with psycopg, which comes with an extra
+    from warmstart.storage.postgres import Database as PostgresDatabase
+
+    if isinstance(store.database, PostgresDatabase):
+        return PostgresEngine(store.database)
+    raise ConfigError(f"recall works on SQLite and PostgreSQL, and the store is {store.name!r}")
 
 
 def update_index(store: SQLSessionStore, progress: Progress | None = None) -> int:
-    """Index what is new in a store, if its kind has an index; loads nothing that only a search needs."""
-    if not isinstance(store.database, SQLiteDatabase):
-        return 0
+    """Index what is new in a store; loads nothing that only a search needs."""
     return Index(store.database, engine_of(store)).update(progress)
 
 

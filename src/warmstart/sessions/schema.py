@@ -7,7 +7,7 @@ in is left to the writer, because an insert through a trigger costs two and a ha
 
 from __future__ import annotations
 
-from warmstart.sessions.schema_postgres import create_tables
+from warmstart.sessions.schema_postgres import create_tables, note_scrubs
 from warmstart.storage.database import Connection, Migration
 
 
@@ -137,5 +137,5 @@ def _note_scrubs(connection: Connection) -> None:
 MIGRATIONS = (
     Migration("sessions/0001_tables", _create_tables, postgres=create_tables),
     Migration("sessions/0002_revisions", _count_revisions),
-    Migration("sessions/0003_scrubs", _note_scrubs, postgres=lambda connection: None),
+    Migration("sessions/0003_scrubs", _note_scrubs, postgres=note_scrubs),
 )

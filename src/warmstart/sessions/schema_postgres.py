@@ -194,3 +194,9 @@ def create_tables(connection: Connection) -> None:
     schema = connection.execute("SELECT quote_ident(current_schema())").fetchone()[0]
     for statement in _FUNCTIONS:
         connection.execute(statement.replace("{schema}", schema))
+
+
+def note_scrubs(connection: Connection) -> None:
+    """Make what `scrub` writes to for the triggers of other rooms."""
+    connection.execute(f"CREATE TABLE scrubs ({COLUMN}, id BIGINT NOT NULL, PRIMARY KEY (tenant, id))")
+    keep_apart(connection, "scrubs")

@@ -12,10 +12,12 @@ not an advisory lock, because anybody may take any advisory lock, but nobody can
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import count
+from math import ceil
 from typing import Any, NamedTuple
 
 from warmstart.config import without_password
@@ -28,7 +30,7 @@ from warmstart.errors import (
     StoreReadOnly,
     StoreUnreachable,
 )
-from warmstart.storage.database import AnyDatabase, Cursor, Migration
+from warmstart.storage.database import AnyDatabase, Cursor, Interrupted, Migration
 from warmstart.storage.database import Connection as AnyConnection
 from warmstart.storage.tenants import FOUNDATION, MARK, SERVICE
 
@@ -36,6 +38,7 @@ try:
     import psycopg
     from psycopg.conninfo import conninfo_to_dict
     from psycopg.pq import TransactionStatus
+    from psycopg.sql import Literal
     from psycopg.types.array import ListBinaryDumper
     from psycopg.types.numeric import Int8Dumper
 except ImportError as missing:
@@ -47,6 +50,7 @@ OLDEST = 14  # the oldest major version that has all that is used here
 _CONNECT_SECONDS = 10
 _MIGRATION_LOCK = 0x5741524D
 _ROWS = 50  # that a stream fetches at a time
+_SLACK = 0.005  # seconds by which the server's limit for a statement may be behind the clock
 
 # A quoted text, a cast, or a parameter in one of SQLite's forms.
 _TOKEN = re.compile(r"'(?:[^']|'')*'|::|\?(\d*)|:([a-z_]\w*)|%")
@@ -88,14 +92,77 @@ class Connection:
         self.raw = raw
         self._tenant = tenant
         self._streams = count()
+        self._together = self._reading = False  # whether reads share a transaction, and whether there is one
+        self._end: float | None = None  # when the time is over
+        self._told = 0.0  # when the server was told how much of it is left
 
     def execute(self, sql: str, parameters: Any = (), /) -> Cursor:
         statement, given = self._prepared(sql, parameters)
+        if self._together:
+            return self._within_limits(statement, given)
         if not self._tenant or self.raw.info.transaction_status != TransactionStatus.IDLE:
             return self.raw.execute(statement, given)
         with self.raw.transaction():
             self.act()
             return self.raw.execute(statement, given)
+
+    @contextmanager
+    def limited(self, seconds: float | None) -> Iterator[None]:
+        """Let what is asked meanwhile take no longer than this in all, or raise `Interrupted`.
+
+        Reads share a transaction, which is what tells the server the time and, once and not for each, the tenant. A
+        write is a transaction of its own as ever.
+        """
+        if seconds is None and not self._tenant:
+            yield
+            return
+        self._together, self._end = True, None if seconds is None else time.monotonic() + seconds
+        try:
+            yield
+        finally:
+            self._together, self._end = False, None
+            self.end_reading()
+
+    def begin(self, *, write: bool, lock: float = BUSY_SECONDS) -> None:
+        """Begin a transaction, and say how long its statements and their waits for a lock may take."""
+        self.end_reading()
+        left = self._left()
+        settings = {"lock_timeout": lock if left is None else min(lock, left)} if write else {}
+        settings |= {} if left is None else {"statement_timeout": left}
+        statements = ["BEGIN" if write else "BEGIN READ ONLY", *(_setting(*each) for each in settings.items())]
+        if self._tenant:
+            statements.append(
+                f"SELECT set_config('warmstart.tenant', {Literal(self._tenant).as_string(self.raw)}, true)"
+            )
+        self._told = time.monotonic()
+        self.raw.execute("; ".join(statements).encode())
+        self._reading = not write
+
+    def end_reading(self) -> None:
+        """End the transaction that reads share."""
+        if self._reading:
+            self._reading = False
+            if not self.raw.closed:
+                self.raw.rollback()
+
+    def _within_limits(self, statement: bytes, given: Any) -> Cursor:
+        left = self._left()
+        try:
+            if self.raw.info.transaction_status == TransactionStatus.IDLE:
+                self.begin(write=False)
+            elif left is not None and time.monotonic() - self._told > _SLACK:
+                self._told = time.monotonic()
+                self.raw.execute(_setting("statement_timeout", left).encode())
+            return self.raw.execute(statement, given)
+        except psycopg.errors.QueryCanceled:
+            self.end_reading()
+            raise Interrupted from None
+
+    def _left(self) -> float | None:
+        left = None if self._end is None else self._end - time.monotonic()
+        if left is not None and left <= 0:
+            raise Interrupted
+        return left
 
     def executemany(self, sql: str, parameters: Iterable[Any], /) -> object:
         statement, numbered = translate(sql)
@@ -120,6 +187,10 @@ class Connection:
     def _prepared(self, sql: str, parameters: Any) -> tuple[bytes, Any]:
         statement, numbered = translate(sql)
         return statement, _numbered(parameters) if numbered else parameters
+
+
+def _setting(name: str, seconds: float) -> str:
+    return f"SET LOCAL {name} = {max(1, ceil(seconds * 1000))}"
 
 
 def _numbered(parameters: Sequence[object]) -> dict[str, object]:
@@ -174,10 +245,14 @@ class Database(AnyDatabase):
             found += [f"the index {name} is not valid" for (name,) in broken]
         return found
 
-    def vacuum(self, tables: Sequence[str]) -> None:
+    def vacuum(self) -> None:
         """Free the room of deleted rows for others to use; for tables of another owner the server leaves it."""
         with self.translated():
-            self._raw.execute(f"VACUUM {', '.join(tables)}".encode())
+            rows = self._raw.execute(
+                "SELECT oid::regclass::text FROM pg_class "
+                "WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p')"
+            ).fetchall()
+            self._raw.execute(f"VACUUM {', '.join(name for (name,) in rows)}".encode())
 
     # -- connecting
 
@@ -236,8 +311,7 @@ class Database(AnyDatabase):
     # -- transactions
 
     def _begin(self) -> None:
-        self._raw.execute(f"BEGIN; SET LOCAL lock_timeout = {round(self._timeout * 1000)}".encode())
-        self.connection.act()
+        self.connection.begin(write=True, lock=self._timeout)
         try:
             while not self._raw.execute(
                 "SELECT 1 FROM tenants WHERE tenant = warmstart_tenant() FOR UPDATE"
