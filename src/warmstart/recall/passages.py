@@ -17,6 +17,8 @@ from warmstart.storage.database import Connection
 
 TEXT, REPLY = 600, 300  # characters
 MANY = 3  # passages of a session
+_SAID = "l.line, m.native_id, m.role, m.at, t.body"
+_SAID_BY = f"JOIN messages m ON m.pk = l.message AND {SPOKEN} JOIN texts t ON t.id = m.text"
 LATER = 0.6  # what the second and third count, so that no session crowds out the others
 
 
@@ -69,12 +71,32 @@ def _windows(ranked: Ranked, part: int) -> Iterator[Spot]:
             return
 
 
+def _first(spot: Spot) -> int:
+    return (spot.line + FIRST) << PLACE
+
+
 class Passages:
     """Reads passages; `words` finds the words that were asked for."""
 
     def __init__(self, connection: Connection, words: Marker) -> None:
         self._run: Callable[..., Any] = connection.execute
         self._words = words
+        self._ready: dict[Spot, list[Any]] = {}
+
+    def prepare(self, spots: Iterable[Spot]) -> None:
+        """Read at once what was said at these spots: a server may be far away."""
+        wanted = [spot for spot in spots if spot.said and spot.hit is None and not spot.session]
+        if not wanted:
+            return
+        rows = self._run(
+            f"WITH wanted (spot, part, line) AS (VALUES {', '.join(['(?, ?, ?)'] * len(wanted))}) "
+            f"SELECT w.spot, {_SAID} FROM wanted w JOIN recall_lines l "
+            f"ON l.part = w.part AND l.line >= w.line AND l.line < w.line + {2 << PLACE} {_SAID_BY} ORDER BY l.line",
+            [value for number, spot in enumerate(wanted) for value in (number, spot.part, _first(spot))],
+        )
+        self._ready |= {spot: [] for spot in wanted}
+        for row in rows:
+            self._ready[wanted[row[0]]].append(row[1:])
 
     def at(self, spot: Spot) -> Passage | None:
         """The passage at a spot, if it is still there."""
@@ -85,14 +107,9 @@ class Passages:
         return self._said(spot) if spot.said else self._done(spot)
 
     def _said(self, spot: Spot) -> Passage | None:
-        first = (spot.line + FIRST) << PLACE
-        rows = self._run(
-            "SELECT l.line, m.native_id, m.role, m.at, t.body FROM recall_lines l JOIN messages m ON m.pk = l.message "
-            "JOIN texts t ON t.id = m.text "
-            f"WHERE l.part = ? AND l.line >= ? AND l.line < ? AND {SPOKEN} ORDER BY l.line",
-            (spot.part, first, first + (2 << PLACE)),
-        ).fetchall()
-        rows = [row[1:] for row in rows if row[0] >> 4 & 15 < 2]
+        if spot not in self._ready:
+            self.prepare([spot])
+        rows = [row[1:] for row in self._ready[spot] if row[0] >> 4 & 15 < 2]
         return self._passage(rows[0], rows[1] if len(rows) > 1 else None) if rows else None
 
     def _passage(self, row: Sequence[Any], after: Sequence[Any] | None) -> Passage:

@@ -63,7 +63,7 @@ class PostgresEngine:
         self._inverter = Inverter()
         self._stems = stems(database)
         self._asked: tuple[str, ...] = ()
-        self._found: dict[Group, dict[str, list[_Run]]] = {}
+        self._found: dict[Group, dict[str, list[_Run]]] = {group: {} for group in GROUPS}
         self._told: set[Group] = set()
 
     def words(self, text: str) -> list[Word]:
@@ -81,6 +81,8 @@ class PostgresEngine:
     def _look_up(self, stems: Sequence[str]) -> None:
         self._asked, self._told = tuple(stems), set()
         self._found = {group: {} for group in GROUPS}
+        if not stems:
+            return
         for kind, segment, first, lines, some, data in self._db.connection.execute(_FIND, (_AHEAD, list(stems))):
             found = self._found[GROUPS[kind]]
             if lines:

@@ -294,6 +294,7 @@ class Recall:
             about = self._sessions(list(found.scores))
             waiting = [session for session in found.scores if session in about]
             places = {session: self._spots(found, session) for session in waiting[:limit]}
+            passages.prepare(some[0] for some in places.values())
             given: Counter[int] = Counter()
             shown: set[tuple[int, str]] = set()
             queue = [(found.scores[session], session) for session in places]

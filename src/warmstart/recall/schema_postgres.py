@@ -144,6 +144,9 @@ _FUNCTIONS = (
     CREATE FUNCTION warmstart_uses(query text) RETURNS TABLE (id bigint)
     LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = {schema}, pg_temp AS $$
     BEGIN
+        IF numnode($1::tsquery) = 0 THEN
+            RETURN;
+        END IF;
         RETURN QUERY
             SELECT i.id FROM texts_index i
             WHERE i.tenant = warmstart_tenant() AND i.words @@ ($1::tsquery && warmstart_mark()::tsquery)
@@ -155,7 +158,8 @@ _FUNCTIONS = (
 _TRIGGERS = (
     # A session that is met again without news is written all the same, as it was.
     "CREATE TRIGGER recall_session_changed AFTER UPDATE OF revision ON sessions FOR EACH ROW "
-    "WHEN ((new.revision, new.title, new.branch) <> (old.revision, old.title, old.branch)) EXECUTE FUNCTION warmstart_recall_changed()",
+    "WHEN ((new.revision, new.title, new.branch) <> (old.revision, old.title, old.branch)) "
+    "EXECUTE FUNCTION warmstart_recall_changed()",
     "CREATE TRIGGER recall_session_added AFTER INSERT ON sessions FOR EACH ROW "
     "EXECUTE FUNCTION warmstart_recall_changed()",
     # For a statement and not for each row: a row that is updated again and again in a transaction gets slower.
