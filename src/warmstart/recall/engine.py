@@ -44,7 +44,7 @@ class Engine(Protocol):
 
     # A query that gives the ids of the texts that fit `:query` as `id`, the newest first.
     TEXTS: ClassVar[str]
-    # How to order by `f.id` what is joined to such a query as `f`, where its order would be lost.
+    # What puts those joined to such a query with a limit, as `f`, into its order where that would be lost.
     NEWEST: ClassVar[str]
     # The condition that the text `t` holds `:holds`, whatever the case.
     HOLDS: ClassVar[str]

@@ -22,6 +22,7 @@ from warmstart.storage.postgres import Database
 _AHEAD = 1000  # lines of a word that are fetched before it is known whether they are wanted
 _EVEN = 3  # times as large as what follows is what a segment must be to be left alone
 _LATER = 100_000  # lines from which on joining is left to `count`
+_TEXTS = 5000  # the newest that hold all words, of which those are found that hold them side by side
 _ROWS = 200  # blocks in one statement
 
 _FIND = """
@@ -53,9 +54,9 @@ class PostgresEngine:
     """Implements `Engine`."""
 
     MIGRATIONS: ClassVar[Sequence[Migration]] = MIGRATIONS
-    TEXTS: ClassVar = "SELECT id FROM warmstart_uses(:query) AS uses"
+    TEXTS: ClassVar = "SELECT id FROM unnest(CAST(:query AS BIGINT[])) AS id"
     NEWEST: ClassVar = "ORDER BY f.id DESC"
-    HOLDS: ClassVar = "strpos(lower(t.body), :holds) > 0"
+    HOLDS: ClassVar = "warmstart_holds(t.body, :holds)"
 
     def __init__(self, database: Database) -> None:
         self._db = database
@@ -128,13 +129,24 @@ class PostgresEngine:
         return pieces
 
     def phrase(self, words: Sequence[Word]) -> str:
-        return self._stems.query([" ".join(word.word for word in words)])
+        return self._texts(self._stems.query([" ".join(word.word for word in words)]), self._all(words))
 
     def all_of(self, words: Sequence[Word]) -> str:
-        return self._stems.query([word.word for word in words])
+        return self._texts(self._all(words), self._all(words))
 
     def any_of(self, words: Sequence[Word]) -> str:
-        return " | ".join(filter(None, (self._stems.query([word.word]) for word in words)))
+        query = " | ".join(filter(None, (self._stems.query([word.word]) for word in words)))
+        return self._texts(query, query)
+
+    def _all(self, words: Sequence[Word]) -> str:
+        return self._stems.query([word.word for word in words])
+
+    def _texts(self, query: str, candidates: str) -> str:
+        """The ids of the newest texts that fit, looked up here and once, for what they are used in is asked thrice."""
+        if not query:
+            return "{}"
+        rows = self._db.connection.execute("SELECT id FROM warmstart_uses(?, ?, ?)", (query, candidates, _TEXTS))
+        return f"{{{','.join(str(row[0]) for row in rows)}}}"
 
     def limited(self, seconds: float | None) -> AbstractContextManager[None]:
         return self._db.connection.limited(seconds)

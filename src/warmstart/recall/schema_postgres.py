@@ -140,17 +140,21 @@ _FUNCTIONS = (
         RETURN NULL;
     END $$
     """,
+    # It costs much, and PostgreSQL is told so: it shall ask for the newest uses, and not for all texts.
     """
-    CREATE FUNCTION warmstart_uses(query text) RETURNS TABLE (id bigint)
+    CREATE FUNCTION warmstart_holds(body text, part text) RETURNS boolean LANGUAGE plpgsql IMMUTABLE COST 5000 AS
+    $$ BEGIN RETURN strpos(lower(body COLLATE "C"), part) > 0; END $$
+    """,
+    """
+    CREATE FUNCTION warmstart_uses(query text, candidates text, most bigint) RETURNS TABLE (id bigint)
     LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = {schema}, pg_temp AS $$
     BEGIN
-        IF numnode($1::tsquery) = 0 THEN
-            RETURN;
-        END IF;
         RETURN QUERY
-            SELECT i.id FROM texts_index i
-            WHERE i.tenant = warmstart_tenant() AND i.words @@ ($1::tsquery && warmstart_mark()::tsquery)
-            ORDER BY i.id DESC;
+            WITH newest AS MATERIALIZED (
+                SELECT i.id, i.words FROM texts_index i
+                WHERE i.tenant = warmstart_tenant() AND i.words @@ ($2::tsquery && warmstart_mark()::tsquery)
+                ORDER BY i.id DESC LIMIT most)
+            SELECT n.id FROM newest n WHERE n.words @@ $1::tsquery ORDER BY n.id DESC;
     END $$
     """,
 )

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import lru_cache
 from itertools import count
 from math import ceil
@@ -123,20 +123,20 @@ class Connection:
             self._together, self._end = False, None
             self.end_reading()
 
-    def begin(self, *, write: bool, lock: float = BUSY_SECONDS) -> None:
-        """Begin a transaction, and say how long its statements and their waits for a lock may take."""
+    def begin(self, lock: float) -> None:
+        """Begin a write, and say how long its statements and their waits for a lock may take."""
         self.end_reading()
         left = self._left()
-        settings = {"lock_timeout": lock if left is None else min(lock, left)} if write else {}
-        settings |= {} if left is None else {"statement_timeout": left}
-        statements = ["BEGIN" if write else "BEGIN READ ONLY", *(_setting(*each) for each in settings.items())]
+        waits = _setting("lock_timeout", lock if left is None else min(lock, left))
+        self.raw.execute("; ".join(["BEGIN", waits, *self._settings(left)]).encode())
+
+    def _settings(self, left: float | None) -> Iterator[str]:
+        """What is to be said at the beginning of a transaction."""
+        if left is not None:
+            self._told = time.monotonic()
+            yield _setting("statement_timeout", left)
         if self._tenant:
-            statements.append(
-                f"SELECT set_config('warmstart.tenant', {Literal(self._tenant).as_string(self.raw)}, true)"
-            )
-        self._told = time.monotonic()
-        self.raw.execute("; ".join(statements).encode())
-        self._reading = not write
+            yield f"SELECT set_config('warmstart.tenant', {Literal(self._tenant).as_string(self.raw)}, true)"
 
     def end_reading(self) -> None:
         """End the transaction that reads share."""
@@ -147,13 +147,19 @@ class Connection:
 
     def _within_limits(self, statement: bytes, given: Any) -> Cursor:
         left = self._left()
+        before: list[str] = []
+        if self.raw.info.transaction_status == TransactionStatus.IDLE:
+            before = ["BEGIN READ ONLY", *self._settings(left)]
+            self._reading = True
+        elif left is not None and time.monotonic() - self._told > _SLACK:
+            before = [next(self._settings(left))]
         try:
-            if self.raw.info.transaction_status == TransactionStatus.IDLE:
-                self.begin(write=False)
-            elif left is not None and time.monotonic() - self._told > _SLACK:
-                self._told = time.monotonic()
-                self.raw.execute(_setting("statement_timeout", left).encode())
-            return self.raw.execute(statement, given)
+            if not before:
+                return self.raw.execute(statement, given)
+            with self.raw.pipeline() if psycopg.Pipeline.is_supported() else nullcontext():  # in one round trip
+                for each in before:
+                    self.raw.execute(each.encode())
+                return self.raw.execute(statement, given)
         except psycopg.errors.QueryCanceled:
             self.end_reading()
             raise Interrupted from None
@@ -311,7 +317,7 @@ class Database(AnyDatabase):
     # -- transactions
 
     def _begin(self) -> None:
-        self.connection.begin(write=True, lock=self._timeout)
+        self.connection.begin(self._timeout)
         try:
             while not self._raw.execute(
                 "SELECT 1 FROM tenants WHERE tenant = warmstart_tenant() FOR UPDATE"
