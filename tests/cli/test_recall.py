@@ -5,20 +5,31 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from tests.recall.stores import opened
 
 from warmstart import Message, Session, SQLiteSessionStore
 
 KEYS = ["session_id", "native_id", "agent", "project", "date", "role", "score", "text", "message_ids"]
 
 
+@pytest.fixture(params=["sqlite", "postgres"])
+def place(request: pytest.FixtureRequest, home: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Where the store is: in the home directory, or on a server."""
+    if request.param == "sqlite":
+        return str(home / ".warmstart" / "warmstart.db")
+    url = str(request.getfixturevalue("postgres_url"))
+    monkeypatch.setenv("WARMSTART_STORE", url)
+    return url
+
+
 @pytest.fixture
-def project(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def project(home: Path, place: str, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project with sessions, in which the test is; and another one."""
     inside = home / "tides"
     (inside / ".git").mkdir(parents=True)
     (inside / "src").mkdir()
     monkeypatch.chdir(inside / "src")
-    store = SQLiteSessionStore(home / ".warmstart" / "warmstart.db")
+    store = opened(place)
     for name, folder in (("mine", inside), ("other", home / "other")):
         kept = Session(agent="tester", native_id=name, project=str(folder), started_at=datetime(2026, 9, 1, tzinfo=UTC))
         texts = ("Which port does the database use?", "It listens on 5433.")

@@ -53,7 +53,9 @@ def fill(store: SQLSessionStore, sessions: int = 60) -> None:
     """Sessions with something of everything."""
     for number in range(sessions):
         first, second = SUBJECTS[number % 9], SUBJECTS[number * 5 % 7]
-        call = ToolCall(id="c", name="Bash", arguments=f'{{"command": "terraform plan {second}\\nls gauge_{number}.py"}}')
+        call = ToolCall(
+            id="c", name="Bash", arguments=f'{{"command": "terraform plan {second}\\nls gauge_{number}.py"}}'
+        )
         output = ToolResult(call_id="c", outcome="error", text=f"flux capacitor: ECONNREFUSED at {first} {number}")
         keep(
             store,
@@ -139,7 +141,7 @@ def test_nobody_sees_or_infers_the_words_of_another(postgres, shared):
     engine = PostgresEngine(alice.database)  # type: ignore[arg-type]
     words = engine.words("xylophone tide")
     assert engine.frequencies("said", [word.stem for word in words]).keys() == {"tide"}
-    assert [len(lines) for lines in engine.postings("said", words, 1000)][0] == 0
+    assert len(engine.postings("said", words, 1000)[0]) == 0
     with psycopg.connect(postgres.url(shared, "alice"), autocommit=True) as raw:
         for table in TABLES:
             owners = raw.execute(f"SELECT DISTINCT tenant FROM recall_{table}".encode()).fetchall()
