@@ -13,6 +13,7 @@ import pytest
 from tests.postgres import OWNER, Server
 from tests.recall.stores import NOW, keep, opened
 from warmstart import Evidence, Message, Recall, SQLiteSessionStore, ToolCall, ToolResult
+from warmstart.recall import index as upkeep
 from warmstart.recall.blocks import Block, stems_of
 from warmstart.recall.engine import Word
 from warmstart.recall.postgres import PostgresEngine
@@ -193,6 +194,26 @@ def test_after_a_scrub_no_word_of_what_is_gone_is_in_the_tables(postgres, store)
     assert indexed(postgres, store) == set()
     assert natives(recall.search("drawbridge")) == ["two"]
     assert indexed(postgres, store) == {"the", "drawbridg", "kei", "is", "secret"}
+
+
+def test_dead_lines_are_taken_out_in_time(postgres, store, monkeypatch):
+    monkeypatch.setattr(upkeep, "_SMALL", 10)
+    fill(store, 30)
+    recall = Recall(store, clock=lambda: NOW)
+    recall.update()
+    keep(store, "grows", "the xylophonist")
+    recall.update()
+    store.append(keep(store, "grows"), [Message(native_id="grows/0", role="user", text="the zitherist")])
+    for number in range(10):
+        store.delete(store.get(f"s{number}").id)
+    assert {"xylophonist", "anchor"} <= indexed(postgres, store)
+    recall.update()
+    assert store.database.connection.execute("SELECT dead FROM recall_state").fetchone() == (0,)
+    assert "zitherist" in indexed(postgres, store)
+    assert "xylophonist" not in indexed(postgres, store)
+    found = [natives(recall.search(question)) for question in QUESTIONS]
+    assert recall.rebuild() == 21
+    assert [natives(recall.search(question)) for question in QUESTIONS] == found
 
 
 def test_a_deleted_session_leaves_no_row_of_its_own(store):

@@ -42,10 +42,20 @@ class Block(NamedTuple):
 
 def packed(lines: array[int]) -> bytes:
     """Lines as blocks hold them."""
+    return _swapped(lines).tobytes()
+
+
+def unpacked(data: bytes) -> array[int]:
+    """The lines that were packed."""
+    return _swapped(array("q", data))
+
+
+def _swapped(lines: array[int]) -> array[int]:
+    """Lines in the order of bytes that all machines share."""
     if sys.byteorder == "big":
-        lines = array("q", lines)
+        lines = lines[:]
         lines.byteswap()
-    return lines.tobytes()
+    return lines
 
 
 def blocks_of(stems: Iterable[Stem]) -> Iterator[Block]:

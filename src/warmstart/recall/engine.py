@@ -69,6 +69,10 @@ class Engine(Protocol):
         """Count anew in how many lines each word stands; inside a transaction."""
         ...
 
+    def purge(self) -> bool:
+        """Take out the lines that are dead; False where that cannot be done. Inside a transaction."""
+        ...
+
     def empty(self) -> None:
         """Forget everything and note every session as changed; inside a transaction."""
         ...

@@ -21,7 +21,7 @@ from warmstart.storage.sqlite import Database as SQLiteDatabase
 _LINES = 4000  # in one write
 _SESSIONS = 50
 _GROWTH = 1.1  # after which words are counted anew
-_DEAD = 0.1  # the share of dead lines at which the index is made anew
+_DEAD = 0.1  # the share of dead lines at which they are taken out, or the index is made anew
 _SMALL = 1000  # lines with which none of this is worth a thought
 
 _NAMES = tuple(f'"{name}"' for name in FIELDS)
@@ -121,17 +121,26 @@ class Index:
         return done
 
     def _settle(self) -> None:
-        """Count words anew, or make the index anew, where it has become worth it."""
+        """Count words anew, or take out what is dead, where it has become worth it."""
         with self._db.transaction() as connection:
             state = self.state()
             if state.dead > _SMALL and state.dead > _DEAD * (state.lines + state.dead):
-                self._engine.empty()
-                while self._step(connection):
-                    pass
+                self._remove_dead(connection)
                 state = self.state()
             if state.lines > _GROWTH * state.counted or state.lines < state.counted / 2:
                 self._engine.count()
                 connection.execute("UPDATE recall_state SET counted = lines")
+
+    def _remove_dead(self, connection: Connection) -> None:
+        if self._engine.purge():
+            connection.execute("DELETE FROM recall_dead")
+            connection.execute(
+                "UPDATE recall_state SET generation = generation + 1, emptied = generation + 1, dead = 0"
+            )
+            return
+        self._engine.empty()
+        while self._step(connection):
+            pass
 
 
 def engine_of(store: SQLSessionStore) -> Engine:

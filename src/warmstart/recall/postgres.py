@@ -6,14 +6,16 @@ may be a millisecond away. Only the lines of a word that has many are asked for 
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import ClassVar, NamedTuple
 from zlib import decompress
 
-from warmstart.recall.blocks import PIECE, Block, Stem, blocks_of, find, merged, packed, stems_of
+from warmstart.recall.blocks import PIECE, Block, Stem, blocks_of, find, merged, packed, stems_of, unpacked
 from warmstart.recall.dividing import Divider, Inverter
 from warmstart.recall.engine import GROUPS, Group, Numbers, Word
+from warmstart.recall.packing import PART
 from warmstart.recall.schema import MIGRATIONS
 from warmstart.sessions.postgres import stems
 from warmstart.storage.database import Migration
@@ -163,28 +165,50 @@ class PostgresEngine:
         for group in GROUPS:
             self._join(group, (), most=2**62)
 
+    def purge(self) -> bool:
+        run = self._db.connection.execute
+        parts = {row[0] for row in run("SELECT number FROM recall_parts")}
+        dead = {row[0] for row in run("SELECT line FROM recall_dead")}
+
+        def living(lines: bytes) -> bytes:
+            return packed(array("q", [line for line in unpacked(lines) if line >> PART in parts and line not in dead]))
+
+        for kind in range(len(GROUPS)):
+            old = [number for number, _ in self._segments(kind)]
+            stems = ((stem, living(lines)) for stem, lines in merged(self._read(kind, number) for number in old))
+            self._replace(kind, old, ((stem, lines) for stem, lines in stems if lines))
+        return True
+
     def empty(self) -> None:
         self._db.connection.execute("SELECT warmstart_recall_empty()")
 
     def _join(self, group: Group, new: Sequence[Stem], *, most: int) -> None:
         """Write a segment; it takes in those before it that are not much larger, so that there are never many."""
-        run = self._db.connection.execute
         kind = GROUPS.index(group)
-        segments = run("SELECT number, lines FROM recall_segments WHERE kind = ? ORDER BY number", (kind,)).fetchall()
         size = sum(len(lines) // 8 for _, lines in new)
-        chosen: list[int] = []
-        for number, lines in reversed(segments):
+        old: list[int] = []
+        for number, lines in reversed(self._segments(kind)):
             if size and (lines >= _EVEN * size or lines + size > most):
                 break
-            chosen.insert(0, number)
+            old.insert(0, number)
             size += lines
-        if not new and len(chosen) < 2:
-            return
-        number = max((number for number, _ in segments), default=0) + 1
-        self._write(kind, number, merged([*(self._read(kind, old) for old in chosen), new]))
-        run("DELETE FROM recall_words WHERE kind = ? AND segment = ANY(CAST(? AS INTEGER[]))", (kind, chosen))
-        run("DELETE FROM recall_segments WHERE kind = ? AND number = ANY(CAST(? AS INTEGER[]))", (kind, chosen))
-        run("INSERT INTO recall_segments (kind, number, lines) VALUES (?, ?, ?)", (kind, number, size))
+        if new or len(old) > 1:
+            self._replace(kind, old, merged([*(self._read(kind, number) for number in old), new]))
+
+    def _segments(self, kind: int) -> list[tuple[int, int]]:
+        return self._db.connection.execute(
+            "SELECT number, lines FROM recall_segments WHERE kind = ? ORDER BY number", (kind,)
+        ).fetchall()
+
+    def _replace(self, kind: int, old: Sequence[int], stems: Iterable[Stem]) -> None:
+        """Write a segment in place of others."""
+        run = self._db.connection.execute
+        number = max((number for number, _ in self._segments(kind)), default=0) + 1
+        lines = self._write(kind, number, stems)
+        for table, column in (("recall_words", "segment"), ("recall_segments", "number")):
+            run(f"DELETE FROM {table} WHERE kind = ? AND {column} = ANY(CAST(? AS INTEGER[]))", (kind, list(old)))
+        if lines:
+            run("INSERT INTO recall_segments (kind, number, lines) VALUES (?, ?, ?)", (kind, number, lines))
 
     def _read(self, kind: int, segment: int) -> Iterator[Stem]:
         rows = self._db.stream(
@@ -193,12 +217,22 @@ class PostgresEngine:
         )
         return stems_of(Block(*row) for row in rows)
 
-    def _write(self, kind: int, segment: int, stems: Iterable[Stem]) -> None:
-        rows: list[tuple[object, ...]] = []
+    def _write(self, kind: int, segment: int, stems: Iterable[Stem]) -> int:
+        """Returns how many lines the segment has."""
+        lines = 0
+
+        def counted() -> Iterator[Stem]:
+            nonlocal lines
+            for stem, found in stems:
+                lines += len(found) // 8
+                yield stem, found
+
         statement = "INSERT INTO recall_words (kind, segment, first, place, lines, data) VALUES (?, ?, ?, ?, ?, ?)"
-        for block in blocks_of(stems):
+        rows: list[tuple[object, ...]] = []
+        for block in blocks_of(counted()):
             rows.append((kind, segment, *block))
             if len(rows) >= _ROWS:
                 self._db.connection.executemany(statement, rows)
                 rows = []
         self._db.connection.executemany(statement, rows)
+        return lines

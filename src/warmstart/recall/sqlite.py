@@ -69,6 +69,9 @@ class SQLiteEngine:
             # A word that stands in one line is as rare as a new one, and half of all words are.
             run(f"INSERT INTO {group}_terms (term, lines) SELECT term, doc FROM temp.{group}_vocabulary WHERE doc > 1")
 
+    def purge(self) -> bool:
+        return False  # FTS5 would need their texts
+
     def empty(self) -> None:
         for statement in EMPTY:
             self._connection.execute(statement)
