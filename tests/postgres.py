@@ -36,10 +36,13 @@ class Server:
         self.run(f"CREATE ROLE {OWNER} LOGIN NOSUPERUSER NOBYPASSRLS")
         self.run(f"CREATE DATABASE {_TEMPLATE} OWNER {OWNER}")
         from warmstart.profile.store import SQLProfileStore
+        from warmstart.recall.index import update_index
         from warmstart.sessions.postgres import PostgresSessionStore
 
+        self.run("CREATE EXTENSION vector", _TEMPLATE)
         with closing(PostgresSessionStore(self.url(_TEMPLATE))) as store:
             SQLProfileStore(store)
+            update_index(store)
 
     def url(self, database: str, role: str = OWNER, password: str = "") -> str:
         secret = f":{quote(password, safe='')}" if password else ""

@@ -47,6 +47,7 @@ def test_every_command_says_the_same_on_both_stores(run, home, samples, server, 
             shown(run, "profile", session),
             {**dataset, "directory": ""},
             shown(run, "redact", "--store"),
+            shown(run, "recall", "which tide is wrong at skerry point", "--all-projects", "--explain"),
         ]
 
     assert all_of(server) == all_of("")

@@ -7,20 +7,31 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from tests.recall.stores import opened
 
 from warmstart import Message, Session, SQLiteSessionStore
 
 KEYS = ["session_id", "native_id", "agent", "project", "date", "role", "score", "text", "message_ids"]
 
 
+@pytest.fixture(params=["sqlite", "postgres"])
+def place(request: pytest.FixtureRequest, home: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Where the store is: in the home directory, or on a server."""
+    if request.param == "sqlite":
+        return str(home / ".warmstart" / "warmstart.db")
+    url = str(request.getfixturevalue("postgres_url"))
+    monkeypatch.setenv("WARMSTART_STORE", url)
+    return url
+
+
 @pytest.fixture
-def project(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def project(home: Path, place: str, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project with sessions, in which the test is; and another one."""
     inside = home / "tides"
     (inside / ".git").mkdir(parents=True)
     (inside / "src").mkdir()
     monkeypatch.chdir(inside / "src")
-    store = SQLiteSessionStore(home / ".warmstart" / "warmstart.db")
+    store = opened(place)
     for name, folder in (("mine", inside), ("other", home / "other")):
         kept = Session(agent="tester", native_id=name, project=str(folder), started_at=datetime(2026, 9, 1, tzinfo=UTC))
         texts = ("Which port does the database use?", "It listens on 5433.")
@@ -141,16 +152,15 @@ def test_help_speaks_of_questions_and_of_the_index(run):
 # -- vectors
 
 
-def test_vectors_are_made_searched_and_kept_up_to_date(run, project, home):
+def test_vectors_are_made_searched_and_kept_up_to_date(run, project, place):
     ran = run("recall", "index", "--embedder", "wordllama", "--json")
     assert json.loads(ran.out) == {"sessions": 2, "embedder": "wordllama", "texts": 2}
     assert json.loads(run("recall", "index", "--json").out) == {"sessions": 0, "embedder": "wordllama", "texts": 0}
-    assert stat.S_IMODE((home / ".warmstart" / "warmstart.vectors.db").stat().st_mode) == 0o600
     assert rows(run, "postgres listens", "--mode", "lexical", "--explain")[0]["parts"].keys() == {"said", "windows"}
     assert rows(run, "server socket number", "--mode", "lexical") == []
     assert [row["native_id"] for row in rows(run, "server socket number")] == ["mine"]
     assert list(rows(run, "server socket number", "--mode", "vector", "--explain")[0]["parts"]) == ["vectors"]
-    with closing(SQLiteSessionStore(home / ".warmstart" / "warmstart.db")) as store:
+    with closing(opened(place)) as store:
         store.append(
             Session(agent="tester", native_id="new", project=str(project)),
             [Message(native_id="n", role="user", text="my puppy chewed the couch")],
@@ -172,9 +182,11 @@ def test_an_embedder_that_is_none_is_one_line(run, project):
         assert len(ran.err.splitlines()) == 1
 
 
+@pytest.mark.parametrize("place", ["sqlite"], indirect=True)
 def test_damaged_vectors_leave_the_words(run, project, home):
     run("recall", "index", "--embedder", "wordllama")
     path = home / ".warmstart" / "warmstart.vectors.db"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
     for each in path.parent.glob("*.vectors.db*"):
         each.unlink()
     path.write_bytes(b"no database at all, but long enough to be taken for one" * 100)

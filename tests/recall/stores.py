@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from warmstart import Message, Session, SQLiteSessionStore
+from warmstart.sessions.postgres import PostgresSessionStore
+from warmstart.sessions.sql import SQLSessionStore
 
 NOW = datetime(2026, 9, 16, 12, 0, tzinfo=UTC)  # a Wednesday
 
 
+def opened(url: str, tenant: str = "") -> SQLSessionStore:
+    """The store at a path or a URL."""
+    return PostgresSessionStore(url, tenant=tenant) if "://" in url else SQLiteSessionStore(Path(url))
+
+
 def keep(
-    store: SQLiteSessionStore,
+    store: SQLSessionStore,
     native_id: str,
     *texts: str | Message,
     project: str = "/work/tides",

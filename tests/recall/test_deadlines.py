@@ -74,6 +74,7 @@ def test_what_words_find_is_given_when_time_is_over_for_the_rest(store, recall, 
     assert set(found.parts) <= {"said", "windows"}
 
 
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
 def test_a_search_with_a_deadline_waits_for_no_writer(store, recall):
     keep(store, "one", "the tide table")
     recall.update()

@@ -6,26 +6,20 @@ import subprocess
 import sys
 import time
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
-from tests.recall.stores import NOW, keep, turns
+from tests.recall.stores import NOW, keep, opened, turns
 from warmstart import Message, Recall, SQLiteSessionStore
 from warmstart.recall import index as upkeep
+from warmstart.sessions.sql import SQLSessionStore
 
 
 def natives(recall: Recall, question: str, **options: object) -> list[str]:
     return [each.native_id for each in recall.search(question, **options)]  # type: ignore[arg-type]
 
 
-def held(store: SQLiteSessionStore, word: str) -> bool:
-    """Whether any byte of the store's files holds the word."""
-    files = [store.path, *(Path(f"{store.path}{end}") for end in ("-wal", "-shm"))]
-    return any(word.encode() in path.read_bytes() for path in files if path.exists())
-
-
-def lines(store: SQLiteSessionStore) -> tuple[int, int]:
+def lines(store: SQLSessionStore) -> tuple[int, int]:
     row = store.database.connection.execute("SELECT lines, dead FROM recall_state").fetchone()
     return row[0], row[1]
 
@@ -66,39 +60,6 @@ def test_a_deleted_session_is_gone_at_once(store, recall):
     assert len(natives(recall, "drawbridge")) == 2
     store.delete(kept.id)
     assert natives(recall, "drawbridge") == ["two"]
-
-
-def test_after_a_scrub_no_word_of_a_deleted_session_is_in_the_file(store, recall):
-    kept = keep(store, "one", "the xylophonist plays", title="zitherist")
-    keep(store, "two", "the drawbridge")
-    assert natives(recall, "xylophonist") == ["one"]
-    assert held(store, "xylophonist")
-    store.delete(kept.id)
-    store.scrub()
-    assert not held(store, "xylophonist")
-    assert not held(store, "zitherist")
-    assert natives(recall, "drawbridge") == ["two"]
-
-
-def test_a_redacted_word_is_neither_found_nor_in_the_file(store, recall):
-    keep(store, "one", "the key is hunterhunter2 okay", "thanks", "and the drawbridge")
-    assert natives(recall, "hunterhunter2") == ["one"]
-    store.rewrite(lambda text: text.replace("hunterhunter2", "[secret]"))
-    assert natives(recall, "hunterhunter2") == []
-    assert natives(recall, "drawbridge") == ["one"]
-    store.scrub()
-    assert not held(store, "hunterhunter2")
-    assert natives(recall, "drawbridge") == ["one"]
-    assert natives(recall, "hunterhunter2") == []
-
-
-def test_a_scrub_before_the_index_heard_of_a_change_is_thorough_too(store, recall):
-    keep(store, "one", "the key is hunterhunter2 okay")
-    recall.update()
-    store.rewrite(lambda text: text.replace("hunterhunter2", "[secret]"))
-    store.scrub()
-    assert not held(store, "hunterhunter2")
-    assert natives(recall, "key") == ["one"]
 
 
 def test_a_scrub_with_nothing_to_remove_leaves_the_index_alone(store, recall):
@@ -157,26 +118,25 @@ def test_sessions_that_were_there_before_recall_are_indexed(tmp_path):
         assert natives(Recall(store), "tide") == ["one"]
 
 
-def test_another_process_s_writes_are_seen(store, recall, tmp_path):
+def test_another_process_s_writes_are_seen(store, recall, url):
     keep(store, "one", "the tide table")
     assert natives(recall, "tide") == ["one"]
-    with closing(SQLiteSessionStore(store.path)) as other:
+    with closing(opened(url)) as other:
         keep(other, "two", "the tide table")
         Recall(other).update()
         other.delete(keep(other, "one").id)
     assert natives(recall, "tide") == ["two"]
 
 
-def test_two_processes_update_at_once(store, tmp_path):
+def test_eight_processes_update_at_once(store, url):
     for number in range(60):
         keep(store, f"s{number}", *[f"word{number} the tide"] * 1, *[f"more {place}" for place in range(30)])
     program = (
-        "import sys; from warmstart import SQLiteSessionStore, Recall; "
-        "s = SQLiteSessionStore(sys.argv[1]); print(Recall(s).update()); s.close()"
+        "import sys; from tests.recall.stores import opened; from warmstart import Recall; "
+        "s = opened(sys.argv[1]); print(Recall(s).update()); s.close()"
     )
     started = [
-        subprocess.Popen([sys.executable, "-c", program, str(store.path)], stdout=subprocess.PIPE, text=True)
-        for _ in range(3)
+        subprocess.Popen([sys.executable, "-c", program, url], stdout=subprocess.PIPE, text=True) for _ in range(8)
     ]
     done = sum(int(process.communicate(timeout=60)[0]) for process in started)
     assert done == 60
@@ -200,15 +160,13 @@ def test_a_change_between_two_updates_is_not_missed(store, recall):
 
 
 @pytest.fixture(scope="module")
-def large(tmp_path_factory):
-    store = SQLiteSessionStore(tmp_path_factory.mktemp("large") / "store.db")
-    with store.transaction():
+def large(lasting):
+    with lasting.transaction():
         for number in range(300):
             texts = [f"the tide table of harbour{place} and gauge{number % 7} is wrong" for place in range(100)]
-            keep(store, f"s{number}", *texts, days=number)
-    Recall(store).update()
-    yield store
-    store.close()
+            keep(lasting, f"s{number}", *texts, days=number)
+    Recall(lasting).update()
+    return lasting
 
 
 def test_a_deadline_is_kept(large):

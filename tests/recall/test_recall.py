@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.recall.stores import NOW, keep
-from warmstart import Evidence, Message, Recall, Session, SQLiteSessionStore, ToolCall, ToolResult
+from warmstart import Evidence, Message, Recall, Session, ToolCall, ToolResult
 from warmstart.recall import query
 from warmstart.recall.engine import Word
 from warmstart.recall.excerpts import Marker
@@ -280,12 +280,10 @@ def test_whatever_is_typed_there_is_an_answer(store, recall, question):
 
 
 @pytest.fixture(scope="module")
-def searched(tmp_path_factory):
-    store = SQLiteSessionStore(tmp_path_factory.mktemp("fuzz") / "store.db")
+def searched(lasting):
     for number in range(10):
-        keep(store, f"s{number}", "the tide_table.py is wrong: ECONNREFUSED", "数据库 okay", days=number)
-    yield Recall(store, clock=lambda: NOW)
-    store.close()
+        keep(lasting, f"s{number}", "the tide_table.py is wrong: ECONNREFUSED", "数据库 okay", days=number)
+    return Recall(lasting, clock=lambda: NOW)
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -18,6 +18,8 @@ import click
 from warmstart.cli.output import counted, print_json, printable, settings
 from warmstart.config import Settings
 from warmstart.errors import StoreError, WarmstartError
+from warmstart.profile.store import SQLProfileStore
+from warmstart.recall.index import Index, engine_of
 from warmstart.sessions.readers.registry import readers
 from warmstart.sessions.store import AgentStatistics
 from warmstart.sessions.stores import open_store
@@ -125,6 +127,9 @@ def _store(current: Settings) -> Iterator[Check]:
 def _server(current: Settings) -> Check:
     try:
         with open_store(current) as store:
+            # Who owns the tables makes those of all rooms for the others, who may not.
+            SQLProfileStore(store)
+            Index(store.database, engine_of(store))
             wrong = store.integrity()
             held = _held(store.statistics())
             finding = f"{store.name}: {store.about}, {held}"

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
+from warmstart.storage.database import Interrupted as Interrupted  # what `limited` raises
 from warmstart.storage.database import Migration
 
 if TYPE_CHECKING:  # takes a tenth of a second to load, and only a search needs it
@@ -43,6 +44,8 @@ class Engine(Protocol):
 
     # A query that gives the ids of the texts that fit `:query` as `id`, the newest first.
     TEXTS: ClassVar[str]
+    # What puts those joined to such a query with a limit, as `f`, into its order where that would be lost.
+    NEWEST: ClassVar[str]
     # The condition that the text `t` holds `:holds`, whatever the case.
     HOLDS: ClassVar[str]
 
@@ -66,6 +69,10 @@ class Engine(Protocol):
         """Count anew in how many lines each word stands; inside a transaction."""
         ...
 
+    def purge(self) -> bool:
+        """Take out the lines that are dead; False where that cannot be done. Inside a transaction."""
+        ...
+
     def empty(self) -> None:
         """Forget everything and note every session as changed; inside a transaction."""
         ...
@@ -73,7 +80,3 @@ class Engine(Protocol):
     def limited(self, seconds: float | None) -> AbstractContextManager[None]:
         """Let no statement run for longer than this. What is interrupted raises `Interrupted`."""
         ...
-
-
-class Interrupted(Exception):
-    """The time for a search is over."""

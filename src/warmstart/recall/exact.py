@@ -46,28 +46,32 @@ class Texts:
         self._engine = engine
         self._choice = choice
         self._lines = lines
-        self._newest = f" LIMIT {_LOOKED_AT}" if large else ""
+        # A limit inside keeps its order; to sort again would mean to look at all of them.
+        self._newest, self._order = (f" LIMIT {_LOOKED_AT}", engine.NEWEST) if large else ("", "ORDER BY f.id DESC")
 
     def exact(self, exact: Exact) -> list[Hit]:
         """The newest uses of what was typed, each as rare as they are."""
-        found: list[tuple[int, int, int, int]] = []
-        for kind in (SAID, DID, OUTPUT):
-            found += self._uses(self._engine.phrase(exact.words), kind, holds=exact.text)
+        found = self._uses(self._engine.phrase(exact.words), (SAID, DID, OUTPUT), holds=exact.text)
         weight = log(1 + max(self._lines, len(found)) / (1 + len({message for _, message, _, _ in found})))
         return [Hit(*each, weight * _WEIGHT[each[2]], exact.text) for each in found]
 
     def output(self, words: Sequence[Word], score: float) -> list[Hit]:
         """Where tools said all of these words, or else, for less, any of them."""
-        for query, worth in ((self._engine.all_of(words), score), (self._engine.any_of(words), score / 3)):
-            if found := self._uses(query, OUTPUT):
+        for query, worth in ((self._engine.all_of, score), (self._engine.any_of, score / 3)):
+            if found := self._uses(query(words), (OUTPUT,)):
                 return [Hit(*each, worth, " ".join(word.word for word in words)) for each in found]
         return []
 
-    def _uses(self, query: str, kind: int, *, holds: str = "") -> list[tuple[int, int, int, int]]:
+    def _uses(self, query: str, kinds: Sequence[int], *, holds: str = "") -> list[tuple[int, int, int, int]]:
         condition = self._choice.condition + (f" AND {self._engine.HOLDS}" if holds else "")
+        uses = (
+            f"SELECT * FROM (SELECT m.session, m.pk, {kind}, f.id FROM ({self._engine.TEXTS}{self._newest}) f "
+            f"JOIN texts t ON t.id = f.id {_USES[kind]} JOIN sessions s ON s.pk = m.session "
+            f"WHERE {condition} {self._order} LIMIT :most) AS uses{kind}"
+            for kind in kinds
+        )
         rows = self._connection.execute(
-            f"SELECT m.session, m.pk, f.id FROM ({self._engine.TEXTS}{self._newest}) f JOIN texts t ON t.id = f.id "
-            f"{_USES[kind]} JOIN sessions s ON s.pk = m.session WHERE {condition} LIMIT :most",
+            " UNION ALL ".join(uses),
             {**self._choice.values, "query": query, "most": _MOST, **({"holds": holds} if holds else {})},
         )
-        return [(row[0], row[1], kind, row[2]) for row in rows]
+        return [(row[0], row[1], row[2], row[3]) for row in rows]

@@ -21,7 +21,7 @@ from warmstart.storage.sqlite import Database as SQLiteDatabase
 _LINES = 4000  # in one write
 _SESSIONS = 50
 _GROWTH = 1.1  # after which words are counted anew
-_DEAD = 0.1  # the share of dead lines at which the index is made anew
+_DEAD = 0.1  # the share of dead lines at which they are taken out, or the index is made anew
 _SMALL = 1000  # lines with which none of this is worth a thought
 
 _NAMES = tuple(f'"{name}"' for name in FIELDS)
@@ -39,6 +39,9 @@ class State(NamedTuple):
     lines: int
     dead: int
     counted: int
+
+
+_NOTHING = State(1, 1, 0, 0, 0, 0)
 
 
 class Part(NamedTuple):
@@ -63,21 +66,21 @@ class Index:
         row = self._db.connection.execute(
             "SELECT generation, emptied, part, lines, dead, counted FROM recall_state"
         ).fetchone()
-        return State(*row)
+        return State(*row) if row else _NOTHING
 
     def standing(self, most: int) -> tuple[State, int]:
         """The state, and `stale`, with one statement."""
         row = self._db.connection.execute(
             "SELECT generation, emptied, part, lines, dead, counted, "
-            "(SELECT count(*) FROM (SELECT 1 FROM recall_stale LIMIT ?) some) FROM recall_state",
+            "(SELECT count(*) FROM (SELECT 1 FROM recall_stale LIMIT ?) noted) FROM recall_state",
             (most,),
         ).fetchone()
-        return State(*row[:6]), int(row[6])
+        return (State(*row[:6]), int(row[6])) if row else (_NOTHING, self.stale(most))
 
     def stale(self, most: int) -> int:
         """How many sessions changed since they were indexed, as far as there are at most so many."""
         row = self._db.connection.execute(
-            "SELECT count(*) FROM (SELECT 1 FROM recall_stale LIMIT ?) some", (most,)
+            "SELECT count(*) FROM (SELECT 1 FROM recall_stale LIMIT ?) noted", (most,)
         ).fetchone()
         return int(row[0])
 
@@ -130,30 +133,42 @@ class Index:
         return done
 
     def _settle(self) -> None:
-        """Count words anew, or make the index anew, where it has become worth it."""
+        """Count words anew, or take out what is dead, where it has become worth it."""
         with self._db.transaction() as connection:
             state = self.state()
             if state.dead > _SMALL and state.dead > _DEAD * (state.lines + state.dead):
-                self._engine.empty()
-                while self._step(connection):
-                    pass
+                self._remove_dead(connection)
                 state = self.state()
             if state.lines > _GROWTH * state.counted or state.lines < state.counted / 2:
                 self._engine.count()
                 connection.execute("UPDATE recall_state SET counted = lines")
+
+    def _remove_dead(self, connection: Connection) -> None:
+        if self._engine.purge():
+            connection.execute("DELETE FROM recall_dead")
+            connection.execute(
+                "UPDATE recall_state SET generation = generation + 1, emptied = generation + 1, dead = 0"
+            )
+            return
+        self._engine.empty()
+        while self._step(connection):
+            pass
 
 
 def engine_of(store: SQLSessionStore) -> Engine:
     """What indexes the words of a store."""
     if isinstance(store.database, SQLiteDatabase):
         return SQLiteEngine(store.database)
-    raise ConfigError(f"recall works on SQLite only so far, and the store is {store.name!r}")
+    from warmstart.recall.postgres import PostgresEngine  # with psycopg, which comes with an extra
+    from warmstart.storage.postgres import Database as PostgresDatabase
+
+    if isinstance(store.database, PostgresDatabase):
+        return PostgresEngine(store.database)
+    raise ConfigError(f"recall works on SQLite and PostgreSQL, and the store is {store.name!r}")
 
 
 def update_index(store: SQLSessionStore, progress: Progress | None = None) -> int:
-    """Index what is new in a store, if its kind has an index; loads nothing that only a search needs."""
-    if not isinstance(store.database, SQLiteDatabase):
-        return 0
+    """Index what is new in a store; loads nothing that only a search needs."""
     return Index(store.database, engine_of(store)).update(progress)
 
 

@@ -19,6 +19,8 @@ from warmstart.storage.database import Connection
 
 TEXT, REPLY = 600, 300  # characters
 MANY = 3  # passages of a session
+_SAID = "l.line, m.native_id, m.role, m.at, t.body"
+_SAID_BY = f"JOIN messages m ON m.pk = l.message AND {SPOKEN} JOIN texts t ON t.id = m.text"
 LATER = 0.6  # what the second and third count, so that no session crowds out the others
 
 
@@ -73,6 +75,10 @@ def _windows(ranked: Ranked, part: int) -> Iterator[Spot]:
             yield Spot(score, part, place)
             if len(taken) >= MANY:
                 return
+
+
+def _first(spot: Spot) -> int:
+    return (spot.line + FIRST) << PLACE
 
 
 class Passages:

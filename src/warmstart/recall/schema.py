@@ -14,6 +14,7 @@ conflicts is also said, by SQLite, to the triggers that it fires.
 
 from __future__ import annotations
 
+from warmstart.recall.schema_postgres import create_tables, create_vectors
 from warmstart.storage.database import Connection, Migration
 
 _INDEX = (
@@ -111,4 +112,8 @@ def _create_tables(connection: Connection) -> None:
         connection.execute(statement)
 
 
-MIGRATIONS = (Migration("recall/0001_tables", _create_tables),)
+MIGRATIONS = (
+    Migration("recall/0001_tables", _create_tables, postgres=create_tables),
+    # Beside a SQLite store vectors are in a file of their own.
+    Migration("recall/0002_vectors", lambda connection: None, postgres=create_vectors),
+)

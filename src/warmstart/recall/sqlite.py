@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import ClassVar
 
+from warmstart.recall.dividing import Divider
 from warmstart.recall.engine import GROUPS, Group, Interrupted, Numbers, Word
 from warmstart.recall.schema import EMPTY, MIGRATIONS
 from warmstart.sessions.appending import chunks, marks
@@ -16,9 +16,7 @@ from warmstart.storage.database import Migration
 from warmstart.storage.sqlite import Database
 
 _STEPS = 500  # of SQLite's machine between two looks at the clock
-_KNOWN = 50_000
 _AT_ONCE = 8  # words in a statement, so that there are few different ones to prepare
-_ASCII = re.compile("[a-z0-9]+").findall
 
 
 class SQLiteEngine:
@@ -26,11 +24,12 @@ class SQLiteEngine:
 
     MIGRATIONS: ClassVar[Sequence[Migration]] = MIGRATIONS
     TEXTS: ClassVar = "SELECT rowid AS id FROM texts_index WHERE texts_index MATCH :query ORDER BY rowid DESC"
+    NEWEST: ClassVar = ""
     HOLDS: ClassVar = "instr(lower(t.body), :holds) > 0"
 
     def __init__(self, database: Database) -> None:
         self._connection = database.connection
-        self._divider = _Divider()
+        self._divider = Divider()
 
     def words(self, text: str) -> list[Word]:
         return self._divider.words(text)
@@ -76,6 +75,9 @@ class SQLiteEngine:
             # A word that stands in one line is as rare as a new one, and half of all words are.
             run(f"INSERT INTO {group}_terms (term, lines) SELECT term, doc FROM temp.{group}_vocabulary WHERE doc > 1")
 
+    def purge(self) -> bool:
+        return False  # FTS5 would need their texts
+
     def empty(self) -> None:
         for statement in EMPTY:
             self._connection.execute(statement)
@@ -98,38 +100,3 @@ class SQLiteEngine:
         finally:
             self._connection.set_progress_handler(None, 0)
             self._connection.execute(f"PRAGMA busy_timeout = {wait}")
-
-
-class _Divider:
-    """Divides a text into words, and takes their endings off, by asking FTS5.
-
-    The stem finds how frequent a word is, and the word goes into a query: Porter's rules, applied to a stem again,
-    would make another one of it.
-    """
-
-    def __init__(self) -> None:
-        self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-        self._known: dict[str, str] = {}
-        for name, endings in (("plain", ""), ("stemmed", "porter ")):
-            self._connection.execute(
-                f"CREATE VIRTUAL TABLE {name} USING fts5 (body, content = '', "
-                f"tokenize = '{endings}unicode61 remove_diacritics 2')"
-            )
-            self._connection.execute(f"CREATE VIRTUAL TABLE {name}_words USING fts5vocab ({name}, instance)")
-
-    def words(self, text: str) -> list[Word]:
-        words = _ASCII(text.lower()) if text.isascii() else self._divided("plain", text)
-        new = [word for word in dict.fromkeys(words) if word not in self._known]
-        if len(self._known) > _KNOWN:
-            self._known.clear()
-            new = list(dict.fromkeys(words))
-        if new:
-            self._known.update(zip(new, self._divided("stemmed", " ".join(new)), strict=True))
-        return [Word(word, self._known[word]) for word in words]
-
-    def _divided(self, table: str, text: str) -> list[str]:
-        run = self._connection.execute
-        run(f"INSERT INTO {table} (rowid, body) VALUES (1, ?)", (text,))
-        found = [row[0] for row in run(f"SELECT term FROM {table}_words ORDER BY offset")]
-        run(f"INSERT INTO {table} ({table}) VALUES ('delete-all')")
-        return found

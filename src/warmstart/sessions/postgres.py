@@ -27,7 +27,7 @@ class PostgresSessionStore(SQLSessionStore):
 
     def __init__(self, url: str, *, tenant: str = "") -> None:
         super().__init__(Database(url, MIGRATIONS, tenant=tenant))
-        self._stems = Stems(self._stem)
+        self._stems = stems(self._db)
 
     @property
     def tenant(self) -> str:
@@ -39,7 +39,10 @@ class PostgresSessionStore(SQLSessionStore):
 
     def scrub(self) -> None:
         """Free the room of what was deleted. What logs and backups of the server hold is its administrator's."""
-        self._db.vacuum(("texts", "texts_index", "messages", "tool_calls", "tool_results", "sessions"))
+        with self.transaction() as connection:
+            connection.execute("INSERT INTO scrubs (id) VALUES (1)")
+            connection.execute("DELETE FROM scrubs")
+        self._db.vacuum()
 
     def _index(self, newest: int) -> Statements:
         page: list[tuple[int, list[str]]] = []
@@ -60,9 +63,15 @@ class PostgresSessionStore(SQLSessionStore):
     def _query(self, words: Sequence[str]) -> str:
         return self._stems.query(words)
 
-    def _stem(self, words: Sequence[str]) -> Iterable[tuple[str, str]]:
-        return self._db.connection.execute(
+
+def stems(database: Database) -> Stems:
+    """Words without their endings, as the server's dictionary takes them off."""
+
+    def stem(words: Sequence[str]) -> Iterable[tuple[str, str]]:
+        return database.connection.execute(
             # Of a word that its list leaves out, the dictionary gives nothing.
             "SELECT word, coalesce((ts_lexize('english_stem', word))[1], word) FROM unnest(CAST(? AS TEXT[])) AS word",
             (list(words),),
         )
+
+    return Stems(stem)

@@ -7,7 +7,7 @@ in is left to the writer, because an insert through a trigger costs two and a ha
 
 from __future__ import annotations
 
-from warmstart.sessions.schema_postgres import create_tables, rank_newest
+from warmstart.sessions.schema_postgres import create_tables, note_scrubs, rank_newest
 from warmstart.storage.database import Connection, Migration
 
 
@@ -138,5 +138,5 @@ MIGRATIONS = (
     Migration("sessions/0001_tables", _create_tables, postgres=create_tables),
     Migration("sessions/0002_revisions", _count_revisions),
     Migration("sessions/0003_newest", lambda connection: None, postgres=rank_newest),
-    Migration("sessions/0004_scrubs", _note_scrubs, postgres=lambda connection: None),
+    Migration("sessions/0004_scrubs", _note_scrubs, postgres=note_scrubs),
 )

@@ -217,3 +217,9 @@ def rank_newest(connection: Connection) -> None:
 def _placed(connection: Connection, statement: str) -> str:
     schema = connection.execute("SELECT quote_ident(current_schema())").fetchone()[0]
     return statement.replace("{schema}", schema)
+
+
+def note_scrubs(connection: Connection) -> None:
+    """Make what `scrub` writes to for the triggers of other rooms."""
+    connection.execute(f"CREATE TABLE scrubs ({COLUMN}, id BIGINT NOT NULL, PRIMARY KEY (tenant, id))")
+    keep_apart(connection, "scrubs")

@@ -34,6 +34,10 @@ class Connection(Protocol):
     def executemany(self, sql: str, parameters: Iterable[Any], /) -> object: ...
 
 
+class Interrupted(Exception):
+    """The time that was given for some statements is over."""
+
+
 class Migration(NamedTuple):
     """One change of a room's tables; `name` is `room/number_what` and is never reused.
 

@@ -13,10 +13,12 @@ not an advisory lock, because anybody may take any advisory lock, but nobody can
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
 from itertools import count
+from math import ceil
 from typing import Any, NamedTuple
 
 from warmstart.config import without_password
@@ -29,7 +31,7 @@ from warmstart.errors import (
     StoreReadOnly,
     StoreUnreachable,
 )
-from warmstart.storage.database import AnyDatabase, Cursor, Migration
+from warmstart.storage.database import AnyDatabase, Cursor, Interrupted, Migration
 from warmstart.storage.database import Connection as AnyConnection
 from warmstart.storage.tenants import FOUNDATION, MARK, SERVICE
 
@@ -52,6 +54,7 @@ _CONNECT_SECONDS = 10
 _KEEP_ALIVE = {"keepalives_idle": 60, "keepalives_interval": 10, "keepalives_count": 6}  # a server that fell silent
 _MIGRATION_LOCK = 0x5741524D
 _ROWS = 50  # that a stream fetches at a time
+_SLACK = 0.005  # seconds by which the server's limit for a statement may be behind the clock
 
 # A quoted text, a cast, or a parameter in one of SQLite's forms.
 _TOKEN = re.compile(r"'(?:[^']|'')*'|::|\?(\d*)|:([a-z_]\w*)|%")
@@ -93,15 +96,83 @@ class Connection:
     to `raw` outside of a transaction is not.
     """
 
-    def __init__(self, raw: psycopg.Connection[Any], acting: sql.Composed | None = None) -> None:
+    def __init__(self, raw: psycopg.Connection[Any], acting: Sequence[sql.Composed] = ()) -> None:
         self.raw = raw
         self._acting = acting
         self._streams = count()
+        self._together = self._reading = False  # whether reads share a transaction, and whether there is one
+        self._end: float | None = None  # when the time is over
+        self._told = 0.0  # when the server was told how much of it is left
 
     def execute(self, sql: str, parameters: Any = (), /) -> Cursor:
         statement, given = self._prepared(sql, parameters)
+        if self._together:
+            return self._within_limits(statement, given)
         with self._transaction():
             return self.raw.execute(statement, given)
+
+    @contextmanager
+    def limited(self, seconds: float | None) -> Iterator[None]:
+        """Let what is asked meanwhile take no longer than this in all, or raise `Interrupted`.
+
+        Reads share a transaction, which is what tells the server the time and, once and not for each, the tenant and
+        the role. A write is a transaction of its own as ever.
+        """
+        if seconds is None and not self._acting:
+            yield
+            return
+        self._together, self._end = True, None if seconds is None else time.monotonic() + seconds
+        try:
+            yield
+        finally:
+            self._together, self._end = False, None
+            self.end_reading()
+
+    def begin(self, lock: float) -> None:
+        """Begin a write, and say how long its statements and their waits for a lock may take."""
+        self.end_reading()
+        left = self._left()
+        waits = _setting("lock_timeout", lock if left is None else min(lock, left))
+        self.raw.execute("; ".join(["BEGIN", waits, *self._settings(left)]).encode())
+
+    def _settings(self, left: float | None) -> Iterator[str]:
+        """What is to be said at the beginning of a transaction."""
+        if left is not None:
+            self._told = time.monotonic()
+            yield _setting("statement_timeout", left)
+        yield from (each.as_string(self.raw) for each in self._acting)
+
+    def end_reading(self) -> None:
+        """End the transaction that reads share."""
+        if self._reading:
+            self._reading = False
+            if not self.raw.closed:
+                self.raw.rollback()
+
+    def _within_limits(self, statement: bytes, given: Any) -> Cursor:
+        left = self._left()
+        before: list[str] = []
+        if self.raw.info.transaction_status == TransactionStatus.IDLE:
+            before = ["BEGIN READ ONLY", *self._settings(left)]
+            self._reading = True
+        elif left is not None and time.monotonic() - self._told > _SLACK:
+            before = [next(self._settings(left))]
+        try:
+            if not before:
+                return self.raw.execute(statement, given)
+            with self.raw.pipeline() if psycopg.Pipeline.is_supported() else nullcontext():  # in one round trip
+                for each in before:
+                    self.raw.execute(each.encode())
+                return self.raw.execute(statement, given)
+        except psycopg.errors.QueryCanceled:
+            self.end_reading()
+            raise Interrupted from None
+
+    def _left(self) -> float | None:
+        left = None if self._end is None else self._end - time.monotonic()
+        if left is not None and left <= 0:
+            raise Interrupted
+        return left
 
     def executemany(self, sql: str, parameters: Iterable[Any], /) -> object:
         statement, numbered = translate(sql)
@@ -121,7 +192,7 @@ class Connection:
     def act(self) -> None:
         """Say for whom this transaction is, where it is not for the role that logged in."""
         if self._acting:
-            self.raw.execute(self._acting)
+            self.raw.execute(sql.SQL("; ").join(self._acting))
 
     def _transaction(self) -> AbstractContextManager[object]:
         """One of its own for a statement that must begin by acting, and is in none."""
@@ -138,6 +209,10 @@ class Connection:
     def _prepared(self, sql: str, parameters: Any) -> tuple[bytes, Any]:
         statement, numbered = translate(sql)
         return statement, _numbered(parameters) if numbered else parameters
+
+
+def _setting(name: str, seconds: float) -> str:
+    return f"SET LOCAL {name} = {max(1, ceil(seconds * 1000))}"
 
 
 def _numbered(parameters: Sequence[object]) -> dict[str, object]:
@@ -203,10 +278,14 @@ class Database(AnyDatabase):
             found += [f"the index {name} is not valid" for (name,) in broken]
         return found
 
-    def vacuum(self, tables: Sequence[str]) -> None:
+    def vacuum(self) -> None:
         """Free the room of deleted rows for others to use; for tables of another owner the server leaves it."""
         with self.translated():
-            self._raw.execute(f"VACUUM {', '.join(tables)}".encode())
+            rows = self._raw.execute(
+                "SELECT oid::regclass::text FROM pg_class "
+                "WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p')"
+            ).fetchall()
+            self._raw.execute(f"VACUUM {', '.join(name for (name,) in rows)}".encode())
 
     # -- connecting
 
@@ -291,8 +370,7 @@ class Database(AnyDatabase):
     # -- transactions
 
     def _begin(self) -> None:
-        self._raw.execute(f"BEGIN; SET LOCAL lock_timeout = {round(self._timeout * 1000)}".encode())
-        self.connection.act()
+        self.connection.begin(self._timeout)
         try:
             while not self._raw.execute(
                 "SELECT 1 FROM tenants WHERE tenant = warmstart_tenant() FOR UPDATE"

@@ -43,16 +43,16 @@ def make_roles(raw: psycopg.Connection[Any]) -> None:
             raw.execute(sql.SQL("GRANT {} TO CURRENT_USER").format(name))
 
 
-def acting(role: str, schemas: list[str], tenant: str = "") -> sql.Composed:
+def acting(role: str, schemas: list[str], tenant: str = "") -> list[sql.Composed]:
     """What a transaction in the name of a role begins with. The schemas are the login's and not the role's own."""
     path = sql.SQL(", ").join(map(sql.Identifier, schemas))
-    taken = sql.SQL("SET LOCAL ROLE {}; SET LOCAL search_path = {}").format(sql.Identifier(role), path)
-    return sql.SQL("; ").join([taken, for_tenant(tenant)]) if tenant else taken
+    taken = sql.SQL("SET LOCAL ROLE {}").format(sql.Identifier(role))
+    return [taken, sql.SQL("SET LOCAL search_path = {}").format(path), *(for_tenant(tenant) if tenant else ())]
 
 
-def for_tenant(tenant: str) -> sql.Composed:
+def for_tenant(tenant: str) -> list[sql.Composed]:
     """What says for whom a transaction is."""
-    return sql.SQL("SET LOCAL warmstart.tenant = {}").format(sql.Literal(tenant))
+    return [sql.SQL("SET LOCAL warmstart.tenant = {}").format(sql.Literal(tenant))]
 
 
 def is_closed(raw: psycopg.Connection[Any]) -> bool:
@@ -71,7 +71,7 @@ def owning(raw: psycopg.Connection[Any], schemas: list[str]) -> Iterator[None]:
         if not _one(raw, "SELECT has_schema_privilege(%s, %s, %s)", role, schemas[0], right):
             grant = sql.SQL("GRANT {} ON SCHEMA {} TO {}")
             raw.execute(grant.format(sql.SQL(right), schema, sql.Identifier(role)))
-    raw.execute(acting(owner, schemas))
+    raw.execute(sql.SQL("; ").join(acting(owner, schemas)))
     yield
     if tables := raw.execute(_CLOSED.encode()).fetchall():
         names = sql.SQL(", ").join(sql.Identifier(schemas[0], name) for (name,) in tables)

@@ -1,4 +1,4 @@
-"""Vectors in a PostgreSQL store, searched with pgvector.
+"""Vectors in a PostgreSQL store, searched with pgvector; where the server has none, with what it has itself.
 
 A tenant's signs are compared one by one, which is exact, costs nothing to keep up and grows with the tenant, not with
 the server. An approximate index makes every write many times as dear; whoever has tenants large enough for it can add
@@ -8,49 +8,17 @@ one, and the same statement uses it (see docs/scale.md).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 
 import numpy as np
 
-from warmstart.errors import ConfigError, StoreError
+from warmstart.errors import StoreError
 from warmstart.recall.engine import Numbers
 from warmstart.recall.vectors.embedder import Matrix
 from warmstart.recall.vectors.index import Block, Made, Small, signs
-from warmstart.storage.database import AnyDatabase, Connection, Migration
-from warmstart.storage.tenants import COLUMN, keep_apart
+from warmstart.storage.database import AnyDatabase
 
-_TABLES = (
-    f"""
-    CREATE TABLE vector_sets (
-        {COLUMN}, id INTEGER NOT NULL, asked TEXT NOT NULL, name TEXT NOT NULL, dimensions INTEGER NOT NULL,
-        PRIMARY KEY (tenant, id)
-    )
-    """,
-    f"CREATE TABLE vector_parts ({COLUMN}, part BIGINT NOT NULL, stamp BIGINT NOT NULL, PRIMARY KEY (tenant, part))",
-    f"""
-    CREATE TABLE vector_blocks (
-        {COLUMN}, part BIGINT NOT NULL, number INTEGER NOT NULL, hashes BYTEA NOT NULL, vectors BYTEA NOT NULL,
-        PRIMARY KEY (tenant, part, number)
-    )
-    """,
-    # Random numbers gain nothing by compression.
-    "ALTER TABLE vector_blocks ALTER COLUMN hashes SET STORAGE EXTERNAL, ALTER COLUMN vectors SET STORAGE EXTERNAL",
-    f"""
-    CREATE TABLE vector_signs (
-        {COLUMN}, line BIGINT NOT NULL, dimensions INTEGER NOT NULL, bits BIT VARYING NOT NULL,
-        PRIMARY KEY (tenant, line)
-    )
-    """,
-)
 _ALL = ("vector_sets", "vector_parts", "vector_blocks", "vector_signs")
-
-
-def _create_tables(connection: Connection) -> None:
-    for statement in _TABLES:
-        connection.execute(statement)
-    keep_apart(connection, *_ALL)
-
-
-MIGRATIONS = (Migration("vectors/0001_tables", _create_tables),)
 
 
 class PostgresVectors:
@@ -59,22 +27,11 @@ class PostgresVectors:
     def __init__(self, database: AnyDatabase) -> None:
         self._db = database
         self._run = database.connection.execute
-        with database.translated():
-            there = self._run("SELECT 1 FROM pg_extension WHERE extname = 'vector'").fetchone()
-        if not there:
-            self._extend()
-        database.migrate(MIGRATIONS)
+        self._extended = self._is_extended()
 
-    def _extend(self) -> None:
-        try:
-            with self._db.transaction():
-                self._run("SET LOCAL ROLE NONE")  # a superuser may, and the role that it acts as may not
-                self._run("CREATE EXTENSION IF NOT EXISTS vector")
-        except StoreError as error:
-            raise ConfigError(
-                f"the store {self._db.name!r} has no pgvector ({error}); install it on the server, and let its "
-                "administrator run CREATE EXTENSION vector in that database"
-            ) from error
+    def _is_extended(self) -> bool:
+        with self._db.translated():
+            return self._run("SELECT to_regoperator('<~>(bit,bit)') IS NOT NULL").fetchone()[0]  # type: ignore[no-any-return]
 
     def close(self) -> None:
         """The connection is the store's."""
@@ -89,6 +46,11 @@ class PostgresVectors:
             for table in _ALL:
                 self._run(f"DELETE FROM {table}")
             self._run("INSERT INTO vector_sets (id, asked, name, dimensions) VALUES (1, ?, ?, ?)", made)
+        if not self._extended:
+            with suppress(StoreError), self._db.transaction():  # whoever may, does; the others do without
+                self._run("SET LOCAL ROLE NONE")  # a superuser may, and the role that it acts as may not
+                self._run("CREATE EXTENSION IF NOT EXISTS vector")
+            self._extended = self._is_extended()
 
     def stamps(self) -> dict[int, int]:
         with self._db.translated():
@@ -147,10 +109,12 @@ class PostgresVectors:
     def nearest(self, vector: Matrix, parts: Numbers | None, most: int, seconds: float | None) -> Numbers:
         where = "" if parts is None else "AND line >> 16 = ANY(CAST(:parts AS BIGINT[])) "
         size = len(vector)
+        distance = f"CAST(bits AS BIT({size})) <~> CAST(:bits AS BIT({size}))"
+        if not self._extended:
+            distance = "bit_count(bits # CAST(:bits AS BIT VARYING))"
         with self._db.translated():
             rows = self._run(
-                f"SELECT line FROM vector_signs WHERE dimensions = {size} {where}"
-                f"ORDER BY CAST(bits AS BIT({size})) <~> CAST(:bits AS BIT({size})) LIMIT :most",
+                f"SELECT line FROM vector_signs WHERE dimensions = {size} {where}ORDER BY {distance} LIMIT :most",
                 {"bits": _written(vector), "most": most, **({} if parts is None else {"parts": parts.tolist()})},
             ).fetchall()
         return np.fromiter((row[0] for row in rows), np.int64, len(rows))

@@ -27,7 +27,10 @@ def has_vectors(store: SQLSessionStore) -> bool:
     path = vectors_path(store)
     if path is not None:
         return path.exists()
-    return bool(store.database.connection.execute("SELECT to_regclass('vector_sets') IS NOT NULL").fetchone()[0])
+    run = store.database.connection.execute
+    with store.database.translated():
+        there = run("SELECT to_regclass('vector_sets') IS NOT NULL").fetchone()[0]
+        return there and run("SELECT 1 FROM vector_sets").fetchone() is not None
 
 
 @overload

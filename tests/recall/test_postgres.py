@@ -1,0 +1,417 @@
+"""What recall does on a server that it need not do in a file: tenants, deadlines of the server, few round trips."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from threading import Event, Thread
+
+import psycopg
+import pytest
+
+from tests.postgres import OWNER, Server
+from tests.recall.stores import NOW, keep, opened
+from warmstart import Evidence, Message, Recall, Settings, SQLiteSessionStore, ToolCall, ToolResult, make_meaning
+from warmstart.recall import index as upkeep
+from warmstart.recall.blocks import Block, stems_of
+from warmstart.recall.engine import Word
+from warmstart.recall.postgres import PostgresEngine
+from warmstart.recall.ranking import Weights
+from warmstart.sessions.copying import copy_store
+from warmstart.sessions.postgres import PostgresSessionStore
+from warmstart.sessions.sql import SQLSessionStore
+
+USERS = ("alice", "bob")
+TABLES = ("words", "segments", "parts", "lines", "dead", "stale", "state")
+SUBJECTS = ("tide", "harbour", "gauge", "moon", "drawbridge", "ferry", "buoy", "lighthouse", "anchor")
+QUESTIONS = (
+    "the tide at the harbour",
+    "lighthouses and ferries in March",
+    "gauge_7.py",
+    "why does gauge_3.py fail at harbour 4",
+    "anchor yesterday",
+    "ECONNREFUSED",
+    "数据库",
+    '"moon 5"',
+    "buoys",
+    "terraform",
+    "flux capacitor",
+)
+
+
+@pytest.fixture
+def store(postgres_url: str) -> Iterator[PostgresSessionStore]:
+    with closing(PostgresSessionStore(postgres_url)) as fresh:
+        yield fresh
+
+
+def natives(found: list[Evidence]) -> list[str]:
+    return [each.native_id for each in found]
+
+
+def fill(store: SQLSessionStore, sessions: int = 60) -> None:
+    """Sessions with something of everything."""
+    for number in range(sessions):
+        first, second = SUBJECTS[number % 9], SUBJECTS[number * 5 % 7]
+        call = ToolCall(
+            id="c", name="Bash", arguments=f'{{"command": "terraform plan {second}\\nls gauge_{number}.py"}}'
+        )
+        output = ToolResult(call_id="c", outcome="error", text=f"flux capacitor: ECONNREFUSED at {first} {number}")
+        keep(
+            store,
+            f"s{number}",
+            *[f"the {first} {number} and the {second} " * (1 + place % 3) + str(place) for place in range(number % 6)],
+            Message(native_id=f"{number}/c", role="assistant", reasoning=f"the {second}?", tool_calls=(call,)),
+            Message(native_id=f"{number}/r", role="tool", tool_results=(output,)),
+            Message(native_id=f"{number}/u", role="user", text=f"数据库 {second}, gauge_{number % 8}.py"),
+            days=number * 7,
+            project=f"/work/{number % 3}",
+            title=f"About the {second}" if number % 4 == 0 else "",
+        )
+
+
+@pytest.mark.parametrize("small", [20_000, 0], ids=["small", "large"])
+def test_the_same_sessions_give_the_same_on_both(store, tmp_path, small):
+    with closing(SQLiteSessionStore(tmp_path / "store.db")) as other:
+        recalls = []
+        for each in (store, other):
+            fill(each)
+            recalls.append(Recall(each, clock=lambda: NOW, weights=Weights(small=small), budget=40))
+        for question in QUESTIONS:
+            for project in (None, "/work/1"):
+                ours, theirs = (recall.search(question, project=project, limit=8) for recall in recalls)
+                assert ours == theirs, question
+                assert ours
+
+
+# -- tenants
+
+
+@pytest.fixture
+def shared(postgres: Server) -> Iterator[str]:
+    """An empty database that two users share, as the documentation says."""
+    for role in (*USERS, "portal", "warmstart_service", "warmstart_users"):
+        postgres.run(f"DROP ROLE IF EXISTS {role}")
+    postgres.run("CREATE ROLE warmstart_users NOLOGIN")
+    postgres.run("CREATE ROLE warmstart_service NOLOGIN")
+    for role in USERS:
+        postgres.run(f"CREATE ROLE {role} LOGIN IN ROLE warmstart_users")
+    postgres.run("CREATE ROLE portal LOGIN IN ROLE warmstart_users, warmstart_service")
+    with postgres.database(empty=True) as name:
+        grant = f"ALTER DEFAULT PRIVILEGES FOR ROLE {OWNER} GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES"
+        postgres.run(f"{grant} TO warmstart_users", name)
+        PostgresSessionStore(postgres.url(name)).close()
+        yield name
+        postgres.run("DROP OWNED BY warmstart_users", name)
+    for role in (*USERS, "portal", "warmstart_service", "warmstart_users"):
+        postgres.run(f"DROP ROLE {role}")
+
+
+def made(url: str) -> None:
+    """Let the owner of a database make the tables."""
+    with closing(opened(url)) as store:
+        Recall(store).update()
+
+
+def test_sessions_of_all_tenants_from_before_are_indexed(postgres, shared):
+    stores = {role: opened(postgres.url(shared, role)) for role in (*USERS, OWNER)}
+    for role in USERS:
+        keep(stores[role], role, f"the secret of {role}")
+    Recall(stores[OWNER])  # who owns the tables makes them
+    for role in USERS:
+        assert natives(Recall(stores[role]).search("secret")) == [role]
+    assert Recall(stores[OWNER]).search("secret") == []
+    for store in stores.values():
+        store.close()
+
+
+def test_nobody_sees_or_infers_the_words_of_another(postgres, shared):
+    made(postgres.url(shared))
+    alice, bob = (opened(postgres.url(shared, role)) for role in USERS)
+    fill(alice, 10)
+    before = {question: Recall(alice, clock=lambda: NOW).search(question) for question in (*QUESTIONS, "xylophone")}
+    fill(bob)
+    for number in range(20):
+        keep(bob, f"x{number}", "the xylophone and zither_table.zig")
+    Recall(bob).update()
+    recall = Recall(alice, clock=lambda: NOW)
+    assert {question: recall.search(question) for question in before} == before
+    assert recall.search("xylophone") == recall.search("zither_table.zig") == []
+
+    engine = PostgresEngine(alice.database)  # type: ignore[arg-type]
+    words = engine.words("xylophone tide")
+    assert engine.frequencies("said", [word.stem for word in words]).keys() == {"tide"}
+    assert len(engine.postings("said", words, 1000)[0]) == 0
+    with psycopg.connect(postgres.url(shared, "alice"), autocommit=True) as raw:
+        for table in TABLES:
+            owners = raw.execute(f"SELECT DISTINCT tenant FROM recall_{table}".encode()).fetchall()
+            assert owners in ([], [("alice",)]), table
+        assert raw.execute("SELECT * FROM warmstart_uses('xylophon', 'xylophon', 100)").fetchall() == []
+        raw.execute("SET warmstart.tenant = 'bob'")
+        assert raw.execute("SELECT DISTINCT tenant FROM recall_words").fetchall() == [("alice",)]
+        assert raw.execute("DELETE FROM recall_words WHERE tenant = 'bob'").rowcount == 0
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            raw.execute("INSERT INTO recall_stale (tenant, session) SELECT 'bob', pk FROM sessions LIMIT 1")
+    assert len(Recall(bob).search("xylophone", limit=30)) == 20
+    alice.close()
+    bob.close()
+
+
+def test_a_service_searches_for_whom_it_acts(postgres, shared):
+    made(postgres.url(shared))
+    for role in USERS:
+        with closing(opened(postgres.url(shared, "portal"), role)) as store:
+            keep(store, role, f"the secret of {role}, in secret_{role}.py")
+            recall = Recall(store)
+            for question in ("secret", "secret_alice.py"):
+                for deadline in (None, 5000):
+                    assert natives(recall.search(question, deadline_ms=deadline)) == [role]
+    with closing(opened(postgres.url(shared, "bob"))) as store:
+        assert natives(Recall(store).search("secret")) == ["bob"]
+
+
+# -- what is deleted
+
+
+def indexed(postgres: Server, store: PostgresSessionStore) -> set[str]:
+    """Every stem in the index, of all tenants."""
+    database = store.name.split("?")[0].rsplit("/", 1)[1]
+    rows = postgres.run("SELECT first, place, lines, data FROM recall_words ORDER BY tenant, segment, first", database)
+    return {stem for stem, _ in stems_of(Block(*row) for row in rows)}  # type: ignore[arg-type]
+
+
+def test_after_a_scrub_no_word_of_what_is_gone_is_in_the_tables(postgres, store):
+    kept = keep(store, "one", "the xylophonist plays", title="zitherist")
+    keep(store, "two", "the drawbridge", "the key is hunterhunter2")
+    recall = Recall(store)
+    recall.update()
+    assert {"xylophonist", "zitherist", "hunterhunter2"} <= indexed(postgres, store)
+    store.delete(kept.id)
+    assert recall.search("xylophonist") == []
+    store.rewrite(lambda text: text.replace("hunterhunter2", "[secret]"))
+    store.scrub()
+    assert indexed(postgres, store) == set()
+    assert natives(recall.search("drawbridge")) == ["two"]
+    assert indexed(postgres, store) == {"the", "drawbridg", "kei", "is", "secret"}
+
+
+def test_dead_lines_are_taken_out_in_time(postgres, store, monkeypatch):
+    monkeypatch.setattr(upkeep, "_SMALL", 10)
+    fill(store, 30)
+    recall = Recall(store, clock=lambda: NOW)
+    recall.update()
+    keep(store, "grows", "the xylophonist")
+    recall.update()
+    store.append(keep(store, "grows"), [Message(native_id="grows/0", role="user", text="the zitherist")])
+    for number in range(10):
+        store.delete(store.get(f"s{number}").id)
+    assert {"xylophonist", "anchor"} <= indexed(postgres, store)
+    recall.update()
+    assert store.database.connection.execute("SELECT dead FROM recall_state").fetchone() == (0,)
+    assert "zitherist" in indexed(postgres, store)
+    assert "xylophonist" not in indexed(postgres, store)
+    found = [natives(recall.search(question)) for question in QUESTIONS]
+    assert recall.rebuild() == 21
+    assert [natives(recall.search(question)) for question in QUESTIONS] == found
+
+
+def test_a_deleted_session_leaves_no_row_of_its_own(store):
+    kept = keep(store, "one", "the drawbridge", "is up")
+    keep(store, "two", "the moat")
+    Recall(store).update()
+    store.delete(kept.id)
+    run = store.database.connection.execute
+    assert run("SELECT lines, dead FROM recall_state").fetchone() == (1, 2)
+    assert run("SELECT count(*) FROM recall_lines").fetchone() == (1,)
+
+
+# -- segments
+
+
+def test_many_small_writes_leave_few_segments(store):
+    recall = Recall(store)
+    for number in range(60):
+        keep(store, f"s{number}", f"the tide and word{number}", "is wrong")
+        recall.update()
+    run = store.database.connection.execute
+    assert run("SELECT count(*), sum(lines) FROM recall_segments WHERE kind = 0").fetchone()[0] <= 6
+    assert all(natives(recall.search(f"word{number}")) == [f"s{number}"] for number in range(60))
+    assert len(recall.search("tide", limit=100)) == 60
+
+
+def test_of_a_word_with_many_lines_only_some_are_fetched(store):
+    keep(store, "long", *[f"the tide {number % 7}" for number in range(3000)])
+    Recall(store).update()
+    engine = PostgresEngine(store.database)
+    tide = Word("tide", "tide")
+    assert engine.frequencies("said", ["tide", "moon"]) == {"tide": 3000}
+    for limit in (1, 1999, 2000, 2500, 2**40):
+        assert len(engine.postings("said", [tide], limit)[0]) == min(limit, 3000)
+    assert [len(lines) for lines in engine.postings("said", [tide, Word("3", "3"), Word("moon", "moon")], 5000)] == [
+        3000,
+        429,
+        0,
+    ]
+
+
+# -- time
+
+
+def test_a_question_takes_few_round_trips(store, monkeypatch):
+    fill(store)
+    recall = Recall(store, clock=lambda: NOW)
+    recall.update()
+    trips = 0
+    wait, pipeline = psycopg.Connection.wait, psycopg.Connection.pipeline
+
+    def waits(self, *arguments, **options):
+        nonlocal trips
+        trips += self._pipeline is None
+        return wait(self, *arguments, **options)
+
+    def pipelines(self):
+        nonlocal trips
+        trips += 1
+        return pipeline(self)
+
+    monkeypatch.setattr(psycopg.Connection, "wait", waits)
+    monkeypatch.setattr(psycopg.Connection, "pipeline", pipelines)
+    for question, options, most in (
+        ("the tide at the harbour", {}, 7),
+        ("the tide at the harbour", {"project": "/work/1"}, 8),
+        ("the tide at the harbour", {"deadline_ms": 5000}, 11),
+        ("gauge_3.py", {}, 14),
+    ):
+        recall.search(question, **options)
+        trips = 0
+        assert recall.search(question, **options)
+        assert trips <= most, question
+
+
+@pytest.fixture
+def hold(postgres_url: str) -> Iterator[object]:
+    """Lets another process hold a lock until the test ends."""
+    done, threads = Event(), []
+
+    def hold(statement: str) -> None:
+        held = Event()
+
+        def run() -> None:
+            with psycopg.connect(postgres_url) as other:
+                other.execute(statement.encode())
+                held.set()
+                done.wait(30)
+
+        threads.append(Thread(target=run))
+        threads[-1].start()
+        assert held.wait(10)
+
+    yield hold
+    done.set()
+    for thread in threads:
+        thread.join()
+
+
+def took(recall: Recall, milliseconds: float) -> tuple[list[Evidence], float]:
+    began = time.perf_counter()
+    found = recall.search("tide gauge_1.py", deadline_ms=milliseconds)
+    return found, time.perf_counter() - began
+
+
+def test_a_server_that_does_not_answer_is_not_waited_for(store, hold, postgres_url):
+    keep(store, "one", "the tide")
+    recall = Recall(store)
+    assert natives(recall.search("tide")) == ["one"]
+    hold("LOCK TABLE recall_words IN ACCESS EXCLUSIVE MODE")
+    for milliseconds in (1, 50, 200):
+        found, seconds = took(recall, milliseconds)
+        assert found == []
+        assert seconds < milliseconds / 1000 + 0.2
+    assert store.list()  # the connection is as good as before
+
+
+def test_what_words_found_is_kept_when_names_take_too_long(store, hold):
+    keep(store, "one", "the tide")
+    recall = Recall(store)
+    recall.update()
+    hold("LOCK TABLE texts_index IN ACCESS EXCLUSIVE MODE")
+    found, seconds = took(recall, 1000)
+    assert natives(found) == ["one"]
+    assert seconds < 1.2
+
+
+def test_news_that_cannot_be_indexed_in_time_wait(store, hold):
+    keep(store, "one", "the tide")
+    recall = Recall(store)
+    recall.update()
+    keep(store, "two", "the tide")
+    hold("SELECT 1 FROM tenants FOR UPDATE")
+    found, seconds = took(recall, 1000)
+    assert natives(found) == ["one"]
+    assert seconds < 1.2
+
+
+# -- copies
+
+
+def test_a_copy_is_indexed_where_it_goes(store, postgres, tmp_path):
+    fill(store, 12)
+    question = "the tide of gauge_3.py"
+    expected = Recall(store, clock=lambda: NOW).search(question, limit=10)
+    with (
+        postgres.database() as name,
+        closing(SQLiteSessionStore(tmp_path / "store.db")) as file,
+        closing(opened(postgres.url(name))) as back,
+    ):
+        for source, target in ((store, file), (file, back)):
+            assert copy_store(source, target).differences == ()
+            assert Recall(target, clock=lambda: NOW).search(question, limit=10) == expected
+
+
+# -- vectors
+
+
+def test_without_pgvector_the_nearest_are_the_same(postgres, tmp_path):
+    settings = Settings(home=tmp_path, store_path=tmp_path / "s.db")
+    found = []
+    for extended in (True, False):
+        with postgres.database(empty=True) as name:
+            if extended:
+                postgres.run("CREATE EXTENSION vector", name)
+            with closing(PostgresSessionStore(postgres.url(name))) as store:
+                fill(store)
+                recall = Recall(store, clock=lambda: NOW)
+                recall.update()
+                with make_meaning(store, settings, "wordllama") as meaning:
+                    meaning.update()
+                    by_meaning = Recall(store, clock=lambda: NOW, meaning=meaning, mode="vector")
+                    found.append([by_meaning.search(question, limit=8) for question in QUESTIONS])
+            assert bool(postgres.run("SELECT 1 FROM pg_extension WHERE extname = 'vector'", name)) == extended
+    assert found[0] == found[1]
+    assert all(found[0])
+
+
+def test_a_superuser_brings_pgvector_along(postgres, tmp_path):
+    settings = Settings(home=tmp_path, store_path=tmp_path / "s.db")
+    with postgres.database(empty=True) as name:
+        with closing(PostgresSessionStore(postgres.url(name, "postgres"))) as store:
+            fill(store, 5)
+            Recall(store).update()
+            with make_meaning(store, settings, "wordllama") as meaning:
+                assert meaning.update() > 0
+                assert Recall(store, meaning=meaning, mode="vector").search("lighthouse")
+        assert postgres.run("SELECT 1 FROM pg_extension WHERE extname = 'vector'", name)
+
+
+def test_a_tenant_sees_its_own_vectors_alone(postgres, shared, tmp_path):
+    settings = Settings(home=tmp_path, store_path=tmp_path / "s.db")
+    made(postgres.url(shared))
+    for user in USERS:
+        with closing(opened(postgres.url(shared, user))) as store:
+            keep(store, user, f"what {user} said about the tide")
+            Recall(store).update()
+            with make_meaning(store, settings, "wordllama") as meaning:
+                assert meaning.update() == 1
+                found = Recall(store, meaning=meaning, mode="vector").search("sea level", limit=10)
+                assert natives(found) == [user]
