@@ -410,6 +410,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--messages", type=int, nargs="*", default=[100_000], help="how large the synthetic stores are")
     parser.add_argument("--no-ablation", action="store_true")
+    parser.add_argument("--no-postgres", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         for name, path, load in (
@@ -424,7 +425,8 @@ def main() -> None:
             store.close()
         for messages in options.messages:
             speed(messages, Path(folder))
-            speed_on_a_server(messages)
+            if not options.no_postgres:
+                speed_on_a_server(messages)
 
 
 if __name__ == "__main__":
