@@ -13,6 +13,7 @@ COLUMN = 'tenant TEXT COLLATE "C" NOT NULL DEFAULT warmstart_tenant()'
 # `session_user` and `role`, and not `current_user`: in a function that runs with its owner's rights, the latter is the
 # owner. Nobody can set `role` to a role that he is no member of.
 _CALLER = "CASE current_setting('role') WHEN 'none' THEN session_user::text ELSE current_setting('role') END"
+_OWN = "tenant = (SELECT warmstart_tenant())"  # as a query of its own it is asked once a statement
 
 
 def _create_tenants(connection: Connection) -> None:
@@ -40,7 +41,7 @@ def keep_apart(connection: Connection, *tables: str) -> None:
     for table in tables:
         connection.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
         connection.execute(f"ALTER TABLE {table} FORCE ROW LEVEL SECURITY")
-        connection.execute(f"CREATE POLICY own_rows ON {table} USING (tenant = warmstart_tenant())")
+        connection.execute(f"CREATE POLICY own_rows ON {table} USING ({_OWN})")
 
 
 def keep_away(connection: Connection, *tables: str) -> None:
@@ -49,4 +50,13 @@ def keep_away(connection: Connection, *tables: str) -> None:
         connection.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
 
 
-FOUNDATION = (Migration("storage/0001_tenants", _create_tenants),)
+def _ask_once(connection: Connection) -> None:
+    """Let the policies of before ask once a statement for the tenant, and not for every row."""
+    tables = connection.execute(
+        "SELECT quote_ident(tablename) FROM pg_policies WHERE schemaname = current_schema() AND policyname = 'own_rows'"
+    ).fetchall()
+    for (table,) in tables:
+        connection.execute(f"ALTER POLICY own_rows ON {table} USING ({_OWN})")
+
+
+FOUNDATION = (Migration("storage/0001_tenants", _create_tenants), Migration("storage/0002_asked_once", _ask_once))

@@ -1,9 +1,11 @@
 """Keeping vectors in step with the index of words.
 
-There is a vector for every line that was said, kept as small numbers in blocks of neighbouring lines, and its signs,
-one bit each, by which the nearest lines are found. A part of the index has a stamp, which changes whenever its lines
-do, and which is written when all of its blocks are. So a run that was interrupted goes on where it was, and a line
-whose text was embedded before keeps its vector, wherever it moved.
+There is a vector for every line that was said, kept as small numbers in blocks of neighbouring lines. For every few
+lines there are the signs of their sum, one bit each, by which what is near a question is found.
+
+A part of the index has a stamp, which changes whenever its lines do, and which is written when all of its blocks are.
+So a run that was interrupted goes on where it was, and a line whose text was embedded before keeps its vector, wherever
+it moved.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ Small: TypeAlias = NDArray[np.int8]
 Progress = Callable[[int, int], None]
 
 BLOCK = 64  # lines
+GROUP = 4  # lines that are found together
 _AT_ONCE = 1024  # lines that are embedded, and written, together
 
 
@@ -77,7 +80,10 @@ class VectorIndex(Protocol):
         ...
 
     def nearest(self, vector: Matrix, parts: Numbers | None, most: int, seconds: float | None) -> Numbers:
-        """The lines whose signs differ least from the vector's, in these parts only; none if time ran out."""
+        """The groups whose signs differ least from the vector's, in these parts only; none if time ran out.
+
+        A group is named by its first line.
+        """
         ...
 
     def close(self) -> None: ...
@@ -90,9 +96,19 @@ def quantised(vectors: Matrix) -> Small:
     return small
 
 
-def signs(vectors: Matrix | Small) -> NDArray[np.uint8]:
+def signs(vectors: Matrix) -> NDArray[np.uint8]:
     """A bit for each number, set where it is more than zero."""
     return np.packbits(vectors > 0, axis=-1)
+
+
+def groups(block: Block) -> Iterator[tuple[int, Matrix]]:
+    """The groups of lines of a block that are not gone, and the sums of the directions of their lines."""
+    vectors = block.vectors.astype(np.float32)
+    vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
+    for place in range(0, len(vectors), GROUP):
+        some = vectors[place : place + GROUP]
+        if some.any():
+            yield (block.part << 16 | block.first) + place, some.sum(axis=0)
 
 
 class Keeper:

@@ -25,8 +25,8 @@ from warmstart.recall.vectors.stores import open_vectors
 from warmstart.sessions.sql import SQLSessionStore
 from warmstart.storage.database import AnyDatabase
 
-WEIGHT = 0.6
-_NEAREST = 200  # lines
+WEIGHT = 0.4
+_NEAREST = 50  # groups of lines
 _NEAR = 30  # of the parts that they are in
 _BLOCKS = 150  # that are looked at
 _WINDOWS = 3  # of a part that are new to what words found
@@ -138,14 +138,30 @@ class Meaning:
         )
         vectors = np.concatenate([block.vectors for block in blocks]).astype(np.float32)
         length = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
-        vectors /= np.maximum(length, 1e-9)[:, None]
-        window = vectors.copy()
-        beside = (lines[1:] - lines[:-1] == 1)[:, None]
-        window[1:] += vectors[:-1] * beside
-        window[:-1] += vectors[1:] * beside
-        size = np.sqrt(np.einsum("ij,ij->i", window, window))
         alive = length > 0  # there is a vector for every line but those that are gone
-        return _Windows(lines[alive], ((window @ question) / np.maximum(size, 1e-9))[alive].astype(np.float64))
+        return _Windows(lines[alive], _similarity(lines, vectors, length, question)[alive])
+
+
+def _similarity(lines: Numbers, vectors: Matrix, length: Matrix, question: Matrix) -> Floats:
+    """Of each line with its neighbours: the cosine of the sum of their directions and the question's.
+
+    The sums are never made; their products and lengths follow from those of lines, in half the time.
+    """
+    scale = 1 / np.maximum(length, 1e-9)
+    own = (vectors @ question) * scale
+    product, square = own.copy(), (length > 0).astype(np.float64)
+    beside = lines[1:] - lines[:-1] == 1
+    product[1:] += own[:-1] * beside
+    product[:-1] += own[1:] * beside
+    alive = square.copy()
+    square[1:] += alive[:-1] * beside
+    square[:-1] += alive[1:] * beside
+    next_to = np.einsum("ij,ij->i", vectors[1:], vectors[:-1]) * scale[1:] * scale[:-1] * beside
+    square[1:] += 2 * next_to
+    square[:-1] += 2 * next_to
+    across = np.einsum("ij,ij->i", vectors[2:], vectors[:-2]) * scale[2:] * scale[:-2]
+    square[1:-1] += 2 * across * (beside[1:] & beside[:-1])
+    return np.asarray(product / np.sqrt(np.maximum(square, 1e-9)), np.float64)
 
 
 def _blocks(ranked: Ranked, near: Numbers) -> list[tuple[int, int]]:

@@ -15,7 +15,7 @@ import numpy as np
 from warmstart.errors import StoreError
 from warmstart.recall.engine import Numbers
 from warmstart.recall.vectors.embedder import Matrix
-from warmstart.recall.vectors.index import Block, Made, Small, signs
+from warmstart.recall.vectors.index import Block, Made, groups, signs
 from warmstart.storage.database import AnyDatabase
 
 _ALL = ("vector_sets", "vector_parts", "vector_blocks", "vector_signs")
@@ -95,14 +95,14 @@ class PostgresVectors:
     def _write_signs(self, block: Block) -> None:
         first = block.part << 16 | block.first
         self._run("DELETE FROM vector_signs WHERE line >= ? AND line < ?", (first, first + len(block.hashes)))
-        alive = np.flatnonzero(block.vectors.any(axis=1))
+        found = list(groups(block))
         self._run(
             "INSERT INTO vector_signs (line, dimensions, bits) SELECT line, ?, CAST(bits AS BIT VARYING) "
             "FROM unnest(CAST(? AS BIGINT[]), CAST(? AS TEXT[])) AS new (line, bits)",
             (
                 block.vectors.shape[1],
-                (first + alive).tolist(),
-                [_written(block.vectors[place]) for place in alive.tolist()],
+                [line for line, _ in found],
+                [_written(vector) for _, vector in found],
             ),
         )
 
@@ -125,6 +125,6 @@ def _block(part: int, number: int, hashes: bytes, vectors: bytes) -> Block:
     return Block(part, number, keys, np.frombuffer(vectors, np.int8).reshape(len(keys), -1))
 
 
-def _written(vector: Matrix | Small) -> str:
+def _written(vector: Matrix) -> str:
     """The signs of a vector as PostgreSQL writes bits."""
     return (np.unpackbits(signs(vector), count=len(vector)) + ord("0")).tobytes().decode()

@@ -20,7 +20,7 @@ import numpy as np
 from warmstart.errors import ConfigError, StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreReadOnly
 from warmstart.recall.engine import Numbers
 from warmstart.recall.vectors.embedder import Matrix
-from warmstart.recall.vectors.index import Block, Made, signs
+from warmstart.recall.vectors.index import Block, Made, groups, signs
 
 _VERSION = 1
 _BUSY = 60_000  # milliseconds
@@ -32,7 +32,6 @@ _TABLES = f"""
         part INTEGER NOT NULL, number INTEGER NOT NULL, hashes BLOB NOT NULL, vectors BLOB NOT NULL,
         PRIMARY KEY (part, number)
     );
-    CREATE TABLE signs (line INTEGER PRIMARY KEY, bits BLOB NOT NULL);
     PRAGMA user_version = {_VERSION};
 """
 
@@ -70,8 +69,11 @@ class SQLiteVectors:
 
     def begin(self, made: Made) -> None:
         with self._writing():
-            for table in ("made", "parts", "blocks", "signs"):
+            for table in ("made", "parts", "blocks"):
                 self._run(f"DELETE FROM {table}")
+            self._run("DROP TABLE IF EXISTS signs")
+            bits = f"bits BIT[{_bits(made.dimensions)}]"
+            self._run(f"CREATE VIRTUAL TABLE signs USING vec0 (part INTEGER, {bits}, chunk_size=1024)")
             self._run("INSERT INTO made VALUES (?, ?, ?)", made)
 
     def stamps(self) -> dict[int, int]:
@@ -108,34 +110,31 @@ class SQLiteVectors:
                     (block.part, block.number, block.hashes.tobytes(), block.vectors.tobytes()),
                 )
                 first = block.part << 16 | block.first
-                self._run("DELETE FROM signs WHERE line >= ? AND line < ?", (first, first + len(block.hashes)))
+                self._forget(first, first + len(block.hashes))
                 self._connection.executemany(
-                    "INSERT INTO signs VALUES (?, ?)",
-                    (
-                        (first + place, bits.tobytes())
-                        for place, bits in enumerate(signs(block.vectors))
-                        if block.vectors[place].any()
-                    ),
+                    "INSERT INTO signs (rowid, part, bits) VALUES (?, ?, vec_bit(?))",
+                    ((line, block.part, signs(vector).tobytes()) for line, vector in groups(block)),
                 )
             self._connection.executemany("INSERT OR REPLACE INTO parts VALUES (?, ?)", stamps.items())
             for part in gone:
                 self._run("DELETE FROM parts WHERE part = ?", (part,))
                 self._run("DELETE FROM blocks WHERE part = ?", (part,))
-                self._run("DELETE FROM signs WHERE line >= ? AND line < ?", (part << 16, (part + 1) << 16))
+                self._forget(part << 16, (part + 1) << 16)
         if gone:  # what was deleted is still in the log
             with self._translated():
                 self._run("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
+    def _forget(self, first: int, last: int) -> None:
+        lines = self._run("SELECT rowid FROM signs_rowids WHERE rowid >= ? AND rowid < ?", (first, last)).fetchall()
+        self._connection.executemany("DELETE FROM signs WHERE rowid = ?", lines)
+
     def nearest(self, vector: Matrix, parts: Numbers | None, most: int, seconds: float | None) -> Numbers:
-        where, values = "", dict[str, object]()
-        if parts is not None:
-            where = "WHERE line >> 16 IN (SELECT value FROM json_each(:parts))"
-            values["parts"] = str(parts.tolist())
+        where = "" if parts is None else "AND part IN (SELECT value FROM json_each(:parts))"
+        values = {} if parts is None else {"parts": str(parts.tolist())}
         rows: list[tuple[int]] = []
         with self._translated(), self._limited(seconds):
             rows += self._run(
-                f"SELECT line FROM signs {where} "
-                "ORDER BY vec_distance_hamming(vec_bit(bits), vec_bit(:bits)) LIMIT :most",
+                f"SELECT rowid FROM signs WHERE bits MATCH vec_bit(:bits) AND k = :most {where} ORDER BY distance",
                 {**values, "bits": signs(vector).tobytes(), "most": most},
             ).fetchall()
         return np.fromiter((row[0] for row in rows), np.int64, len(rows))
@@ -152,7 +151,7 @@ class SQLiteVectors:
                 return
             # Vectors of another version are made anew; anything else is not ours to touch.
             tables = {row[0] for row in self._run("SELECT name FROM sqlite_schema WHERE type = 'table'")}
-            if tables and not {"made", "signs"} <= tables:
+            if tables and not {"made", "blocks"} <= tables:
                 raise StoreCorrupt(f"{str(self._path)!r} holds another program's tables; move it away")
             for table in tables:
                 self._run(f"DROP TABLE {table}")
@@ -203,3 +202,8 @@ class SQLiteVectors:
             raise StoreReadOnly(f"cannot write the vectors {name!r} ({error}); check the permissions there") from error
         except apsw.Error as error:
             raise StoreError(f"the vectors {name!r} failed: {error}") from error
+
+
+def _bits(dimensions: int) -> int:
+    """As many bits as make whole bytes."""
+    return -(-dimensions // 8) * 8

@@ -19,6 +19,7 @@ _DIMENSIONS = 256
 _WEIGHTS = f"weights/l2_supercat_{_DIMENSIONS}.safetensors"
 _TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
 _CHARACTERS = 6000  # of a text; more would blur its direction
+_FEW = 100  # texts for which to wake other threads costs more than it saves
 _PIECES = 40_000  # that are summed at once
 
 
@@ -50,7 +51,11 @@ class WordLlamaEmbedder:
 
     def embed(self, texts: Sequence[str], seconds: float | None = None) -> Matrix:
         found = np.zeros((len(texts), _DIMENSIONS), np.float32)
-        encoded = self._tokenizer.encode_batch([text[:_CHARACTERS] for text in texts], add_special_tokens=False)
+        shown = [text[:_CHARACTERS] for text in texts]
+        if len(texts) < _FEW:
+            encoded = [self._tokenizer.encode(text, add_special_tokens=False) for text in shown]
+        else:
+            encoded = self._tokenizer.encode_batch(shown, add_special_tokens=False)
         pieces = [each.ids for each in encoded]
         for first, last in _stretches([len(each) for each in pieces]):
             some = [place for place in range(first, last) if pieces[place]]
