@@ -13,7 +13,7 @@ from tests.recall.stores import NOW, keep, turns
 from warmstart import Evidence, Message, Recall, Settings
 from warmstart.errors import ConfigError, EmbedderError
 from warmstart.recall.vectors.embedder import Embedder, Matrix
-from warmstart.recall.vectors.index import BLOCK, groups, quantised
+from warmstart.recall.vectors.index import BLOCK, groups, quantised, signs
 from warmstart.recall.vectors.meaning import Meaning, make_meaning, open_meaning
 from warmstart.recall.vectors.named import open_embedder
 from warmstart.recall.vectors.stores import forget_gone, open_vectors
@@ -254,13 +254,19 @@ def test_what_is_near_is_what_numpy_says(store, settings):
     index = open_vectors(store, make=True)
     question = toy.embed(["text 7"])[0]
     blocks = index.blocks([(part, 0) for part in sorted(index.stamps())])
-    sums = {line: vector for block in blocks for line, vector in groups(block)}
-    assert len(sums) == 10 * 8
-    distances = {line: int(((vector > 0) != (question > 0)).sum()) for line, vector in sums.items()}
+    held = {line: bits for block in blocks for line, bits in zip(*groups(block), strict=True)}
+    assert len(held) == 10 * 8
+    distances = {int(line): int(np.unpackbits(bits ^ signs(question)).sum()) for line, bits in held.items()}
     lines = index.nearest(question, None, 20, None)
     assert [distances[line] for line in lines.tolist()] == sorted(distances.values())[:20]
-    one = np.array([int(lines[0]) >> 16])
-    assert set((index.nearest(question, one, 100, None) >> 16).tolist()) == set(one.tolist())
+    every = np.array(sorted({line >> 16 for line in distances}))
+    assert [distances[line] for line in index.nearest(question, every, 20, None).tolist()] == [
+        distances[line] for line in lines.tolist()
+    ]
+    some = index.nearest(question, every[:3], 100, None)
+    assert len(some) == 3 * 8
+    assert set((some >> 16).tolist()) == set(every[:3].tolist())
+    assert len(index.nearest(question, np.arange(1000) + 10**6, 100, None)) == 0
     index.close()
 
 

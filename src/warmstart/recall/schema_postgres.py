@@ -194,8 +194,8 @@ _VECTORS = (
     f"CREATE TABLE vector_parts ({COLUMN}, part BIGINT NOT NULL, stamp BIGINT NOT NULL, PRIMARY KEY (tenant, part))",
     f"""
     CREATE TABLE vector_blocks (
-        {COLUMN}, part BIGINT NOT NULL, number INTEGER NOT NULL, hashes BYTEA NOT NULL, vectors BYTEA NOT NULL,
-        PRIMARY KEY (tenant, part, number)
+        {COLUMN}, part BIGINT NOT NULL, number INTEGER NOT NULL, signs BYTEA NOT NULL, hashes BYTEA NOT NULL,
+        vectors BYTEA NOT NULL, PRIMARY KEY (tenant, part, number)
     )
     """,
     # Random numbers gain nothing by compression.

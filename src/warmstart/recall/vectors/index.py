@@ -27,6 +27,8 @@ Progress = Callable[[int, int], None]
 
 BLOCK = 64  # lines
 GROUP = 4  # lines that are found together
+FEW = 500  # parts up to which it is quicker to read what they have than to search all
+_ONES = np.array([number.bit_count() for number in range(256)], np.uint8)
 _AT_ONCE = 1024  # lines that are embedded, and written, together
 
 
@@ -101,14 +103,31 @@ def signs(vectors: Matrix) -> NDArray[np.uint8]:
     return np.packbits(vectors > 0, axis=-1)
 
 
-def groups(block: Block) -> Iterator[tuple[int, Matrix]]:
-    """The groups of lines of a block that are not gone, and the sums of the directions of their lines."""
+def groups(block: Block) -> tuple[Numbers, NDArray[np.uint8]]:
+    """The groups of lines of a block, and the signs of the sums of the directions of their lines; none where all is."""
     vectors = block.vectors.astype(np.float32)
     vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
-    for place in range(0, len(vectors), GROUP):
-        some = vectors[place : place + GROUP]
-        if some.any():
-            yield (block.part << 16 | block.first) + place, some.sum(axis=0)
+    first = np.arange(0, len(vectors), GROUP)
+    return (block.part << 16 | block.first) + first, signs(np.add.reduceat(vectors, first))
+
+
+def nearest_of(rows: Iterable[tuple[int, int, bytes]], vector: Matrix, most: int) -> Numbers:
+    """The nearest groups among those of some blocks: the part and number of each, and the signs of its groups."""
+    asked = signs(vector)
+    lines: list[Numbers] = []
+    found: list[bytes] = []
+    for part, number, held in rows:
+        first = part << 16 | number * BLOCK
+        lines.append(np.arange(first, first + GROUP * (len(held) // len(asked)), GROUP, dtype=np.int64))
+        found.append(held)
+    if not found:
+        return np.zeros(0, np.int64)
+    held_bits = np.frombuffer(b"".join(found), np.uint8).reshape(-1, len(asked))
+    distance = _ONES[held_bits ^ asked].sum(axis=1, dtype=np.int64)
+    distance[~held_bits.any(axis=1)] = 2**40  # all of its lines are gone
+    order = np.argsort(distance, kind="stable")[:most]
+    near: Numbers = np.concatenate(lines)[order[distance[order] < 2**40]]
+    return near
 
 
 class Keeper:

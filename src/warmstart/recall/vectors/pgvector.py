@@ -11,12 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 import numpy as np
+from numpy.typing import NDArray
 
 from warmstart.errors import StoreError
 from warmstart.recall.engine import Numbers
 from warmstart.recall.vectors.embedder import Matrix
-from warmstart.recall.vectors.index import Block, Made, groups, signs
-from warmstart.storage.database import AnyDatabase
+from warmstart.recall.vectors.index import FEW, Block, Made, groups, nearest_of, signs
+from warmstart.storage.postgres import Database
 
 _ALL = ("vector_sets", "vector_parts", "vector_blocks", "vector_signs")
 
@@ -24,7 +25,7 @@ _ALL = ("vector_sets", "vector_parts", "vector_blocks", "vector_signs")
 class PostgresVectors:
     """Implements `VectorIndex`."""
 
-    def __init__(self, database: AnyDatabase) -> None:
+    def __init__(self, database: Database) -> None:
         self._db = database
         self._run = database.connection.execute
         self._extended = self._is_extended()
@@ -70,15 +71,20 @@ class PostgresVectors:
                 "JOIN unnest(CAST(? AS BIGINT[]), CAST(? AS BIGINT[])) AS w (part, number) "
                 "ON b.part = w.part AND b.number = w.number ORDER BY b.part, b.number",
                 ([part for part, _ in wanted], [number for _, number in wanted]),
+                binary=True,
             ).fetchall()
         return [_block(*row) for row in rows]
 
     def write(self, blocks: Sequence[Block], stamps: Mapping[int, int], gone: Sequence[int]) -> None:
         with self._db.transaction() as connection:
             connection.executemany(
-                "INSERT INTO vector_blocks (part, number, hashes, vectors) VALUES (?, ?, ?, ?) ON CONFLICT "
-                "(part, number) DO UPDATE SET hashes = excluded.hashes, vectors = excluded.vectors",
-                [(b.part, b.number, b.hashes.astype("<i8").tobytes(), b.vectors.tobytes()) for b in blocks],
+                "INSERT INTO vector_blocks (part, number, signs, hashes, vectors) VALUES (?, ?, ?, ?, ?) ON CONFLICT "
+                "(part, number) DO UPDATE SET signs = excluded.signs, hashes = excluded.hashes, "
+                "vectors = excluded.vectors",
+                [
+                    (b.part, b.number, groups(b)[1].tobytes(), b.hashes.astype("<i8").tobytes(), b.vectors.tobytes())
+                    for b in blocks
+                ],
             )
             for block in blocks:
                 self._write_signs(block)
@@ -95,18 +101,27 @@ class PostgresVectors:
     def _write_signs(self, block: Block) -> None:
         first = block.part << 16 | block.first
         self._run("DELETE FROM vector_signs WHERE line >= ? AND line < ?", (first, first + len(block.hashes)))
-        found = list(groups(block))
+        lines, held = groups(block)
+        alive = held.any(axis=1)
         self._run(
             "INSERT INTO vector_signs (line, dimensions, bits) SELECT line, ?, CAST(bits AS BIT VARYING) "
             "FROM unnest(CAST(? AS BIGINT[]), CAST(? AS TEXT[])) AS new (line, bits)",
             (
                 block.vectors.shape[1],
-                [line for line, _ in found],
-                [_written(vector) for _, vector in found],
+                lines[alive].tolist(),
+                [_written(bits, block.vectors.shape[1]) for bits in held[alive]],
             ),
         )
 
     def nearest(self, vector: Matrix, parts: Numbers | None, most: int, seconds: float | None) -> Numbers:
+        if parts is not None and len(parts) <= FEW:
+            with self._db.translated():
+                held = self._run(
+                    "SELECT part, number, signs FROM vector_blocks WHERE part = ANY(CAST(? AS BIGINT[]))",
+                    (parts.tolist(),),
+                    binary=True,
+                )
+                return nearest_of(held, vector, most)
         where = "" if parts is None else "AND line >> 16 = ANY(CAST(:parts AS BIGINT[])) "
         size = len(vector)
         distance = f"CAST(bits AS BIT({size})) <~> CAST(:bits AS BIT({size}))"
@@ -115,7 +130,11 @@ class PostgresVectors:
         with self._db.translated():
             rows = self._run(
                 f"SELECT line FROM vector_signs WHERE dimensions = {size} {where}ORDER BY {distance} LIMIT :most",
-                {"bits": _written(vector), "most": most, **({} if parts is None else {"parts": parts.tolist()})},
+                {
+                    "bits": _written(signs(vector), size),
+                    "most": most,
+                    **({} if parts is None else {"parts": parts.tolist()}),
+                },
             ).fetchall()
         return np.fromiter((row[0] for row in rows), np.int64, len(rows))
 
@@ -125,6 +144,6 @@ def _block(part: int, number: int, hashes: bytes, vectors: bytes) -> Block:
     return Block(part, number, keys, np.frombuffer(vectors, np.int8).reshape(len(keys), -1))
 
 
-def _written(vector: Matrix) -> str:
-    """The signs of a vector as PostgreSQL writes bits."""
-    return (np.unpackbits(signs(vector), count=len(vector)) + ord("0")).tobytes().decode()
+def _written(bits: NDArray[np.uint8], size: int) -> str:
+    """Bits as PostgreSQL writes them."""
+    return (np.unpackbits(bits, count=size) + ord("0")).tobytes().decode()

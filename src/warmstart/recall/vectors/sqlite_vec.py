@@ -20,7 +20,7 @@ import numpy as np
 from warmstart.errors import ConfigError, StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreReadOnly
 from warmstart.recall.engine import Numbers
 from warmstart.recall.vectors.embedder import Matrix
-from warmstart.recall.vectors.index import Block, Made, groups, signs
+from warmstart.recall.vectors.index import FEW, Block, Made, groups, nearest_of, signs
 
 _VERSION = 1
 _BUSY = 60_000  # milliseconds
@@ -29,7 +29,8 @@ _TABLES = f"""
     CREATE TABLE made (asked TEXT NOT NULL, name TEXT NOT NULL, dimensions INTEGER NOT NULL);
     CREATE TABLE parts (part INTEGER PRIMARY KEY, stamp INTEGER NOT NULL);
     CREATE TABLE blocks (
-        part INTEGER NOT NULL, number INTEGER NOT NULL, hashes BLOB NOT NULL, vectors BLOB NOT NULL,
+        part INTEGER NOT NULL, number INTEGER NOT NULL, signs BLOB NOT NULL, hashes BLOB NOT NULL,
+        vectors BLOB NOT NULL,
         PRIMARY KEY (part, number)
     );
     PRAGMA user_version = {_VERSION};
@@ -105,15 +106,20 @@ class SQLiteVectors:
     def write(self, blocks: Sequence[Block], stamps: Mapping[int, int], gone: Sequence[int]) -> None:
         with self._writing():
             for block in blocks:
+                lines, held = groups(block)
                 self._run(
-                    "INSERT OR REPLACE INTO blocks VALUES (?, ?, ?, ?)",
-                    (block.part, block.number, block.hashes.tobytes(), block.vectors.tobytes()),
+                    "INSERT OR REPLACE INTO blocks VALUES (?, ?, ?, ?, ?)",
+                    (block.part, block.number, held.tobytes(), block.hashes.tobytes(), block.vectors.tobytes()),
                 )
                 first = block.part << 16 | block.first
                 self._forget(first, first + len(block.hashes))
                 self._connection.executemany(
                     "INSERT INTO signs (rowid, part, bits) VALUES (?, ?, vec_bit(?))",
-                    ((line, block.part, signs(vector).tobytes()) for line, vector in groups(block)),
+                    (
+                        (line, block.part, bits.tobytes())
+                        for line, bits in zip(lines.tolist(), held, strict=True)
+                        if bits.any()
+                    ),
                 )
             self._connection.executemany("INSERT OR REPLACE INTO parts VALUES (?, ?)", stamps.items())
             for part in gone:
@@ -129,15 +135,20 @@ class SQLiteVectors:
         self._connection.executemany("DELETE FROM signs WHERE rowid = ?", lines)
 
     def nearest(self, vector: Matrix, parts: Numbers | None, most: int, seconds: float | None) -> Numbers:
+        if parts is not None and len(parts) <= FEW:
+            with self._translated():
+                marks = ", ".join("?" * len(parts))
+                rows = self._run(f"SELECT part, number, signs FROM blocks WHERE part IN ({marks})", parts.tolist())
+                return nearest_of(rows, vector, most)
         where = "" if parts is None else "AND part IN (SELECT value FROM json_each(:parts))"
         values = {} if parts is None else {"parts": str(parts.tolist())}
-        rows: list[tuple[int]] = []
+        found: list[tuple[int]] = []
         with self._translated(), self._limited(seconds):
-            rows += self._run(
+            found += self._run(
                 f"SELECT rowid FROM signs WHERE bits MATCH vec_bit(:bits) AND k = :most {where} ORDER BY distance",
                 {**values, "bits": signs(vector).tobytes(), "most": most},
             ).fetchall()
-        return np.fromiter((row[0] for row in rows), np.int64, len(rows))
+        return np.fromiter((row[0] for row in found), np.int64, len(found))
 
     # -- the file
 

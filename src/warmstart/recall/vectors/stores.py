@@ -47,7 +47,10 @@ def open_vectors(store: SQLSessionStore, *, make: bool) -> VectorIndex | None:
 
         return SQLiteVectors(path)
     from warmstart.recall.vectors.pgvector import PostgresVectors
+    from warmstart.storage.postgres import Database as PostgresDatabase
 
+    if not isinstance(store.database, PostgresDatabase):
+        raise ConfigError(f"vectors need a store on SQLite or PostgreSQL, and this one is {store.name!r}")
     return PostgresVectors(store.database)
 
 
