@@ -66,7 +66,7 @@ def fill(store: SQLSessionStore, sessions: int = 60) -> None:
             Message(native_id=f"{number}/r", role="tool", tool_results=(output,)),
             Message(native_id=f"{number}/u", role="user", text=f"数据库 {second}, gauge_{number % 8}.py"),
             days=number * 7,
-            project=f"/work/{number % 3}",
+            project=f"/src/{number % 3}",
             title=f"About the {second}" if number % 4 == 0 else "",
         )
 
@@ -79,7 +79,7 @@ def test_the_same_sessions_give_the_same_on_both(store, tmp_path, small):
             fill(each)
             recalls.append(Recall(each, clock=lambda: NOW, weights=Weights(small=small), budget=40))
         for question in QUESTIONS:
-            for project in (None, "/work/1"):
+            for project in (None, "/src/1"):
                 ours, theirs = (recall.search(question, project=project, limit=8) for recall in recalls)
                 assert ours == theirs, question
                 assert ours
@@ -279,7 +279,7 @@ def test_a_question_takes_few_round_trips(store, monkeypatch):
     monkeypatch.setattr(psycopg.Connection, "pipeline", pipelines)
     for question, options, most in (
         ("the tide at the harbour", {}, 7),
-        ("the tide at the harbour", {"project": "/work/1"}, 8),
+        ("the tide at the harbour", {"project": "/src/1"}, 8),
         ("the tide at the harbour", {"deadline_ms": 5000}, 11),
         ("gauge_3.py", {}, 14),
     ):

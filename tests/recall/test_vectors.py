@@ -108,11 +108,11 @@ def test_meaning_alone_asks_for_no_word_and_no_date(store, meaning):
 
 def test_vectors_stay_inside_the_project(store, meaning):
     for number in range(20):
-        keep(store, f"a{number}", f"puppy {number} chewed the couch", project="/work/a", days=number)
-        keep(store, f"b{number}", f"invoice {number} is due", project="/work/b", days=number)
+        keep(store, f"a{number}", f"puppy {number} chewed the couch", project="/src/a", days=number)
+        keep(store, f"b{number}", f"invoice {number} is due", project="/src/b", days=number)
     for mode in ("hybrid", "vector"):
-        found = hybrid(store, meaning, mode).search("dogs ruin furniture", project="/work/b", limit=50)
-        assert {each.project for each in found} == {"/work/b"}
+        found = hybrid(store, meaning, mode).search("dogs ruin furniture", project="/src/b", limit=50)
+        assert {each.project for each in found} == {"/src/b"}
 
 
 def test_injected_text_and_summaries_have_no_vectors(store, meaning):
