@@ -13,6 +13,7 @@ run warmstart sessions list
 run warmstart sessions show 58e3c7d9 --tools
 run warmstart profile 58e3c7d9
 run warmstart profile
+run warmstart recall 'where are the constants of the Port Ellery gauge' --all-projects --limit 2
 
 printf '\nThe agent once read a file with a key in it. What is kept of that:\n'
 printf '$ warmstart sessions export a94be6f3 --format markdown | grep AWS_ACCESS_KEY_ID\n'

@@ -19,6 +19,20 @@ import psycopg
 
 OWNER = "mara"
 _TEMPLATE = "template_store"
+# Those of the rooms `sessions` and `profile`, in which every row is somebody's.
+TABLES = (
+    "texts",
+    "texts_index",
+    "sessions",
+    "messages",
+    "tool_calls",
+    "tool_results",
+    "positions",
+    "deleted_sessions",
+    "deleted_messages",
+    "profiles",
+    "tenants",
+)
 # A server that is thrown away need not survive a crash.
 _SETTINGS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_wal_size": "'128MB'"}
 

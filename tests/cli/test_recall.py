@@ -196,3 +196,8 @@ def test_damaged_vectors_leave_the_words(run, project, home):
     assert "Searched by words only" in ran.err
     assert "delete that file" in ran.err
     assert run("recall", "database ports", "--mode", "hybrid").code == 1
+    checks = {check["subject"]: check for check in json.loads(run("doctor", "--json").out)}
+    assert checks["vectors"]["status"] == "problem"
+    assert json.loads(run("recall", "index", "--embedder", "wordllama", "--json").out)["texts"] == 2
+    checks = {check["subject"]: check for check in json.loads(run("doctor", "--json").out)}
+    assert checks["vectors"]["status"] == "ok"

@@ -22,7 +22,7 @@ def keep(
     store: SQLSessionStore,
     native_id: str,
     *texts: str | Message,
-    project: str = "/work/tides",
+    project: str = "/src/tides",
     agent: str = "tester",
     days: float = 1,
     **fields: object,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -81,8 +82,8 @@ def test_texts_are_sent_in_batches_and_come_back_in_order(service):
     assert {asked["model"] for asked in service.asked} == {"tiny"}
     assert set(service.keys) == {"Bearer k-1"}
     assert embedder.dimensions == 3
-    assert embedder.local
-    assert embedder.name == f"openai:tiny@127.0.0.1:{service.server_port}"
+    assert not embedder.local
+    assert embedder.name == f"openai:tiny@127.0.0.1:{service.server_port}/v1"
     assert embedder.embed(["", " "]).shape == (2, 3)
 
 
@@ -109,7 +110,15 @@ def test_a_service_that_refuses_is_not_asked_again(service):
 
 
 @pytest.mark.parametrize(
-    "answer", [{"data": []}, {"error": "no"}, {"data": [{"index": 0, "embedding": "x"}]}, [1], {"data": [{"index": 0}]}]
+    "answer",
+    [
+        {"data": []},
+        {"error": "no"},
+        {"data": [{"index": 0, "embedding": "x"}]},
+        [1],
+        {"data": [{"index": 0}]},
+        {"data": [{"index": 0, "embedding": [float("nan"), 1.0]}]},
+    ],
 )
 def test_an_answer_without_embeddings_is_an_error(service, answer):
     service.answer = answer
@@ -140,7 +149,10 @@ def test_a_service_that_is_not_there(service):
         EndpointEmbedder("tiny", url=url).embed(["abc"], 0.5)
 
 
-@pytest.mark.parametrize("url", ["", "ftp://x/v1", "nonsense", "http://", "file:///etc/passwd"])
+@pytest.mark.parametrize(
+    "url",
+    ["", "ftp://x/v1", "nonsense", "http://", "file:///etc/passwd", "http://[bad", "http://h/v 1", "http://h:x/v1"],
+)
 def test_an_address_that_is_none_is_refused(url):
     with pytest.raises(ConfigError, match=r"recall\.endpoint"):
         EndpointEmbedder("tiny", url=url)
@@ -149,8 +161,32 @@ def test_an_address_that_is_none_is_refused(url):
 def test_somebody_elses_machine_is_not_local():
     embedder = EndpointEmbedder("tiny", url="https://user:pass@api.example.com/v1")
     assert not embedder.local
-    assert embedder.name == "openai:tiny@api.example.com"
+    assert embedder.name == "openai:tiny@api.example.com/v1"
 
 
 def test_vectors_are_numbers_of_one_kind(service):
     assert EndpointEmbedder("tiny", url=service.url).embed(["abc"]).dtype == np.float32
+
+
+def test_a_key_that_is_none_is_not_shown():
+    with pytest.raises(ConfigError) as refused:
+        EndpointEmbedder("tiny", url="http://127.0.0.1:9/v1", key="s3cret\nvalue")
+    assert "s3cret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("reply", [b"nonsense\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"])
+def test_a_reply_that_is_no_http_is_an_error_of_ours(reply):
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer() -> None:
+            for _ in range(1):
+                client, _ = listening.accept()
+                client.recv(65536)
+                client.sendall(reply)
+                client.close()
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with pytest.raises(EmbedderError, match="gave no embeddings"):
+            EndpointEmbedder("tiny", url=f"http://127.0.0.1:{listening.getsockname()[1]}/v1").embed(["abc"], 2.0)
+        thread.join()

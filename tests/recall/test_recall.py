@@ -23,7 +23,7 @@ def test_a_passage_says_where_it_is_from(store, recall):
     kept = keep(store, "ports", "Which port does the database use?", "Postgres listens on 5433 here.")
     (found,) = recall.search("database port")
     assert (found.session_id, found.native_id, found.agent) == (kept.id, "ports", "tester")
-    assert (found.project, found.date, found.role) == ("/work/tides", kept.started_at, "user")
+    assert (found.project, found.date, found.role) == ("/src/tides", kept.started_at, "user")
     assert found.message_ids == ("ports/0", "ports/1")
     assert found.text == "Which port does the database use?\n\nPostgres listens on 5433 here."
     assert set(found.matched) == {"database", "port"}
@@ -40,25 +40,25 @@ def test_a_store_without_sessions_has_nothing_to_say(recall):
 
 def test_projects_do_not_bleed_into_each_other(store, recall):
     for number in range(20):
-        keep(store, f"a{number}", "the tide table is wrong", "fixed the tide table", project="/work/a", days=number)
-        keep(store, f"b{number}", "the tide table is wrong", "fixed the tide table", project="/work/b", days=number)
-    found = recall.search("tide table", project="/work/a", limit=50)
+        keep(store, f"a{number}", "the tide table is wrong", "fixed the tide table", project="/src/a", days=number)
+        keep(store, f"b{number}", "the tide table is wrong", "fixed the tide table", project="/src/b", days=number)
+    found = recall.search("tide table", project="/src/a", limit=50)
     assert len(found) == 20
-    assert {each.project for each in found} == {"/work/a"}
-    assert {each.project for each in recall.search("tide table", limit=80)} == {"/work/a", "/work/b"}
-    assert {each.project for each in recall.search("tide_table.py wrong", project="b", limit=50)} == {"/work/b"}
-    assert recall.search("tide table", project="/work") == []
+    assert {each.project for each in found} == {"/src/a"}
+    assert {each.project for each in recall.search("tide table", limit=80)} == {"/src/a", "/src/b"}
+    assert {each.project for each in recall.search("tide_table.py wrong", project="b", limit=50)} == {"/src/b"}
+    assert recall.search("tide table", project="/src") == []
 
 
 def test_exact_names_and_tool_output_and_dates_stay_inside_the_project_too(store, recall):
     output = Message(
         native_id="o", role="tool", tool_results=(ToolResult(call_id="c", outcome="error", text="E4711 at gate.py"),)
     )
-    keep(store, "there", "what is E4711 in gate.py?", output, project="/work/there", days=1)
-    keep(store, "here", "hello", project="/work/here", days=40)
+    keep(store, "there", "what is E4711 in gate.py?", output, project="/src/there", days=1)
+    keep(store, "here", "hello", project="/src/here", days=40)
     for question in ("E4711", "gate.py", "gate", "yesterday", "what did we do yesterday about gate.py"):
-        assert recall.search(question, project="/work/here") == [], question
-        assert natives(recall.search(question, project="/work/there"))[0] == "there", question
+        assert recall.search(question, project="/src/here") == [], question
+        assert natives(recall.search(question, project="/src/there"))[0] == "there", question
 
 
 def test_agents_and_a_time_restrict(store, recall):
@@ -276,7 +276,7 @@ HOSTILE = [
 def test_whatever_is_typed_there_is_an_answer(store, recall, question):
     keep(store, "one", "the tide table", "is wrong")
     assert isinstance(recall.search(question), list)
-    assert isinstance(recall.search(question, project="/work/tides", exclude_session=question, agents=[question]), list)
+    assert isinstance(recall.search(question, project="/src/tides", exclude_session=question, agents=[question]), list)
 
 
 @pytest.fixture(scope="module")

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.recall.stores import NOW, keep, turns
-from warmstart import Evidence, Message, Recall, Settings
-from warmstart.errors import ConfigError, EmbedderError
+from tests.recall.stores import NOW, keep, opened, turns
+from warmstart import Evidence, Message, Recall, Settings, ToolResult
+from warmstart.errors import ConfigError, EmbedderError, StoreError
 from warmstart.recall.vectors.embedder import Embedder, Matrix
 from warmstart.recall.vectors.index import BLOCK, groups, quantised, signs
 from warmstart.recall.vectors.meaning import Meaning, make_meaning, open_meaning
@@ -25,6 +26,7 @@ class Toy:
 
     additive = False
     local = True
+    floor = -1.0
 
     def __init__(self, name: str = "toy", dimensions: int = 64) -> None:
         self.name = name
@@ -108,11 +110,15 @@ def test_meaning_alone_asks_for_no_word_and_no_date(store, meaning):
 
 def test_vectors_stay_inside_the_project(store, meaning):
     for number in range(20):
-        keep(store, f"a{number}", f"puppy {number} chewed the couch", project="/work/a", days=number)
-        keep(store, f"b{number}", f"invoice {number} is due", project="/work/b", days=number)
+        keep(store, f"a{number}", f"puppy {number} chewed the couch", project="/src/a", days=number)
+        keep(store, f"b{number}", f"invoice {number} is due", project="/src/b", days=number)
     for mode in ("hybrid", "vector"):
-        found = hybrid(store, meaning, mode).search("dogs ruin furniture", project="/work/b", limit=50)
-        assert {each.project for each in found} == {"/work/b"}
+        recall = hybrid(store, meaning, mode)
+        for question in ("dogs ruin furniture", "a bill that must be paid"):
+            assert {each.project for each in recall.search(question, project="/src/b", limit=50)} <= {"/src/b"}
+            assert {each.project for each in recall.search(question, project="/src/a", limit=50)} <= {"/src/a"}
+        assert recall.search("dogs ruin furniture", project="/src/a")
+        assert recall.search("a bill that must be paid", project="/src/b")
 
 
 def test_injected_text_and_summaries_have_no_vectors(store, meaning):
@@ -144,6 +150,35 @@ def test_no_time_for_vectors_leaves_the_words(store, settings):
         assert natives(recall.search("puppy", deadline_ms=2000)) == ["dog"]
         with pytest.raises(EmbedderError, match="too slow"):
             hybrid(store, slow, "vector").search("puppy", deadline_ms=2000)
+
+
+def test_what_only_a_tool_said_is_found_beside_what_is_near(store, meaning):
+    output = Message(
+        native_id="o", role="tool", tool_results=(ToolResult(call_id="c", outcome="error", text="pod gate: OOMKilled"),)
+    )
+    keep(store, "pod", "why does the deployment fail?", output, "It needs more memory.")
+    for number in range(10):
+        keep(store, f"other{number}", f"the module {number} was refactored", "All tests pass.")
+    recall = hybrid(store, meaning)
+    for question in ("OOMKilled", "oomkilled module refactored tests"):
+        found = {each.native_id: each for each in recall.search(question, limit=5)}
+        assert "OOMKilled" in found["pod"].text, question
+        assert all(each.score > 0 for each in found.values())
+
+
+def test_nothing_is_near_what_has_no_words(store, meaning):
+    keep(store, "dog", "my puppy chewed the couch again", "Puppies need toys.")
+    for mode in ("hybrid", "vector"):
+        for question in ("", "?", "...", "\n", "😀", '" "', "-- ;"):
+            assert hybrid(store, meaning, mode).search(question) == []
+
+
+def test_which_passage_is_shown_is_for_words_to_say(store, meaning):
+    turns_of = [f"we talked about ships and boats {number}" for number in range(30)]
+    keep(store, "ships", *turns_of, "the anchor code is 4711", *turns_of)
+    keep(store, "cars", "cars and engines")
+    for recall in (Recall(store, clock=lambda: NOW), hybrid(store, meaning)):
+        assert recall.search("anchor code", limit=1)[0].text.startswith("the anchor code is 4711")
 
 
 # -- what is kept
@@ -215,6 +250,71 @@ def test_vectors_of_two_embedders_never_mix(store, settings):
     blocks = index.blocks([(part, 0) for part in index.stamps()])
     assert {block.vectors.shape[1] for block in blocks} == {128}
     index.close()
+
+
+def test_an_embedder_that_took_over_is_not_written_over(store, settings, url):
+    keep(store, "one", "first", "second")
+    Recall(store).update()
+    with make_meaning(store, settings, Toy("small", 64)) as small, make_meaning(store, settings, Toy("large", 128)):
+        with pytest.raises(StoreError, match="large"):
+            small.update()
+        assert Recall(store, meaning=small).search("first")
+    assert embedded(store, settings, Toy("large", 128)) == 2
+
+
+def test_a_session_that_was_embedded_in_part_can_be_forgotten(store, settings):
+    toy = Toy()
+    long = keep(store, "long", *(f"text {place}" for place in range(40 * BLOCK)))
+    toy.most = 1500
+    with pytest.raises(EmbedderError):
+        embedded(store, settings, toy)
+    store.delete(long.id)
+    forget_gone(store)
+    index = open_vectors(store, make=True)
+    assert index.parts() == set()
+    index.close()
+
+
+def test_another_process_may_index_in_the_middle_of_a_search(store, settings, url, monkeypatch):
+    toy = Toy()
+    keep(store, "one", "first", "second")
+    embedded(store, settings, toy)
+    with make_meaning(store, settings, toy) as meaning, closing(opened(url)) as other:
+        near = meaning.near
+
+        def late(*arguments):
+            Recall(other).rebuild()
+            embedded(other, settings, toy)
+            return near(*arguments)
+
+        for mode in ("hybrid", "vector"):
+            recall = Recall(store, meaning=meaning, mode=mode)
+            recall.search("first")
+            monkeypatch.setattr(meaning, "near", late)
+            assert isinstance(recall.search("first"), list)
+            monkeypatch.undo()
+
+
+def test_a_service_is_not_asked_where_nothing_is_new(store, settings):
+    class Counting(Toy):
+        asked = 0
+
+        @property
+        def dimensions(self) -> int:
+            self.asked += 1
+            return 64
+
+        @dimensions.setter
+        def dimensions(self, value: int) -> None: ...
+
+    keep(store, "one", "first", "second")
+    counting = Counting()
+    Recall(store).update()
+    with make_meaning(store, settings, counting) as made:
+        made.update()
+        before = counting.asked
+        assert made.update() == 0
+        assert counting.asked == before
 
 
 def test_vectors_of_what_was_deleted_go(store, settings):

@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.postgres import OWNER, Server
+from tests.postgres import OWNER, TABLES, Server
 from warmstart.errors import StoreReadOnly, StoreTooNew
 from warmstart.profile.profiles import profiled
 from warmstart.sessions.copying import copy_store
@@ -19,19 +19,6 @@ from warmstart.sessions.store import Position
 from warmstart.testing.stores import CALLED, RESULTS, said, session
 
 USERS = ("alice", "bob")
-TABLES = (
-    "texts",
-    "texts_index",
-    "sessions",
-    "messages",
-    "tool_calls",
-    "tool_results",
-    "positions",
-    "deleted_sessions",
-    "deleted_messages",
-    "profiles",
-    "tenants",
-)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from tests.postgres import OWNER, Server
+from tests.postgres import OWNER, TABLES, Server
 
 from warmstart.errors import StoreCorrupt, StoreError, StoreReadOnly
 from warmstart.profile.profiles import profiled
@@ -17,19 +17,6 @@ from warmstart.sessions.postgres import PostgresSessionStore
 from warmstart.sessions.store import Position
 from warmstart.testing.stores import CALLED, RESULTS, said, session
 
-TABLES = (
-    "texts",
-    "texts_index",
-    "sessions",
-    "messages",
-    "tool_calls",
-    "tool_results",
-    "positions",
-    "deleted_sessions",
-    "deleted_messages",
-    "profiles",
-    "tenants",
-)
 ROLES = ("alice", "bob", "root", "above", "warmstart_users", "warmstart_service", "warmstart_owner")
 GRANT = "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO warmstart_users"
 

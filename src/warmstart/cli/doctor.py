@@ -17,9 +17,10 @@ import click
 
 from warmstart.cli.output import counted, print_json, printable, settings
 from warmstart.config import Settings
-from warmstart.errors import StoreError, WarmstartError
+from warmstart.errors import ConfigError, StoreError, WarmstartError
 from warmstart.profile.store import SQLProfileStore
 from warmstart.recall.index import Index, engine_of
+from warmstart.recall.vectors.stores import vectors_beside
 from warmstart.sessions.readers.registry import readers
 from warmstart.sessions.store import AgentStatistics
 from warmstart.sessions.stores import open_store
@@ -122,6 +123,27 @@ def _store(current: Settings) -> Iterator[Check]:
         yield Check("store", "problem", f"{path} is damaged: {wrong[0]}", remedy)
         return
     yield Check("store", "ok", f"{path}: {_held(agents)}, {path.stat().st_size / 1e6:.1f} MB")
+    yield from _vectors(vectors_beside(path))
+
+
+def _vectors(path: Path) -> Iterator[Check]:
+    if not path.exists():
+        return
+    from warmstart.recall.vectors.sqlite_vec import SQLiteVectors
+
+    try:
+        with closing(SQLiteVectors(path)) as vectors:
+            made, wrong = vectors.made(), vectors.damage()
+    except ConfigError as error:
+        yield Check("vectors", "note", str(error))
+        return
+    except StoreError as error:
+        made, wrong = None, str(error)
+    if wrong:
+        remedy = f"delete {path}; `warmstart recall index --embedder …` makes it anew"
+        yield Check("vectors", "problem", f"{path} is damaged: {wrong}", remedy)
+    elif made is not None:
+        yield Check("vectors", "ok", f"{path}: made with {made.name}, {path.stat().st_size / 1e6:.1f} MB")
 
 
 def _server(current: Settings) -> Check:

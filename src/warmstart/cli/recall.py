@@ -16,6 +16,7 @@ from warmstart.cli.selection import Since, stored_project
 from warmstart.config import Settings
 from warmstart.errors import ConfigError, StoreError
 from warmstart.recall.excerpts import Marker
+from warmstart.recall.index import Progress
 from warmstart.recall.recall import Mode, Recall
 from warmstart.recall.values import Evidence
 from warmstart.recall.vectors.embedder import DEFAULT
@@ -89,7 +90,7 @@ def search(
         with progress_bar("Indexing") as progress:
             recall.update(progress)
             if meaning is not None and meaning.embedder.local:
-                meaning.update(progress)
+                _refresh(meaning, progress, mode)
         found = recall.search(" ".join(query), project=where, limit=limit, since=since, agents=agents)
         hint = "" if found else _hint(store, where)
     if as_json:
@@ -117,7 +118,7 @@ def index(rebuild: bool, embedder: str | None, as_json: bool) -> None:
     """
     current = settings()
     with open_store(current) as store:
-        meaning = make_meaning(store, current, embedder) if embedder else open_meaning(store, current)
+        meaning = open_meaning(store, current) if embedder is None else make_meaning(store, current, embedder)
         recall = Recall(store)
         with progress_bar("Indexing") as progress:
             number = recall.rebuild(progress) if rebuild else recall.update(progress)
@@ -168,6 +169,15 @@ def _meaning(store: SQLSessionStore, current: Settings, mode: Mode | None) -> Me
     if meaning is None and mode is not None:
         raise ConfigError(f"--mode {mode} needs vectors; `warmstart recall index --embedder {DEFAULT}` makes them")
     return meaning
+
+
+def _refresh(meaning: Meaning, progress: Progress | None, mode: Mode | None) -> None:
+    try:
+        meaning.update(progress)
+    except StoreError as error:
+        if mode is not None:
+            raise
+        click.echo(f"The vectors were left as they are: {error}", err=True)
 
 
 def _hint(store: SQLSessionStore, project: str | None) -> str:

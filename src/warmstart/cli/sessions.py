@@ -217,4 +217,9 @@ def delete(ids: tuple[str, ...], yes: bool, secure: bool) -> None:
         forget_gone(store)
         if secure:
             store.scrub()
-            click.echo("Rewrote the store; nothing of what was deleted is left in it.")
+            click.echo(
+                "Removed it from the index and freed its room; what the server's files, logs and backups still hold is "
+                "its administrator's."
+                if settings().store_url
+                else "Rewrote the store; nothing of what was deleted is left in it."
+            )

@@ -32,6 +32,8 @@ _STOPWORDS = """
     these those there here what which who whom whose when where why how s t d ll re ve m don didn doesn isn aren wasn
     weren hasn haven hadn won wouldn couldn shouldn also any some such own same other each both all few more most only
     again further once during before after above below up down out off over under between through while because until
+    tell told say said says ask asked mention mentioned talk talked discuss discussed remember like likes liked prefer
+    want wanted first previously earlier later
 """
 STOPWORDS = frozenset(_STOPWORDS.split())
 

@@ -100,6 +100,15 @@ class Ranked:
         self.pieces[name] = _spread(scores, at, len(union))
         self.scores = self.scores + self.pieces[name]
 
+    def show(self, windows: Numbers, scores: Floats, own: Floats) -> None:
+        """Have these windows, each named by `part << 16 | place`, in order."""
+        self.window_part, self.window_place = windows >> 16, windows & 0xFFFF
+        self.window_score, self.own_score = scores, own
+        ends = _ends(self.window_part)
+        starts = _starts(ends)
+        parts = self.window_part[ends].tolist()
+        self.runs = dict(zip(parts, map(slice, starts.tolist(), (ends + 1).tolist()), strict=True))
+
 
 def _spread(values: Floats, places: Numbers, room: int) -> Floats:
     wide = np.zeros(room)

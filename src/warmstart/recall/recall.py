@@ -19,7 +19,7 @@ from warmstart.recall.engine import GROUPS, Group, Interrupted, Numbers, Word
 from warmstart.recall.exact import Hit, Texts
 from warmstart.recall.index import Index, Progress, State, engine_of
 from warmstart.recall.packing import PART, SAID
-from warmstart.recall.query import Query, parse, rarest
+from warmstart.recall.query import Exact, Query, parse, rarest
 from warmstart.recall.ranking import EMPTY, TERMS, Floats, Postings, Ranked, Scope, Weights, rank
 from warmstart.recall.scope import Choice, choose
 from warmstart.recall.sizes import Sizes
@@ -40,6 +40,7 @@ _PASSED_OVER = 6_000_000  # texts with the others that are passed over in a seco
 _FEW = 5  # changed sessions that a search with a deadline brings up to date first
 _DATED = 5000  # sessions near a date that are looked at
 _OUTPUT = 4  # of the rarest words, for the output of tools
+_LONGEST = 86_400_000  # milliseconds; a deadline that is further away is none
 _SESSIONS = 3  # times as many sessions as passages are looked at
 
 
@@ -48,6 +49,9 @@ class _ByWords(NamedTuple):
     terms: tuple[str, ...]
     ranked: Ranked
     did: Postings
+    parts: int  # that words found
+    least: float  # the lowest score of any
+    missing: Sequence[Word]  # that nobody said
 
 
 class Recall:
@@ -102,7 +106,7 @@ class Recall:
         `exclude_session` (its id, or the agent's own) is left out: what it came from and what came from it. With a
         deadline the answer is what was found by then, which may be nothing.
         """
-        deadline = Deadline(None if deadline_ms is None else deadline_ms / 1000)
+        deadline = Deadline(None if deadline_ms is None or deadline_ms > _LONGEST else deadline_ms / 1000)
         if limit <= 0 or deadline.passed:
             return []
         with self._db.translated():
@@ -162,14 +166,18 @@ class Recall:
                 or min(len(words), len(others) or TERMS) >= len(query.words)
             ):
                 break
+        told = len(ranked.parts), float(ranked.scores.min()) if len(ranked.parts) else 1.0
         if self._meaning is not None:
             ranked = self._meaning.add(ranked, near, alone=self._mode == "vector")
         terms = tuple(dict.fromkeys(word.word for word in (*words, *others)))
-        return _ByWords(query, terms, ranked, did)
+        held = {word.stem for word, lines in zip(words, said.found.tolist(), strict=True) if lines}
+        held |= {word.stem for word, lines in zip(others, did.found.tolist(), strict=True) if lines}
+        missing = [word for word in words if word.stem not in held]
+        return _ByWords(query, terms, ranked, did, *told, missing[:_OUTPUT])
 
     def _found(self, by_words: _ByWords, choice: Choice, limit: int, deadline: Deadline) -> Found:
         """With what dates and exact words add, as far as time allows."""
-        query, terms, ranked, did = by_words
+        query, terms, ranked, did, told, _, missing = by_words
         board = Board(ranked, self._sizes.session)
         if self._mode == "vector":
             return Found(query, terms, ranked, EMPTY, board.best(limit * _SESSIONS), board, {})
@@ -177,9 +185,9 @@ class Recall:
             with suppress(Interrupted), self._engine.limited(deadline.left):
                 board.add("date", self._dated(query.text, choice))
         hits: list[Hit] = []
-        if query.exact or len(board) < limit:
+        if query.exact or missing or told < limit:
             with suppress(Interrupted), self._engine.limited(deadline.left):
-                for some in self._hits(query, choice, board, limit, deadline):
+                for some in self._hits(by_words, choice, limit, deadline):
                     hits += some
             board.add("exact", strongest(hits))
         by_session: dict[int, list[Hit]] = {}
@@ -250,11 +258,14 @@ class Recall:
 
         parts = None if allowed is None else np.flatnonzero(allowed)
         try:
-            return self._meaning.near(query.text, weigh, parts, deadline.share(0.5).left)
-        except EmbedderError:
+            near = self._meaning.near(query.text, weigh, parts, deadline.share(0.5).left)
+        except (EmbedderError, StoreError):
             if self._mode == "vector":
                 raise
-            return Near()  # a service that does not answer leaves the words
+            return Near()  # a service that does not answer, or a damaged file, leaves the words
+        # Another process may have added parts, or taken some out, since the sizes were read.
+        there = np.flatnonzero(self._sizes.session > 0 if allowed is None else allowed)
+        return near.within(there)
 
     # -- dates and exact words
 
@@ -289,18 +300,21 @@ class Recall:
         weight = float(self._weights.date * np.log1p(everything / max(1.0, sum(close.values()))))
         return {session: weight * value for session, value in close.items() if value > 0.01}
 
-    def _hits(self, query: Query, choice: Choice, board: Board, limit: int, deadline: Deadline) -> Iterator[list[Hit]]:
+    def _hits(self, by_words: _ByWords, choice: Choice, limit: int, deadline: Deadline) -> Iterator[list[Hit]]:
+        query = by_words.query
         lines = self._sizes.lines
         texts = Texts(self._db.connection, self._engine, choice, lines=lines, large=lines > self._weights.small)
         any_found = False
-        for exact in query.exact:
+        # A word that nobody said may be one that only a tool did.
+        said = (Exact(word.word, (word,)) for word in by_words.missing)
+        for exact in (*query.exact, *said):
             if self._is_time_for(exact.words, deadline):
                 found = texts.exact(exact)
                 any_found = any_found or bool(found)
                 yield found
         words = query.words[:_OUTPUT]
-        if not any_found and len(board) < limit and words and self._is_time_for(words, deadline):
-            yield texts.output(words, board.least / 2)
+        if not any_found and by_words.parts < limit and words and self._is_time_for(words, deadline):
+            yield texts.output(words, by_words.least / 2)
 
     def _is_time_for(self, words: Sequence[Word], deadline: Deadline) -> bool:
         """Whether there is time to look for texts with all of these words; SQLite cannot be stopped before the next."""

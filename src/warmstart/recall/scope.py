@@ -47,7 +47,8 @@ def choose(
     values: dict[str, object] = {}
     if project is not None:
         terms.append("s.project = :project" if project.startswith("/") else f"(s.project = :project OR {_SUFFIX})")
-        values["project"] = clean(project)
+        values["project"] = clean(project.rstrip("/") or project)
+    agents = (agents,) if isinstance(agents, str) else agents
     if agents:
         names = {f"agent{number}": clean(agent) for number, agent in enumerate(agents)}
         terms.append(f"s.agent IN ({', '.join(f':{name}' for name in names)})")

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import lru_cache
 from itertools import count
 from math import ceil
@@ -54,6 +54,7 @@ _CONNECT_SECONDS = 10
 _KEEP_ALIVE = {"keepalives_idle": 60, "keepalives_interval": 10, "keepalives_count": 6}  # a server that fell silent
 _MIGRATION_LOCK = 0x5741524D
 _ROWS = 50  # that a stream fetches at a time
+_TRIES = 20  # to end a transaction whose time is over
 _SLACK = 0.005  # seconds by which the server's limit for a statement may be behind the clock
 
 # A quoted text, a cast, or a parameter in one of SQLite's forms.
@@ -147,11 +148,20 @@ class Connection:
         """End the transaction that reads share."""
         if self._reading:
             self._reading = False
-            if not self.raw.closed:
+            self.roll_back()
+
+    def roll_back(self) -> None:
+        """End a transaction, come what may: the time for a statement may also be over for this one."""
+        for _ in range(_TRIES):
+            if self.raw.closed or self.raw.info.transaction_status == TransactionStatus.IDLE:
+                return
+            with suppress(psycopg.errors.QueryCanceled):
                 self.raw.rollback()
 
     def _within_limits(self, statement: bytes, given: Any, binary: bool) -> Cursor:
         left = self._left()
+        if self._reading and self.raw.info.transaction_status == TransactionStatus.INERROR:
+            self.roll_back()
         before: list[str] = []
         if self.raw.info.transaction_status == TransactionStatus.IDLE:
             before = ["BEGIN READ ONLY", *self._settings(left)]
@@ -382,8 +392,7 @@ class Database(AnyDatabase):
             raise
 
     def _roll_back(self) -> None:
-        if not self._raw.closed and self._raw.info.transaction_status != TransactionStatus.IDLE:
-            self._raw.rollback()
+        self.connection.roll_back()
 
     # -- migrations
 

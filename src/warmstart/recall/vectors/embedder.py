@@ -20,7 +20,7 @@ class Embedder(Protocol):
 
     Vectors are kept under `name`: another name means other vectors, which never mix. `additive` means that the vector
     of a text is about the sum of those of its words, so that the words of a question can be weighed. `local` means that
-    no text leaves this machine.
+    no text leaves this process. Texts whose similarity, at most 1, is below `floor` have nothing to do with each other.
     """
 
     @property
@@ -31,6 +31,8 @@ class Embedder(Protocol):
     def additive(self) -> bool: ...
     @property
     def local(self) -> bool: ...
+    @property
+    def floor(self) -> float: ...
 
     def embed(self, texts: Sequence[str], seconds: float | None = None) -> Matrix:
         """A row for each text, of any length; all zeros for a text that says nothing.

@@ -17,6 +17,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from warmstart.errors import StoreError
 from warmstart.recall.engine import Numbers
 from warmstart.recall.packing import FIRST, PLACE, SAID
 from warmstart.recall.vectors.embedder import Embedder, Matrix
@@ -66,7 +67,11 @@ class VectorIndex(Protocol):
         ...
 
     def stamps(self) -> dict[int, int]:
-        """The stamp of every part that is in."""
+        """The stamp of every part that is wholly in."""
+        ...
+
+    def parts(self) -> set[int]:
+        """Every part of which something is in."""
         ...
 
     def hashes(self, parts: Sequence[int]) -> Iterator[tuple[int, int, Numbers]]:
@@ -77,8 +82,11 @@ class VectorIndex(Protocol):
         """The blocks of these parts and numbers that are in, in order."""
         ...
 
-    def write(self, blocks: Sequence[Block], stamps: Mapping[int, int], gone: Sequence[int]) -> None:
-        """Put in blocks and the stamps of parts that are now whole, and take out parts; all of it or nothing."""
+    def write(self, made: Made, blocks: Sequence[Block], stamps: Mapping[int, int], gone: Sequence[int]) -> None:
+        """Put in blocks and the stamps of parts that are now whole, and take out parts; all of it or nothing.
+
+        Where the vectors are no longer those that were `made`, because another embedder has taken over, it is an error.
+        """
         ...
 
     def nearest(self, vector: Matrix, parts: Numbers | None, most: int, seconds: float | None) -> Numbers:
@@ -89,6 +97,12 @@ class VectorIndex(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+def other_embedder(name: str, made: Made, now: Made | None) -> StoreError:
+    """What to say where another embedder has taken over."""
+    taken = "no vectors" if now is None else f"those of {now.name}"
+    return StoreError(f"{name} has now {taken}, and not those of {made.name}; run `warmstart recall index` again")
 
 
 def quantised(vectors: Matrix) -> Small:
@@ -133,16 +147,17 @@ def nearest_of(rows: Iterable[tuple[int, int, bytes]], vector: Matrix, most: int
 class Keeper:
     """Brings the vectors of an index up to date."""
 
-    def __init__(self, database: AnyDatabase, index: VectorIndex, embedder: Embedder) -> None:
+    def __init__(self, database: AnyDatabase, index: VectorIndex, embedder: Embedder, made: Made) -> None:
         self._db = database
         self._index = index
+        self._made = made
         self._embedder = embedder
 
     def update(self, progress: Progress | None = None) -> int:
         """Embed what is new, and forget what is gone; returns how many texts were embedded."""
         wanted, known = _wanted(self._db), self._index.stamps()
         changed = [part for part, stamp in wanted.items() if known.get(part) != stamp]
-        gone = [part for part in known if part not in wanted]
+        gone = sorted(self._index.parts() - wanted.keys())
         old = _Old(self._index, [*gone, *changed])
         embedded = waiting = 0
         blocks: list[_Draft] = []
@@ -160,7 +175,7 @@ class Keeper:
                 progress(done, len(changed))
         embedded += self._write(blocks, whole, old)
         if gone:
-            self._index.write((), {}, gone)
+            self._index.write(self._made, (), {}, gone)
         return embedded
 
     def _drafts(self, part: int) -> Iterator[_Draft]:
@@ -179,7 +194,11 @@ class Keeper:
 
     def _write(self, drafts: Sequence[_Draft], whole: Mapping[int, int], old: _Old) -> int:
         """Embed what blocks lack, and write them; returns how many texts that took."""
-        needed = np.unique(np.concatenate([draft.hashes for draft in drafts] or [np.zeros(0, np.int64)]))
+        if not drafts:
+            if whole:
+                self._index.write(self._made, (), whole, ())
+            return 0
+        needed = np.unique(np.concatenate([draft.hashes for draft in drafts]))
         vectors = old.vectors(needed[needed != 0])
         texts = self._texts(
             [draft for draft in drafts if not vectors.keys() >= set(draft.hashes[draft.hashes != 0].tolist())]
@@ -191,8 +210,7 @@ class Keeper:
         blocks = [
             Block(*draft, np.stack([vectors.get(key, nothing) for key in draft.hashes.tolist()])) for draft in drafts
         ]
-        if blocks or whole:
-            self._index.write(blocks, whole, ())
+        self._index.write(self._made, blocks, whole, ())
         return len(new)
 
     def _texts(self, drafts: Iterable[_Draft]) -> dict[int, str]:
@@ -253,9 +271,10 @@ class _Old:
 
 def prune(database: AnyDatabase, index: VectorIndex) -> None:
     """Forget the vectors of what is gone."""
-    wanted = _wanted(database)
-    if gone := [part for part in index.stamps() if part not in wanted]:
-        index.write((), {}, gone)
+    made = index.made()
+    gone = sorted(index.parts() - _wanted(database).keys())
+    if made is not None and gone:
+        index.write(made, (), {}, gone)
 
 
 def _wanted(database: AnyDatabase) -> dict[int, int]:

@@ -15,13 +15,13 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from warmstart.config import Settings
-from warmstart.errors import ConfigError
+from warmstart.errors import ConfigError, StoreCorrupt
 from warmstart.recall.engine import Numbers
 from warmstart.recall.ranking import Floats, Ranked
 from warmstart.recall.vectors.embedder import Embedder, Matrix
 from warmstart.recall.vectors.index import BLOCK, Keeper, Made, Progress, VectorIndex
 from warmstart.recall.vectors.named import open_embedder
-from warmstart.recall.vectors.stores import open_vectors
+from warmstart.recall.vectors.stores import forget_gone, open_vectors
 from warmstart.sessions.sql import SQLSessionStore
 from warmstart.storage.database import AnyDatabase
 
@@ -33,6 +33,7 @@ _WINDOWS = 3  # of a part that are new to what words found
 _WORDS = re.compile(r"[^\W_]+")
 _MOST_WORDS = 200
 _CHARACTERS = 4000  # of a question
+_PATIENCE = 2.0  # seconds for an embedder to answer where there is no deadline
 
 
 class _Windows(NamedTuple):
@@ -52,17 +53,23 @@ class Near(NamedTuple):
     def __bool__(self) -> bool:
         return len(self.question) > 0
 
+    def within(self, parts: Numbers) -> Near:
+        """What of it is in these parts."""
+        lines = self.lines[np.isin(self.lines >> 16, parts)]
+        return Near(self.question, lines, list(dict.fromkeys((lines >> 16).tolist())))
+
 
 class Meaning:
     """The vectors of a store, and the embedder that makes them."""
 
     def __init__(
-        self, database: AnyDatabase, index: VectorIndex, embedder: Embedder, *, weight: float = WEIGHT
+        self, database: AnyDatabase, index: VectorIndex, embedder: Embedder, made: Made, *, weight: float = WEIGHT
     ) -> None:
         self._index = index
         self._embedder = embedder
+        self._made = made
         self._weight = weight
-        self._keeper = Keeper(database, index, embedder)
+        self._keeper = Keeper(database, index, embedder, made)
 
     @property
     def embedder(self) -> Embedder:
@@ -86,7 +93,10 @@ class Meaning:
     ) -> Near:
         """What is near a question in these parts. `weigh` says how telling each of its words is."""
         end = None if seconds is None else time.monotonic() + seconds
-        question = self._question(text[:_CHARACTERS], weigh, seconds)
+        words = _WORDS.findall(text[:_CHARACTERS])[:_MOST_WORDS]
+        if not words or self._index.made() != self._made:
+            return Near()
+        question = self._question(text[:_CHARACTERS], words, weigh, _PATIENCE if seconds is None else seconds)
         left = None if end is None else end - time.monotonic()
         if not question.any() or (left is not None and left <= 0):
             return Near()
@@ -94,9 +104,10 @@ class Meaning:
         few = list(dict.fromkeys((lines >> 16).tolist()))[:_NEAR]
         return Near(question, lines[np.isin(lines >> 16, few)], few)
 
-    def _question(self, text: str, weigh: Callable[[Sequence[str]], Floats], seconds: float | None) -> Matrix:
-        words = _WORDS.findall(text)[:_MOST_WORDS]
-        if self._embedder.additive and words:
+    def _question(
+        self, text: str, words: Sequence[str], weigh: Callable[[Sequence[str]], Floats], seconds: float
+    ) -> Matrix:
+        if self._embedder.additive:
             vector = weigh(words).astype(np.float32) @ self._embedder.embed(words, seconds)
         else:
             vector = self._embedder.embed([text], seconds)[0]
@@ -112,25 +123,27 @@ class Meaning:
         part = windows.lines >> 16
         first = np.flatnonzero(np.concatenate([[True], part[1:] != part[:-1]]))
         parts, best = part[first], np.maximum.reduceat(windows.similarity, first)
-        middle, unit = 0.0, 1.0
-        if not alone:
-            spread = float(best.std())
-            middle, unit = float(best.mean()), self._unit(ranked, parts) / spread if spread > 1e-6 else 0.0
-        _add_windows(ranked, windows, unit * (windows.similarity - middle))
-        ranked.add("vectors", parts, unit * (best - middle))
+        worth = best if alone else self._worth(ranked, parts, best)
+        # What words did not find must be near in earnest: something is always the nearest.
+        kept = np.isin(parts, ranked.parts) | ((best >= self._embedder.floor) & (worth > 0))
+        _add_windows(ranked, windows, parts[kept])
+        ranked.add("vectors", parts[kept], worth[kept])
         return ranked
 
-    def _unit(self, ranked: Ranked, parts: Numbers) -> float:
-        """What one standard deviation of similarity is worth."""
+    def _worth(self, ranked: Ranked, parts: Numbers, similarity: Floats) -> Floats:
+        """What the similarity of parts is worth: so many standard deviations, in units of the scores by words."""
         scores = np.zeros(len(parts))
         if len(ranked.parts):
             at = np.minimum(np.searchsorted(ranked.parts, parts), len(ranked.parts) - 1)
             scores = np.where(ranked.parts[at] == parts, ranked.scores[at], 0.0)
-        return self._weight * (float(scores.std()) or 1.0)
+        unit = self._weight * (float(scores.std()) or 1.0)
+        spread = float(similarity.std())
+        return unit * (similarity - similarity.mean()) / spread if spread > 1e-6 else unit * similarity
 
     def _windows(self, question: Matrix, wanted: Sequence[tuple[int, int]]) -> _Windows:
         """All windows in these blocks."""
         blocks = self._index.blocks(wanted) if len(question) else []
+        blocks = [block for block in blocks if block.vectors.shape[1] == len(question)]
         if not blocks:
             return _Windows(np.zeros(0, np.int64), np.zeros(0))
         lines = np.concatenate(
@@ -176,21 +189,19 @@ def _block_of(lines: Numbers) -> list[tuple[int, int]]:
     return list(dict.fromkeys(zip((lines >> 16).tolist(), ((lines & 0xFFFF) // BLOCK).tolist(), strict=True)))
 
 
-def _add_windows(ranked: Ranked, windows: _Windows, scores: Floats) -> None:
-    """Add the scores of windows to those that words found, and to these the best of each part that words did not."""
+def _add_windows(ranked: Ranked, windows: _Windows, parts: Numbers) -> None:
+    """In parts where words found no window, take the nearest: which passage to show is for words to say first."""
     part = windows.lines >> 16
-    order = np.lexsort((-windows.similarity, part))
-    starts = np.searchsorted(part, part)  # windows are sorted: where those of the same part begin
-    best = order[np.arange(len(order)) - starts[order] < _WINDOWS]
-    old = ranked.window_part << 16 | ranked.window_place
-    lines = np.union1d(old, windows.lines[best])
-    at = np.searchsorted(lines, old)
-    total, own = np.zeros(len(lines)), np.full(len(lines), 1e-3)
-    total[at], own[at] = ranked.window_score, ranked.own_score
-    place = np.minimum(np.searchsorted(windows.lines, lines), len(windows.lines) - 1)
-    total += np.where(windows.lines[place] == lines, scores[place], 0.0)
-    ranked.window_part, ranked.window_place = lines >> 16, lines & 0xFFFF
-    ranked.window_score, ranked.own_score = total, own
+    new = np.isin(part, parts) & ~np.isin(part, ranked.window_part)
+    lines, similarity, part = windows.lines[new], windows.similarity[new], part[new]
+    order = np.lexsort((-similarity, part))
+    rank = np.arange(len(order)) - np.searchsorted(part, part[order])
+    best = np.sort(order[rank < _WINDOWS])
+    both = np.concatenate([ranked.window_part << 16 | ranked.window_place, lines[best]])
+    again = np.argsort(both, kind="stable")
+    score = np.concatenate([ranked.window_score, np.maximum(similarity[best], 1e-3)])[again]
+    own = np.concatenate([ranked.own_score, np.full(len(best), 1e-3)])[again]
+    ranked.show(both[again], score, own)
 
 
 def open_meaning(store: SQLSessionStore, settings: Settings) -> Meaning | None:
@@ -212,14 +223,18 @@ def open_meaning(store: SQLSessionStore, settings: Settings) -> Meaning | None:
     except BaseException:
         index.close()
         raise
-    return Meaning(store.database, index, embedder)
+    return Meaning(store.database, index, embedder, made)
 
 
 def make_meaning(store: SQLSessionStore, settings: Settings, asked: str | Embedder) -> Meaning:
     """The vectors of a store by this embedder, one of your own or by its name; those of another one are forgotten."""
     embedder = open_embedder(asked, settings) if isinstance(asked, str) else asked
     made = Made(asked if isinstance(asked, str) else embedder.name, embedder.name, embedder.dimensions)
-    index = open_vectors(store, make=True)
+    try:
+        index = open_vectors(store, make=True)
+    except StoreCorrupt:
+        forget_gone(store)  # all of it, and nothing is lost: it is made from the sessions
+        index = open_vectors(store, make=True)
     if index.made() != made:
         index.begin(made)
-    return Meaning(store.database, index, embedder)
+    return Meaning(store.database, index, embedder, made)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from warmstart.errors import StoreError
 from warmstart.recall.engine import Numbers
 from warmstart.recall.vectors.embedder import Matrix
-from warmstart.recall.vectors.index import FEW, Block, Made, groups, nearest_of, signs
+from warmstart.recall.vectors.index import FEW, Block, Made, groups, nearest_of, other_embedder, signs
 from warmstart.storage.postgres import Database
 
 _ALL = ("vector_sets", "vector_parts", "vector_blocks", "vector_signs")
@@ -57,6 +57,11 @@ class PostgresVectors:
         with self._db.translated():
             return dict(self._run("SELECT part, stamp FROM vector_parts").fetchall())
 
+    def parts(self) -> set[int]:
+        with self._db.translated():
+            rows = self._run("SELECT part FROM vector_parts UNION SELECT part FROM vector_blocks").fetchall()
+        return {row[0] for row in rows}
+
     def hashes(self, parts: Sequence[int]) -> Iterator[tuple[int, int, Numbers]]:
         with self._db.translated():
             rows = self._run(
@@ -75,8 +80,10 @@ class PostgresVectors:
             ).fetchall()
         return [_block(*row) for row in rows]
 
-    def write(self, blocks: Sequence[Block], stamps: Mapping[int, int], gone: Sequence[int]) -> None:
-        with self._db.transaction() as connection:
+    def write(self, made: Made, blocks: Sequence[Block], stamps: Mapping[int, int], gone: Sequence[int]) -> None:
+        with self._db.transaction() as connection:  # which has the tenant to itself
+            if (now := self.made()) != made:
+                raise other_embedder(f"the store {self._db.name!r}", made, now)
             connection.executemany(
                 "INSERT INTO vector_blocks (part, number, signs, hashes, vectors) VALUES (?, ?, ?, ?, ?) ON CONFLICT "
                 "(part, number) DO UPDATE SET signs = excluded.signs, hashes = excluded.hashes, "

@@ -20,7 +20,7 @@ import numpy as np
 from warmstart.errors import ConfigError, StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreReadOnly
 from warmstart.recall.engine import Numbers
 from warmstart.recall.vectors.embedder import Matrix
-from warmstart.recall.vectors.index import FEW, Block, Made, groups, nearest_of, signs
+from warmstart.recall.vectors.index import FEW, Block, Made, groups, nearest_of, other_embedder, signs
 
 _VERSION = 1
 _BUSY = 60_000  # milliseconds
@@ -81,6 +81,10 @@ class SQLiteVectors:
         with self._translated():
             return dict(self._run("SELECT part, stamp FROM parts"))
 
+    def parts(self) -> set[int]:
+        with self._translated():
+            return {row[0] for row in self._run("SELECT part FROM parts UNION SELECT part FROM blocks")}
+
     def hashes(self, parts: Sequence[int]) -> Iterator[tuple[int, int, Numbers]]:
         with self._translated():
             for part in parts:
@@ -103,8 +107,10 @@ class SQLiteVectors:
                     found.append(Block(part, number, keys, np.frombuffer(vectors, np.int8).reshape(len(keys), -1)))
         return found
 
-    def write(self, blocks: Sequence[Block], stamps: Mapping[int, int], gone: Sequence[int]) -> None:
+    def write(self, made: Made, blocks: Sequence[Block], stamps: Mapping[int, int], gone: Sequence[int]) -> None:
         with self._writing():
+            if (now := self.made()) != made:
+                raise other_embedder(f"the file {str(self._path)!r}", made, now)
             for block in blocks:
                 lines, held = groups(block)
                 self._run(
@@ -151,6 +157,12 @@ class SQLiteVectors:
         return np.fromiter((row[0] for row in found), np.int64, len(found))
 
     # -- the file
+
+    def damage(self) -> str:
+        """What SQLite finds wrong with the file; nothing where all is well."""
+        with self._translated():
+            found = str(self._run("PRAGMA quick_check(1)").fetchone()[0])
+        return "" if found == "ok" else found
 
     def _prepare(self) -> None:
         version = self._run("PRAGMA user_version").fetchone()[0]

@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 
 def vectors_path(store: SQLSessionStore) -> Path | None:
     """The file of the vectors of a store that is a file."""
-    database = store.database
-    if not isinstance(database, SQLiteDatabase):
-        return None
-    return database.path.with_name(f"{database.path.stem}.vectors.db")
+    return vectors_beside(store.database.path) if isinstance(store.database, SQLiteDatabase) else None
+
+
+def vectors_beside(store: Path) -> Path:
+    """The file of the vectors for the file of a store."""
+    return store.with_name(f"{store.stem}.vectors.db")
 
 
 def has_vectors(store: SQLSessionStore) -> bool:

@@ -18,6 +18,7 @@ class TransformersEmbedder:
 
     additive = False
     local = True
+    floor = 0.25
 
     def __init__(self, model: str) -> None:
         try:

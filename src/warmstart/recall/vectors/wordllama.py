@@ -30,6 +30,7 @@ class WordLlamaEmbedder:
     dimensions = _DIMENSIONS
     additive = True
     local = True
+    floor = 0.15
 
     def __init__(self) -> None:
         try:
