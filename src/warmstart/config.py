@@ -26,6 +26,7 @@ class Setting(NamedTuple):
     kind: Literal["text", "list", "table"] = "text"
     also: str = ""  # a variable of another program that says the same, where ours does not
 
+
 SETTINGS = (
     Setting(
         "store.url",

@@ -25,7 +25,6 @@ class LocalBackend(SQLBackend):
     backend_name = "local (SQLite)"
 
     BATCH: ClassVar = 512
-    GREATEST: ClassVar = "max"
     CONTAINS: ClassVar = "{} LIKE :part ESCAPE '\\'"
 
     def __init__(self, db_path: Path | str | None = None, *, redact: Redactor | bool = True) -> None:
@@ -43,14 +42,17 @@ class LocalBackend(SQLBackend):
     def _lookup(self, owner: int) -> Index:
         return _Words(self._database, owner)
 
-    def _add(self, rows: Iterable[tuple[int, int, Sequence[str]]]) -> None:
+    def _add(self, rows: Iterable[tuple[int, int, Iterable[str]]]) -> None:
         self._database.connection.executemany(
             "INSERT INTO memory_index (rowid, words) VALUES (?, ?)",
-            ((id, " ".join(f"{owner}·{word}" for word in words)) for id, owner, words in rows),
+            ((entry, " ".join(f"{owner}·{word}" for word in words)) for entry, owner, words in rows),
         )
 
     def _remove(self, ids: Sequence[int]) -> None:
-        self._database.connection.executemany("DELETE FROM memory_index WHERE rowid = ?", [(id,) for id in ids])
+        if ids:
+            self._database.connection.executemany(
+                "DELETE FROM memory_index WHERE rowid = ?", [(entry,) for entry in ids]
+            )
 
     @contextmanager
     def _thoroughly(self) -> Iterator[None]:

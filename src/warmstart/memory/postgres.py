@@ -24,7 +24,6 @@ class PostgresBackend(SQLBackend):
     backend_name = "postgres (shared)"
 
     BATCH: ClassVar = 1
-    GREATEST: ClassVar = "greatest"
     CONTAINS: ClassVar = "{} ILIKE :part"
 
     def __init__(self, url: str, *, tenant: str = "", redact: Redactor | bool = True) -> None:
@@ -41,15 +40,16 @@ class PostgresBackend(SQLBackend):
     def _lookup(self, owner: int) -> Index:
         return _Words(self._held.database.connection, owner)
 
-    def _add(self, rows: Iterable[tuple[int, int, Sequence[str]]]) -> None:
-        pairs = [(f"{owner}·{word}", id) for id, owner, words in rows for word in words]
+    def _add(self, rows: Iterable[tuple[int, int, Iterable[str]]]) -> None:
+        pairs = [(f"{owner}·{word}", entry) for entry, owner, words in rows for word in words]
         if pairs:
-            self._held.database.connection.execute(_ADD, ([word for word, _ in pairs], [id for _, id in pairs]))
+            self._held.database.connection.execute(_ADD, ([word for word, _ in pairs], [entry for _, entry in pairs]))
 
     def _remove(self, ids: Sequence[int]) -> None:
-        self._held.database.connection.execute(
-            "DELETE FROM memory_words WHERE id = ANY(CAST(? AS BIGINT[]))", (list(ids),)
-        )
+        if ids:
+            self._held.database.connection.execute(
+                "DELETE FROM memory_words WHERE id = ANY(CAST(? AS BIGINT[]))", (list(ids),)
+            )
 
 
 class _Words:

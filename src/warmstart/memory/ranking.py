@@ -63,21 +63,21 @@ class Question:
         common = []
         for place, word in enumerate(self.words):
             found = index.having([word], _NEWEST)
-            found += [id for id, words in unseen.items() if word in words]
+            found += [entry for entry, words in unseen.items() if word in words]
             if not found:
                 found = self._begun(index, place, unseen)
             if len(found) >= _NEWEST:
                 common.append(place)
             self._weights[place] = _rarity(found, entries)
-            for id in found:
-                shared[id] = shared.get(id, 0) | 1 << place
+            for entry in found:
+                shared[entry] = shared.get(entry, 0) | 1 << place
         # The newest that have one such word may not be those that have the other too.
         if common and len(self.words) > 1:
             self._join(index, common, shared)
         worth: dict[int, float] = {}
         for places in set(shared.values()):
             worth[places] = sum(weight for place, weight in enumerate(self._weights) if places >> place & 1)
-        return nlargest(max(_CLOSELY, 2 * limit), shared, key=lambda id: (worth[shared[id]], id))
+        return nlargest(max(_CLOSELY, 2 * limit), shared, key=lambda entry: (worth[shared[entry]], entry))
 
     def _begun(self, index: Index, place: int, unseen: dict[int, frozenset[str]]) -> list[int]:
         """Entries with words that begin with this one."""
@@ -87,8 +87,8 @@ class Question:
         forms = set(index.beginning(word, _ENDINGS))
         forms.update(form for words in unseen.values() for form in words if form.startswith(word))
         self._forms[place] = dict.fromkeys(forms, _BEGINNING)
-        found = {id for form in forms for id in index.having([form], _NEWEST // _ENDINGS)}
-        found.update(id for id, words in unseen.items() if not forms.isdisjoint(words))
+        found = {entry for form in forms for entry in index.having([form], _NEWEST // _ENDINGS)}
+        found.update(entry for entry, words in unseen.items() if not forms.isdisjoint(words))
         return sorted(found, reverse=True)
 
     def _join(self, index: Index, common: list[int], shared: dict[int, int]) -> None:
@@ -96,8 +96,8 @@ class Question:
         groups = [tuple(known), *combinations(common[:_COMMON], 2)] if len(known) > 1 else []
         for places in dict.fromkeys(groups):
             bits = sum(1 << place for place in places)
-            for id in index.having([self.words[place] for place in places], _TOGETHER):
-                shared[id] = shared.get(id, 0) | bits
+            for entry in index.having([self.words[place] for place in places], _TOGETHER):
+                shared[entry] = shared.get(entry, 0) | bits
 
     def score(self, text: Text) -> float:
         """How well an entry fits; nothing where it shares no word."""
