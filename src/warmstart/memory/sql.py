@@ -12,17 +12,20 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from threading import RLock
 from typing import Any, ClassVar, NamedTuple, Self
 
 import msgspec
 
+from warmstart.config import Settings
 from warmstart.errors import StoreBusy, WarmstartError
 from warmstart.memory.backend import MemoryBackend
 from warmstart.memory.entries import Given, prepared
 from warmstart.memory.ranking import Index, Question, Text
 from warmstart.memory.values import SESSION, SOURCE, MemoryEntry, Version, View
 from warmstart.memory.words import learn, stems
+from warmstart.redact.configured import configured_redactor
 from warmstart.redact.redactor import Redactor
 from warmstart.sessions.values import clean
 from warmstart.storage.database import AnyDatabase, Connection
@@ -32,7 +35,7 @@ _DECODE = msgspec.json.Decoder().decode
 _BITS = 40  # of an id that count a user's writes
 _PAGE = 2000  # entries that are put into the index in one write
 _FRESH = 64  # entries beside the index that a question reads rather than have them put into it
-_SUBSTRING = 4000  # newest entries in which a part of a text is looked for
+_SUBSTRING = 3000  # newest entries in which a part of a text is looked for
 _ASKED = 2000  # characters of a question that count
 
 _COLUMNS = "m.id, m.key, m.value, m.created_at, m.updated_at, m.metadata"
@@ -46,6 +49,15 @@ _SEEN = (
     f"{_FITS.format('m')} AND NOT EXISTS (SELECT 1 FROM memories n WHERE n.owner = m.owner AND n.key = m.key "
     f"AND n.scope > m.scope AND {_FITS.format('n')} AND (n.expires_at IS NULL OR n.expires_at > :now))"
 )
+
+
+# What keeps secrets out: the shipped rules, none, a redactor, or what makes one when it is first needed.
+Redacting = bool | Redactor | Callable[[], Redactor]
+
+
+def redactor_of(settings: Settings) -> Redacting:
+    """What keeps secrets out by a user's settings."""
+    return partial(configured_redactor, settings) if settings.memory_redact else False
 
 
 class _Row(NamedTuple):
@@ -81,15 +93,14 @@ _UNINDEXED = "FROM memories WHERE id > (SELECT indexed FROM memory_users WHERE n
 class Held:
     """The database behind a backend and all its views: opened when it is first needed."""
 
-    def __init__(self, opening: Callable[[], AnyDatabase], redacting: Callable[[], Redactor | None]) -> None:
+    def __init__(self, opening: Callable[[], AnyDatabase], redact: Redacting) -> None:
         self.lock = RLock()
         self.owners: dict[str, int] = {}
         self.fresh = 0  # entries written here since the index was last brought up to date
         self._opening = opening
-        self._redacting = redacting
+        self._redact = redact
         self._database: AnyDatabase | None = None
         self._redactor: Redactor | None = None
-        self._redacts = False
 
     @property
     def database(self) -> AnyDatabase:
@@ -99,8 +110,9 @@ class Held:
 
     @property
     def redactor(self) -> Redactor | None:
-        if not self._redacts:
-            self._redactor, self._redacts = self._redacting(), True
+        if self._redactor is None and self._redact is not False:
+            given = self._redact
+            self._redactor = given if isinstance(given, Redactor) else Redactor() if given is True else given()
         return self._redactor
 
     def close(self) -> None:
@@ -117,8 +129,8 @@ class SQLBackend(MemoryBackend):
     BATCH: ClassVar[int]  # entries that are written before they are put into the index
     CONTAINS: ClassVar[str]  # whether a text has `:part` in it, in capitals or not
 
-    def __init__(self, opening: Callable[[], AnyDatabase], redacting: Callable[[], Redactor | None]) -> None:
-        self._held = Held(opening, redacting)
+    def __init__(self, opening: Callable[[], AnyDatabase], redact: Redacting) -> None:
+        self._held = Held(opening, redact)
         self._view: View | None = None
 
     def at(self, view: View) -> Self:
