@@ -53,23 +53,32 @@ class Question:
     """A question as words, weighed by how few entries have them."""
 
     def __init__(self, text: str) -> None:
-        self.words = asked(text)[:_WORDS]
-        self._forms: list[dict[str, float]] = [{word: 1.0} for word in self.words]
-        self._weights = [1.0] * len(self.words)
+        self._asked = asked(text)[:_WORDS]
+        self.words: list[str] = []
+        self._forms: list[dict[str, float]] = []  # what each word stands for, and what that is worth
+        self._weights: list[float] = []
 
     def candidates(self, index: Index, entries: int, limit: int, fresh: Iterable[Text] = ()) -> list[int]:
         """Entries that may fit, the likeliest first; `fresh` are those that the index does not have yet."""
         unseen = {text.id: frozenset(stems(f"{text.key} {text.value} {text.metadata}")) for text in fresh}
         shared: dict[int, int] = {}
         common = []
-        for place, word in enumerate(self.words):
+        queue = list(self._asked)
+        for word, *parts in queue:  # which may grow
             found = index.having([word], _NEWEST)
             found += [entry for entry, words in unseen.items() if word in words]
+            forms = {word: 1.0}
+            if not found and parts:
+                queue += [(part,) for part in parts if (part,) not in queue]
+                continue
             if not found:
-                found = self._begun(index, place, unseen)
+                forms, found = _begun(word, index, unseen)
+            place = len(self.words)
             if len(found) >= _NEWEST:
                 common.append(place)
-            self._weights[place] = _rarity(found, entries)
+            self.words.append(word)
+            self._forms.append(forms)
+            self._weights.append(_rarity(found, entries))
             for entry in found:
                 shared[entry] = shared.get(entry, 0) | 1 << place
         # The newest that have one such word may not be those that have the other too.
@@ -92,18 +101,6 @@ class Question:
             if len(found) >= most:
                 break
         return found
-
-    def _begun(self, index: Index, place: int, unseen: dict[int, frozenset[str]]) -> list[int]:
-        """Entries with words that begin with this one."""
-        word = self.words[place]
-        if len(word) < _SHORTEST and word.isascii():
-            return []
-        forms = set(index.beginning(word, _ENDINGS))
-        forms.update(form for words in unseen.values() for form in words if form.startswith(word))
-        self._forms[place] = dict.fromkeys(forms, _BEGINNING)
-        found = {entry for form in forms for entry in index.having([form], _NEWEST // _ENDINGS)}
-        found.update(entry for entry, words in unseen.items() if not forms.isdisjoint(words))
-        return sorted(found, reverse=True)
 
     def _join(self, index: Index, common: list[int], shared: dict[int, int]) -> None:
         known = [place for place, forms in enumerate(self._forms) if self.words[place] in forms]
@@ -132,6 +129,17 @@ class Question:
             if often:
                 total += weight * often * (_SATURATION + 1) / (often + norm)
         return total
+
+
+def _begun(word: str, index: Index, unseen: dict[int, frozenset[str]]) -> tuple[dict[str, float], list[int]]:
+    """Words that begin so, with what they are worth, and entries that have them."""
+    if len(word) < _SHORTEST and word.isascii():
+        return {}, []
+    forms = set(index.beginning(word, _ENDINGS))
+    forms.update(form for words in unseen.values() for form in words if form.startswith(word))
+    found = {entry for form in forms for entry in index.having([form], _NEWEST // _ENDINGS)}
+    found.update(entry for entry, words in unseen.items() if not forms.isdisjoint(words))
+    return dict.fromkeys(forms, _BEGINNING), sorted(found, reverse=True)
 
 
 def _rarity(found: Sequence[int], entries: int) -> float:

@@ -323,7 +323,7 @@ class SQLBackend(MemoryBackend):
                 owner = held.owners.get(user_id) or self._owner(user_id)
                 if not owner:
                     return None
-                rows = held.database.connection.execute(_RETRIEVE, (owner, key)).fetchall()
+                rows = held.database.connection.execute(_RETRIEVE, (owner, clean(key))).fetchall()
                 if not rows:
                     for name in self._names(key)[1:]:
                         rows = rows or held.database.connection.execute(_RETRIEVE, (owner, name)).fetchall()
@@ -377,8 +377,6 @@ class SQLBackend(MemoryBackend):
 
     def _best(self, connection: Connection, owner: int, text: str, limit: int) -> list[Any]:
         question = Question(text)
-        if not question.words:
-            return []
         fresh = self._unindexed(owner, _FRESH + 1)
         if len(fresh) > _FRESH:
             self._bring_up_to_date(owner)

@@ -120,8 +120,12 @@ stems = _DIVIDER.stems
 learn = _DIVIDER.learn
 
 
-def asked(text: str) -> list[str]:
-    """The words of a question that matter, each once; all of them where none does."""
+def asked(text: str) -> list[tuple[str, ...]]:
+    """The words of a question that matter, each once and with its parts; all words where none matters."""
     tokens = _tokens(text)
     telling = [token for token in tokens if token.lower() not in STOPWORDS] or tokens
-    return list(dict.fromkeys(stems(" ".join(telling))))
+    words: list[tuple[str, ...]] = []
+    for token in dict.fromkeys(telling):
+        found = tuple(stems(token))
+        words += [(pair,) for pair in found] if _IS_CJK(token) else [found]
+    return list({word[0]: word for word in reversed(words)}.values())[::-1]
