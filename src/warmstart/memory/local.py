@@ -24,7 +24,7 @@ class LocalBackend(SQLBackend):
 
     backend_name = "local (SQLite)"
 
-    BATCH: ClassVar = 512
+    BATCH: ClassVar = 2048
     CONTAINS: ClassVar = "{} LIKE :part ESCAPE '\\'"
 
     def __init__(self, db_path: Path | str | None = None, *, redact: Redacting = True) -> None:
