@@ -128,3 +128,36 @@ def test_a_key_written_very_often_keeps_others_findable(tmp_path: Path) -> None:
         assert {entry.key for entry in backend.query("mara", "tide")} == {"tide_now", "tide_old"}
         with closing(sqlite3.connect(tmp_path / "m.db")) as connection:
             assert connection.execute("SELECT count(*) FROM memory_index").fetchone()[0] <= 2
+
+
+def test_a_user_can_be_forgotten_as_a_whole(tmp_path: Path) -> None:
+    with closing(LocalBackend(tmp_path / "m.db")) as backend:
+        for number in range(80):
+            backend.store("mara", f"note_{number}", "wombat")
+        backend.store("mara", "note_0", "quokka")
+        backend.store("ben", "note", "wombat")
+        backend.query("mara", "wombat")
+        assert backend.forget_user("mara") == 80
+        assert backend.users() == ["ben"]
+        assert backend.history("mara", "note_0") == backend.list_keys("mara") == backend.query("mara", "wombat") == []
+        backend.store("mara", "note_0", "a new wombat")
+        assert [entry.value for entry in backend.query("mara", "wombat")] == ["a new wombat"]
+        assert len(backend.query("ben", "wombat")) == 1
+        assert backend.forget_user("nobody") == 0
+
+
+def test_it_can_be_opened_anew_on_the_same_data(tmp_path: Path) -> None:
+    with closing(LocalBackend(tmp_path / "m.db")) as backend, closing(backend.reopen()) as again:
+        backend.store("mara", "key", "value")
+        assert again.retrieve("mara", "key") is not None
+
+
+def test_a_list_of_words_finds_each_and_a_question_about_something_else_nothing(tmp_path: Path) -> None:
+    with closing(LocalBackend(tmp_path / "m.db")) as backend:
+        for key, value in {"pref_editor": "vim", "pref_shell": "fish", "home_city": "Lisbon", "pet": "a cat"}.items():
+            backend.store("mara", key, value)
+        for number in range(40):
+            backend.store("mara", f"note_{number}", f"filler of type {number}")
+        found = {entry.key for entry in backend.query("mara", "editor shell city cat unknown")}
+        assert found == {"pref_editor", "pref_shell", "home_city", "pet"}
+        assert backend.query("mara", "what blood type does grandmother have") == []

@@ -12,7 +12,7 @@ from itertools import combinations
 from math import log
 from typing import NamedTuple, Protocol
 
-from warmstart.memory.words import asked, stems
+from warmstart.memory.words import asked, is_sentence, stems
 
 _NEWEST = 250  # entries of a word that are considered
 _FAR = 40_000  # newest entries among which they are looked for: to look through all would take too long
@@ -24,6 +24,7 @@ _COMMON = 3  # words with too many entries that are combined
 _WORDS = 12  # words of a question that are looked up
 _CLOSELY = 40  # entries that are looked at closely, at least
 
+_SHARE = 0.25  # of the weight of a sentence's words that an entry must have to be an answer at all
 _IMPORTANCE = (3.0, 1.0, 0.5)  # of the key, the value and the metadata
 _BEGINNING = 0.5  # what a word is worth of which only the beginning was asked for
 _SATURATION, _LENGTH, _USUAL = 1.2, 0.3, 16.0  # BM25's k1 and b, and the length that is usual
@@ -58,6 +59,8 @@ class Question:
         self.words: list[str] = []
         self._forms: list[dict[str, float]] = []  # what each word stands for, and what that is worth
         self._weights: list[float] = []
+        # Of a list of words each may be meant for itself; a sentence is about something.
+        self._share = _SHARE if is_sentence(text) else 0.0
 
     def candidates(self, index: Index, entries: int, limit: int, fresh: Iterable[Text] = ()) -> list[int]:
         """Entries that may fit, the likeliest first; `fresh` are those that the index does not have yet."""
@@ -116,11 +119,11 @@ class Question:
                 return
 
     def score(self, text: Text) -> float:
-        """How well an entry fits; nothing where it shares no word."""
+        """How well an entry fits; nothing where it shares too little."""
         parts = (stems(text.key), stems(text.value), stems(text.metadata) if text.metadata else [])
         length = sum(map(len, parts))
         norm = _SATURATION * (1 - _LENGTH + _LENGTH * length / _USUAL)
-        total = 0.0
+        total = shared = 0.0
         for forms, weight in zip(self._forms, self._weights, strict=True):
             often = 0.0
             for form, worth in forms.items():
@@ -129,6 +132,9 @@ class Question:
                         often += worth * importance * words.count(form)
             if often:
                 total += weight * often * (_SATURATION + 1) / (often + norm)
+                shared += weight
+        if shared < self._share * sum(self._weights):
+            return 0.0
         return total
 
 

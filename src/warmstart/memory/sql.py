@@ -87,6 +87,7 @@ _HISTORY = (
 )
 
 
+_MOVE_START = "UPDATE memories SET id = ? WHERE owner = ? AND key = '' AND scope = -1 AND place = '' AND id < ?"
 _UNINDEXED = "FROM memories WHERE id > (SELECT indexed FROM memory_users WHERE number = ?) AND id <= ? AND scope >= 0"
 
 
@@ -101,6 +102,9 @@ class Held:
         self._redact = redact
         self._database: AnyDatabase | None = None
         self._redactor: Redactor | None = None
+
+    def anew(self) -> Held:
+        return Held(self._opening, self._redact)
 
     @property
     def database(self) -> AnyDatabase:
@@ -137,6 +141,12 @@ class SQLBackend(MemoryBackend):
         seen = copy.copy(self)
         seen._view = view
         return seen
+
+    def reopen(self) -> Self:
+        """A backend of its own on the same data."""
+        fresh = copy.copy(self)
+        fresh._held = self._held.anew()
+        return fresh
 
     def is_available(self) -> bool:
         try:
@@ -232,11 +242,23 @@ class SQLBackend(MemoryBackend):
         connection.execute("DELETE FROM memories WHERE id = ?", (row.id,))
         connection.execute(f"DELETE FROM memory_history WHERE {where}", which)
         # No id is ever given twice: the index would take the new entry for the old one.
-        connection.execute(
-            "UPDATE memories SET id = ? WHERE owner = ? AND key = '' AND scope = -1 AND place = '' AND id < ?",
-            (row.id, owner, row.id),
-        )
+        connection.execute(_MOVE_START, (row.id, owner, row.id))
         connection.execute(_HISTORY, (*which, row.id, None, when, None, "", ""))
+
+    def forget_user(self, user_id: str) -> int:
+        """Remove all entries of a user with their history, in all scopes; how many there were."""
+        held = self._held
+        with held.lock, self._thoroughly(), held.database.transaction() as connection:
+            owner = self._owner(user_id)
+            rows = connection.execute(
+                "SELECT id, prior FROM memories WHERE id BETWEEN ? AND ? AND scope >= 0 ORDER BY id", _range(owner)
+            ).fetchall()
+            if rows:
+                self._remove([each for row in rows for each in row if each])
+                connection.execute("DELETE FROM memories WHERE id BETWEEN ? AND ? AND scope >= 0", _range(owner))
+                connection.execute(_MOVE_START, (rows[-1][0], owner, rows[-1][0]))
+            connection.execute("DELETE FROM memory_history WHERE owner = ?", (owner,))
+        return len(rows)
 
     def _owner(self, user_id: str, *, new: bool = False) -> int:
         """The number of a user; 0 for one who has nothing."""

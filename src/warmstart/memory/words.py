@@ -131,3 +131,8 @@ def asked(text: str) -> list[tuple[str, ...]]:
         found = tuple(stems(token))
         words += [(pair,) for pair in found] if _IS_CJK(token) else [found]
     return list({word[0]: word for word in reversed(words)}.values())[::-1]
+
+
+def is_sentence(text: str) -> bool:
+    """Whether it has words that only a sentence needs."""
+    return any(token.lower() in STOPWORDS for token in _tokens(text))
