@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from warmstart.config import Settings, load_settings
     from warmstart.errors import WarmstartError
+    from warmstart.memory.backend import MemoryBackend
+    from warmstart.memory.selection import get_memory_backend, reset_backend
+    from warmstart.memory.values import MemoryEntry
     from warmstart.profile.corpus.report import report
     from warmstart.profile.corpus.values import Report
     from warmstart.profile.profiler import Profiler
@@ -34,6 +37,8 @@ __all__ = [
     "Filter",
     "Match",
     "Meaning",
+    "MemoryBackend",
+    "MemoryEntry",
     "Message",
     "PostgresSessionStore",
     "Profile",
@@ -54,6 +59,7 @@ __all__ = [
     "WarmstartError",
     "copy_store",
     "default_sources",
+    "get_memory_backend",
     "load_settings",
     "make_meaning",
     "open_meaning",
@@ -61,6 +67,7 @@ __all__ = [
     "path_sources",
     "profiled",
     "report",
+    "reset_backend",
     "session_id",
     "steps",
     "sync",
@@ -69,6 +76,9 @@ __all__ = [
 _HOMES = {
     "config": ("Settings", "load_settings"),
     "errors": ("WarmstartError",),
+    "memory.backend": ("MemoryBackend",),
+    "memory.selection": ("get_memory_backend", "reset_backend"),
+    "memory.values": ("MemoryEntry",),
     "profile.corpus.report": ("report",),
     "profile.corpus.values": ("Report",),
     "profile.profiler": ("Profiler",),

@@ -8,14 +8,13 @@ from typing import Any
 
 from warmstart.memory.values import MemoryEntry, Version, View
 
-EVERYWHERE = View()
-
 
 class MemoryBackend(ABC):
     """Keeps entries by user and key. No user ever sees another's.
 
-    A method that cannot reach what it needs raises a `WarmstartError`; `store` and `delete` return whether it is done.
-    Whatever was stored is there for every process that asks next.
+    A method that cannot reach what it needs raises a `WarmstartError`, and `store` an `InvalidEntry` for what cannot be
+    kept as it is given; `store` and `delete` return whether it is done. Whatever was stored is there for every process
+    that asks next. Threads may share a backend.
     """
 
     @property
@@ -34,7 +33,7 @@ class MemoryBackend(ABC):
 
     @abstractmethod
     def store(self, user_id: str, key: str, value: str, metadata: Mapping[str, Any] | None = None) -> bool:
-        """Keep a value under a key, in place of the one before, which becomes history."""
+        """Keep a value under a key and scope, in place of the one before, which becomes history."""
 
     @abstractmethod
     def retrieve(self, user_id: str, key: str) -> MemoryEntry | None:
@@ -42,7 +41,7 @@ class MemoryBackend(ABC):
 
     @abstractmethod
     def query(self, user_id: str, query_text: str, limit: int = 10) -> list[MemoryEntry]:
-        """Entries that fit the text, best first; for an empty text the newest."""
+        """Entries that fit the text, best first; for an empty text the newest. Any text gives an answer or nothing."""
 
     @abstractmethod
     def list_keys(self, user_id: str) -> list[str]:
@@ -50,7 +49,10 @@ class MemoryBackend(ABC):
 
     @abstractmethod
     def delete(self, user_id: str, key: str) -> bool:
-        """Forget a key; whether there was one."""
+        """Forget a key, from a view the entry that is seen and otherwise in all scopes; whether there was one.
+
+        Nothing of it is left, its former values included, but that it was there and when it was deleted.
+        """
 
     def history(self, user_id: str, key: str) -> list[Version]:
         """What a key was worth over time, the newest first; nothing where a backend does not remember."""
@@ -61,7 +63,10 @@ class MemoryBackend(ABC):
         return []
 
     def at(self, view: View) -> MemoryBackend:
-        """The same memory as seen from a project or an agent."""
+        """The same memory as seen from a project or an agent, by which other projects and agents have no entries.
+
+        Without a view every entry of a user is seen; from `View()` those are that hold everywhere.
+        """
         return self
 
     def close(self) -> None:

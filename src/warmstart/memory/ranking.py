@@ -1,0 +1,157 @@
+"""Which entries fit a question, by the words that they share with it.
+
+An index gives, for each word, the newest entries that have it. The few that share most are then looked at closely: how
+often and where a word stands, in the key, the value or the metadata (BM25 over the three, the key counting most).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from heapq import nlargest
+from itertools import combinations
+from math import log
+from typing import NamedTuple, Protocol
+
+from warmstart.memory.words import asked, is_sentence, stems
+
+_NEWEST = 250  # entries of a word that are considered
+_FAR = 40_000  # newest entries among which they are looked for: to look through all would take too long
+_ENOUGH = 20  # entries with all words of a question, so that pairs need not be looked for
+_TOGETHER = 40  # entries that have several words of which each has too many
+_ENDINGS = 12  # words that a beginning may stand for
+_SHORTEST = 3  # letters of a beginning
+_COMMON = 3  # words with too many entries that are combined
+_WORDS = 12  # words of a question that are looked up
+_CLOSELY = 40  # entries that are looked at closely, at least
+
+_SHARE = 0.25  # of the weight of a sentence's words that an entry must have to be an answer at all
+_IMPORTANCE = (3.0, 1.0, 0.5)  # of the key, the value and the metadata
+_BEGINNING = 0.5  # what a word is worth of which only the beginning was asked for
+_SATURATION, _LENGTH, _USUAL = 1.2, 0.3, 16.0  # BM25's k1 and b, and the length that is usual
+
+
+class Index(Protocol):
+    """Words and the entries that have them, of one user."""
+
+    def having(self, words: Sequence[str], limit: int, *, newest: int = 0) -> list[int]:
+        """The newest entries that have all of these words, the newest first; only among so many newest, if given."""
+        ...
+
+    def beginning(self, letters: str, limit: int) -> list[str]:
+        """Some words that begin so."""
+        ...
+
+
+class Text(NamedTuple):
+    """An entry as far as it is searched."""
+
+    id: int
+    key: str
+    value: str
+    metadata: str
+
+
+class Question:
+    """A question as words, weighed by how few entries have them."""
+
+    def __init__(self, text: str) -> None:
+        self._asked = asked(text)[:_WORDS]
+        self.words: list[str] = []
+        self._forms: list[dict[str, float]] = []  # what each word stands for, and what that is worth
+        self._weights: list[float] = []
+        # Of a list of words each may be meant for itself; a sentence is about something.
+        self._share = _SHARE if is_sentence(text) else 0.0
+
+    def candidates(self, index: Index, entries: int, limit: int, fresh: Iterable[Text] = ()) -> list[int]:
+        """Entries that may fit, the likeliest first; `fresh` are those that the index does not have yet."""
+        unseen = {text.id: frozenset(stems(f"{text.key} {text.value} {text.metadata}")) for text in fresh}
+        shared: dict[int, int] = {}
+        common = []
+        queue = list(self._asked)
+        for word, *parts in queue:  # which may grow
+            found = index.having([word], _NEWEST)
+            found += [entry for entry, words in unseen.items() if word in words]
+            forms = {word: 1.0}
+            if not found and parts:
+                queue += [(part,) for part in parts if (part,) not in queue]
+                continue
+            if not found:
+                forms, found = _begun(word, index, unseen)
+            place = len(self.words)
+            if len(found) >= _NEWEST:
+                common.append(place)
+            self.words.append(word)
+            self._forms.append(forms)
+            self._weights.append(_rarity(found, entries))
+            for entry in found:
+                shared[entry] = shared.get(entry, 0) | 1 << place
+        # The newest that have one such word may not be those that have the other too.
+        if common and len(self.words) > 1:
+            self._join(index, common, shared)
+        return self._likeliest(shared, max(_CLOSELY, 2 * limit))
+
+    def _likeliest(self, shared: dict[int, int], most: int) -> list[int]:
+        """Of entries, each with the words that it shares, those whose words weigh most, and of equals the newest."""
+        groups: dict[int, list[int]] = {}
+        for entry, places in shared.items():
+            groups.setdefault(places, []).append(entry)
+        worth = {
+            places: sum(weight for place, weight in enumerate(self._weights) if places >> place & 1)
+            for places in groups
+        }
+        found: list[int] = []
+        for places in sorted(groups, key=worth.__getitem__, reverse=True):
+            found += nlargest(most - len(found), groups[places])
+            if len(found) >= most:
+                break
+        return found
+
+    def _join(self, index: Index, common: list[int], shared: dict[int, int]) -> None:
+        known = [place for place, forms in enumerate(self._forms) if self.words[place] in forms]
+        if len(known) < 2:
+            return
+        for places in dict.fromkeys([tuple(known), *combinations(common[:_COMMON], 2)]):
+            bits = sum(1 << place for place in places)
+            found = index.having([self.words[place] for place in places], _TOGETHER, newest=_FAR)
+            for entry in found:
+                shared[entry] = shared.get(entry, 0) | bits
+            if len(places) == len(known) and len(found) >= _ENOUGH:
+                return
+
+    def score(self, text: Text) -> float:
+        """How well an entry fits; nothing where it shares too little."""
+        parts = (stems(text.key), stems(text.value), stems(text.metadata) if text.metadata else [])
+        length = sum(map(len, parts))
+        norm = _SATURATION * (1 - _LENGTH + _LENGTH * length / _USUAL)
+        total = shared = 0.0
+        for forms, weight in zip(self._forms, self._weights, strict=True):
+            often = 0.0
+            for form, worth in forms.items():
+                for words, importance in zip(parts, _IMPORTANCE, strict=True):
+                    if form in words:
+                        often += worth * importance * words.count(form)
+            if often:
+                total += weight * often * (_SATURATION + 1) / (often + norm)
+                shared += weight
+        if shared < self._share * sum(self._weights):
+            return 0.0
+        return total
+
+
+def _begun(word: str, index: Index, unseen: dict[int, frozenset[str]]) -> tuple[dict[str, float], list[int]]:
+    """Words that begin so, with what they are worth, and entries that have them."""
+    if len(word) < _SHORTEST and word.isascii():
+        return {}, []
+    forms = set(index.beginning(word, _ENDINGS))
+    forms.update(form for words in unseen.values() for form in words if form.startswith(word))
+    found = {entry for form in forms for entry in index.having([form], _NEWEST // _ENDINGS)}
+    found.update(entry for entry, words in unseen.items() if not forms.isdisjoint(words))
+    return dict.fromkeys(forms, _BEGINNING), sorted(found, reverse=True)
+
+
+def _rarity(found: Sequence[int], entries: int) -> float:
+    """BM25's weight of a word, of which the newest entries are known, among so many entries."""
+    number = float(len(found))
+    if number >= _NEWEST:
+        number *= max(1.0, entries / (max(found) - min(found) + 1))
+    return log(1 + (max(entries - number, 0) + 0.5) / (number + 0.5)) + 0.05
