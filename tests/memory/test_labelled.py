@@ -12,8 +12,8 @@ COMMON = frozenset(
     re.findall(
         r"\w+",
         "the a an is are be was were of to in on at for with and or not no it its as by from this that which what who "
-        "how when where why does do did can may must should has have she her he his they there one than into about after "
-        "before all any only own more most so if out we our i me my us up off over per two him",
+        "how when where why does do did can may must should has have she her he his they there one than into about "
+        "after before all any only own more most so if out we our i me my us up off over per two him",
     )
 )
 

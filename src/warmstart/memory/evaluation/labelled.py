@@ -86,8 +86,8 @@ def labelled() -> Labelled:
         current={place: values[-1] for place, values in versions.items()},
         former={place: frozenset(values[:-1]) for place, values in versions.items() if len(values) > 1},
         questions=tuple(
-            Question("paraphrased" if kind == _DISTANT else kind, *asked, distant=kind == _DISTANT)
+            Question("paraphrased" if kind == _DISTANT else kind, user, text, "".join(key), kind == _DISTANT)
             for kind, questions in data["questions"].items()
-            for asked in questions
+            for user, text, *key in questions
         ),
     )

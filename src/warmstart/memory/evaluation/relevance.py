@@ -42,7 +42,7 @@ def relevance(backend: MemoryBackend, visitors: Visitors, data: Labelled, *, sec
             return Asked(None, f"relevance was not measured: only {number} memories were stored in {seconds:g} s")
         visitors.wrote(users[write.user], write.key)
         backend.store(users[write.user], write.key, write.value)
-    answers = []
+    answers: list[_Answer] = []
     for question in data.questions:
         if time.monotonic() > until:
             return Asked(None, f"relevance was not measured: only {len(answers)} questions were asked in {seconds:g} s")
