@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 
+from warmstart.config import ambient_settings
+from warmstart.errors import WarmstartError
 from warmstart.memory.backend import MemoryBackend
 from warmstart.memory.evaluation.advice import recommendation, warnings
 from warmstart.memory.evaluation.forgetting import forgetting
@@ -83,9 +86,7 @@ def evaluate_backends(
 ) -> EvaluationReport:
     """Evaluate several backends on the same questions: those given, or all that can be opened here."""
     if backends is None:
-        from warmstart.memory.selection import open_backends
-
-        opened = open_backends()
+        opened = _all()
         try:
             return evaluate_backends(opened, test_user=test_user, sizes=sizes, seconds=seconds, progress=progress)
         finally:
@@ -106,6 +107,18 @@ def evaluate_backends(
         recommendation=recommendation(evaluations),
         warnings=warnings(evaluations),
     )
+
+
+def _all() -> list[MemoryBackend]:
+    """Every backend that can be opened here."""
+    from warmstart.memory.selection import backend_names, open_backend
+
+    settings = ambient_settings()
+    opened: list[MemoryBackend] = []
+    for name in backend_names():
+        with suppress(WarmstartError):
+            opened.append(open_backend(name, settings))
+    return opened
 
 
 class _Run:
@@ -182,6 +195,8 @@ class _Run:
         if asked.note:
             self.notes.append(asked.note)
         elif asked.relevance is not None:
+            if self.hooks.flush is not None:
+                self.hooks.flush(self._seconds)
             operations = asked.relevance.memories + asked.relevance.questions
             self._cost = self._costs(operations, before)
 

@@ -26,6 +26,14 @@ class CountsSent(Protocol):
 
 
 @runtime_checkable
+class Delivers(Protocol):
+    """Queues what it is given, and can be told to deliver it now."""
+
+    def flush(self, seconds: float) -> bool:
+        """Whether everything was delivered within this time."""
+
+
+@runtime_checkable
 class Reopens(Protocol):
     """Can be opened anew on the same data, as another process would."""
 
@@ -46,6 +54,7 @@ class Hooks:
     """How to take a backend apart. `outage` makes its server go away for as long as the context lasts."""
 
     sent: Callable[[], Sent] | None = None
+    flush: Callable[[float], bool] | None = None
     reopen: Callable[[], MemoryBackend] | None = None
     forget_user: Callable[[str], int] | None = None
     outage: Callable[[], AbstractContextManager[None]] | None = None
@@ -55,6 +64,7 @@ def hooks_of(backend: MemoryBackend) -> Hooks:
     """What this backend offers by itself. Nobody's server is taken down without being told to."""
     return Hooks(
         sent=backend.sent if isinstance(backend, CountsSent) else None,
+        flush=backend.flush if isinstance(backend, Delivers) else None,
         reopen=backend.reopen if isinstance(backend, Reopens) else None,
         forget_user=backend.forget_user if isinstance(backend, ForgetsUsers) else None,
     )
