@@ -74,7 +74,9 @@ def _relevance(evaluations: Sequence[BackendEvaluation]) -> list[Row]:
         found.append(_row("Relevance", _SILENT.get(name, name), evaluations, show))
     if kinds:
         found.append(
-            _row("Relevance", "leaked", evaluations, lambda each: str(each.relevance.leaked) if each.relevance else NONE)
+            _row(
+                "Relevance", "leaked", evaluations, lambda each: str(each.relevance.leaked) if each.relevance else NONE
+            )
         )
     return found
 
