@@ -18,6 +18,8 @@ svg .p0, .legend .p0 { background: var(--faint); fill: var(--faint); }
 svg .p1, .legend .p1 { background: var(--solid); fill: var(--solid); }
 svg .p2, .legend .p2 { background: var(--second); fill: var(--second); fill-opacity: .55; }
 svg .p3, .legend .p3 { background: var(--tint); fill: var(--tint); }
+.legend .p2 { opacity: .55; }
+td { min-width: 7.5em; }
 td.group { color: var(--soft); white-space: nowrap; }
 """
 _KINDS = {

@@ -168,7 +168,9 @@ def _cost(evaluations: Sequence[BackendEvaluation]) -> list[Row]:
 
 
 def milliseconds(value: float) -> str:
-    """`0.02`, `1.3`, `250`: two figures that matter."""
+    """`0.002`, `0.02`, `1.3`, `250`: no more figures than matter."""
     if value >= 100:
         return f"{value:,.0f}"
-    return f"{value:.1f}" if value >= 1 else f"{value:.2f}"
+    if value >= 1:
+        return f"{value:.1f}"
+    return f"{value:.2f}" if value >= 0.01 else f"{value:.3f}"
