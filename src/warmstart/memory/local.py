@@ -15,6 +15,7 @@ from warmstart.storage.database import AnyDatabase
 from warmstart.storage.sqlite import Database
 
 _END = "\U0010ffff"
+_HAVING = "SELECT rowid FROM memory_index WHERE memory_index MATCH ? AND rowid < ? ORDER BY rowid LIMIT ?"
 _WAIT = 20  # milliseconds that bringing the index up to date waits for another writer
 
 
@@ -43,8 +44,8 @@ class LocalBackend(SQLBackend):
         assert isinstance(database, Database)  # noqa: S101 - by `opened` above
         return database
 
-    def _lookup(self, owner: int) -> Index:
-        return _Words(self._database, owner)
+    def _lookup(self, owner: int, newest: int) -> Index:
+        return _Words(self._database, owner, newest)
 
     def _add(self, rows: Iterable[tuple[int, int, Iterable[str]]]) -> None:
         self._database.connection.executemany(
@@ -84,15 +85,14 @@ class _Words:
     Ids are kept negative: the newest come first as FTS5 reads, which costs less than to read backwards.
     """
 
-    def __init__(self, database: Database, owner: int) -> None:
+    def __init__(self, database: Database, owner: int, newest: int) -> None:
+        self._newest = newest
         self._run = database.connection.execute
         self._mark = f"{owner}·"
 
-    def having(self, words: Sequence[str], limit: int) -> list[int]:
+    def having(self, words: Sequence[str], limit: int, *, newest: int = 0) -> list[int]:
         wanted = " AND ".join(f'"{self._mark}{word}"' for word in words)
-        rows = self._run(
-            "SELECT rowid FROM memory_index WHERE memory_index MATCH ? ORDER BY rowid LIMIT ?", (wanted, limit)
-        )
+        rows = self._run(_HAVING, (wanted, newest - self._newest if newest else 0, limit))
         return [-row[0] for row in rows]
 
     def beginning(self, letters: str, limit: int) -> list[str]:

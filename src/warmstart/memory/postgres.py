@@ -44,8 +44,8 @@ class PostgresBackend(SQLBackend):
             )
         return cls(settings.store_url, tenant=settings.store_tenant, redact=redactor_of(settings))
 
-    def _lookup(self, owner: int) -> Index:
-        return _Words(self._held.database.connection, owner)
+    def _lookup(self, owner: int, newest: int) -> Index:
+        return _Words(self._held.database.connection, owner, newest)
 
     def _add(self, rows: Iterable[tuple[int, int, Iterable[str]]]) -> None:
         pairs = [(f"{owner}·{word}", entry) for entry, owner, words in rows for word in words]
@@ -62,19 +62,20 @@ class PostgresBackend(SQLBackend):
 class _Words:
     """Implements `Index`."""
 
-    def __init__(self, connection: Connection, owner: int) -> None:
+    def __init__(self, connection: Connection, owner: int, newest: int) -> None:
+        self._newest = newest
         self._run = connection.execute
         self._mark = f"{owner}·"
 
-    def having(self, words: Sequence[str], limit: int) -> list[int]:
+    def having(self, words: Sequence[str], limit: int, *, newest: int = 0) -> list[int]:
         first, *others = (self._mark + word for word in words)
         also = "".join(
             f" AND EXISTS (SELECT 1 FROM memory_words o{place} WHERE o{place}.word = ? AND o{place}.id = w.id)"
             for place in range(len(others))
         )
         rows = self._run(
-            f"SELECT w.id FROM memory_words w WHERE w.word = ?{also} ORDER BY w.id DESC LIMIT ?",
-            (first, *others, limit),
+            f"SELECT w.id FROM memory_words w WHERE w.word = ?{also} AND w.id > ? ORDER BY w.id DESC LIMIT ?",
+            (first, *others, self._newest - newest if newest else 0, limit),
         )
         return [row[0] for row in rows]
 

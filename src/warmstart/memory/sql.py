@@ -381,13 +381,19 @@ class SQLBackend(MemoryBackend):
         if len(fresh) > _FRESH:
             self._bring_up_to_date(owner)
             fresh = self._unindexed(owner, _PAGE)
-        ids = question.candidates(self._lookup(owner), self._size(connection, owner), limit, fresh)
+        first, last = _range(owner)
+        newest = connection.execute("SELECT max(id) FROM memories WHERE id BETWEEN ? AND ?", (first, last)).fetchone()[
+            0
+        ]
+        # About as many entries as were ever written.
+        ids = question.candidates(self._lookup(owner, newest), newest - first, limit, fresh)
         if not ids:
             return []
         rows = connection.execute(
             f"SELECT {_COLUMNS} FROM memories m WHERE m.id IN ({','.join(map(str, ids))}) AND {self._seen()}",
             self._from_here(),
         ).fetchall()
+        learn(f"{row[1]} {row[2]} {row[5]}" for row in rows)
         scored = [(question.score(Text(row[0], row[1], row[2], row[5])), row[0], row) for row in rows]
         return [row for score, _, row in sorted(scored, reverse=True)[:limit] if score > 0]
 
@@ -400,12 +406,6 @@ class SQLBackend(MemoryBackend):
             f"LIMIT {_SUBSTRING}) m WHERE ({within}) AND {self._seen()} ORDER BY m.id DESC LIMIT :limit",
             {**self._from_here(), "first": first, "last": last, "limit": limit, "part": _pattern(text)},
         ).fetchall()
-
-    def _size(self, connection: Connection, owner: int) -> int:
-        """About how many entries there are, by how many were ever written."""
-        first, last = _range(owner)
-        newest = connection.execute("SELECT max(id) FROM memories WHERE id BETWEEN ? AND ?", (first, last)).fetchone()
-        return int(newest[0] or first) - first
 
     def list_keys(self, user_id: str) -> list[str]:
         with self._reading() as connection:
@@ -467,8 +467,8 @@ class SQLBackend(MemoryBackend):
     # -- what differs
 
     @abstractmethod
-    def _lookup(self, owner: int) -> Index:
-        """The words of a user's entries."""
+    def _lookup(self, owner: int, newest: int) -> Index:
+        """The words of a user's entries, of which this is the newest."""
 
     @abstractmethod
     def _add(self, rows: Iterable[tuple[int, int, Iterable[str]]]) -> None:

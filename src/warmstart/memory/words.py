@@ -69,7 +69,9 @@ class Divider:
 
     def learn(self, texts: Iterable[str]) -> None:
         """Make what is in these texts known at once, which is quicker than one by one."""
-        self._learn({token for text in texts for token in _tokens(text)})
+        tokens = {token for text in texts for token in _tokens(text)}
+        if not tokens <= self._known.keys():
+            self._learn(tokens)
 
     def stems(self, text: str) -> list[str]:
         """The words of a text in order."""
