@@ -216,6 +216,19 @@ def test_copy_takes_everything_and_compares(run, project, home, cloud):
     assert "newer there: mara: shell" in done(run, "copy", "--to", "cloud", "--yes").err
 
 
+def test_a_file_can_be_copied_to_and_looked_into(run, project, home):
+    done(run, "set", "editor", "Helix")
+    file = home / "backup.db"
+    assert done(run, "copy", "--to", file).out == f"1 entry of 1 user copied to {file}.\n"
+    done(run, "delete", "editor")
+    assert done(run, "get", "editor", "--backend", file).out == "Helix\n"
+    assert done(run, "copy", "--from", file, "--to", "local").out == "1 entry of 1 user copied to local.\n"
+    assert done(run, "get", "editor").out == "Helix\n"
+    same = run("memory", "copy", "--to", home / ".warmstart" / "warmstart.db")
+    assert same.code == 1
+    assert "is the backend that is to be copied" in same.err
+
+
 def test_a_copy_that_is_not_the_same_is_an_error(run, project, cloud, monkeypatch):
     done(run, "set", "a", "b")
     monkeypatch.setattr(Cloud, "store", lambda *arguments: True)

@@ -16,28 +16,28 @@ from warmstart.cli.memory_options import (
     backend_option,
     json_option,
     memory,
+    named,
     seen_from,
     user_option,
     where_options,
 )
-from warmstart.cli.memory_report import print_report
 from warmstart.cli.output import counted, local, one_line, print_json, printable, settings, table
 from warmstart.cli.progress import progress_bar
 from warmstart.cli.selection import stored_project
 from warmstart.errors import EntryNotFound, StoreError, WarmstartError
 from warmstart.memory.backend import MemoryBackend
 from warmstart.memory.null import NullBackend
-from warmstart.memory.selection import backend_names, get_memory_backend, open_backend, reset_backend
+from warmstart.memory.selection import backend_names, get_memory_backend, reset_backend
 from warmstart.memory.tool import entry_dict, moment
 from warmstart.memory.values import AGENT, EXPIRES_AT, PROJECT, SCOPE, SOURCE, MemoryEntry
 
 
 @click.group(epilog='Example: warmstart memory set pref_editor "Helix" && warmstart memory search editor')
 def command() -> None:
-    """Keep, find and move what is known: preferences and facts that outlive sessions.
+    """Keep, find, move and compare what is known across sessions.
 
-    An entry is the user's, or of one project or agent; the narrowest that fits wins. Secrets are replaced before
-    anything is kept.
+    Preferences and facts, each under a key. An entry is the user's, or of one project or agent; the narrowest that fits
+    wins. Secrets are replaced before anything is kept.
     """
 
 
@@ -78,7 +78,7 @@ def set_command(
             click.echo(f"Remembered {key}.", err=True)
 
 
-@command.command(epilog="Example: warmstart memory get pref_editor")
+@command.command(epilog="Example: warmstart memory set pref_editor Helix && warmstart memory get pref_editor")
 @click.argument("key")
 @user_option
 @where_options
@@ -166,7 +166,7 @@ def _time(seconds: float | None) -> datetime | None:
         return None
 
 
-@command.command(epilog="Example: warmstart memory delete pref_editor")
+@command.command(epilog="Example: warmstart memory set pref_editor Helix && warmstart memory delete pref_editor --yes")
 @click.argument("keys", metavar="KEY...", nargs=-1, required=True)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @user_option
@@ -197,7 +197,7 @@ def delete(
         )
 
 
-@command.command(epilog="Example: warmstart memory history billing_database")
+@command.command(epilog="Example: warmstart memory set database PostgreSQL && warmstart memory history database")
 @click.argument("key")
 @user_option
 @where_options
@@ -243,7 +243,7 @@ def history(key: str, user: str, project: str, agent: str, all_projects: bool, n
 def info(user: str, name: str | None, as_json: bool) -> None:
     """Show which backend is used, whether it is there, and what is in it."""
     current = settings()
-    backend = open_backend(name, current) if name else get_memory_backend(current, host=True)
+    backend = named(name) if name else get_memory_backend(current, host=True)
     try:
         available = backend.is_available()
         keys = len(backend.list_keys(user)) if available else 0
@@ -277,7 +277,7 @@ command.add_command(export_command)
 command.add_command(copy)
 
 
-@command.command(epilog="Example: warmstart memory evaluate --backend local --backend honcho --html memory.html")
+@command.command(epilog="Example: warmstart memory evaluate --backend local --size 1000 --html memory.html")
 @click.option("--backend", "names", metavar="NAME", multiple=True, help="Only this one; may be given several times.")
 @click.option(
     "--size",
@@ -318,6 +318,8 @@ def evaluate(names: tuple[str, ...], sizes: tuple[int, ...], seconds: float, htm
     if as_json:
         print_json(report.to_dict())
     elif html is None:
+        from warmstart.cli.memory_report import print_report
+
         print_report(report)
 
 
@@ -326,7 +328,7 @@ def _to_evaluate(names: tuple[str, ...]) -> list[MemoryBackend]:
     opened: list[MemoryBackend] = []
     for name in dict.fromkeys(names or backend_names()):
         try:
-            opened.append(open_backend(name, settings()))
+            opened.append(named(name))
         except WarmstartError as error:
             if names:
                 for backend in opened:

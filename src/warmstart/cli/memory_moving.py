@@ -13,6 +13,7 @@ import click
 from warmstart.cli.memory_options import (
     ALL,
     backend_option,
+    file_of,
     json_option,
     memory,
     opened,
@@ -42,9 +43,7 @@ from warmstart.redact.configured import configured_redactor
 from warmstart.sessions.projects import project_of
 
 
-@click.command(
-    "import", epilog="Examples: warmstart memory import --from claude-code · warmstart memory import USER.md"
-)
+@click.command("import", epilog="Example: warmstart memory import --from hermes --from claude-code --dry-run")
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
     "--from",
@@ -143,9 +142,14 @@ def export_command(
         click.echo(f"Left out {key}: {reason}.", err=True)
 
 
-@click.command(epilog="Example: warmstart memory copy --to postgres")
-@click.option("--to", "target", metavar="BACKEND", required=True, help="The backend to copy to.")
-@click.option("--from", "source", metavar="BACKEND", help="The backend to copy from. Default: the configured one.")
+@click.command(epilog="Example: warmstart memory copy --to backup.db")
+@click.option("--to", "target", metavar="BACKEND", required=True, help="The backend to copy to, or a SQLite file.")
+@click.option(
+    "--from",
+    "source",
+    metavar="BACKEND",
+    help="The backend to copy from, or a SQLite file. Default: the configured one.",
+)
 @click.option("--user", "users", multiple=True, help="Only this user's; may be given several times. Default: all.")
 @click.option("--yes", is_flag=True, help="Do not ask before data leaves the machine.")
 @json_option
@@ -158,7 +162,7 @@ def copy(target: str, source: str | None, users: tuple[str, ...], yes: bool, as_
     with memory(source) as here:
         there = opened(target)
         try:
-            if here.backend_name == there.backend_name:
+            if _is_same(source, here, target, there):
                 raise ConfigError(f"{target!r} is the backend that is to be copied; give another one")
             _ask_before_leaving(here, there, yes)
             with progress_bar("Copying") as progress:
@@ -169,6 +173,13 @@ def copy(target: str, source: str | None, users: tuple[str, ...], yes: bool, as_
     if copied.differences:
         more = f" and {len(copied.differences) - 1} more" if len(copied.differences) > 1 else ""
         raise StoreError(f"the copy in {target!r} is not the same: {copied.differences[0]}{more}")
+
+
+def _is_same(source: str | None, here: MemoryBackend, target: str, there: MemoryBackend) -> bool:
+    """Whether both are one: of the same kind, and not in two files."""
+    kept = settings().store_path
+    files = [(file_of(name) if name else None) or kept for name in (source, target)]
+    return here.backend_name == there.backend_name and files[0].resolve() == files[1].resolve()
 
 
 def _ask_before_leaving(here: MemoryBackend, there: MemoryBackend, yes: bool) -> None:

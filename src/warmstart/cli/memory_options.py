@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -48,7 +49,9 @@ def user_option(command: _Command) -> _Command:
 
 def backend_option(command: _Command) -> _Command:
     """Which backend to use."""
-    return click.option("--backend", "name", metavar="NAME", help="Another backend than the configured one.")(command)
+    return click.option(
+        "--backend", "name", metavar="NAME", help="Another backend than the configured one, or a SQLite file."
+    )(command)
 
 
 def where_options(command: _Command) -> _Command:
@@ -82,14 +85,26 @@ def memory(name: str | None) -> Iterator[MemoryBackend]:
 
 
 def opened(name: str) -> MemoryBackend:
-    """The backend of this name, which is available."""
-    backend = open_backend(name, settings())
+    """The backend of this name or in this file, which is available."""
+    backend = named(name)
     if not backend.is_available():
         backend.close()
-        raise ConfigError(
-            f"the backend {name!r} is not available here; `warmstart memory info --backend {name}` says more"
-        )
+        raise ConfigError(f"the backend {name!r} is not available here; check its settings, its server and its file")
     return backend
+
+
+def named(name: str) -> MemoryBackend:
+    """The backend of this name, available or not; a name that is a path is that of a SQLite file."""
+    path = file_of(name)
+    if path is None:
+        return open_backend(name, settings())
+    return open_backend("local", replace(settings(), store_path=path))
+
+
+def file_of(name: str) -> Path | None:
+    """The file that is meant, if a file is."""
+    is_path = "/" in name or name.endswith((".db", ".sqlite"))
+    return Path(name).expanduser().absolute() if is_path else None
 
 
 def seen_from(backend: MemoryBackend, project: str, agent: str, everywhere: bool) -> MemoryBackend:
