@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from warmstart.memory.evaluation.latency import percentile
 from warmstart.memory.evaluation.score import score
 from warmstart.memory.evaluation.values import verdict_of
 from warmstart.memory.evaluation.visitors import Visitors
+from warmstart.memory.local import LocalBackend
 
 SMALL = (10, 50)
 
@@ -393,6 +395,18 @@ def test_the_report_has_its_fields_and_is_json():
     assert data["backends_evaluated"] == ["dictionary (test)", "null (disabled)", "cloud (test)"]
     assert report.recommendation.startswith("Use dictionary (test): 100 of 100 (recommended)")
     assert report.warnings == ["cloud (test): what is stored there leaves this machine."]
+
+
+def test_all_that_can_be_opened_is_evaluated_and_closed_with_nothing_left(home):
+    report = evaluate_backends(sizes=(1,))
+    found = dict(zip(report.backends_evaluated, report.evaluations, strict=True))
+    assert {"null (disabled)", "local (SQLite)"} <= set(found)
+    local = found["local (SQLite)"]
+    assert local.score == 100
+    assert [trial.name for trial in local.reliability] == ["concurrent writers", "restart"]
+    assert all((trial.lost, trial.doubled, trial.stale, trial.refused) == (0, 0, 0, 0) for trial in local.reliability)
+    with closing(LocalBackend(home / ".warmstart" / "warmstart.db")) as kept:
+        assert kept.users() == []
 
 
 def test_nothing_is_recommended_that_does_not_work():

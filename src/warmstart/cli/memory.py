@@ -298,7 +298,9 @@ def evaluate(names: tuple[str, ...], sizes: tuple[int, ...], seconds: float, htm
     from warmstart.memory.evaluation import evaluate_backends
     from warmstart.memory.evaluation.evaluate import SIZES
 
-    backends = _to_evaluate(names)
+    chosen = _to_evaluate(names)
+    backends = list(chosen.values())
+    known_as = {id(backend): name for name, backend in chosen.items()}
     try:
         for backend in backends:
             if backend.is_cloud and backend.is_available():
@@ -306,7 +308,13 @@ def evaluate(names: tuple[str, ...], sizes: tuple[int, ...], seconds: float, htm
                     f"{backend.backend_name}: 500 invented memories and 200 questions leave this machine.", err=True
                 )
         with progress_bar("Evaluating") as progress:
-            report = evaluate_backends(backends, sizes=sizes or SIZES, seconds=seconds, progress=progress)
+            report = evaluate_backends(
+                backends,
+                sizes=sizes or SIZES,
+                seconds=seconds,
+                reopen=lambda backend: named(known_as[id(backend)]),
+                progress=progress,
+            )
     finally:
         for backend in backends:
             backend.close()
@@ -323,15 +331,15 @@ def evaluate(names: tuple[str, ...], sizes: tuple[int, ...], seconds: float, htm
         print_report(report)
 
 
-def _to_evaluate(names: tuple[str, ...]) -> list[MemoryBackend]:
+def _to_evaluate(names: tuple[str, ...]) -> dict[str, MemoryBackend]:
     """The backends named, or all; one that is not set up is left out unless it was asked for."""
-    opened: list[MemoryBackend] = []
+    opened: dict[str, MemoryBackend] = {}
     for name in dict.fromkeys(names or backend_names()):
         try:
-            opened.append(named(name))
+            opened[name] = named(name)
         except WarmstartError as error:
             if names:
-                for backend in opened:
+                for backend in opened.values():
                     backend.close()
                 raise
             click.echo(f"{name} is left out: {error}", err=True)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 
 from warmstart.config import ambient_settings
 from warmstart.errors import WarmstartError
@@ -82,23 +84,24 @@ def evaluate_backends(
     test_user: str = "eval_user",
     sizes: Sequence[int] = QUICK,
     seconds: float = SECONDS,
+    reopen: Callable[[MemoryBackend], MemoryBackend] | None = None,
     progress: Progress | None = None,
 ) -> EvaluationReport:
-    """Evaluate several backends on the same questions: those given, or all that can be opened here."""
+    """Evaluate several backends on the same questions: those given, or all that can be opened here.
+
+    `reopen` opens one of them anew on the same data, so that writers do not share it and a restart can be tried.
+    """
     if backends is None:
-        opened = _all()
-        try:
-            return evaluate_backends(opened, test_user=test_user, sizes=sizes, seconds=seconds, progress=progress)
-        finally:
-            for backend in opened:
-                backend.close()
+        return _evaluate_all(test_user, sizes, seconds, progress)
     chosen = list(backends.values()) if isinstance(backends, Mapping) else list(backends)
     evaluations = []
     for number, backend in enumerate(chosen):
+        hooks = hooks_of(backend)
+        if reopen is not None and hooks.reopen is None:
+            hooks = replace(hooks, reopen=partial(reopen, backend))
+        share = _share(progress, number, len(chosen))
         evaluations.append(
-            evaluate_backend(
-                backend, test_user, sizes=sizes, seconds=seconds, progress=_share(progress, number, len(chosen))
-            )
+            evaluate_backend(backend, test_user, sizes=sizes, seconds=seconds, hooks=hooks, progress=share)
         )
     return EvaluationReport(
         timestamp=datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
@@ -109,16 +112,28 @@ def evaluate_backends(
     )
 
 
-def _all() -> list[MemoryBackend]:
+def _evaluate_all(test_user: str, sizes: Sequence[int], seconds: float, progress: Progress | None) -> EvaluationReport:
     """Every backend that can be opened here."""
     from warmstart.memory.selection import backend_names, open_backend
 
     settings = ambient_settings()
-    opened: list[MemoryBackend] = []
+    opened: dict[str, MemoryBackend] = {}
     for name in backend_names():
         with suppress(WarmstartError):
-            opened.append(open_backend(name, settings))
-    return opened
+            opened[name] = open_backend(name, settings)
+    names = {id(backend): name for name, backend in opened.items()}
+    try:
+        return evaluate_backends(
+            opened,
+            test_user=test_user,
+            sizes=sizes,
+            seconds=seconds,
+            reopen=lambda backend: open_backend(names[id(backend)], settings),
+            progress=progress,
+        )
+    finally:
+        for backend in opened.values():
+            backend.close()
 
 
 class _Run:
