@@ -368,6 +368,12 @@ def test_what_cannot_be_removed_is_said():
     assert any("could not be removed" in note for note in found.notes)
 
 
+def test_marks_that_stay_in_a_history_are_said():
+    noted = [note for note in evaluated(DictBackend(), hooks=Hooks()).notes if "its history still tells" in note]
+    assert len(noted) == 1
+    assert evaluated(DictBackend()).notes == ()
+
+
 def test_two_runs_never_share_a_user():
     seen = []
 

@@ -75,6 +75,8 @@ def evaluate_backend(
     if visitors.left_behind or visitors.trouble:
         why = f" ({visitors.trouble})" if visitors.trouble else ""
         run.notes.append(f"{visitors.left_behind} entries of the evaluation could not be removed{why}")
+    if visitors.leaves_marks:
+        run.notes.append("its history still tells that entries of the evaluation were there, not what they were")
     return run.result()
 
 

@@ -19,6 +19,7 @@ class Visitors:
         self._written: dict[str, set[str]] = {}
         self.left_behind = 0  # entries that could not be removed
         self.trouble = ""  # and why
+        self.leaves_marks = False  # whether the backend still tells that there was something
 
     def __enter__(self) -> Visitors:
         return self
@@ -49,6 +50,7 @@ class Visitors:
                 listed = self._backend.list_keys(user)
                 for key in dict.fromkeys([*listed, *written]):
                     self._backend.delete(user, key)
+                self.leaves_marks |= any(self._backend.history(user, key) for key in sorted(written)[:1])
             self.left_behind += len(self._backend.list_keys(user))
         except Exception as error:  # whatever another's backend raises: the other users still have to go
             self.left_behind += len(written)
