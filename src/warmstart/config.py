@@ -23,7 +23,7 @@ class Setting(NamedTuple):
     key: str
     variable: str
     help: str
-    kind: Literal["text", "list", "table"] = "text"
+    kind: Literal["text", "number", "list", "table"] = "text"
     also: str = ""  # a variable of another program that says the same, where ours does not
 
 
@@ -50,6 +50,12 @@ SETTINGS = (
         "What to use while that one is not available: a backend, or none to raise an error. Default: local.",
     ),
     Setting(
+        "memory.max_value",
+        "WARMSTART_MEMORY_MAX_VALUE",
+        "How many characters an agent may store under one key. Default: 8000.",
+        "number",
+    ),
+    Setting(
         "memory.redact",
         "WARMSTART_MEMORY_REDACT",
         "Whether secrets are replaced before a memory is kept: yes or no. Default: yes.",
@@ -71,6 +77,7 @@ SETTINGS = (
 )
 _WANTED = {
     "text": "text in quotes",
+    "number": "a whole number from 1 on",
     "list": "a list of texts in quotes",
     "table": "a table of names and texts in quotes",
 }
@@ -86,6 +93,7 @@ class Settings:
     store_tenant: str = ""
     memory_backend: str = ""  # empty: not decided
     memory_fallback: str = "local"
+    memory_max_value: int = 8000
     memory_redact: bool = True
     profile_tools: Mapping[str, str] = field(default_factory=dict)
     recall_endpoint: str = ""
@@ -116,6 +124,7 @@ def load_settings(env: Mapping[str, str], *, home: Path | None = None, store: st
         store_tenant=values.get("store.tenant", ""),
         memory_backend=values.get("memory.backend", "").strip().lower(),
         memory_fallback=values.get("memory.fallback", "").strip().lower() or "local",
+        memory_max_value=_count("memory.max_value", values.get("memory.max_value", 8000)),
         memory_redact=_is_yes("memory.redact", values.get("memory.redact", "yes")),
         profile_tools=values.get("profile.tools", {}),
         recall_endpoint=values.get("recall.endpoint", ""),
@@ -128,6 +137,14 @@ def load_settings(env: Mapping[str, str], *, home: Path | None = None, store: st
 def ambient_settings() -> Settings:
     """The settings of this process, for a library that is asked to choose by itself."""
     return load_settings(os.environ)
+
+
+def _count(key: str, value: int | str) -> int:
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,9}", value.strip()):
+        value = int(value)
+    if not isinstance(value, int) or value < 1:
+        raise ConfigError(f"the setting {key!r} must be a whole number from 1 on, not {value!r}")
+    return value
 
 
 def _is_yes(key: str, value: str) -> bool:
@@ -171,6 +188,8 @@ def _flat(tables: dict[str, Any], known: Collection[str], prefix: str = "") -> I
 
 
 def _fits(value: object, kind: str) -> bool:
+    if kind == "number":
+        return isinstance(value, int) and not isinstance(value, bool) and value >= 1
     if kind == "list":
         return isinstance(value, list) and all(isinstance(each, str) for each in value)
     if kind == "table":

@@ -12,6 +12,7 @@ WarmstartError
 ├── SessionNotFound        no session has that id
 ├── AmbiguousId            a shortened id fits several sessions
 ├── LogError               an agent's log cannot be read at all
+├── EntryNotFound          no memory has that key
 ├── InvalidEntry           a memory cannot be kept as it was given
 ├── DatasetError           a dataset cannot be written there
 └── EmbedderError          a service gives no vectors for texts
@@ -66,6 +67,10 @@ class AmbiguousId(WarmstartError):
 
 class LogError(WarmstartError):
     """An agent's log cannot be read at all."""
+
+
+class EntryNotFound(WarmstartError):
+    """No memory has that key, as far as can be seen from here."""
 
 
 class InvalidEntry(WarmstartError):

@@ -18,8 +18,15 @@ from tests.commands import tree
 from warmstart.cli import COMMANDS, main, root
 from warmstart.errors import StoreCorrupt
 
-# Commands that tell what they did, and the one whose output has formats of its own.
-WITHOUT_JSON = {"sessions outcome", "sessions delete", "sessions export"}
+# Commands that tell what they did, and those whose output has formats of its own.
+WITHOUT_JSON = {
+    "sessions outcome",
+    "sessions delete",
+    "sessions export",
+    "memory set",
+    "memory delete",
+    "memory export",
+}
 # `warmstart` for a shell, wherever it is installed.
 SHELL = f"""warmstart() {{ '{sys.executable}' -c 'from warmstart.cli import main; main()' "$@"; }}\n"""
 
@@ -206,7 +213,7 @@ def test_debug_changes_nothing_when_all_goes_well(run, synced):
         ("store = [", "config.toml' is not valid TOML.*mend it"),
         (
             '[store]\nurll = "x"',
-            "unknown setting 'store.urll' in .*config.toml.*known: profile.tools, .*, redact.allow, .*, store.url",
+            "unknown setting 'store.urll' in .*config.toml.*known: .*profile.tools, .*, redact.allow, .*, store.url",
         ),
         ("[store]\nurl = 5", "'store.url' in .*config.toml' must be text in quotes, not 5"),
         ('[store]\nurl = "mysql://x"', "'mysql://x' is not one this version knows.*sqlite:///path"),

@@ -22,6 +22,7 @@ COMMANDS = {
     "dataset": "Publish how sessions went, without what was said in them.",
     "profile": "Show how sessions went: errors, recoveries, and whether sessions learn.",
     "recall": "Find where something was said in past sessions.",
+    "memory": "Keep, find, move and compare what is known across sessions.",
     "store": "Move the store: from a file to a server, and back.",
     "redact": "Replace the secrets in a text, or in what is stored.",
     "doctor": "Check the store, the agents' histories and the installation.",

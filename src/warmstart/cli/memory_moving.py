@@ -1,0 +1,208 @@
+"""Moving memory: into and out of files, and from one backend to another."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from warmstart.cli.memory_options import (
+    ALL,
+    backend_option,
+    file_of,
+    json_option,
+    memory,
+    opened,
+    seen_from,
+    user_option,
+    where_options,
+)
+from warmstart.cli.output import counted, one_line, print_json, printable, settings, table
+from warmstart.cli.progress import progress_bar
+from warmstart.cli.selection import stored_project
+from warmstart.errors import ConfigError, StoreError
+from warmstart.memory.backend import MemoryBackend
+from warmstart.memory.copying import CopiedMemory, copy_memory
+from warmstart.memory.files import (
+    AGENTS,
+    FORMATS,
+    Agent,
+    Format,
+    MemoryFile,
+    agent_of,
+    export_file,
+    memory_files,
+    read_file,
+)
+from warmstart.memory.values import SOURCE, View
+from warmstart.redact.configured import configured_redactor
+from warmstart.sessions.projects import project_of
+
+
+@click.command("import", epilog="Example: warmstart memory import --from hermes --from claude-code --dry-run")
+@click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--from",
+    "agents",
+    type=click.Choice(AGENTS[:-1]),
+    multiple=True,
+    help="The files of this agent, where it has them.",
+)
+@click.option("--project", default="", help="The project whose files to read, too. Default: the current one.")
+@click.option("--dry-run", is_flag=True, help="Show what would be remembered.")
+@user_option
+@backend_option
+@json_option
+def import_command(
+    files: tuple[Path, ...],
+    agents: tuple[Agent, ...],
+    project: str,
+    dry_run: bool,
+    user: str,
+    name: str | None,
+    as_json: bool,
+) -> None:
+    """Remember what stands in the memory files of Hermes, Claude Code or Codex, or in an export.
+
+    Reads Hermes' MEMORY.md and USER.md; CLAUDE.md, CLAUDE.local.md, rules and the memory folder of Claude Code;
+    AGENTS.md and the memories of Codex. What stands in a project's files is remembered for that project. Importing
+    again writes only what changed; nothing is removed, and the files are left alone.
+    """
+    if not files and not agents:
+        raise click.UsageError("give FILES, or --from hermes, --from claude-code or --from codex")
+    where = stored_project(project) or project_of(str(Path.cwd()))
+    chosen = [MemoryFile(path.resolve(), agent_of(path.resolve())) for path in files]
+    for agent in agents:
+        found = memory_files(agent, os.environ, Path.home(), where)
+        if not found:
+            click.echo(f"There are no memory files of {agent} here.", err=True)
+        chosen += found
+    written: list[dict[str, Any]] = []
+    present = 0
+    with memory(name) as backend:
+        for file in chosen:
+            seen = backend.at(View(project=file.project))
+            for entry in read_file(file):
+                there = seen.retrieve(user, entry.key)
+                if there is not None and (there.value, there.metadata.get(SOURCE)) == (
+                    entry.value,
+                    entry.metadata[SOURCE],
+                ):
+                    present += 1
+                    continue
+                written.append({"key": entry.key, "value": entry.value, "metadata": entry.metadata})
+                if not dry_run and not backend.store(user, entry.key, entry.value, entry.metadata):
+                    raise StoreError(f"{backend.backend_name} did not keep {entry.key!r}; import again to go on")
+    if as_json:
+        print_json({"files": [str(file.path) for file in chosen], "entries": written, "present": present})
+        return
+    if dry_run and written:
+        table(("key", "value"), [(one_line(each["key"], 48), one_line(each["value"], 200)) for each in written])
+    done = "would be remembered" if dry_run else "remembered"
+    same = f", {present} were there already" if present else ""
+    click.echo(f"{_entries(len(written))} {done} from {counted(len(chosen), 'file')}{same}.", err=True)
+
+
+@click.command("export", epilog="Example: warmstart memory export --format hermes-user -o USER.md")
+@click.option("--format", "format", type=click.Choice(FORMATS), default="markdown", show_default=True)
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="A file instead of the terminal.")
+@user_option
+@where_options
+@backend_option
+def export_command(
+    format: Format,
+    output: Path | None,
+    user: str,
+    project: str,
+    agent: str,
+    all_projects: bool,
+    name: str | None,
+) -> None:
+    """Write what is remembered as Markdown, or as one of Hermes' files, within its limit.
+
+    What does not fit is named on standard error. Markdown can be imported again as it is.
+    """
+    redactor = configured_redactor(settings())
+    with memory(name) as backend:
+        entries = seen_from(backend, project, agent, all_projects).query(user, "", limit=ALL)
+    for entry in entries:
+        entry.value = redactor.redact(entry.value).text
+    made = export_file(entries, format, title=f"Memory of {user}")
+    if output is None:
+        click.echo(printable(made.text) if sys.stdout.isatty() else made.text, nl=not made.text.endswith("\n"))
+    else:
+        output.write_bytes(made.text.encode("utf-8", "replace"))
+        written = len(entries) - len(made.left_out)
+        click.echo(f"{_entries(written)} written to {output}.", err=True)
+    for key, reason in made.left_out:
+        click.echo(f"Left out {key}: {reason}.", err=True)
+
+
+@click.command(epilog="Example: warmstart memory copy --to backup.db")
+@click.option("--to", "target", metavar="BACKEND", required=True, help="The backend to copy to, or a SQLite file.")
+@click.option(
+    "--from",
+    "source",
+    metavar="BACKEND",
+    help="The backend to copy from, or a SQLite file. Default: the configured one.",
+)
+@click.option("--user", "users", multiple=True, help="Only this user's; may be given several times. Default: all.")
+@click.option("--yes", is_flag=True, help="Do not ask before data leaves the machine.")
+@json_option
+def copy(target: str, source: str | None, users: tuple[str, ...], yes: bool, as_json: bool) -> None:
+    """Copy all entries with their history into another backend, and compare the two.
+
+    If it is interrupted, run it again. What the other backend has besides, or knows newer, is left alone. Set
+    memory.backend in config.toml to use the other one from then on.
+    """
+    with memory(source) as here:
+        there = opened(target)
+        try:
+            if _is_same(source, here, target, there):
+                raise ConfigError(f"{target!r} is the backend that is to be copied; give another one")
+            _ask_before_leaving(here, there, yes)
+            with progress_bar("Copying") as progress:
+                copied = copy_memory(here, there, users=users, progress=progress)
+        finally:
+            there.close()
+    _print_copied(copied, target, as_json)
+    if copied.differences:
+        more = f" and {len(copied.differences) - 1} more" if len(copied.differences) > 1 else ""
+        raise StoreError(f"the copy in {target!r} is not the same: {copied.differences[0]}{more}")
+
+
+def _is_same(source: str | None, here: MemoryBackend, target: str, there: MemoryBackend) -> bool:
+    """Whether both are one: of the same kind, and not in two files."""
+    kept = settings().store_path
+    files = [(file_of(name) if name else None) or kept for name in (source, target)]
+    return here.backend_name == there.backend_name and files[0].resolve() == files[1].resolve()
+
+
+def _ask_before_leaving(here: MemoryBackend, there: MemoryBackend, yes: bool) -> None:
+    if not there.is_cloud or here.is_cloud:
+        return
+    click.echo(f"What is copied to {there.backend_name} leaves this machine.", err=True)
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise ConfigError("this sends memories away from this machine; say so with --yes")
+    click.confirm("Copy it there?", abort=True)
+
+
+def _print_copied(copied: CopiedMemory, target: str, as_json: bool) -> None:
+    if as_json:
+        print_json({"to": target, **asdict(copied)})
+        return
+    present = f", {copied.present} there already" if copied.present else ""
+    former = f", with {counted(copied.versions, 'former value')}" if copied.versions else ""
+    click.echo(f"{_entries(copied.entries)} of {counted(copied.users, 'user')} copied to {target}{former}{present}.")
+    for name in copied.newer:
+        click.echo(f"Left alone, as it is newer there: {name}.", err=True)
+
+
+def _entries(number: int) -> str:
+    return "1 entry" if number == 1 else f"{number} entries"

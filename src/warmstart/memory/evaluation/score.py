@@ -1,0 +1,105 @@
+"""The score from 0 to 100. No point is given for an answer that was not checked."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from warmstart.memory.backend import MemoryBackend
+from warmstart.memory.evaluation.values import Points
+from warmstart.memory.evaluation.visitors import Visitors
+
+_CLASSES = ((10.0, 20), (50.0, 15), (200.0, 10))  # mean milliseconds below which there are so many points
+_SLOWEST = 5
+
+
+class _Probe(NamedTuple):
+    key: str
+    value: str
+    asked: str
+
+
+# Nothing in common but the user: a query that gives whatever is there gives the wrong one.
+_PROBES = (
+    _Probe("pref_editor", "Writes code in Emacs with evil mode.", "Emacs evil mode"),
+    _Probe("project_database", "The inventory is kept in MariaDB on port 3307.", "inventory MariaDB port"),
+    _Probe("coffee", "Drinks espresso without sugar.", "espresso sugar"),
+)
+
+
+@dataclass(slots=True)
+class Scored:
+    """The points, and the mean of what worked in milliseconds."""
+
+    points: Points
+    mean_ms: float | None
+    notes: list[str]
+
+
+def score(backend: MemoryBackend, visitors: Visitors) -> Scored:
+    """Give the points of an available backend: 20 for that, the others as they are earned.
+
+    Storing counts when the entry can be seen afterwards, retrieving when it is that entry, and a query when it gives
+    the entry before any other. Latency is the mean of the operations that did what they should: to do nothing quickly
+    earns nothing.
+    """
+    user = visitors.new("score")
+    spent: list[float] = []
+    stored = [_timed_store(backend, visitors, user, probe, spent) for probe in _PROBES]
+    retrieved = [_timed_retrieve(backend, user, probe, spent) for probe in _PROBES]
+    queried = [_timed_query(backend, user, probe, spent) for probe in _PROBES]
+    listed = set(backend.list_keys(user))
+    visible = [got or probe.key in listed for got, probe in zip(retrieved, _PROBES, strict=True)]
+    keeps = all(stored) and all(visible)
+    if not keeps:
+        spent = []
+    mean = sum(spent) / len(spent) * 1000 if spent else None
+    notes = []
+    if all(stored) and not any(visible):
+        notes.append("accepts what it is given and keeps nothing")
+    elif not keeps:
+        notes.append("does not keep all that it is given")
+    points = Points(
+        availability=20,
+        store=15 if keeps else 0,
+        retrieve=15 if all(retrieved) else 0,
+        query=10 if all(queried) else 0,
+        latency=_latency(mean),
+        privacy=5 if backend.is_cloud else 20,
+    )
+    return Scored(points, mean, notes)
+
+
+def _latency(mean: float | None) -> int:
+    if mean is None:
+        return 0
+    return next((points for limit, points in _CLASSES if mean < limit), _SLOWEST)
+
+
+def _timed_store(backend: MemoryBackend, visitors: Visitors, user: str, probe: _Probe, spent: list[float]) -> bool:
+    visitors.wrote(user, probe.key)
+    start = time.perf_counter()
+    done = backend.store(user, probe.key, probe.value)
+    spent.append(time.perf_counter() - start)
+    return done is True
+
+
+def _timed_retrieve(backend: MemoryBackend, user: str, probe: _Probe, spent: list[float]) -> bool:
+    start = time.perf_counter()
+    entry = backend.retrieve(user, probe.key)
+    taken = time.perf_counter() - start
+    right = entry is not None and (entry.key, entry.value) == (probe.key, probe.value)
+    if right:
+        spent.append(taken)
+    return right
+
+
+def _timed_query(backend: MemoryBackend, user: str, probe: _Probe, spent: list[float]) -> bool:
+    start = time.perf_counter()
+    found = backend.query(user, probe.asked)
+    taken = time.perf_counter() - start
+    right = bool(found) and (found[0].key, found[0].value) == (probe.key, probe.value)
+    if right:
+        spent.append(taken)
+    return right

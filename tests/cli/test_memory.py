@@ -1,0 +1,275 @@
+"""`warmstart memory` from its arguments to its exit code, on the backend that is used by default."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.memory.dictionary import DictBackend
+
+from warmstart.memory import selection
+from warmstart.memory.local import LocalBackend
+
+ENTRY = ["key", "value", "user_id", "created_at", "updated_at", "metadata"]
+
+
+@pytest.fixture
+def project(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project in which the test is."""
+    inside = home / "tides"
+    (inside / ".git").mkdir(parents=True)
+    monkeypatch.chdir(inside)
+    return inside
+
+
+class Cloud(DictBackend):
+    backend_name = "cloud (test)"
+    is_cloud = True
+
+
+@pytest.fixture
+def cloud(monkeypatch: pytest.MonkeyPatch) -> Cloud:
+    """A backend of another package's, in a cloud."""
+    kept = Cloud()
+    monkeypatch.setitem(selection._BUILT_IN, "cloud", lambda settings: kept)
+    return kept
+
+
+def done(run, *arguments):
+    ran = run("memory", *arguments)
+    assert ran.code == 0, ran.err
+    return ran
+
+
+def data(run, *arguments):
+    return json.loads(done(run, *arguments, "--json").out)
+
+
+def test_what_is_set_can_be_got_searched_listed_and_deleted(run, project):
+    ran = done(run, "set", "pref_editor", "Uses Helix.")
+    assert (ran.out, ran.err) == ("", "Remembered pref_editor.\n")
+    done(run, "set", "shell", "fish")
+    assert done(run, "get", "pref_editor").out == "Uses Helix.\n"
+    assert list(data(run, "get", "pref_editor")) == ENTRY
+    assert [each["key"] for each in data(run, "search", "which", "helix")] == ["pref_editor"]
+    assert [each["key"] for each in data(run, "list")] == ["shell", "pref_editor"]
+    assert [each["key"] for each in data(run, "list", "--limit", 1)] == ["shell"]
+    assert done(run, "list").out.splitlines()[0].split() == ["key", "updated", "for", "value"]
+    assert done(run, "delete", "shell").err == "Forgot shell.\n"
+    assert [each["key"] for each in data(run, "list")] == ["pref_editor"]
+
+
+def test_users_are_apart(run, project):
+    done(run, "set", "a", "one", "--user", "mara")
+    assert run("memory", "get", "a").code == 1
+    assert done(run, "get", "a", "--user", "mara").out == "one\n"
+    ran = done(run, "list")
+    assert ran.out == ""
+    assert "There are entries of mara; see --user." in ran.err
+
+
+def test_history_tells_what_it_was(run, project):
+    done(run, "set", "db", "MySQL", "--source", "the wiki")
+    done(run, "set", "db", "Postgres")
+    found = data(run, "history", "db")
+    assert [each["value"] for each in found] == ["Postgres", "MySQL"]
+    assert (found[0]["until"], found[1]["source"]) == (None, "the wiki")
+    lines = done(run, "history", "db").out.splitlines()
+    assert "now" in lines[1]
+    assert "MySQL" in lines[2]
+    assert run("memory", "history", "nope").code == 1
+
+
+def test_an_entry_of_a_project_is_seen_from_there_only(run, project, home):
+    done(run, "set", "test", "tox")
+    done(run, "set", "test", "make check", "--project", ".")
+    assert done(run, "get", "test").out == "make check\n"
+    assert done(run, "get", "test", "--project", home).out == "tox\n"
+    assert {each["value"] for each in data(run, "list", "--all-projects")} == {"tox", "make check"}
+    assert data(run, "get", "test")["metadata"]["project"] == str(project)
+    done(run, "set", "tone", "terse", "--agent", "codex")
+    assert run("memory", "get", "tone").code == 1
+    assert done(run, "get", "tone", "--agent", "codex").out == "terse\n"
+
+
+def test_what_has_expired_is_gone(run, project):
+    done(run, "set", "a", "for now", "--expires", "2w")
+    assert data(run, "get", "a")["metadata"]["expires_at"] > 0
+    ran = run("memory", "set", "b", "x", "--expires", "2020-01-01")
+    assert ran.code == 2
+    assert "is over already" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("get", "nope"), 1, "warmstart: nothing is known as 'nope'; `warmstart memory list` shows the keys\n"),
+        (("delete", "nope"), 1, "nothing is known as 'nope'"),
+        (("get", "a", "--backend", "nope"), 1, "there is no memory backend 'nope'"),
+        (("get", "a", "--backend", "postgres"), 1, "warmstart: "),
+        (("set", "a"), 2, "Missing argument 'VALUE'"),
+        (("set", " ", "x"), 2, "must not be empty"),
+        (("set", "a", "b", "--project", "p", "--agent", "q"), 2, "contradict each other"),
+        (("set", "a", "b", "--expires", "soon"), 2, "'soon' is not a date"),
+        (("set", "a", "b", "--expires", "99999999999d"), 2, "is not a date"),
+        (("list", "--project", "p", "--all-projects"), 2, "--all-projects contradicts"),
+        (("import",), 2, "give FILES, or --from hermes"),
+        (("import", "nope.md"), 2, "does not exist"),
+        (("copy", "--to", "local"), 1, "'local' is the backend that is to be copied"),
+        (("copy",), 2, "Missing option '--to'"),
+        (("evaluate", "--backend", "nope"), 1, "there is no memory backend 'nope'"),
+        (("evaluate", "--size", "0"), 2, "0 is not in the range"),
+    ],
+)
+def test_bad_input_is_one_line(run, project, arguments, code, said):
+    ran = run("memory", *arguments)
+    assert ran.code == code
+    assert said in ran.err
+    assert "Traceback" not in ran.err
+    assert code == 2 or ran.err.count("\n") == 1
+
+
+def test_memory_that_is_off_says_so(run, project, monkeypatch):
+    monkeypatch.setenv("WARMSTART_MEMORY_BACKEND", "null")
+    ran = done(run, "set", "a", "b")
+    assert "was not kept" in ran.err
+    assert done(run, "list").out == ""
+
+
+def test_info(run, project):
+    done(run, "set", "a", "b")
+    found = data(run, "info")
+    assert (found["backend"], found["is_available"], found["is_cloud"]) == ("local (SQLite)", True, False)
+    assert (found["entries"], found["users"], found["max_value"]) == (1, 1, 8000)
+    assert {"null", "local", "postgres", "honcho"} <= set(found["backends"])
+    assert "What is stored stays on this machine." in done(run, "info").out
+    assert data(run, "info", "--backend", "null")["entries"] == 0
+
+
+# -- files
+
+
+def test_files_are_imported_once(run, project, home):
+    memories = home / ".hermes" / "memories"
+    memories.mkdir(parents=True)
+    (memories / "MEMORY.md").write_text("The build takes four minutes.\n§\nDeploys go out on Tuesday.")
+    (memories / "USER.md").write_text("Likes short answers.")
+    (project / "CLAUDE.md").write_text("# Rules\n\n- Never push to main\n")
+    dry = done(run, "import", "--from", "hermes", "--dry-run")
+    assert "3 entries would be remembered from 2 files." in dry.err
+    assert data(run, "list") == []
+    assert done(run, "import", "--from", "hermes").err == "3 entries remembered from 2 files.\n"
+    again = data(run, "import", "--from", "hermes")
+    assert (again["entries"], again["present"]) == ([], 3)
+    assert "There are no memory files of codex here." in done(run, "import", "--from", "codex").err
+    done(run, "import", "--from", "claude-code")
+    (rule,) = data(run, "search", "push")
+    assert (rule["metadata"]["scope"], rule["metadata"]["source"]) == ("project", str(project / "CLAUDE.md"))
+    (memories / "USER.md").write_text("Likes short answers, with tables.")
+    assert len(data(run, "import", memories / "USER.md")["entries"]) == 1
+
+
+def test_hermes_files_come_out_as_they_went_in(run, project, home):
+    text = "Likes short answers.\n§\nWorks in UTC+1;\nno calls before ten."
+    source = home / "USER.md"
+    source.write_text(text)
+    done(run, "import", source)
+    out = home / "out.md"
+    assert "2 entries written to" in done(run, "export", "--format", "hermes-user", "-o", out).err
+    assert out.read_text() == text
+    done(run, "set", "long", "word " * 400)
+    ran = done(run, "export", "--format", "hermes-user")
+    assert ran.out == text + "\n"
+    assert ran.err.startswith("Left out long: no room:")
+
+
+def test_markdown_moves_memory_to_another_home(run, project, home, monkeypatch):
+    done(run, "set", "pref_editor", "Helix")
+    done(run, "set", "steps", "First:\n- one\n- two")
+    out = home / "memory.md"
+    done(run, "export", "-o", out)
+    before = {each["key"]: each["value"] for each in data(run, "list")}
+    monkeypatch.setenv("WARMSTART_HOME", str(home / "other"))
+    done(run, "import", out)
+    assert {each["key"]: each["value"] for each in data(run, "list")} == before
+
+
+# -- copying
+
+
+def test_copy_takes_everything_and_compares(run, project, home, cloud):
+    done(run, "set", "editor", "VS Code")
+    done(run, "set", "editor", "Helix")
+    done(run, "set", "shell", "fish", "--user", "mara")
+    refused = run("memory", "copy", "--to", "cloud")
+    assert refused.code == 1
+    assert "say so with --yes" in refused.err
+    assert cloud.data == {}
+    ran = done(run, "copy", "--to", "cloud", "--yes")
+    assert ran.out == "2 entries of 2 users copied to cloud, with 1 former value.\n"
+    assert "leaves this machine" in ran.err
+    assert [version.value for version in cloud.history("default", "editor")] == ["Helix", "VS Code"]
+    again = data(run, "copy", "--to", "cloud", "--yes")
+    assert (again["entries"], again["present"], again["differences"]) == (0, 2, [])
+    cloud.store("mara", "shell", "zsh")
+    assert "newer there: mara: shell" in done(run, "copy", "--to", "cloud", "--yes").err
+
+
+def test_a_file_can_be_copied_to_and_looked_into(run, project, home):
+    done(run, "set", "editor", "Helix")
+    file = home / "backup.db"
+    assert done(run, "copy", "--to", file).out == f"1 entry of 1 user copied to {file}.\n"
+    done(run, "delete", "editor")
+    assert done(run, "get", "editor", "--backend", file).out == "Helix\n"
+    assert done(run, "copy", "--from", file, "--to", "local").out == "1 entry of 1 user copied to local.\n"
+    assert done(run, "get", "editor").out == "Helix\n"
+    same = run("memory", "copy", "--to", home / ".warmstart" / "warmstart.db")
+    assert same.code == 1
+    assert "is the backend that is to be copied" in same.err
+
+
+def test_a_copy_that_is_not_the_same_is_an_error(run, project, cloud, monkeypatch):
+    done(run, "set", "a", "b")
+    monkeypatch.setattr(Cloud, "store", lambda *arguments: True)
+    ran = run("memory", "copy", "--to", "cloud", "--yes")
+    assert ran.code == 1
+    assert "is not the same: default: a is missing" in ran.err
+
+
+# -- evaluation
+
+
+def test_evaluate_compares_and_recommends(run, project, home, cloud):
+    done(run, "set", "mine", "stays")
+    ran = done(run, "evaluate", "--backend", "null", "--backend", "local", "--backend", "cloud", "--size", 5)
+    head = ran.out.splitlines()[0]
+    assert head.split("  ")[-1].strip() == "cloud (test)"
+    assert "100 recommended" in ran.out
+    assert "Use local (SQLite): 100 of 100" in ran.out
+    assert "Warning: cloud (test): what is stored there leaves this machine." in ran.out
+    assert "500 invented memories and 200 questions leave this machine" in ran.err
+    assert cloud.data == {}
+    kept = LocalBackend(home / ".warmstart" / "warmstart.db")
+    assert kept.users() == ["default"]
+    kept.close()
+
+
+def test_evaluate_as_json_and_as_a_page(run, project, home):
+    found = data(run, "evaluate", "--backend", "local", "--size", 5, "--html", home / "page.html")
+    assert list(found)[:4] == ["timestamp", "backends_evaluated", "evaluations", "recommendation"]
+    assert found["evaluations"][0]["relevance"]["questions"] == 200
+    assert (home / "page.html").read_text().startswith("<!doctype html>")
+
+
+def test_what_cannot_be_opened_is_left_out_of_a_comparison_of_all(run, project):
+    ran = done(run, "evaluate", "--size", 5)
+    assert "postgres is left out: " in ran.err
+    assert "local (SQLite)" in ran.out
+
+
+def test_a_narrow_terminal_shows_one_backend_after_the_other(terminal, project):
+    code, screen = terminal("memory", "evaluate", "--backend", "null", "--backend", "local", "--size", 5, columns=70)
+    assert code == 0
+    assert "null (disabled)" in screen
+    assert "100 recommended" in screen

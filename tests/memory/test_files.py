@@ -1,0 +1,261 @@
+"""Memory files of agents, in and out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from warmstart.errors import LogError
+from warmstart.memory import MemoryEntry
+from warmstart.memory.files import (
+    HERMES_LIMITS,
+    MemoryFile,
+    agent_of,
+    export_file,
+    memory_files,
+    read_file,
+)
+
+
+def written(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def read(path: Path, text: str, agent="claude-code", project=""):
+    return read_file(MemoryFile(written(path, text), agent, project))
+
+
+def entries(found, **metadata):
+    return [
+        MemoryEntry(each.key, each.value, "me", 100.0 + place, 100.0 + place, {**each.metadata, **metadata})
+        for place, each in enumerate(found)
+    ]
+
+
+# -- Hermes
+
+HERMES = "User prefers pytest over unittest.\n§\nProject uses Go 1.22;\nbuilt with make.\n§\nServer is at 10.0.0.4"
+
+
+def test_hermes_entries_stand_between_signs(tmp_path):
+    found = read(tmp_path / "memories" / "MEMORY.md", HERMES, "hermes")
+    assert [each.value for each in found] == HERMES.split("\n§\n")
+    assert found[0].key == "user_prefers_pytest_over_unittest"
+    assert found[0].metadata == {"source": str(tmp_path / "memories" / "MEMORY.md"), "file": "MEMORY.md"}
+
+
+@pytest.mark.parametrize("text", ["", "\n", "§", "\n§\n§\n", "§\n\n§"])
+def test_a_hermes_file_without_entries(tmp_path, text):
+    assert read(tmp_path / "MEMORY.md", text, "hermes") == []
+
+
+def test_hermes_files_go_out_as_they_came_in(tmp_path):
+    for kind, name in (("hermes-memory", "MEMORY.md"), ("hermes-user", "USER.md")):
+        found = entries(read(tmp_path / "memories" / name, HERMES, "hermes"))
+        made = export_file(found, kind)
+        assert made.text == HERMES
+        assert made.left_out == []
+
+
+def test_a_sign_inside_a_line_does_not_divide(tmp_path):
+    (one,) = read(tmp_path / "MEMORY.md", "See § 3 of the contract.", "hermes")
+    assert one.value == "See § 3 of the contract."
+    made = export_file(entries([one]), "hermes-memory")
+    assert made.text == "See § 3 of the contract."
+
+
+def test_what_does_not_fit_into_hermes_file_is_named_and_the_newest_stay():
+    old = MemoryEntry("old", "o" * 800, "me", 1.0, 1.0)
+    new = MemoryEntry("new", "n" * 700, "me", 2.0, 2.0)
+    sign = MemoryEntry("sign", "a\n§\nb", "me", 3.0, 3.0)
+    made = export_file([old, new, sign], "hermes-user")
+    assert made.text == f"new: {'n' * 700}"
+    assert [key for key, _ in made.left_out] == ["sign", "old"]
+    assert "no room: 805 characters, and 670 of 1375 are left" in made.left_out[1][1]
+
+
+def test_the_limit_counts_what_stands_between_entries():
+    limit = HERMES_LIMITS["hermes-memory"]
+    words = [MemoryEntry(f"k{place}", "a b " + "c" * 96, "me", place + 1.0, place + 1.0) for place in range(40)]
+    made = export_file(words, "hermes-memory")
+    assert len(made.text) <= limit
+    assert len(made.text) + 3 + 100 > limit
+    assert len(made.text.split("\n§\n")) + len(made.left_out) == 40
+
+
+def test_what_is_for_the_other_file_of_hermes_stays_there(tmp_path):
+    user = entries(read(tmp_path / "memories" / "USER.md", "Likes short answers a lot.", "hermes"))
+    notes = entries(read(tmp_path / "memories" / "MEMORY.md", "The build takes four minutes.", "hermes"))
+    assert export_file([*user, *notes], "hermes-user").text == "Likes short answers a lot."
+    assert export_file([*user, *notes], "hermes-memory").text == "The build takes four minutes."
+
+
+# -- Markdown
+
+CLAUDE = """# Project
+
+Short intro of the project,
+over two lines.
+
+<!-- not a memory -->
+
+## Commands
+
+- Run tests with `make test`
+- Lint:
+  - `ruff check`
+  - `mypy`
+
+  and then commit
+* Never push to main
+
+Example:
+
+```sh
+make
+
+# not a heading
+- not a bullet
+```
+
+## Style ##
+
+1. Two spaces
+2) No tabs
+
+@docs/more.md
+"""
+
+
+def test_bullets_and_paragraphs_are_entries_under_their_headings(tmp_path):
+    found = read(tmp_path / "CLAUDE.md", CLAUDE)
+    assert [each.value for each in found] == [
+        "Short intro of the project,\nover two lines.",
+        "Run tests with `make test`",
+        "Lint:\n- `ruff check`\n- `mypy`\n\nand then commit",
+        "Never push to main",
+        "Example:",
+        "```sh\nmake\n\n# not a heading\n- not a bullet\n```",
+        "Two spaces",
+        "No tabs",
+    ]
+    assert found[1].key == "commands_run_tests_with_make_test"
+    assert found[1].metadata["section"] == "Project / Commands"
+    assert found[6].metadata["section"] == "Project / Style"
+
+
+def test_reading_again_gives_the_same_keys_and_no_key_twice(tmp_path):
+    text = "- Same words here\n- Same words here\n- Ünïcode ist schön\n- 。。。\n"
+    first = read(tmp_path / "CLAUDE.md", text)
+    assert [each.key for each in first] == ["same_words_here", "same_words_here_2", "unicode_ist_schon", "note"]
+    assert read(tmp_path / "CLAUDE.md", text) == first
+
+
+def test_a_projects_file_is_for_the_project(tmp_path):
+    (one,) = read(tmp_path / "CLAUDE.md", "- A rule", project="/work/tides")
+    assert (one.metadata["scope"], one.metadata["project"]) == ("project", "/work/tides")
+
+
+def test_a_note_with_a_name_stays_whole_and_its_pointer_is_not_read(tmp_path):
+    head = "---\nname: user-role\ndescription: who they are\nmetadata:\n  type: user\n---\n"
+    note = f"{head}\nA data scientist.\n\n- likes R\n"
+    (one,) = read(tmp_path / "role.md", note)
+    assert (one.key, one.value) == ("user-role", "A data scientist.\n\n- likes R")
+    index = read(
+        tmp_path / "MEMORY.md", "- [Role](role.md) — who they are\n- [Gone](gone.md) — still worth it\n- plain\n"
+    )
+    assert [each.value for each in index] == ["[Gone](gone.md) — still worth it", "plain"]
+
+
+def test_our_own_markdown_comes_back_as_it_was(tmp_path):
+    kept = [
+        MemoryEntry("pref_editor", "Helix.", "me", 1.0, 1.0),
+        MemoryEntry("steps", "First:\n- one\n  deeper\n- two\n\nlast", "me", 2.0, 2.0),
+        MemoryEntry("test command", "make: check", "me", 3.0, 3.0, {"scope": "project", "project": "/work/tides"}),
+    ]
+    made = export_file(kept, "markdown", title="Memory of me")
+    assert made.left_out == []
+    assert made.text.startswith("# Memory of me\n\n- `pref_editor`: Helix.\n")
+    assert "## project /work/tides\n" in made.text
+    back = read(tmp_path / "export.md", made.text, "warmstart")
+    assert [(each.key, each.value) for each in back] == [(entry.key, entry.value) for entry in kept]
+
+
+def test_nothing_to_export_is_an_empty_page():
+    assert export_file([], "markdown").text == "# Memory\n"
+    assert export_file([], "hermes-user") == ("", [])
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"x" * 4_000_001])
+def test_what_is_no_memory_file_is_said(tmp_path, content):
+    path = tmp_path / "CLAUDE.md"
+    path.write_bytes(content)
+    with pytest.raises(LogError, match=r"CLAUDE\.md"):
+        read_file(MemoryFile(path, "claude-code"))
+
+
+def test_a_file_that_is_gone_is_said(tmp_path):
+    with pytest.raises(LogError, match="cannot read"):
+        read_file(MemoryFile(tmp_path / "nope.md", "codex"))
+
+
+def test_a_file_from_windows_reads_the_same(tmp_path):
+    path = tmp_path / "CLAUDE.md"
+    path.write_bytes(b"\xef\xbb\xbf- one\r\n- two\r\n")
+    assert [each.value for each in read_file(MemoryFile(path, "claude-code"))] == ["one", "two"]
+
+
+# -- where they are
+
+
+def test_files_are_found_where_agents_have_them(tmp_path):
+    home, project = tmp_path / "home", tmp_path / "work.d" / "tides"
+    places = [
+        home / ".hermes/memories/MEMORY.md",
+        home / ".hermes/memories/USER.md",
+        home / ".hermes/profiles/coder/memories/MEMORY.md",
+        home / ".claude/CLAUDE.md",
+        home / ".claude/rules/python.md",
+        project / "CLAUDE.md",
+        project / "CLAUDE.local.md",
+        project / ".claude/rules/tests.md",
+        home / ".codex/AGENTS.md",
+        home / ".codex/memories/MEMORY.md",
+        home / ".codex/memories/raw_memories.md",
+        project / "AGENTS.md",
+    ]
+    for path in places:
+        written(path, "- x\n")
+    folder = "".join(letter if letter.isalnum() else "-" for letter in str(project))
+    note = written(home / ".claude/projects" / folder / "memory/MEMORY.md", "- y\n")
+
+    def found(agent, env=None, where=str(project)):
+        return [(file.path, bool(file.project)) for file in memory_files(agent, env or {}, home, where)]
+
+    assert found("hermes") == [(path, False) for path in places[:3]]
+    assert found("claude-code") == [(path, False) for path in places[3:5]] + [
+        (path, True) for path in [*places[5:8], note]
+    ]
+    assert found("codex") == [(places[8], False), (places[9], False), (places[11], True)]
+    assert found("codex", where="") == [(places[8], False), (places[9], False)]
+    assert found("hermes", {"HERMES_HOME": str(tmp_path / "none")}) == []
+    assert found("claude-code", {"CLAUDE_CONFIG_DIR": str(tmp_path / "none")}, "") == []
+
+
+@pytest.mark.parametrize(
+    ("path", "agent"),
+    [
+        ("/h/.hermes/memories/MEMORY.md", "hermes"),
+        ("/elsewhere/USER.md", "hermes"),
+        ("/p/CLAUDE.md", "claude-code"),
+        ("/h/.claude/projects/x/memory/MEMORY.md", "claude-code"),
+        ("/p/AGENTS.md", "codex"),
+        ("/h/.codex/memories/MEMORY.md", "codex"),
+        ("/p/export.md", "warmstart"),
+    ],
+)
+def test_whose_a_file_is_shows_in_its_name(path, agent):
+    assert agent_of(Path(path)) == agent
