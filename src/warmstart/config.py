@@ -22,7 +22,7 @@ class Setting(NamedTuple):
     key: str
     variable: str
     help: str
-    kind: Literal["text", "list", "table"] = "text"
+    kind: Literal["text", "number", "list", "table"] = "text"
 
 
 SETTINGS = (
@@ -35,6 +35,19 @@ SETTINGS = (
         "store.tenant",
         "WARMSTART_TENANT",
         "Whose rows of a store on PostgreSQL to use, for a role that may act for others. Default: its own.",
+    ),
+    Setting(
+        "memory.honcho.key",
+        "HONCHO_API_KEY",
+        "The key for Honcho. With it and no address, memory may be kept at https://api.honcho.dev.",
+    ),
+    Setting("memory.honcho.url", "HONCHO_URL", "The address of a Honcho server, such as http://127.0.0.1:8000."),
+    Setting("memory.honcho.workspace", "HONCHO_WORKSPACE_ID", "The workspace at Honcho. Default: warmstart."),
+    Setting(
+        "memory.honcho.timeout_ms",
+        "",
+        "How long a read waits for Honcho at most, in milliseconds, before it answers from here. Default: 300.",
+        "number",
     ),
     Setting(
         "profile.tools",
@@ -53,6 +66,7 @@ SETTINGS = (
 )
 _WANTED = {
     "text": "text in quotes",
+    "number": "a whole number above zero",
     "list": "a list of texts in quotes",
     "table": "a table of names and texts in quotes",
 }
@@ -66,6 +80,10 @@ class Settings:
     store_path: Path
     store_url: str = field(default="", repr=False)  # of a server; empty for a file
     store_tenant: str = ""
+    honcho_key: str = field(default="", repr=False)
+    honcho_url: str = ""
+    honcho_workspace: str = ""
+    honcho_timeout_ms: int = 300
     profile_tools: Mapping[str, str] = field(default_factory=dict)
     recall_endpoint: str = ""
     recall_key: str = field(default="", repr=False)
@@ -92,6 +110,10 @@ def load_settings(env: Mapping[str, str], *, home: Path | None = None, store: st
         home=chosen,
         **_store(store or values.get("store.url", ""), chosen),
         store_tenant=values.get("store.tenant", ""),
+        honcho_key=values.get("memory.honcho.key", ""),
+        honcho_url=values.get("memory.honcho.url", ""),
+        honcho_workspace=values.get("memory.honcho.workspace", ""),
+        honcho_timeout_ms=values.get("memory.honcho.timeout_ms", 300),
         profile_tools=values.get("profile.tools", {}),
         recall_endpoint=values.get("recall.endpoint", ""),
         recall_key=values.get("recall.key", ""),
@@ -133,6 +155,8 @@ def _flat(tables: dict[str, Any], known: Collection[str], prefix: str = "") -> I
 
 
 def _fits(value: object, kind: str) -> bool:
+    if kind == "number":
+        return isinstance(value, int) and not isinstance(value, bool) and value > 0
     if kind == "list":
         return isinstance(value, list) and all(isinstance(each, str) for each in value)
     if kind == "table":

@@ -13,7 +13,8 @@ WarmstartError
 ├── AmbiguousId            a shortened id fits several sessions
 ├── LogError               an agent's log cannot be read at all
 ├── DatasetError           a dataset cannot be written there
-└── EmbedderError          a service gives no vectors for texts
+├── EmbedderError          a service gives no vectors for texts
+└── MemoryBackendError     a memory backend cannot do what was asked
 
 Messages are one line, quote the value at fault and say what to do next.
 """
@@ -73,3 +74,7 @@ class DatasetError(WarmstartError):
 
 class EmbedderError(WarmstartError):
     """A service that makes vectors of texts does not answer, or not with vectors."""
+
+
+class MemoryBackendError(WarmstartError):
+    """A memory backend is not configured, closed, or cannot do what was asked."""
