@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
@@ -23,6 +24,7 @@ class Setting(NamedTuple):
     variable: str
     help: str
     kind: Literal["text", "number", "list", "table"] = "text"
+    also: str = ""  # a variable of another program that says the same, where ours does not
 
 
 SETTINGS = (
@@ -35,6 +37,22 @@ SETTINGS = (
         "store.tenant",
         "WARMSTART_TENANT",
         "Whose rows of a store on PostgreSQL to use, for a role that may act for others. Default: its own.",
+    ),
+    Setting(
+        "memory.backend",
+        "WARMSTART_MEMORY_BACKEND",
+        "Where memories are kept: null (nowhere), local, postgres, honcho, or the name of an installed backend.",
+        also="HERMES_MEMORY_BACKEND",
+    ),
+    Setting(
+        "memory.fallback",
+        "WARMSTART_MEMORY_FALLBACK",
+        "What to use while that one is not available: a backend, or none to raise an error. Default: local.",
+    ),
+    Setting(
+        "memory.redact",
+        "WARMSTART_MEMORY_REDACT",
+        "Whether secrets are replaced before a memory is kept: yes or no. Default: yes.",
     ),
     Setting(
         "memory.honcho.key",
@@ -80,6 +98,9 @@ class Settings:
     store_path: Path
     store_url: str = field(default="", repr=False)  # of a server; empty for a file
     store_tenant: str = ""
+    memory_backend: str = ""  # empty: not decided
+    memory_fallback: str = "local"
+    memory_redact: bool = True
     honcho_key: str = field(default="", repr=False)
     honcho_url: str = ""
     honcho_workspace: str = ""
@@ -104,12 +125,16 @@ def load_settings(env: Mapping[str, str], *, home: Path | None = None, store: st
     chosen = _expanded(Path(home or env.get(HOME_VARIABLE) or "~/.warmstart")).absolute()
     values = _read(chosen / "config.toml")
     for setting in SETTINGS:
-        if setting.variable and env.get(setting.variable):
-            values[setting.key] = env[setting.variable]
+        for variable in filter(None, (setting.also, setting.variable)):
+            if env.get(variable):
+                values[setting.key] = env[variable]
     return Settings(
         home=chosen,
         **_store(store or values.get("store.url", ""), chosen),
         store_tenant=values.get("store.tenant", ""),
+        memory_backend=values.get("memory.backend", "").strip().lower(),
+        memory_fallback=values.get("memory.fallback", "").strip().lower() or "local",
+        memory_redact=_is_yes("memory.redact", values.get("memory.redact", "yes")),
         honcho_key=values.get("memory.honcho.key", ""),
         honcho_url=values.get("memory.honcho.url", ""),
         honcho_workspace=values.get("memory.honcho.workspace", ""),
@@ -120,6 +145,19 @@ def load_settings(env: Mapping[str, str], *, home: Path | None = None, store: st
         redact_allow=tuple(values.get("redact.allow", ())),
         redact_patterns=values.get("redact.patterns", {}),
     )
+
+
+def ambient_settings() -> Settings:
+    """The settings of this process, for a library that is asked to choose by itself."""
+    return load_settings(os.environ)
+
+
+def _is_yes(key: str, value: str) -> bool:
+    if value.lower() in ("yes", "true", "on", "1"):
+        return True
+    if value.lower() in ("no", "false", "off", "0"):
+        return False
+    raise ConfigError(f"the setting {key!r} must be yes or no, not {value!r}")
 
 
 def _read(path: Path) -> dict[str, Any]:

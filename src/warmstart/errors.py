@@ -12,6 +12,7 @@ WarmstartError
 ├── SessionNotFound        no session has that id
 ├── AmbiguousId            a shortened id fits several sessions
 ├── LogError               an agent's log cannot be read at all
+├── InvalidEntry           a memory cannot be kept as it was given
 ├── DatasetError           a dataset cannot be written there
 ├── EmbedderError          a service gives no vectors for texts
 └── MemoryBackendError     a memory backend cannot do what was asked
@@ -66,6 +67,10 @@ class AmbiguousId(WarmstartError):
 
 class LogError(WarmstartError):
     """An agent's log cannot be read at all."""
+
+
+class InvalidEntry(WarmstartError):
+    """A memory cannot be kept as it was given: its key, its scope or its metadata is wrong."""
 
 
 class DatasetError(WarmstartError):
