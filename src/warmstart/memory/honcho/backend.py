@@ -20,7 +20,8 @@ from urllib.parse import urlsplit
 
 from warmstart.config import Settings
 from warmstart.errors import ConfigError, MemoryBackendError, WarmstartError
-from warmstart.memory.backend import EVERYWHERE, MemoryBackend
+from warmstart.memory.backend import MemoryBackend
+from warmstart.memory.entries import prepared
 from warmstart.memory.honcho.courier import Courier, pull
 from warmstart.memory.honcho.index import Forgetting, Index
 from warmstart.memory.honcho.link import Away, Link, Refused, Traffic, Unsure
@@ -36,9 +37,10 @@ from warmstart.memory.honcho.wire import (
     key_digest,
     question,
 )
-from warmstart.memory.values import AGENT, EXPIRES_AT, PROJECT, SCOPE, SCOPES, SOURCE, MemoryEntry, Version, View
+from warmstart.memory.values import SCOPES, SOURCE, MemoryEntry, Version, View
 from warmstart.redact import Redactor
 from warmstart.redact.configured import configured_redactor
+from warmstart.sessions.values import clean
 
 TIMEOUT_MS = 300
 WORKSPACE = "warmstart"
@@ -48,6 +50,7 @@ _FRESH_SECONDS = 1.0  # for which what Honcho said last is taken for true
 _DIALECTIC_SECONDS = 20.0
 _ASKING = 16  # threads that wait for answers
 _NO_CONCLUSIONS_SECONDS = 300.0  # until a server that cannot search conclusions is asked again
+_CLOSED = "this memory is closed; make a new HonchoBackend"
 _FUSION = 60  # as is usual for reciprocal ranks
 
 
@@ -78,7 +81,7 @@ class HonchoBackend(MemoryBackend):
         base_url: str = "",
         workspace: str = WORKSPACE,
         path: Path | None = None,
-        redact: Callable[[str], str] | None = None,
+        redactor: Redactor | None = None,
         timeout_ms: int = TIMEOUT_MS,
         dialectic: bool = False,
         fresh_seconds: float = _FRESH_SECONDS,
@@ -89,12 +92,12 @@ class HonchoBackend(MemoryBackend):
         self._problem = _problem(self.base_url, api_key)
         self._folder = path or Path("~/.warmstart").expanduser()
         self._name = f"honcho-{_short(self.base_url, workspace)}.db"
-        self._redact = redact or Redactor().clean
+        self._redactor = redactor or Redactor()
         self._seconds = timeout_ms / 1000
         self._dialectic = dialectic
         self._fresh = fresh_seconds
         self._settle = settle_seconds
-        self._view = EVERYWHERE
+        self._view: View | None = None
         self._link = Link(self.base_url, api_key=api_key, workspace=workspace, seconds=request_seconds)
         self._shared = _Shared()
 
@@ -106,7 +109,7 @@ class HonchoBackend(MemoryBackend):
             base_url=settings.honcho_url,
             workspace=settings.honcho_workspace or WORKSPACE,
             path=settings.home,
-            redact=configured_redactor(settings).clean,
+            redactor=configured_redactor(settings),
             timeout_ms=settings.honcho_timeout_ms or TIMEOUT_MS,
             dialectic=dialectic,
         )
@@ -134,21 +137,22 @@ class HonchoBackend(MemoryBackend):
 
     def store(self, user_id: str, key: str, value: str, metadata: Mapping[str, Any] | None = None) -> bool:
         """Keep a value here and send it in the background; secrets are replaced before either."""
-        index = self._index
-        place, extra = self._place(dict(metadata or {}))
-        key, value = self._clean_entry(key, value)
-        index.write(user_id, place, key, value, _cleaned(extra, self._redact))
+        given = prepared(key, value, metadata, view=self._view, redactor=self._redactor)
+        place = f"{SCOPES[given.scope]}:{given.place}" if given.scope else ""
+        self._index.write(
+            clean(user_id), place, given.key, given.value, expires_at=given.expires_at, metadata=given.metadata
+        )
         self._courier.wake()
         return True
 
     def retrieve(self, user_id: str, key: str) -> MemoryEntry | None:
-        index = self._index
-        key = self._redact(key)
+        index, user_id, names = self._index, clean(user_id), self._names(key)
         jobs = [lambda: self._refresh(user_id)]
         if not index.position(user_id).complete:
-            jobs.append(lambda: self._fetch(user_id, key))
+            jobs.append(lambda: self._fetch(user_id, names))
         self._ask(user_id, jobs)
-        return index.get(user_id, self._places, key)
+        found = (index.get(user_id, self._places, name) for name in names)
+        return next((entry for entry in found if entry is not None), None)
 
     def query(
         self, user_id: str, query_text: str, limit: int = 10, *, dialectic: bool | None = None
@@ -158,8 +162,8 @@ class HonchoBackend(MemoryBackend):
         With `dialectic` the answer of Honcho's language model comes first. What is not an entry has a `source` in its
         metadata that begins with `honcho`.
         """
-        index = self._index
-        text = query_text.strip()
+        index, user_id = self._index, clean(user_id)
+        text = clean(query_text).strip()
         if limit < 1:
             return []
         if not text:
@@ -173,25 +177,23 @@ class HonchoBackend(MemoryBackend):
         return [*found.answers, *entries[: limit - room], *derived[:room]][:limit]
 
     def list_keys(self, user_id: str) -> list[str]:
-        index = self._index
+        index, user_id = self._index, clean(user_id)
         self._ask(user_id, [lambda: self._refresh(user_id)])
         return index.keys(user_id, self._places)
 
     def delete(self, user_id: str, key: str) -> bool:
         """Hide a key at once, and have Honcho delete what it can; `forgotten` says what came of it."""
-        index = self._index
-        key = self._redact(key)
-        if index.get(user_id, self._places, key) is None:
-            self.retrieve(user_id, key)  # it may be known elsewhere
-        gone = index.erase(user_id, self._places, key)
-        if gone:
-            self._courier.wake()
-        return gone
+        index, user_id = self._index, clean(user_id)
+        self.retrieve(user_id, key)  # it may be known only elsewhere
+        gone = [index.erase(user_id, self._places, name) for name in self._names(key)]
+        self._courier.wake()
+        return any(gone)
 
     def history(self, user_id: str, key: str) -> list[Version]:
-        index = self._index
+        index, user_id = self._index, clean(user_id)
         self._ask(user_id, [lambda: self._refresh(user_id)])
-        return index.history(user_id, self._places, self._redact(key))
+        found = [version for name in self._names(key) for version in index.history(user_id, self._places, name)]
+        return sorted(found, key=lambda version: version.since, reverse=True)
 
     def users(self) -> list[str]:
         index = self._index
@@ -235,7 +237,7 @@ class HonchoBackend(MemoryBackend):
 
     def forgotten(self, user_id: str) -> list[Forgetting]:
         """What became of the keys that were deleted here, the newest first."""
-        return self._index.forgotten(user_id)
+        return self._index.forgotten(clean(user_id))
 
     def status(self) -> Status:
         index = self._index
@@ -256,7 +258,7 @@ class HonchoBackend(MemoryBackend):
         with self._shared.lock:
             if self._shared.index is None:
                 if self._shared.closed:
-                    raise MemoryBackendError("this memory is closed; make a new HonchoBackend")
+                    raise MemoryBackendError(_CLOSED)
                 self._shared.index = Index(self._folder / self._name)
                 self._shared.courier = Courier(
                     self._shared.index, self._link, settle=self._settle, patience=self._seconds
@@ -267,44 +269,32 @@ class HonchoBackend(MemoryBackend):
 
     @property
     def _courier(self) -> Courier:
-        assert self._index is not None and self._shared.courier is not None  # noqa: S101 - made together
-        return self._shared.courier
+        courier = self._shared.courier if self._index else None
+        if courier is None:
+            raise MemoryBackendError(_CLOSED)
+        return courier
 
     @property
-    def _places(self) -> list[str]:
-        """The scopes that are seen from here, the narrowest first."""
+    def _places(self) -> list[str] | None:
+        """The places that are seen from here, the narrowest first; nothing where all are."""
+        if self._view is None:
+            return None
         agent, project = self._view.agent, self._view.project
         return [*([f"agent:{agent}"] if agent else []), *([f"project:{project}"] if project else []), ""]
 
-    def _place(self, metadata: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-        scope = metadata.get(SCOPE, "user")
-        if scope not in SCOPES:
-            raise MemoryBackendError(f"{scope!r} is no scope of memory; give one of {', '.join(SCOPES)}")
-        expires_at = metadata.get(EXPIRES_AT)
-        if expires_at is not None and (isinstance(expires_at, bool) or not isinstance(expires_at, int | float)):
-            raise MemoryBackendError(f"{expires_at!r} is no time to expire at; give seconds since 1970")
-        if scope == "user":
-            return "", metadata
-        field, seen = (PROJECT, self._view.project) if scope == "project" else (AGENT, self._view.agent)
-        name = metadata.get(field) or seen
-        if not name:
-            raise MemoryBackendError(f"the scope {scope!r} needs to know which; give {field!r} in the metadata")
-        return f"{scope}:{name}", {**metadata, field: name}
-
-    def _clean_entry(self, key: str, value: str) -> tuple[str, str]:
-        """Without secrets, those included that only their key gives away, as in `password: …`."""
-        key = self._redact(key)
-        prefix = f"{key}: "
-        cleaned = self._redact(prefix + value)
-        return key, cleaned.removeprefix(prefix) if cleaned.startswith(prefix) else self._redact(value)
+    def _names(self, key: str) -> list[str]:
+        """A key as it may be kept: as it is, or without the secret in it."""
+        name = clean(key)
+        return list(dict.fromkeys((name, self._redactor.clean(name))))
 
     def _refresh(self, user_id: str) -> None:
         pull(self._index, self._link, user_id)
 
-    def _fetch(self, user_id: str, key: str) -> None:
+    def _fetch(self, user_id: str, names: Sequence[str]) -> None:
         """Get one key, where the whole session has not been read yet."""
-        found = [incoming(message, user_id) for message in self._link.with_key(user_id, key_digest(key))]
-        self._index.merge([record for record in found if record])
+        for name in names:
+            found = [incoming(message, user_id) for message in self._link.with_key(user_id, key_digest(name))]
+            self._index.merge([record for record in found if record])
 
     def _ask(self, user_id: str, jobs: Sequence[Callable[[], Any]]) -> list[_Answer]:
         """Run these at once and wait for them, if Honcho is worth waiting for."""
@@ -326,17 +316,17 @@ class HonchoBackend(MemoryBackend):
         return answers
 
     def _ask_all(self, user_id: str, text: str, limit: int, dialectic: bool) -> _Found:
-        words = question(self._redact(text))
+        words = question(self._redactor.clean(text))
         jobs: list[Callable[[], Any]] = [lambda: self._refresh(user_id)]
         if words:
             jobs.append(lambda: self._link.search(user_id, words, limit))
             if time.monotonic() >= self._shared.conclusions_from:
                 jobs.append(lambda: self._link.conclusions(user_id, words, limit))
         else:
-            jobs.append(lambda: [])
+            jobs.append(list)
         began = time.monotonic()
         chat = _Answer()
-        asked = self._redact(text)
+        asked = self._redactor.clean(text)
         if dialectic:
             chat = _begin(lambda: self._link.chat(user_id, asked, _DIALECTIC_SECONDS), self._shared.asking)
         answers = self._ask(user_id, jobs)
@@ -356,7 +346,7 @@ class HonchoBackend(MemoryBackend):
         current = self._index.of_versions(user_id, self._places, ids)
         scores: dict[str, float] = {}
         entries: dict[str, MemoryEntry] = {}
-        for ranking in (local, [current[id] for id in dict.fromkeys(ids) if id in current]):
+        for ranking in (local, [current[each] for each in dict.fromkeys(ids) if each in current]):
             for rank, entry in enumerate(ranking, 1):
                 scores[entry.key] = scores.get(entry.key, 0.0) + 1 / (_FUSION + rank)
                 entries[entry.key] = entry
@@ -491,16 +481,6 @@ def _of_conclusion(user_id: str, found: Conclusion) -> MemoryEntry:
 def _of_message(user_id: str, found: Incoming) -> MemoryEntry:
     metadata = {SOURCE: "honcho message", "honcho_id": found.id}
     return MemoryEntry(f"honcho:message:{found.id}", found.content, user_id, found.created_at, metadata=metadata)
-
-
-def _cleaned(value: Any, redact: Callable[[str], str]) -> Any:
-    if isinstance(value, str):
-        return redact(value)
-    if isinstance(value, Mapping):
-        return {str(name): _cleaned(each, redact) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_cleaned(each, redact) for each in value]
-    return value if value is None or isinstance(value, int | float) else redact(str(value))
 
 
 def _short(*parts: str) -> str:

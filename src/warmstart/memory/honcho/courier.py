@@ -1,8 +1,9 @@
 """Brings what is in the outbox to Honcho: in order, once each, whatever dies in between.
 
-Before a batch is sent, the index notes that it may arrive; when Honcho has said yes, it leaves the outbox. What is found
-noted but not gone was sent by someone who did not live to hear the answer, or to whom none was given: it is looked for
-at Honcho first. One process delivers at a time, under a lock of the operating system's, which ends with the process.
+Before a batch is sent, the index notes that it may arrive; when Honcho has said yes, it leaves the outbox. What is
+found noted but not gone was sent by someone who did not live to hear the answer, or to whom none was given: it is
+looked for at Honcho first. One process delivers at a time, under a lock of the operating system's, which
+ends with the process.
 """
 
 from __future__ import annotations
@@ -171,8 +172,8 @@ class Courier:
 
     def _run(self, errand: Parcel) -> None:
         if errand.kind == "unconclude":
-            for id in json.loads(errand.payload):
-                self._link.delete_conclusion(errand.user_id, id)
+            for conclusion_id in json.loads(errand.payload):
+                self._link.delete_conclusion(errand.user_id, conclusion_id)
             self._index.done(errand)
             return
         found = self._index.records([errand.version])
@@ -201,7 +202,7 @@ def pull(index: Index, link: Link, user_id: str) -> None:
         records = [incoming(message, user_id) for message in page.messages[before.seen % size :]]
         seen = (number - 1) * size + len(page.messages)
         complete = seen >= page.total or not page.messages
-        index.advance(user_id, before, [record for record in records if record], seen, complete)
+        index.advance(user_id, before, [record for record in records if record], seen, complete=complete)
         if complete:
             return
 

@@ -1,32 +1,40 @@
 """What is known here of what is at Honcho, and what is on its way there.
 
-`versions` is a log: a version is added once, by its id, wherever it comes from, and never changes. Of the versions of a
-key the one written last is what the key is worth, by the clock of who wrote it; `entries` holds it for reading. A write
-is in the log and in the outbox in one transaction, or nowhere.
+`versions` is a log: a version is added once, by its id, wherever it comes from. Of the versions of a key the one that
+was written last is what the key is worth, by the clock of who wrote it; `entries` holds it for reading. A write is in
+the log and in the outbox in one transaction, or nowhere.
 """
 
 from __future__ import annotations
 
 import json
-import re
 import threading
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from uuid import uuid4
 
 from warmstart.memory.honcho.stale import Retired, retired, words
+from warmstart.memory.honcho.tables import MIGRATIONS
 from warmstart.memory.honcho.wire import Record
 from warmstart.memory.values import SESSION, SOURCE, MemoryEntry, Version
-from warmstart.storage.database import Connection, Migration
+from warmstart.memory.words import asked, stems
+from warmstart.storage.database import Connection
 from warmstart.storage.sqlite import Database
 
 Kind = Literal["message", "forget", "unconclude"]
-_WORD = re.compile(r"\w+")
+Places = Sequence[str] | None  # those that are seen, the narrowest first; without, all of them
+
 _LONGEST = 30.0  # seconds that reads do not wait for a server that failed
+_ASKED = 2000  # characters of a question that count
+_BEGINNING = 3  # letters of a word that may be the beginning of another
+_COLUMNS = "e.key, e.value, e.metadata, e.created_at, e.updated_at"
+_NEWEST_FIRST = "ORDER BY e.updated_at DESC, e.rowid DESC"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,24 +101,25 @@ class Index:
 
     # -- writing
 
-    def write(self, user_id: str, place: str, key: str, value: str, metadata: dict[str, Any]) -> Record:
+    def write(self, user_id: str, place: str, key: str, value: str, *, expires_at: float | None, metadata: str) -> None:
         """Keep a value, to be sent."""
         with self._writing() as run:
-            record = Record(uuid4().hex, user_id, place, key, value, _after(run, user_id, place, key), metadata)
+            at = _after(run, user_id, place, key)
+            record = Record(uuid4().hex, user_id, place, key, value, at, expires_at, metadata)
             _apply(run, record)
             _post(run, user_id, "message", record.id)
-        return record
 
-    def erase(self, user_id: str, places: Collection[str], key: str) -> bool:
-        """Delete a key in these places, to be sent; whether it was there. What it was worth is gone here at once."""
+    def erase(self, user_id: str, view: Places, key: str) -> bool:
+        """Delete a key, to be sent; whether it was there. What it was worth is gone here at once.
+
+        From a view, the entry that is seen from there goes; from nowhere in particular, the key in all scopes.
+        """
         now = time.time()
         with self._writing() as run:
-            found = run.execute(
-                f"SELECT place FROM entries WHERE user_id = ? AND key = ? AND place IN ({_marks(places)})"
-                " AND coalesce(expires_at, ?) >= ?",
-                (user_id, key, *places, now + 1, now),
-            ).fetchall()
-            for (place,) in found:
+            rows = _of_key(run, user_id, view, key)
+            if view is not None:
+                rows = rows[:1]
+            for place, _ in rows:
                 record = Record(uuid4().hex, user_id, place, key, None, _after(run, user_id, place, key))
                 _apply(run, record)
                 _post(run, user_id, "message", record.id)
@@ -119,7 +128,7 @@ class Index:
                     "INSERT INTO forgotten (version, user_id, key, at) VALUES (?, ?, ?, ?)",
                     (record.id, user_id, key, record.at),
                 )
-        return bool(found)
+        return any(expires_at is None or expires_at > now for _, expires_at in rows)
 
     def merge(self, records: Sequence[Record]) -> None:
         """Take over what came from Honcho."""
@@ -129,97 +138,84 @@ class Index:
 
     # -- reading
 
-    def get(self, user_id: str, places: Sequence[str], key: str) -> MemoryEntry | None:
-        """The entry in the first of these places that has one."""
+    def get(self, user_id: str, view: Places, key: str) -> MemoryEntry | None:
+        """What a key is worth in the narrowest place of the view; without one, for the user, or where it was said last."""
+        order = "e.place = '' DESC, e.updated_at DESC" if view is None else _rank(view, "e.place")
         with self._reading() as run:
-            rows = run.execute(
-                f"SELECT {_COLUMNS} FROM entries WHERE user_id = ? AND key = ? AND place IN ({_marks(places)})"
-                " AND (expires_at IS NULL OR expires_at > ?)",
-                (user_id, key, *places, time.time()),
-            ).fetchall()
-        rows.sort(key=lambda row: places.index(row[1]))
-        return _entry(user_id, rows[0]) if rows else None
+            row = run.execute(
+                f"SELECT {_COLUMNS} FROM entries e WHERE e.key = :key AND {_there(view)} ORDER BY {order} LIMIT 1",
+                {**_seen_from(user_id, view), "key": key},
+            ).fetchone()
+        return _entry(user_id, row) if row else None
 
-    def newest(self, user_id: str, places: Sequence[str], limit: int = -1) -> list[MemoryEntry]:
+    def newest(self, user_id: str, view: Places, limit: int) -> list[MemoryEntry]:
         with self._reading() as run:
             rows = run.execute(
-                f"SELECT {_COLUMNS} FROM entries e WHERE {_visible(places)} ORDER BY updated_at DESC, rowid DESC LIMIT :n",
-                {**_seen_from(user_id, places), "n": limit},
+                f"SELECT {_COLUMNS} FROM entries e WHERE {_seen(view)} {_NEWEST_FIRST} LIMIT :n",
+                {**_seen_from(user_id, view), "n": limit},
             ).fetchall()
         return [_entry(user_id, row) for row in rows]
 
-    def keys(self, user_id: str, places: Sequence[str]) -> list[str]:
+    def keys(self, user_id: str, view: Places) -> list[str]:
         with self._reading() as run:
             rows = run.execute(
-                f"SELECT key FROM entries e WHERE {_visible(places)} ORDER BY updated_at DESC, rowid DESC",
-                _seen_from(user_id, places),
+                f"SELECT e.key FROM entries e WHERE {_seen(view)} {_NEWEST_FIRST}", _seen_from(user_id, view)
             ).fetchall()
-        return [row[0] for row in rows]
+        return list(dict.fromkeys(row[0] for row in rows))
 
-    def search(self, user_id: str, places: Sequence[str], text: str, limit: int) -> list[MemoryEntry]:
-        """Entries by full text, parts of words from their beginning included; where there are none, by substring."""
-        terms = [f'"{word}"*' for word in dict.fromkeys(_WORD.findall(text.replace("_", " ").lower()))]
-        seen = _seen_from(user_id, places)
+    def search(self, user_id: str, view: Places, text: str, limit: int) -> list[MemoryEntry]:
+        """Entries by their words, of which a beginning is enough; where there are none, by substring."""
+        text = text[:_ASKED]
+        terms = " OR ".join(f'"{word}"*' if len(word) >= _BEGINNING else f'"{word}"' for word in asked(text))
+        seen = {**_seen_from(user_id, view), "n": limit}
         rows: list[Any] = []
         with self._reading() as run:
             if terms:
                 rows = run.execute(
                     f"SELECT {_COLUMNS} FROM entries_text JOIN entries e ON e.rowid = entries_text.rowid"
-                    f" WHERE entries_text MATCH :terms AND {_visible(places)}"
-                    " ORDER BY bm25(entries_text, 3.0, 2.0, 1.0), updated_at DESC LIMIT :n",
-                    {**seen, "terms": " OR ".join(terms), "n": limit},
+                    f" WHERE entries_text MATCH :terms AND {_seen(view)}"
+                    " ORDER BY bm25(entries_text, 3.0, 1.0, 0.5), e.updated_at DESC LIMIT :n",
+                    {**seen, "terms": terms},
                 ).fetchall()
             if not rows:
                 rows = run.execute(
-                    f"SELECT {_COLUMNS} FROM entries e WHERE {_visible(places)}"
-                    " AND instr(lower(key || char(10) || value || char(10) || metadata), :part)"
-                    " ORDER BY updated_at DESC, rowid DESC LIMIT :n",
-                    {**seen, "part": text.lower(), "n": limit},
+                    f"SELECT {_COLUMNS} FROM entries e WHERE {_seen(view)}"
+                    " AND instr(lower(e.key || char(10) || e.value || char(10) || e.metadata), :part)"
+                    f" {_NEWEST_FIRST} LIMIT :n",
+                    {**seen, "part": text.lower()},
                 ).fetchall()
         return [_entry(user_id, row) for row in rows]
 
-    def of_versions(self, user_id: str, places: Sequence[str], ids: Sequence[str]) -> dict[str, MemoryEntry]:
+    def of_versions(self, user_id: str, view: Places, ids: Sequence[str]) -> dict[str, MemoryEntry]:
         """The entries that these versions are the current values of. One that was superseded is not among them."""
         with self._reading() as run:
             rows = run.execute(
-                f"SELECT {_COLUMNS}, version FROM entries e WHERE {_visible(places)}"
-                f" AND version IN (SELECT value FROM json_each(:ids))",
-                {**_seen_from(user_id, places), "ids": json.dumps(ids)},
+                f"SELECT {_COLUMNS}, e.version FROM entries e WHERE {_seen(view)}"
+                " AND e.version IN (SELECT value FROM json_each(:ids))",
+                {**_seen_from(user_id, view), "ids": json.dumps(ids)},
             ).fetchall()
         return {row[-1]: _entry(user_id, row) for row in rows}
 
-    def knows(self, ids: Collection[str]) -> set[str]:
+    def history(self, user_id: str, view: Places, key: str) -> list[Version]:
+        """What a key was worth in all places of the view, newest first. Of what expired nothing is told."""
         with self._reading() as run:
             rows = run.execute(
-                "SELECT id FROM versions WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(list(ids)),)
+                "SELECT place, value, at, expires_at, metadata FROM versions WHERE user_id = ? AND key = ?"
+                " AND (deleted OR value IS NOT NULL) ORDER BY place, at, id",
+                (user_id, key),
             ).fetchall()
-        return {row[0] for row in rows}
-
-    def history(self, user_id: str, places: Sequence[str], key: str) -> list[Version]:
-        """The versions of a key in the first of these places that has any, newest first."""
-        with self._reading() as run:
-            rows = run.execute(
-                f"SELECT place, value, at, metadata FROM versions WHERE user_id = ? AND key = ?"
-                f" AND place IN ({_marks(places)}) AND (deleted OR value IS NOT NULL) ORDER BY at DESC, id DESC",
-                (user_id, key, *places),
-            ).fetchall()
-        first = min((places.index(row[0]) for row in rows), default=0)
         found: list[Version] = []
-        until: float | None = None
-        now = time.time()
-        for place, value, at, packed in rows:
-            if place == places[first]:
-                metadata = json.loads(packed)
-                ends = Record("", "", "", "", value, at, metadata).expires_at
-                ended = ends if ends is not None and ends <= now and (until is None or ends < until) else until
-                source, session = str(metadata.get(SOURCE, "")), str(metadata.get(SESSION, ""))
-                found.append(Version(value, at, ended, session, source))
-                until = at
-        return found
+        for place, group in groupby(rows, key=itemgetter(0)):
+            if view is None or place in view:
+                found += _told([row[1:] for row in group], time.time())
+        return sorted(found, key=lambda version: version.since, reverse=True)
 
     def users(self) -> list[str]:
         with self._reading() as run:
-            return [row[0] for row in run.execute("SELECT DISTINCT user_id FROM entries ORDER BY user_id")]
+            rows = run.execute(
+                "SELECT DISTINCT user_id FROM entries WHERE expires_at IS NULL OR expires_at > ?", (time.time(),)
+            ).fetchall()
+        return sorted(row[0] for row in rows)
 
     def retired(self, user_id: str) -> list[Retired]:
         """What was true of a user and no longer is, as far as it takes to know it again."""
@@ -245,8 +241,9 @@ class Index:
         """What is to be sent next: messages of one user, in order, or one errand."""
         with self._reading() as run:
             rows = run.execute(
-                "SELECT seq, user_id, kind, version, payload, attempted_at FROM outbox WHERE refused IS NULL AND user_id ="
-                " (SELECT user_id FROM outbox WHERE refused IS NULL ORDER BY seq LIMIT 1) ORDER BY seq LIMIT ?",
+                "SELECT seq, user_id, kind, version, payload, attempted_at FROM outbox WHERE refused IS NULL"
+                " AND user_id = (SELECT user_id FROM outbox WHERE refused IS NULL ORDER BY seq LIMIT 1)"
+                " ORDER BY seq LIMIT ?",
                 (limit,),
             ).fetchall()
         parcels = [Parcel(*row) for row in rows]
@@ -254,15 +251,14 @@ class Index:
         return parcels[: max(errand, 1)]
 
     def records(self, ids: Sequence[str]) -> list[Record]:
-        """These versions, in the order asked for, without those whose values are gone since."""
+        """These versions, without those whose values are gone since."""
         with self._reading() as run:
             rows = run.execute(
-                "SELECT id, user_id, place, key, value, at, metadata, message_id FROM versions"
+                "SELECT id, user_id, place, key, value, at, expires_at, metadata, message_id FROM versions"
                 " WHERE id IN (SELECT value FROM json_each(?)) AND (deleted OR value IS NOT NULL)",
-                (json.dumps(list(ids)),),
+                (json.dumps(ids),),
             ).fetchall()
-        found = {row[0]: Record(*row[:6], json.loads(row[6]), row[7]) for row in rows}
-        return [found[id] for id in ids if id in found]
+        return [Record(*row) for row in rows]
 
     def attempt(self, parcels: Sequence[Parcel]) -> None:
         """Note, before sending, that these may arrive."""
@@ -289,30 +285,34 @@ class Index:
     def unconclude(self, user_id: str, ids: Sequence[str]) -> None:
         """Have conclusions deleted that are no longer true."""
         with self._writing() as run:
-            if not run.execute("SELECT 1 FROM outbox WHERE user_id = ? AND kind = 'unconclude'", (user_id,)).fetchone():
-                _post(run, user_id, "unconclude", "", json.dumps(list(ids)))
+            asked_before = "SELECT 1 FROM outbox WHERE user_id = ? AND kind = 'unconclude' AND refused IS NULL"
+            if not run.execute(asked_before, (user_id,)).fetchone():
+                _post(run, user_id, "unconclude", "", json.dumps(ids))
 
     def earlier(self, record: Record) -> list[tuple[str, str]]:
         """The versions of the same key before this one that are at Honcho, and their messages."""
         with self._reading() as run:
             return run.execute(
-                "SELECT id, message_id FROM versions WHERE user_id = ? AND place = ? AND key = ? AND (at, id) < (?, ?)"
-                " AND message_id != '' AND NOT deleted",
+                "SELECT id, message_id FROM versions WHERE user_id = ? AND place = ? AND key = ?"
+                " AND (at, id) < (?, ?) AND message_id != '' AND NOT deleted",
                 (record.user_id, record.place, record.key, record.at, record.id),
             ).fetchall()
 
     def done(self, parcel: Parcel, *, conclusions: int = 0, messages: int = 0) -> None:
+        """An errand was run, or has become needless."""
         with self._writing() as run:
-            run.execute(
-                "UPDATE forgotten SET done = 1, conclusions = conclusions + ?, messages = ? WHERE version = ?",
-                (conclusions, messages, parcel.version),
-            )
+            if parcel.kind == "forget":
+                run.execute(
+                    "UPDATE forgotten SET done = 1, conclusions = ?, messages = ? WHERE version = ?",
+                    (conclusions, messages, parcel.version),
+                )
             run.execute("DELETE FROM outbox WHERE seq = ?", (parcel.seq,))
 
     def forgotten(self, user_id: str) -> list[Forgetting]:
         with self._reading() as run:
             rows = run.execute(
-                "SELECT user_id, key, at, done, conclusions, messages FROM forgotten WHERE user_id = ? ORDER BY at DESC",
+                "SELECT user_id, key, at, done, conclusions, messages FROM forgotten WHERE user_id = ?"
+                " ORDER BY at DESC",
                 (user_id,),
             ).fetchall()
         return [Forgetting(row[0], row[1], row[2], bool(row[3]), row[4], row[5]) for row in rows]
@@ -326,7 +326,7 @@ class Index:
             ).fetchone()
         return Position(row[0], bool(row[1]), row[2]) if row else Position()
 
-    def advance(self, user_id: str, before: Position, records: Sequence[Record], seen: int, complete: bool) -> None:
+    def advance(self, user_id: str, before: Position, records: Sequence[Record], seen: int, *, complete: bool) -> None:
         """Take over what was read, and that it was read, unless another process has come further meanwhile."""
         with self._writing() as run:
             for record in records:
@@ -335,13 +335,7 @@ class Index:
                 "INSERT INTO positions (user_id, seen, complete, pulled_at) VALUES (:user, :seen, :complete, :now)"
                 " ON CONFLICT (user_id) DO UPDATE SET seen = :seen, complete = max(complete, :complete),"
                 " pulled_at = :now WHERE seen = :before",
-                {
-                    "user": user_id,
-                    "seen": seen,
-                    "complete": complete,
-                    "now": time.time(),
-                    "before": before.seen,
-                },
+                {"user": user_id, "seen": seen, "complete": complete, "now": time.time(), "before": before.seen},
             )
 
     def may_wait(self) -> bool:
@@ -349,10 +343,10 @@ class Index:
         now = time.time()
         with self._reading() as run:
             row = run.execute("SELECT until FROM patience").fetchone()
-            if row is None or not row[0]:
-                return True
-            if row[0] > now:
-                return False
+        if row is None or not row[0]:
+            return True
+        if row[0] > now:
+            return False
         with self._writing() as run:
             run.execute("UPDATE patience SET until = ? + step WHERE until = ?", (now, row[0]))
             return bool(run.execute("SELECT changes()").fetchone()[0])
@@ -373,6 +367,17 @@ class Index:
                 run.execute("UPDATE patience SET until = 0, step = 0")
 
 
+class _Line(NamedTuple):
+    """A version, as far as it takes to decide what its key is worth."""
+
+    id: str
+    value: str
+    at: float
+    expires_at: float | None
+    metadata: str
+    deleted: bool
+
+
 def _post(run: Connection, user_id: str, kind: Kind, version: str, payload: str = "") -> None:
     run.execute(
         "INSERT INTO outbox (user_id, kind, version, payload) VALUES (?, ?, ?, ?)", (user_id, kind, version, payload)
@@ -390,140 +395,152 @@ def _after(run: Connection, user_id: str, place: str, key: str) -> float:
 def _apply(run: Connection, record: Record) -> None:
     """Add a version to the log, and make its key be worth what was written last."""
     same = (record.user_id, record.place, record.key)
+    tail = (record.value, record.at, record.expires_at, record.metadata, record.message_id, record.value is None)
     new = run.execute(
-        "INSERT INTO versions (id, user_id, place, key, value, metadata, at, deleted, message_id)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING RETURNING 1",
-        (
-            record.id,
-            *same,
-            record.value,
-            json.dumps(record.metadata),
-            record.at,
-            record.value is None,
-            record.message_id,
-        ),
+        "INSERT INTO versions (id, user_id, place, key, value, at, expires_at, metadata, message_id, deleted)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING RETURNING 1",
+        (record.id, *same, *tail),
     ).fetchone()
     if not new:
         if record.message_id:
             run.execute("UPDATE versions SET message_id = ? WHERE id = ?", (record.message_id, record.id))
         return
-    head = run.execute(
-        "SELECT id, value, metadata, at, deleted FROM versions WHERE user_id = ? AND place = ? AND key = ?"
-        " ORDER BY at DESC, id DESC LIMIT 1",
-        same,
-    ).fetchone()
-    _retire(run, same, head)
-    born = run.execute(
-        "SELECT min(at) FROM versions WHERE user_id = :u AND place = :p AND key = :k AND NOT deleted AND at > coalesce("
-        "(SELECT max(at) FROM versions WHERE user_id = :u AND place = :p AND key = :k AND deleted), -1)",
-        {"u": same[0], "p": same[1], "k": same[2]},
-    ).fetchone()[0]
-    if head[4]:
+    lines = _lines(run, record, same)
+    _retire(run, same, lines)
+    if lines[-1].deleted:
         run.execute("DELETE FROM entries WHERE user_id = ? AND place = ? AND key = ?", same)
     else:
-        expires_at = Record("", "", "", "", "", 0.0, json.loads(head[2])).expires_at
-        run.execute(
-            "INSERT INTO entries (user_id, place, key, version, value, metadata, created_at, updated_at, expires_at)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (user_id, place, key) DO UPDATE SET"
-            " version = excluded.version, value = excluded.value, metadata = excluded.metadata,"
-            " created_at = excluded.created_at, updated_at = excluded.updated_at, expires_at = excluded.expires_at",
-            (*same, head[0], head[1], head[2], born, head[3], expires_at),
-        )
+        _put(run, same, lines)
 
 
-def _retire(run: Connection, same: tuple[str, str, str], head: Sequence[Any]) -> None:
-    """Remember what the earlier values were about, and let go of them altogether when the key was deleted."""
-    now = words("" if head[4] else f"{same[2]} {head[1]}")
-    earlier = run.execute(
-        "SELECT v.id, v.value FROM versions v LEFT JOIN retired r ON r.version = v.id WHERE v.user_id = ? AND v.place = ?"
-        " AND v.key = ? AND v.id != ? AND NOT v.deleted AND v.value IS NOT NULL AND (r.version IS NULL OR ?)",
-        (*same, head[0], head[4]),
-    ).fetchall()
-    for id, value in earlier:
-        gone = retired(value, now)
-        run.execute(
-            "INSERT INTO retired (version, user_id, words, telling) VALUES (?, ?, ?, ?) ON CONFLICT (version)"
-            " DO UPDATE SET telling = excluded.telling",
-            (id, same[0], json.dumps(sorted(gone.words)), json.dumps(sorted(gone.telling))),
-        )
-    if head[4]:  # what has not been sent of it is never sent
-        gone_with_it = "FROM versions WHERE user_id = ? AND place = ? AND key = ? AND id != ? AND NOT deleted"
-        run.execute(
-            f"DELETE FROM outbox WHERE attempted_at IS NULL AND version IN (SELECT id {gone_with_it})", (*same, head[0])
-        )
-        run.execute(
-            "UPDATE versions SET value = NULL, metadata = '{}' WHERE user_id = ? AND place = ? AND key = ? AND id != ?"
-            " AND NOT deleted",
-            (*same, head[0]),
-        )
-    else:  # what is true again is no longer retired
-        again = json.dumps(sorted(words(head[1])))
-        run.execute("DELETE FROM retired WHERE user_id = ? AND words = ?", (same[0], again))
+def _lines(run: Connection, record: Record, same: tuple[str, str, str]) -> list[_Line]:
+    """The versions of a key, oldest first; of a value that is the newest, only it and the one before it."""
+    select = (
+        "SELECT id, value, at, expires_at, metadata, deleted FROM versions WHERE user_id = ? AND place = ? AND key = ?"
+    )
+    if record.value is not None:
+        rows = run.execute(f"{select} ORDER BY at DESC, id DESC LIMIT 2", same).fetchall()
+        if rows[0][0] == record.id:
+            return [_Line(*row) for row in reversed(rows)]
+    return [_Line(*row) for row in run.execute(f"{select} ORDER BY at, id", same)]
 
 
-_COLUMNS = "key, place, value, metadata, created_at, updated_at"
-
-
-def _entry(user_id: str, row: Sequence[Any]) -> MemoryEntry:
-    return MemoryEntry(row[0], row[2], user_id, row[4], row[5], json.loads(row[3]))
-
-
-def _marks(values: Collection[object]) -> str:
-    return ", ".join("?" * len(values))
-
-
-def _visible(places: Sequence[str]) -> str:
-    """The condition on an entry `e` that it is there now, and that no narrower place has its key."""
-    here = "e.user_id = :user AND (e.expires_at IS NULL OR e.expires_at > :now)"
-    if len(places) == 1:
-        return f"{here} AND e.place = :place0"
-    rank = "CASE {} " + " ".join(f"WHEN :place{n} THEN {n}" for n in range(len(places))) + " END"
-    return (
-        f"{here} AND {rank.format('e.place')} IS NOT NULL AND NOT EXISTS (SELECT 1 FROM entries n WHERE"
-        f" n.user_id = :user AND n.key = e.key AND (n.expires_at IS NULL OR n.expires_at > :now)"
-        f" AND {rank.format('n.place')} < {rank.format('e.place')})"
+def _put(run: Connection, same: tuple[str, str, str], lines: Sequence[_Line]) -> None:
+    head = lines[-1]
+    there = run.execute(
+        "SELECT created_at FROM entries WHERE user_id = ? AND place = ? AND key = ? AND version = ?",
+        (*same, lines[0].id),
+    ).fetchone()
+    born = _born(lines)
+    if there and born == lines[0].at:  # which went on from what was before it
+        born = there[0]
+    run.execute(
+        "INSERT INTO entries (user_id, place, key, version, value, metadata, created_at, updated_at, expires_at,"
+        " key_words, value_words, metadata_words) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT (user_id, place, key) DO UPDATE SET version = excluded.version, value = excluded.value,"
+        " metadata = excluded.metadata, created_at = excluded.created_at, updated_at = excluded.updated_at,"
+        " expires_at = excluded.expires_at, value_words = excluded.value_words,"
+        " metadata_words = excluded.metadata_words",
+        (
+            *same,
+            head.id,
+            head.value,
+            head.metadata,
+            born,
+            head.at,
+            head.expires_at,
+            *(" ".join(stems(text)) for text in (same[2], head.value, head.metadata)),
+        ),
     )
 
 
-def _seen_from(user_id: str, places: Sequence[str]) -> dict[str, Any]:
-    return {"user": user_id, "now": time.time(), **{f"place{n}": place for n, place in enumerate(places)}}
+def _born(lines: Sequence[_Line]) -> float:
+    """Since when there is a key without interruption."""
+    later = lines[-1]
+    for earlier in reversed(lines[:-1]):
+        if earlier.deleted or (earlier.expires_at is not None and earlier.expires_at <= later.at):
+            break
+        later = earlier
+    return later.at
 
 
-def _first(run: Any) -> None:
-    for statement in (
-        "CREATE TABLE versions (id TEXT PRIMARY KEY, user_id TEXT NOT NULL, place TEXT NOT NULL, key TEXT NOT NULL,"
-        " value TEXT, metadata TEXT NOT NULL, at REAL NOT NULL, deleted INTEGER NOT NULL, message_id TEXT NOT NULL)"
-        " WITHOUT ROWID",
-        "CREATE INDEX versions_of_key ON versions (user_id, place, key, at)",
-        "CREATE TABLE entries (rowid INTEGER PRIMARY KEY, user_id TEXT NOT NULL, place TEXT NOT NULL,"
-        " key TEXT NOT NULL, version TEXT NOT NULL, value TEXT NOT NULL, metadata TEXT NOT NULL,"
-        " created_at REAL NOT NULL, updated_at REAL NOT NULL, expires_at REAL, UNIQUE (user_id, place, key))",
-        "CREATE INDEX entries_by_time ON entries (user_id, updated_at)",
-        "CREATE INDEX entries_by_version ON entries (version)",
-        "CREATE VIRTUAL TABLE entries_text USING fts5 (key, value, metadata, content = 'entries',"
-        " content_rowid = 'rowid', tokenize = 'unicode61 remove_diacritics 2')",
-        "CREATE TRIGGER entries_added AFTER INSERT ON entries BEGIN INSERT INTO entries_text (rowid, key, value,"
-        " metadata) VALUES (new.rowid, new.key, new.value, new.metadata); END",
-        "CREATE TRIGGER entries_gone AFTER DELETE ON entries BEGIN INSERT INTO entries_text (entries_text, rowid, key,"
-        " value, metadata) VALUES ('delete', old.rowid, old.key, old.value, old.metadata); END",
-        "CREATE TRIGGER entries_changed AFTER UPDATE ON entries BEGIN INSERT INTO entries_text (entries_text, rowid,"
-        " key, value, metadata) VALUES ('delete', old.rowid, old.key, old.value, old.metadata);"
-        " INSERT INTO entries_text (rowid, key, value, metadata) VALUES (new.rowid, new.key, new.value, new.metadata);"
-        " END",
-        "CREATE TABLE retired (version TEXT PRIMARY KEY, user_id TEXT NOT NULL, words TEXT NOT NULL,"
-        " telling TEXT NOT NULL) WITHOUT ROWID",
-        "CREATE INDEX retired_of_user ON retired (user_id, words)",
-        "CREATE TABLE outbox (seq INTEGER PRIMARY KEY AUTOINCREMENT, user_id TEXT NOT NULL, kind TEXT NOT NULL,"
-        " version TEXT NOT NULL, payload TEXT NOT NULL, attempted_at REAL, refused TEXT)",
-        "CREATE INDEX outbox_of_user ON outbox (user_id, seq)",
-        "CREATE TABLE positions (user_id TEXT PRIMARY KEY, seen INTEGER NOT NULL, complete INTEGER NOT NULL,"
-        " pulled_at REAL NOT NULL) WITHOUT ROWID",
-        "CREATE TABLE patience (one INTEGER PRIMARY KEY, until REAL NOT NULL, step REAL NOT NULL)",
-        "CREATE TABLE forgotten (version TEXT PRIMARY KEY, user_id TEXT NOT NULL, key TEXT NOT NULL, at REAL NOT NULL,"
-        " done INTEGER NOT NULL DEFAULT 0, conclusions INTEGER NOT NULL DEFAULT 0, messages INTEGER NOT NULL DEFAULT 0)"
-        " WITHOUT ROWID",
-    ):
-        run.execute(statement)
+def _retire(run: Connection, same: tuple[str, str, str], lines: Sequence[_Line]) -> None:
+    """Remember what the earlier values were about, and let go of them altogether when the key was deleted."""
+    head = lines[-1]
+    now = words("" if head.deleted else f"{same[2]} {head.value}")
+    for line in lines[:-1]:
+        if line.value is not None and not line.deleted:
+            gone = retired(line.value, now)
+            run.execute(
+                "INSERT INTO retired (version, user_id, words, telling) VALUES (?, ?, ?, ?) ON CONFLICT (version)"
+                " DO UPDATE SET telling = excluded.telling",
+                (line.id, same[0], json.dumps(sorted(gone.words)), json.dumps(sorted(gone.telling))),
+            )
+    if not head.deleted:  # what is true again is no longer retired
+        again = json.dumps(sorted(words(head.value)))
+        run.execute("DELETE FROM retired WHERE user_id = ? AND words = ?", (same[0], again))
+        return
+    others = "WHERE user_id = ? AND place = ? AND key = ? AND id != ? AND NOT deleted"
+    run.execute(  # what has not been sent of it is never sent
+        "DELETE FROM outbox WHERE attempted_at IS NULL AND kind = 'message'"
+        f" AND version IN (SELECT id FROM versions {others})",
+        (*same, head.id),
+    )
+    run.execute(f"UPDATE versions SET value = NULL, metadata = '' {others}", (*same, head.id))
 
 
-MIGRATIONS = (Migration("honcho/001_index", _first),)
+def _told(rows: Sequence[Any], now: float) -> list[Version]:
+    """The history of a key in one place, oldest first. The same value written again goes on."""
+    told: list[Version] = []
+    ends: float | None = None
+    for value, at, expires_at, metadata in rows:
+        if ends is not None and ends <= at:  # it had expired: all that is left is that it was there
+            told = [Version(None, ends, at)]
+        elif told and value is not None and told[-1].value == value:
+            ends = expires_at
+            continue
+        elif told:
+            last = told.pop()
+            told.append(Version(last.value, last.since, at, last.session, last.source))
+        found = json.loads(metadata) if metadata else {}
+        told.append(Version(value, at, None, str(found.get(SESSION) or ""), str(found.get(SOURCE) or "")))
+        ends = expires_at
+    return [Version(None, ends, None)] if ends is not None and ends <= now else told
+
+
+def _of_key(run: Connection, user_id: str, view: Places, key: str) -> list[tuple[str, float | None]]:
+    """The places of a key and when it expires there, the narrowest first."""
+    found = run.execute("SELECT place, expires_at FROM entries WHERE user_id = ? AND key = ?", (user_id, key))
+    if view is None:
+        return found.fetchall()
+    return sorted((row for row in found if row[0] in view), key=lambda row: view.index(row[0]))
+
+
+def _entry(user_id: str, row: Sequence[Any]) -> MemoryEntry:
+    return MemoryEntry(row[0], row[1], user_id, row[3], row[4], json.loads(row[2]) if row[2] else {})
+
+
+def _rank(view: Sequence[str], column: str) -> str:
+    """How narrow a place is, as SQL; nothing for one that is not seen."""
+    return f"CASE {column} " + " ".join(f"WHEN :place{n} THEN {n}" for n in range(len(view))) + " END"
+
+
+def _there(view: Places, name: str = "e") -> str:
+    """The condition on an entry that it has not expired and is in a place that is seen."""
+    here = f"{name}.user_id = :user AND ({name}.expires_at IS NULL OR {name}.expires_at > :now)"
+    return here if view is None else f"{here} AND {_rank(view, f'{name}.place')} IS NOT NULL"
+
+
+def _seen(view: Places) -> str:
+    """The condition on an entry `e` that it is there and that none of its key in a narrower place is."""
+    if view is None or len(view) == 1:
+        return _there(view)
+    narrower = f"{_rank(view, 'n.place')} < {_rank(view, 'e.place')}"
+    return (
+        f"{_there(view)} AND NOT EXISTS"
+        f" (SELECT 1 FROM entries n WHERE n.key = e.key AND {_there(view, 'n')} AND {narrower})"
+    )
+
+
+def _seen_from(user_id: str, view: Places) -> dict[str, Any]:
+    return {"user": user_id, "now": time.time(), **{f"place{n}": place for n, place in enumerate(view or ())}}

@@ -144,10 +144,11 @@ class Link:
         return [message.id for message in made]
 
     def page(self, user_id: str, number: int, size: int) -> Page:
+        page = Page([], 0)
         with self._asking(missing_ok=True):
             found = self._session(user_id).messages(page=number, size=size)
-            return Page([_incoming(message) for message in found.items], found.total or 0)
-        return Page([], 0)
+            page = Page([_incoming(message) for message in found.items], found.total or 0)
+        return page
 
     def with_ids(self, user_id: str, ids: Sequence[str]) -> list[Incoming]:
         """Which of these versions have arrived."""
@@ -160,16 +161,16 @@ class Link:
     def _filtered(
         self, user_id: str, metadata: dict[str, Any], size: int = 100, reverse: bool = False
     ) -> list[Incoming]:
+        found: list[Any] = []
         with self._asking(missing_ok=True):
-            found = self._session(user_id).messages(filters={"metadata": metadata}, size=size, reverse=reverse)
-            return [_incoming(message) for message in found.items]
-        return []
+            found = self._session(user_id).messages(filters={"metadata": metadata}, size=size, reverse=reverse).items
+        return [_incoming(message) for message in found]
 
     def search(self, user_id: str, query: str, limit: int) -> list[Incoming]:
+        found: list[Any] = []
         with self._asking(missing_ok=True):
             found = self._session(user_id).search(query, limit=max(1, min(limit, 100)))
-            return [_incoming(message) for message in found]
-        return []
+        return [_incoming(message) for message in found]
 
     def blank(self, user_id: str, message_id: str, metadata: dict[str, Any]) -> None:
         """Put other metadata in place of a message's; its content cannot be changed."""
@@ -179,9 +180,10 @@ class Link:
     # -- what Honcho derives
 
     def conclusions(self, user_id: str, query: str, limit: int) -> list[Conclusion]:
+        found: list[Any] = []
         with self._asking(missing_ok=True):
-            return [_conclusion(found) for found in self._peer(user_id).conclusions.query(query, top_k=limit)]
-        return []
+            found = self._peer(user_id).conclusions.query(query, top_k=max(1, min(limit, 100)))
+        return [_conclusion(each) for each in found]
 
     def all_conclusions(self, user_id: str) -> list[Conclusion]:
         found: list[Conclusion] = []
@@ -200,16 +202,18 @@ class Link:
 
     def chat(self, user_id: str, query: str, seconds: float) -> str:
         """What Honcho answers in words; a language model is behind it, so it takes its time."""
+        said = ""
         with self._asking(missing_ok=True):
-            return str(self._peer(user_id).chat(query[:10_000], reasoning_level="minimal", timeout=seconds) or "")
-        return ""
+            said = self._peer(user_id).chat(query[:10_000], reasoning_level="minimal", timeout=seconds) or ""
+        return said
 
     def users(self) -> list[str]:
         """Whose entries are there."""
+        found: list[str] = []
         with self._asking(missing_ok=True):
-            found = self.load().sessions(filters={"metadata": {ID: "memory"}}, size=100)
-            return [str(session.metadata[USER]) for session in found if USER in (session.metadata or {})]
-        return []
+            sessions = self.load().sessions(filters={"metadata": {ID: "memory"}}, size=100)
+            found = [str(session.metadata[USER]) for session in sessions if USER in (session.metadata or {})]
+        return found
 
     def _session(self, user_id: str) -> Any:
         from honcho import Session

@@ -7,14 +7,11 @@ A conclusion that is about it is not shown: rather one too few than one that is 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable
 from hashlib import blake2b
 from typing import NamedTuple
 
-_WORD = re.compile(r"[^\W_]+")
-_COMMON = frozenset("the and for are was with that this has have his her its not you your user from they their".split())
-_STEM = 5  # characters: `prefers` and `preferred` are one word
+from warmstart.memory.words import asked
 
 
 class Retired(NamedTuple):
@@ -25,10 +22,8 @@ class Retired(NamedTuple):
 
 
 def words(text: str) -> frozenset[str]:
-    """Digests of the words that say something; of all words where none does."""
-    found = _WORD.findall(text.lower())
-    said = [word for word in found if word.isdigit() or (len(word) > 2 and word not in _COMMON)] or found
-    return frozenset(blake2b(word[:_STEM].encode(), digest_size=6).hexdigest() for word in said)
+    """Digests of the words that say something, without their endings."""
+    return frozenset(blake2b(word.encode(), digest_size=6).hexdigest() for word in asked(text))
 
 
 def retired(value: str, now: Collection[str]) -> Retired:

@@ -11,12 +11,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
-
-from warmstart.memory.values import EXPIRES_AT
 
 PRODUCTION = "https://api.honcho.dev"
 ID = "warmstart"
@@ -43,13 +41,9 @@ class Record:
     key: str
     value: str | None
     at: float
-    metadata: dict[str, Any] = field(default_factory=dict)
+    expires_at: float | None = None
+    metadata: str = ""  # as JSON
     message_id: str = ""
-
-    @property
-    def expires_at(self) -> float | None:
-        found = self.metadata.get(EXPIRES_AT)
-        return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
 
 
 class Outgoing(NamedTuple):
@@ -112,6 +106,8 @@ def outgoing(record: Record) -> Outgoing:
         entry["place"] = record.place
     if record.metadata:
         entry["metadata"] = record.metadata
+    if record.expires_at is not None:
+        entry["expires_at"] = record.expires_at
     if record.value is None:
         entry["deleted"] = True
         content = _plain(f"(forgotten: {record.key})")
@@ -127,18 +123,19 @@ def outgoing(record: Record) -> Outgoing:
 
 def incoming(message: Incoming, user_id: str) -> Record | None:
     """The version that a message carries; nothing for a message of someone else's, or one that was blanked."""
-    id, packed = message.metadata.get(ID), message.metadata.get(ENTRY)
-    if not isinstance(id, str) or not isinstance(packed, str):
+    version, packed = message.metadata.get(ID), message.metadata.get(ENTRY)
+    if not isinstance(version, str) or not isinstance(packed, str):
         return None
     try:
         entry = json.loads(packed)
         key, at = str(entry["key"]), float(entry["at"])
         value = None if entry.get("deleted") else entry.get("value", message.content[len(key) + 2 :])
-        metadata = dict(entry.get("metadata", {}))
+        expires_at = None if entry.get("expires_at") is None else float(entry["expires_at"])
+        metadata = str(entry.get("metadata", ""))
         place = str(entry.get("place", ""))
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, AttributeError):
         return None  # not as we write it
-    return Record(id, user_id, place, key, value, at, metadata, message.id)
+    return Record(version, user_id, place, key, value, at, expires_at, metadata, message.id)
 
 
 def question(text: str) -> str:
