@@ -324,10 +324,10 @@ class HonchoBackend(MemoryBackend):
                 jobs.append(lambda: self._link.conclusions(user_id, words, limit))
         else:
             jobs.append(list)
-        began = time.monotonic()
         chat = _Answer()
         asked = self._redactor.clean(text)
         if dialectic:
+            self._link.load()  # who asks for this has time
             chat = _begin(lambda: self._link.chat(user_id, asked, _DIALECTIC_SECONDS), self._shared.asking)
         answers = self._ask(user_id, jobs)
         if not answers:
@@ -336,7 +336,7 @@ class HonchoBackend(MemoryBackend):
         if isinstance(conclusions.error, Refused | Unsure):  # it has no embeddings, for one
             self._shared.conclusions_from = time.monotonic() + _NO_CONCLUSIONS_SECONDS
         if dialectic and any(answer.done for answer in answers):
-            chat.wait(began + _DIALECTIC_SECONDS)
+            chat.wait(time.monotonic() + _DIALECTIC_SECONDS)
         said = [self._answer(user_id, text, chat.value)] if chat.value else []
         return _Found(answers[1].value or [], conclusions.value or [], said)
 

@@ -139,7 +139,7 @@ class Index:
     # -- reading
 
     def get(self, user_id: str, view: Places, key: str) -> MemoryEntry | None:
-        """What a key is worth in the narrowest place of the view; without one, for the user, or where it was said last."""
+        """What a key is worth in the narrowest place of the view; without a view, for the user, else as said last."""
         order = "e.place = '' DESC, e.updated_at DESC" if view is None else _rank(view, "e.place")
         with self._reading() as run:
             row = run.execute(

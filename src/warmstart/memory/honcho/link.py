@@ -24,6 +24,7 @@ from warmstart.memory.honcho.wire import (
     session_name,
 )
 
+_SDK = threading.Event()  # set when this process has loaded it
 _PAGES = 50  # of a hundred, of one user's conclusions
 
 
@@ -80,7 +81,8 @@ class Link:
 
     @property
     def is_loaded(self) -> bool:
-        return self._client is not None
+        """Whether it can be asked at once: the SDK takes the better part of a second to load."""
+        return _SDK.is_set()
 
     def answered_since(self, moment: float) -> bool:
         """Whether anything came back after this moment of the monotonic clock."""
@@ -91,12 +93,13 @@ class Link:
         return self._traffic
 
     def load(self) -> Any:
-        """The SDK's client. The first call takes the better part of a second."""
+        """The SDK's client."""
         with self._lock:
             if self._client is None:
                 import httpx
                 from honcho import Honcho
 
+                _SDK.set()
                 here = is_loopback(self.base_url)
                 self._http = httpx.Client(
                     base_url=self.base_url,
@@ -148,7 +151,7 @@ class Link:
         with self._asking(missing_ok=True):
             found = self._session(user_id).messages(page=number, size=size)
             page = Page([_incoming(message) for message in found.items], found.total or 0)
-        return page
+        return page  # noqa: RET504 - nothing where there is no session
 
     def with_ids(self, user_id: str, ids: Sequence[str]) -> list[Incoming]:
         """Which of these versions have arrived."""
@@ -205,7 +208,7 @@ class Link:
         said = ""
         with self._asking(missing_ok=True):
             said = self._peer(user_id).chat(query[:10_000], reasoning_level="minimal", timeout=seconds) or ""
-        return said
+        return said  # noqa: RET504
 
     def users(self) -> list[str]:
         """Whose entries are there."""
@@ -213,7 +216,7 @@ class Link:
         with self._asking(missing_ok=True):
             sessions = self.load().sessions(filters={"metadata": {ID: "memory"}}, size=100)
             found = [str(session.metadata[USER]) for session in sessions if USER in (session.metadata or {})]
-        return found
+        return found  # noqa: RET504
 
     def _session(self, user_id: str) -> Any:
         from honcho import Session

@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
+from ipaddress import ip_address
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -28,7 +29,6 @@ _HASHED = "user-"
 _SESSION = "warmstart-memory-"
 _CHARACTERS = 24_000
 _PUNCTUATION = re.compile(r"[^\w\s]|_")  # any of it makes Honcho look for the whole query as it stands
-_HERE = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,10 @@ class Conclusion(NamedTuple):
 def is_loopback(url: str) -> bool:
     """Whether what is sent there stays on this machine."""
     host = urlsplit(url).hostname or ""
-    return host in _HERE or host.startswith("127.")
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False  # a name, which may lead anywhere
 
 
 def is_production(url: str) -> bool:
