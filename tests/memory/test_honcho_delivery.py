@@ -94,11 +94,10 @@ def test_a_server_that_is_gone_costs_nothing(opened):
 
 
 def test_the_time_is_for_the_whole_call(server, opened):
-    """Ten requests that take 100 ms each are not waited for."""
     backend = opened(server.url)
     backend.store("u", "k", "v")
     assert backend.flush()
-    server.delay = lambda: time.sleep(0.2)
+    server.delay = lambda: time.sleep(0.25)
     assert max(seconds(act) for act in reads(backend)) < LIMIT + SLACK
 
 
@@ -136,7 +135,7 @@ def test_loading_the_sdk_is_not_waited_for_where_the_index_is_whole(server, tmp_
         "import sys, time; from pathlib import Path; from warmstart.memory.honcho import HonchoBackend;"
         "backend = HonchoBackend(base_url=sys.argv[1], path=Path(sys.argv[2]), fresh_seconds=0.0);"
         "backend.is_available(); began = time.perf_counter(); found = backend.retrieve('u', 'k').value;"
-        "print(found, time.perf_counter() - began); assert 'honcho' in sys.modules or True"
+        "print(found, time.perf_counter() - began)"
     )
     found, took = process(script, server.url, tmp_path / "here").communicate()[0].split()
     assert found == "v"
@@ -285,8 +284,8 @@ def test_an_hour_of_writes_by_several_processes_while_honcho_is_gone(tmp_path, o
     reader = opened(url)
     reader._link.load()
     times: list[float] = []
-    for round in range(2):
-        writers = [process(WRITER, url, path, f"w{round}{number}", 250) for number in range(4)]
+    for turn in range(2):
+        writers = [process(WRITER, url, path, f"w{turn}{number}", 250) for number in range(4)]
         while any(writer.poll() is None for writer in writers):
             times += [seconds(act) for act in reads(reader)]
         for writer in writers:
@@ -297,9 +296,9 @@ def test_an_hour_of_writes_by_several_processes_while_honcho_is_gone(tmp_path, o
         assert reader.flush(60)
         entries = server.entries()
         assert len(entries) == len(set(entries)) == 2000
-        for round in range(2):
+        for turn in range(2):
             for number in range(4):
-                assert numbers(entries, f"w{round}{number}") == list(range(250))
+                assert numbers(entries, f"w{turn}{number}") == list(range(250))
 
 
 def test_a_process_killed_between_sending_and_noting_it(server, tmp_path, opened):
@@ -337,8 +336,8 @@ def test_killed_at_any_moment(server, tmp_path, opened):
     """Writers die at random points while they send; others go on. Nothing is lost or doubled."""
     chance = random.Random(6)
     server.delay = lambda: time.sleep(0.005)
-    for round in range(25):
-        writer = process(WRITER + "\nbackend.flush(30)\n", server.url, tmp_path / "here", f"r{round}", 60)
+    for turn in range(25):
+        writer = process(WRITER + "\nbackend.flush(30)\n", server.url, tmp_path / "here", f"r{turn}", 60)
         time.sleep(chance.uniform(0.2, 1.6))
         writer.send_signal(signal.SIGKILL)
         writer.communicate()
@@ -347,6 +346,6 @@ def test_killed_at_any_moment(server, tmp_path, opened):
     entries = server.entries()
     assert len(entries) == len(set(entries))
     assert sorted(backend.list_keys("u")) == sorted(entry.split(":")[0] for entry in entries)
-    for round in range(25):
-        arrived = numbers(entries, f"r{round}")
+    for turn in range(25):
+        arrived = numbers(entries, f"r{turn}")
         assert arrived == list(range(len(arrived)))

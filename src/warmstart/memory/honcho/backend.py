@@ -461,7 +461,7 @@ def _together(jobs: Sequence[Callable[[], Any]], seconds: float, asking: _Asking
 
 def _problem(base_url: str, api_key: str) -> str:
     """Why it cannot be used; empty when it can."""
-    if importlib.util.find_spec("honcho") is None:
+    if not _is_installed():
         return "memory at Honcho needs its SDK: pip install 'warmstart[honcho]'"
     if not base_url:
         return "Honcho is not configured: set HONCHO_API_KEY, or memory.honcho.url to a server of your own"
@@ -471,6 +471,12 @@ def _problem(base_url: str, api_key: str) -> str:
     if is_production(base_url) and not api_key:
         return f"{base_url} needs a key: set HONCHO_API_KEY; nothing is sent there without"
     return ""
+
+
+def _is_installed() -> bool:
+    """Whether the SDK is there; another package on PyPI, which starts processes, has the same module name."""
+    spec = importlib.util.find_spec("honcho")
+    return bool(spec and spec.origin and Path(spec.origin).with_name("conclusions.py").is_file())
 
 
 def _of_conclusion(user_id: str, found: Conclusion) -> MemoryEntry:

@@ -20,10 +20,11 @@ from warmstart.errors import WarmstartError
 from warmstart.memory.honcho.index import Index, Parcel
 from warmstart.memory.honcho.link import Away, Link, Refused, Unsure
 from warmstart.memory.honcho.stale import is_stale
-from warmstart.memory.honcho.wire import FORGOTTEN, ID, Outgoing, incoming, outgoing
+from warmstart.memory.honcho.wire import FORGOTTEN, ID, incoming, outgoing
 
 _AT_ONCE = 100  # messages in a request, which is Honcho's limit
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 30.0  # seconds after failures, doubling
+_HURRY = 0.5  # seconds between tries while somebody waits for them
 _LOCKED_OUT = 0.05  # seconds between looks at a lock that another process holds
 
 
@@ -52,11 +53,15 @@ class Courier:
 
     def flush(self, seconds: float) -> bool:
         """Have the outbox brought now; whether it is empty within this time, whoever emptied it."""
-        deadline = time.monotonic() + seconds
-        self._hurry.set()
+        began = time.monotonic()
+        hurried = 0.0
         while self._index.waiting():
-            if time.monotonic() >= deadline or self._stop.is_set():
+            now = time.monotonic()
+            if now >= began + seconds or self._stop.is_set():
                 return False
+            if now >= hurried + _HURRY:
+                hurried = now
+                self._hurry.set()
             self.wake()
             time.sleep(0.01)
         return True
@@ -89,21 +94,26 @@ class Courier:
     def _bring_all(self) -> None:
         pause = 0.0
         while self._index.waiting() and not self._stop.is_set():
+            trouble: Exception | None = None
             with _alone(self._index) as mine:
-                while mine and (batch := self._index.batch(_AT_ONCE)) and not self._stop.is_set():
-                    wait = self._try(batch, pause)
-                    pause = min(max(pause * 2, _FIRST_PAUSE), _LONGEST_PAUSE) if wait is not None else 0.0
-                    if wait is not None:
-                        self._wait(max(wait, pause))
+                while mine and trouble is None and (batch := self._index.batch(_AT_ONCE)) and not self._stop.is_set():
+                    trouble = self._try(batch)
+                    pause = 0.0 if trouble is None else min(max(pause * 2, _FIRST_PAUSE), _LONGEST_PAUSE)
             if not mine:
                 self._stop.wait(_LOCKED_OUT)
+            elif trouble is not None and not self._stop.is_set():
+                if pause == _FIRST_PAUSE:
+                    self._index.failed()
+                self._wait(pause, getattr(trouble, "retry_after", None) or 0.0)
 
-    def _wait(self, seconds: float) -> None:
+    def _wait(self, seconds: float, at_least: float) -> None:
+        """Wait, less where somebody is in a hurry, but as long as the server asked for."""
+        self._stop.wait(min(at_least, _LONGEST_PAUSE))
         self._hurry.clear()
-        self._hurry.wait(seconds)
+        self._hurry.wait(max(0.0, seconds - at_least))
 
-    def _try(self, batch: Sequence[Parcel], pause: float) -> float | None:
-        """Bring a batch; after how many seconds at least to try again, or nothing when it went well."""
+    def _try(self, batch: Sequence[Parcel]) -> Exception | None:
+        """Bring a batch; the trouble with it, if there was any that may pass."""
         began = time.monotonic()
         try:
             if batch[0].kind == "message":
@@ -112,9 +122,7 @@ class Courier:
                 self._run(batch[0])
         except (Away, Unsure) as error:
             self.error = str(error)
-            if not pause:
-                self._index.failed()
-            return getattr(error, "retry_after", None) or 0.0
+            return error
         except Refused as error:
             self.error = str(error)
             self._index.refuse(batch[0], str(error))
@@ -129,31 +137,31 @@ class Courier:
         if unsure:
             self._look_for(unsure)
             return
+        self._send(batch)
+
+    def _send(self, batch: Sequence[Parcel]) -> None:
+        self._index.attempt(batch)
+        # Read only now: what is deleted from here on is known to be on its way, and is followed by its deletion.
         records = {record.id: record for record in self._index.records([parcel.version for parcel in batch])}
         for parcel in batch:
-            if parcel.version not in records:  # deleted meanwhile
+            if parcel.version not in records:  # deleted before
                 self._index.done(parcel)
         batch = [parcel for parcel in batch if parcel.version in records]
-        if batch:
-            self._send(batch, [outgoing(records[parcel.version]) for parcel in batch])
-
-    def _send(self, batch: Sequence[Parcel], messages: Sequence[Outgoing]) -> None:
-        self._index.attempt(batch)
+        if not batch:
+            return
         try:
-            arrived = self._link.add(batch[0].user_id, messages)
+            arrived = self._link.add(batch[0].user_id, [outgoing(records[parcel.version]) for parcel in batch])
         except Away:
             self._index.unattempt(batch)
             raise
-        except Refused:
+        except Refused as error:
             self._index.unattempt(batch)
             if len(batch) == 1:
-                raise
-            for parcel, message in zip(batch, messages, strict=True):  # one of them is to blame
-                try:
-                    self._send([parcel], [message])
-                except Refused as error:
-                    self.error = str(error)
-                    self._index.refuse(parcel, str(error))
+                self.error = str(error)
+                self._index.refuse(batch[0], str(error))
+            else:
+                for parcel in batch:  # one of them is to blame
+                    self._send([parcel])
             return
         self._index.arrived(batch, arrived)
 

@@ -19,13 +19,14 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from uuid import uuid4
 
+from warmstart.errors import StoreBusy
 from warmstart.memory.honcho.stale import Retired, retired, words
 from warmstart.memory.honcho.tables import MIGRATIONS
 from warmstart.memory.honcho.wire import Record
 from warmstart.memory.values import SESSION, SOURCE, MemoryEntry, Version
 from warmstart.memory.words import asked, stems
 from warmstart.storage.database import Connection
-from warmstart.storage.sqlite import Database
+from warmstart.storage.sqlite import BUSY_SECONDS, Database
 
 Kind = Literal["message", "forget", "unconclude"]
 Places = Sequence[str] | None  # those that are seen, the narrowest first; without, all of them
@@ -77,26 +78,27 @@ class Position(NamedTuple):
 
 
 class Index:
-    """The tables, for many threads."""
+    """The tables, for many threads. Who reads waits for nobody who writes, here or in another process."""
 
     def __init__(self, path: Path) -> None:
-        self._lock = threading.RLock()
-        self._db = Database(path, MIGRATIONS)
-        self._db.connection.execute("PRAGMA secure_delete = ON")  # what is deleted is not left on free pages
         self.path = path
+        self._writer = _Access(path)
+        self._reader = _Access(path)
+        self._passing = _Access(path, timeout=0.0)  # writes only when it can do so at once
+        self._not_before = 0.0
 
     def close(self) -> None:
-        with self._lock:
-            self._db.close()
+        for access in (self._writer, self._reader, self._passing):
+            access.close()
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
-        with self._lock, self._db.translated():
-            yield self._db.connection
+        with self._reader.lock, self._reader.database.translated():
+            yield self._reader.database.connection
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
-        with self._lock, self._db.transaction() as connection:
+        with self._writer.lock, self._writer.database.transaction() as connection:
             yield connection
 
     # -- writing
@@ -114,6 +116,9 @@ class Index:
 
         From a view, the entry that is seen from there goes; from nowhere in particular, the key in all scopes.
         """
+        with self._reading() as run:
+            if not _of_key(run, user_id, view, key):
+                return False
         now = time.time()
         with self._writing() as run:
             rows = _of_key(run, user_id, view, key)
@@ -341,30 +346,58 @@ class Index:
     def may_wait(self) -> bool:
         """Whether a read should wait for Honcho: yes while it answers; after a failure one read at a time, rarely."""
         now = time.time()
-        with self._reading() as run:
-            row = run.execute("SELECT until FROM patience").fetchone()
-        if row is None or not row[0]:
+        until = self._until()
+        if not until:
             return True
-        if row[0] > now:
+        if until > now:
             return False
-        with self._writing() as run:
-            run.execute("UPDATE patience SET until = ? + step WHERE until = ?", (now, row[0]))
-            return bool(run.execute("SELECT changes()").fetchone()[0])
+        return self._in_passing("UPDATE patience SET until = ? + step WHERE until = ?", (now, until))
 
     def failed(self) -> None:
-        with self._writing() as run:
-            run.execute(
-                "INSERT INTO patience (one, until, step) VALUES (1, :now + 1, 1) ON CONFLICT (one) DO UPDATE"
-                " SET step = min(max(step * 2, 1), :longest), until = :now + min(max(step * 2, 1), :longest)",
-                {"now": time.time(), "longest": _LONGEST},
-            )
+        """Have reads not wait for a while, longer each time."""
+        now = time.time()
+        self._not_before = now + 1  # should somebody else be writing
+        self._in_passing(
+            "INSERT INTO patience (one, until, step) VALUES (1, :now + 1, 1) ON CONFLICT (one) DO UPDATE"
+            " SET step = min(max(step * 2, 1), :longest), until = :now + min(max(step * 2, 1), :longest)",
+            {"now": now, "longest": _LONGEST},
+        )
 
     def answered(self) -> None:
+        """Have reads wait again."""
+        self._not_before = 0.0
+        if self._until():
+            self._in_passing("UPDATE patience SET until = 0, step = 0")
+
+    def _until(self) -> float:
+        """Until when reads do not wait; nothing where they do."""
         with self._reading() as run:
             row = run.execute("SELECT until FROM patience").fetchone()
-        if row and row[0]:
-            with self._writing() as run:
-                run.execute("UPDATE patience SET until = 0, step = 0")
+        return max(row[0] if row else 0.0, self._not_before)
+
+    def _in_passing(self, statement: str, parameters: object = ()) -> bool:
+        """Write something that is not worth waiting for; whether a row was changed."""
+        try:
+            with self._passing.lock, self._passing.database.transaction() as run:
+                run.execute(statement, parameters)
+                return bool(run.execute("SELECT changes()").fetchone()[0])
+        except StoreBusy:
+            return False
+
+
+class _Access:
+    """A connection, and the lock of those who use it."""
+
+    def __init__(self, path: Path, *, timeout: float = BUSY_SECONDS) -> None:
+        self.lock = threading.RLock()
+        self.database = Database(path, MIGRATIONS, timeout=timeout or BUSY_SECONDS)
+        self.database.connection.execute("PRAGMA secure_delete = ON")  # what is deleted is not left on free pages
+        if not timeout:
+            self.database.connection.execute("PRAGMA busy_timeout = 0")
+
+    def close(self) -> None:
+        with self.lock:
+            self.database.close()
 
 
 class _Line(NamedTuple):

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from warmstart.memory.honcho.wire import (
@@ -140,6 +141,7 @@ class Link:
                         peer_id=peer_name(user_id),
                         metadata=message.metadata,
                         configuration=None if message.reasoning else silent,
+                        created_at=datetime.fromtimestamp(message.at, UTC),
                     )
                     for message in messages
                 ]

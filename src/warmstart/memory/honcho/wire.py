@@ -51,6 +51,7 @@ class Outgoing(NamedTuple):
 
     content: str
     metadata: dict[str, Any]
+    at: float  # when it was said, which may be long before it is sent
     reasoning: bool
 
 
@@ -121,7 +122,7 @@ def outgoing(record: Record) -> Outgoing:
             entry["value"] = record.value
     reasoning = record.value is not None and not record.place and record.expires_at is None
     metadata = {ID: record.id, KEY: key_digest(record.key), ENTRY: json.dumps(entry)}
-    return Outgoing(content, metadata, reasoning)
+    return Outgoing(content, metadata, record.at, reasoning)
 
 
 def incoming(message: Incoming, user_id: str) -> Record | None:
