@@ -53,6 +53,7 @@ bench: $(READY) ## Measure, against baselines of the same run
 	$(BIN)/python bench/redact.py
 	$(BIN)/python bench/profiling.py
 	$(BIN)/python bench/recall.py
+	$(BIN)/python bench/memory.py
 
 docs: $(READY) ## Write the commands' help into docs/
 	$(BIN)/python docs/generate.py

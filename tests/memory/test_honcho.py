@@ -17,8 +17,23 @@ from warmstart.errors import ConfigError, InvalidEntry, MemoryBackendError
 from warmstart.memory.honcho import HonchoBackend
 from warmstart.memory.honcho.wire import PRODUCTION, Record, outgoing, peer_name, question
 from warmstart.memory.values import View
+from warmstart.testing.memory import MemoryBackendSuite
 
 SECRET = "AKIA" + "Z7QWERTY2345ABCD"
+
+
+class TestHoncho(MemoryBackendSuite):
+    @pytest.fixture
+    def backend(self, honcho):
+        return honcho
+
+
+class TestHonchoAway(MemoryBackendSuite):
+    """The same when nobody is there."""
+
+    @pytest.fixture
+    def backend(self, opened):
+        return opened(f"http://127.0.0.1:{free_port()}")
 
 
 # -- where anything goes

@@ -63,9 +63,7 @@ def _without_secrets(redactor: Redactor, value: Any, name: str = "") -> Any:
     if isinstance(value, str):
         return _redacted(redactor, name, value)[1]
     if isinstance(value, Mapping):
-        return {
-            redactor.clean(str(key)): _without_secrets(redactor, inner, str(key)) for key, inner in value.items()
-        }
+        return {redactor.clean(str(key)): _without_secrets(redactor, inner, str(key)) for key, inner in value.items()}
     if isinstance(value, list | tuple):
         return [_without_secrets(redactor, inner, name) for inner in value]
     return value
@@ -77,7 +75,9 @@ def _json(metadata: Mapping[str, Any]) -> str:
     except UnicodeEncodeError:  # halves of pairs, which are no text
         return _ENCODE(json.loads(clean(json.dumps(metadata, ensure_ascii=False)))).decode()
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidEntry(f"the metadata cannot be written as JSON ({error}); give texts, numbers and lists") from error
+        raise InvalidEntry(
+            f"the metadata cannot be written as JSON ({error}); give texts, numbers and lists"
+        ) from error
 
 
 def _scope(metadata: dict[str, Any], view: View | None) -> tuple[int, str]:

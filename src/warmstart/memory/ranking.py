@@ -14,15 +14,17 @@ from typing import NamedTuple, Protocol
 
 from warmstart.memory.words import asked, stems
 
-_NEWEST = 1000  # entries of a word that are considered
-_TOGETHER = 100  # entries that have several words of which each has too many
+_NEWEST = 250  # entries of a word that are considered
+_FAR = 40_000  # newest entries among which they are looked for: to look through all would take too long
+_ENOUGH = 20  # entries with all words of a question, so that pairs need not be looked for
+_TOGETHER = 40  # entries that have several words of which each has too many
 _ENDINGS = 12  # words that a beginning may stand for
 _SHORTEST = 3  # letters of a beginning
-_COMMON = 4  # words with too many entries that are combined
+_COMMON = 3  # words with too many entries that are combined
 _WORDS = 12  # words of a question that are looked up
-_CLOSELY = 60  # entries that are looked at closely, at least
+_CLOSELY = 40  # entries that are looked at closely, at least
 
-_KEY, _VALUE, _METADATA = 3.0, 1.0, 0.5
+_IMPORTANCE = (3.0, 1.0, 0.5)  # of the key, the value and the metadata
 _BEGINNING = 0.5  # what a word is worth of which only the beginning was asked for
 _SATURATION, _LENGTH, _USUAL = 1.2, 0.3, 16.0  # BM25's k1 and b, and the length that is usual
 
@@ -30,8 +32,8 @@ _SATURATION, _LENGTH, _USUAL = 1.2, 0.3, 16.0  # BM25's k1 and b, and the length
 class Index(Protocol):
     """Words and the entries that have them, of one user."""
 
-    def having(self, words: Sequence[str], limit: int) -> list[int]:
-        """The newest entries that have all of these words, the newest first."""
+    def having(self, words: Sequence[str], limit: int, *, newest: int = 0) -> list[int]:
+        """The newest entries that have all of these words, the newest first; only among so many newest, if given."""
         ...
 
     def beginning(self, letters: str, limit: int) -> list[str]:
@@ -52,68 +54,93 @@ class Question:
     """A question as words, weighed by how few entries have them."""
 
     def __init__(self, text: str) -> None:
-        self.words = asked(text)[:_WORDS]
-        self._forms: list[dict[str, float]] = [{word: 1.0} for word in self.words]
-        self._weights = [1.0] * len(self.words)
+        self._asked = asked(text)[:_WORDS]
+        self.words: list[str] = []
+        self._forms: list[dict[str, float]] = []  # what each word stands for, and what that is worth
+        self._weights: list[float] = []
 
     def candidates(self, index: Index, entries: int, limit: int, fresh: Iterable[Text] = ()) -> list[int]:
         """Entries that may fit, the likeliest first; `fresh` are those that the index does not have yet."""
         unseen = {text.id: frozenset(stems(f"{text.key} {text.value} {text.metadata}")) for text in fresh}
         shared: dict[int, int] = {}
         common = []
-        for place, word in enumerate(self.words):
+        queue = list(self._asked)
+        for word, *parts in queue:  # which may grow
             found = index.having([word], _NEWEST)
-            found += [id for id, words in unseen.items() if word in words]
+            found += [entry for entry, words in unseen.items() if word in words]
+            forms = {word: 1.0}
+            if not found and parts:
+                queue += [(part,) for part in parts if (part,) not in queue]
+                continue
             if not found:
-                found = self._begun(index, place, unseen)
+                forms, found = _begun(word, index, unseen)
+            place = len(self.words)
             if len(found) >= _NEWEST:
                 common.append(place)
-            self._weights[place] = _rarity(found, entries)
-            for id in found:
-                shared[id] = shared.get(id, 0) | 1 << place
+            self.words.append(word)
+            self._forms.append(forms)
+            self._weights.append(_rarity(found, entries))
+            for entry in found:
+                shared[entry] = shared.get(entry, 0) | 1 << place
         # The newest that have one such word may not be those that have the other too.
         if common and len(self.words) > 1:
             self._join(index, common, shared)
-        worth: dict[int, float] = {}
-        for places in set(shared.values()):
-            worth[places] = sum(weight for place, weight in enumerate(self._weights) if places >> place & 1)
-        return nlargest(max(_CLOSELY, 2 * limit), shared, key=lambda id: (worth[shared[id]], id))
+        return self._likeliest(shared, max(_CLOSELY, 2 * limit))
 
-    def _begun(self, index: Index, place: int, unseen: dict[int, frozenset[str]]) -> list[int]:
-        """Entries with words that begin with this one."""
-        word = self.words[place]
-        if len(word) < _SHORTEST and word.isascii():
-            return []
-        forms = set(index.beginning(word, _ENDINGS))
-        forms.update(form for words in unseen.values() for form in words if form.startswith(word))
-        self._forms[place] = dict.fromkeys(forms, _BEGINNING)
-        found = {id for form in forms for id in index.having([form], _NEWEST // _ENDINGS)}
-        found.update(id for id, words in unseen.items() if not forms.isdisjoint(words))
-        return sorted(found, reverse=True)
+    def _likeliest(self, shared: dict[int, int], most: int) -> list[int]:
+        """Of entries, each with the words that it shares, those whose words weigh most, and of equals the newest."""
+        groups: dict[int, list[int]] = {}
+        for entry, places in shared.items():
+            groups.setdefault(places, []).append(entry)
+        worth = {
+            places: sum(weight for place, weight in enumerate(self._weights) if places >> place & 1)
+            for places in groups
+        }
+        found: list[int] = []
+        for places in sorted(groups, key=worth.__getitem__, reverse=True):
+            found += nlargest(most - len(found), groups[places])
+            if len(found) >= most:
+                break
+        return found
 
     def _join(self, index: Index, common: list[int], shared: dict[int, int]) -> None:
         known = [place for place, forms in enumerate(self._forms) if self.words[place] in forms]
-        groups = [tuple(known), *combinations(common[:_COMMON], 2)] if len(known) > 1 else []
-        for places in dict.fromkeys(groups):
+        if len(known) < 2:
+            return
+        for places in dict.fromkeys([tuple(known), *combinations(common[:_COMMON], 2)]):
             bits = sum(1 << place for place in places)
-            for id in index.having([self.words[place] for place in places], _TOGETHER):
-                shared[id] = shared.get(id, 0) | bits
+            found = index.having([self.words[place] for place in places], _TOGETHER, newest=_FAR)
+            for entry in found:
+                shared[entry] = shared.get(entry, 0) | bits
+            if len(places) == len(known) and len(found) >= _ENOUGH:
+                return
 
     def score(self, text: Text) -> float:
         """How well an entry fits; nothing where it shares no word."""
-        counts: dict[str, float] = {}
-        length = 0
-        for part, weight in ((text.key, _KEY), (text.value, _VALUE), (text.metadata, _METADATA)):
-            words = stems(part)
-            length += len(words)
-            for word in words:
-                counts[word] = counts.get(word, 0.0) + weight
+        parts = (stems(text.key), stems(text.value), stems(text.metadata) if text.metadata else [])
+        length = sum(map(len, parts))
         norm = _SATURATION * (1 - _LENGTH + _LENGTH * length / _USUAL)
         total = 0.0
         for forms, weight in zip(self._forms, self._weights, strict=True):
-            often = sum(counts.get(form, 0.0) * worth for form, worth in forms.items())
-            total += weight * often * (_SATURATION + 1) / (often + norm)
+            often = 0.0
+            for form, worth in forms.items():
+                for words, importance in zip(parts, _IMPORTANCE, strict=True):
+                    if form in words:
+                        often += worth * importance * words.count(form)
+            if often:
+                total += weight * often * (_SATURATION + 1) / (often + norm)
         return total
+
+
+def _begun(word: str, index: Index, unseen: dict[int, frozenset[str]]) -> tuple[dict[str, float], list[int]]:
+    """Words that begin so, with what they are worth, and entries that have them."""
+    if len(word) < _SHORTEST and word.isascii():
+        return {}, []
+    forms = set(index.beginning(word, _ENDINGS))
+    forms.update(form for words in unseen.values() for form in words if form.startswith(word))
+    found = {entry for form in forms for entry in index.having([form], _NEWEST // _ENDINGS)}
+    found.update(entry for entry, words in unseen.items() if not forms.isdisjoint(words))
+    return dict.fromkeys(forms, _BEGINNING), sorted(found, reverse=True)
 
 
 def _rarity(found: Sequence[int], entries: int) -> float:

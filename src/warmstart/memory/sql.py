@@ -12,17 +12,20 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from threading import RLock
 from typing import Any, ClassVar, NamedTuple, Self
 
 import msgspec
 
+from warmstart.config import Settings
 from warmstart.errors import StoreBusy, WarmstartError
 from warmstart.memory.backend import MemoryBackend
 from warmstart.memory.entries import Given, prepared
 from warmstart.memory.ranking import Index, Question, Text
 from warmstart.memory.values import SESSION, SOURCE, MemoryEntry, Version, View
-from warmstart.memory.words import stems
+from warmstart.memory.words import learn, stems
+from warmstart.redact.configured import configured_redactor
 from warmstart.redact.redactor import Redactor
 from warmstart.sessions.values import clean
 from warmstart.storage.database import AnyDatabase, Connection
@@ -32,20 +35,29 @@ _DECODE = msgspec.json.Decoder().decode
 _BITS = 40  # of an id that count a user's writes
 _PAGE = 2000  # entries that are put into the index in one write
 _FRESH = 64  # entries beside the index that a question reads rather than have them put into it
-_SUBSTRING = 4000  # newest entries in which a part of a text is looked for
+_SUBSTRING = 3000  # newest entries in which a part of a text is looked for
 _ASKED = 2000  # characters of a question that count
 
 _COLUMNS = "m.id, m.key, m.value, m.created_at, m.updated_at, m.metadata"
 _RETRIEVE = (
     "SELECT id, key, value, created_at, updated_at, metadata, scope, place, expires_at FROM memories "
-    "WHERE owner = ? AND key = ?"
+    "WHERE owner = ? AND key = ? AND scope >= 0"
 )
-_CURRENT = "(m.expires_at IS NULL OR m.expires_at > :now)"
+_CURRENT = "m.scope >= 0 AND (m.expires_at IS NULL OR m.expires_at > :now)"
 _FITS = "({0}.scope = 0 OR ({0}.scope = 1 AND {0}.place = :project) OR ({0}.scope = 2 AND {0}.place = :agent))"
 _SEEN = (
     f"{_FITS.format('m')} AND NOT EXISTS (SELECT 1 FROM memories n WHERE n.owner = m.owner AND n.key = m.key "
     f"AND n.scope > m.scope AND {_FITS.format('n')} AND (n.expires_at IS NULL OR n.expires_at > :now))"
 )
+
+
+# What keeps secrets out: the shipped rules, none, a redactor, or what makes one when it is first needed.
+Redacting = bool | Redactor | Callable[[], Redactor]
+
+
+def redactor_of(settings: Settings) -> Redacting:
+    """What keeps secrets out by a user's settings."""
+    return partial(configured_redactor, settings) if settings.memory_redact else False
 
 
 class _Row(NamedTuple):
@@ -60,23 +72,35 @@ class _Row(NamedTuple):
     since: float
     expires_at: float | None
     metadata: str
+    prior: int
 
 
-_ROW = "id, key, scope, place, value, created_at, since, expires_at, metadata"
+_ROW = "id, key, scope, place, value, created_at, since, expires_at, metadata, prior"
+_NEXT = "(SELECT id FROM memories WHERE id <= ? ORDER BY id DESC LIMIT 1) + 1"
+_INSERT = (
+    "INSERT INTO memories (id, owner, key, scope, place, value, created_at, updated_at, since, expires_at, metadata) "
+    f"VALUES ({_NEXT}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+)
+_HISTORY = (
+    "INSERT INTO memory_history (owner, key, scope, place, entry, value, since, until, session, source) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+
+
+_UNINDEXED = "FROM memories WHERE id > (SELECT indexed FROM memory_users WHERE number = ?) AND id <= ? AND scope >= 0"
 
 
 class Held:
     """The database behind a backend and all its views: opened when it is first needed."""
 
-    def __init__(self, opening: Callable[[], AnyDatabase], redacting: Callable[[], Redactor | None]) -> None:
+    def __init__(self, opening: Callable[[], AnyDatabase], redact: Redacting) -> None:
         self.lock = RLock()
         self.owners: dict[str, int] = {}
         self.fresh = 0  # entries written here since the index was last brought up to date
         self._opening = opening
-        self._redacting = redacting
+        self._redact = redact
         self._database: AnyDatabase | None = None
         self._redactor: Redactor | None = None
-        self._redacts = False
 
     @property
     def database(self) -> AnyDatabase:
@@ -86,8 +110,9 @@ class Held:
 
     @property
     def redactor(self) -> Redactor | None:
-        if not self._redacts:
-            self._redactor, self._redacts = self._redacting(), True
+        if self._redactor is None and self._redact is not False:
+            given = self._redact
+            self._redactor = given if isinstance(given, Redactor) else Redactor() if given is True else given()
         return self._redactor
 
     def close(self) -> None:
@@ -102,21 +127,11 @@ class SQLBackend(MemoryBackend):
     is_cloud = False
 
     BATCH: ClassVar[int]  # entries that are written before they are put into the index
-    GREATEST: ClassVar[str]
     CONTAINS: ClassVar[str]  # whether a text has `:part` in it, in capitals or not
 
-    def __init__(self, opening: Callable[[], AnyDatabase], redacting: Callable[[], Redactor | None]) -> None:
-        self._held = Held(opening, redacting)
+    def __init__(self, opening: Callable[[], AnyDatabase], redact: Redacting) -> None:
+        self._held = Held(opening, redact)
         self._view: View | None = None
-        self._insert = (
-            "INSERT INTO memories (id, owner, key, scope, place, value, created_at, updated_at, since, expires_at, "
-            f"metadata) SELECT {self._next_id()}, ?, ?, ?, ?, ?, ?, ?, ?, CAST(? AS DOUBLE PRECISION), ? "
-            "FROM memory_users WHERE number = ? ON CONFLICT DO NOTHING"
-        )
-
-    def _next_id(self) -> str:
-        newest = "coalesce((SELECT max(id) FROM memories WHERE id BETWEEN ? AND ?), 0)"
-        return f"{self.GREATEST}(floor, {newest}) + 1"
 
     def at(self, view: View) -> Self:
         seen = copy.copy(self)
@@ -141,51 +156,47 @@ class SQLBackend(MemoryBackend):
         held = self._held
         given = prepared(key, value, metadata, view=self._view, redactor=held.redactor)
         with held.lock:
-            with held.database.transaction() as connection:
-                owner = held.owners.get(user_id) or self._owner(user_id, new=True)
-                now = time.time()
-                written = connection.execute(
-                    self._insert,
-                    (*_range(owner), owner, *given[:4], now, now, now, given.expires_at, given.metadata, owner),
-                )
-                if not written.rowcount:
-                    self._supersede(connection, owner, given, now)
-                if self.BATCH == 1:
-                    self._index(owner)
+            owner = held.database.write(lambda connection: self._write(connection, user_id, given))
             held.fresh += 1
             if held.fresh >= self.BATCH > 1:
                 self._bring_up_to_date(owner)
         return True
 
+    def _write(self, connection: Connection, user_id: str, given: Given) -> int:
+        owner = self._held.owners.get(user_id) or self._owner(user_id, new=True)
+        now = time.time()
+        key, scope, place, value, expires_at, metadata = given
+        row = ((owner + 1 << _BITS) - 1, owner, key, scope, place, value, now, now, now, expires_at, metadata)
+        if not connection.execute(_INSERT, row).rowcount:
+            self._supersede(connection, owner, given, now)
+        if self.BATCH == 1:
+            self._index(owner)
+        return owner
+
     def _supersede(self, connection: Connection, owner: int, given: Given, now: float) -> None:
         """Write over the entry that is there, which becomes history, unless its time was over."""
-        rows = connection.execute(
-            f"SELECT {_ROW} FROM memories WHERE owner = ? AND key = ? AND scope = ? AND place = ?", (owner, *given[:3])
-        )
-        row = _Row(*rows.fetchone())
-        created, since = row.created_at, row.since
+        *found, indexed = connection.execute(
+            f"SELECT {_ROW}, (SELECT indexed FROM memory_users WHERE number = ?) FROM memories "
+            "WHERE owner = ? AND key = ? AND scope = ? AND place = ?",
+            (owner, owner, *given[:3]),
+        ).fetchone()
+        row = _Row(*found)
+        last = _range(owner)[1]
         if row.expires_at is not None and row.expires_at <= now:
             self._forget(connection, owner, row, row.expires_at)
-            values = (*_range(owner), owner, *given[:4], now, now, now, given.expires_at, given.metadata, owner)
-            connection.execute(self._insert, values)
+            values = (last, owner, *given[:4], now, now, now, given.expires_at, given.metadata)
+            connection.execute(_INSERT, values)
             return
+        since = row.since
         if row.value != given.value:
             since = now
-            session, source = _provenance(row.metadata)
-            connection.execute(
-                "INSERT INTO memory_history (owner, key, scope, place, entry, value, since, until, session, source) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (owner, row.key, row.scope, row.place, row.id, row.value, row.since, now, session, source),
-            )
+            which = (owner, row.key, row.scope, row.place, row.id)
+            connection.execute(_HISTORY, (*which, row.value, row.since, now, *_provenance(row.metadata)))
+        prior = row.id if row.id <= indexed else row.prior
         connection.execute(
-            "INSERT INTO memory_stale (id) SELECT CAST(? AS BIGINT) FROM memory_users WHERE number = ? AND indexed >= ?",
-            (row.id, owner, row.id),
-        )
-        connection.execute(
-            f"UPDATE memories SET id = (SELECT {self._next_id()} FROM memory_users WHERE number = ?), value = ?, "
-            "created_at = ?, updated_at = ?, since = ?, expires_at = CAST(? AS DOUBLE PRECISION), metadata = ? "
-            "WHERE id = ?",
-            (*_range(owner), owner, given.value, created, now, since, given.expires_at, given.metadata, row.id),
+            f"UPDATE memories SET id = {_NEXT}, value = ?, updated_at = ?, since = ?, expires_at = ?, metadata = ?, "
+            "prior = ? WHERE id = ?",
+            (last, given.value, now, since, given.expires_at, given.metadata, prior, row.id),
         )
 
     def delete(self, user_id: str, key: str) -> bool:
@@ -202,7 +213,9 @@ class SQLBackend(MemoryBackend):
     def _rows(self, connection: Connection, owner: int, key: str) -> list[_Row]:
         """What `delete` is to forget: from a view the entry that is seen, otherwise the key in all scopes."""
         for name in self._names(key):
-            found = connection.execute(f"SELECT {_ROW} FROM memories WHERE owner = ? AND key = ?", (owner, name))
+            found = connection.execute(
+                f"SELECT {_ROW} FROM memories WHERE owner = ? AND key = ? AND scope >= 0", (owner, name)
+            )
             rows = [_Row(*row) for row in found]
             if self._view is not None:
                 fitting = [row for row in rows if _fits(row.scope, row.place, self._view)]
@@ -215,19 +228,15 @@ class SQLBackend(MemoryBackend):
         """Remove an entry with all that it ever was; that it was there and until when is all that stays."""
         which = (owner, row.key, row.scope, row.place)
         where = "owner = ? AND key = ? AND scope = ? AND place = ?"
-        former = connection.execute(f"SELECT entry FROM memory_history WHERE {where}", which)
-        ids = [row.id, *(each[0] for each in former)]
-        self._remove(ids)
-        connection.executemany("DELETE FROM memory_stale WHERE id = ?", [(id,) for id in ids])
+        self._remove([row.id, row.prior])
         connection.execute("DELETE FROM memories WHERE id = ?", (row.id,))
         connection.execute(f"DELETE FROM memory_history WHERE {where}", which)
         # No id is ever given twice: the index would take the new entry for the old one.
-        connection.execute("UPDATE memory_users SET floor = ? WHERE number = ? AND floor < ?", (row.id, owner, row.id))
         connection.execute(
-            "INSERT INTO memory_history (owner, key, scope, place, entry, value, since, until, session, source) "
-            "VALUES (?, ?, ?, ?, ?, NULL, ?, NULL, '', '')",
-            (*which, row.id, when),
+            "UPDATE memories SET id = ? WHERE owner = ? AND key = '' AND scope = -1 AND place = '' AND id < ?",
+            (row.id, owner, row.id),
         )
+        connection.execute(_HISTORY, (*which, row.id, None, when, None, "", ""))
 
     def _owner(self, user_id: str, *, new: bool = False) -> int:
         """The number of a user; 0 for one who has nothing."""
@@ -243,8 +252,12 @@ class SQLBackend(MemoryBackend):
                 number = connection.execute("SELECT coalesce(max(number), 0) + 1 FROM memory_users").fetchone()[0]
                 first = number << _BITS
                 connection.execute(
-                    "INSERT INTO memory_users (number, user_id, floor, indexed) VALUES (?, ?, ?, ?)",
-                    (number, name, first, first),
+                    "INSERT INTO memory_users (number, user_id, indexed) VALUES (?, ?, ?)", (number, name, first)
+                )
+                connection.execute(
+                    "INSERT INTO memories (id, owner, key, scope, place, value, created_at, updated_at, since, "
+                    "metadata) VALUES (?, ?, '', -1, '', '', 0, 0, 0, '')",
+                    (first, number),
                 )
                 return int(number)  # not remembered before it is certain: this write may yet fail
             owners[user_id] = row[0]
@@ -269,24 +282,21 @@ class SQLBackend(MemoryBackend):
     def _index(self, owner: int) -> bool:
         """Whether there is more to be done."""
         connection = self._held.database.connection
-        first, last = _range(owner)
-        stale = connection.execute("SELECT id FROM memory_stale WHERE id BETWEEN ? AND ? LIMIT 5000", (first, last))
-        gone = [row[0] for row in stale]
-        if gone:
-            self._remove(gone)
-            connection.executemany("DELETE FROM memory_stale WHERE id = ?", [(id,) for id in gone])
-        rows = self._unindexed(owner, _PAGE, "ASC")
+        rows = connection.execute(
+            f"SELECT id, key, value, metadata, prior {_UNINDEXED} ORDER BY id LIMIT ?",
+            (owner, _range(owner)[1], _PAGE),
+        ).fetchall()
         if rows:
-            self._add((text.id, owner, _words(text)) for text in rows)
-            connection.execute("UPDATE memory_users SET indexed = ? WHERE number = ?", (rows[-1].id, owner))
+            self._remove([row[4] for row in rows if row[4]])
+            texts = [f"{key} {value} {metadata}" for _, key, value, metadata, _ in rows]
+            learn(texts)
+            self._add((row[0], owner, dict.fromkeys(stems(text))) for row, text in zip(rows, texts, strict=True))
+            connection.execute("UPDATE memory_users SET indexed = ? WHERE number = ?", (rows[-1][0], owner))
         return len(rows) == _PAGE
 
-    def _unindexed(self, owner: int, limit: int, order: str = "DESC") -> list[Text]:
+    def _unindexed(self, owner: int, limit: int) -> list[Text]:
         rows = self._held.database.connection.execute(
-            "SELECT id, key, value, metadata FROM memories "
-            "WHERE id > (SELECT indexed FROM memory_users WHERE number = ?) AND id <= ? "
-            f"ORDER BY id {order} LIMIT ?",
-            (owner, _range(owner)[1], limit),
+            f"SELECT id, key, value, metadata {_UNINDEXED} ORDER BY id DESC LIMIT ?", (owner, _range(owner)[1], limit)
         )
         return [Text(*row) for row in rows]
 
@@ -313,7 +323,7 @@ class SQLBackend(MemoryBackend):
                 owner = held.owners.get(user_id) or self._owner(user_id)
                 if not owner:
                     return None
-                rows = held.database.connection.execute(_RETRIEVE, (owner, key)).fetchall()
+                rows = held.database.connection.execute(_RETRIEVE, (owner, clean(key))).fetchall()
                 if not rows:
                     for name in self._names(key)[1:]:
                         rows = rows or held.database.connection.execute(_RETRIEVE, (owner, name)).fetchall()
@@ -367,19 +377,23 @@ class SQLBackend(MemoryBackend):
 
     def _best(self, connection: Connection, owner: int, text: str, limit: int) -> list[Any]:
         question = Question(text)
-        if not question.words:
-            return []
         fresh = self._unindexed(owner, _FRESH + 1)
         if len(fresh) > _FRESH:
             self._bring_up_to_date(owner)
             fresh = self._unindexed(owner, _PAGE)
-        ids = question.candidates(self._lookup(owner), self._size(connection, owner), limit, fresh)
+        first, last = _range(owner)
+        newest = connection.execute("SELECT max(id) FROM memories WHERE id BETWEEN ? AND ?", (first, last)).fetchone()[
+            0
+        ]
+        # About as many entries as were ever written.
+        ids = question.candidates(self._lookup(owner, newest), newest - first, limit, fresh)
         if not ids:
             return []
         rows = connection.execute(
             f"SELECT {_COLUMNS} FROM memories m WHERE m.id IN ({','.join(map(str, ids))}) AND {self._seen()}",
             self._from_here(),
         ).fetchall()
+        learn(f"{row[1]} {row[2]} {row[5]}" for row in rows)
         scored = [(question.score(Text(row[0], row[1], row[2], row[5])), row[0], row) for row in rows]
         return [row for score, _, row in sorted(scored, reverse=True)[:limit] if score > 0]
 
@@ -392,12 +406,6 @@ class SQLBackend(MemoryBackend):
             f"LIMIT {_SUBSTRING}) m WHERE ({within}) AND {self._seen()} ORDER BY m.id DESC LIMIT :limit",
             {**self._from_here(), "first": first, "last": last, "limit": limit, "part": _pattern(text)},
         ).fetchall()
-
-    def _size(self, connection: Connection, owner: int) -> int:
-        """About how many entries there are, by how many were ever written."""
-        first, last = _range(owner)
-        newest = connection.execute("SELECT max(id) FROM memories WHERE id BETWEEN ? AND ?", (first, last)).fetchone()
-        return int(newest[0] or first) - first
 
     def list_keys(self, user_id: str) -> list[str]:
         with self._reading() as connection:
@@ -434,7 +442,7 @@ class SQLBackend(MemoryBackend):
         with self._reading() as connection:
             rows = connection.execute(
                 "SELECT u.user_id FROM memory_users u WHERE EXISTS (SELECT 1 FROM memories m WHERE m.owner = u.number "
-                "AND (m.expires_at IS NULL OR m.expires_at > ?)) ORDER BY u.user_id",
+                "AND m.scope >= 0 AND (m.expires_at IS NULL OR m.expires_at > ?)) ORDER BY u.user_id",
                 (time.time(),),
             ).fetchall()
         return [row[0] for row in rows]
@@ -459,11 +467,11 @@ class SQLBackend(MemoryBackend):
     # -- what differs
 
     @abstractmethod
-    def _lookup(self, owner: int) -> Index:
-        """The words of a user's entries."""
+    def _lookup(self, owner: int, newest: int) -> Index:
+        """The words of a user's entries, of which this is the newest."""
 
     @abstractmethod
-    def _add(self, rows: Iterable[tuple[int, int, Sequence[str]]]) -> None:
+    def _add(self, rows: Iterable[tuple[int, int, Iterable[str]]]) -> None:
         """Put entries into the index: their ids, whose they are, and their words."""
 
     @abstractmethod
@@ -481,10 +489,6 @@ class SQLBackend(MemoryBackend):
 
 def _range(owner: int) -> tuple[int, int]:
     return owner << _BITS, (owner + 1 << _BITS) - 1
-
-
-def _words(text: Text) -> list[str]:
-    return list(dict.fromkeys(stems(f"{text.key} {text.value} {text.metadata}")))
 
 
 def _fits(scope: int, place: str, view: View) -> bool:

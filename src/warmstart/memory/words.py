@@ -15,86 +15,95 @@ from threading import Lock
 
 _LONGEST = 64  # letters of a word that count
 _MOST = 2000  # words of a text that count
-_KNOWN = 50_000  # stems that are remembered
+_KNOWN = 100_000  # of them that are remembered
 _STEMMED = 30  # letters of a word that may have an English ending
 
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003134f"
 _TOKEN = re.compile(rf"[{_CJK}]+|[^\W_{_CJK}]+")
+_ASCII = re.compile("[A-Za-z0-9]+").findall
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _IS_CJK = re.compile(f"[{_CJK}]").match
-_ACCENTED = re.compile(r"[^\x00-\x7f]")
 
 # What a question has and an answer need not have.
-STOPWORDS = frozenset(
-    "a about after all also am an and any are as at be been before being but by can could did do does doing each for "
-    "from get give had has have he her here him his how i if in into is it its just let me my no not of on or our ours "
-    "out over please said say she should so some such tell than that the their them then there these they this those "
-    "to too under up us used was we were what when where which while who whom whose why will with would yes you your "
-    "yours s t ll ve re d m don doesn didn isn aren know remember again".split()
-)
+_QUESTION = """
+a about after all also am an and any are as at be been before being but by can could did do does doing each for from get
+give had has have he her here him his how i if in into is it its just let me my no not of on or our ours out over please
+said say she should so some such tell than that the their them then there these they this those to too under up us used
+was we were what when where which while who whom whose why will with would yes you your yours s t ll ve re d m don doesn
+didn isn aren know remember again
+"""
+STOPWORDS = frozenset(_QUESTION.split())
 
 
-def tokens(text: str) -> list[str]:
-    """The words of a text in order, in small letters and with their endings."""
-    found: list[str] = []
-    for token in _TOKEN.findall(text if text.isascii() else _plain(text)):
-        if _IS_CJK(token):
-            found += [token[place : place + 2] for place in range(len(token) - 1)] or [token]
-            continue
-        found.append(token.lower()[:_LONGEST])
-        if len(token) > 1 and not (token.islower() and token.isalpha()) and token.isascii():
-            parts = _PARTS.findall(token)
-            if len(parts) > 1:
-                found += [part.lower()[:_LONGEST] for part in parts if len(part) > 1 or part.isdigit()]
-        if len(found) > _MOST:
-            break
-    return found[:_MOST]
+def _divided(token: str) -> list[str]:
+    """The words that something between spaces stands for, in small letters and with their endings."""
+    if _IS_CJK(token):
+        return [token[place : place + 2] for place in range(len(token) - 1)] or [token]
+    words = [token.lower()[:_LONGEST]]
+    if token.isascii() and not (token.islower() and token.isalpha()):
+        parts = _PARTS.findall(token)
+        if len(parts) > 1:
+            words += [part.lower()[:_LONGEST] for part in parts if len(part) > 1 or part.isdigit()]
+    return words
 
 
 def _plain(text: str) -> str:
     """Without accents, and with signs of double width as the usual ones."""
-    bare = "".join(
+    return "".join(
         sign if _IS_CJK(sign) else "".join(part for part in unicodedata.normalize("NFKD", sign) if _counts(part))
         for sign in unicodedata.normalize("NFKC", text)
     )
-    return bare
 
 
 def _counts(part: str) -> bool:
     return not unicodedata.combining(part)
 
 
-class Stemmer:
-    """Takes English endings off words by Porter's rules, by asking FTS5 in memory."""
+class Divider:
+    """Divides texts into words and takes English endings off, by Porter's rules, by asking FTS5 in memory."""
 
     def __init__(self) -> None:
         self._connection: sqlite3.Connection | None = None
-        self._known: dict[str, str] = {}
+        self._known: dict[str, tuple[str, ...]] = {}
         self._lock = Lock()
 
-    def stems(self, words: Iterable[str]) -> list[str]:
-        """The words without their endings."""
-        words = list(words)
-        known = self._known
-        try:
-            return [known[word] for word in words]
-        except KeyError:
-            pass
+    def learn(self, texts: Iterable[str]) -> None:
+        """Make what is in these texts known at once, which is quicker than one by one."""
+        tokens = {token for text in texts for token in _tokens(text)}
+        if not tokens <= self._known.keys():
+            self._learn(tokens)
+
+    def stems(self, text: str) -> list[str]:
+        """The words of a text in order."""
+        tokens = _tokens(text)
+        while True:
+            known = self._known
+            try:
+                return [stem for token in tokens for stem in known[token]]
+            except KeyError:
+                self._learn(set(tokens))
+
+    def _learn(self, tokens: set[str]) -> None:
         with self._lock:
-            if len(known) > _KNOWN:
-                known = self._known = {}
-            new = list(dict.fromkeys(word for word in words if word not in known))
-            ending = [word for word in new if len(word) <= _STEMMED and word.isascii() and word.isalpha()]
-            known.update((word, word) for word in new)
-            known.update(zip(ending, self._stemmed(ending), strict=True))
-            return [known[word] for word in words]
+            known = self._known
+            if len(known) + len(tokens) > _KNOWN:
+                known = {}
+            divided = {token: _divided(token) for token in tokens if token not in known}
+            words = {word for some in divided.values() for word in some}
+            ending = [word for word in words if len(word) <= _STEMMED and word.isascii() and word.isalpha()]
+            stems = {word: word for word in words}
+            stems.update(zip(ending, self._stemmed(ending), strict=True))
+            known.update((token, tuple(stems[word] for word in some)) for token, some in divided.items())
+            self._known = known
 
     def _stemmed(self, words: list[str]) -> list[str]:
         if not words:
             return []
         if self._connection is None:
             self._connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-            self._connection.execute("CREATE VIRTUAL TABLE one USING fts5 (body, content = '', tokenize = 'porter ascii')")
+            self._connection.execute(
+                "CREATE VIRTUAL TABLE one USING fts5 (body, content = '', tokenize = 'porter ascii')"
+            )
             self._connection.execute("CREATE VIRTUAL TABLE terms USING fts5vocab (one, instance)")
         run = self._connection.execute
         run("INSERT INTO one (rowid, body) VALUES (1, ?)", (" ".join(words),))
@@ -103,16 +112,22 @@ class Stemmer:
         return found
 
 
-_STEMMER = Stemmer()
+def _tokens(text: str) -> list[str]:
+    found = _ASCII(text) if text.isascii() else _TOKEN.findall(_plain(text))
+    return found[:_MOST]
 
 
-def stems(text: str) -> list[str]:
-    """The words of a text in order, without their endings."""
-    return _STEMMER.stems(tokens(text))
+_DIVIDER = Divider()
+stems = _DIVIDER.stems
+learn = _DIVIDER.learn
 
 
-def asked(text: str) -> list[str]:
-    """The words of a question that matter, each once; all of them where none does."""
-    words = tokens(text)
-    telling = [word for word in words if word not in STOPWORDS] or words
-    return list(dict.fromkeys(_STEMMER.stems(telling)))
+def asked(text: str) -> list[tuple[str, ...]]:
+    """The words of a question that matter, each once and with its parts; all words where none matters."""
+    tokens = _tokens(text)
+    telling = [token for token in tokens if token.lower() not in STOPWORDS] or tokens
+    words: list[tuple[str, ...]] = []
+    for token in dict.fromkeys(telling):
+        found = tuple(stems(token))
+        words += [(pair,) for pair in found] if _IS_CJK(token) else [found]
+    return list({word[0]: word for word in reversed(words)}.values())[::-1]

@@ -10,9 +10,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from warmstart.errors import StoreTooNew
+
+T = TypeVar("T")
 
 # A statement with its parameters; with a list of them it is run for each.
 Statement = tuple[str, tuple[object, ...] | list[tuple[object, ...]]]
@@ -97,6 +99,25 @@ class AnyDatabase(ABC):
             else:
                 self._worker = self._worker or ThreadPoolExecutor(max_workers=1)
                 self._ending = self._worker.submit(self._end, last)
+
+    def write(self, action: Callable[[Connection], T]) -> T:
+        """What `action` does, as one write. `transaction` in a form that costs less, for many small ones."""
+        if self._depth or self._ending is not None:
+            with self.transaction() as connection:
+                return action(connection)
+        try:
+            self._begin()
+            self._depth += 1
+            try:
+                done = action(self.connection)
+            finally:
+                self._depth -= 1
+            self.connection.execute("COMMIT")
+        except BaseException:
+            with self.translated():
+                self._roll_back()
+                raise
+        return done
 
     def _end(self, last: Statements) -> None:
         try:

@@ -1,0 +1,176 @@
+"""What memory costs: store and retrieve against a bare prepared statement in the same transaction mode, and questions.
+
+The bare statement is an upsert into, or a select from, the plainest table that could hold the same, in a file with the
+same settings; every write is a transaction of its own on both sides. The time that goes into the index is part of the
+mean. Rounds alternate, so that what else the machine does falls on both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sqlite3
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from warmstart.memory.local import LocalBackend
+from warmstart.memory.null import NullBackend
+from warmstart.redact.redactor import Redactor
+
+SETTINGS = ("journal_mode = WAL", "synchronous = NORMAL", "cache_size = -32768", "wal_autocheckpoint = 8192")
+TABLE = (
+    "CREATE TABLE entries (id INTEGER PRIMARY KEY, user_id TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, "
+    "created_at REAL NOT NULL, updated_at REAL NOT NULL, metadata TEXT NOT NULL, UNIQUE (user_id, key))"
+)
+UPSERT = (
+    "INSERT INTO entries (user_id, key, value, created_at, updated_at, metadata) VALUES (?, ?, ?, ?, ?, ?) "
+    "ON CONFLICT (user_id, key) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at, "
+    "metadata = excluded.metadata"
+)
+SELECT = "SELECT key, value, user_id, created_at, updated_at, metadata FROM entries WHERE user_id = ? AND key = ?"
+_TOPICS = """
+editor language database framework city birthday colour shell browser keyboard timezone format style deadline server
+port branch reviewer coffee music font theme linter package manager test runner cloud region account team
+"""
+_FILLER = """
+the user prefers always never uses likes small short quick large with for in on project morning evening review before
+after commit release build deploy local remote default when writing code reading documents meeting notes
+"""
+TOPICS, FILLER = _TOPICS.split(), _FILLER.split()
+
+
+class Facts:
+    """Keys and values as an agent writes them: some words that all have, some that few have."""
+
+    def __init__(self, seed: int = 6) -> None:
+        self._random = random.Random(seed)
+        letters = "abcdefghijklmnopqrstuvwxyz"
+        self.names = ["".join(self._random.choices(letters, k=self._random.randint(4, 10))) for _ in range(20_000)]
+
+    def one(self, number: int) -> tuple[str, str]:
+        pick = self._random.choice
+        key = f"{pick(('pref', 'fact', 'note', 'project'))}_{pick(TOPICS)}_{pick(self.names)}_{number}"
+        words = [pick(FILLER) for _ in range(8)] + [pick(TOPICS), pick(self.names), pick(self.names)]
+        return key, " ".join(words)
+
+    def questions(self, keys: list[str]) -> list[str]:
+        """Exact keys, names, topics, several common words, beginnings, words that nobody has, and nothing."""
+        asked = []
+        for key in self._random.sample(keys, min(40, len(keys))):
+            _, topic, name, _ = key.split("_")
+            asked += [key, f"which {topic} do I use for {name}?", name[:4], f"{topic} {self._random.choice(TOPICS)}"]
+            asked += [f"what does the user prefer for {topic} when writing code", topic, ""]
+        return [*asked, "xylophone quintet", "zzqx", "does the user like it"]
+
+
+def bare(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None)
+    for setting in SETTINGS:
+        connection.execute(f"PRAGMA {setting}")
+    connection.execute(TABLE)
+    return connection
+
+
+def timed(action: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    action()
+    return time.perf_counter() - began
+
+
+def compare(folder: Path, entries: int, *, redact: bool) -> None:
+    connection = bare(folder / f"bare-{redact}.db")
+    backend = LocalBackend(folder / f"ours-{redact}.db", redact=redact)
+    source = Facts()
+    facts = [source.one(number) for number in range(entries)]
+
+    def plain(key: str, value: str) -> None:
+        now = time.time()
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute(UPSERT, ("user", key, value, now, now, ""))
+        connection.execute("COMMIT")
+
+    def rounds(name: str, theirs: Callable[[str, str], object], ours: Callable[[str, str], object]) -> None:
+        times: tuple[list[float], list[float]] = ([], [])
+        for start in range(0, entries, 1000):
+            some = facts[start : start + 1000]
+            for action, taken in zip((theirs, ours), times, strict=True):
+                taken += (timed(lambda: action(*fact)) for fact in some)  # noqa: B023 - used at once
+        show(name, *times)
+
+    label = "" if redact else ", redaction off"
+    rounds(f"store, new keys{label}", plain, lambda key, value: backend.store("user", key, value))
+    facts = [(key, f"{value} now") for key, value in facts]
+    rounds(f"store, over another value{label}", plain, lambda key, value: backend.store("user", key, value))
+    rounds(
+        f"retrieve{label}",
+        lambda key, _: connection.execute(SELECT, ("user", key)).fetchone(),
+        lambda key, _: backend.retrieve("user", key),
+    )
+    backend.close()
+    connection.close()
+
+
+def show(name: str, theirs: list[float], ours: list[float]) -> None:
+    middle = [statistics.median(taken) * 1e6 for taken in (theirs, ours)]
+    mean = [statistics.fmean(taken) * 1e6 for taken in (theirs, ours)]
+    print(
+        f"{name:44} median {middle[1]:6.1f} µs, bare {middle[0]:6.1f}: {middle[1] / middle[0]:.2f} times;"
+        f"  mean {mean[1]:6.1f} µs, bare {mean[0]:6.1f}: {mean[1] / mean[0]:.2f} times  (at most 1.5)"
+    )
+
+
+def questions(folder: Path, sizes: list[int]) -> None:
+    backend = LocalBackend(folder / "questions.db", redact=False)
+    source = Facts()
+    others = [source.one(number) for number in range(max(sizes) // 2)]
+    for user in range(4):
+        for key, value in others[user::4]:
+            backend.store(f"other {user}", key, value)
+    for size in sizes:
+        user = f"user with {size}"
+        facts = [source.one(number) for number in range(size)]
+        for key, value in facts:
+            backend.store(user, key, value)
+        backend.query(user, "first")  # brings the index up to date
+        asked = source.questions([key for key, _ in facts]) * 3
+        random.Random(1).shuffle(asked)
+        times = sorted(timed(lambda: backend.query(user, question)) for question in asked)  # noqa: B023
+        p50, p95, p99 = (times[int(len(times) * share)] * 1000 for share in (0.5, 0.95, 0.99))
+        print(
+            f"query over {size:7} entries{'':20} p50 {p50:6.2f} ms  p95 {p95:6.2f} ms  p99 {p99:6.2f}  (p95 at most 5)"
+        )
+    backend.close()
+
+
+def null(calls: int = 200_000) -> None:
+    backend = NullBackend()
+    for name, action in (
+        ("store", lambda: backend.store("user", "key", "value")),
+        ("retrieve", lambda: backend.retrieve("user", "key")),
+        ("query", lambda: backend.query("user", "which editor")),
+    ):
+        began = time.perf_counter()
+        for _ in range(calls):
+            action()
+        taken = (time.perf_counter() - began) / calls * 1e6
+        print(f"null {name:39} {taken:6.2f} µs a call  (at most 1)")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--entries", type=int, default=20_000)
+    parser.add_argument("--sizes", type=int, nargs="*", default=[10, 1_000, 100_000])
+    options = parser.parse_args()
+    Redactor()
+    with tempfile.TemporaryDirectory() as folder:
+        compare(Path(folder), options.entries, redact=True)
+        compare(Path(folder), options.entries, redact=False)
+        questions(Path(folder), options.sizes)
+    null()
+
+
+if __name__ == "__main__":
+    main()

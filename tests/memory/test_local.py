@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import sqlite3
+import stat
+import time
+from contextlib import closing
+from pathlib import Path
+
+from warmstart.config import load_settings
+from warmstart.memory.local import LocalBackend
+from warmstart.memory.values import View
+from warmstart.redact.redactor import Redactor
+from warmstart.sessions.sqlite import SQLiteSessionStore
+from warmstart.testing.stores import said, session
+
+
+def test_the_file_is_private_and_in_wal_mode(tmp_path: Path) -> None:
+    path = tmp_path / "kept" / "memory.db"
+    with closing(LocalBackend(path)) as backend:
+        backend.store("mara", "key", "value")
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        with closing(sqlite3.connect(path)) as other:
+            assert other.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_nothing_is_made_before_it_is_used(tmp_path: Path) -> None:
+    backend = LocalBackend(tmp_path / "memory.db")
+    backend.at(View(project="/tides"))
+    backend.close()
+    assert list(tmp_path.glob("memory.db*")) == []
+
+
+def test_by_default_it_is_in_the_store(home: Path) -> None:
+    with closing(LocalBackend()) as backend:
+        backend.store("mara", "key", "value")
+    path = load_settings({}).store_path
+    with closing(SQLiteSessionStore(path)) as store:
+        store.append(session(), [said("m1", "hello")])
+    with closing(LocalBackend(path)) as backend:
+        assert backend.retrieve("mara", "key") is not None
+
+
+def test_a_file_that_cannot_be_used_is_not_available(tmp_path: Path) -> None:
+    (tmp_path / "other.db").write_text("no database, but long enough to be taken for one " * 50)
+    assert LocalBackend(tmp_path / "other.db").is_available() is False
+    assert LocalBackend(tmp_path).is_available() is False
+
+
+def test_another_connection_sees_every_write_at_once(tmp_path: Path) -> None:
+    with closing(LocalBackend(tmp_path / "m.db")) as one, closing(LocalBackend(tmp_path / "m.db")) as two:
+        for number in range(600):
+            one.store("mara", f"note_{number}", f"value {number}")
+        one.store("mara", "home_city", "Lisbon")
+        assert [entry.key for entry in two.query("mara", "lisbon")] == ["home_city"]
+        two.store("mara", "home_city", "Porto")
+        assert one.query("mara", "lisbon") == []
+        assert two.delete("mara", "home_city")
+        assert one.query("mara", "porto city") == []
+        assert one.retrieve("mara", "home_city") is None
+
+
+def test_no_trace_of_what_was_forgotten_is_in_its_rows(tmp_path: Path) -> None:
+    with closing(LocalBackend(tmp_path / "m.db")) as backend:
+        for number in range(70):
+            backend.store("mara", f"note_{number}", "filler")
+        backend.store("mara", "animal", "quokkaesque")
+        backend.query("mara", "quokkaesque")
+        backend.store("mara", "animal", "wombatlike")
+        backend.query("mara", "wombatlike")
+        backend.delete("mara", "animal")
+    with closing(sqlite3.connect(tmp_path / "m.db")) as connection:
+        tables = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        kept = "".join(
+            str(row)
+            for name in tables
+            if not name.endswith("_data")
+            for row in connection.execute(f"SELECT * FROM {name}")
+        )
+        found = [
+            connection.execute("SELECT rowid FROM memory_index WHERE memory_index MATCH ?", (f'"1·{word}"',)).fetchall()
+            for word in ("quokkaesqu", "wombatlik")
+        ]
+    assert "quokka" not in kept
+    assert "wombat" not in kept
+    assert found == [[], []]
+
+
+def test_what_has_expired_is_removed_in_time(tmp_path: Path) -> None:
+    with closing(LocalBackend(tmp_path / "m.db")) as backend:
+        backend.store("mara", "old", "quokka", {"expires_at": time.time() - 1})
+        backend.expire()
+        assert [version.value for version in backend.history("mara", "old")] == [None]
+    with closing(sqlite3.connect(tmp_path / "m.db")) as connection:
+        assert connection.execute("SELECT count(*) FROM memories WHERE value = 'quokka'").fetchone() == (0,)
+
+
+def test_redaction_can_be_turned_off_or_be_ones_own(tmp_path: Path) -> None:
+    secret = "ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    with closing(LocalBackend(tmp_path / "off.db", redact=False)) as backend:
+        backend.store("mara", "note", secret)
+        found = backend.retrieve("mara", "note")
+        assert found is not None
+        assert found.value == secret
+    own = Redactor(patterns={"ship": "Nautilus"})
+    with closing(LocalBackend(tmp_path / "own.db", redact=own)) as backend:
+        backend.store("mara", "Nautilus", "the Nautilus")
+        found = backend.retrieve("mara", "Nautilus")
+        assert found is not None
+        assert "Nautilus" not in found.key + found.value
+        assert backend.delete("mara", "Nautilus") is True
+
+
+def test_a_common_word_does_not_hide_what_is_old(tmp_path: Path) -> None:
+    with closing(LocalBackend(tmp_path / "m.db", redact=False)) as backend:
+        backend.store("mara", "pref_boat", "the user prefers the blue boat")
+        for number in range(600):
+            backend.store("mara", f"pref_{number}", f"the user prefers the {'blue' if number % 2 else 'red'} one")
+        for number in range(600):
+            backend.store("mara", f"boat_{number}", "a boat")
+        assert backend.query("mara", "blue boat")[0].key == "pref_boat"
+
+
+def test_a_key_written_very_often_keeps_others_findable(tmp_path: Path) -> None:
+    with closing(LocalBackend(tmp_path / "m.db", redact=False)) as backend:
+        backend.store("mara", "tide_old", "the tide table")
+        for number in range(1500):
+            backend.store("mara", "tide_now", f"the tide is at {number}")
+        assert {entry.key for entry in backend.query("mara", "tide")} == {"tide_now", "tide_old"}
+        with closing(sqlite3.connect(tmp_path / "m.db")) as connection:
+            assert connection.execute("SELECT count(*) FROM memory_index").fetchone()[0] <= 2

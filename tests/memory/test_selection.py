@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from warmstart.config import Settings, load_settings
+from warmstart.errors import ConfigError, WarmstartError
+from warmstart.memory import get_memory_backend, reset_backend
+from warmstart.memory.null import NullBackend
+from warmstart.memory.selection import backend_names, open_backend
+
+
+@pytest.fixture(autouse=True)
+def chosen_anew() -> Iterator[None]:
+    yield
+    reset_backend()
+
+
+def chosen(home: Path, *, host: bool = False, **env: str) -> str:
+    return get_memory_backend(load_settings(env, home=home), host=host).backend_name
+
+
+def test_a_bare_library_remembers_nothing_and_a_host_does(home: Path) -> None:
+    assert get_memory_backend().backend_name == "null (disabled)"
+    assert get_memory_backend(host=True).backend_name == "local (SQLite)"
+
+
+def test_the_same_backend_is_given_until_it_is_reset(home: Path) -> None:
+    first = get_memory_backend(host=True)
+    assert get_memory_backend(host=True) is first
+    reset_backend()
+    assert get_memory_backend(host=True) is not first
+
+
+def test_what_is_set_wins(tmp_path: Path) -> None:
+    assert chosen(tmp_path, WARMSTART_MEMORY_BACKEND="local") == "local (SQLite)"
+    assert chosen(tmp_path, host=True, WARMSTART_MEMORY_BACKEND="null") == "null (disabled)"
+    assert chosen(tmp_path, HERMES_MEMORY_BACKEND="local") == "local (SQLite)"
+    both = {"HERMES_MEMORY_BACKEND": "local", "WARMSTART_MEMORY_BACKEND": "null"}
+    assert chosen(tmp_path, **both) == "null (disabled)"
+    (tmp_path / "config.toml").write_text('[memory]\nbackend = "local"\n')
+    assert chosen(tmp_path) == "local (SQLite)"
+    assert chosen(tmp_path, WARMSTART_MEMORY_BACKEND="NULL ") == "null (disabled)"
+
+
+def test_the_environment_is_asked_where_no_settings_are_given(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WARMSTART_MEMORY_BACKEND", "local")
+    backend = get_memory_backend()
+    assert backend.store("mara", "key", "value")
+    assert (home / ".warmstart" / "warmstart.db").is_file()
+
+
+def test_an_unknown_name_is_an_error_that_names_those_there_are(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"'elsewhere'.*null, local, postgres, honcho"):
+        chosen(tmp_path, WARMSTART_MEMORY_BACKEND="elsewhere")
+
+
+def test_what_is_not_available_is_said_once_and_replaced(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    settings = load_settings(
+        {"WARMSTART_MEMORY_BACKEND": "postgres", "WARMSTART_STORE": "postgresql://nobody@127.0.0.1:1/x"}, home=tmp_path
+    )
+    with caplog.at_level(logging.WARNING, "warmstart.memory"):
+        backend = get_memory_backend(settings)
+        assert get_memory_backend(settings) is backend
+    assert len(caplog.records) == 1
+    assert "'postgres'" in caplog.text
+    assert backend.backend_name == "local (SQLite)"
+    assert backend.store("mara", "key", "value")
+    assert backend.retrieve("mara", "key") is not None
+
+
+def test_a_store_that_is_a_file_is_no_server(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert chosen(tmp_path, WARMSTART_MEMORY_BACKEND="postgres") == "local (SQLite)"
+    assert "'postgres'" in caplog.text
+    with pytest.raises(ConfigError, match=r"store\.url"):
+        chosen(tmp_path, WARMSTART_MEMORY_BACKEND="postgres", WARMSTART_MEMORY_FALLBACK="none")
+
+
+def test_a_fallback_that_is_not_available_raises_where_a_write_is_made(tmp_path: Path) -> None:
+    (tmp_path / "warmstart.db").mkdir()
+    with pytest.raises(ConfigError, match="'local'"):
+        chosen(tmp_path, WARMSTART_MEMORY_BACKEND="local")
+    backend = get_memory_backend(load_settings({"WARMSTART_MEMORY_BACKEND": "postgres"}, home=tmp_path))
+    with pytest.raises(WarmstartError):
+        backend.store("mara", "key", "value")
+
+
+def test_redaction_is_on_unless_it_is_turned_off(tmp_path: Path) -> None:
+    secret = "ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+
+    def kept(**env: str) -> str:
+        settings = load_settings({"WARMSTART_MEMORY_BACKEND": "local", **env}, home=tmp_path)
+        backend = get_memory_backend(settings)
+        backend.store("mara", "note", secret)
+        found = backend.retrieve("mara", "note")
+        assert found is not None
+        return found.value
+
+    assert secret not in kept()
+    assert kept(WARMSTART_MEMORY_REDACT="no") == secret
+    with pytest.raises(ConfigError, match="'maybe'"):
+        kept(WARMSTART_MEMORY_REDACT="maybe")
+
+
+def test_other_packages_add_backends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "site" / "thirdparty-1.0.dist-info"
+    package.mkdir(parents=True)
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: thirdparty\nVersion: 1.0\n")
+    (package / "entry_points.txt").write_text(f"[warmstart.memory]\nelsewhere = {__name__}:Elsewhere\n")
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    assert backend_names()[-1] == "elsewhere"
+    monkeypatch.setitem(sys.modules, __name__, sys.modules[__name__])
+    backend = open_backend("elsewhere", load_settings({}, home=tmp_path))
+    assert (type(backend).__name__, backend.backend_name) == ("Elsewhere", str(tmp_path))
+
+
+class Elsewhere(NullBackend):
+    def __init__(self, settings: Settings) -> None:
+        self.backend_name = str(settings.home)
+
+
+def test_null_loads_no_database_and_makes_no_file(home: Path) -> None:
+    script = (
+        "import sys; from warmstart.memory import get_memory_backend; b = get_memory_backend(); "
+        "b.store('u', 'k', 'v'); b.query('u', 'k'); b.retrieve('u', 'k'); "
+        "print(b.backend_name, [m for m in ('sqlite3', 'msgspec', 'numpy', 'psycopg', 'ahocorasick_rs') "
+        "if m in sys.modules])"
+    )
+    env = {"HOME": str(home), "PATH": ""}
+    ran = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "null (disabled) []"
+    assert list(home.iterdir()) == []
