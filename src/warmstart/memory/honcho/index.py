@@ -20,11 +20,11 @@ from typing import Any, Literal, NamedTuple
 from uuid import uuid4
 
 from warmstart.errors import StoreBusy
-from warmstart.memory.honcho.stale import Retired, retired, words
+from warmstart.memory.honcho.stale import Retired, retired, telling, words
 from warmstart.memory.honcho.tables import MIGRATIONS
 from warmstart.memory.honcho.wire import Record
 from warmstart.memory.values import SESSION, SOURCE, MemoryEntry, Version
-from warmstart.memory.words import asked, stems
+from warmstart.memory.words import stems
 from warmstart.storage.database import Connection
 from warmstart.storage.sqlite import BUSY_SECONDS, Database
 
@@ -171,7 +171,7 @@ class Index:
     def search(self, user_id: str, view: Places, text: str, limit: int) -> list[MemoryEntry]:
         """Entries by their words, of which a beginning is enough; where there are none, by substring."""
         text = text[:_ASKED]
-        terms = " OR ".join(f'"{word}"*' if len(word) >= _BEGINNING else f'"{word}"' for word in asked(text))
+        terms = " OR ".join(f'"{word}"*' if len(word) >= _BEGINNING else f'"{word}"' for word in telling(text))
         seen = {**_seen_from(user_id, view), "n": limit}
         rows: list[Any] = []
         with self._reading() as run:

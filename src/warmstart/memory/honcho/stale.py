@@ -21,9 +21,14 @@ class Retired(NamedTuple):
     telling: frozenset[str]
 
 
+def telling(text: str) -> list[str]:
+    """The words of a text that say something, and their parts, without their endings, each once."""
+    return list(dict.fromkeys(part for word in asked(text) for part in word))
+
+
 def words(text: str) -> frozenset[str]:
-    """Digests of the words that say something, without their endings."""
-    return frozenset(blake2b(word.encode(), digest_size=6).hexdigest() for word in asked(text))
+    """Digests of the words that say something."""
+    return frozenset(blake2b(word.encode(), digest_size=6).hexdigest() for word in telling(text))
 
 
 def retired(value: str, now: Collection[str]) -> Retired:
