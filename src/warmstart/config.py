@@ -56,11 +56,14 @@ SETTINGS = (
     ),
     Setting(
         "memory.honcho.key",
-        "HONCHO_API_KEY",
+        "",
         "The key for Honcho. With it and no address, memory may be kept at https://api.honcho.dev.",
+        also="HONCHO_API_KEY",
     ),
-    Setting("memory.honcho.url", "HONCHO_URL", "The address of a Honcho server, such as http://127.0.0.1:8000."),
-    Setting("memory.honcho.workspace", "HONCHO_WORKSPACE_ID", "The workspace at Honcho. Default: warmstart."),
+    Setting(
+        "memory.honcho.url", "", "The address of a Honcho server, such as http://127.0.0.1:8000.", also="HONCHO_URL"
+    ),
+    Setting("memory.honcho.workspace", "", "The workspace at Honcho. Default: warmstart.", also="HONCHO_WORKSPACE_ID"),
     Setting(
         "memory.honcho.timeout_ms",
         "",

@@ -215,9 +215,9 @@ class HonchoBackend(MemoryBackend):
             return
         deadline = time.monotonic() + self._seconds
         try:
-            if index.waiting() and not courier.error:
+            if index.is_patient:
                 courier.flush(self._seconds)
-            self._shared.asking.drain(deadline)
+                self._shared.asking.drain(deadline)
         finally:
             courier.close()
             self._shared.closed = True

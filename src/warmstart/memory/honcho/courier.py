@@ -85,7 +85,7 @@ class Courier:
                         break
                     self._wanted = False
                 self._bring_all()
-        except WarmstartError as error:  # the index cannot be used; the next call will say so
+        except (WarmstartError, OSError) as error:  # the index cannot be used; the next call will say so
             self.error = str(error)
         finally:
             with self._starting:

@@ -353,6 +353,11 @@ class Index:
             return False
         return self._in_passing("UPDATE patience SET until = ? + step WHERE until = ?", (now, until))
 
+    @property
+    def is_patient(self) -> bool:
+        """Whether Honcho answered when it was last asked."""
+        return not self._until()
+
     def failed(self) -> None:
         """Have reads not wait for a while, longer each time."""
         now = time.time()
