@@ -140,6 +140,7 @@ class Courier:
         self._send(batch)
 
     def _send(self, batch: Sequence[Parcel]) -> None:
+        self._link.load()  # which takes long, and should not lie between reading and sending
         self._index.attempt(batch)
         # Read only now: what is deleted from here on is known to be on its way, and is followed by its deletion.
         records = {record.id: record for record in self._index.records([parcel.version for parcel in batch])}
