@@ -61,6 +61,22 @@ SETTINGS = (
         "Whether secrets are replaced before a memory is kept: yes or no. Default: yes.",
     ),
     Setting(
+        "memory.honcho.key",
+        "",
+        "The key for Honcho. With it and no address, memory may be kept at https://api.honcho.dev.",
+        also="HONCHO_API_KEY",
+    ),
+    Setting(
+        "memory.honcho.url", "", "The address of a Honcho server, such as http://127.0.0.1:8000.", also="HONCHO_URL"
+    ),
+    Setting("memory.honcho.workspace", "", "The workspace at Honcho. Default: warmstart.", also="HONCHO_WORKSPACE_ID"),
+    Setting(
+        "memory.honcho.timeout_ms",
+        "",
+        "How long a read waits for Honcho at most, in milliseconds, before it answers from here. Default: 300.",
+        "number",
+    ),
+    Setting(
         "profile.tools",
         "",
         "What tools of your own are for, by name or pattern: code, file, research, or other for none of these.",
@@ -95,6 +111,10 @@ class Settings:
     memory_fallback: str = "local"
     memory_max_value: int = 8000
     memory_redact: bool = True
+    honcho_key: str = field(default="", repr=False)
+    honcho_url: str = ""
+    honcho_workspace: str = ""
+    honcho_timeout_ms: int = 300
     profile_tools: Mapping[str, str] = field(default_factory=dict)
     recall_endpoint: str = ""
     recall_key: str = field(default="", repr=False)
@@ -126,6 +146,10 @@ def load_settings(env: Mapping[str, str], *, home: Path | None = None, store: st
         memory_fallback=values.get("memory.fallback", "").strip().lower() or "local",
         memory_max_value=_count("memory.max_value", values.get("memory.max_value", 8000)),
         memory_redact=_is_yes("memory.redact", values.get("memory.redact", "yes")),
+        honcho_key=values.get("memory.honcho.key", ""),
+        honcho_url=values.get("memory.honcho.url", ""),
+        honcho_workspace=values.get("memory.honcho.workspace", ""),
+        honcho_timeout_ms=_count("memory.honcho.timeout_ms", values.get("memory.honcho.timeout_ms", 300)),
         profile_tools=values.get("profile.tools", {}),
         recall_endpoint=values.get("recall.endpoint", ""),
         recall_key=values.get("recall.key", ""),

@@ -15,7 +15,8 @@ WarmstartError
 ├── EntryNotFound          no memory has that key
 ├── InvalidEntry           a memory cannot be kept as it was given
 ├── DatasetError           a dataset cannot be written there
-└── EmbedderError          a service gives no vectors for texts
+├── EmbedderError          a service gives no vectors for texts
+└── MemoryBackendError     a memory backend cannot do what was asked
 
 Messages are one line, quote the value at fault and say what to do next.
 """
@@ -83,3 +84,7 @@ class DatasetError(WarmstartError):
 
 class EmbedderError(WarmstartError):
     """A service that makes vectors of texts does not answer, or not with vectors."""
+
+
+class MemoryBackendError(WarmstartError):
+    """A memory backend is not configured, closed, or cannot do what was asked."""

@@ -1,0 +1,493 @@
+"""Memory at Honcho.
+
+A write is kept here, in the index and its outbox, before anything is sent, and is brought to Honcho in the background.
+A read asks Honcho what is new, for no longer than `timeout_ms` in all, and answers from the index: with what came, or
+without. After a failure reads do not wait again for a while, in no process.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from warmstart.config import Settings
+from warmstart.errors import ConfigError, MemoryBackendError, WarmstartError
+from warmstart.memory.backend import MemoryBackend
+from warmstart.memory.entries import prepared
+from warmstart.memory.honcho.courier import Courier, pull
+from warmstart.memory.honcho.index import Forgetting, Index
+from warmstart.memory.honcho.link import Away, Link, Refused, Traffic, Unsure
+from warmstart.memory.honcho.stale import is_stale
+from warmstart.memory.honcho.wire import (
+    ID,
+    PRODUCTION,
+    Conclusion,
+    Incoming,
+    incoming,
+    is_loopback,
+    is_production,
+    key_digest,
+    question,
+)
+from warmstart.memory.values import SCOPES, SOURCE, MemoryEntry, Version, View
+from warmstart.redact import Redactor
+from warmstart.redact.configured import configured_redactor
+from warmstart.sessions.values import clean
+
+TIMEOUT_MS = 300
+WORKSPACE = "warmstart"
+_REQUEST_SECONDS = 10.0  # that a request may take in the background
+_SETTLE_SECONDS = 5.0
+_FRESH_SECONDS = 1.0  # for which what Honcho said last is taken for true
+_DIALECTIC_SECONDS = 20.0
+_ASKING = 16  # threads that wait for answers
+_NO_CONCLUSIONS_SECONDS = 300.0  # until a server that cannot search conclusions is asked again
+_CLOSED = "this memory is closed; make a new HonchoBackend"
+_FUSION = 60  # as is usual for reciprocal ranks
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How it stands with Honcho: writes on their way, those that it refused, the last trouble, and what was sent."""
+
+    base_url: str
+    waiting: int
+    refused: tuple[tuple[str, str, str], ...]  # user, key, reason
+    error: str
+    traffic: Traffic
+
+
+class HonchoBackend(MemoryBackend):
+    """Entries as messages at Honcho, and what Honcho concludes from them.
+
+    Without a key or an address it is not available; without a key nothing is sent to Honcho's own servers. `path` is
+    the folder of the index. With `dialectic`, queries are also put to Honcho's language model, which takes seconds.
+    """
+
+    backend_name = "honcho (cloud)"
+
+    def __init__(
+        self,
+        *,
+        api_key: str = "",
+        base_url: str = "",
+        workspace: str = WORKSPACE,
+        path: Path | None = None,
+        redactor: Redactor | None = None,
+        timeout_ms: int = TIMEOUT_MS,
+        dialectic: bool = False,
+        fresh_seconds: float = _FRESH_SECONDS,
+        settle_seconds: float = _SETTLE_SECONDS,
+        request_seconds: float = _REQUEST_SECONDS,
+    ) -> None:
+        self.base_url = (base_url or (PRODUCTION if api_key else "")).rstrip("/")
+        self._problem = _problem(self.base_url, api_key)
+        self._folder = path or Path("~/.warmstart").expanduser()
+        self._name = f"honcho-{_short(self.base_url, workspace)}.db"
+        self._redactor = redactor or Redactor()
+        self._seconds = timeout_ms / 1000
+        self._dialectic = dialectic
+        self._fresh = fresh_seconds
+        self._settle = settle_seconds
+        self._view: View | None = None
+        self._link = Link(self.base_url, api_key=api_key, workspace=workspace, seconds=request_seconds)
+        self._shared = _Shared()
+
+    @classmethod
+    def configured(cls, settings: Settings, *, dialectic: bool = False) -> HonchoBackend:
+        """The backend that the user's settings describe."""
+        return cls(
+            api_key=settings.honcho_key,
+            base_url=settings.honcho_url,
+            workspace=settings.honcho_workspace or WORKSPACE,
+            path=settings.home,
+            redactor=configured_redactor(settings),
+            timeout_ms=settings.honcho_timeout_ms or TIMEOUT_MS,
+            dialectic=dialectic,
+        )
+
+    @property
+    def is_cloud(self) -> bool:
+        """Yes, except where the address is this machine's own."""
+        return not is_loopback(self.base_url)
+
+    def is_available(self) -> bool:
+        """Whether it is configured and installed. A server that is away does not make it unavailable: writes wait."""
+        try:
+            return not self._problem and bool(self._index)
+        except WarmstartError:
+            return False
+
+    def is_reachable(self) -> bool:
+        """Whether Honcho answers now, within the time that a read would wait, loading of the SDK aside."""
+        if not self.is_available():
+            return False
+        self._link.load()
+        return bool(_together([self._link.users], self._seconds, self._shared.asking)[0].done)
+
+    # -- the contract
+
+    def store(self, user_id: str, key: str, value: str, metadata: Mapping[str, Any] | None = None) -> bool:
+        """Keep a value here and send it in the background; secrets are replaced before either."""
+        given = prepared(key, value, metadata, view=self._view, redactor=self._redactor)
+        place = f"{SCOPES[given.scope]}:{given.place}" if given.scope else ""
+        self._index.write(
+            clean(user_id), place, given.key, given.value, expires_at=given.expires_at, metadata=given.metadata
+        )
+        self._courier.wake()
+        return True
+
+    def retrieve(self, user_id: str, key: str) -> MemoryEntry | None:
+        index, user_id, names = self._index, clean(user_id), self._names(key)
+        jobs = [lambda: self._refresh(user_id)]
+        if not index.position(user_id).complete:
+            jobs.append(lambda: self._fetch(user_id, names))
+        self._ask(user_id, jobs)
+        found = (index.get(user_id, self._places, name) for name in names)
+        return next((entry for entry in found if entry is not None), None)
+
+    def query(
+        self, user_id: str, query_text: str, limit: int = 10, *, dialectic: bool | None = None
+    ) -> list[MemoryEntry]:
+        """Entries first, by words here and by Honcho's own search, then what Honcho concluded and that still holds.
+
+        With `dialectic` the answer of Honcho's language model comes first. What is not an entry has a `source` in its
+        metadata that begins with `honcho`.
+        """
+        index, user_id = self._index, clean(user_id)
+        text = clean(query_text).strip()
+        if limit < 1:
+            return []
+        if not text:
+            self._ask(user_id, [lambda: self._refresh(user_id)])
+            return index.newest(user_id, self._places, limit)
+        found = self._ask_all(user_id, text, limit, self._dialectic if dialectic is None else dialectic)
+        local = index.search(user_id, self._places, text, limit)
+        entries = self._fused(user_id, local, found.messages)
+        derived = self._still_true(user_id, found)
+        room = min(len(derived), max(limit // 3, limit - len(entries)))
+        return [*found.answers, *entries[: limit - room], *derived[:room]][:limit]
+
+    def list_keys(self, user_id: str) -> list[str]:
+        index, user_id = self._index, clean(user_id)
+        self._ask(user_id, [lambda: self._refresh(user_id)])
+        return index.keys(user_id, self._places)
+
+    def delete(self, user_id: str, key: str) -> bool:
+        """Hide a key at once, and have Honcho delete what it can; `forgotten` says what came of it."""
+        index, user_id = self._index, clean(user_id)
+        self.retrieve(user_id, key)  # it may be known only elsewhere
+        gone = [index.erase(user_id, self._places, name) for name in self._names(key)]
+        self._courier.wake()
+        return any(gone)
+
+    def history(self, user_id: str, key: str) -> list[Version]:
+        index, user_id = self._index, clean(user_id)
+        self._ask(user_id, [lambda: self._refresh(user_id)])
+        found = [version for name in self._names(key) for version in index.history(user_id, self._places, name)]
+        return sorted(found, key=lambda version: version.since, reverse=True)
+
+    def users(self) -> list[str]:
+        index = self._index
+        jobs: list[Callable[[], Any]] = [self._link.users]
+        there = self._ask("", jobs)
+        return sorted({*index.users(), *(there[0].value or [] if there else [])})
+
+    def at(self, view: View) -> HonchoBackend:
+        seen = copy.copy(self)
+        seen._view = view
+        return seen
+
+    def close(self) -> None:
+        """Let go, after giving what is on its way the time that a read would have."""
+        with self._shared.lock:
+            index, courier = self._shared.index, self._shared.courier
+            self._shared.index = self._shared.courier = None
+        if index is None or courier is None:
+            return
+        deadline = time.monotonic() + self._seconds
+        try:
+            if index.is_patient:
+                courier.flush(self._seconds)
+                self._shared.asking.drain(deadline)
+        finally:
+            courier.close()
+            self._shared.closed = True
+            self._link.close()
+            index.close()
+
+    # -- beyond the contract
+
+    def flush(self, seconds: float = 30.0) -> bool:
+        """Send what waits now; whether all of it has arrived within this time."""
+        return bool(self._index) and self._courier.flush(seconds)
+
+    def sync(self, user_id: str, seconds: float = 30.0) -> bool:
+        """Read all that is new at Honcho; whether that was done within this time."""
+        index = self._index
+        return bool(_together([lambda: pull(index, self._link, user_id)], seconds, self._shared.asking)[0].done)
+
+    def forgotten(self, user_id: str) -> list[Forgetting]:
+        """What became of the keys that were deleted here, the newest first."""
+        return self._index.forgotten(clean(user_id))
+
+    def status(self) -> Status:
+        index = self._index
+        return Status(
+            self.base_url,
+            index.waiting(),
+            tuple(index.refused()),
+            self._courier.error,
+            self._link.traffic,
+        )
+
+    # -- asking
+
+    @property
+    def _index(self) -> Index:
+        if self._problem:
+            raise MemoryBackendError(self._problem)
+        with self._shared.lock:
+            if self._shared.index is None:
+                if self._shared.closed:
+                    raise MemoryBackendError(_CLOSED)
+                self._shared.index = Index(self._folder / self._name)
+                self._shared.courier = Courier(
+                    self._shared.index, self._link, settle=self._settle, patience=self._seconds
+                )
+                if self._shared.index.waiting():  # left by a process that ended
+                    self._shared.courier.wake()
+            return self._shared.index
+
+    @property
+    def _courier(self) -> Courier:
+        courier = self._shared.courier if self._index else None
+        if courier is None:
+            raise MemoryBackendError(_CLOSED)
+        return courier
+
+    @property
+    def _places(self) -> list[str] | None:
+        """The places that are seen from here, the narrowest first; nothing where all are."""
+        if self._view is None:
+            return None
+        agent, project = self._view.agent, self._view.project
+        return [*([f"agent:{agent}"] if agent else []), *([f"project:{project}"] if project else []), ""]
+
+    def _names(self, key: str) -> list[str]:
+        """A key as it may be kept: as it is, or without the secret in it."""
+        name = clean(key)
+        return list(dict.fromkeys((name, self._redactor.clean(name))))
+
+    def _refresh(self, user_id: str) -> None:
+        pull(self._index, self._link, user_id)
+
+    def _fetch(self, user_id: str, names: Sequence[str]) -> None:
+        """Get one key, where the whole session has not been read yet."""
+        for name in names:
+            found = [incoming(message, user_id) for message in self._link.with_key(user_id, key_digest(name))]
+            self._index.merge([record for record in found if record])
+
+    def _ask(self, user_id: str, jobs: Sequence[Callable[[], Any]]) -> list[_Answer]:
+        """Run these at once and wait for them, if Honcho is worth waiting for."""
+        index = self._index
+        position = index.position(user_id)
+        if len(jobs) == 1 and user_id and time.time() - position.pulled_at < self._fresh:
+            return []
+        if not index.may_wait():
+            return []
+        loaded = self._link.is_loaded
+        # The SDK takes longer to load than a read may wait. Where the index is whole, there is no point in waiting.
+        seconds = self._seconds if loaded or not position.complete else 0.0
+        began = time.monotonic()
+        answers = _together(jobs, seconds, self._shared.asking)
+        if any(answer.done for answer in answers):
+            index.answered()
+        elif any(answer.failed for answer in answers) or (loaded and not self._link.answered_since(began)):
+            index.failed()
+        return answers
+
+    def _ask_all(self, user_id: str, text: str, limit: int, dialectic: bool) -> _Found:
+        words = question(self._redactor.clean(text))
+        jobs: list[Callable[[], Any]] = [lambda: self._refresh(user_id)]
+        if words:
+            jobs.append(lambda: self._link.search(user_id, words, limit))
+            if time.monotonic() >= self._shared.conclusions_from:
+                jobs.append(lambda: self._link.conclusions(user_id, words, limit))
+        else:
+            jobs.append(list)
+        chat = _Answer()
+        asked = self._redactor.clean(text)
+        if dialectic:
+            self._link.load()  # who asks for this has time
+            chat = _begin(lambda: self._link.chat(user_id, asked, _DIALECTIC_SECONDS), self._shared.asking)
+        answers = self._ask(user_id, jobs)
+        if not answers:
+            return _Found([], [], [])
+        conclusions = answers[2] if len(answers) > 2 else _Answer()
+        if isinstance(conclusions.error, Refused | Unsure):  # it has no embeddings, for one
+            self._shared.conclusions_from = time.monotonic() + _NO_CONCLUSIONS_SECONDS
+        if dialectic and any(answer.done for answer in answers):
+            chat.wait(time.monotonic() + _DIALECTIC_SECONDS)
+        said = [self._answer(user_id, text, chat.value)] if chat.value else []
+        return _Found(answers[1].value or [], conclusions.value or [], said)
+
+    def _fused(self, user_id: str, local: Sequence[MemoryEntry], messages: Sequence[Incoming]) -> list[MemoryEntry]:
+        """Both rankings as one, of entries as they are now."""
+        ids = [str(message.metadata[ID]) for message in messages if ID in message.metadata]
+        current = self._index.of_versions(user_id, self._places, ids)
+        scores: dict[str, float] = {}
+        entries: dict[str, MemoryEntry] = {}
+        for ranking in (local, [current[each] for each in dict.fromkeys(ids) if each in current]):
+            for rank, entry in enumerate(ranking, 1):
+                scores[entry.key] = scores.get(entry.key, 0.0) + 1 / (_FUSION + rank)
+                entries[entry.key] = entry
+        return [entries[key] for key in sorted(scores, key=lambda key: -scores[key])]
+
+    def _still_true(self, user_id: str, found: _Found) -> list[MemoryEntry]:
+        """What Honcho says on its own that does not repeat what was superseded or deleted."""
+        gone = self._index.retired(user_id)
+        stale = [each.id for each in found.conclusions if is_stale(each.content, gone)]
+        if stale:
+            self._index.unconclude(user_id, stale)
+            self._courier.wake()
+        shown = [_of_conclusion(user_id, each) for each in found.conclusions if each.id not in stale]
+        others = [message for message in found.messages if ID not in message.metadata]
+        return shown + [_of_message(user_id, each) for each in others if not is_stale(each.content, gone)]
+
+    def _answer(self, user_id: str, text: str, said: str) -> MemoryEntry:
+        return MemoryEntry(f"honcho:answer:{_short(text)}", said, user_id, metadata={SOURCE: "honcho answer"})
+
+
+class _Asking:
+    """Threads that wait for answers, and how many there may be."""
+
+    def __init__(self) -> None:
+        self.room = threading.Semaphore(_ASKING)
+        self._open: set[_Answer] = set()
+        self._lock = threading.Lock()
+
+    def opened(self, answer: _Answer) -> None:
+        with self._lock:
+            self._open.add(answer)
+
+    def closed(self, answer: _Answer) -> None:
+        with self._lock:
+            self._open.discard(answer)
+        self.room.release()
+
+    def drain(self, deadline: float) -> None:
+        """Wait for those that are still out."""
+        with self._lock:
+            out = list(self._open)
+        for answer in out:
+            answer.wait(deadline)
+
+
+class _Shared:
+    """What all views of one memory have in common."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.index: Index | None = None
+        self.courier: Courier | None = None
+        self.closed = False
+        self.asking = _Asking()
+        self.conclusions_from = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    messages: list[Incoming]
+    conclusions: list[Conclusion]
+    answers: list[MemoryEntry]
+
+
+class _Answer:
+    """What a thread found, once it has."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+        self.value: Any = None
+        self.error: Exception | None = None
+
+    @property
+    def done(self) -> bool:
+        """It was answered, be it with a no."""
+        return self._event.is_set() and (self.error is None or isinstance(self.error, Refused))
+
+    @property
+    def failed(self) -> bool:
+        return self._event.is_set() and not self.done
+
+    def run(self, job: Callable[[], Any], asking: _Asking) -> None:
+        try:
+            self.value = job()
+        except (Away, Unsure, Refused, WarmstartError) as error:
+            self.error = error
+        except Exception as error:  # a thread that nobody waits for any more must not print
+            self.error = error
+        finally:
+            self._event.set()
+            asking.closed(self)
+
+    def wait(self, deadline: float) -> None:
+        self._event.wait(max(0.0, deadline - time.monotonic()))
+
+
+def _begin(job: Callable[[], Any], asking: _Asking) -> _Answer:
+    answer = _Answer()
+    if asking.room.acquire(blocking=False):
+        asking.opened(answer)
+        threading.Thread(target=answer.run, args=(job, asking), name="warmstart-honcho-ask", daemon=True).start()
+    return answer
+
+
+def _together(jobs: Sequence[Callable[[], Any]], seconds: float, asking: _Asking) -> list[_Answer]:
+    deadline = time.monotonic() + seconds
+    answers = [_begin(job, asking) for job in jobs]
+    for answer in answers:
+        answer.wait(deadline)
+    return answers
+
+
+def _problem(base_url: str, api_key: str) -> str:
+    """Why it cannot be used; empty when it can."""
+    if not _is_installed():
+        return "memory at Honcho needs its SDK: pip install 'warmstart[honcho]'"
+    if not base_url:
+        return "Honcho is not configured: set HONCHO_API_KEY, or memory.honcho.url to a server of your own"
+    parts = urlsplit(base_url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigError(f"the address of Honcho {base_url!r} is none; give something like http://127.0.0.1:8000")
+    if is_production(base_url) and not api_key:
+        return f"{base_url} needs a key: set HONCHO_API_KEY; nothing is sent there without"
+    return ""
+
+
+def _is_installed() -> bool:
+    """Whether the SDK is there; another package on PyPI, which starts processes, has the same module name."""
+    spec = importlib.util.find_spec("honcho")
+    return bool(spec and spec.origin and Path(spec.origin).with_name("conclusions.py").is_file())
+
+
+def _of_conclusion(user_id: str, found: Conclusion) -> MemoryEntry:
+    metadata = {SOURCE: "honcho conclusion", "level": found.level, "honcho_id": found.id}
+    return MemoryEntry(f"honcho:conclusion:{found.id}", found.content, user_id, found.created_at, metadata=metadata)
+
+
+def _of_message(user_id: str, found: Incoming) -> MemoryEntry:
+    metadata = {SOURCE: "honcho message", "honcho_id": found.id}
+    return MemoryEntry(f"honcho:message:{found.id}", found.content, user_id, found.created_at, metadata=metadata)
+
+
+def _short(*parts: str) -> str:
+    return blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()

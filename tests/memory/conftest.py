@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.memory.honcho_server import HonchoServer, running
+from warmstart.memory.honcho import HonchoBackend
+
+
+@pytest.fixture
+def server() -> Iterator[HonchoServer]:
+    with running() as server:
+        yield server
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Callable[..., HonchoBackend]]:
+    """Makes backends that are closed in the end. `machine` names the folder of the index."""
+    backends: list[HonchoBackend] = []
+
+    def open_backend(url: str, machine: str = "here", **options: object) -> HonchoBackend:
+        given = {"settle_seconds": 0.0, "fresh_seconds": 0.0, **options}
+        backends.append(HonchoBackend(base_url=url, path=tmp_path / machine, **given))
+        return backends[-1]
+
+    yield open_backend
+    for backend in backends:
+        backend.close()
+
+
+@pytest.fixture
+def honcho(server: HonchoServer, opened: Callable[..., HonchoBackend]) -> HonchoBackend:
+    """A memory whose server is there."""
+    return opened(server.url)

@@ -1,0 +1,515 @@
+"""Memory at Honcho, through its SDK, at a server on this machine that speaks its interface."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+import time
+from datetime import datetime
+
+import pytest
+
+from tests.memory.honcho_server import free_port, running
+from warmstart import Settings
+from warmstart.config import load_settings
+from warmstart.errors import ConfigError, InvalidEntry, MemoryBackendError
+from warmstart.memory.honcho import HonchoBackend
+from warmstart.memory.honcho.wire import PRODUCTION, Record, outgoing, peer_name, question
+from warmstart.memory.values import View
+from warmstart.testing.memory import MemoryBackendSuite
+
+SECRET = "AKIA" + "Z7QWERTY2345ABCD"
+
+
+class TestHoncho(MemoryBackendSuite):
+    @pytest.fixture
+    def backend(self, honcho):
+        return honcho
+
+
+class TestHonchoAway(MemoryBackendSuite):
+    """The same when nobody is there."""
+
+    @pytest.fixture
+    def backend(self, opened):
+        return opened(f"http://127.0.0.1:{free_port()}")
+
+
+# -- where anything goes
+
+
+@pytest.fixture
+def attempts(monkeypatch):
+    """What anybody tried to reach; nothing is let out."""
+    tried = []
+
+    def refuse(*arguments, **_):
+        tried.append(arguments)
+        raise OSError("no way out")
+
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    monkeypatch.setattr(socket, "create_connection", refuse)
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    return tried
+
+
+@pytest.mark.parametrize(
+    "base_url", ["", PRODUCTION, PRODUCTION + "/", "https://demo.honcho.dev", "https://API.honcho.dev."]
+)
+def test_without_a_key_nothing_leaves(base_url, attempts, tmp_path, monkeypatch):
+    monkeypatch.setenv("HONCHO_API_KEY", "the-sdk-would-take-this")
+    monkeypatch.setenv("HONCHO_URL", PRODUCTION)
+    backend = HonchoBackend(base_url=base_url, path=tmp_path / "index")
+    assert not backend.is_available()
+    assert not backend.is_reachable()
+    for act in (
+        lambda: backend.store("u", "k", "v"),
+        lambda: backend.retrieve("u", "k"),
+        lambda: backend.query("u", "k"),
+        lambda: backend.delete("u", "k"),
+        lambda: backend.list_keys("u"),
+        lambda: backend.history("u", "k"),
+        backend.users,
+        backend.flush,
+    ):
+        with pytest.raises(MemoryBackendError, match="HONCHO_API_KEY"):
+            act()
+    backend.close()
+    assert attempts == []
+    assert not (tmp_path / "index").exists()
+
+
+def test_with_a_key_the_address_is_production(attempts, tmp_path):
+    backend = HonchoBackend(api_key="k-1", path=tmp_path)
+    assert backend.base_url == PRODUCTION
+    assert backend.is_available()
+    assert backend.is_cloud
+    assert backend.backend_name == "honcho (cloud)"
+    assert backend.store("u", "k", "v")
+    assert not backend.flush(1)
+    backend.close()
+    assert {arguments[0][0] if isinstance(arguments[0], tuple) else arguments[0] for arguments in attempts} <= {
+        "api.honcho.dev",
+        b"api.honcho.dev",
+    }
+
+
+def test_a_server_on_this_machine_is_no_cloud(honcho):
+    assert not honcho.is_cloud
+    assert honcho.is_available()
+    assert honcho.is_reachable()
+
+
+@pytest.mark.parametrize("url", ["http://honcho.example.com", "https://10.0.0.3:8000", "http://127.0.0.1.example.com"])
+def test_any_other_server_is(url, tmp_path):
+    assert HonchoBackend(base_url=url, path=tmp_path).is_cloud
+
+
+@pytest.mark.parametrize("url", ["nonsense", "ftp://127.0.0.1", "file:///etc/passwd"])
+def test_an_address_that_is_none_is_refused(url, tmp_path):
+    with pytest.raises(ConfigError, match="address of Honcho"):
+        HonchoBackend(base_url=url, path=tmp_path)
+
+
+def test_a_key_of_the_environment_is_not_sent_where_it_is_not_for(honcho, server, monkeypatch):
+    monkeypatch.setenv("HONCHO_API_KEY", "for-production")
+    honcho.store("u", "k", "v")
+    assert honcho.flush()
+    assert {request.authorization for request in server.requests} == {None}
+
+
+def test_the_key_is_sent(server, opened):
+    server.key = "k-1"
+    backend = opened(server.url, api_key="k-1")
+    backend.store("u", "k", "v")
+    assert backend.flush()
+    assert {request.authorization for request in server.requests} == {"Bearer k-1"}
+
+
+def test_a_wrong_key_is_told_and_nothing_is_lost(server, opened):
+    server.key = "right"
+    backend = opened(server.url, api_key="wrong")
+    backend.store("u", "k", "v")
+    assert not backend.flush(1.5)
+    assert "check the key" in backend.status().error
+    assert backend.status().waiting == 1
+    assert backend.retrieve("u", "k").value == "v"
+
+
+def test_settings_decide(server, tmp_path):
+    (tmp_path / "config.toml").write_text(f'[memory.honcho]\nurl = "{server.url}"\ntimeout_ms = 150\n')
+    settings = load_settings({"HONCHO_API_KEY": "k-2", "HONCHO_WORKSPACE_ID": "team"}, home=tmp_path)
+    backend = HonchoBackend.configured(settings)
+    backend.store("u", "k", "v")
+    assert backend.flush()
+    backend.close()
+    assert server.requests[0].authorization == "Bearer k-2"
+    assert server.entries("team") == ["k: v"]
+    assert "k-2" not in repr(settings)
+
+
+@pytest.mark.parametrize("given", ['"300"', "0", "-5", "true", "1.5"])
+def test_a_timeout_is_a_whole_number(given, tmp_path):
+    (tmp_path / "config.toml").write_text(f"[memory.honcho]\ntimeout_ms = {given}\n")
+    with pytest.raises(ConfigError, match="whole number"):
+        load_settings({}, home=tmp_path)
+
+
+def test_another_package_of_that_name_is_not_taken_for_the_sdk(tmp_path, monkeypatch):
+    (tmp_path / "honcho").mkdir()
+    (tmp_path / "honcho" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "honcho", raising=False)
+    backend = HonchoBackend(base_url="http://127.0.0.1:9", path=tmp_path / "index")
+    assert not backend.is_available()
+    with pytest.raises(MemoryBackendError, match=r"warmstart\[honcho\]"):
+        backend.store("u", "k", "v")
+
+
+def test_nothing_is_configured_by_default(tmp_path):
+    assert not HonchoBackend.configured(Settings(home=tmp_path, store_path=tmp_path / "s.db")).is_available()
+
+
+# -- what is stored and found
+
+
+def test_an_entry_is_a_message_in_a_session_of_the_users_own(honcho, server):
+    honcho.store("mara", "pref_editor", "vim", {"source": "USER.md", "confidence": 0.9})
+    assert honcho.flush()
+    [message] = server.messages()
+    assert message["content"] == "pref_editor: vim"
+    said = datetime.fromisoformat(message["created_at"]).timestamp()
+    assert said == pytest.approx(honcho.retrieve("mara", "pref_editor").created_at, abs=1e-3)
+    assert (message["peer_id"], message["session_id"]) == ("mara", "warmstart-memory-mara")
+    entry = honcho.retrieve("mara", "pref_editor")
+    assert entry.value == "vim"
+    assert entry.metadata == {"source": "USER.md", "confidence": 0.9}
+    assert entry.created_at == entry.updated_at
+    assert honcho.users() == ["mara"]
+    assert honcho.retrieve("mara", "pref") is None
+
+
+def test_another_machine_sees_it_and_the_newest_value_wins(server, opened):
+    here, there = opened(server.url, "here"), opened(server.url, "there")
+    here.store("mara@example.com", "editor", "vim", {"expires_at": time.time() + 1000, "session": "s-1"})
+    assert here.flush()
+    assert there.sync("mara@example.com")
+    assert there.retrieve("mara@example.com", "editor") == here.retrieve("mara@example.com", "editor")
+    there.store("mara@example.com", "editor", "emacs")
+    assert there.flush()
+    assert here.retrieve("mara@example.com", "editor").value == "emacs"
+    assert here.list_keys("mara@example.com") == ["editor"]
+    assert [version.value for version in here.history("mara@example.com", "editor")] == ["emacs", "vim"]
+    assert here.history("mara@example.com", "editor")[1].session == "s-1"
+    assert opened(server.url, "elsewhere", timeout_ms=5000).users() == ["mara@example.com"]
+
+
+def test_a_write_that_arrives_late_does_not_win(server, opened):
+    """Written first, delivered last, because that machine was away."""
+    url = f"http://127.0.0.1:{free_port()}"
+    away = opened(url, "away")
+    away.store("u", "editor", "old")
+    here = opened(server.url, "here")
+    here.store("u", "editor", "new")
+    assert here.flush()
+    # The outbox of the one that was away is delivered to the server after all.
+    from warmstart.memory.honcho.index import Index
+
+    index = Index(away._folder / away._name)
+    late = index.records([parcel.version for parcel in index.batch(10)])
+    index.close()
+    here._link.add("u", [outgoing(record) for record in late])
+    assert here.sync("u")
+    assert here.retrieve("u", "editor").value == "new"
+    assert [version.value for version in here.history("u", "editor")] == ["new", "old"]
+    assert here.retrieve("u", "editor").created_at == late[0].at
+
+
+def test_a_key_is_found_before_everything_was_read(server, opened):
+    here = opened(server.url, "here")
+    for number in range(350):
+        here.store("u", f"key_{number}", f"value {number}")
+    assert here.flush()
+    fresh = opened(server.url, "fresh", timeout_ms=5000)
+    assert fresh.retrieve("u", "key_349").value == "value 349"
+    assert fresh.sync("u")
+    assert fresh.list_keys("u") == here.list_keys("u")
+    assert len(fresh.list_keys("u")) == 350
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["", "x" * 30_000, "a <|endoftext|> b", "tabs\tand\nlines", "naïve 日本語 🦊", ": :", " spaces "],
+    ids=["empty", "long", "token", "lines", "unicode", "colons", "spaces"],
+)
+def test_a_value_comes_back_as_it_was(value, server, opened):
+    here, there = opened(server.url, "here"), opened(server.url, "there")
+    here.store("u", "some: key", value)
+    assert here.flush()
+    assert here.status().refused == ()
+    assert there.sync("u")
+    assert there.retrieve("u", "some: key").value == value
+
+
+@pytest.mark.parametrize("user", ["mara", "mara@example.com", "user-mara", "日本", "a/b", "x" * 600, "a b"])
+def test_users_never_see_each_others_entries(user, server, opened):
+    here, there = opened(server.url, "here"), opened(server.url, "there")
+    here.store(user, "k", "mine")
+    here.store("other", "k", "theirs")
+    assert here.flush()
+    assert there.sync(user)
+    assert there.retrieve(user, "k").value == "mine"
+    assert [entry.value for entry in there.query(user, "k")] == ["mine"]
+    assert there.list_keys("nobody") == []
+    assert len({peer_name(user), peer_name("other"), peer_name(peer_name(user) + " ")}) == 3
+
+
+def test_secrets_are_replaced_before_anything_is_kept_or_sent(honcho, server, tmp_path):
+    honcho.store("u", "note", f"the key is {SECRET}", {"source": f"said {SECRET}"})
+    honcho.store("u", "database_password", "hunter2-Vq9!xz77")
+    honcho.query("u", f"what is {SECRET}")
+    honcho.query("u", f"what is {SECRET}", dialectic=True)
+    assert honcho.flush()
+    sent = json.dumps([request.body for request in server.requests])
+    assert "the key is [redacted" in sent
+    for secret in (SECRET, "hunter2-Vq9!xz77"):
+        assert secret not in sent
+        assert all(secret.encode() not in path.read_bytes() for path in (tmp_path / "here").iterdir())
+
+
+def test_scopes_the_narrowest_wins_and_honcho_does_not_reason_about_them(honcho, server):
+    honcho.store("u", "indent", "4")
+    honcho.store("u", "indent", "2", {"scope": "project", "project": "web"})
+    honcho.at(View(agent="codex")).store("u", "indent", "tabs", {"scope": "agent"})
+    honcho.store("u", "only", "here", {"scope": "project", "project": "web"})
+    assert honcho.at(View()).retrieve("u", "indent").value == "4"
+    assert honcho.at(View(project="api")).retrieve("u", "indent").value == "4"
+    assert honcho.at(View(project="web")).retrieve("u", "indent").value == "2"
+    both = honcho.at(View(project="web", agent="codex"))
+    assert both.retrieve("u", "indent").value == "tabs"
+    assert both.retrieve("u", "indent").metadata["agent"] == "codex"
+    assert both.list_keys("u") == ["only", "indent"]
+    assert [entry.value for entry in both.query("u", "indent")] == ["tabs"]
+    assert honcho.at(View()).list_keys("u") == ["indent"]
+    assert honcho.flush()
+    server.derive()
+    assert [each["content"] for each in server.workspaces["warmstart"].conclusions] == ["indent: 4"]
+    assert both.delete("u", "indent")
+    assert both.retrieve("u", "indent").value == "2"
+    assert honcho.delete("u", "indent")
+    assert both.retrieve("u", "indent") is None
+
+
+def test_what_has_expired_is_gone_and_what_it_replaced_does_not_come_back(honcho):
+    honcho.store("u", "k", "first")
+    honcho.store("u", "k", "second", {"expires_at": time.time() + 1})
+    assert honcho.retrieve("u", "k").value == "second"
+    deadline = time.monotonic() + 5
+    while honcho.retrieve("u", "k") is not None:
+        assert time.monotonic() < deadline
+    assert honcho.query("u", "second") == []
+    assert honcho.query("u", "") == []
+    assert honcho.list_keys("u") == []
+    assert not honcho.delete("u", "k")
+
+
+@pytest.mark.parametrize("metadata", [{"scope": "team"}, {"scope": "project"}, {"expires_at": "soon"}, {"x": object()}])
+def test_what_cannot_be_kept_is_refused(metadata, honcho):
+    with pytest.raises(InvalidEntry):
+        honcho.store("u", "k", "v", metadata)
+
+
+def test_a_query_finds_parts_of_words_substrings_and_the_newest(honcho):
+    honcho.store("u", "pref_python", "ruff and mypy")
+    honcho.store("u", "city", "Oldenburg")
+    assert honcho.query("u", "pref")[0].key == "pref_python"
+    assert honcho.query("u", "denbu")[0].key == "city"
+    assert [entry.key for entry in honcho.query("u", "")] == ["city", "pref_python"]
+    assert [entry.key for entry in honcho.query("u", "  ", limit=1)] == ["city"]
+    assert honcho.query("u", "xylophone") == []
+    assert honcho.query("u", "pref", limit=0) == []
+
+
+def test_a_question_is_put_to_honcho_without_its_punctuation(honcho, server):
+    honcho.store("u", "k", "v")
+    honcho.flush()
+    honcho.query("u", "Which editor, by the way, does pref_editor say?!")
+    asked = [request.body["query"] for request in server.requests if request.path.endswith("/search")]
+    assert asked == ["Which editor by the way does pref editor say"]
+    assert question("?!…") == ""
+    assert honcho.query("u", "?!") == []
+
+
+def test_what_honcho_finds_is_joined(honcho, server, monkeypatch):
+    """By meaning, where it has embeddings; here it simply finds everything."""
+    honcho.store("u", "editor", "vim")
+    honcho.store("u", "editor", "emacs")
+    honcho.store("u", "shell", "fish")
+    assert honcho.flush()
+    monkeypatch.setattr(server, "_search", lambda messages, body: messages)
+    assert [entry.value for entry in honcho.query("u", "what do I type into")] == ["emacs", "fish"]
+
+
+def test_what_honcho_concluded_says_what_it_is(honcho, server):
+    honcho.store("u", "editor", "vim")
+    assert honcho.flush()
+    server.derive()
+    entry, conclusion = honcho.query("u", "editor")
+    assert entry.value == "vim"
+    assert conclusion.key.startswith("honcho:conclusion:")
+    assert conclusion.metadata["source"] == "honcho conclusion"
+    assert honcho.retrieve("u", conclusion.key) is None
+
+
+def test_entries_are_not_crowded_out(honcho, server):
+    for number in range(9):
+        honcho.store("u", f"editor_{number}", f"editor {number}")
+    assert honcho.flush()
+    server.derive()
+    found = honcho.query("u", "editor", limit=6)
+    assert ["conclusion" in entry.key for entry in found] == [False] * 4 + [True] * 2
+
+
+def test_a_conclusion_from_what_is_no_longer_true_is_not_shown(honcho, server):
+    honcho.store("u", "editor", "prefers vim with four spaces")
+    honcho.store("u", "city", "lives in Oldenburg")
+    assert honcho.flush()
+    server.derive()
+    honcho.store("u", "editor", "prefers emacs with four spaces")
+    honcho.delete("u", "city")
+    shown = [entry.value for query in ("editor", "city", "vim Oldenburg") for entry in honcho.query("u", query)]
+    assert shown
+    assert all("vim" not in value and "Oldenburg" not in value for value in shown)
+    assert honcho.flush()
+    kept = [each["content"] for each in server.workspaces["warmstart"].conclusions]
+    assert all("vim" not in each and "Oldenburg" not in each for each in kept)
+
+
+def test_a_value_that_is_true_again_is_shown_again(honcho, server):
+    for value in ("vim", "emacs", "vim"):
+        honcho.store("u", "editor", value)
+    assert honcho.flush()
+    server.derive()
+    assert any(entry.value == "editor: vim" for entry in honcho.query("u", "editor"))
+
+
+def test_a_server_without_embeddings_is_not_asked_for_conclusions_again(honcho, server):
+    server.has_embeddings = False
+    honcho.store("u", "editor", "vim")
+    assert honcho.flush()
+    for _ in range(3):
+        assert [entry.value for entry in honcho.query("u", "editor")] == ["vim"]
+    assert sum(request.path.endswith("/conclusions/query") for request in server.requests) == 1
+
+
+def test_the_dialectic_answers_only_when_asked(server, opened):
+    backend = opened(server.url)
+    backend.store("u", "editor", "vim")
+    assert backend.flush()
+    server.says = "They use vim."
+    assert [entry.key for entry in backend.query("u", "Which editor?")] == ["editor"]
+    answer, entry = backend.query("u", "Which editor?", dialectic=True)
+    assert answer.value == "They use vim."
+    assert answer.metadata == {"source": "honcho answer"}
+    assert entry.key == "editor"
+    assert len(opened(server.url, dialectic=True, timeout_ms=5000).query("u", "Which editor?")) == 2
+
+
+def test_a_dialectic_that_fails_leaves_the_rest(honcho):
+    honcho.store("u", "editor", "vim")
+    assert honcho.flush()
+    assert [entry.key for entry in honcho.query("u", "Which editor?", dialectic=True)] == ["editor"]
+
+
+# -- forgetting
+
+
+def test_a_deleted_entry_is_hidden_at_once_and_what_honcho_keeps_is_said(server, opened, tmp_path):
+    here, there = opened(server.url, "here"), opened(server.url, "there")
+    here.store("u", "city", "Oldenburg", {"source": "chat"})
+    assert here.flush()
+    server.derive()
+    assert there.sync("u")
+    assert here.delete("u", "city")
+    assert here.retrieve("u", "city") is None
+    assert here.query("u", "Oldenburg") == []
+    assert here.list_keys("u") == []
+    assert not here.delete("u", "city")
+    assert here.flush()
+    [told] = here.forgotten("u")
+    assert str(told) == (
+        "'city' is hidden; Honcho deleted 1 conclusions drawn from it, "
+        "but keeps the text of 1 messages, which it has no way to delete one by one"
+    )
+    assert there.retrieve("u", "city") is None
+    assert [version.value for version in there.history("u", "city")] == [None]
+    first = server.messages()[0]
+    assert first["content"] == "city: Oldenburg"  # what cannot be deleted
+    assert "chat" not in json.dumps(first["metadata"])
+    assert opened(server.url, "fresh", timeout_ms=5000).retrieve("u", "city") is None
+    here.close()
+    assert all(b"Oldenburg" not in path.read_bytes() for path in (tmp_path / "here").iterdir())
+
+
+def test_what_was_deleted_before_it_was_sent_is_never_sent(opened):
+    port = free_port()
+    backend = opened(f"http://127.0.0.1:{port}")
+    backend.store("u", "city", "Oldenburg")
+    while not backend.status().error:  # so that it is not on its way just now
+        assert not backend.flush(0.05)
+    assert backend.delete("u", "city")
+    backend.store("u", "city", "Bremen")
+    with running(port) as server:
+        assert backend.flush()
+        assert server.entries() == ["(forgotten: city)", "city: Bremen"]
+    assert backend.retrieve("u", "city").value == "Bremen"
+    assert backend.forgotten("u")[0].messages == 0
+
+
+def test_what_is_stored_again_after_a_deletion_is_new(honcho):
+    honcho.store("u", "k", "one")
+    born = honcho.retrieve("u", "k").created_at
+    honcho.store("u", "k", "two")
+    assert honcho.retrieve("u", "k").created_at == born
+    honcho.delete("u", "k")
+    honcho.store("u", "k", "three")
+    assert honcho.retrieve("u", "k").created_at > born
+    assert [version.value for version in honcho.history("u", "k")] == ["three", None]
+
+
+def test_a_session_that_was_deleted_at_honcho_is_begun_anew(honcho, server):
+    honcho.store("u", "k", "v")
+    assert honcho.flush()
+    assert honcho.sync("u")
+    server.answer("DELETE", "/v3/workspaces/warmstart/sessions/warmstart-memory-u", {}, None)
+    assert honcho.retrieve("u", "k").value == "v"
+    honcho.store("u", "other", "w")
+    assert honcho.flush()
+    assert honcho.sync("u")
+    assert honcho.list_keys("u") == ["other", "k"]
+
+
+def test_a_closed_memory_says_so(honcho):
+    honcho.store("u", "k", "v")
+    honcho.close()
+    with pytest.raises(MemoryBackendError, match="closed"):
+        honcho.retrieve("u", "k")
+    honcho.close()
+
+
+def test_the_traffic_is_counted(honcho, server):
+    honcho.store("u", "k", "v")
+    assert honcho.flush()
+    traffic = honcho.status().traffic
+    assert traffic.calls == len(server.requests)
+    assert traffic.sent > 100
+    assert traffic.received > 100
+
+
+def test_metadata_of_honchos_own_is_left_alone():
+    message = outgoing(Record("v-1", "u", "", "k", "v", 1.5))
+    assert message.content == "k: v"
+    assert message.reasoning
+    assert not outgoing(Record("v-1", "u", "", "k", "v", 1.5, expires_at=2.0)).reasoning
+    assert not outgoing(Record("v-1", "u", "", "k", None, 1.5)).reasoning

@@ -1,0 +1,351 @@
+"""Honcho slow, failing, gone, and back: writes arrive once each and in order, and reads do not wait."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.memory.honcho_server import a_port_that_answers_nothing, free_port, running
+from warmstart.memory.honcho import HonchoBackend
+
+LIMIT = 0.3  # seconds, the default
+SLACK = 0.15  # for a machine that does other things too
+
+# A process that writes `count` entries called PREFIX_0, PREFIX_1, …, and one that delivers what waits.
+WRITER = """
+import sys
+from pathlib import Path
+from warmstart.memory.honcho import HonchoBackend
+url, path, prefix, count = sys.argv[1:5]
+backend = HonchoBackend(base_url=url, path=Path(path), settle_seconds=0.0)
+for number in range(int(count)):
+    assert backend.store("u", f"{prefix}_{number}", f"value {number}")
+print("written", flush=True)
+"""
+DELIVERER = """
+import sys
+from pathlib import Path
+from warmstart.memory.honcho import HonchoBackend
+url, path = sys.argv[1:3]
+backend = HonchoBackend(base_url=url, path=Path(path), settle_seconds=0.0)
+print(backend.flush(60), flush=True)
+"""
+
+
+def process(script: str, *arguments: object) -> subprocess.Popen:
+    return subprocess.Popen(
+        [sys.executable, "-c", script, *map(str, arguments)], stdout=subprocess.PIPE, text=True, env={**os.environ}
+    )
+
+
+def numbers(entries: list[str], prefix: str) -> list[int]:
+    """The numbers of the entries called so, in the order they arrived."""
+    return [int(entry.split(":")[0].rpartition("_")[2]) for entry in entries if entry.startswith(f"{prefix}_")]
+
+
+def seconds(act: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    act()
+    return time.perf_counter() - began
+
+
+def reads(backend: HonchoBackend) -> list[Callable[[], object]]:
+    return [
+        lambda: backend.retrieve("u", "k"),
+        lambda: backend.query("u", "what is k"),
+        lambda: backend.query("u", "what is k", dialectic=True),
+        lambda: backend.query("u", ""),
+        lambda: backend.list_keys("u"),
+        lambda: backend.history("u", "k"),
+        backend.users,
+        lambda: backend.delete("u", "no such key"),
+    ]
+
+
+# -- how long a call takes
+
+
+def test_a_server_that_says_nothing_costs_one_read_its_time_and_the_others_none(opened):
+    with a_port_that_answers_nothing() as url:
+        backend = opened(url)
+        backend._link.load()
+        assert seconds(lambda: backend.store("u", "k", "v")) < SLACK
+        times = [seconds(act) for act in reads(backend) * 3]
+        assert max(times) < LIMIT + SLACK
+        assert sum(times) < LIMIT * 4  # after 1, 2, 4… seconds somebody tries again
+        assert backend.retrieve("u", "k").value == "v"
+        assert seconds(backend.close) < LIMIT
+
+
+def test_a_server_that_is_gone_costs_nothing(opened):
+    backend = opened(f"http://127.0.0.1:{free_port()}")
+    backend._link.load()
+    backend.store("u", "k", "v")
+    assert max(seconds(act) for act in reads(backend)) < SLACK
+    assert [entry.value for entry in backend.query("u", "k")] == ["v"]
+
+
+def test_the_time_is_for_the_whole_call(server, opened):
+    backend = opened(server.url)
+    backend.store("u", "k", "v")
+    assert backend.flush()
+    server.delay = lambda: time.sleep(0.25)
+    assert max(seconds(act) for act in reads(backend)) < LIMIT + SLACK
+
+
+def test_a_name_that_is_not_resolved_in_time_does_not_block(opened, monkeypatch):
+    """What httpx has no timeout for."""
+    backend = opened("http://honcho.example.com")
+    backend._link.load()
+    asked = threading.Event()
+
+    def wait(*_, **__):
+        asked.set()
+        time.sleep(2)
+        raise OSError("no such name")
+
+    monkeypatch.setattr("socket.getaddrinfo", wait)
+    assert seconds(lambda: backend.retrieve("u", "k")) < LIMIT + SLACK
+    assert asked.is_set()
+
+
+def test_another_process_does_not_wait_again(opened):
+    with a_port_that_answers_nothing() as url:
+        first = opened(url)
+        first._link.load()
+        assert seconds(lambda: first.retrieve("u", "k")) > LIMIT - 0.05
+        assert seconds(lambda: opened(url).retrieve("u", "k")) < SLACK
+
+
+def test_loading_the_sdk_is_not_waited_for_where_the_index_is_whole(server, tmp_path, opened):
+    backend = opened(server.url)
+    backend.store("u", "k", "v")
+    assert backend.flush()
+    assert backend.sync("u")
+    backend.close()
+    script = (
+        "import sys, time; from pathlib import Path; from warmstart.memory.honcho import HonchoBackend;"
+        "backend = HonchoBackend(base_url=sys.argv[1], path=Path(sys.argv[2]), fresh_seconds=0.0);"
+        "backend.is_available(); began = time.perf_counter(); found = backend.retrieve('u', 'k').value;"
+        "print(found, time.perf_counter() - began)"
+    )
+    found, took = process(script, server.url, tmp_path / "here").communicate()[0].split()
+    assert found == "v"
+    assert float(took) < LIMIT + SLACK
+
+
+def test_reads_wait_again_when_the_server_is_back(server, opened):
+    here, there = opened(server.url, "here"), opened(server.url, "there")
+    here.store("u", "k", "old")
+    assert here.flush()
+    assert there.sync("u")
+    server.failing = 503
+    assert there.retrieve("u", "k").value == "old"
+    server.failing = 0
+    here.store("u", "k", "new")
+    assert here.flush()
+    deadline = time.monotonic() + 10
+    while there.retrieve("u", "k").value != "new":
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+# -- what arrives
+
+
+def test_writes_of_a_time_without_server_arrive_once_and_in_order(opened):
+    port = free_port()
+    backend = opened(f"http://127.0.0.1:{port}")
+    for number in range(250):
+        backend.store("u", f"a_{number}", f"value {number}")
+    assert not backend.flush(0.2)
+    with running(port) as server:
+        assert backend.flush(20)
+        assert numbers(server.entries(), "a") == list(range(250))
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503])
+def test_a_server_that_stumbles_is_asked_again(status, server, opened):
+    server.failures = [status, status]
+    backend = opened(server.url)
+    for number in range(5):
+        backend.store("u", f"a_{number}", "v")
+    assert backend.flush(20)
+    assert numbers(server.entries(), "a") == list(range(5))
+
+
+def test_a_server_that_asks_for_patience_is_given_it(server, opened):
+    server.retry_after = "1"
+    server.failures = [429]
+    backend = opened(server.url)
+    backend.store("u", "k", "v")
+    deadline = time.monotonic() + 10
+    while not server.entries():  # nobody hurries
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    assert len(server.entries()) == 1
+
+
+def test_a_write_without_an_answer_is_not_sent_twice(server, opened):
+    server.dropped = 2
+    backend = opened(server.url)
+    for number in range(150):
+        backend.store("u", f"a_{number}", "v")
+    assert backend.flush(20)
+    assert numbers(server.entries(), "a") == list(range(150))
+
+
+def test_a_write_that_failed_after_it_was_kept_is_not_sent_twice(server, opened):
+    server.late_failures = [500, 502]
+    backend = opened(server.url)
+    for number in range(150):
+        backend.store("u", f"a_{number}", "v")
+    assert backend.flush(20)
+    assert numbers(server.entries(), "a") == list(range(150))
+
+
+def test_a_write_that_takes_effect_late_is_not_sent_twice(server, opened):
+    """The client gave up on it, and the server kept it after that."""
+    backend = opened(server.url, request_seconds=0.2, settle_seconds=1.0)
+    first = threading.Event()
+
+    def slow_once():
+        if server.requests[-1].path.endswith("/messages") and not first.is_set():
+            first.set()
+            time.sleep(0.6)
+
+    server.delay = slow_once
+    backend.store("u", "a_0", "v")
+    assert backend.flush(20)
+    assert numbers(server.entries(), "a") == [0]
+
+
+def test_one_that_is_refused_does_not_stop_the_others(server, opened, monkeypatch):
+    add = server._add
+
+    def picky(name, space, session, messages):
+        if any("forbidden" in message["content"] for message in messages):
+            from tests.memory.honcho_server import Wrong
+
+            raise Wrong(422, "I do not like it")
+        return add(name, space, session, messages)
+
+    monkeypatch.setattr(server, "_add", picky)
+    backend = opened(server.url)
+    for number in range(10):
+        backend.store("u", f"a_{number}", "forbidden" if number == 4 else "v")
+    assert backend.flush(20)
+    assert numbers(server.entries(), "a") == [0, 1, 2, 3, 5, 6, 7, 8, 9]
+    [(user, key, reason)] = backend.status().refused
+    assert (user, key) == ("u", "a_4")
+    assert "I do not like it" in reason
+    assert backend.retrieve("u", "a_4").value == "forbidden"
+
+
+def test_a_server_gone_in_the_middle(opened):
+    """It dies and comes back again and again, and keeps what it had."""
+    port = free_port()
+    backend = opened(f"http://127.0.0.1:{port}")
+    kept: dict = {}
+    random.seed(6)
+    for life in range(5):
+        with running(port) as server:
+            server.workspaces = kept
+            server.dropped = life % 2
+            for number in range(life * 40, life * 40 + 40):
+                backend.store("u", f"a_{number}", f"value {number}")
+                if number == life * 40 + random.randrange(40):
+                    break
+            backend.flush(0.1)
+        for number in range(3):
+            assert seconds(lambda: backend.retrieve("u", "a_0")) < LIMIT + SLACK
+            backend.store("u", f"away_{life * 3 + number}", "v")
+    with running(port) as server:
+        server.workspaces = kept
+        assert backend.flush(30)
+        arrived = numbers(server.entries(), "a")
+        assert arrived == sorted(set(arrived))
+        assert len(arrived) == sum(key.startswith("a_") for key in backend.list_keys("u"))
+        assert numbers(server.entries(), "away") == list(range(15))
+
+
+def test_an_hour_of_writes_by_several_processes_while_honcho_is_gone(tmp_path, opened):
+    """2,000 writes, over processes that begin and end; reads answer meanwhile; then all of them arrive."""
+    port = free_port()
+    url, path = f"http://127.0.0.1:{port}", tmp_path / "here"
+    reader = opened(url)
+    reader._link.load()
+    times: list[float] = []
+    for turn in range(2):
+        writers = [process(WRITER, url, path, f"w{turn}{number}", 250) for number in range(4)]
+        while any(writer.poll() is None for writer in writers):
+            times += [seconds(act) for act in reads(reader)]
+        for writer in writers:
+            assert writer.communicate()[0].split() == ["written"]
+    assert max(times) < LIMIT + SLACK
+    assert len(reader.list_keys("u")) == 2000
+    with running(port) as server:
+        assert reader.flush(60)
+        entries = server.entries()
+        assert len(entries) == len(set(entries)) == 2000
+        for turn in range(2):
+            for number in range(4):
+                assert numbers(entries, f"w{turn}{number}") == list(range(250))
+
+
+def test_a_process_killed_between_sending_and_noting_it(server, tmp_path, opened):
+    server.held.clear()
+    writer = process(WRITER + "\nbackend.flush(30)\n", server.url, tmp_path / "here", "a", 20)
+    assert server.kept.wait(20)
+    writer.kill()
+    writer.communicate()
+    server.held.set()
+    backend = opened(server.url)
+    before = len(server.entries())
+    assert before
+    assert backend.flush(20)
+    assert numbers(server.entries(), "a") == list(range(len(server.entries())))
+    assert len(server.entries()) >= before
+    assert sorted(backend.list_keys("u")) == sorted(entry.split(":")[0] for entry in server.entries())
+
+
+def test_two_processes_delivering_at_once(tmp_path, opened):
+    port = free_port()
+    url, path = f"http://127.0.0.1:{port}", tmp_path / "here"
+    writer = process(WRITER, url, path, "a", 500)
+    assert writer.communicate()[0].split() == ["written"]
+    with running(port) as server:
+        server.delay = lambda: time.sleep(0.02)
+        deliverers = [process(DELIVERER, url, path) for _ in range(4)]
+        backend = opened(url)
+        assert backend.flush(60)
+        assert [deliverer.communicate()[0].strip() for deliverer in deliverers] == ["True"] * 4
+        assert numbers(server.entries(), "a") == list(range(500))
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment(server, tmp_path, opened):
+    """Writers die at random points while they send; others go on. Nothing is lost or doubled."""
+    chance = random.Random(6)
+    server.delay = lambda: time.sleep(0.005)
+    for turn in range(25):
+        writer = process(WRITER + "\nbackend.flush(30)\n", server.url, tmp_path / "here", f"r{turn}", 60)
+        time.sleep(chance.uniform(0.2, 1.6))
+        writer.send_signal(signal.SIGKILL)
+        writer.communicate()
+    backend = opened(server.url)
+    assert backend.flush(60)
+    entries = server.entries()
+    assert len(entries) == len(set(entries))
+    assert sorted(backend.list_keys("u")) == sorted(entry.split(":")[0] for entry in entries)
+    for turn in range(25):
+        arrived = numbers(entries, f"r{turn}")
+        assert arrived == list(range(len(arrived)))
