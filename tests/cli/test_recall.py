@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import stat
 from contextlib import closing
 from datetime import UTC, datetime
@@ -201,3 +202,20 @@ def test_damaged_vectors_leave_the_words(run, project, home):
     assert json.loads(run("recall", "index", "--embedder", "wordllama", "--json").out)["texts"] == 2
     checks = {check["subject"]: check for check in json.loads(run("doctor", "--json").out)}
     assert checks["vectors"]["status"] == "ok"
+
+
+@pytest.mark.parametrize("place", ["sqlite"], indirect=True)
+def test_another_programs_file_in_the_place_of_the_vectors_is_left_alone(run, project, home):
+    path = home / ".warmstart" / "warmstart.vectors.db"
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("CREATE TABLE theirs (value TEXT)")
+    before = path.read_bytes()
+    ran = run("recall", "index", "--embedder", "wordllama")
+    assert ran.code == 1
+    assert "another program" in ran.err
+    assert run("recall", "database ports").code == 0
+    (row,) = rows(run, "database ports", "--mode", "lexical")
+    run("sessions", "delete", row["session_id"], "--yes")
+    with closing(sqlite3.connect(path)) as other:
+        assert other.execute("SELECT count(*) FROM theirs").fetchone() == (0,)
+    assert len(before) == path.stat().st_size

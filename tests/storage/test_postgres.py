@@ -21,7 +21,8 @@ from warmstart.errors import (
     StoreTooNew,
     StoreUnreachable,
 )
-from warmstart.storage.postgres import Database, Migration, translate
+from warmstart.storage.postgres import Database, Migration
+from warmstart.storage.postgres_connection import translate
 from warmstart.storage.tenants import COLUMN, keep_apart
 
 

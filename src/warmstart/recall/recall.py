@@ -152,10 +152,10 @@ class Recall:
         scope = self._scope(allowed)
         near = Near()
         for budget in (self._budget, _WIDER * self._budget):
-            said, words = self._postings("said", query, allowed, budget, deadline)
-            did, others = (EMPTY, list[Word]())
+            said, words, held = self._postings("said", query, allowed, budget, deadline)
+            did, others, done = EMPTY, list[Word](), set[str]()
             if self._sizes.totals[SAID:].any():
-                did, others = self._postings("did", query, allowed, budget, deadline)
+                did, others, done = self._postings("did", query, allowed, budget, deadline)
             near = near or self._near(query, words, said, scope, allowed, deadline)
             deadline.check()
             ranked = rank(said, did, scope, self._sizes.lengths, self._weights, near.parts)
@@ -170,9 +170,7 @@ class Recall:
         if self._meaning is not None:
             ranked = self._meaning.add(ranked, near, alone=self._mode == "vector")
         terms = tuple(dict.fromkeys(word.word for word in (*words, *others)))
-        held = {word.stem for word, lines in zip(words, said.found.tolist(), strict=True) if lines}
-        held |= {word.stem for word, lines in zip(others, did.found.tolist(), strict=True) if lines}
-        missing = [word for word in words if word.stem not in held]
+        missing = [word for word in words if word.stem not in held | done]
         return _ByWords(query, terms, ranked, did, *told, missing[:_OUTPUT])
 
     def _found(self, by_words: _ByWords, choice: Choice, limit: int, deadline: Deadline) -> Found:
@@ -212,8 +210,11 @@ class Recall:
 
     def _postings(
         self, group: Group, query: Query, allowed: Any, budget: int, deadline: Deadline
-    ) -> tuple[Postings, list[Word]]:
-        """The lines in scope of the rarest words; a small store drops none, but for want of time."""
+    ) -> tuple[Postings, list[Word], set[str]]:
+        """The lines in scope of the rarest words, and which of these stand anywhere.
+
+        A small store drops no word, but for want of time.
+        """
         known = self._engine.frequencies(group, [word.stem for word in query.words])
         small = self._sizes.lines <= self._weights.small
         budget = 2**40 if small else budget
@@ -223,11 +224,12 @@ class Recall:
                 raise Interrupted
         words = rarest(query.words, known, budget, TERMS)
         lines = self._engine.postings(group, words, 2 * budget)
+        held = {word.stem for word, some in zip(words, lines, strict=True) if len(some)}
         found = Postings.of(lines, [known.get(word.stem, 0) if allowed is None else 0 for word in words])
         alive = self._living(found.lines, allowed)
         if not alive.all():
             found = found.only(alive, counts=allowed is not None)
-        return found, words
+        return found, words, held
 
     def _living(self, lines: Numbers, allowed: Any) -> Any:
         """Which of these lines are in scope, and not dead."""

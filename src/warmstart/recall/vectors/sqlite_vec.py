@@ -175,7 +175,7 @@ class SQLiteVectors:
             # Vectors of another version are made anew; anything else is not ours to touch.
             tables = {row[0] for row in self._run("SELECT name FROM sqlite_schema WHERE type = 'table'")}
             if tables and not {"made", "blocks"} <= tables:
-                raise StoreCorrupt(f"{str(self._path)!r} holds another program's tables; move it away")
+                raise StoreError(f"{str(self._path)!r} holds another program's tables; move it away")
             for table in tables:
                 self._run(f"DROP TABLE {table}")
             self._run(_TABLES)
