@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 from warmstart.config import Settings
 from warmstart.errors import ConfigError
-from warmstart.memory.ranking import Index
+from warmstart.memory.held import Redacting, redactor_of
+from warmstart.memory.index import WordIndex
+from warmstart.memory.owners import Owner
 from warmstart.memory.schema import MIGRATIONS
-from warmstart.memory.sql import Redacting, SQLBackend, redactor_of
+from warmstart.memory.sql import SQLBackend
 from warmstart.storage.database import AnyDatabase, Connection
 
-_END = "\U0010ffff"
 _ADD = (
-    "INSERT INTO memory_words (word, id) SELECT w.word, w.id FROM unnest(CAST(? AS TEXT[]), CAST(? AS BIGINT[])) "
-    "AS w (word, id) ON CONFLICT DO NOTHING"
+    "INSERT INTO memory_words (owner, word, id) SELECT ?, w.word, w.id "
+    "FROM unnest(CAST(? AS TEXT[]), CAST(? AS BIGINT[])) AS w (word, id)"
 )
 
 
 class PostgresBackend(SQLBackend):
-    """Memory of one tenant in a PostgreSQL database. `tenant` is whom to act for, which takes a role that may."""
+    """Memory of one tenant in a PostgreSQL database. `tenant` is whom to act for, which takes a role that may.
+
+    What is deleted is gone for everyone who asks. The server overwrites it in its files when it next vacuums the
+    tables, which it does by itself now and then, and lets go of it in its log and its backups as it is set up to.
+    """
 
     backend_name = "postgres (shared)"
 
@@ -44,45 +49,12 @@ class PostgresBackend(SQLBackend):
             )
         return cls(settings.store_url, tenant=settings.store_tenant, redact=redactor_of(settings))
 
-    def _lookup(self, owner: int, newest: int) -> Index:
-        return _Words(self._held.database.connection, owner, newest)
-
-    def _add(self, rows: Iterable[tuple[int, int, Iterable[str]]]) -> None:
-        pairs = [(f"{owner}·{word}", entry) for entry, owner, words in rows for word in words]
-        if pairs:
-            self._held.database.connection.execute(_ADD, ([word for word, _ in pairs], [entry for _, entry in pairs]))
-
-    def _remove(self, ids: Sequence[int]) -> None:
-        if ids:
-            self._held.database.connection.execute(
-                "DELETE FROM memory_words WHERE id = ANY(CAST(? AS BIGINT[]))", (list(ids),)
-            )
+    def _index(self, connection: Connection, owner: Owner) -> WordIndex:
+        return _Words(connection, owner)
 
 
-class _Words:
-    """Implements `Index`."""
+class _Words(WordIndex):
+    """Many words at once, in one statement."""
 
-    def __init__(self, connection: Connection, owner: int, newest: int) -> None:
-        self._newest = newest
-        self._run = connection.execute
-        self._mark = f"{owner}·"
-
-    def having(self, words: Sequence[str], limit: int, *, newest: int = 0) -> list[int]:
-        first, *others = (self._mark + word for word in words)
-        also = "".join(
-            f" AND EXISTS (SELECT 1 FROM memory_words o{place} WHERE o{place}.word = ? AND o{place}.id = w.id)"
-            for place in range(len(others))
-        )
-        rows = self._run(
-            f"SELECT w.id FROM memory_words w WHERE w.word = ?{also} AND w.id > ? ORDER BY w.id DESC LIMIT ?",
-            (first, *others, self._newest - newest if newest else 0, limit),
-        )
-        return [row[0] for row in rows]
-
-    def beginning(self, letters: str, limit: int) -> list[str]:
-        start = self._mark + letters
-        rows = self._run(
-            "SELECT DISTINCT word FROM memory_words WHERE word >= ? AND word < ? ORDER BY word LIMIT ?",
-            (start, start + _END, limit),
-        )
-        return [row[0][len(self._mark) :] for row in rows]
+    def _add_words(self, words: Sequence[str], entries: Sequence[int]) -> None:
+        self._run(_ADD, (self._owner, words, entries))

@@ -15,7 +15,6 @@ from typing import NamedTuple, Protocol
 from warmstart.memory.words import asked, is_sentence, stems
 
 _NEWEST = 250  # entries of a word that are considered
-_FAR = 40_000  # newest entries among which they are looked for: to look through all would take too long
 _ENOUGH = 20  # entries with all words of a question, so that pairs need not be looked for
 _TOGETHER = 40  # entries that have several words of which each has too many
 _ENDINGS = 12  # words that a beginning may stand for
@@ -33,8 +32,11 @@ _SATURATION, _LENGTH, _USUAL = 1.2, 0.3, 16.0  # BM25's k1 and b, and the length
 class Index(Protocol):
     """Words and the entries that have them, of one user."""
 
-    def having(self, words: Sequence[str], limit: int, *, newest: int = 0) -> list[int]:
-        """The newest entries that have all of these words, the newest first; only among so many newest, if given."""
+    def having(self, words: Sequence[str], limit: int) -> list[int]:
+        """The newest entries that have all of these words, the newest first.
+
+        Give the rarest word first: of several, the others are looked for only among some thousands that have it.
+        """
         ...
 
     def beginning(self, letters: str, limit: int) -> list[str]:
@@ -112,7 +114,8 @@ class Question:
             return
         for places in dict.fromkeys([tuple(known), *combinations(common[:_COMMON], 2)]):
             bits = sum(1 << place for place in places)
-            found = index.having([self.words[place] for place in places], _TOGETHER, newest=_FAR)
+            rarest = sorted(places, key=self._weights.__getitem__, reverse=True)
+            found = index.having([self.words[place] for place in rarest], _TOGETHER)
             for entry in found:
                 shared[entry] = shared.get(entry, 0) | bits
             if len(places) == len(known) and len(found) >= _ENOUGH:
