@@ -15,7 +15,7 @@ from warmstart.storage.database import Connection
 PAGE = 2000  # entries that are put into the index in one write
 
 _END = "\U0010ffff"
-_FAR = 2000  # newest entries of the first of several words among which the others are looked for
+_FAR = 500  # newest entries of the first of several words among which the others are looked for
 _HAVING = "SELECT id FROM memory_words WHERE owner = ? AND word = ? ORDER BY id DESC LIMIT ?"
 _ALSO = " AND EXISTS (SELECT 1 FROM memory_words o WHERE o.owner = ? AND o.word = ? AND o.id = w.id)"
 # From word to word, however many entries each has.

@@ -28,6 +28,7 @@ class LocalBackend(SQLBackend):
     backend_name = "local (SQLite)"
 
     BATCH: ClassVar = 2048
+    GREATEST: ClassVar = "max"
     CONTAINS: ClassVar = "{} LIKE :part ESCAPE '\\'"
 
     def __init__(self, db_path: Path | str | None = None, *, redact: Redacting = True) -> None:

@@ -30,6 +30,7 @@ class PostgresBackend(SQLBackend):
     backend_name = "postgres (shared)"
 
     BATCH: ClassVar = 1
+    GREATEST: ClassVar = "greatest"
     CONTAINS: ClassVar = "{} ILIKE :part"
 
     def __init__(self, url: str, *, tenant: str = "", redact: Redacting = True) -> None:

@@ -7,7 +7,6 @@ often and where a word stands, in the key, the value or the metadata (BM25 over 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from heapq import nlargest
 from itertools import combinations
 from math import log
 from typing import NamedTuple, Protocol
@@ -15,7 +14,7 @@ from typing import NamedTuple, Protocol
 from warmstart.memory.words import asked, is_sentence, stems
 
 _NEWEST = 250  # entries of a word that are considered
-_ENOUGH = 20  # entries with all words of a question, so that pairs need not be looked for
+_ENOUGH = 20  # entries that have some words together, so that no more of them need be looked for
 _TOGETHER = 40  # entries that have several words of which each has too many
 _ENDINGS = 12  # words that a beginning may stand for
 _SHORTEST = 3  # letters of a beginning
@@ -103,7 +102,7 @@ class Question:
         }
         found: list[int] = []
         for places in sorted(groups, key=worth.__getitem__, reverse=True):
-            found += nlargest(most - len(found), groups[places])
+            found += sorted(groups[places], reverse=True)[: most - len(found)]
             if len(found) >= most:
                 break
         return found
@@ -114,11 +113,14 @@ class Question:
             return
         for places in dict.fromkeys([tuple(known), *combinations(common[:_COMMON], 2)]):
             bits = sum(1 << place for place in places)
-            rarest = sorted(places, key=self._weights.__getitem__, reverse=True)
-            found = index.having([self.words[place] for place in rarest], _TOGETHER)
-            for entry in found:
-                shared[entry] = shared.get(entry, 0) | bits
-            if len(places) == len(known) and len(found) >= _ENOUGH:
+            together = sum(have & bits == bits for have in shared.values())
+            if together < _ENOUGH:
+                rarest = sorted(places, key=self._weights.__getitem__, reverse=True)
+                found = index.having([self.words[place] for place in rarest], _TOGETHER)
+                together = len(found)
+                for entry in found:
+                    shared[entry] = shared.get(entry, 0) | bits
+            if len(places) == len(known) and together >= _ENOUGH:
                 return
 
     def score(self, text: Text) -> float:

@@ -18,19 +18,21 @@ from warmstart.memory.owners import Owner, numbers
 from warmstart.memory.reading import PAST, SQLReading, fits
 from warmstart.storage.database import Connection
 
+# The number of a user's next write, of whom ?1 is the highest number that a write may have. Of one who was forgotten it
+# is in somebody else's range, which is refused.
 _NEXT = (
-    "(SELECT max(n.id) + 1 FROM (SELECT max(id) AS id FROM memories WHERE id BETWEEN ?1 AND ?2 "
-    "UNION ALL SELECT max(id) FROM memory_history WHERE id BETWEEN ?1 AND ?2) n)"
+    "{greatest}((SELECT max(id) FROM memories WHERE id <= ?1), "
+    "coalesce((SELECT max(id) FROM memory_history WHERE id <= ?1), 0)) + 1"
 )
 # Writes nothing over the same value, nor over one whose time is over. What it writes over, a trigger keeps as history.
 _WRITE = (
     "INSERT INTO memories (id, owner, key, scope, place, value, created_at, updated_at, since, expires_at, metadata) "
-    f"VALUES ({_NEXT}, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?8, ?9, ?10) ON CONFLICT (owner, key, scope, place) DO UPDATE SET "
+    f"VALUES ({_NEXT}, ?2, ?3, ?4, ?5, ?6, ?7, ?7, ?7, ?8, ?9) ON CONFLICT (owner, key, scope, place) DO UPDATE SET "
     "past = excluded.id, value = excluded.value, updated_at = excluded.updated_at, since = excluded.since, "
     "expires_at = excluded.expires_at, metadata = excluded.metadata WHERE memories.value <> excluded.value "
     "AND (memories.expires_at IS NULL OR memories.expires_at > excluded.updated_at)"
 )
-_SAY_AGAIN = f"UPDATE memories SET id = {_NEXT}, updated_at = ?3, expires_at = ?4, metadata = ?5 WHERE id = ?6"
+_SAY_AGAIN = f"UPDATE memories SET id = {_NEXT}, updated_at = ?2, expires_at = ?3, metadata = ?4 WHERE id = ?5"
 _MOVE_START = "UPDATE memories SET id = ? WHERE owner = ? AND key = '' AND scope = -1 AND place = '' AND id < ?"
 
 
@@ -52,6 +54,15 @@ class SQLBackend(SQLReading):
     """Memory in the database of a store."""
 
     BATCH: ClassVar[int]  # entries that are written before they are put into the index
+    GREATEST: ClassVar[str]  # the function that gives the greatest of its arguments
+
+    _insert: ClassVar[str]
+    _say_again: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls._insert = _WRITE.format(greatest=cls.GREATEST)
+        cls._say_again = _SAY_AGAIN.format(greatest=cls.GREATEST)
 
     def store(self, user_id: str, key: str, value: str, metadata: Mapping[str, Any] | None = None) -> bool:
         held = self._held
@@ -73,11 +84,9 @@ class SQLBackend(SQLReading):
     def _write(self, connection: Connection, user_id: str, given: Given) -> None:
         owners = self._held.owners
         owner = owners.known.get(user_id) or owners.number(connection, user_id)
-        first, last = numbers(owner)
         key, scope, place, value, expires_at, metadata = given
-        now = time.time()
-        row = (first, last, owner, key, scope, place, value, now, expires_at, metadata)
-        if not connection.execute(_WRITE, row).rowcount:
+        row = (numbers(owner)[1], owner, key, scope, place, value, time.time(), expires_at, metadata)
+        if not connection.execute(self._insert, row).rowcount:
             self._write_again(connection, owner, row)
         if self.BATCH == 1:
             found = owners.find(connection, user_id)
@@ -86,7 +95,7 @@ class SQLBackend(SQLReading):
 
     def _write_again(self, connection: Connection, owner: int, written: tuple[Any, ...]) -> None:
         """Write over an entry of the same value, which is only said again, or over one whose time is over."""
-        first, last, _, key, scope, place, _, now, expires_at, metadata = written
+        last, _, key, scope, place, _, now, expires_at, metadata = written
         found = connection.execute(
             f"SELECT {_ROW} FROM memories WHERE owner = ? AND key = ? AND scope = ? AND place = ?",
             (owner, key, scope, place),
@@ -94,10 +103,10 @@ class SQLBackend(SQLReading):
         row = _Row(*found)
         if row.expires_at is not None and row.expires_at <= now:
             self._forget(connection, owner, row, row.expires_at)
-            connection.execute(_WRITE, written)
+            connection.execute(self._insert, written)
             return
         self._index(connection, Owner(owner, 0)).remove([row.id])
-        connection.execute(_SAY_AGAIN, (first, last, now, expires_at, metadata, row.id))
+        connection.execute(self._say_again, (last, now, expires_at, metadata, row.id))
 
     # -- forgetting
 

@@ -100,7 +100,10 @@ class Redactor:
 
     def _look(self, text: str) -> list[Finding]:
         data = text.encode()
-        spans = [*self._exact.spans(text, data), *self._words.spans(text, data.lower())]
+        exact, words = self._exact.hits(data, overlapping=True), self._words.hits(data.lower(), overlapping=True)
+        if not (exact or words or self._own):
+            return []
+        spans = [*self._exact.spans(text, data, exact), *self._words.spans(text, data, words)]
         for kind, pattern in self._own:
             spans += (Span(*found.span(), kind) for found in pattern.finditer(text) if found.group())
         if not spans:
@@ -141,11 +144,10 @@ class _Scan:
             by_anchor.setdefault(anchor, []).append(rule)
         self._rules = list(by_anchor.values())
         anchors = [anchor.encode() for anchor in by_anchor]
-        self._automaton = BytesAhoCorasick(anchors, implementation=Implementation.DFA)
+        self.hits = BytesAhoCorasick(anchors, implementation=Implementation.DFA).find_matches_as_indexes
 
-    def spans(self, text: str, data: bytes) -> Iterator[Span]:
-        """What the rules find in `text`, whose bytes (or the same in lower case) are `data`."""
-        hits = self._automaton.find_matches_as_indexes(data, overlapping=True)
+    def spans(self, text: str, data: bytes, hits: list[tuple[int, int, int]]) -> Iterator[Span]:
+        """What the rules find in `text`, whose bytes are `data`, at what the automaton hit in them."""
         if hits and len(data) != len(text):
             hits = _in_characters(hits, data)
         for number, start, _ in hits:
