@@ -6,6 +6,8 @@ import time
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from warmstart.config import load_settings
 from warmstart.memory.local import LocalBackend
 from warmstart.memory.values import View
@@ -119,3 +121,39 @@ def test_a_list_of_words_finds_each_and_a_question_about_something_else_nothing(
         found = {entry.key for entry in backend.query("mara", "editor shell city cat unknown")}
         assert found == {"pref_editor", "pref_shell", "home_city", "pet"}
         assert backend.query("mara", "what blood type does grandmother have") == []
+
+
+def test_the_order_of_writes_stays_when_the_index_catches_up(tmp_path: Path) -> None:
+    with closing(LocalBackend(tmp_path / "m.db", redact=False)) as backend:
+        for number in range(100):
+            backend.store("mara", f"note_{number}", f"value {number}")
+        for number in (3, 1, 2):
+            backend.store("mara", f"note_{number}", f"another {number}")
+        backend.store("mara", "note_50", "value 50")  # the same again
+        order = ["note_50", "note_2", "note_1", "note_3", "note_99"]
+        assert backend.list_keys("mara")[:5] == [entry.key for entry in backend.query("mara", "", 5)] == order
+        former = [version.value for version in backend.history("mara", "note_3")]
+        backend.query("mara", "another")  # which is when it does
+        with closing(sqlite3.connect(tmp_path / "m.db")) as connection:
+            assert connection.execute("SELECT count(*) FROM memory_indexed").fetchone() == (100,)
+        assert backend.list_keys("mara")[:5] == [entry.key for entry in backend.query("mara", "", 5)] == order
+        assert len(backend.list_keys("mara")) == 100
+        assert {entry.key for entry in backend.query("mara", "another")} == {"note_1", "note_2", "note_3"}
+        assert [entry.key for entry in backend.query("mara", "nother")] == ["note_2", "note_1", "note_3"]
+        assert [version.value for version in backend.history("mara", "note_3")] == former == ["another 3", "value 3"]
+        backend.store("mara", "note_3", "a third")
+        assert [version.value for version in backend.history("mara", "note_3")] == ["a third", *former]
+        assert backend.list_keys("mara")[:2] == ["note_3", "note_50"]
+
+
+@pytest.mark.parametrize("others", [0, 60, 700])
+def test_a_common_word_alone_answers_no_question_and_a_telling_one_does(tmp_path: Path, others: int) -> None:
+    with closing(LocalBackend(tmp_path / "m.db", redact=False)) as backend:
+        for key, value in {"pref_editor": "vim with the gruvbox theme", "pet": "a cat called Miso"}.items():
+            backend.store("mara", key, value)
+        for number in range(others):
+            backend.store("mara", f"note_{number}", f"the user prefers type {number} work in the morning")
+        for question in ("what work does grandmother prefer", "what type of blood does grandmother have"):
+            assert backend.query("mara", question) == []
+        for question, key in {"which theme": "pref_editor", "what is my cat called": "pet", "Miso?": "pet"}.items():
+            assert [entry.key for entry in backend.query("mara", question)] == [key]

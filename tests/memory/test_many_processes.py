@@ -14,6 +14,8 @@ import pytest
 from warmstart.memory.local import LocalBackend
 from warmstart.memory.postgres import PostgresBackend
 from warmstart.memory.sql import SQLBackend
+from warmstart.memory.values import Version
+from warmstart.memory.words import stems
 
 OPEN = """
 import sys
@@ -35,6 +37,9 @@ for number in range(count):
 TALKER = f"""{OPEN}
 for number in range(count):
     backend.store("mara", f"own {{worker}} {{number}}", f"value {{number}} of worker{{worker}}")
+    backend.store("mara", "shared", f"{{worker}} {{number}}")
+    backend.store("mara", f"brief {{worker}}", "soon gone")
+    backend.delete("mara", f"brief {{worker}}")
     print(number, flush=True)
     if number % 7 == 0:
         backend.query("mara", "value")
@@ -57,6 +62,39 @@ def begun(script: str, place: str, worker: int, count: int) -> subprocess.Popen[
     return subprocess.Popen(command, env=dict(os.environ), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
+def everything(backend: SQLBackend) -> dict[str, str]:
+    """All entries by key, none of which may be there twice: not for a question, and not in the tables."""
+    entries = backend.query("mara", "", limit=100_000)
+    found = {entry.key: entry.value for entry in entries}
+    assert len(entries) == len(found)
+    assert set(backend.list_keys("mara")) == set(found)
+    run = backend._held.database.connection.execute
+    assert run("SELECT count(*) FROM memories WHERE scope >= 0").fetchone()[0] == len(found)
+    return found
+
+
+def assert_index_fits(backend: SQLBackend) -> None:
+    """What the index knows are entries that are there, each with its own words."""
+    run = backend._held.database.connection.execute
+    texts = {row[0]: row[1:] for row in run("SELECT id, key, value FROM memories WHERE scope >= 0").fetchall()}
+    indexed = {row[0]: sorted(row[1].split()) for row in run("SELECT id, words FROM memory_indexed").fetchall()}
+    words: dict[int, list[str]] = {}
+    for word, entry in run("SELECT word, id FROM memory_words ORDER BY word").fetchall():
+        words.setdefault(entry, []).append(word)
+    assert words == indexed
+    assert indexed.keys() <= texts.keys()
+    mark = run("SELECT indexed FROM memory_users WHERE user_id = 'mara'").fetchone()[0]
+    moved = {row[0] for row in run("SELECT entry FROM memory_history WHERE id > ?", (mark,)).fetchall()}
+    for entry in indexed.keys() - moved:
+        assert set(stems(" ".join(texts[entry]))) == set(indexed[entry])
+
+
+def assert_chain_holds(versions: list[Version]) -> None:
+    """Each value held until the next one came."""
+    assert versions[0].until is None
+    assert [version.since for version in versions[:-1]] == [version.until for version in versions[1:]]
+
+
 def test_eight_processes_write_and_ask_at_once(place: str) -> None:
     count = 25
     processes = [begun(WRITER, place, worker, count) for worker in range(8)]
@@ -64,20 +102,31 @@ def test_eight_processes_write_and_ask_at_once(place: str) -> None:
         _, errors = process.communicate(timeout=180)
         assert (process.returncode, errors) == (0, "")
     with closing(opened(place)) as backend:
-        keys = backend.list_keys("mara")
-        expected = {f"own {worker} {number}" for worker in range(8) for number in range(count)} | {"shared"}
-        assert len(keys) == len(set(keys))
-        assert set(keys) == expected
+        found = everything(backend)
+        shared = found.pop("shared")
+        assert found == {
+            f"own {worker} {number}": f"value {number} of worker{worker}"
+            for worker in range(8)
+            for number in range(count)
+        }
         for worker in range(8):
-            found = backend.query("mara", f"worker{worker}", limit=100)
-            assert {entry.key for entry in found} == {f"own {worker} {number}" for number in range(count)}
-        assert len(backend.history("mara", "shared")) == 8 * count
+            answers = backend.query("mara", f"worker{worker}", limit=100)
+            assert len(answers) == count
+            assert {entry.key for entry in answers} == {f"own {worker} {number}" for number in range(count)}
+        versions = backend.history("mara", "shared")
+        assert versions[0].value == shared
+        said = [tuple(map(int, str(version.value).split())) for version in reversed(versions)]
+        assert sorted(said) == [(worker, number) for worker in range(8) for number in range(count)]
+        for worker in range(8):
+            assert [number for each, number in said if each == worker] == list(range(count))
+        assert_chain_holds(versions)
+        assert_index_fits(backend)
 
 
 @pytest.mark.parametrize("rounds", [4, pytest.param(40, marks=pytest.mark.slow)])
 def test_a_process_killed_at_random_points_loses_and_doubles_nothing(place: str, rounds: int) -> None:
     moments = random.Random(rounds)
-    promised: set[str] = set()
+    promised: dict[str, str] = {}
     for worker in range(rounds):
         process = begun(TALKER, place, worker, 100_000)
         assert process.stdout is not None
@@ -91,14 +140,22 @@ def test_a_process_killed_at_random_points_loses_and_doubles_nothing(place: str,
         process.wait()
         process.stdout.close()
         process.stderr.close()
-        promised |= {f"own {worker} {number}" for number in range(last + 1)}
+        promised |= {f"own {worker} {number}": f"value {number} of worker{worker}" for number in range(last + 1)}
     with closing(opened(place)) as backend:
-        keys = backend.list_keys("mara")
-        assert len(keys) == len(set(keys))
-        assert promised <= set(keys)
-        # At most the one write that nobody heard of any more.
-        assert len(set(keys) - promised) <= rounds
+        found = everything(backend)
+        assert promised.items() <= found.items()
+        # At most what the last round of each had begun, of which nobody heard any more.
+        unheard = {key for key in found.keys() - promised.keys() if key.startswith("own")}
+        assert len(unheard) <= rounds
+        assert len([key for key in found if key.startswith("brief")]) <= rounds
         for key in random.Random(1).sample(sorted(promised), 20):
             _, worker, number = key.split()
             assert backend.query("mara", f"value {number} worker{worker}")[0].key == key
+        versions = backend.history("mara", "shared")
+        said = [str(version.value) for version in versions]
+        assert len(said) == len(set(said))
+        heard = {key.removeprefix("own ") for key in promised}
+        assert heard <= set(said) <= heard | {key.removeprefix("own ") for key in unheard}
+        assert_chain_holds(versions)
+        assert_index_fits(backend)
         assert backend._held.database.integrity() == []

@@ -16,7 +16,7 @@ PAGE = 2000  # entries that are put into the index in one write
 
 _END = "\U0010ffff"
 _FAR = 500  # newest entries of the first of several words among which the others are looked for
-_HAVING = "SELECT id FROM memory_words WHERE owner = ? AND word = ? ORDER BY id DESC LIMIT ?"
+_HAVING = "SELECT id FROM memory_words WHERE owner = ? AND word = ? ORDER BY id DESC"
 _ALSO = " AND EXISTS (SELECT 1 FROM memory_words o WHERE o.owner = ? AND o.word = ? AND o.id = w.id)"
 # From word to word, however many entries each has.
 _BEGINNING = """
@@ -57,13 +57,15 @@ class WordIndex:
     # -- asking
 
     def having(self, words: Sequence[str], limit: int) -> list[int]:
+        # Limits are written out: a server that plans for any number would plan to read all entries of a word.
         first, *others = words
         if not others:
-            return [row[0] for row in self._run(_HAVING, (self._owner, first, limit))]
+            return [row[0] for row in self._run(f"{_HAVING} LIMIT {limit}", (self._owner, first))]
         pairs = [value for word in others for value in (self._owner, word)]
         rows = self._run(
-            f"SELECT w.id FROM ({_HAVING}) w WHERE 1 = 1{_ALSO * len(others)} ORDER BY w.id DESC LIMIT ?",
-            (self._owner, first, _FAR, *pairs, limit),
+            f"SELECT w.id FROM ({_HAVING} LIMIT {_FAR}) w WHERE 1 = 1{_ALSO * len(others)} "
+            f"ORDER BY w.id DESC LIMIT {limit}",
+            (self._owner, first, *pairs),
         )
         return [row[0] for row in rows]
 
