@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from warmstart.config import Settings, ambient_settings
 from warmstart.memory.held import Redacting, redactor_of
@@ -51,11 +51,27 @@ class LocalBackend(SQLBackend):
                 self._sweep()
         super().close()
 
+    def _write_at_once(self, row: tuple[Any, ...]) -> bool:
+        database = self._held.database
+        if not isinstance(database, Database) or database.connection.in_transaction:
+            return False
+        try:  # a statement by itself is a write of its own
+            return bool(database.connection.execute(self._insert, row).rowcount)
+        except Exception:
+            with database.translated():
+                raise
+
     def _sweep(self) -> None:
         if self._held.traces:
             with self._held.database.translated(), self._at_once():
                 busy = self._held.database.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
             self._held.traces = bool(busy)
+
+    def files(self) -> tuple[Path, ...]:
+        """The files that hold what is remembered, as far as they are there."""
+        database = self._held.database
+        path = database.path if isinstance(database, Database) else Path(database.name)
+        return tuple(file for end in ("", "-wal") if (file := Path(f"{path}{end}")).exists())
 
     @contextmanager
     def _at_once(self) -> Iterator[None]:

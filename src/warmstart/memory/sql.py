@@ -16,6 +16,7 @@ from warmstart.memory.entries import Given, prepared
 from warmstart.memory.index import WordIndex
 from warmstart.memory.owners import Owner, numbers
 from warmstart.memory.reading import PAST, SQLReading, fits
+from warmstart.memory.schema import BITS
 from warmstart.storage.database import Connection
 
 # The number of a user's next write, of whom ?1 is the highest number that a write may have. Of one who was forgotten it
@@ -69,7 +70,9 @@ class SQLBackend(SQLReading):
         given = prepared(key, value, metadata, view=self._view, redactor=held.redactor)
         with held.lock:
             try:
-                held.database.write(lambda connection: self._write(connection, user_id, given))
+                owner = held.owners.known.get(user_id)
+                if owner is None or not self._write_at_once(_written(owner, given)):
+                    held.database.write(lambda connection: self._write(connection, user_id, given))
             except StoreError:
                 # Another process may have forgotten the user, whose number is nobody's since.
                 with held.database.translated():
@@ -81,11 +84,14 @@ class SQLBackend(SQLReading):
                 self._bring_up_to_date(user_id)
         return True
 
+    def _write_at_once(self, row: tuple[Any, ...]) -> bool:
+        """Write a row in a single statement, where that is possible; says whether it was."""
+        return False
+
     def _write(self, connection: Connection, user_id: str, given: Given) -> None:
         owners = self._held.owners
         owner = owners.known.get(user_id) or owners.number(connection, user_id)
-        key, scope, place, value, expires_at, metadata = given
-        row = (numbers(owner)[1], owner, key, scope, place, value, time.time(), expires_at, metadata)
+        row = _written(owner, given)
         if not connection.execute(self._insert, row).rowcount:
             self._write_again(connection, owner, row)
         if self.BATCH == 1:
@@ -233,3 +239,9 @@ class SQLBackend(SQLReading):
     def _at_once(self) -> AbstractContextManager[object]:
         """In which a write does not wait for others."""
         return nullcontext()
+
+
+def _written(owner: int, given: Given) -> tuple[Any, ...]:
+    """What `_WRITE` takes."""
+    key, scope, place, value, expires_at, metadata = given
+    return (owner + 1 << BITS) - 1, owner, key, scope, place, value, time.time(), expires_at, metadata
