@@ -65,12 +65,25 @@ class Incoming(NamedTuple):
 
 
 class Conclusion(NamedTuple):
-    """What Honcho concluded about a user."""
+    """What Honcho concluded about a user. `session` is empty where it was drawn from several."""
 
     id: str
     content: str
     level: str
     created_at: float
+    session: str = ""
+
+
+class Traffic(NamedTuple):
+    """What went over the wire: requests, the bytes of their addresses and bodies, and those of the answers."""
+
+    calls: int = 0
+    bytes: int = 0
+    received: int = 0
+
+    def plus(self, other: Traffic) -> Traffic:
+        """Both together."""
+        return Traffic(*(one + two for one, two in zip(self, other, strict=True)))
 
 
 def is_loopback(url: str) -> bool:
