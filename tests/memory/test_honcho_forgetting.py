@@ -101,7 +101,7 @@ def test_a_user_of_whom_nothing_could_be_read_is_told(server, opened):
 
 
 def test_a_forgotten_user_is_gone_here_and_at_honcho(server, opened, tmp_path):
-    here = opened(server.url, "here")
+    here, there = opened(server.url, "here"), opened(server.url, "there")
     here.store("mara", "city", "Oldenburg")
     here.store("mara", "city", "Bremen")
     here.store("mara", "editor", "vim", {"scope": "project", "project": "web"})
@@ -109,28 +109,48 @@ def test_a_forgotten_user_is_gone_here_and_at_honcho(server, opened, tmp_path):
     here.store("ben", "city", "Leer")
     assert here.flush()
     server.derive()
+    assert there.retrieve("mara", "city").value == "Bremen"
     assert here.forget_user("mara") == 1
     assert here.forget_user("nobody") == 0
     assert str(here.forgotten("mara")[0]).startswith("everything of 'mara' is hidden")
     assert here.flush()
     assert here.sync("mara")  # which still shows the messages
     assert server.messages()[0]["content"] == "city: Oldenburg"
-    for _ in range(2):
-        assert here.list_keys("mara") == []
-        assert here.retrieve("mara", "city") is None
-        assert here.query("mara", "Bremen") == []
-        assert here.history("mara", "city") == []
-        assert here.users() == ["ben"]
-        server.reap()
+    for backend in (here, there, opened(server.url, "new")) * 2:
+        assert backend.list_keys("mara") == []
+        assert backend.retrieve("mara", "city") is None
+        assert backend.query("mara", "Bremen") == []
+        assert backend.history("mara", "city") == []
+        assert backend.users() == ["ben"]
+        if backend is not here and backend is not there:
+            server.reap()
     assert server.entries() == ["city: Leer"]
     assert [each["content"] for each in server.workspaces["warmstart"].conclusions] == ["city: Leer"]
     assert str(here.forgotten("mara")[0]) == (
         "everything of 'mara' is hidden; Honcho deleted 2 conclusions drawn from it, "
         "and deletes the messages when it comes to it; that there is such a peer it keeps"
     )
-    here.close()
-    for value in (b"Oldenburg", b"Bremen"):
-        assert all(value not in path.read_bytes() for path in (tmp_path / "here").iterdir())
+    for backend, machine in ((here, "here"), (there, "there")):
+        backend.close()
+        kept = b"".join(path.read_bytes() for path in (tmp_path / machine).iterdir())
+        assert b"Oldenburg" not in kept
+        assert b"Bremen" not in kept
+
+
+def test_what_another_machine_wrote_after_it_stays(server, opened):
+    here, there = opened(server.url, "here"), opened(server.url, "there")
+    here.store("mara", "city", "Oldenburg")
+    assert here.flush()
+    assert there.sync("mara")
+    here.forget_user("mara")
+    assert here.flush()
+    there.store("mara", "editor", "vim")
+    assert there.sync("mara")
+    assert there.list_keys("mara") == ["editor"]
+    server.reap()
+    assert there.flush()
+    assert here.sync("mara")
+    assert here.list_keys("mara") == ["editor"]
 
 
 def test_what_was_on_its_way_of_a_forgotten_user_is_not_sent(opened):

@@ -238,7 +238,8 @@ class HonchoBackend(MemoryBackend):
         """Remove all of a user here at once, and have Honcho delete what it can; how many entries there were.
 
         Honcho deletes the session with its messages when it comes to it, and until then takes nothing new of this user.
-        What it concluded goes at once. `forgotten` says what came of it. Other machines keep what they have read.
+        What it concluded goes at once. `forgotten` says what came of it. Other machines forget it too if they look
+        before Honcho has deleted the session; one that does not keeps what it has read.
         """
         gone = self._index.forget_user(clean(user_id))
         self._courier.wake()

@@ -199,7 +199,7 @@ class Courier:
             self._outbox.done(errand)
             return
         if errand.kind == "forget_user":
-            self._outbox.done(errand, conclusions=self._link.forget(errand.user_id))
+            self._outbox.done(errand, conclusions=self._link.forget(errand.user_id, float(errand.payload)))
             return
         found = self._outbox.records([errand.version])
         gone = self._index.retired(errand.user_id)

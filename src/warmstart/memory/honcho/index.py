@@ -29,7 +29,6 @@ _ASKED = 2000  # characters of a question that count
 _BEGINNING = 3  # letters of a word that may be the beginning of another
 _COLUMNS = "e.key, e.value, e.metadata, e.created_at, e.updated_at"
 _NEWEST_FIRST = "ORDER BY e.updated_at DESC, e.rowid DESC"
-_OF_A_USER = ("versions", "entries", "retired", "outbox", "positions", "forgotten")
 
 
 class Position(NamedTuple):
@@ -97,16 +96,13 @@ class Index:
 
         That and when it was done is kept: Honcho goes on showing the messages until it comes to deleting them.
         """
+        at = time.time()
         with self._writing() as run:
             there = run.execute("SELECT count(*) FROM entries WHERE user_id = ?", (user_id,)).fetchone()[0]
-            for table in _OF_A_USER:
+            for table in ("versions", "entries", "retired", "outbox", "positions", "forgotten"):
                 run.execute(f"DELETE FROM {table} WHERE user_id = ?", (user_id,))
-            run.execute(
-                "INSERT INTO forgotten_users (user_id, at) VALUES (?, ?) ON CONFLICT (user_id) DO UPDATE"
-                " SET at = excluded.at, done = 0, conclusions = 0",
-                (user_id, time.time()),
-            )
-            post(run, user_id, "forget_user", "")
+            _forgot(run, user_id, at, done=False)
+            post(run, user_id, "forget_user", "", repr(at))
         return int(there)
 
     # -- reading
@@ -240,13 +236,36 @@ class Index:
 
 def _take_over(run: Connection, records: Sequence[Record]) -> None:
     """Add what came from Honcho, but for what was written before its user was forgotten."""
-    since = {
-        user: (run.execute("SELECT at FROM forgotten_users WHERE user_id = ?", (user,)).fetchone() or (0.0,))[0]
-        for user in {record.user_id for record in records}
-    }
+    since: dict[str, float] = {}
     for record in records:
-        if record.at > since[record.user_id]:
+        user = record.user_id
+        if user not in since:
+            row = run.execute("SELECT at FROM forgotten_users WHERE user_id = ?", (user,)).fetchone()
+            since[user] = row[0] if row else 0.0
+        if record.at <= since[user]:
+            continue
+        if record.everything:
+            _forget_before(run, user, record.at)
+            since[user] = record.at
+        else:
             apply(run, record)
+
+
+def _forget_before(run: Connection, user_id: str, at: float) -> None:
+    """Do here what was done on another machine: forget a user up to a moment."""
+    of_then = "SELECT id FROM versions WHERE user_id = :user AND at <= :at"
+    for table in ("outbox", "retired", "forgotten", "entries"):
+        run.execute(f"DELETE FROM {table} WHERE version IN ({of_then})", {"user": user_id, "at": at})
+    run.execute("DELETE FROM versions WHERE user_id = :user AND at <= :at", {"user": user_id, "at": at})
+    _forgot(run, user_id, at, done=True)
+
+
+def _forgot(run: Connection, user_id: str, at: float, *, done: bool) -> None:
+    run.execute(
+        "INSERT INTO forgotten_users (user_id, at, done) VALUES (?, ?, ?) ON CONFLICT (user_id) DO UPDATE"
+        " SET at = excluded.at, done = excluded.done, conclusions = 0",
+        (user_id, at, done),
+    )
 
 
 def _of_key(run: Connection, user_id: str, view: Places, key: str) -> list[tuple[str, float | None]]:

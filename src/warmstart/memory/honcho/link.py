@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from warmstart.memory.honcho.wire import (
     Incoming,
     Outgoing,
     Traffic,
+    farewell,
     is_loopback,
     peer_name,
     session_name,
@@ -204,11 +205,15 @@ class Link:
         with self._asking(missing_ok=True):
             self._peer(user_id).conclusions.delete(id)
 
-    def forget(self, user_id: str) -> int:
+    def forget(self, user_id: str, at: float) -> int:
         """Have a user's session deleted, with what was concluded from it and the peer's card; how many conclusions.
 
-        Honcho shows the messages until it comes to deleting them. The peer itself it keeps.
+        Honcho shows the messages until it comes to deleting them, so the last of them says that they are forgotten.
+        The peer itself it keeps.
         """
+        if self.page(user_id, 1, 1).total:
+            with suppress(Gone):  # it was deleted before
+                self.add(user_id, [farewell(at)])
         drawn = [each for each in self.all_conclusions(user_id) if each.session in ("", session_name(user_id))]
         for each in drawn:
             self.delete_conclusion(user_id, each.id)
