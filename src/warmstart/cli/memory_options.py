@@ -89,7 +89,8 @@ def opened(name: str) -> MemoryBackend:
     backend = named(name)
     if not backend.is_available():
         backend.close()
-        raise ConfigError(f"the backend {name!r} is not available here; check its settings, its server and its file")
+        problem = getattr(backend, "problem", "") or "check its settings, its server and its file"
+        raise ConfigError(f"the backend {name!r} is not available here; {problem}")
     return backend
 
 

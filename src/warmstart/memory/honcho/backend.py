@@ -82,7 +82,7 @@ class HonchoBackend(MemoryBackend):
         request_seconds: float = _REQUEST_SECONDS,
     ) -> None:
         self.base_url = (base_url or (PRODUCTION if api_key else "")).rstrip("/")
-        self._problem = _problem(self.base_url, api_key)
+        self.problem = _problem(self.base_url, api_key)  # why it cannot be used, if it cannot
         self._folder = path or Path("~/.warmstart").expanduser()
         self._name = f"honcho-{_short(self.base_url, workspace)}.db"
         self._redactor = redactor or Redactor()
@@ -115,13 +115,13 @@ class HonchoBackend(MemoryBackend):
     def is_available(self) -> bool:
         """Whether it is configured and installed. A server that is away does not make it unavailable: writes wait."""
         try:
-            return not self._problem and bool(self._index)
+            return not self.problem and bool(self._index)
         except WarmstartError:
             return False
 
     def is_reachable(self) -> bool:
         """Whether Honcho answers now and takes the key, within the time that a read would wait."""
-        if self._problem:
+        if self.problem:
             return False
         answer = self._shared.asking.together([self._link.ping], self._seconds)[0]
         if (index := self._shared.index) is not None:
@@ -270,8 +270,8 @@ class HonchoBackend(MemoryBackend):
 
     @property
     def _index(self) -> Index:
-        if self._problem:
-            raise MemoryBackendError(self._problem)
+        if self.problem:
+            raise MemoryBackendError(self.problem)
         with self._shared.lock:
             if self._shared.index is None:
                 if self._shared.closed:
