@@ -304,6 +304,7 @@ def test_scopes_the_narrowest_wins_and_honcho_does_not_reason_about_them(honcho,
     assert honcho.flush()
     server.derive()
     assert [each["content"] for each in server.workspaces["warmstart"].conclusions] == ["indent: 4"]
+    assert {entry.value for entry in honcho.query("u", "indent")} >= {"4", "2", "tabs"}
     assert both.delete("u", "indent")
     assert both.retrieve("u", "indent").value == "2"
     assert honcho.delete("u", "indent")

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from warmstart.memory.honcho.outbox import Forgetting
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +29,14 @@ class Remote(Protocol):
     def is_reachable(self) -> bool:
         """Whether the server answers now; takes no longer than a read may wait."""
 
-    def sync(self, user_id: str, seconds: float) -> bool:
-        """Read all that is new of a user; whether that was done within this time."""
+    def sync(self, user_id: str | None, seconds: float) -> bool:
+        """Read all that is new of a user, or of everyone; whether that was done within this time."""
 
     def flush(self, seconds: float) -> bool:
         """Send what waits; whether all of it has arrived within this time."""
+
+    def forgotten(self, user_id: str) -> Sequence[Forgetting]:
+        """What became on the server of what was deleted, the newest first."""
 
     def status(self) -> Status:
         """How it stands."""

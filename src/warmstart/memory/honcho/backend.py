@@ -11,9 +11,7 @@ import copy
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -25,6 +23,7 @@ from warmstart.memory.entries import prepared
 from warmstart.memory.honcho.asking import Answer, Asking
 from warmstart.memory.honcho.courier import Courier, pull
 from warmstart.memory.honcho.index import Index
+from warmstart.memory.honcho.joining import Found, fused, of_answer, of_conclusion, of_message
 from warmstart.memory.honcho.link import Link, Refused, Unsure
 from warmstart.memory.honcho.outbox import Forgetting
 from warmstart.memory.honcho.sdk import MISSING, is_installed
@@ -32,17 +31,16 @@ from warmstart.memory.honcho.stale import is_stale
 from warmstart.memory.honcho.wire import (
     ID,
     PRODUCTION,
-    Conclusion,
-    Incoming,
     Traffic,
     incoming,
     is_loopback,
     is_production,
     key_digest,
     question,
+    short,
 )
 from warmstart.memory.remote import Status
-from warmstart.memory.values import SCOPES, SOURCE, MemoryEntry, Version, View
+from warmstart.memory.values import SCOPES, MemoryEntry, Version, View
 from warmstart.redact import Redactor
 from warmstart.redact.configured import configured_redactor
 from warmstart.sessions.values import clean
@@ -55,7 +53,6 @@ _FRESH_SECONDS = 1.0  # for which what Honcho said last is taken for true
 _DIALECTIC_SECONDS = 20.0
 _NO_CONCLUSIONS_SECONDS = 300.0  # until a server that cannot search conclusions is asked again
 _CLOSED = "this memory is closed; make a new HonchoBackend"
-_FUSION = 60  # as is usual for reciprocal ranks
 
 
 class HonchoBackend(MemoryBackend):
@@ -84,7 +81,7 @@ class HonchoBackend(MemoryBackend):
         self.base_url = (base_url or (PRODUCTION if api_key else "")).rstrip("/")
         self.problem = _problem(self.base_url, api_key)  # why it cannot be used, if it cannot
         self._folder = path or Path("~/.warmstart").expanduser()
-        self._name = f"honcho-{_short(self.base_url, workspace)}.db"
+        self._name = f"honcho-{short(self.base_url, workspace)}.db"
         self._redactor = redactor or Redactor()
         self._seconds = timeout_ms / 1000
         self._dialectic = dialectic
@@ -166,7 +163,9 @@ class HonchoBackend(MemoryBackend):
             return index.newest(user_id, self._places, limit)
         found = self._ask_all(user_id, text, limit, self._dialectic if dialectic is None else dialectic)
         local = index.search(user_id, self._places, text, limit)
-        entries = self._fused(user_id, local, found.messages)
+        ids = list(dict.fromkeys(str(each.metadata[ID]) for each in found.messages if ID in each.metadata))
+        current = index.of_versions(user_id, self._places, ids)
+        entries = fused(local, [current[each] for each in ids if each in current])
         derived = self._still_true(user_id, found)
         room = min(len(derived), max(limit // 3, limit - len(entries)))
         return [*found.answers, *entries[: limit - room], *derived[:room]][:limit]
@@ -229,10 +228,15 @@ class HonchoBackend(MemoryBackend):
         """Send what waits now; whether all of it has arrived within this time."""
         return bool(self._index) and self._courier.flush(seconds)
 
-    def sync(self, user_id: str, seconds: float = 30.0) -> bool:
-        """Read all that is new at Honcho; whether that was done within this time."""
-        index, user = self._index, clean(user_id)
-        return self._shared.asking.together([lambda: pull(index, self._link, user)], seconds)[0].done
+    def sync(self, user_id: str | None, seconds: float = 30.0) -> bool:
+        """Read all that is new at Honcho of a user, or of everyone; whether that was done within this time."""
+        index = self._index
+
+        def read() -> None:
+            for user in self._link.users() if user_id is None else [clean(user_id)]:
+                pull(index, self._link, user)
+
+        return self._shared.asking.together([read], seconds)[0].done
 
     def forget_user(self, user_id: str) -> int:
         """Remove all of a user here at once, and have Honcho delete what it can; how many entries there were.
@@ -332,7 +336,7 @@ class HonchoBackend(MemoryBackend):
             index.patience.failed()
         return answers
 
-    def _ask_all(self, user_id: str, text: str, limit: int, dialectic: bool) -> _Found:
+    def _ask_all(self, user_id: str, text: str, limit: int, dialectic: bool) -> Found:
         words = question(self._redactor.clean(text))
         jobs: list[Callable[[], Any]] = [lambda: self._refresh(user_id)]
         if words:
@@ -348,40 +352,25 @@ class HonchoBackend(MemoryBackend):
             chat = self._shared.asking.begin(lambda: self._link.chat(user_id, asked, _DIALECTIC_SECONDS))
         answers = self._ask(user_id, jobs)
         if not answers:
-            return _Found([], [], [])
+            return Found([], [], [])
         conclusions = answers[2] if len(answers) > 2 else Answer()
         if isinstance(conclusions.error, Refused | Unsure):  # it has no embeddings, for one
             self._shared.conclusions_from = time.monotonic() + _NO_CONCLUSIONS_SECONDS
         if dialectic and any(answer.done for answer in answers):
             chat.wait(time.monotonic() + _DIALECTIC_SECONDS)
-        said = [self._answer(user_id, text, chat.value)] if chat.value else []
-        return _Found(answers[1].value or [], conclusions.value or [], said)
+        said = [of_answer(user_id, text, chat.value)] if chat.value else []
+        return Found(answers[1].value or [], conclusions.value or [], said)
 
-    def _fused(self, user_id: str, local: Sequence[MemoryEntry], messages: Sequence[Incoming]) -> list[MemoryEntry]:
-        """Both rankings as one, of entries as they are now."""
-        ids = [str(message.metadata[ID]) for message in messages if ID in message.metadata]
-        current = self._index.of_versions(user_id, self._places, ids)
-        scores: dict[str, float] = {}
-        entries: dict[str, MemoryEntry] = {}
-        for ranking in (local, [current[each] for each in dict.fromkeys(ids) if each in current]):
-            for rank, entry in enumerate(ranking, 1):
-                scores[entry.key] = scores.get(entry.key, 0.0) + 1 / (_FUSION + rank)
-                entries[entry.key] = entry
-        return [entries[key] for key in sorted(scores, key=lambda key: -scores[key])]
-
-    def _still_true(self, user_id: str, found: _Found) -> list[MemoryEntry]:
+    def _still_true(self, user_id: str, found: Found) -> list[MemoryEntry]:
         """What Honcho says on its own that does not repeat what was superseded or deleted."""
         gone = self._index.retired(user_id)
         stale = [each.id for each in found.conclusions if is_stale(each.content, gone)]
         if stale:
             self._index.outbox.unconclude(user_id, stale)
             self._courier.wake()
-        shown = [_of_conclusion(user_id, each) for each in found.conclusions if each.id not in stale]
+        shown = [of_conclusion(user_id, each) for each in found.conclusions if each.id not in stale]
         others = [message for message in found.messages if ID not in message.metadata]
-        return shown + [_of_message(user_id, each) for each in others if not is_stale(each.content, gone)]
-
-    def _answer(self, user_id: str, text: str, said: str) -> MemoryEntry:
-        return MemoryEntry(f"honcho:answer:{_short(text)}", said, user_id, metadata={SOURCE: "honcho answer"})
+        return shown + [of_message(user_id, each) for each in others if not is_stale(each.content, gone)]
 
 
 class _Shared:
@@ -396,13 +385,6 @@ class _Shared:
         self.conclusions_from = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    messages: list[Incoming]
-    conclusions: list[Conclusion]
-    answers: list[MemoryEntry]
-
-
 def _problem(base_url: str, api_key: str) -> str:
     """Why it cannot be used; empty when it can."""
     if not is_installed():
@@ -415,17 +397,3 @@ def _problem(base_url: str, api_key: str) -> str:
     if is_production(base_url) and not api_key:
         return f"{base_url} needs a key: set HONCHO_API_KEY; nothing is sent there without"
     return ""
-
-
-def _of_conclusion(user_id: str, found: Conclusion) -> MemoryEntry:
-    metadata = {SOURCE: "honcho conclusion", "level": found.level, "honcho_id": found.id}
-    return MemoryEntry(f"honcho:conclusion:{found.id}", found.content, user_id, found.created_at, metadata=metadata)
-
-
-def _of_message(user_id: str, found: Incoming) -> MemoryEntry:
-    metadata = {SOURCE: "honcho message", "honcho_id": found.id}
-    return MemoryEntry(f"honcho:message:{found.id}", found.content, user_id, found.created_at, metadata=metadata)
-
-
-def _short(*parts: str) -> str:
-    return blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()

@@ -120,6 +120,11 @@ def key_digest(key: str) -> str:
     return _digest(key)
 
 
+def short(*parts: str) -> str:
+    """A few letters that stand for these texts."""
+    return blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
+
+
 def outgoing(record: Record) -> Outgoing:
     """The message of a version. Honcho reasons only about what is true of the user everywhere and for good."""
     entry: dict[str, Any] = {"key": record.key, "at": record.at}
