@@ -112,6 +112,7 @@ def test_what_has_expired_is_gone(run, project):
         (("get", "a", "--backend", "postgres"), 1, "warmstart: "),
         (("set", "a"), 2, "Missing argument 'VALUE'"),
         (("set", " ", "x"), 2, "must not be empty"),
+        (("set", "a", "x" * 8001), 1, "VALUE has 8,001 characters and the limit is 8,000"),
         (("set", "a", "b", "--project", "p", "--agent", "q"), 2, "contradict each other"),
         (("set", "a", "b", "--expires", "soon"), 2, "'soon' is not a date"),
         (("set", "a", "b", "--expires", "99999999999d"), 2, "is not a date"),

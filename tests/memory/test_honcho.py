@@ -413,6 +413,19 @@ def test_a_server_without_embeddings_is_not_asked_for_conclusions_again(honcho, 
     assert sum(request.path.endswith("/conclusions/query") for request in server.requests) == 1
 
 
+def test_conclusions_that_do_not_come_in_time_are_not_waited_for_again(server, opened):
+    """As where the real server tries its language model again and again."""
+    backend = opened(server.url, timeout_ms=1500)
+    backend.store("u", "editor", "vim")
+    assert backend.flush()
+    server.delay = lambda: time.sleep(3) if server.requests[-1].path.endswith("/conclusions/query") else None
+    began = time.perf_counter()
+    for _ in range(4):
+        assert [entry.value for entry in backend.query("u", "editor")] == ["vim"]
+    assert time.perf_counter() - began < 4.5  # four times 1.5 would be six
+    assert sum(request.path.endswith("/conclusions/query") for request in server.requests) == 1
+
+
 def test_the_dialectic_answers_only_when_asked(server, opened):
     backend = opened(server.url)
     backend.store("u", "editor", "vim")

@@ -26,7 +26,7 @@ from warmstart.cli.memory_options import (
 from warmstart.cli.output import counted, local, one_line, print_json, printable, settings, table
 from warmstart.cli.progress import progress_bar
 from warmstart.cli.selection import stored_project
-from warmstart.errors import EntryNotFound, StoreError, WarmstartError
+from warmstart.errors import EntryNotFound, InvalidEntry, StoreError, WarmstartError
 from warmstart.memory.backend import MemoryBackend
 from warmstart.memory.null import NullBackend
 from warmstart.memory.remote import Remote
@@ -61,6 +61,11 @@ def set_command(
         raise click.UsageError("--project and --agent contradict each other; give one of them")
     if not key.strip() or not value.strip():
         raise click.UsageError("KEY and VALUE must not be empty; `warmstart memory delete KEY` forgets a key")
+    limit = settings().memory_max_value
+    if len(value) > limit:
+        raise InvalidEntry(
+            f"VALUE has {len(value):,} characters and the limit is {limit:,}; set the gist, or raise memory.max_value"
+        )
     metadata: dict[str, Any] = {SOURCE: source} if source else {}
     if project:
         metadata |= {SCOPE: "project", PROJECT: stored_project(project)}

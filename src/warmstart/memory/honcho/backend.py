@@ -52,6 +52,7 @@ _SETTLE_SECONDS = 5.0
 _FRESH_SECONDS = 1.0  # for which what Honcho said last is taken for true
 _DIALECTIC_SECONDS = 20.0
 _NO_CONCLUSIONS_SECONDS = 300.0  # until a server that cannot search conclusions is asked again
+_LATE_CONCLUSIONS_SECONDS = 10.0  # and one that did not have them in time
 _CLOSED = "this memory is closed; make a new HonchoBackend"
 
 
@@ -356,6 +357,8 @@ class HonchoBackend(MemoryBackend):
         conclusions = answers[2] if len(answers) > 2 else Answer()
         if isinstance(conclusions.error, Refused | Unsure):  # it has no embeddings, for one
             self._shared.conclusions_from = time.monotonic() + _NO_CONCLUSIONS_SECONDS
+        elif len(answers) > 2 and not conclusions.done and answers[0].done:  # or it waits for them itself
+            self._shared.conclusions_from = time.monotonic() + _LATE_CONCLUSIONS_SECONDS
         if dialectic and any(answer.done for answer in answers):
             chat.wait(time.monotonic() + _DIALECTIC_SECONDS)
         said = [of_answer(user_id, text, chat.value)] if chat.value else []
