@@ -62,6 +62,12 @@ def test_what_is_set_can_be_got_searched_listed_and_deleted(run, project):
     assert [each["key"] for each in data(run, "list")] == ["pref_editor"]
 
 
+def test_a_secret_is_not_remembered_and_that_is_said(run, project):
+    ran = done(run, "set", "token", "ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8")
+    assert ran.err == "Remembered token, without the secret in it.\n"
+    assert "ghp_" not in done(run, "get", "token").out
+
+
 def test_users_are_apart(run, project):
     done(run, "set", "a", "one", "--user", "mara")
     assert run("memory", "get", "a").code == 1
@@ -110,6 +116,8 @@ def test_what_has_expired_is_gone(run, project):
         (("delete", "nope"), 1, "nothing is known as 'nope'"),
         (("get", "a", "--backend", "nope"), 1, "there is no memory backend 'nope'"),
         (("get", "a", "--backend", "postgres"), 1, "warmstart: "),
+        (("get", "a", "--backend", "nowhere/memory.db"), 1, "there is no file 'nowhere/memory.db'"),
+        (("copy", "--from", "nowhere.db", "--to", "local"), 1, "there is no file 'nowhere.db'"),
         (("set", "a"), 2, "Missing argument 'VALUE'"),
         (("set", " ", "x"), 2, "must not be empty"),
         (("set", "a", "x" * 8001), 1, "VALUE has 8,001 characters and the limit is 8,000"),

@@ -32,7 +32,7 @@ from warmstart.memory.null import NullBackend
 from warmstart.memory.remote import Remote
 from warmstart.memory.selection import backend_names, get_memory_backend, reset_backend
 from warmstart.memory.tool import entry_dict, moment
-from warmstart.memory.values import AGENT, EXPIRES_AT, PROJECT, SCOPE, SOURCE, MemoryEntry
+from warmstart.memory.values import AGENT, EXPIRES_AT, PROJECT, SCOPE, SOURCE, MemoryEntry, View
 
 
 @click.group(epilog='Example: warmstart memory set pref_editor "Helix" && warmstart memory search editor')
@@ -75,7 +75,7 @@ def set_command(
         if expires <= datetime.now(UTC):
             raise click.UsageError(f"--expires {expires:%Y-%m-%d %H:%M} is over already; give a time to come")
         metadata[EXPIRES_AT] = expires.timestamp()
-    with memory(name) as backend:
+    with memory(name, writes=True) as backend:
         if not backend.store(user, key, value, metadata):
             raise StoreError(f"{backend.backend_name} did not keep {key!r}; `warmstart memory info` says how it is")
         if isinstance(backend, NullBackend):
@@ -83,7 +83,10 @@ def set_command(
                 f"Memory is switched off: {key} was not kept. memory.backend in config.toml changes that.", err=True
             )
         else:
-            click.echo(f"Remembered {key}.", err=True)
+            view = View(project=str(metadata.get(PROJECT, "")), agent=agent)
+            kept = backend.at(view).retrieve(user, key)
+            secret = ", without the secret in it" if kept is not None and kept.value != value else ""
+            click.echo(f"Remembered {key}{secret}.", err=True)
 
 
 @command.command(epilog="Example: warmstart memory set pref_editor Helix && warmstart memory get pref_editor")

@@ -84,7 +84,7 @@ def import_command(
         chosen += found
     written: list[dict[str, Any]] = []
     present = 0
-    with memory(name, user) as backend:
+    with memory(name, user, writes=True) as backend:
         for file in chosen:
             seen = backend.at(View(project=file.project))
             for entry in read_file(file):

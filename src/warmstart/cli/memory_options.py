@@ -72,12 +72,16 @@ def json_option(command: _Command) -> _Command:
 
 
 @contextmanager
-def memory(name: str | None, user: str = "", *, everyone: bool = False) -> Iterator[MemoryBackend]:
+def memory(
+    name: str | None, user: str = "", *, everyone: bool = False, writes: bool = False
+) -> Iterator[MemoryBackend]:
     """The configured backend or the one named, for as long as the command runs.
 
     One on a server is brought up to date first for the user who is to be read, or for all, and has sent what it was
-    given when the command ends; where the server does not answer, that is said.
+    given when the command ends; where the server does not answer, that is said. A file is made only by who `writes`.
     """
+    if name and not writes and (path := file_of(name)) is not None and not path.exists():
+        raise ConfigError(f"there is no file {name!r}; give one that has memories, or the name of a backend")
     backend = opened(name) if name else get_memory_backend(settings(), host=True)
     try:
         with delivering(backend, user, everyone=everyone):
