@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.memory.dictionary import DictBackend
+from tests.memory.honcho_server import HonchoServer, running
 
 from warmstart.memory import selection
 from warmstart.memory.local import LocalBackend
@@ -60,6 +62,12 @@ def test_what_is_set_can_be_got_searched_listed_and_deleted(run, project):
     assert [each["key"] for each in data(run, "list")] == ["pref_editor"]
 
 
+def test_a_secret_is_not_remembered_and_that_is_said(run, project):
+    ran = done(run, "set", "token", "ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8")
+    assert ran.err == "Remembered token, without the secret in it.\n"
+    assert "ghp_" not in done(run, "get", "token").out
+
+
 def test_users_are_apart(run, project):
     done(run, "set", "a", "one", "--user", "mara")
     assert run("memory", "get", "a").code == 1
@@ -108,8 +116,11 @@ def test_what_has_expired_is_gone(run, project):
         (("delete", "nope"), 1, "nothing is known as 'nope'"),
         (("get", "a", "--backend", "nope"), 1, "there is no memory backend 'nope'"),
         (("get", "a", "--backend", "postgres"), 1, "warmstart: "),
+        (("get", "a", "--backend", "nowhere/memory.db"), 1, "there is no file 'nowhere/memory.db'"),
+        (("copy", "--from", "nowhere.db", "--to", "local"), 1, "there is no file 'nowhere.db'"),
         (("set", "a"), 2, "Missing argument 'VALUE'"),
         (("set", " ", "x"), 2, "must not be empty"),
+        (("set", "a", "x" * 8001), 1, "VALUE has 8,001 characters and the limit is 8,000"),
         (("set", "a", "b", "--project", "p", "--agent", "q"), 2, "contradict each other"),
         (("set", "a", "b", "--expires", "soon"), 2, "'soon' is not a date"),
         (("set", "a", "b", "--expires", "99999999999d"), 2, "is not a date"),
@@ -273,3 +284,83 @@ def test_a_narrow_terminal_shows_one_backend_after_the_other(terminal, project):
     assert code == 0
     assert "null (disabled)" in screen
     assert "100 recommended" in screen
+
+
+# -- a server
+
+
+@pytest.fixture
+def server() -> Iterator[HonchoServer]:
+    with running() as server:
+        yield server
+
+
+@pytest.fixture
+def honcho(server: HonchoServer, monkeypatch: pytest.MonkeyPatch) -> HonchoServer:
+    """Memory at Honcho, which answers."""
+    monkeypatch.setenv("WARMSTART_MEMORY_BACKEND", "honcho")
+    monkeypatch.setenv("HONCHO_URL", server.url)
+    monkeypatch.setenv("WARMSTART_MEMORY_HONCHO_TIMEOUT_MS", "5000")
+    return server
+
+
+def test_a_write_has_arrived_when_the_command_ends(run, project, honcho):
+    assert done(run, "set", "city", "Oldenburg").err == "Remembered city.\n"
+    assert honcho.entries() == ["city: Oldenburg"]
+    ran = done(run, "delete", "city", "--yes")
+    assert ran.err.splitlines()[0] == "Forgot city."
+    assert "but keeps the text of 1 message" in ran.err.splitlines()[1]
+
+
+def test_what_another_machine_wrote_is_seen_at_once(run, project, honcho, tmp_path, monkeypatch):
+    done(run, "set", "city", "Oldenburg")
+    monkeypatch.setenv("WARMSTART_HOME", str(tmp_path / "elsewhere"))
+    assert done(run, "get", "city").out == "Oldenburg\n"
+    done(run, "set", "city", "Bremen")
+    monkeypatch.delenv("WARMSTART_HOME")
+    assert done(run, "get", "city").out == "Bremen\n"
+    assert [each["value"] for each in data(run, "history", "city")] == ["Bremen", "Oldenburg"]
+    assert [each["value"] for each in data(run, "list")] == ["Bremen"]
+    monkeypatch.setenv("WARMSTART_HOME", str(tmp_path / "new"))
+    assert data(run, "search", "Bremen")[0]["value"] == "Bremen"
+    assert "1 entry of 1 user copied" in done(run, "copy", "--to", "local").out
+    assert done(run, "get", "city", "--backend", "local").out == "Bremen\n"
+
+
+def test_a_write_that_waits_says_so_and_is_delivered_by_the_next_command(run, project, honcho, monkeypatch):
+    monkeypatch.setenv("WARMSTART_MEMORY_HONCHO_TIMEOUT_MS", "300")
+    honcho.failing = 503
+    ran = done(run, "set", "city", "Oldenburg")
+    assert ran.err.splitlines()[0] == "Remembered city."
+    assert ran.err.splitlines()[1].startswith(f"1 write waits here for {honcho.url}")
+    ran = done(run, "get", "city")
+    assert ran.out == "Oldenburg\n"
+    assert f"{honcho.url} does not answer: this is what is known here." in ran.err
+    told = data(run, "info")["server"]
+    assert (told["address"], told["is_reachable"], told["waiting"]) == (honcho.url, False, 1)
+    assert "1 write waits to be delivered" in done(run, "info").out
+    honcho.failing = 0
+    monkeypatch.setenv("WARMSTART_MEMORY_HONCHO_TIMEOUT_MS", "5000")
+    assert done(run, "get", "city").err == ""
+    assert honcho.entries() == ["city: Oldenburg"]
+    told = data(run, "info")["server"]
+    assert (told["is_reachable"], told["waiting"], told["refused"]) == (True, 0, [])
+    assert told["calls"] >= 6
+    assert told["bytes"] > 1000
+    assert "answers." in done(run, "info").out
+
+
+def test_an_evaluation_of_honcho_counts_and_leaves_nothing(run, project, honcho):
+    found = data(run, "evaluate", "--backend", "honcho", "--size", "10", "--seconds", "20")["evaluations"][0]
+    assert found["cost"]["calls"] > 10
+    assert found["cost"]["bytes"] > 10_000
+    assert not any("could not be removed" in note or "still tells" in note for note in found["notes"])
+    honcho.reap()
+    assert honcho.entries() == []
+
+
+def test_honcho_without_a_key_says_what_is_missing(run, project):
+    ran = run("memory", "get", "a", "--backend", "honcho")
+    assert (ran.code, ran.err.count("\n")) == (1, 1)
+    assert "set HONCHO_API_KEY" in ran.err
+    assert "set HONCHO_API_KEY" in done(run, "info", "--backend", "honcho").out

@@ -17,11 +17,14 @@ def server() -> Iterator[HonchoServer]:
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Iterator[Callable[..., HonchoBackend]]:
-    """Makes backends that are closed in the end. `machine` names the folder of the index."""
+    """Makes backends that are closed in the end. `machine` names the folder of the index.
+
+    They wait for answers longer than is usual, so that a busy machine does not change what they say.
+    """
     backends: list[HonchoBackend] = []
 
     def open_backend(url: str, machine: str = "here", **options: object) -> HonchoBackend:
-        given = {"settle_seconds": 0.0, "fresh_seconds": 0.0, **options}
+        given = {"settle_seconds": 0.0, "fresh_seconds": 0.0, "timeout_ms": 5000, **options}
         backends.append(HonchoBackend(base_url=url, path=tmp_path / machine, **given))
         return backends[-1]
 

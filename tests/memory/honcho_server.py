@@ -1,8 +1,10 @@
 """A server that speaks Honcho's HTTP interface (v3, as server 3.0.12 answers the SDK 2.7), for tests.
 
 It keeps everything in memory. What it does with a query, a filter and a page is what the real one does, read in its
-source: punctuation makes a search look for the whole query, otherwise all words must be there; messages are listed in
-the order they came; a batch is kept whole or not at all. It can be slow, fail, refuse, drop an answer, and die.
+source and tried on it: punctuation makes a search look for the whole query, otherwise all words must be there;
+messages are listed in the order they came; a batch is kept whole or not at all; what is in a session that was deleted
+is shown until it is reaped, and nothing is added to it meanwhile. It can be slow, fail, refuse, drop an answer, and
+die.
 """
 
 from __future__ import annotations
@@ -98,6 +100,14 @@ class HonchoServer(ThreadingHTTPServer):
                         _conclusion(message["content"], message["peer_id"], message["peer_id"], message["session_id"])
                     )
 
+    def reap(self) -> None:
+        """Delete the sessions that were to be deleted, as the real one does some time later."""
+        with self.lock:
+            for space in self.workspaces.values():
+                for name in [name for name, session in space.sessions.items() if not session["is_active"]]:
+                    del space.sessions[name], space.messages[name]
+                    space.conclusions = [each for each in space.conclusions if each["session_id"] != name]
+
     # -- what it answers
 
     def answer(self, method: str, path: str, query: dict[str, list[str]], body: Any) -> tuple[int, Any]:
@@ -106,17 +116,21 @@ class HonchoServer(ThreadingHTTPServer):
             raise Wrong(404, "Not Found")
         match method, parts[2:]:
             case "POST", []:
+                status = 200 if body["id"] in self.workspaces else 201
                 self.workspaces.setdefault(_named(body["id"]), Workspace())
-                return 200, {"id": body["id"], "metadata": {}, "configuration": {}, "created_at": _now()}
+                return status, {"id": body["id"], "metadata": {}, "configuration": {}, "created_at": _now()}
             case "POST", ["list"]:
                 rows = [
                     {"id": name, "metadata": {}, "configuration": {}, "created_at": _now()} for name in self.workspaces
                 ]
                 return 200, _page(rows, query)
             case _, [name, *rest]:
-                if name not in self.workspaces:
-                    raise Wrong(404, f"Workspace {name} not found")
-                return self._inside(name, self.workspaces[name], method, rest, query, body or {})
+                # One that is not there is empty, and made by the first write.
+                space = self.workspaces.get(name) or Workspace()
+                answer = self._inside(name, space, method, rest, query, body or {})
+                if space.peers or space.sessions:
+                    self.workspaces[name] = space
+                return answer
         raise Wrong(405, "Method Not Allowed")
 
     def _inside(  # noqa: C901 - one line a route
@@ -124,7 +138,8 @@ class HonchoServer(ThreadingHTTPServer):
     ) -> tuple[int, Any]:
         match method, path:
             case "POST", ["peers"]:
-                return 200, self._peer(name, space, _named(body["id"]), body)
+                status = 200 if body["id"] in space.peers else 201
+                return status, self._peer(name, space, _named(body["id"]), body)
             case "POST", ["peers", "list"]:
                 return 200, _page(list(space.peers.values()), query)
             case "POST", ["peers", _, "chat"]:
@@ -132,17 +147,23 @@ class HonchoServer(ThreadingHTTPServer):
                     raise Wrong(500, "An unexpected error occurred")
                 assert 1 <= len(body["query"]) <= 10_000
                 return 200, {"content": self.says}
+            case "PUT", ["peers", peer, "card"]:
+                self._peer(name, space, peer, {})["card"] = body["peer_card"]
+                return 200, {"peer_card": body["peer_card"]}
             case "POST", ["sessions"]:
+                status = 200 if body["id"] in space.sessions else 201
                 session = self._session(name, space, _named(body["id"]), body.get("peers") or {})
                 if body.get("metadata") is not None:
                     session["metadata"] = body["metadata"]
-                return 200, session
+                return status, session
             case "POST", ["sessions", "list"]:
-                return 200, _page([row for row in space.sessions.values() if _fits(row, body)], query)
+                rows = [row for row in space.sessions.values() if row["is_active"] and _fits(row, body)]
+                return 200, _page(rows, query)
             case "DELETE", ["sessions", session]:
-                space.sessions.pop(session, None)
-                space.messages.pop(session, None)
-                return 202, {"message": "Session deletion queued"}
+                if session not in space.sessions or not space.sessions[session]["is_active"]:
+                    raise Wrong(404, f"Session {session} not found in workspace {name}")
+                space.sessions[session]["is_active"] = False  # its messages stay until `reap`
+                return 202, {"message": "Session deleted successfully"}
             case "POST", ["sessions", session, "messages"]:
                 return 201, self._add(name, space, session, body["messages"])
             case "POST", ["sessions", session, "messages", "list"]:
@@ -189,6 +210,8 @@ class HonchoServer(ThreadingHTTPServer):
         )
 
     def _session(self, name: str, space: Workspace, id: str, peers: dict[str, Any]) -> dict:
+        if not space.sessions.get(id, {"is_active": True})["is_active"]:
+            raise Wrong(404, f"Session {id} not found in workspace {name}")
         for peer in peers:
             self._peer(name, space, _named(peer), {})
         space.messages.setdefault(id, [])
@@ -266,6 +289,8 @@ class _Handler(BaseHTTPRequestHandler):
                 return
         if server.late_failures and writes:
             status, answer = server.late_failures.pop(0), {"detail": "An unexpected error occurred"}
+        if status == 500:
+            self.close_connection = True  # as uvicorn does after an error that nobody caught, without saying so
         data = b"" if answer is None else json.dumps(answer).encode()
         self.send_response(status)
         if status == 429 and server.retry_after:

@@ -10,7 +10,7 @@ from datetime import datetime
 
 import pytest
 
-from tests.memory.honcho_server import free_port, running
+from tests.memory.honcho_server import free_port
 from warmstart import Settings
 from warmstart.config import load_settings
 from warmstart.errors import ConfigError, InvalidEntry, MemoryBackendError
@@ -174,6 +174,15 @@ def test_nothing_is_configured_by_default(tmp_path):
 # -- what is stored and found
 
 
+def test_an_answer_that_is_an_error_does_not_spoil_the_next(honcho, server):
+    """The real server hangs up after an error that nobody caught, and does not say so."""
+    assert honcho.sync("u")
+    for _ in range(50):
+        server.failures = [500]
+        assert not honcho.sync("u")
+        assert honcho.sync("u")
+
+
 def test_an_entry_is_a_message_in_a_session_of_the_users_own(honcho, server):
     honcho.store("mara", "pref_editor", "vim", {"source": "USER.md", "confidence": 0.9})
     assert honcho.flush()
@@ -202,7 +211,7 @@ def test_another_machine_sees_it_and_the_newest_value_wins(server, opened):
     assert here.list_keys("mara@example.com") == ["editor"]
     assert [version.value for version in here.history("mara@example.com", "editor")] == ["emacs", "vim"]
     assert here.history("mara@example.com", "editor")[1].session == "s-1"
-    assert opened(server.url, "elsewhere", timeout_ms=5000).users() == ["mara@example.com"]
+    assert opened(server.url, "elsewhere").users() == ["mara@example.com"]
 
 
 def test_a_write_that_arrives_late_does_not_win(server, opened):
@@ -217,7 +226,7 @@ def test_a_write_that_arrives_late_does_not_win(server, opened):
     from warmstart.memory.honcho.index import Index
 
     index = Index(away._folder / away._name)
-    late = index.records([parcel.version for parcel in index.batch(10)])
+    late = index.outbox.records([parcel.version for parcel in index.outbox.batch(10)])
     index.close()
     here._link.add("u", [outgoing(record) for record in late])
     assert here.sync("u")
@@ -231,7 +240,7 @@ def test_a_key_is_found_before_everything_was_read(server, opened):
     for number in range(350):
         here.store("u", f"key_{number}", f"value {number}")
     assert here.flush()
-    fresh = opened(server.url, "fresh", timeout_ms=5000)
+    fresh = opened(server.url, "fresh")
     assert fresh.retrieve("u", "key_349").value == "value 349"
     assert fresh.sync("u")
     assert fresh.list_keys("u") == here.list_keys("u")
@@ -295,6 +304,7 @@ def test_scopes_the_narrowest_wins_and_honcho_does_not_reason_about_them(honcho,
     assert honcho.flush()
     server.derive()
     assert [each["content"] for each in server.workspaces["warmstart"].conclusions] == ["indent: 4"]
+    assert {entry.value for entry in honcho.query("u", "indent")} >= {"4", "2", "tabs"}
     assert both.delete("u", "indent")
     assert both.retrieve("u", "indent").value == "2"
     assert honcho.delete("u", "indent")
@@ -303,9 +313,9 @@ def test_scopes_the_narrowest_wins_and_honcho_does_not_reason_about_them(honcho,
 
 def test_what_has_expired_is_gone_and_what_it_replaced_does_not_come_back(honcho):
     honcho.store("u", "k", "first")
-    honcho.store("u", "k", "second", {"expires_at": time.time() + 1})
+    honcho.store("u", "k", "second", {"expires_at": time.time() + 2})
     assert honcho.retrieve("u", "k").value == "second"
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while honcho.retrieve("u", "k") is not None:
         assert time.monotonic() < deadline
     assert honcho.query("u", "second") == []
@@ -403,6 +413,19 @@ def test_a_server_without_embeddings_is_not_asked_for_conclusions_again(honcho, 
     assert sum(request.path.endswith("/conclusions/query") for request in server.requests) == 1
 
 
+def test_conclusions_that_do_not_come_in_time_are_not_waited_for_again(server, opened):
+    """As where the real server tries its language model again and again."""
+    backend = opened(server.url, timeout_ms=1500)
+    backend.store("u", "editor", "vim")
+    assert backend.flush()
+    server.delay = lambda: time.sleep(3) if server.requests[-1].path.endswith("/conclusions/query") else None
+    began = time.perf_counter()
+    for _ in range(4):
+        assert [entry.value for entry in backend.query("u", "editor")] == ["vim"]
+    assert time.perf_counter() - began < 4.5  # four times 1.5 would be six
+    assert sum(request.path.endswith("/conclusions/query") for request in server.requests) == 1
+
+
 def test_the_dialectic_answers_only_when_asked(server, opened):
     backend = opened(server.url)
     backend.store("u", "editor", "vim")
@@ -413,81 +436,13 @@ def test_the_dialectic_answers_only_when_asked(server, opened):
     assert answer.value == "They use vim."
     assert answer.metadata == {"source": "honcho answer"}
     assert entry.key == "editor"
-    assert len(opened(server.url, dialectic=True, timeout_ms=5000).query("u", "Which editor?")) == 2
+    assert len(opened(server.url, dialectic=True).query("u", "Which editor?")) == 2
 
 
 def test_a_dialectic_that_fails_leaves_the_rest(honcho):
     honcho.store("u", "editor", "vim")
     assert honcho.flush()
     assert [entry.key for entry in honcho.query("u", "Which editor?", dialectic=True)] == ["editor"]
-
-
-# -- forgetting
-
-
-def test_a_deleted_entry_is_hidden_at_once_and_what_honcho_keeps_is_said(server, opened, tmp_path):
-    here, there = opened(server.url, "here"), opened(server.url, "there")
-    here.store("u", "city", "Oldenburg", {"source": "chat"})
-    assert here.flush()
-    server.derive()
-    assert there.sync("u")
-    assert here.delete("u", "city")
-    assert here.retrieve("u", "city") is None
-    assert here.query("u", "Oldenburg") == []
-    assert here.list_keys("u") == []
-    assert not here.delete("u", "city")
-    assert here.flush()
-    [told] = here.forgotten("u")
-    assert str(told) == (
-        "'city' is hidden; Honcho deleted 1 conclusions drawn from it, "
-        "but keeps the text of 1 messages, which it has no way to delete one by one"
-    )
-    assert there.retrieve("u", "city") is None
-    assert [version.value for version in there.history("u", "city")] == [None]
-    first = server.messages()[0]
-    assert first["content"] == "city: Oldenburg"  # what cannot be deleted
-    assert "chat" not in json.dumps(first["metadata"])
-    assert opened(server.url, "fresh", timeout_ms=5000).retrieve("u", "city") is None
-    here.close()
-    assert all(b"Oldenburg" not in path.read_bytes() for path in (tmp_path / "here").iterdir())
-
-
-def test_what_was_deleted_before_it_was_sent_is_never_sent(opened):
-    port = free_port()
-    backend = opened(f"http://127.0.0.1:{port}")
-    backend.store("u", "city", "Oldenburg")
-    while not backend.status().error:  # so that it is not on its way just now
-        assert not backend.flush(0.05)
-    assert backend.delete("u", "city")
-    backend.store("u", "city", "Bremen")
-    with running(port) as server:
-        assert backend.flush()
-        assert server.entries() == ["(forgotten: city)", "city: Bremen"]
-    assert backend.retrieve("u", "city").value == "Bremen"
-    assert backend.forgotten("u")[0].messages == 0
-
-
-def test_what_is_stored_again_after_a_deletion_is_new(honcho):
-    honcho.store("u", "k", "one")
-    born = honcho.retrieve("u", "k").created_at
-    honcho.store("u", "k", "two")
-    assert honcho.retrieve("u", "k").created_at == born
-    honcho.delete("u", "k")
-    honcho.store("u", "k", "three")
-    assert honcho.retrieve("u", "k").created_at > born
-    assert [version.value for version in honcho.history("u", "k")] == ["three", None]
-
-
-def test_a_session_that_was_deleted_at_honcho_is_begun_anew(honcho, server):
-    honcho.store("u", "k", "v")
-    assert honcho.flush()
-    assert honcho.sync("u")
-    server.answer("DELETE", "/v3/workspaces/warmstart/sessions/warmstart-memory-u", {}, None)
-    assert honcho.retrieve("u", "k").value == "v"
-    honcho.store("u", "other", "w")
-    assert honcho.flush()
-    assert honcho.sync("u")
-    assert honcho.list_keys("u") == ["other", "k"]
 
 
 def test_a_closed_memory_says_so(honcho):
@@ -498,13 +453,17 @@ def test_a_closed_memory_says_so(honcho):
     honcho.close()
 
 
-def test_the_traffic_is_counted(honcho, server):
+def test_the_traffic_is_counted(honcho, server, opened):
     honcho.store("u", "k", "v")
     assert honcho.flush()
-    traffic = honcho.status().traffic
-    assert traffic.calls == len(server.requests)
-    assert traffic.sent > 100
-    assert traffic.received > 100
+    sent = honcho.sent()
+    assert sent.calls == honcho.status().calls == len(server.requests)
+    assert honcho.status().bytes == sent.bytes > 100
+    assert sent.received > 100
+    honcho.close()
+    again = opened(server.url)
+    assert again.sent().calls == 0
+    assert again.status().calls >= sent.calls
 
 
 def test_metadata_of_honchos_own_is_left_alone():

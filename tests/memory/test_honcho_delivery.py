@@ -17,7 +17,8 @@ from tests.memory.honcho_server import a_port_that_answers_nothing, free_port, r
 from warmstart.memory.honcho import HonchoBackend
 
 LIMIT = 0.3  # seconds, the default
-SLACK = 0.15  # for a machine that does other things too
+SLACK = 1.0  # for a machine that does other things too; who waits for a request to end waits for ten
+IMPATIENT = {"timeout_ms": round(LIMIT * 1000)}
 
 # A process that writes `count` entries called PREFIX_0, PREFIX_1, …, and one that delivers what waits.
 WRITER = """
@@ -75,18 +76,18 @@ def reads(backend: HonchoBackend) -> list[Callable[[], object]]:
 
 def test_a_server_that_says_nothing_costs_one_read_its_time_and_the_others_none(opened):
     with a_port_that_answers_nothing() as url:
-        backend = opened(url)
+        backend = opened(url, **IMPATIENT)
         backend._link.load()
         assert seconds(lambda: backend.store("u", "k", "v")) < SLACK
         times = [seconds(act) for act in reads(backend) * 3]
         assert max(times) < LIMIT + SLACK
-        assert sum(times) < LIMIT * 4  # after 1, 2, 4… seconds somebody tries again
+        assert sum(times) < LIMIT * 4 + SLACK  # after 1, 2, 4… seconds somebody tries again; all would take 7
         assert backend.retrieve("u", "k").value == "v"
-        assert seconds(backend.close) < LIMIT
+        assert seconds(backend.close) < SLACK
 
 
 def test_a_server_that_is_gone_costs_nothing(opened):
-    backend = opened(f"http://127.0.0.1:{free_port()}")
+    backend = opened(f"http://127.0.0.1:{free_port()}")  # with a limit of five seconds
     backend._link.load()
     backend.store("u", "k", "v")
     assert max(seconds(act) for act in reads(backend)) < SLACK
@@ -94,22 +95,22 @@ def test_a_server_that_is_gone_costs_nothing(opened):
 
 
 def test_the_time_is_for_the_whole_call(server, opened):
-    backend = opened(server.url)
+    backend = opened(server.url, timeout_ms=700)
     backend.store("u", "k", "v")
     assert backend.flush()
-    server.delay = lambda: time.sleep(0.25)
-    assert max(seconds(act) for act in reads(backend)) < LIMIT + SLACK
+    server.delay = lambda: time.sleep(0.6)
+    assert max(seconds(act) for act in reads(backend)) < 1.2  # which two requests one after the other take
 
 
 def test_a_name_that_is_not_resolved_in_time_does_not_block(opened, monkeypatch):
     """What httpx has no timeout for."""
-    backend = opened("http://honcho.example.com")
+    backend = opened("http://honcho.example.com", **IMPATIENT)
     backend._link.load()
     asked = threading.Event()
 
     def wait(*_, **__):
         asked.set()
-        time.sleep(2)
+        time.sleep(4)
         raise OSError("no such name")
 
     monkeypatch.setattr("socket.getaddrinfo", wait)
@@ -119,10 +120,11 @@ def test_a_name_that_is_not_resolved_in_time_does_not_block(opened, monkeypatch)
 
 def test_another_process_does_not_wait_again(opened):
     with a_port_that_answers_nothing() as url:
-        first = opened(url)
+        first = opened(url, timeout_ms=3000)
         first._link.load()
-        assert seconds(lambda: first.retrieve("u", "k")) > LIMIT - 0.05
-        assert seconds(lambda: opened(url).retrieve("u", "k")) < SLACK
+        assert seconds(lambda: first.retrieve("u", "k")) > 2.9
+        # For a second from then on.
+        assert seconds(lambda: opened(url, timeout_ms=3000).retrieve("u", "k")) < SLACK
 
 
 def test_loading_the_sdk_is_not_waited_for_where_the_index_is_whole(server, tmp_path, opened):
@@ -133,13 +135,13 @@ def test_loading_the_sdk_is_not_waited_for_where_the_index_is_whole(server, tmp_
     backend.close()
     script = (
         "import sys, time; from pathlib import Path; from warmstart.memory.honcho import HonchoBackend;"
-        "backend = HonchoBackend(base_url=sys.argv[1], path=Path(sys.argv[2]), fresh_seconds=0.0);"
+        "backend = HonchoBackend(base_url=sys.argv[1], path=Path(sys.argv[2]), fresh_seconds=0.0, timeout_ms=5000);"
         "backend.is_available(); began = time.perf_counter(); found = backend.retrieve('u', 'k').value;"
-        "print(found, time.perf_counter() - began)"
+        "read = time.perf_counter(); backend._link.load(); print(found, read - began, time.perf_counter() - read)"
     )
-    found, took = process(script, server.url, tmp_path / "here").communicate()[0].split()
+    found, read, loaded = process(script, server.url, tmp_path / "here").communicate()[0].split()
     assert found == "v"
-    assert float(took) < LIMIT + SLACK
+    assert float(read) < float(loaded)
 
 
 def test_reads_wait_again_when_the_server_is_back(server, opened):
@@ -152,7 +154,7 @@ def test_reads_wait_again_when_the_server_is_back(server, opened):
     server.failing = 0
     here.store("u", "k", "new")
     assert here.flush()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while there.retrieve("u", "k").value != "new":
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -187,7 +189,7 @@ def test_a_server_that_asks_for_patience_is_given_it(server, opened):
     server.failures = [429]
     backend = opened(server.url)
     backend.store("u", "k", "v")
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while not server.entries():  # nobody hurries
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -214,7 +216,7 @@ def test_a_write_that_failed_after_it_was_kept_is_not_sent_twice(server, opened)
 
 def test_a_write_that_takes_effect_late_is_not_sent_twice(server, opened):
     """The client gave up on it, and the server kept it after that."""
-    backend = opened(server.url, request_seconds=0.2, settle_seconds=1.0)
+    backend = opened(server.url, request_seconds=0.2, settle_seconds=3.0)
     first = threading.Event()
 
     def slow_once():
@@ -253,7 +255,7 @@ def test_one_that_is_refused_does_not_stop_the_others(server, opened, monkeypatc
 def test_a_server_gone_in_the_middle(opened):
     """It dies and comes back again and again, and keeps what it had."""
     port = free_port()
-    backend = opened(f"http://127.0.0.1:{port}")
+    backend = opened(f"http://127.0.0.1:{port}", **IMPATIENT)
     kept: dict = {}
     random.seed(6)
     for life in range(5):
@@ -281,7 +283,7 @@ def test_an_hour_of_writes_by_several_processes_while_honcho_is_gone(tmp_path, o
     """2,000 writes, over processes that begin and end; reads answer meanwhile; then all of them arrive."""
     port = free_port()
     url, path = f"http://127.0.0.1:{port}", tmp_path / "here"
-    reader = opened(url)
+    reader = opened(url, **IMPATIENT)
     reader._link.load()
     times: list[float] = []
     for turn in range(2):

@@ -1,18 +1,24 @@
 from __future__ import annotations
 
+import json
 import logging
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+from tests.memory.honcho_server import HonchoServer, a_port_that_answers_nothing, free_port
 from warmstart.config import Settings, load_settings
 from warmstart.errors import ConfigError, WarmstartError
 from warmstart.memory import get_memory_backend, reset_backend
 from warmstart.memory.null import NullBackend
 from warmstart.memory.selection import backend_names, open_backend
+from warmstart.memory.tool import memory_backend
 
 
 @pytest.fixture(autouse=True)
@@ -28,6 +34,118 @@ def chosen(home: Path, *, host: bool = False, **env: str) -> str:
 def test_a_bare_library_remembers_nothing_and_a_host_does(home: Path) -> None:
     assert get_memory_backend().backend_name == "null (disabled)"
     assert get_memory_backend(host=True).backend_name == "local (SQLite)"
+
+
+def test_what_a_host_holds_is_what_the_others_get_and_stays_open(home: Path) -> None:
+    held = get_memory_backend(host=True)
+    assert held.store("mara", "key", "value")
+    assert get_memory_backend() is held
+    assert json.loads(memory_backend("retrieve", "mara", key="key"))["entry"]["value"] == "value"
+    assert held.store("mara", "key", "other")
+
+
+def test_a_host_that_comes_second_has_its_choice_too(home: Path) -> None:
+    assert get_memory_backend().backend_name == "null (disabled)"
+    held = get_memory_backend(host=True)
+    assert held.backend_name == "local (SQLite)"
+    assert get_memory_backend() is held
+
+
+def test_a_choice_that_was_made_is_shared_by_host_and_library(tmp_path: Path) -> None:
+    settings = load_settings({"WARMSTART_MEMORY_BACKEND": "local"}, home=tmp_path)
+    first = get_memory_backend(settings)
+    assert get_memory_backend(settings, host=True) is first
+    assert get_memory_backend() is first
+
+
+def test_other_settings_do_not_close_what_somebody_holds(tmp_path: Path) -> None:
+    held = get_memory_backend(load_settings({}, home=tmp_path / "one"), host=True)
+    other = get_memory_backend(load_settings({}, home=tmp_path / "two"), host=True)
+    assert other is not held
+    assert held.store("mara", "key", "value")
+    assert other.retrieve("mara", "key") is None
+    assert get_memory_backend() is held
+
+
+def test_threads_that_ask_at_once_get_the_same(home: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        given = list(pool.map(lambda _: get_memory_backend(host=True), range(32)))
+    assert {id(backend) for backend in given} == {id(given[0])}
+
+
+def honcho_settings(home: Path, url: str, **env: str) -> Settings:
+    return load_settings({"HONCHO_API_KEY": "k-1", "HONCHO_URL": url, **env}, home=home)
+
+
+def test_honcho_is_taken_where_there_is_a_key_and_an_answer(tmp_path: Path, server: HonchoServer) -> None:
+    server.key = "k-1"
+    for host in (False, True):
+        backend = get_memory_backend(honcho_settings(tmp_path, server.url), host=host)
+        assert backend.backend_name == "honcho (cloud)"
+        reset_backend()
+    assert chosen(tmp_path, HONCHO_URL=server.url) == "null (disabled)"  # an address is no key
+    assert chosen(tmp_path, HONCHO_API_KEY="k-1", HONCHO_URL=server.url, WARMSTART_MEMORY_BACKEND="null").startswith(
+        "null"
+    )
+
+
+def test_honcho_that_does_not_take_the_key_is_not_taken(
+    tmp_path: Path, server: HonchoServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.key = "another"
+    settings = honcho_settings(tmp_path, server.url)
+    assert get_memory_backend(settings, host=True).backend_name == "local (SQLite)"
+    assert server.url in caplog.text
+
+
+def test_honcho_that_is_away_is_not_waited_for(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with a_port_that_answers_nothing() as url:
+        settings = honcho_settings(tmp_path, url)
+        import_module("warmstart.memory.honcho.backend")
+        began = time.perf_counter()
+        assert get_memory_backend(settings, host=True).backend_name == "local (SQLite)"
+        assert time.perf_counter() - began < 1.3  # 0.3, and time for a busy machine
+        assert get_memory_backend(settings, host=True).backend_name == "local (SQLite)"
+        assert len(caplog.records) == 1
+        assert "memories go to 'local'" in caplog.text
+        reset_backend()
+        caplog.clear()
+        assert get_memory_backend(settings).backend_name == "null (disabled)"
+        assert "memories are not kept" in caplog.text
+        assert not list(tmp_path.glob("honcho-*"))
+
+
+def test_honcho_that_was_set_is_taken_though_it_is_away(tmp_path: Path) -> None:
+    settings = honcho_settings(tmp_path, f"http://127.0.0.1:{free_port()}", WARMSTART_MEMORY_BACKEND="honcho")
+    backend = get_memory_backend(settings)
+    assert backend.backend_name == "honcho (cloud)"
+    assert backend.store("mara", "key", "value")
+    reset_backend()
+    again = get_memory_backend(settings).retrieve("mara", "key")
+    assert again is not None
+    assert again.value == "value"
+
+
+def test_honcho_that_was_set_without_a_key_says_what_is_missing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert chosen(tmp_path, WARMSTART_MEMORY_BACKEND="honcho") == "local (SQLite)"
+    assert "set HONCHO_API_KEY" in caplog.text
+    with pytest.raises(ConfigError, match="set HONCHO_API_KEY"):
+        chosen(tmp_path, WARMSTART_MEMORY_BACKEND="honcho", WARMSTART_MEMORY_FALLBACK="none")
+
+
+def test_another_package_called_honcho_is_not_taken_for_it(
+    tmp_path: Path, server: HonchoServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "site" / "honcho").mkdir(parents=True)
+    (tmp_path / "site" / "honcho" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    monkeypatch.delitem(sys.modules, "honcho", raising=False)
+    assert chosen(tmp_path, host=True, HONCHO_API_KEY="k-1", HONCHO_URL=server.url) == "local (SQLite)"
+    assert server.requests == []
+    with pytest.raises(ConfigError, match=r"warmstart\[honcho\]"):
+        open_backend("honcho", honcho_settings(tmp_path, server.url))
 
 
 def test_the_same_backend_is_given_until_it_is_reset(home: Path) -> None:

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from tests.memory.dictionary import DictBackend
+from tests.memory.honcho_server import free_port
 from warmstart.memory import NullBackend, selection
 from warmstart.memory.tool import ACTIONS, MEMORY_BACKEND_SCHEMA, memory_backend
 
@@ -142,3 +143,10 @@ def test_the_schema_is_that_of_the_function():
     assert function["parameters"]["properties"]["action"]["enum"] == list(ACTIONS)
     assert function["parameters"]["required"] == ["action"]
     json.dumps(MEMORY_BACKEND_SCHEMA)
+
+
+def test_info_tells_what_waits_for_a_server(opened, monkeypatch):
+    honcho = opened(f"http://127.0.0.1:{free_port()}")
+    monkeypatch.setattr(selection, "get_memory_backend", lambda *given, **options: honcho)
+    assert call("store", key="a", value="one")["success"]
+    assert call("info")["waiting"] == 1

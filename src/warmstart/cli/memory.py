@@ -12,8 +12,10 @@ import click
 from warmstart.cli.memory_moving import copy, export_command, import_command
 from warmstart.cli.memory_options import (
     ALL,
+    REMOTE_SECONDS,
     Until,
     backend_option,
+    delivering,
     json_option,
     memory,
     named,
@@ -24,12 +26,13 @@ from warmstart.cli.memory_options import (
 from warmstart.cli.output import counted, local, one_line, print_json, printable, settings, table
 from warmstart.cli.progress import progress_bar
 from warmstart.cli.selection import stored_project
-from warmstart.errors import EntryNotFound, StoreError, WarmstartError
+from warmstart.errors import EntryNotFound, InvalidEntry, StoreError, WarmstartError
 from warmstart.memory.backend import MemoryBackend
 from warmstart.memory.null import NullBackend
+from warmstart.memory.remote import Remote
 from warmstart.memory.selection import backend_names, get_memory_backend, reset_backend
 from warmstart.memory.tool import entry_dict, moment
-from warmstart.memory.values import AGENT, EXPIRES_AT, PROJECT, SCOPE, SOURCE, MemoryEntry
+from warmstart.memory.values import AGENT, EXPIRES_AT, PROJECT, SCOPE, SOURCE, MemoryEntry, View
 
 
 @click.group(epilog='Example: warmstart memory set pref_editor "Helix" && warmstart memory search editor')
@@ -58,6 +61,11 @@ def set_command(
         raise click.UsageError("--project and --agent contradict each other; give one of them")
     if not key.strip() or not value.strip():
         raise click.UsageError("KEY and VALUE must not be empty; `warmstart memory delete KEY` forgets a key")
+    limit = settings().memory_max_value
+    if len(value) > limit:
+        raise InvalidEntry(
+            f"VALUE has {len(value):,} characters and the limit is {limit:,}; set the gist, or raise memory.max_value"
+        )
     metadata: dict[str, Any] = {SOURCE: source} if source else {}
     if project:
         metadata |= {SCOPE: "project", PROJECT: stored_project(project)}
@@ -67,7 +75,7 @@ def set_command(
         if expires <= datetime.now(UTC):
             raise click.UsageError(f"--expires {expires:%Y-%m-%d %H:%M} is over already; give a time to come")
         metadata[EXPIRES_AT] = expires.timestamp()
-    with memory(name) as backend:
+    with memory(name, writes=True) as backend:
         if not backend.store(user, key, value, metadata):
             raise StoreError(f"{backend.backend_name} did not keep {key!r}; `warmstart memory info` says how it is")
         if isinstance(backend, NullBackend):
@@ -75,7 +83,10 @@ def set_command(
                 f"Memory is switched off: {key} was not kept. memory.backend in config.toml changes that.", err=True
             )
         else:
-            click.echo(f"Remembered {key}.", err=True)
+            view = View(project=str(metadata.get(PROJECT, "")), agent=agent)
+            kept = backend.at(view).retrieve(user, key)
+            secret = ", without the secret in it" if kept is not None and kept.value != value else ""
+            click.echo(f"Remembered {key}{secret}.", err=True)
 
 
 @command.command(epilog="Example: warmstart memory set pref_editor Helix && warmstart memory get pref_editor")
@@ -86,7 +97,7 @@ def set_command(
 @json_option
 def get(key: str, user: str, project: str, agent: str, all_projects: bool, name: str | None, as_json: bool) -> None:
     """Print what KEY is worth."""
-    with memory(name) as backend:
+    with memory(name, user) as backend:
         entry = seen_from(backend, project, agent, all_projects).retrieve(user, key)
     if entry is None:
         raise EntryNotFound(f"nothing is known as {key!r}; `warmstart memory list` shows the keys")
@@ -114,7 +125,7 @@ def search(
     as_json: bool,
 ) -> None:
     """Find entries by words, the best first."""
-    with memory(name) as backend:
+    with memory(name, user) as backend:
         found = seen_from(backend, project, agent, all_projects).query(user, " ".join(query), limit=limit)
     _print_entries(found, as_json, "Nothing found.")
 
@@ -129,7 +140,7 @@ def list_command(
     limit: int, user: str, project: str, agent: str, all_projects: bool, name: str | None, as_json: bool
 ) -> None:
     """List entries, the newest first."""
-    with memory(name) as backend:
+    with memory(name, user) as backend:
         found = seen_from(backend, project, agent, all_projects).query(user, "", limit=limit or ALL)
         others = [other for other in backend.users() if other != user] if not found else []
     hint = f" There are entries of {', '.join(others[:5])}; see --user." if others else ""
@@ -177,7 +188,7 @@ def delete(
 ) -> None:
     """Forget entries."""
     missing = []
-    with memory(name) as backend:
+    with memory(name, user) as backend:
         seen = seen_from(backend, project, agent, all_projects)
         for key in dict.fromkeys(keys):
             entry = seen.retrieve(user, key)
@@ -205,7 +216,7 @@ def delete(
 @json_option
 def history(key: str, user: str, project: str, agent: str, all_projects: bool, name: str | None, as_json: bool) -> None:
     """Show what KEY was before, since when, and from where."""
-    with memory(name) as backend:
+    with memory(name, user) as backend:
         versions = seen_from(backend, project, agent, all_projects).history(user, key)
         known = backend.backend_name
     if as_json:
@@ -246,18 +257,18 @@ def info(user: str, name: str | None, as_json: bool) -> None:
     backend = named(name) if name else get_memory_backend(current, host=True)
     try:
         available = backend.is_available()
-        keys = len(backend.list_keys(user)) if available else 0
-        users = len(backend.users()) if available else 0
-        data = {
+        data: dict[str, Any] = {
             "backend": backend.backend_name,
             "is_available": available,
             "is_cloud": backend.is_cloud,
+            "server": _server(backend, user) if available and isinstance(backend, Remote) else None,
             "user": user,
-            "entries": keys if available else None,
-            "users": users if available else None,
+            "entries": len(backend.list_keys(user)) if available else None,
+            "users": len(backend.users()) if available else None,
             "max_value": current.memory_max_value,
             "backends": backend_names(),
         }
+        problem = getattr(backend, "problem", "")
     finally:
         if name:
             backend.close()
@@ -265,11 +276,43 @@ def info(user: str, name: str | None, as_json: bool) -> None:
     if as_json:
         print_json(data)
         return
-    click.echo(f"{data['backend']}, {'available' if available else 'not available'}")
-    click.echo("What is stored leaves this machine." if backend.is_cloud else "What is stored stays on this machine.")
+    why = f": {problem}" if problem else ""
+    click.echo(f"{data['backend']}, {'available' if available else 'not available' + why}")
+    click.echo("What is stored leaves this machine." if data["is_cloud"] else "What is stored stays on this machine.")
+    if data["server"]:
+        _print_server(data["server"])
     if available:
-        click.echo(f"{counted(keys, 'key')} of {user!r}, {counted(users, 'user')} in all.")
-    click.echo(f"Backends: {', '.join(backend_names())}")
+        click.echo(f"{counted(data['entries'], 'key')} of {user!r}, {counted(data['users'], 'user')} in all.")
+    click.echo(f"Backends: {', '.join(data['backends'])}")
+
+
+def _server(backend: Remote, user: str) -> dict[str, Any]:
+    """How it stands with the server, after reading what is new."""
+    reachable = backend.is_reachable() and backend.sync(user, REMOTE_SECONDS)
+    status = backend.status()
+    return {
+        "address": status.base_url,
+        "is_reachable": reachable,
+        "waiting": status.waiting,
+        "refused": [{"user": user, "key": key, "reason": reason} for user, key, reason in status.refused],
+        "error": status.error,
+        "calls": status.calls,
+        "bytes": status.bytes,
+    }
+
+
+def _print_server(server: dict[str, Any]) -> None:
+    answers = "answers" if server["is_reachable"] else "does not answer: this is what is known here"
+    click.echo(f"{server['address']} {answers}.")
+    waiting = server["waiting"]
+    click.echo(
+        f"{counted(waiting, 'write')} {'waits' if waiting == 1 else 'wait'} to be delivered; sent so far: "
+        f"{counted(server['calls'], 'request')}, {server['bytes']:,} bytes."
+    )
+    if server["error"]:
+        click.echo(f"The last trouble: {one_line(server['error'], 200)}")
+    for each in server["refused"]:
+        click.echo(f"Refused for good: {each['key']} of {each['user']}: {one_line(each['reason'], 120)}")
 
 
 command.add_command(import_command)
@@ -315,6 +358,9 @@ def evaluate(names: tuple[str, ...], sizes: tuple[int, ...], seconds: float, htm
                 reopen=lambda backend: named(known_as[id(backend)]),
                 progress=progress,
             )
+        for backend in backends:
+            with delivering(backend):  # what is left of it goes from the server too
+                pass
     finally:
         for backend in backends:
             backend.close()

@@ -13,6 +13,7 @@ import click
 from warmstart.cli.memory_options import (
     ALL,
     backend_option,
+    delivering,
     file_of,
     json_option,
     memory,
@@ -83,7 +84,7 @@ def import_command(
         chosen += found
     written: list[dict[str, Any]] = []
     present = 0
-    with memory(name) as backend:
+    with memory(name, user, writes=True) as backend:
         for file in chosen:
             seen = backend.at(View(project=file.project))
             for entry in read_file(file):
@@ -127,7 +128,7 @@ def export_command(
     What does not fit is named on standard error. Markdown can be imported again as it is.
     """
     redactor = configured_redactor(settings())
-    with memory(name) as backend:
+    with memory(name, user) as backend:
         entries = seen_from(backend, project, agent, all_projects).query(user, "", limit=ALL)
     for entry in entries:
         entry.value = redactor.redact(entry.value).text
@@ -159,13 +160,13 @@ def copy(target: str, source: str | None, users: tuple[str, ...], yes: bool, as_
     If it is interrupted, run it again. What the other backend has besides, or knows newer, is left alone. Set
     memory.backend in config.toml to use the other one from then on.
     """
-    with memory(source) as here:
+    with memory(source, everyone=True) as here:
         there = opened(target)
         try:
             if _is_same(source, here, target, there):
                 raise ConfigError(f"{target!r} is the backend that is to be copied; give another one")
             _ask_before_leaving(here, there, yes)
-            with progress_bar("Copying") as progress:
+            with delivering(there, everyone=True), progress_bar("Copying") as progress:
                 copied = copy_memory(here, there, users=users, progress=progress)
         finally:
             there.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,15 +13,17 @@ from typing import Any, TypeVar
 
 import click
 
-from warmstart.cli.output import settings
+from warmstart.cli.output import one_line, settings
 from warmstart.cli.selection import stored_project
 from warmstart.errors import ConfigError
 from warmstart.memory.backend import MemoryBackend
+from warmstart.memory.remote import Remote, Status
 from warmstart.memory.selection import get_memory_backend, open_backend, reset_backend
 from warmstart.memory.values import View
 from warmstart.sessions.projects import project_of
 
 ALL = 1_000_000  # entries, which nobody has
+REMOTE_SECONDS = 15.0  # that a command waits for a server which has shown that it answers
 _AHEAD = re.compile(r"(\d+)([hdw])")
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -69,19 +72,48 @@ def json_option(command: _Command) -> _Command:
 
 
 @contextmanager
-def memory(name: str | None) -> Iterator[MemoryBackend]:
-    """The configured backend or the one named, for as long as the command runs."""
-    if name:
-        backend = opened(name)
-        try:
-            yield backend
-        finally:
-            backend.close()
-        return
+def memory(
+    name: str | None, user: str = "", *, everyone: bool = False, writes: bool = False
+) -> Iterator[MemoryBackend]:
+    """The configured backend or the one named, for as long as the command runs.
+
+    One on a server is brought up to date first for the user who is to be read, or for all, and has sent what it was
+    given when the command ends; where the server does not answer, that is said. A file is made only by who `writes`.
+    """
+    if name and not writes and (path := file_of(name)) is not None and not path.exists():
+        raise ConfigError(f"there is no file {name!r}; give one that has memories, or the name of a backend")
+    backend = opened(name) if name else get_memory_backend(settings(), host=True)
     try:
-        yield get_memory_backend(settings(), host=True)
+        with delivering(backend, user, everyone=everyone):
+            yield backend
     finally:
+        if name:
+            backend.close()
         reset_backend()
+
+
+@contextmanager
+def delivering(backend: MemoryBackend, user: str = "", *, everyone: bool = False) -> Iterator[None]:
+    """Read what is new before, of a user or of all, and send what was written after."""
+    if not isinstance(backend, Remote) or not backend.is_available():
+        yield
+        return
+    began, reached = time.time(), backend.is_reachable()
+    if (user or everyone) and not (reached and backend.sync(user or None, REMOTE_SECONDS)):
+        click.echo(f"{backend.status().base_url} does not answer: this is what is known here.", err=True)
+    yield
+    if backend.status().waiting and not (reached and backend.flush(REMOTE_SECONDS)):
+        click.echo(waiting(backend.status()), err=True)
+    for each in reversed(backend.forgotten(user) if user else []):
+        if each.at >= began and each.messages:
+            click.echo(f"{each}.", err=True)
+
+
+def waiting(status: Status) -> str:
+    """That writes wait, and for what."""
+    count = f"{status.waiting} writes wait" if status.waiting != 1 else "1 write waits"
+    why = f" ({one_line(status.error, 80)})" if status.error else ""
+    return f"{count} here for {status.base_url}{why}; the next command that reaches it delivers."
 
 
 def opened(name: str) -> MemoryBackend:
@@ -89,7 +121,8 @@ def opened(name: str) -> MemoryBackend:
     backend = named(name)
     if not backend.is_available():
         backend.close()
-        raise ConfigError(f"the backend {name!r} is not available here; check its settings, its server and its file")
+        problem = getattr(backend, "problem", "") or "check its settings, its server and its file"
+        raise ConfigError(f"the backend {name!r} is not available here; {problem}")
     return backend
 
 

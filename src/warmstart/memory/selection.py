@@ -7,14 +7,15 @@ names is called with the `Settings` and gives a `MemoryBackend`.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.util import find_spec
 
 from warmstart.config import Settings, ambient_settings
 from warmstart.errors import ConfigError, WarmstartError
 from warmstart.memory.backend import MemoryBackend
+from warmstart.memory.honcho.sdk import MISSING, is_installed
 from warmstart.memory.null import NullBackend
 
 GROUP = "warmstart.memory"
@@ -25,40 +26,50 @@ Factory = Callable[[Settings], MemoryBackend]
 _LOG = logging.getLogger("warmstart.memory")
 
 
-@dataclass(frozen=True, slots=True)
-class _Cached:
+@dataclass(slots=True)
+class _Chosen:
     settings: Settings
     host: bool
     backend: MemoryBackend
 
 
-_cached: _Cached | None = None
+_chosen: list[_Chosen] = []
+_choosing = threading.RLock()
 
 
 def get_memory_backend(settings: Settings | None = None, *, host: bool = False) -> MemoryBackend:
     """The backend to use, the same each time until `reset_backend`.
 
-    `settings` are those of the environment by default. `host` says that this is an agent's host or a command, which
-    means to remember: then `local` is used where nothing was set, and otherwise `null`. A backend that was set and is
-    not available is replaced by the one that `memory.fallback` names, and that is logged once.
+    `host` says that this is an agent's host or a command, which means to remember: then `local` is used where nothing
+    was set, and otherwise `null`. Without `settings` it is the backend that was chosen before, a host's before others',
+    and for the first who asks the one of the environment's settings. A backend that was set and is not available is
+    replaced by the one that `memory.fallback` names, and that is logged once. What was given is never closed here.
     """
-    global _cached
-    if _cached is not None and settings is None and _cached.host == host:
-        return _cached.backend
-    chosen = settings or ambient_settings()
-    if _cached is None or (_cached.settings, _cached.host) != (chosen, host):
-        backend = _selected(chosen, host=host)
-        reset_backend()
-        _cached = _Cached(chosen, host, backend)
-    return _cached.backend
+    with _choosing:
+        chosen = _before(settings)
+        if chosen is None:
+            wanted = settings or ambient_settings()
+            chosen = _Chosen(wanted, host, _selected(wanted, host=host))
+            _chosen.append(chosen)
+        elif host and not chosen.host:
+            if isinstance(chosen.backend, NullBackend):  # which others took who do not mean to remember
+                chosen.backend = _selected(chosen.settings, host=True)
+            chosen.host = True
+        return chosen.backend
 
 
 def reset_backend() -> None:
-    """Close the backend that `get_memory_backend` gave; the next call chooses anew."""
-    global _cached
-    if _cached is not None:
-        _cached.backend.close()
-        _cached = None
+    """Close the backends that `get_memory_backend` gave; the next call chooses anew."""
+    with _choosing:
+        while _chosen:
+            _chosen.pop().backend.close()
+
+
+def _before(settings: Settings | None) -> _Chosen | None:
+    """What was chosen before for these settings; without any, for a host, or else for whoever was first."""
+    if settings is None:
+        return next((each for each in _chosen if each.host), _chosen[0] if _chosen else None)
+    return next((each for each in _chosen if each.settings == settings), None)
 
 
 def open_backend(name: str, settings: Settings) -> MemoryBackend:
@@ -80,12 +91,19 @@ def backend_names() -> list[str]:
 def _selected(settings: Settings, *, host: bool) -> MemoryBackend:
     if name := settings.memory_backend:
         return _available(name, settings)
-    if getattr(settings, "honcho_key", "") and _has_honcho():
-        honcho = open_backend("honcho", settings)
-        if honcho.is_available():
-            return honcho
+    otherwise = "local" if host else "null"
+    if settings.honcho_key and is_installed():
+        honcho = import_module("warmstart.memory.honcho.backend").HonchoBackend.configured(settings)
+        if honcho.is_reachable() and honcho.is_available():
+            return honcho  # type: ignore[no-any-return]
         honcho.close()
-    return open_backend("local" if host else "null", settings)
+        _LOG.warning(
+            "there is a key for Honcho, but %s gives no answer to it; %s for now. "
+            "With memory.backend set to 'honcho' they wait until it does",
+            honcho.base_url,
+            f"memories go to {otherwise!r}" if host else "memories are not kept",
+        )
+    return open_backend(otherwise, settings)
 
 
 def _available(name: str, settings: Settings) -> MemoryBackend:
@@ -94,13 +112,13 @@ def _available(name: str, settings: Settings) -> MemoryBackend:
         if backend.is_available():
             return backend
         backend.close()
-        reason = "it is not available here and now"
-    except ConfigError:
+        reason = getattr(backend, "problem", "") or "it is not available here and now"
+    except ConfigError as error:
         if name not in _BUILT_IN and name not in backend_names():
             raise
         if settings.memory_fallback == NO_FALLBACK:
             raise
-        reason = "it is not set up"
+        reason = str(error)
     except WarmstartError as error:
         reason = str(error)
     if settings.memory_fallback in (NO_FALLBACK, name):
@@ -135,14 +153,10 @@ def _postgres(settings: Settings) -> MemoryBackend:
 
 
 def _honcho(settings: Settings) -> MemoryBackend:
-    if not _has_honcho():
-        raise ConfigError("memory in Honcho needs its SDK: pip install 'warmstart[honcho]'")
-    backend: MemoryBackend = import_module("warmstart.memory.honcho").HonchoBackend.configured(settings)
+    if not is_installed():
+        raise ConfigError(MISSING)
+    backend: MemoryBackend = import_module("warmstart.memory.honcho.backend").HonchoBackend.configured(settings)
     return backend
-
-
-def _has_honcho() -> bool:
-    return find_spec("honcho") is not None and find_spec("warmstart.memory.honcho") is not None
 
 
 def _installed(name: str) -> Factory | None:

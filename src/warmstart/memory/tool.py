@@ -11,6 +11,7 @@ from warmstart.config import ambient_settings
 from warmstart.errors import WarmstartError
 from warmstart.memory.backend import MemoryBackend
 from warmstart.memory.null import NullBackend
+from warmstart.memory.remote import Remote
 from warmstart.memory.values import MemoryEntry
 
 Action = Literal["store", "retrieve", "query", "list", "delete", "info", "evaluate"]
@@ -173,6 +174,7 @@ def _info(given: _Given) -> dict[str, Any]:
         "is_available": available,
         "entries": len(backend.list_keys(given.user_id)) if available else None,
         "max_value": ambient_settings().memory_max_value,
+        **({"waiting": backend.status().waiting} if available and isinstance(backend, Remote) else {}),
         **_note(backend),
     }
 

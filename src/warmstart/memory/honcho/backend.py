@@ -8,12 +8,10 @@ without. After a failure reads do not wait again for a while, in no process.
 from __future__ import annotations
 
 import copy
-import importlib.util
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from hashlib import blake2b
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -22,22 +20,27 @@ from warmstart.config import Settings
 from warmstart.errors import ConfigError, MemoryBackendError, WarmstartError
 from warmstart.memory.backend import MemoryBackend
 from warmstart.memory.entries import prepared
+from warmstart.memory.honcho.asking import Answer, Asking
 from warmstart.memory.honcho.courier import Courier, pull
-from warmstart.memory.honcho.index import Forgetting, Index
-from warmstart.memory.honcho.link import Away, Link, Refused, Traffic, Unsure
+from warmstart.memory.honcho.index import Index
+from warmstart.memory.honcho.joining import Found, fused, of_answer, of_conclusion, of_message
+from warmstart.memory.honcho.link import Link, Refused, Unsure
+from warmstart.memory.honcho.outbox import Forgetting
+from warmstart.memory.honcho.sdk import MISSING, is_installed
 from warmstart.memory.honcho.stale import is_stale
 from warmstart.memory.honcho.wire import (
     ID,
     PRODUCTION,
-    Conclusion,
-    Incoming,
+    Traffic,
     incoming,
     is_loopback,
     is_production,
     key_digest,
     question,
+    short,
 )
-from warmstart.memory.values import SCOPES, SOURCE, MemoryEntry, Version, View
+from warmstart.memory.remote import Status
+from warmstart.memory.values import SCOPES, MemoryEntry, Version, View
 from warmstart.redact import Redactor
 from warmstart.redact.configured import configured_redactor
 from warmstart.sessions.values import clean
@@ -48,21 +51,9 @@ _REQUEST_SECONDS = 10.0  # that a request may take in the background
 _SETTLE_SECONDS = 5.0
 _FRESH_SECONDS = 1.0  # for which what Honcho said last is taken for true
 _DIALECTIC_SECONDS = 20.0
-_ASKING = 16  # threads that wait for answers
 _NO_CONCLUSIONS_SECONDS = 300.0  # until a server that cannot search conclusions is asked again
+_LATE_CONCLUSIONS_SECONDS = 10.0  # and one that did not have them in time
 _CLOSED = "this memory is closed; make a new HonchoBackend"
-_FUSION = 60  # as is usual for reciprocal ranks
-
-
-@dataclass(frozen=True, slots=True)
-class Status:
-    """How it stands with Honcho: writes on their way, those that it refused, the last trouble, and what was sent."""
-
-    base_url: str
-    waiting: int
-    refused: tuple[tuple[str, str, str], ...]  # user, key, reason
-    error: str
-    traffic: Traffic
 
 
 class HonchoBackend(MemoryBackend):
@@ -89,9 +80,9 @@ class HonchoBackend(MemoryBackend):
         request_seconds: float = _REQUEST_SECONDS,
     ) -> None:
         self.base_url = (base_url or (PRODUCTION if api_key else "")).rstrip("/")
-        self._problem = _problem(self.base_url, api_key)
+        self.problem = _problem(self.base_url, api_key)  # why it cannot be used, if it cannot
         self._folder = path or Path("~/.warmstart").expanduser()
-        self._name = f"honcho-{_short(self.base_url, workspace)}.db"
+        self._name = f"honcho-{short(self.base_url, workspace)}.db"
         self._redactor = redactor or Redactor()
         self._seconds = timeout_ms / 1000
         self._dialectic = dialectic
@@ -122,16 +113,18 @@ class HonchoBackend(MemoryBackend):
     def is_available(self) -> bool:
         """Whether it is configured and installed. A server that is away does not make it unavailable: writes wait."""
         try:
-            return not self._problem and bool(self._index)
+            return not self.problem and bool(self._index)
         except WarmstartError:
             return False
 
     def is_reachable(self) -> bool:
-        """Whether Honcho answers now, within the time that a read would wait, loading of the SDK aside."""
-        if not self.is_available():
+        """Whether Honcho answers now and takes the key, within the time that a read would wait."""
+        if self.problem:
             return False
-        self._link.load()
-        return bool(_together([self._link.users], self._seconds, self._shared.asking)[0].done)
+        answer = self._shared.asking.together([self._link.ping], self._seconds)[0]
+        if (index := self._shared.index) is not None:
+            (index.patience.answered if answer.value else index.patience.failed)()
+        return bool(answer.value)
 
     # -- the contract
 
@@ -171,7 +164,9 @@ class HonchoBackend(MemoryBackend):
             return index.newest(user_id, self._places, limit)
         found = self._ask_all(user_id, text, limit, self._dialectic if dialectic is None else dialectic)
         local = index.search(user_id, self._places, text, limit)
-        entries = self._fused(user_id, local, found.messages)
+        ids = list(dict.fromkeys(str(each.metadata[ID]) for each in found.messages if ID in each.metadata))
+        current = index.of_versions(user_id, self._places, ids)
+        entries = fused(local, [current[each] for each in ids if each in current])
         derived = self._still_true(user_id, found)
         room = min(len(derived), max(limit // 3, limit - len(entries)))
         return [*found.answers, *entries[: limit - room], *derived[:room]][:limit]
@@ -196,10 +191,13 @@ class HonchoBackend(MemoryBackend):
         return sorted(found, key=lambda version: version.since, reverse=True)
 
     def users(self) -> list[str]:
-        index = self._index
-        jobs: list[Callable[[], Any]] = [self._link.users]
-        there = self._ask("", jobs)
-        return sorted({*index.users(), *(there[0].value or [] if there else [])})
+        """Those with entries; also those at Honcho of whom nothing could be read in time, who may have some."""
+        index, deadline = self._index, time.monotonic() + self._seconds
+        there = self._ask("", [self._link.users])
+        found = set((there[0].value if there else None) or ()).difference(index.users())
+        refresh = [partial(self._refresh, user) for user in sorted(found)]
+        self._shared.asking.together(refresh, deadline - time.monotonic())
+        return sorted({*index.users(), *(user for user in found if not index.knows(user))})
 
     def at(self, view: View) -> HonchoBackend:
         seen = copy.copy(self)
@@ -215,13 +213,14 @@ class HonchoBackend(MemoryBackend):
             return
         deadline = time.monotonic() + self._seconds
         try:
-            if index.is_patient:
+            if index.patience.is_lasting:
                 courier.flush(self._seconds)
                 self._shared.asking.drain(deadline)
         finally:
             courier.close()
             self._shared.closed = True
             self._link.close()
+            index.count(self._link.traffic)
             index.close()
 
     # -- beyond the contract
@@ -230,31 +229,54 @@ class HonchoBackend(MemoryBackend):
         """Send what waits now; whether all of it has arrived within this time."""
         return bool(self._index) and self._courier.flush(seconds)
 
-    def sync(self, user_id: str, seconds: float = 30.0) -> bool:
-        """Read all that is new at Honcho; whether that was done within this time."""
+    def sync(self, user_id: str | None, seconds: float = 30.0) -> bool:
+        """Read all that is new at Honcho of a user, or of everyone; whether that was done within this time."""
         index = self._index
-        return bool(_together([lambda: pull(index, self._link, user_id)], seconds, self._shared.asking)[0].done)
+
+        def read() -> None:
+            for user in self._link.users() if user_id is None else [clean(user_id)]:
+                pull(index, self._link, user)
+
+        return self._shared.asking.together([read], seconds)[0].done
+
+    def forget_user(self, user_id: str) -> int:
+        """Remove all of a user here at once, and have Honcho delete what it can; how many entries there were.
+
+        Honcho deletes the session with its messages when it comes to it, and until then takes nothing new of this user.
+        What it concluded goes at once. `forgotten` says what came of it. Other machines forget it too if they look
+        before Honcho has deleted the session; one that does not keeps what it has read.
+        """
+        gone = self._index.forget_user(clean(user_id))
+        self._courier.wake()
+        return gone
 
     def forgotten(self, user_id: str) -> list[Forgetting]:
-        """What became of the keys that were deleted here, the newest first."""
-        return self._index.forgotten(clean(user_id))
+        """What became of what was deleted here, the newest first."""
+        return self._index.outbox.forgotten(clean(user_id))
+
+    def sent(self) -> Traffic:
+        """What went over the wire since this memory was opened."""
+        return self._link.traffic
 
     def status(self) -> Status:
         index = self._index
+        traffic = index.traffic().plus(self._link.traffic)
+        outbox = index.outbox
         return Status(
             self.base_url,
-            index.waiting(),
-            tuple(index.refused()),
+            outbox.waiting(),
+            tuple(outbox.refused()),
             self._courier.error,
-            self._link.traffic,
+            traffic.calls,
+            traffic.bytes,
         )
 
     # -- asking
 
     @property
     def _index(self) -> Index:
-        if self._problem:
-            raise MemoryBackendError(self._problem)
+        if self.problem:
+            raise MemoryBackendError(self.problem)
         with self._shared.lock:
             if self._shared.index is None:
                 if self._shared.closed:
@@ -263,7 +285,7 @@ class HonchoBackend(MemoryBackend):
                 self._shared.courier = Courier(
                     self._shared.index, self._link, settle=self._settle, patience=self._seconds
                 )
-                if self._shared.index.waiting():  # left by a process that ended
+                if self._shared.index.outbox.waiting():  # left by a process that ended
                     self._shared.courier.wake()
             return self._shared.index
 
@@ -296,26 +318,26 @@ class HonchoBackend(MemoryBackend):
             found = [incoming(message, user_id) for message in self._link.with_key(user_id, key_digest(name))]
             self._index.merge([record for record in found if record])
 
-    def _ask(self, user_id: str, jobs: Sequence[Callable[[], Any]]) -> list[_Answer]:
+    def _ask(self, user_id: str, jobs: Sequence[Callable[[], Any]]) -> list[Answer]:
         """Run these at once and wait for them, if Honcho is worth waiting for."""
         index = self._index
         position = index.position(user_id)
         if len(jobs) == 1 and user_id and time.time() - position.pulled_at < self._fresh:
             return []
-        if not index.may_wait():
+        if not index.patience.may_wait():
             return []
         loaded = self._link.is_loaded
         # The SDK takes longer to load than a read may wait. Where the index is whole, there is no point in waiting.
         seconds = self._seconds if loaded or not position.complete else 0.0
         began = time.monotonic()
-        answers = _together(jobs, seconds, self._shared.asking)
+        answers = self._shared.asking.together(jobs, seconds)
         if any(answer.done for answer in answers):
-            index.answered()
+            index.patience.answered()
         elif any(answer.failed for answer in answers) or (loaded and not self._link.answered_since(began)):
-            index.failed()
+            index.patience.failed()
         return answers
 
-    def _ask_all(self, user_id: str, text: str, limit: int, dialectic: bool) -> _Found:
+    def _ask_all(self, user_id: str, text: str, limit: int, dialectic: bool) -> Found:
         words = question(self._redactor.clean(text))
         jobs: list[Callable[[], Any]] = [lambda: self._refresh(user_id)]
         if words:
@@ -324,72 +346,34 @@ class HonchoBackend(MemoryBackend):
                 jobs.append(lambda: self._link.conclusions(user_id, words, limit))
         else:
             jobs.append(list)
-        chat = _Answer()
+        chat = Answer()
         asked = self._redactor.clean(text)
         if dialectic:
             self._link.load()  # who asks for this has time
-            chat = _begin(lambda: self._link.chat(user_id, asked, _DIALECTIC_SECONDS), self._shared.asking)
+            chat = self._shared.asking.begin(lambda: self._link.chat(user_id, asked, _DIALECTIC_SECONDS))
         answers = self._ask(user_id, jobs)
         if not answers:
-            return _Found([], [], [])
-        conclusions = answers[2] if len(answers) > 2 else _Answer()
+            return Found([], [], [])
+        conclusions = answers[2] if len(answers) > 2 else Answer()
         if isinstance(conclusions.error, Refused | Unsure):  # it has no embeddings, for one
             self._shared.conclusions_from = time.monotonic() + _NO_CONCLUSIONS_SECONDS
+        elif len(answers) > 2 and not conclusions.done and answers[0].done:  # or it waits for them itself
+            self._shared.conclusions_from = time.monotonic() + _LATE_CONCLUSIONS_SECONDS
         if dialectic and any(answer.done for answer in answers):
             chat.wait(time.monotonic() + _DIALECTIC_SECONDS)
-        said = [self._answer(user_id, text, chat.value)] if chat.value else []
-        return _Found(answers[1].value or [], conclusions.value or [], said)
+        said = [of_answer(user_id, text, chat.value)] if chat.value else []
+        return Found(answers[1].value or [], conclusions.value or [], said)
 
-    def _fused(self, user_id: str, local: Sequence[MemoryEntry], messages: Sequence[Incoming]) -> list[MemoryEntry]:
-        """Both rankings as one, of entries as they are now."""
-        ids = [str(message.metadata[ID]) for message in messages if ID in message.metadata]
-        current = self._index.of_versions(user_id, self._places, ids)
-        scores: dict[str, float] = {}
-        entries: dict[str, MemoryEntry] = {}
-        for ranking in (local, [current[each] for each in dict.fromkeys(ids) if each in current]):
-            for rank, entry in enumerate(ranking, 1):
-                scores[entry.key] = scores.get(entry.key, 0.0) + 1 / (_FUSION + rank)
-                entries[entry.key] = entry
-        return [entries[key] for key in sorted(scores, key=lambda key: -scores[key])]
-
-    def _still_true(self, user_id: str, found: _Found) -> list[MemoryEntry]:
+    def _still_true(self, user_id: str, found: Found) -> list[MemoryEntry]:
         """What Honcho says on its own that does not repeat what was superseded or deleted."""
         gone = self._index.retired(user_id)
         stale = [each.id for each in found.conclusions if is_stale(each.content, gone)]
         if stale:
-            self._index.unconclude(user_id, stale)
+            self._index.outbox.unconclude(user_id, stale)
             self._courier.wake()
-        shown = [_of_conclusion(user_id, each) for each in found.conclusions if each.id not in stale]
+        shown = [of_conclusion(user_id, each) for each in found.conclusions if each.id not in stale]
         others = [message for message in found.messages if ID not in message.metadata]
-        return shown + [_of_message(user_id, each) for each in others if not is_stale(each.content, gone)]
-
-    def _answer(self, user_id: str, text: str, said: str) -> MemoryEntry:
-        return MemoryEntry(f"honcho:answer:{_short(text)}", said, user_id, metadata={SOURCE: "honcho answer"})
-
-
-class _Asking:
-    """Threads that wait for answers, and how many there may be."""
-
-    def __init__(self) -> None:
-        self.room = threading.Semaphore(_ASKING)
-        self._open: set[_Answer] = set()
-        self._lock = threading.Lock()
-
-    def opened(self, answer: _Answer) -> None:
-        with self._lock:
-            self._open.add(answer)
-
-    def closed(self, answer: _Answer) -> None:
-        with self._lock:
-            self._open.discard(answer)
-        self.room.release()
-
-    def drain(self, deadline: float) -> None:
-        """Wait for those that are still out."""
-        with self._lock:
-            out = list(self._open)
-        for answer in out:
-            answer.wait(deadline)
+        return shown + [of_message(user_id, each) for each in others if not is_stale(each.content, gone)]
 
 
 class _Shared:
@@ -400,69 +384,14 @@ class _Shared:
         self.index: Index | None = None
         self.courier: Courier | None = None
         self.closed = False
-        self.asking = _Asking()
+        self.asking = Asking()
         self.conclusions_from = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    messages: list[Incoming]
-    conclusions: list[Conclusion]
-    answers: list[MemoryEntry]
-
-
-class _Answer:
-    """What a thread found, once it has."""
-
-    def __init__(self) -> None:
-        self._event = threading.Event()
-        self.value: Any = None
-        self.error: Exception | None = None
-
-    @property
-    def done(self) -> bool:
-        """It was answered, be it with a no."""
-        return self._event.is_set() and (self.error is None or isinstance(self.error, Refused))
-
-    @property
-    def failed(self) -> bool:
-        return self._event.is_set() and not self.done
-
-    def run(self, job: Callable[[], Any], asking: _Asking) -> None:
-        try:
-            self.value = job()
-        except (Away, Unsure, Refused, WarmstartError) as error:
-            self.error = error
-        except Exception as error:  # a thread that nobody waits for any more must not print
-            self.error = error
-        finally:
-            self._event.set()
-            asking.closed(self)
-
-    def wait(self, deadline: float) -> None:
-        self._event.wait(max(0.0, deadline - time.monotonic()))
-
-
-def _begin(job: Callable[[], Any], asking: _Asking) -> _Answer:
-    answer = _Answer()
-    if asking.room.acquire(blocking=False):
-        asking.opened(answer)
-        threading.Thread(target=answer.run, args=(job, asking), name="warmstart-honcho-ask", daemon=True).start()
-    return answer
-
-
-def _together(jobs: Sequence[Callable[[], Any]], seconds: float, asking: _Asking) -> list[_Answer]:
-    deadline = time.monotonic() + seconds
-    answers = [_begin(job, asking) for job in jobs]
-    for answer in answers:
-        answer.wait(deadline)
-    return answers
 
 
 def _problem(base_url: str, api_key: str) -> str:
     """Why it cannot be used; empty when it can."""
-    if not _is_installed():
-        return "memory at Honcho needs its SDK: pip install 'warmstart[honcho]'"
+    if not is_installed():
+        return MISSING
     if not base_url:
         return "Honcho is not configured: set HONCHO_API_KEY, or memory.honcho.url to a server of your own"
     parts = urlsplit(base_url)
@@ -471,23 +400,3 @@ def _problem(base_url: str, api_key: str) -> str:
     if is_production(base_url) and not api_key:
         return f"{base_url} needs a key: set HONCHO_API_KEY; nothing is sent there without"
     return ""
-
-
-def _is_installed() -> bool:
-    """Whether the SDK is there; another package on PyPI, which starts processes, has the same module name."""
-    spec = importlib.util.find_spec("honcho")
-    return bool(spec and spec.origin and Path(spec.origin).with_name("conclusions.py").is_file())
-
-
-def _of_conclusion(user_id: str, found: Conclusion) -> MemoryEntry:
-    metadata = {SOURCE: "honcho conclusion", "level": found.level, "honcho_id": found.id}
-    return MemoryEntry(f"honcho:conclusion:{found.id}", found.content, user_id, found.created_at, metadata=metadata)
-
-
-def _of_message(user_id: str, found: Incoming) -> MemoryEntry:
-    metadata = {SOURCE: "honcho message", "honcho_id": found.id}
-    return MemoryEntry(f"honcho:message:{found.id}", found.content, user_id, found.created_at, metadata=metadata)
-
-
-def _short(*parts: str) -> str:
-    return blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()

@@ -17,8 +17,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from warmstart.errors import WarmstartError
-from warmstart.memory.honcho.index import Index, Parcel
-from warmstart.memory.honcho.link import Away, Link, Refused, Unsure
+from warmstart.memory.honcho.index import Index
+from warmstart.memory.honcho.link import Away, Gone, Link, Refused, Unsure
+from warmstart.memory.honcho.outbox import Parcel
 from warmstart.memory.honcho.stale import is_stale
 from warmstart.memory.honcho.wire import FORGOTTEN, ID, incoming, outgoing
 
@@ -33,6 +34,7 @@ class Courier:
 
     def __init__(self, index: Index, link: Link, *, settle: float, patience: float) -> None:
         self._index = index
+        self._outbox = index.outbox
         self._link = link
         self._settle = settle  # seconds in which a request without an answer may still take effect
         self._patience = patience  # seconds within which an answer shows that reads may wait for one
@@ -55,7 +57,7 @@ class Courier:
         """Have the outbox brought now; whether it is empty within this time, whoever emptied it."""
         began = time.monotonic()
         hurried = 0.0
-        while self._index.waiting():
+        while self._outbox.waiting():
             now = time.monotonic()
             if now >= began + seconds or self._stop.is_set():
                 return False
@@ -93,18 +95,29 @@ class Courier:
 
     def _bring_all(self) -> None:
         pause = 0.0
-        while self._index.waiting() and not self._stop.is_set():
+        while self._outbox.waiting() and not self._stop.is_set():
             trouble: Exception | None = None
+            aside: dict[str, str] = {}  # users whose session Honcho is about to delete; the others go on
             with _alone(self._index) as mine:
-                while mine and trouble is None and (batch := self._index.batch(_AT_ONCE)) and not self._stop.is_set():
+                while mine and trouble is None and not self._stop.is_set():
+                    if not (batch := self._outbox.batch(_AT_ONCE, list(aside))):
+                        break
                     trouble = self._try(batch)
-                    pause = 0.0 if trouble is None else min(max(pause * 2, _FIRST_PAUSE), _LONGEST_PAUSE)
+                    if isinstance(trouble, Gone):
+                        aside[batch[0].user_id] = str(trouble)
+                        trouble = None
+                    else:
+                        pause = 0.0 if trouble is None else _longer(pause)
             if not mine:
                 self._stop.wait(_LOCKED_OUT)
             elif trouble is not None and not self._stop.is_set():
                 if pause == _FIRST_PAUSE:
-                    self._index.failed()
+                    self._index.patience.failed()
                 self._wait(pause, getattr(trouble, "retry_after", None) or 0.0)
+            elif aside:
+                self.error = next(iter(aside.values()))
+                pause = _longer(pause)
+                self._wait(pause, 0.0)
 
     def _wait(self, seconds: float, at_least: float) -> None:
         """Wait, less where somebody is in a hurry, but as long as the server asked for."""
@@ -125,11 +138,11 @@ class Courier:
             return error
         except Refused as error:
             self.error = str(error)
-            self._index.refuse(batch[0], str(error))
+            self._outbox.refuse(batch[0], str(error))
             return None
         self.error = ""
         if time.monotonic() - began < self._patience:
-            self._index.answered()
+            self._index.patience.answered()
         return None
 
     def _bring(self, batch: Sequence[Parcel]) -> None:
@@ -141,30 +154,30 @@ class Courier:
 
     def _send(self, batch: Sequence[Parcel]) -> None:
         self._link.load()  # which takes long, and should not lie between reading and sending
-        self._index.attempt(batch)
+        self._outbox.attempt(batch)
         # Read only now: what is deleted from here on is known to be on its way, and is followed by its deletion.
-        records = {record.id: record for record in self._index.records([parcel.version for parcel in batch])}
+        records = {record.id: record for record in self._outbox.records([parcel.version for parcel in batch])}
         for parcel in batch:
             if parcel.version not in records:  # deleted before
-                self._index.done(parcel)
+                self._outbox.done(parcel)
         batch = [parcel for parcel in batch if parcel.version in records]
         if not batch:
             return
         try:
             arrived = self._link.add(batch[0].user_id, [outgoing(records[parcel.version]) for parcel in batch])
         except Away:
-            self._index.unattempt(batch)
+            self._outbox.unattempt(batch)
             raise
         except Refused as error:
-            self._index.unattempt(batch)
+            self._outbox.unattempt(batch)
             if len(batch) == 1:
                 self.error = str(error)
-                self._index.refuse(batch[0], str(error))
+                self._outbox.refuse(batch[0], str(error))
             else:
                 for parcel in batch:  # one of them is to blame
                     self._send([parcel])
             return
-        self._index.arrived(batch, arrived)
+        self._outbox.arrived(batch, arrived)
 
     def _look_for(self, parcels: Sequence[Parcel]) -> None:
         """Find out which of these have arrived. The others are sent next time, as if they never had been."""
@@ -176,24 +189,27 @@ class Courier:
         found = self._link.with_ids(parcels[0].user_id, [parcel.version for parcel in parcels])
         there = {str(message.metadata.get(ID)): message.id for message in found}
         arrived = [parcel for parcel in parcels if parcel.version in there]
-        self._index.arrived(arrived, [there[parcel.version] for parcel in arrived])
-        self._index.unattempt([parcel for parcel in parcels if parcel.version not in there])
+        self._outbox.arrived(arrived, [there[parcel.version] for parcel in arrived])
+        self._outbox.unattempt([parcel for parcel in parcels if parcel.version not in there])
 
     def _run(self, errand: Parcel) -> None:
         if errand.kind == "unconclude":
             for conclusion_id in json.loads(errand.payload):
                 self._link.delete_conclusion(errand.user_id, conclusion_id)
-            self._index.done(errand)
+            self._outbox.done(errand)
             return
-        found = self._index.records([errand.version])
+        if errand.kind == "forget_user":
+            self._outbox.done(errand, conclusions=self._link.forget(errand.user_id, float(errand.payload)))
+            return
+        found = self._outbox.records([errand.version])
         gone = self._index.retired(errand.user_id)
         stale = [each for each in self._link.all_conclusions(errand.user_id) if is_stale(each.content, gone)]
         for conclusion in stale:
             self._link.delete_conclusion(errand.user_id, conclusion.id)
-        earlier = self._index.earlier(found[0]) if found else []
+        earlier = self._outbox.earlier(found[0]) if found else []
         for version, message_id in earlier:
             self._link.blank(errand.user_id, message_id, {ID: version, FORGOTTEN: True})
-        self._index.done(errand, conclusions=len(stale), messages=len(earlier))
+        self._outbox.done(errand, conclusions=len(stale), messages=len(earlier))
 
 
 def pull(index: Index, link: Link, user_id: str) -> None:
@@ -214,6 +230,10 @@ def pull(index: Index, link: Link, user_id: str) -> None:
         index.advance(user_id, before, [record for record in records if record], seen, complete=complete)
         if complete:
             return
+
+
+def _longer(pause: float) -> float:
+    return min(max(pause * 2, _FIRST_PAUSE), _LONGEST_PAUSE)
 
 
 @contextmanager

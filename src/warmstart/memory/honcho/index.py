@@ -1,72 +1,34 @@
-"""What is known here of what is at Honcho, and what is on its way there.
+"""What is known here of what is at Honcho.
 
-`versions` is a log: a version is added once, by its id, wherever it comes from. Of the versions of a key the one that
-was written last is what the key is worth, by the clock of who wrote it; `entries` holds it for reading. A write is in
-the log and in the outbox in one transaction, or nowhere.
+A write is in the log of versions and in the outbox in one transaction, or nowhere.
 """
 
 from __future__ import annotations
 
 import json
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 from uuid import uuid4
 
-from warmstart.errors import StoreBusy
-from warmstart.memory.honcho.stale import Retired, retired, telling, words
-from warmstart.memory.honcho.tables import MIGRATIONS
-from warmstart.memory.honcho.wire import Record
-from warmstart.memory.values import SESSION, SOURCE, MemoryEntry, Version
-from warmstart.memory.words import stems
+from warmstart.memory.honcho.connections import Connections
+from warmstart.memory.honcho.outbox import Outbox, post
+from warmstart.memory.honcho.patience import Patience
+from warmstart.memory.honcho.stale import Retired, telling
+from warmstart.memory.honcho.versions import after, apply, told
+from warmstart.memory.honcho.wire import Record, Traffic
+from warmstart.memory.values import MemoryEntry, Version
 from warmstart.storage.database import Connection
-from warmstart.storage.sqlite import BUSY_SECONDS, Database
 
-Kind = Literal["message", "forget", "unconclude"]
 Places = Sequence[str] | None  # those that are seen, the narrowest first; without, all of them
 
-_LONGEST = 30.0  # seconds that reads do not wait for a server that failed
 _ASKED = 2000  # characters of a question that count
 _BEGINNING = 3  # letters of a word that may be the beginning of another
 _COLUMNS = "e.key, e.value, e.metadata, e.created_at, e.updated_at"
 _NEWEST_FIRST = "ORDER BY e.updated_at DESC, e.rowid DESC"
-
-
-@dataclass(frozen=True, slots=True)
-class Forgetting:
-    """What became of a deleted key at Honcho. `done` when Honcho was asked; its messages cannot be deleted."""
-
-    user_id: str
-    key: str
-    at: float
-    done: bool
-    conclusions: int
-    messages: int
-
-    def __str__(self) -> str:
-        if not self.done:
-            return f"{self.key!r} is hidden here; Honcho has not been asked to delete anything yet"
-        said = f"{self.key!r} is hidden; Honcho deleted {self.conclusions} conclusions drawn from it"
-        if self.messages:
-            said += f", but keeps the text of {self.messages} messages, which it has no way to delete one by one"
-        return said
-
-
-class Parcel(NamedTuple):
-    """Something of the outbox. `attempted_at` when it was sent without an answer that says whether it arrived."""
-
-    seq: int
-    user_id: str
-    kind: Kind
-    version: str
-    payload: str
-    attempted_at: float | None
 
 
 class Position(NamedTuple):
@@ -78,38 +40,27 @@ class Position(NamedTuple):
 
 
 class Index:
-    """The tables, for many threads. Who reads waits for nobody who writes, here or in another process."""
+    """The entries, how far Honcho was read, the outbox, and the patience with Honcho; for many threads."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._writer = _Access(path)
-        self._reader = _Access(path)
-        self._passing = _Access(path, timeout=0.0)  # writes only when it can do so at once
-        self._not_before = 0.0
+        self._connections = Connections(path)
+        self._reading, self._writing = self._connections.reading, self._connections.writing
+        self.outbox = Outbox(self._connections)
+        self.patience = Patience(self._connections)
 
     def close(self) -> None:
-        for access in (self._writer, self._reader, self._passing):
-            access.close()
-
-    @contextmanager
-    def _reading(self) -> Iterator[Connection]:
-        with self._reader.lock, self._reader.database.translated():
-            yield self._reader.database.connection
-
-    @contextmanager
-    def _writing(self) -> Iterator[Connection]:
-        with self._writer.lock, self._writer.database.transaction() as connection:
-            yield connection
+        self._connections.close()
 
     # -- writing
 
     def write(self, user_id: str, place: str, key: str, value: str, *, expires_at: float | None, metadata: str) -> None:
         """Keep a value, to be sent."""
         with self._writing() as run:
-            at = _after(run, user_id, place, key)
+            at = after(run, user_id, place, key)
             record = Record(uuid4().hex, user_id, place, key, value, at, expires_at, metadata)
-            _apply(run, record)
-            _post(run, user_id, "message", record.id)
+            apply(run, record)
+            post(run, user_id, "message", record.id)
 
     def erase(self, user_id: str, view: Places, key: str) -> bool:
         """Delete a key, to be sent; whether it was there. What it was worth is gone here at once.
@@ -125,10 +76,10 @@ class Index:
             if view is not None:
                 rows = rows[:1]
             for place, _ in rows:
-                record = Record(uuid4().hex, user_id, place, key, None, _after(run, user_id, place, key))
-                _apply(run, record)
-                _post(run, user_id, "message", record.id)
-                _post(run, user_id, "forget", record.id)
+                record = Record(uuid4().hex, user_id, place, key, None, after(run, user_id, place, key))
+                apply(run, record)
+                post(run, user_id, "message", record.id)
+                post(run, user_id, "forget", record.id)
                 run.execute(
                     "INSERT INTO forgotten (version, user_id, key, at) VALUES (?, ?, ?, ?)",
                     (record.id, user_id, key, record.at),
@@ -138,8 +89,21 @@ class Index:
     def merge(self, records: Sequence[Record]) -> None:
         """Take over what came from Honcho."""
         with self._writing() as run:
-            for record in records:
-                _apply(run, record)
+            _take_over(run, records)
+
+    def forget_user(self, user_id: str) -> int:
+        """Remove all of a user, to be sent; how many entries there were. What is on its way is not sent any more.
+
+        That and when it was done is kept: Honcho goes on showing the messages until it comes to deleting them.
+        """
+        at = time.time()
+        with self._writing() as run:
+            there = run.execute("SELECT count(*) FROM entries WHERE user_id = ?", (user_id,)).fetchone()[0]
+            for table in ("versions", "entries", "retired", "outbox", "positions", "forgotten"):
+                run.execute(f"DELETE FROM {table} WHERE user_id = ?", (user_id,))
+            _forgot(run, user_id, at, done=False)
+            post(run, user_id, "forget_user", "", repr(at))
+        return int(there)
 
     # -- reading
 
@@ -212,7 +176,7 @@ class Index:
         found: list[Version] = []
         for place, group in groupby(rows, key=itemgetter(0)):
             if view is None or place in view:
-                found += _told([row[1:] for row in group], time.time())
+                found += told([row[1:] for row in group], time.time())
         return sorted(found, key=lambda version: version.since, reverse=True)
 
     def users(self) -> list[str]:
@@ -222,107 +186,34 @@ class Index:
             ).fetchall()
         return sorted(row[0] for row in rows)
 
+    def knows(self, user_id: str) -> bool:
+        """Whether what is here says if a user has entries: something was written or read, or they were forgotten."""
+        with self._reading() as run:
+            tables = ("versions", "positions", "forgotten_users")
+            asked = " UNION ALL ".join(f"SELECT 1 FROM {table} WHERE user_id = :user" for table in tables)
+            return bool(run.execute(f"SELECT EXISTS ({asked})", {"user": user_id}).fetchone()[0])
+
     def retired(self, user_id: str) -> list[Retired]:
         """What was true of a user and no longer is, as far as it takes to know it again."""
         with self._reading() as run:
             rows = run.execute("SELECT words, telling FROM retired WHERE user_id = ?", (user_id,)).fetchall()
         return [Retired(frozenset(json.loads(row[0])), frozenset(json.loads(row[1]))) for row in rows]
 
-    # -- the outbox
-
-    def waiting(self) -> int:
+    def traffic(self) -> Traffic:
+        """What went over the wire before, from this machine."""
         with self._reading() as run:
-            return int(run.execute("SELECT count(*) FROM outbox WHERE refused IS NULL").fetchone()[0])
+            row = run.execute("SELECT calls, bytes, received FROM traffic").fetchone()
+        return Traffic(*row) if row else Traffic()
 
-    def refused(self) -> list[tuple[str, str, str]]:
-        """User, key and reason of what Honcho will not take; it is kept here."""
-        with self._reading() as run:
-            return run.execute(
-                "SELECT o.user_id, coalesce(v.key, o.kind), o.refused FROM outbox o LEFT JOIN versions v"
-                " ON v.id = o.version WHERE o.refused IS NOT NULL ORDER BY o.seq"
-            ).fetchall()
+    def count(self, traffic: Traffic) -> None:
+        """Add what went over the wire."""
+        self._connections.in_passing(
+            "INSERT INTO traffic (one, calls, bytes, received) VALUES (1, ?, ?, ?) ON CONFLICT (one) DO UPDATE SET"
+            " calls = calls + excluded.calls, bytes = bytes + excluded.bytes, received = received + excluded.received",
+            traffic,
+        )
 
-    def batch(self, limit: int) -> list[Parcel]:
-        """What is to be sent next: messages of one user, in order, or one errand."""
-        with self._reading() as run:
-            rows = run.execute(
-                "SELECT seq, user_id, kind, version, payload, attempted_at FROM outbox WHERE refused IS NULL"
-                " AND user_id = (SELECT user_id FROM outbox WHERE refused IS NULL ORDER BY seq LIMIT 1)"
-                " ORDER BY seq LIMIT ?",
-                (limit,),
-            ).fetchall()
-        parcels = [Parcel(*row) for row in rows]
-        errand = next((place for place, parcel in enumerate(parcels) if parcel.kind != "message"), len(parcels))
-        return parcels[: max(errand, 1)]
-
-    def records(self, ids: Sequence[str]) -> list[Record]:
-        """These versions, without those whose values are gone since."""
-        with self._reading() as run:
-            rows = run.execute(
-                "SELECT id, user_id, place, key, value, at, expires_at, metadata, message_id FROM versions"
-                " WHERE id IN (SELECT value FROM json_each(?)) AND (deleted OR value IS NOT NULL)",
-                (json.dumps(ids),),
-            ).fetchall()
-        return [Record(*row) for row in rows]
-
-    def attempt(self, parcels: Sequence[Parcel]) -> None:
-        """Note, before sending, that these may arrive."""
-        with self._writing() as run:
-            run.executemany(
-                "UPDATE outbox SET attempted_at = ? WHERE seq = ?", [(time.time(), parcel.seq) for parcel in parcels]
-            )
-
-    def unattempt(self, parcels: Sequence[Parcel]) -> None:
-        """Note that these did not arrive."""
-        with self._writing() as run:
-            run.executemany("UPDATE outbox SET attempted_at = NULL WHERE seq = ?", [(each.seq,) for each in parcels])
-
-    def arrived(self, parcels: Sequence[Parcel], message_ids: Sequence[str]) -> None:
-        with self._writing() as run:
-            for parcel, message_id in zip(parcels, message_ids, strict=True):
-                run.execute("UPDATE versions SET message_id = ? WHERE id = ?", (message_id, parcel.version))
-                run.execute("DELETE FROM outbox WHERE seq = ?", (parcel.seq,))
-
-    def refuse(self, parcel: Parcel, reason: str) -> None:
-        with self._writing() as run:
-            run.execute("UPDATE outbox SET refused = ? WHERE seq = ?", (reason[:500], parcel.seq))
-
-    def unconclude(self, user_id: str, ids: Sequence[str]) -> None:
-        """Have conclusions deleted that are no longer true."""
-        with self._writing() as run:
-            asked_before = "SELECT 1 FROM outbox WHERE user_id = ? AND kind = 'unconclude' AND refused IS NULL"
-            if not run.execute(asked_before, (user_id,)).fetchone():
-                _post(run, user_id, "unconclude", "", json.dumps(ids))
-
-    def earlier(self, record: Record) -> list[tuple[str, str]]:
-        """The versions of the same key before this one that are at Honcho, and their messages."""
-        with self._reading() as run:
-            return run.execute(
-                "SELECT id, message_id FROM versions WHERE user_id = ? AND place = ? AND key = ?"
-                " AND (at, id) < (?, ?) AND message_id != '' AND NOT deleted",
-                (record.user_id, record.place, record.key, record.at, record.id),
-            ).fetchall()
-
-    def done(self, parcel: Parcel, *, conclusions: int = 0, messages: int = 0) -> None:
-        """An errand was run, or has become needless."""
-        with self._writing() as run:
-            if parcel.kind == "forget":
-                run.execute(
-                    "UPDATE forgotten SET done = 1, conclusions = ?, messages = ? WHERE version = ?",
-                    (conclusions, messages, parcel.version),
-                )
-            run.execute("DELETE FROM outbox WHERE seq = ?", (parcel.seq,))
-
-    def forgotten(self, user_id: str) -> list[Forgetting]:
-        with self._reading() as run:
-            rows = run.execute(
-                "SELECT user_id, key, at, done, conclusions, messages FROM forgotten WHERE user_id = ?"
-                " ORDER BY at DESC",
-                (user_id,),
-            ).fetchall()
-        return [Forgetting(row[0], row[1], row[2], bool(row[3]), row[4], row[5]) for row in rows]
-
-    # -- how far Honcho was read, and whether waiting for it is worth it
+    # -- how far Honcho was read
 
     def position(self, user_id: str) -> Position:
         with self._reading() as run:
@@ -334,8 +225,7 @@ class Index:
     def advance(self, user_id: str, before: Position, records: Sequence[Record], seen: int, *, complete: bool) -> None:
         """Take over what was read, and that it was read, unless another process has come further meanwhile."""
         with self._writing() as run:
-            for record in records:
-                _apply(run, record)
+            _take_over(run, records)
             run.execute(
                 "INSERT INTO positions (user_id, seen, complete, pulled_at) VALUES (:user, :seen, :complete, :now)"
                 " ON CONFLICT (user_id) DO UPDATE SET seen = :seen, complete = max(complete, :complete),"
@@ -343,207 +233,39 @@ class Index:
                 {"user": user_id, "seen": seen, "complete": complete, "now": time.time(), "before": before.seen},
             )
 
-    def may_wait(self) -> bool:
-        """Whether a read should wait for Honcho: yes while it answers; after a failure one read at a time, rarely."""
-        now = time.time()
-        until = self._until()
-        if not until:
-            return True
-        if until > now:
-            return False
-        return self._in_passing("UPDATE patience SET until = ? + step WHERE until = ?", (now, until))
 
-    @property
-    def is_patient(self) -> bool:
-        """Whether Honcho answered when it was last asked."""
-        return not self._until()
-
-    def failed(self) -> None:
-        """Have reads not wait for a while, longer each time."""
-        now = time.time()
-        self._not_before = now + 1  # should somebody else be writing
-        self._in_passing(
-            "INSERT INTO patience (one, until, step) VALUES (1, :now + 1, 1) ON CONFLICT (one) DO UPDATE"
-            " SET step = min(max(step * 2, 1), :longest), until = :now + min(max(step * 2, 1), :longest)",
-            {"now": now, "longest": _LONGEST},
-        )
-
-    def answered(self) -> None:
-        """Have reads wait again."""
-        self._not_before = 0.0
-        if self._until():
-            self._in_passing("UPDATE patience SET until = 0, step = 0")
-
-    def _until(self) -> float:
-        """Until when reads do not wait; nothing where they do."""
-        with self._reading() as run:
-            row = run.execute("SELECT until FROM patience").fetchone()
-        return max(row[0] if row else 0.0, self._not_before)
-
-    def _in_passing(self, statement: str, parameters: object = ()) -> bool:
-        """Write something that is not worth waiting for; whether a row was changed."""
-        try:
-            with self._passing.lock, self._passing.database.transaction() as run:
-                run.execute(statement, parameters)
-                return bool(run.execute("SELECT changes()").fetchone()[0])
-        except StoreBusy:
-            return False
-
-
-class _Access:
-    """A connection, and the lock of those who use it."""
-
-    def __init__(self, path: Path, *, timeout: float = BUSY_SECONDS) -> None:
-        self.lock = threading.RLock()
-        self.database = Database(path, MIGRATIONS, timeout=timeout or BUSY_SECONDS)
-        self.database.connection.execute("PRAGMA secure_delete = ON")  # what is deleted is not left on free pages
-        if not timeout:
-            self.database.connection.execute("PRAGMA busy_timeout = 0")
-
-    def close(self) -> None:
-        with self.lock:
-            self.database.close()
-
-
-class _Line(NamedTuple):
-    """A version, as far as it takes to decide what its key is worth."""
-
-    id: str
-    value: str
-    at: float
-    expires_at: float | None
-    metadata: str
-    deleted: bool
-
-
-def _post(run: Connection, user_id: str, kind: Kind, version: str, payload: str = "") -> None:
-    run.execute(
-        "INSERT INTO outbox (user_id, kind, version, payload) VALUES (?, ?, ?, ?)", (user_id, kind, version, payload)
-    )
-
-
-def _after(run: Connection, user_id: str, place: str, key: str) -> float:
-    """Now, but after every version of this key, whatever the clock of who wrote it."""
-    last = run.execute(
-        "SELECT max(at) FROM versions WHERE user_id = ? AND place = ? AND key = ?", (user_id, place, key)
-    ).fetchone()[0]
-    return max(time.time(), (last or 0.0) + 1e-6)
-
-
-def _apply(run: Connection, record: Record) -> None:
-    """Add a version to the log, and make its key be worth what was written last."""
-    same = (record.user_id, record.place, record.key)
-    tail = (record.value, record.at, record.expires_at, record.metadata, record.message_id, record.value is None)
-    new = run.execute(
-        "INSERT INTO versions (id, user_id, place, key, value, at, expires_at, metadata, message_id, deleted)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING RETURNING 1",
-        (record.id, *same, *tail),
-    ).fetchone()
-    if not new:
-        if record.message_id:
-            run.execute("UPDATE versions SET message_id = ? WHERE id = ?", (record.message_id, record.id))
-        return
-    lines = _lines(run, record, same)
-    _retire(run, same, lines)
-    if lines[-1].deleted:
-        run.execute("DELETE FROM entries WHERE user_id = ? AND place = ? AND key = ?", same)
-    else:
-        _put(run, same, lines)
-
-
-def _lines(run: Connection, record: Record, same: tuple[str, str, str]) -> list[_Line]:
-    """The versions of a key, oldest first; of a value that is the newest, only it and the one before it."""
-    select = (
-        "SELECT id, value, at, expires_at, metadata, deleted FROM versions WHERE user_id = ? AND place = ? AND key = ?"
-    )
-    if record.value is not None:
-        rows = run.execute(f"{select} ORDER BY at DESC, id DESC LIMIT 2", same).fetchall()
-        if rows[0][0] == record.id:
-            return [_Line(*row) for row in reversed(rows)]
-    return [_Line(*row) for row in run.execute(f"{select} ORDER BY at, id", same)]
-
-
-def _put(run: Connection, same: tuple[str, str, str], lines: Sequence[_Line]) -> None:
-    head = lines[-1]
-    there = run.execute(
-        "SELECT created_at FROM entries WHERE user_id = ? AND place = ? AND key = ? AND version = ?",
-        (*same, lines[0].id),
-    ).fetchone()
-    born = _born(lines)
-    if there and born == lines[0].at:  # which went on from what was before it
-        born = there[0]
-    run.execute(
-        "INSERT INTO entries (user_id, place, key, version, value, metadata, created_at, updated_at, expires_at,"
-        " key_words, value_words, metadata_words) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-        " ON CONFLICT (user_id, place, key) DO UPDATE SET version = excluded.version, value = excluded.value,"
-        " metadata = excluded.metadata, created_at = excluded.created_at, updated_at = excluded.updated_at,"
-        " expires_at = excluded.expires_at, value_words = excluded.value_words,"
-        " metadata_words = excluded.metadata_words",
-        (
-            *same,
-            head.id,
-            head.value,
-            head.metadata,
-            born,
-            head.at,
-            head.expires_at,
-            *(" ".join(stems(text)) for text in (same[2], head.value, head.metadata)),
-        ),
-    )
-
-
-def _born(lines: Sequence[_Line]) -> float:
-    """Since when there is a key without interruption."""
-    later = lines[-1]
-    for earlier in reversed(lines[:-1]):
-        if earlier.deleted or (earlier.expires_at is not None and earlier.expires_at <= later.at):
-            break
-        later = earlier
-    return later.at
-
-
-def _retire(run: Connection, same: tuple[str, str, str], lines: Sequence[_Line]) -> None:
-    """Remember what the earlier values were about, and let go of them altogether when the key was deleted."""
-    head = lines[-1]
-    now = words("" if head.deleted else f"{same[2]} {head.value}")
-    for line in lines[:-1]:
-        if line.value is not None and not line.deleted:
-            gone = retired(line.value, now)
-            run.execute(
-                "INSERT INTO retired (version, user_id, words, telling) VALUES (?, ?, ?, ?) ON CONFLICT (version)"
-                " DO UPDATE SET telling = excluded.telling",
-                (line.id, same[0], json.dumps(sorted(gone.words)), json.dumps(sorted(gone.telling))),
-            )
-    if not head.deleted:  # what is true again is no longer retired
-        again = json.dumps(sorted(words(head.value)))
-        run.execute("DELETE FROM retired WHERE user_id = ? AND words = ?", (same[0], again))
-        return
-    others = "WHERE user_id = ? AND place = ? AND key = ? AND id != ? AND NOT deleted"
-    run.execute(  # what has not been sent of it is never sent
-        "DELETE FROM outbox WHERE attempted_at IS NULL AND kind = 'message'"
-        f" AND version IN (SELECT id FROM versions {others})",
-        (*same, head.id),
-    )
-    run.execute(f"UPDATE versions SET value = NULL, metadata = '' {others}", (*same, head.id))
-
-
-def _told(rows: Sequence[Any], now: float) -> list[Version]:
-    """The history of a key in one place, oldest first. The same value written again goes on."""
-    told: list[Version] = []
-    ends: float | None = None
-    for value, at, expires_at, metadata in rows:
-        if ends is not None and ends <= at:  # it had expired: all that is left is that it was there
-            told = [Version(None, ends, at)]
-        elif told and value is not None and told[-1].value == value:
-            ends = expires_at
+def _take_over(run: Connection, records: Sequence[Record]) -> None:
+    """Add what came from Honcho, but for what was written before its user was forgotten."""
+    since: dict[str, float] = {}
+    for record in records:
+        user = record.user_id
+        if user not in since:
+            row = run.execute("SELECT at FROM forgotten_users WHERE user_id = ?", (user,)).fetchone()
+            since[user] = row[0] if row else 0.0
+        if record.at <= since[user]:
             continue
-        elif told:
-            last = told.pop()
-            told.append(Version(last.value, last.since, at, last.session, last.source))
-        found = json.loads(metadata) if metadata else {}
-        told.append(Version(value, at, None, str(found.get(SESSION) or ""), str(found.get(SOURCE) or "")))
-        ends = expires_at
-    return [Version(None, ends, None)] if ends is not None and ends <= now else told
+        if record.everything:
+            _forget_before(run, user, record.at)
+            since[user] = record.at
+        else:
+            apply(run, record)
+
+
+def _forget_before(run: Connection, user_id: str, at: float) -> None:
+    """Do here what was done on another machine: forget a user up to a moment."""
+    of_then = "SELECT id FROM versions WHERE user_id = :user AND at <= :at"
+    for table in ("outbox", "retired", "forgotten", "entries"):
+        run.execute(f"DELETE FROM {table} WHERE version IN ({of_then})", {"user": user_id, "at": at})
+    run.execute("DELETE FROM versions WHERE user_id = :user AND at <= :at", {"user": user_id, "at": at})
+    _forgot(run, user_id, at, done=True)
+
+
+def _forgot(run: Connection, user_id: str, at: float, *, done: bool) -> None:
+    run.execute(
+        "INSERT INTO forgotten_users (user_id, at, done) VALUES (?, ?, ?) ON CONFLICT (user_id) DO UPDATE"
+        " SET at = excluded.at, done = excluded.done, conclusions = 0",
+        (user_id, at, done),
+    )
 
 
 def _of_key(run: Connection, user_id: str, view: Places, key: str) -> list[tuple[str, float | None]]:

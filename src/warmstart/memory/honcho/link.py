@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -20,12 +20,15 @@ from warmstart.memory.honcho.wire import (
     Conclusion,
     Incoming,
     Outgoing,
+    Traffic,
+    farewell,
     is_loopback,
     peer_name,
     session_name,
 )
 
 _SDK = threading.Event()  # set when this process has loaded it
+_IDLE = 2.0  # seconds after which a connection is not used again; Honcho's server hangs up after 5
 _PAGES = 50  # of a hundred, of one user's conclusions
 
 
@@ -45,16 +48,12 @@ class Refused(Exception):
     """Honcho will not do it, however often it is asked."""
 
 
+class Gone(Away):
+    """What it should be done to is not there, or is about to be deleted."""
+
+
 class Locked(Away):
     """Honcho does not accept the key."""
-
-
-class Traffic(NamedTuple):
-    """What went over the wire: requests, and the bytes of their bodies and of the answers'."""
-
-    calls: int
-    sent: int
-    received: int
 
 
 class Page(NamedTuple):
@@ -77,7 +76,7 @@ class Link:
         self._http: Any = None
         self._known: set[str] = set()
         self._counting = threading.Lock()
-        self._traffic = Traffic(0, 0, 0)
+        self._traffic = Traffic()
         self._answered_at = 0.0
 
     @property
@@ -105,6 +104,7 @@ class Link:
                 self._http = httpx.Client(
                     base_url=self.base_url,
                     timeout=self._seconds,
+                    limits=httpx.Limits(keepalive_expiry=_IDLE),
                     trust_env=not here,  # a proxy is no way to this machine
                     event_hooks={"request": [self._going], "response": [self._coming]},
                 )
@@ -205,12 +205,51 @@ class Link:
         with self._asking(missing_ok=True):
             self._peer(user_id).conclusions.delete(id)
 
+    def forget(self, user_id: str, at: float) -> int:
+        """Have a user's session deleted, with what was concluded from it and the peer's card; how many conclusions.
+
+        Honcho shows the messages until it comes to deleting them, so the last of them says that they are forgotten.
+        The peer itself it keeps.
+        """
+        if self.page(user_id, 1, 1).total:
+            with suppress(Gone):  # it was deleted before
+                self.add(user_id, [farewell(at)])
+        drawn = [each for each in self.all_conclusions(user_id) if each.session in ("", session_name(user_id))]
+        for each in drawn:
+            self.delete_conclusion(user_id, each.id)
+        with self._asking(missing_ok=True):
+            self._session(user_id).delete()
+            self._peer(user_id).set_card([])
+        self._known.discard(user_id)
+        return len(drawn)
+
     def chat(self, user_id: str, query: str, seconds: float) -> str:
         """What Honcho answers in words; a language model is behind it, so it takes its time."""
         said = ""
         with self._asking(missing_ok=True):
             said = self._peer(user_id).chat(query[:10_000], reasoning_level="minimal", timeout=seconds) or ""
         return said  # noqa: RET504
+
+    def ping(self) -> bool:
+        """Whether Honcho answers and takes the key. Without the SDK, which takes longer to load than one waits."""
+        import urllib.request
+        from http.client import HTTPException
+
+        asked = urllib.request.Request(  # noqa: S310 - the address was checked to be one of the web
+            f"{self.base_url}/v3/workspaces/{self._workspace}/sessions/list?page=1&size=1",
+            data=b"{}",
+            headers={"Content-Type": "application/json"},
+        )
+        if self._api_key:
+            asked.add_header("Authorization", f"Bearer {self._api_key}")
+        direct = [urllib.request.ProxyHandler({})] if is_loopback(self.base_url) else []
+        self._count(Traffic(1, len(asked.full_url) + 2))
+        try:
+            with urllib.request.build_opener(*direct).open(asked, timeout=self._seconds) as answer:
+                self._count(Traffic(received=len(answer.read())))
+            return True
+        except (OSError, HTTPException, ValueError):
+            return False
 
     def users(self) -> list[str]:
         """Whose entries are there."""
@@ -241,7 +280,7 @@ class Link:
         except sdk.NotFoundError as error:
             self._known.clear()
             if not missing_ok:
-                raise Away(str(error)) from error
+                raise Gone(str(error)) from error
         except (sdk.AuthenticationError, sdk.PermissionDeniedError) as error:
             raise Locked(f"{error}; check the key") from error
         except sdk.RateLimitError as error:
@@ -264,17 +303,19 @@ class Link:
     def _going(self, request: Any) -> None:
         if not self._api_key:
             request.headers.pop("Authorization", None)  # the SDK finds keys in the environment that are not for here
-        self._count(sent=int(request.headers.get("Content-Length", 0)), calls=1)
+        self._count(Traffic(1, len(str(request.url)) + int(request.headers.get("Content-Length", 0))))
 
     def _coming(self, response: Any) -> None:
         if response.status_code < 500:
             self._answered_at = time.monotonic()
-        self._count(received=int(response.headers.get("Content-Length", 0)))
+        else:  # Honcho's server hangs up after these without saying so
+            response.read()
+            response.extensions["network_stream"].close()
+        self._count(Traffic(received=int(response.headers.get("Content-Length", 0))))
 
-    def _count(self, *, calls: int = 0, sent: int = 0, received: int = 0) -> None:
+    def _count(self, more: Traffic) -> None:
         with self._counting:
-            before = self._traffic
-            self._traffic = Traffic(before.calls + calls, before.sent + sent, before.received + received)
+            self._traffic = self._traffic.plus(more)
 
 
 def _incoming(message: Any) -> Incoming:
@@ -282,4 +323,4 @@ def _incoming(message: Any) -> Incoming:
 
 
 def _conclusion(found: Any) -> Conclusion:
-    return Conclusion(found.id, found.content, found.level, found.created_at.timestamp())
+    return Conclusion(found.id, found.content, found.level, found.created_at.timestamp(), found.session_id or "")

@@ -50,4 +50,14 @@ def _first(run: Any) -> None:
         run.execute(statement)
 
 
-MIGRATIONS = (Migration("honcho/001_index", _first),)
+def _forgotten_users(run: Any) -> None:
+    for statement in (
+        "CREATE TABLE forgotten_users (user_id TEXT PRIMARY KEY, at REAL NOT NULL, done INTEGER NOT NULL DEFAULT 0,"
+        " conclusions INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID",
+        "CREATE TABLE traffic (one INTEGER PRIMARY KEY, calls INTEGER NOT NULL, bytes INTEGER NOT NULL,"
+        " received INTEGER NOT NULL)",
+    ):
+        run.execute(statement)
+
+
+MIGRATIONS = (Migration("honcho/001_index", _first), Migration("honcho/002_forgotten_users", _forgotten_users))

@@ -33,7 +33,10 @@ _PUNCTUATION = re.compile(r"[^\w\s]|_")  # any of it makes Honcho look for the w
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One version of a key: a value, or that it was deleted. `place` says in which scope, empty for the user's."""
+    """One version of a key: a value, or that it was deleted. `place` says in which scope, empty for the user's.
+
+    With `everything` it is about no key: all of the user's before it is forgotten.
+    """
 
     id: str
     user_id: str
@@ -44,6 +47,7 @@ class Record:
     expires_at: float | None = None
     metadata: str = ""  # as JSON
     message_id: str = ""
+    everything: bool = False
 
 
 class Outgoing(NamedTuple):
@@ -65,12 +69,25 @@ class Incoming(NamedTuple):
 
 
 class Conclusion(NamedTuple):
-    """What Honcho concluded about a user."""
+    """What Honcho concluded about a user. `session` is empty where it was drawn from several."""
 
     id: str
     content: str
     level: str
     created_at: float
+    session: str = ""
+
+
+class Traffic(NamedTuple):
+    """What went over the wire: requests, the bytes of their addresses and bodies, and those of the answers."""
+
+    calls: int = 0
+    bytes: int = 0
+    received: int = 0
+
+    def plus(self, other: Traffic) -> Traffic:
+        """Both together."""
+        return Traffic(*(one + two for one, two in zip(self, other, strict=True)))
 
 
 def is_loopback(url: str) -> bool:
@@ -103,6 +120,11 @@ def key_digest(key: str) -> str:
     return _digest(key)
 
 
+def short(*parts: str) -> str:
+    """A few letters that stand for these texts."""
+    return blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
+
+
 def outgoing(record: Record) -> Outgoing:
     """The message of a version. Honcho reasons only about what is true of the user everywhere and for good."""
     entry: dict[str, Any] = {"key": record.key, "at": record.at}
@@ -125,6 +147,12 @@ def outgoing(record: Record) -> Outgoing:
     return Outgoing(content, metadata, record.at, reasoning)
 
 
+def farewell(at: float) -> Outgoing:
+    """The message that all of the user's before this moment is forgotten."""
+    metadata = {ID: _digest(f"forgotten {at}"), ENTRY: json.dumps({"key": "", "at": at, "everything": True})}
+    return Outgoing("(forgotten: everything)", metadata, at, reasoning=False)
+
+
 def incoming(message: Incoming, user_id: str) -> Record | None:
     """The version that a message carries; nothing for a message of someone else's, or one that was blanked."""
     version, packed = message.metadata.get(ID), message.metadata.get(ENTRY)
@@ -133,13 +161,15 @@ def incoming(message: Incoming, user_id: str) -> Record | None:
     try:
         entry = json.loads(packed)
         key, at = str(entry["key"]), float(entry["at"])
-        value = None if entry.get("deleted") else entry.get("value", message.content[len(key) + 2 :])
+        everything = bool(entry.get("everything"))
+        gone = everything or entry.get("deleted")
+        value = None if gone else entry.get("value", message.content[len(key) + 2 :])
         expires_at = None if entry.get("expires_at") is None else float(entry["expires_at"])
         metadata = str(entry.get("metadata", ""))
         place = str(entry.get("place", ""))
     except (ValueError, TypeError, KeyError, AttributeError):
         return None  # not as we write it
-    return Record(version, user_id, place, key, value, at, expires_at, metadata, message.id)
+    return Record(version, user_id, place, key, value, at, expires_at, metadata, message.id, everything)
 
 
 def question(text: str) -> str:

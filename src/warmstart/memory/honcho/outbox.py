@@ -1,0 +1,165 @@
+"""What is on its way to Honcho: messages and errands, in order, until they have arrived."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from warmstart.memory.honcho.connections import Connections
+from warmstart.memory.honcho.wire import Record
+from warmstart.storage.database import Connection
+
+Kind = Literal["message", "forget", "unconclude", "forget_user"]
+
+
+@dataclass(frozen=True, slots=True)
+class Forgetting:
+    """What became of a deleted key at Honcho, or with no `key` of a whole user. `done` when Honcho was asked."""
+
+    user_id: str
+    key: str | None
+    at: float
+    done: bool
+    conclusions: int  # that Honcho deleted
+    messages: int  # whose text it keeps
+
+    def __str__(self) -> str:
+        what = f"everything of {self.user_id!r}" if self.key is None else repr(self.key)
+        if not self.done:
+            return f"{what} is hidden here; Honcho has not been asked to delete anything yet"
+        said = f"{what} is hidden; Honcho deleted {_counted(self.conclusions, 'conclusion')} drawn from it"
+        if self.key is None:
+            return f"{said}, and deletes the messages when it comes to it; that there is such a peer it keeps"
+        if self.messages:
+            said += f", but keeps the text of {_counted(self.messages, 'message')}: it has no way to delete it alone"
+        return said
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+class Parcel(NamedTuple):
+    """Something of the outbox. `attempted_at` when it was sent without an answer that says whether it arrived."""
+
+    seq: int
+    user_id: str
+    kind: Kind
+    version: str
+    payload: str
+    attempted_at: float | None
+
+
+def post(run: Connection, user_id: str, kind: Kind, version: str, payload: str = "") -> None:
+    run.execute(
+        "INSERT INTO outbox (user_id, kind, version, payload) VALUES (?, ?, ?, ?)", (user_id, kind, version, payload)
+    )
+
+
+class Outbox:
+    """The rows of what is to be sent."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    def waiting(self) -> int:
+        with self._connections.reading() as run:
+            return int(run.execute("SELECT count(*) FROM outbox WHERE refused IS NULL").fetchone()[0])
+
+    def refused(self) -> list[tuple[str, str, str]]:
+        """User, key and reason of what Honcho will not take; it is kept here."""
+        with self._connections.reading() as run:
+            return run.execute(
+                "SELECT o.user_id, coalesce(v.key, o.kind), o.refused FROM outbox o LEFT JOIN versions v"
+                " ON v.id = o.version WHERE o.refused IS NOT NULL ORDER BY o.seq"
+            ).fetchall()
+
+    def batch(self, limit: int, aside: Sequence[str] = ()) -> list[Parcel]:
+        """What is to be sent next: messages of one user, in order, or one errand; nothing of those set aside."""
+        with self._connections.reading() as run:
+            rows = run.execute(
+                "SELECT seq, user_id, kind, version, payload, attempted_at FROM outbox WHERE refused IS NULL"
+                " AND user_id = (SELECT user_id FROM outbox WHERE refused IS NULL"
+                " AND user_id NOT IN (SELECT value FROM json_each(?)) ORDER BY seq LIMIT 1)"
+                " ORDER BY seq LIMIT ?",
+                (json.dumps(aside), limit),
+            ).fetchall()
+        parcels = [Parcel(*row) for row in rows]
+        errand = next((place for place, parcel in enumerate(parcels) if parcel.kind != "message"), len(parcels))
+        return parcels[: max(errand, 1)]
+
+    def records(self, ids: Sequence[str]) -> list[Record]:
+        """These versions, without those whose values are gone since."""
+        with self._connections.reading() as run:
+            rows = run.execute(
+                "SELECT id, user_id, place, key, value, at, expires_at, metadata, message_id FROM versions"
+                " WHERE id IN (SELECT value FROM json_each(?)) AND (deleted OR value IS NOT NULL)",
+                (json.dumps(ids),),
+            ).fetchall()
+        return [Record(*row) for row in rows]
+
+    def attempt(self, parcels: Sequence[Parcel]) -> None:
+        """Note, before sending, that these may arrive."""
+        with self._connections.writing() as run:
+            run.executemany(
+                "UPDATE outbox SET attempted_at = ? WHERE seq = ?", [(time.time(), parcel.seq) for parcel in parcels]
+            )
+
+    def unattempt(self, parcels: Sequence[Parcel]) -> None:
+        """Note that these did not arrive."""
+        with self._connections.writing() as run:
+            run.executemany("UPDATE outbox SET attempted_at = NULL WHERE seq = ?", [(each.seq,) for each in parcels])
+
+    def arrived(self, parcels: Sequence[Parcel], message_ids: Sequence[str]) -> None:
+        with self._connections.writing() as run:
+            for parcel, message_id in zip(parcels, message_ids, strict=True):
+                run.execute("UPDATE versions SET message_id = ? WHERE id = ?", (message_id, parcel.version))
+                run.execute("DELETE FROM outbox WHERE seq = ?", (parcel.seq,))
+
+    def refuse(self, parcel: Parcel, reason: str) -> None:
+        with self._connections.writing() as run:
+            run.execute("UPDATE outbox SET refused = ? WHERE seq = ?", (reason[:500], parcel.seq))
+
+    def unconclude(self, user_id: str, ids: Sequence[str]) -> None:
+        """Have conclusions deleted that are no longer true."""
+        with self._connections.writing() as run:
+            asked_before = "SELECT 1 FROM outbox WHERE user_id = ? AND kind = 'unconclude' AND refused IS NULL"
+            if not run.execute(asked_before, (user_id,)).fetchone():
+                post(run, user_id, "unconclude", "", json.dumps(ids))
+
+    def earlier(self, record: Record) -> list[tuple[str, str]]:
+        """The versions of the same key before this one that are at Honcho, and their messages."""
+        with self._connections.reading() as run:
+            return run.execute(
+                "SELECT id, message_id FROM versions WHERE user_id = ? AND place = ? AND key = ?"
+                " AND (at, id) < (?, ?) AND message_id != '' AND NOT deleted",
+                (record.user_id, record.place, record.key, record.at, record.id),
+            ).fetchall()
+
+    def done(self, parcel: Parcel, *, conclusions: int = 0, messages: int = 0) -> None:
+        """An errand was run, or has become needless."""
+        with self._connections.writing() as run:
+            if parcel.kind == "forget":
+                run.execute(
+                    "UPDATE forgotten SET done = 1, conclusions = ?, messages = ? WHERE version = ?",
+                    (conclusions, messages, parcel.version),
+                )
+            elif parcel.kind == "forget_user":
+                run.execute(
+                    "UPDATE forgotten_users SET done = 1, conclusions = ? WHERE user_id = ?",
+                    (conclusions, parcel.user_id),
+                )
+            run.execute("DELETE FROM outbox WHERE seq = ?", (parcel.seq,))
+
+    def forgotten(self, user_id: str) -> list[Forgetting]:
+        with self._connections.reading() as run:
+            rows = run.execute(
+                "SELECT user_id, key, at, done, conclusions, messages FROM forgotten WHERE user_id = :user UNION ALL"
+                " SELECT user_id, NULL, at, done, conclusions, 0 FROM forgotten_users WHERE user_id = :user"
+                " ORDER BY at DESC",
+                {"user": user_id},
+            ).fetchall()
+        return [Forgetting(row[0], row[1], row[2], bool(row[3]), row[4], row[5]) for row in rows]

@@ -1,0 +1,189 @@
+"""What deleting at Honcho comes to: of a key, of all of a user, and of a session there."""
+
+from __future__ import annotations
+
+import json
+import time
+
+from tests.memory.honcho_server import free_port, running
+
+
+def test_a_deleted_entry_is_hidden_at_once_and_what_honcho_keeps_is_said(server, opened, tmp_path):
+    here, there = opened(server.url, "here"), opened(server.url, "there")
+    here.store("u", "city", "Oldenburg", {"source": "chat"})
+    assert here.flush()
+    server.derive()
+    assert there.sync("u")
+    assert here.delete("u", "city")
+    assert here.retrieve("u", "city") is None
+    assert here.query("u", "Oldenburg") == []
+    assert here.list_keys("u") == []
+    assert not here.delete("u", "city")
+    assert here.flush()
+    [told] = here.forgotten("u")
+    assert str(told) == (
+        "'city' is hidden; Honcho deleted 1 conclusion drawn from it, "
+        "but keeps the text of 1 message: it has no way to delete it alone"
+    )
+    assert there.retrieve("u", "city") is None
+    assert [version.value for version in there.history("u", "city")] == [None]
+    first = server.messages()[0]
+    assert first["content"] == "city: Oldenburg"  # what cannot be deleted
+    assert "chat" not in json.dumps(first["metadata"])
+    assert opened(server.url, "fresh").retrieve("u", "city") is None
+    here.close()
+    assert all(b"Oldenburg" not in path.read_bytes() for path in (tmp_path / "here").iterdir())
+
+
+def test_what_was_deleted_before_it_was_sent_is_never_sent(opened):
+    port = free_port()
+    backend = opened(f"http://127.0.0.1:{port}")
+    backend.store("u", "city", "Oldenburg")
+    while not backend.status().error:  # so that it is not on its way just now
+        assert not backend.flush(0.05)
+    assert backend.delete("u", "city")
+    backend.store("u", "city", "Bremen")
+    with running(port) as server:
+        assert backend.flush()
+        assert server.entries() == ["(forgotten: city)", "city: Bremen"]
+    assert backend.retrieve("u", "city").value == "Bremen"
+    assert backend.forgotten("u")[0].messages == 0
+
+
+def test_what_is_stored_again_after_a_deletion_is_new(honcho):
+    honcho.store("u", "k", "one")
+    born = honcho.retrieve("u", "k").created_at
+    honcho.store("u", "k", "two")
+    assert honcho.retrieve("u", "k").created_at == born
+    honcho.delete("u", "k")
+    honcho.store("u", "k", "three")
+    assert honcho.retrieve("u", "k").created_at > born
+    assert [version.value for version in honcho.history("u", "k")] == ["three", None]
+
+
+def test_a_session_that_was_deleted_at_honcho_is_begun_anew(honcho, server):
+    honcho.store("u", "k", "v")
+    assert honcho.flush()
+    assert honcho.sync("u")
+    server.answer("DELETE", "/v3/workspaces/warmstart/sessions/warmstart-memory-u", {}, None)
+    server.reap()
+    assert honcho.retrieve("u", "k").value == "v"
+    honcho.store("u", "other", "w")
+    assert honcho.flush()
+    assert honcho.sync("u")
+    assert honcho.list_keys("u") == ["other", "k"]
+
+
+def test_a_user_without_entries_is_not_told(server, opened):
+    """Their session is still there, on whichever machine one looks."""
+    here = opened(server.url, "here")
+    here.store("mara", "k", "v")
+    here.store("ben", "k", "v")
+    assert here.flush()
+    assert here.users() == ["ben", "mara"]
+    assert here.delete("ben", "k")
+    assert here.users() == ["mara"]
+    assert here.flush()
+    assert here.users() == ["mara"]
+    assert opened(server.url, "there").users() == ["mara"]
+
+
+def test_a_user_of_whom_nothing_could_be_read_is_told(server, opened):
+    here, there = opened(server.url, "here"), opened(server.url, "there", timeout_ms=1000)
+    here.store("mara", "k", "v")
+    assert here.flush()
+    there._link.load()
+    server.delay = lambda: time.sleep(2) if server.requests[-1].path.endswith("/messages/list") else None
+    assert there.users() == ["mara"]
+
+
+# -- a whole user
+
+
+def test_a_forgotten_user_is_gone_here_and_at_honcho(server, opened, tmp_path):
+    here, there = opened(server.url, "here"), opened(server.url, "there")
+    here.store("mara", "city", "Oldenburg")
+    here.store("mara", "city", "Bremen")
+    here.store("mara", "editor", "vim", {"scope": "project", "project": "web"})
+    here.delete("mara", "editor")
+    here.store("ben", "city", "Leer")
+    assert here.flush()
+    server.derive()
+    assert there.retrieve("mara", "city").value == "Bremen"
+    assert here.forget_user("mara") == 1
+    assert here.forget_user("nobody") == 0
+    assert str(here.forgotten("mara")[0]).startswith("everything of 'mara' is hidden")
+    assert here.flush()
+    assert here.sync("mara")  # which still shows the messages
+    assert server.messages()[0]["content"] == "city: Oldenburg"
+    for backend in (here, there, opened(server.url, "new")) * 2:
+        assert backend.list_keys("mara") == []
+        assert backend.retrieve("mara", "city") is None
+        assert backend.query("mara", "Bremen") == []
+        assert backend.history("mara", "city") == []
+        assert backend.users() == ["ben"]
+        if backend is not here and backend is not there:
+            server.reap()
+    assert server.entries() == ["city: Leer"]
+    assert [each["content"] for each in server.workspaces["warmstart"].conclusions] == ["city: Leer"]
+    assert str(here.forgotten("mara")[0]) == (
+        "everything of 'mara' is hidden; Honcho deleted 2 conclusions drawn from it, "
+        "and deletes the messages when it comes to it; that there is such a peer it keeps"
+    )
+    for backend, machine in ((here, "here"), (there, "there")):
+        backend.close()
+        kept = b"".join(path.read_bytes() for path in (tmp_path / machine).iterdir())
+        assert b"Oldenburg" not in kept
+        assert b"Bremen" not in kept
+
+
+def test_what_another_machine_wrote_after_it_stays(server, opened):
+    here, there = opened(server.url, "here"), opened(server.url, "there")
+    here.store("mara", "city", "Oldenburg")
+    assert here.flush()
+    assert there.sync("mara")
+    here.forget_user("mara")
+    assert here.flush()
+    there.store("mara", "editor", "vim")
+    assert there.sync("mara")
+    assert there.list_keys("mara") == ["editor"]
+    server.reap()
+    assert there.flush()
+    assert here.sync("mara")
+    assert here.list_keys("mara") == ["editor"]
+
+
+def test_what_was_on_its_way_of_a_forgotten_user_is_not_sent(opened):
+    port = free_port()
+    backend = opened(f"http://127.0.0.1:{port}")
+    backend.store("mara", "city", "Oldenburg")
+    while not backend.status().error:  # so that it is not on its way just now
+        assert not backend.flush(0.05)
+    assert backend.forget_user("mara") == 1
+    backend.store("ben", "k", "v")
+    with running(port) as server:
+        assert backend.flush()
+        assert server.entries() == ["k: v"]
+
+
+def test_a_forgotten_user_may_come_back_and_holds_nobody_up(server, opened):
+    """Until Honcho has deleted the session it takes nothing new for it; that is for the others no reason to wait."""
+    here = opened(server.url, "here")
+    here.store("mara", "city", "Oldenburg")
+    assert here.flush()
+    here.forget_user("mara")
+    here.store("mara", "city", "Leer")
+    here.store("ben", "k", "v")
+    deadline = time.monotonic() + 30
+    while here.status().waiting != 1 or "not found" not in here.status().error:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert "k: v" in server.entries()
+    assert here.is_reachable()
+    assert here.retrieve("mara", "city").value == "Leer"
+    server.reap()
+    assert here.flush()
+    assert here.sync("mara")
+    assert server.entries() == ["k: v", "city: Leer"]
+    assert [version.value for version in here.history("mara", "city")] == ["Leer"]
+    assert opened(server.url, "there").retrieve("mara", "city").value == "Leer"
