@@ -349,9 +349,9 @@ class MemoryBackendSuite:
         self._needs()
         end = time.time() + 0.4
         backend.store(USER, "short", "quokka", {"expires_at": end})
-        if time.time() < end - 0.2:  # a machine that is not slower than that
-            assert backend.retrieve(USER, "short") is not None
-            backend.query(USER, "quokka")
+        found = backend.retrieve(USER, "short")
+        backend.query(USER, "quokka")
+        assert found is not None or time.time() >= end  # it may have taken that long
         while time.time() <= end:
             time.sleep(0.01)
         assert backend.retrieve(USER, "short") is None
