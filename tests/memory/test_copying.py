@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
+from contextlib import closing
 from typing import Any
 
 import pytest
 
 from tests.memory.dictionary import DictBackend
-from warmstart.memory import MemoryEntry
 from warmstart.memory.copying import copy_memory
 from warmstart.memory.local import LocalBackend
+from warmstart.memory.postgres import PostgresBackend
+from warmstart.memory.restoring import archive_of
+from warmstart.memory.values import View
 
 
 @pytest.fixture
@@ -109,7 +113,7 @@ def test_what_was_deleted_stays_so(source, tmp_path):
     source.store("mara", "secretly", "likes tea")
     target = LocalBackend(tmp_path / "target.db")
     copy_memory(source, target)
-    assert [version.value for version in target.history("mara", "secretly")] == ["likes tea"]
+    assert [version.value for version in target.history("mara", "secretly")] == ["likes tea", None]
     target.close()
 
 
@@ -127,18 +131,185 @@ def test_scopes_that_the_other_does_not_know_are_missed_in_the_end(source):
     assert copy_memory(source, DictBackend(), users=["mara"]).differences == ["mara: test is missing"]
 
 
-def test_a_backend_that_can_take_over_times_does():
-    class Restoring(DictBackend):
-        taken: list[tuple[MemoryEntry, int]]
+# -- nothing lost, where both are in SQL
 
-        def restore(self, entry, versions):
-            self.taken = [*getattr(self, "taken", []), (entry, len(versions))]
-            return self.store(entry.user_id, entry.key, entry.value, entry.metadata)
 
-    source = DictBackend()
-    source.store("mara", "editor", "VS Code")
-    source.store("mara", "editor", "Helix")
-    target = Restoring()
-    assert copy_memory(source, target).versions == 1
-    ((entry, versions),) = target.taken
-    assert (entry.created_at, versions) == (source.retrieve("mara", "editor").created_at, 1)
+def memory_of(backend):
+    """All that a backend tells, in its own words."""
+    archive = archive_of(backend)
+    assert archive is not None
+    return {user: archive.archive(user) for user in archive.archived_users()}
+
+
+def fill(backend):
+    """Something of everything, with times long ago."""
+    tides, moon = {"scope": "project", "project": "/tides"}, {"scope": "project", "project": "/moon"}
+    backend.store("mara", "editor", "VS Code", {"session": "s1", "source": "chat"})
+    backend.store("mara", "editor", "Helix", {"session": "s2"})
+    backend.store("mara", "editor", "Helix", {"session": "s3", "tags": ["a", {"deep": 1.5}], "none": None})
+    for metadata in (None, tides, moon, {"scope": "agent", "agent": "codex"}):
+        for value in ("make", "tox", "nox"):
+            backend.store("mara", "test", f"{value} for {metadata}", metadata)
+    backend.delete("mara", "gone before")
+    for key in ("decaf", "tea"):
+        backend.store("mara", key, "a lot of it")
+        backend.delete("mara", key)
+    backend.store("mara", "tea", "never mind", tides)
+    backend.at(View(project="/tides")).delete("mara", "tea")
+    backend.store("mara", "tea", "green")
+    backend.store("mara", "lasting", "for a while", {"expires_at": time.time() + 3600})
+    backend.store("mara", "over", "expired", {"expires_at": time.time() - 1})
+    backend.store("jonas", "ünïcode \U0001f980", "東京\n  spaces ")
+    backend.store("gone", "key", "value")
+    backend.delete("gone", "key")
+
+
+def age(run):
+    """Put all times into the past, so that no time of today is right by chance."""
+    run("UPDATE memories SET created_at = created_at - 1e6, updated_at = updated_at - 1e6, since = since - 1e6")
+    run("UPDATE memory_history SET since = since - 1e6, until = until - 1e6")
+
+
+@pytest.fixture(params=["local to postgres", "postgres to local", "local to local"])
+def pair(request, tmp_path, postgres_url):
+    opened = {
+        "local": lambda name: LocalBackend(tmp_path / f"{name}.db"),
+        "postgres": lambda name: PostgresBackend(postgres_url),
+    }
+    first, _, second = request.param.partition(" to ")
+    here, there = opened[first]("here"), opened[second]("there")
+    fill(here)
+    age(here._held.database.connection.execute)
+    yield here, there
+    here.close()
+    there.close()
+
+
+def test_nothing_is_lost_between_local_and_postgres(pair):
+    here, there = pair
+    copied = copy_memory(here, there)
+    assert (copied.differences, copied.lost, copied.newer, copied.undeleted) == ([], [], [], [])
+    assert (copied.users, copied.entries, copied.versions, copied.deletions) == (3, 8, 9, 5)
+    assert memory_of(there) == memory_of(here)
+    assert there.list_keys("mara") == here.list_keys("mara")
+    here.expire()
+    for key in ("editor", "test", "decaf", "tea", "over", "lasting"):
+        assert there.history("mara", key) == here.history("mara", key), key
+    for view in (View(), View(project="/tides"), View(project="/moon"), View(agent="codex")):
+        assert there.at(view).retrieve("mara", "test") == here.at(view).retrieve("mara", "test")
+    assert [entry.key for entry in there.query("mara", "green tea")] == ["tea"]
+    assert there.retrieve("mara", "editor").created_at < time.time() - 9e5
+
+
+def test_copying_there_and_back_changes_nothing(pair):
+    here, there = pair
+    before = memory_of(here)
+    copy_memory(here, there)
+    for source, target in ((here, there), (there, here), (here, there)):
+        again = copy_memory(source, target)
+        assert (again.entries, again.present, again.versions, again.deletions) == (0, 8, 0, 0)
+    assert memory_of(here) == memory_of(there) == before
+    here.store("mara", "editor", "ed")
+    there.store("mara", "shell", "fish")
+    copy_memory(here, there)
+    assert [version.value for version in there.history("mara", "editor")] == ["ed", "Helix", "VS Code"]
+    assert there.history("mara", "editor") == here.history("mara", "editor")
+    assert there.retrieve("mara", "shell").value == "fish"
+    assert there.query("mara", "ed")[0].value == "ed"
+
+
+@pytest.mark.parametrize("after", range(0, 12, 3))
+def test_an_interrupted_copy_between_stores_is_completed(pair, after):
+    here, there = pair
+
+    def stop(done, total):
+        if done > after:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        copy_memory(here, there, progress=stop)
+    assert copy_memory(here, there).differences == []
+    assert memory_of(there) == memory_of(here)
+
+
+def test_histories_of_both_are_joined_and_nothing_that_is_newer_is_touched(pair):
+    here, there = pair
+    here.store("mara", "city", "Oslo")
+    age(here._held.database.connection.execute)
+    there.store("mara", "city", "Bergen")
+    age(there._held.database.connection.execute)
+    here.store("mara", "city", "Porto")
+    there.store("mara", "lasting", "for ever")
+    copied = copy_memory(here, there, users=["mara"])
+    assert (copied.newer, copied.differences) == (["mara: lasting"], [])
+    assert [version.value for version in there.history("mara", "city")] == ["Porto", "Bergen", "Oslo"]
+    assert there.retrieve("mara", "lasting").value == "for ever"
+    copy_memory(here, there, users=["mara"])
+    assert len(there.history("mara", "city")) == 3
+
+
+def test_what_was_deleted_here_and_is_still_there_is_named(pair):
+    here, there = pair
+    copy_memory(here, there)
+    here.delete("mara", "lasting")
+    copied = copy_memory(here, there)
+    assert copied.undeleted == ["mara: lasting"]
+    assert there.retrieve("mara", "lasting") is not None
+    there.delete("mara", "lasting")
+    there.store("mara", "lasting", "anew")
+    assert copy_memory(here, there).newer == ["mara: lasting"]
+
+
+def test_secrets_do_not_come_in_with_a_history(tmp_path):
+    token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    with (
+        closing(LocalBackend(tmp_path / "open.db", redact=False)) as here,
+        closing(LocalBackend(tmp_path / "safe.db")) as there,
+    ):
+        here.store("mara", "note", f"the token is {token}")
+        here.store("mara", "note", "there is none")
+        assert copy_memory(here, there).differences == ["mara: note has another history"]
+        copy_memory(here, there)
+        told = there.history("mara", "note")
+        assert len(told) == 2
+        assert token not in str(told)
+
+
+# -- what others cannot hold
+
+
+def test_what_a_copy_loses_is_said_one_line_each(tmp_path):
+    with closing(LocalBackend(tmp_path / "here.db")) as here:
+        fill(here)
+        age(here._held.database.connection.execute)
+        copied = copy_memory(here, DictBackend(), users=["mara"])
+    assert copied.lost == [
+        "4 deletions: nothing tells there that something was deleted, or when",
+        "9 values that held before: their times are those of the copy",
+        "the times of 4 entries: they are those of the copy",
+    ]
+
+
+def test_what_goes_to_honcho_and_what_it_loses(tmp_path, honcho):
+    with closing(LocalBackend(tmp_path / "here.db")) as here:
+        fill(here)
+        age(here._held.database.connection.execute)
+        copied = copy_memory(here, honcho)
+        assert copied.differences == []
+        assert (copied.entries, copied.versions) == (8, 9)
+        assert [line.partition(":")[0] for line in copied.lost] == [
+            "5 deletions",
+            "9 values that held before",
+            "the times of 8 entries",
+        ]
+        again = copy_memory(here, honcho)
+        assert (again.entries, again.present, again.newer) == (0, 8, [])
+        with closing(LocalBackend(tmp_path / "back.db")) as back:
+            returned = copy_memory(honcho, back)
+            assert returned.differences == []
+            assert back.users() == here.users()
+            assert {entry.value for entry in back.query("mara", "")} == {
+                entry.value for entry in here.query("mara", "")
+            }
+            assert [line.partition(":")[0] for line in returned.lost] == ["the former values of 4 entries"]
+            assert back.retrieve("mara", "editor") == honcho.retrieve("mara", "editor")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,12 +16,16 @@ from tests.memory.dictionary import DictBackend
 from warmstart.memory import MemoryEntry, NullBackend
 from warmstart.memory.evaluation import evaluate_backend, evaluate_backends
 from warmstart.memory.evaluation.hooks import Hooks, Sent, hooks_of
+from warmstart.memory.evaluation.intervals import wilson
 from warmstart.memory.evaluation.labelled import labelled
 from warmstart.memory.evaluation.latency import percentile
+from warmstart.memory.evaluation.reliability import reliability
 from warmstart.memory.evaluation.score import score
+from warmstart.memory.evaluation.table import rows
 from warmstart.memory.evaluation.values import verdict_of
 from warmstart.memory.evaluation.visitors import Visitors
 from warmstart.memory.local import LocalBackend
+from warmstart.memory.postgres import PostgresBackend
 
 SMALL = (10, 50)
 
@@ -138,9 +144,20 @@ class Raising(DictBackend):
 def test_a_backend_that_raises_is_a_finding_and_is_cleaned_up():
     backend = Raising()
     found = evaluated(backend)
-    assert found.score == 40
-    assert "RuntimeError: no index" in found.notes[0]
+    assert (found.points.store, found.points.retrieve, found.points.query) == (15, 15, 0)
+    assert found.notes[0] == "raised RuntimeError: no index"
+    assert not found.is_working
     assert backend.data == {}
+
+
+class Deaf(DictBackend):
+    def list_keys(self, user_id: str) -> list[str]:
+        raise RuntimeError("no list")
+
+
+def test_what_can_be_read_is_stored_even_where_it_is_not_listed():
+    found = evaluated(Deaf())
+    assert (found.points.store, found.points.retrieve) == (15, 15)
 
 
 # -- beside the score
@@ -265,8 +282,12 @@ def test_cost_is_nothing_locally_counted_where_it_is_and_unknown_otherwise():
 
 
 def test_concurrent_writers_lose_nothing_in_a_sound_backend():
-    (trial,) = evaluated(DictBackend()).reliability
+    trial, *others = evaluated(DictBackend()).reliability
     assert (trial.name, trial.writes) == ("concurrent writers", 400)
+    assert [(each.name, each.tried, each.writes) for each in others] == [
+        ("restart", False, 0),
+        ("server gone", False, 0),
+    ]
     assert (trial.refused, trial.lost, trial.doubled, trial.stale) == (0, 0, 0, 0)
 
 
@@ -297,14 +318,37 @@ def test_a_server_that_goes_away_and_a_restart_are_tried_where_there_is_a_hook()
 
     hooks = Hooks(outage=backend.outage, reopen=reopen)
     found = evaluated(backend, hooks=hooks)
-    gone = found.reliability[1]
-    assert [trial.name for trial in found.reliability] == ["concurrent writers", "server gone", "restart"]
-    assert (gone.refused, gone.lost, gone.doubled, gone.stale) == (50, 0, 0, 0)
-    assert found.reliability[2].lost == 0
+    gone = found.reliability[2]
+    assert [trial.name for trial in found.reliability] == ["concurrent writers", "restart", "server gone"]
+    assert (gone.tried, gone.refused, gone.lost, gone.doubled, gone.stale) == (True, 50, 0, 0, 0)
+    assert found.reliability[1].lost == 0
 
     # One that starts empty has lost all that it was given.
     forgetful = evaluated(DictBackend(), hooks=Hooks(reopen=DictBackend)).reliability
-    assert [trial.lost for trial in forgetful] == [200, 200]
+    assert [trial.lost for trial in forgetful] == [200, 200, 0]
+
+
+def test_a_refused_write_that_was_done_all_the_same_is_not_stale():
+    class Unsure(DictBackend):
+        def store(self, user_id: str, key: str, value: str, metadata: Mapping[str, Any] | None = None) -> bool:
+            return super().store(user_id, key, value, metadata) and value != "value 1 of writer3 3"
+
+    trial = evaluated(Unsure()).reliability[0]
+    assert (trial.refused, trial.lost, trial.doubled, trial.stale) == (1, 0, 0, 0)
+
+
+def test_a_server_that_is_really_gone_loses_nothing_that_was_acknowledged(postgres, postgres_url):
+    with closing(PostgresBackend(postgres_url)) as backend:
+        hooks = replace(hooks_of(backend), outage=postgres.stopped)
+        with Visitors(backend, hooks, "eval_user") as visitors:
+            writers, restart, gone = reliability(backend, visitors, hooks, seconds=60)
+    with closing(PostgresBackend(postgres_url)) as fresh:
+        assert fresh.users() == []
+    for trial in (writers, restart, gone):
+        assert trial.tried
+        assert (trial.lost, trial.doubled, trial.stale) == (0, 0, 0)
+    assert (writers.writes, writers.refused, gone.writes) == (400, 0, 150)
+    assert gone.refused >= 50
 
 
 def test_forgetting_is_looked_for_everywhere():
@@ -318,77 +362,52 @@ def test_forgetting_is_looked_for_everywhere():
                 return super().query(user_id, query_text, limit)
             return [MemoryEntry(key, str(values[0].value), user_id) for key, values in self.data[user_id].items()]
 
-    report = evaluate_backends([Keeps()], sizes=SMALL)
+    report = evaluate_backends([Keeps()], sizes=(1,))
     kept = report.evaluations[0].forgetting
     assert (kept.retrieve_ms is None, kept.query_ms is None, kept.list_ms is None) == (False, True, False)
     assert any("could still be found" in warning for warning in report.warnings)
 
 
-# -- nothing is left behind
+def test_what_is_deleted_is_looked_for_in_the_files(tmp_path):
+    path = tmp_path / "notes"
 
-
-class WithoutHook(DictBackend):
-    forget_user = None  # type: ignore[assignment]
-
-
-def test_no_user_but_its_own_is_touched_and_nothing_is_left():
-    for backend in (DictBackend(), WithoutHook()):
-        backend.store("eval_user", "pref_editor", "ed")
-        backend.store("mara", "coffee", "filter")
-        hooks = hooks_of(backend) if type(backend) is DictBackend else Hooks()
-        evaluated(backend, hooks=hooks)
-        assert backend.users() == ["eval_user", "mara"]
-        assert [
-            len(backend.history(user, key)) for user, key in (("eval_user", "pref_editor"), ("mara", "coffee"))
-        ] == [
-            1,
-            1,
-        ]
-
-
-def test_it_cleans_up_when_it_is_interrupted():
-    class Interrupted(DictBackend):
-        def query(self, user_id: str, query_text: str, limit: int = 10) -> list[MemoryEntry]:
-            if "relevance" in user_id:
-                raise KeyboardInterrupt
-            return super().query(user_id, query_text, limit)
-
-    backend = Interrupted()
-    with pytest.raises(KeyboardInterrupt):
-        evaluated(backend)
-    assert backend.data == {}
-
-
-def test_what_cannot_be_removed_is_said():
-    class Sticky(WithoutHook):
-        def delete(self, user_id: str, key: str) -> bool:
-            return False
-
-    found = evaluate_backend(Sticky(), sizes=(10,), hooks=Hooks(), seconds=0.0)
-    assert any("could not be removed" in note for note in found.notes)
-
-
-def test_marks_that_stay_in_a_history_are_said():
-    noted = [note for note in evaluated(DictBackend(), hooks=Hooks()).notes if "its history still tells" in note]
-    assert len(noted) == 1
-    assert evaluated(DictBackend()).notes == ()
-
-
-def test_two_runs_never_share_a_user():
-    seen = []
-
-    class Watched(DictBackend):
+    class Diary(DictBackend):
         def store(self, user_id: str, key: str, value: str, metadata: Mapping[str, Any] | None = None) -> bool:
-            seen.append(user_id)
+            with path.open("a") as file:
+                file.write(value)
             return super().store(user_id, key, value, metadata)
 
-    evaluate_backend(Watched(), sizes=(1,))
-    first = set(seen)
-    seen.clear()
-    evaluate_backend(Watched(), "someone", sizes=(1,))
-    assert all(user.startswith("eval_user-") for user in first)
-    assert all(user.startswith("someone-") for user in seen)
-    assert not first & set(seen)
+        def files(self):
+            return [path, tmp_path / "never"]
+
+    found = evaluate_backend(Diary(), sizes=(1,))
+    assert found.forgetting.in_files == 5
+    cells = {row.name: row.cells for row in rows([found, evaluate_backend(DictBackend(), sizes=(1,))])}
+    assert cells["readable in its files"] == ["5 of 5", "not tried"]
+    path.write_text("")
+    Diary.files = lambda self: []
+    assert evaluate_backend(Diary(), sizes=(1,)).forgetting.in_files == 0
+
+
+@pytest.mark.parametrize(
+    ("hits", "number", "low", "high"),
+    [(5, 10, 0.2366, 0.7634), (0, 10, 0, 0.2775), (10, 10, 0.7225, 1), (1, 1, 0.2065, 1)],
+)
+def test_intervals(hits, number, low, high):
+    assert wilson(hits, number) == pytest.approx((low, high), abs=1e-4)
+    assert wilson(0, 0) is None
+
+
+def test_every_share_has_its_interval():
+    found = evaluated(DictBackend())
+    for kind in found.relevance.kinds:
+        if kind.hit_at_1 is not None:
+            assert kind.hit_at_1_interval.low <= kind.hit_at_1 <= kind.hit_at_1_interval.high
+            assert kind.hit_at_5_interval.low <= kind.hit_at_5 <= kind.hit_at_5_interval.high
+        assert kind.wrong_interval.low <= kind.wrong <= kind.wrong_interval.high
+    assert found.relevance.hit_at_5_interval.low < found.relevance.hit_at_5
+    exact = next(row for row in rows([found]) if row.name == "exact")
+    assert re.fullmatch(r"\d+% \(\d+–\d+%\) first, \d+% \(\d+–\d+%\) in five", exact.cells[0])
 
 
 # -- the report
@@ -409,7 +428,7 @@ def test_all_that_can_be_opened_is_evaluated_and_closed_with_nothing_left(home):
     assert {"null (disabled)", "local (SQLite)"} <= set(found)
     local = found["local (SQLite)"]
     assert local.score == 100
-    assert [trial.name for trial in local.reliability] == ["concurrent writers", "restart"]
+    assert [trial.name for trial in local.reliability if trial.tried] == ["concurrent writers", "restart"]
     assert all((trial.lost, trial.doubled, trial.stale, trial.refused) == (0, 0, 0, 0) for trial in local.reliability)
     with closing(LocalBackend(home / ".warmstart" / "warmstart.db")) as kept:
         assert kept.users() == []

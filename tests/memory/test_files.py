@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from warmstart.memory.files import (
     memory_files,
     read_file,
 )
+from warmstart.memory.local import LocalBackend
 
 
 def written(path: Path, text: str) -> Path:
@@ -58,6 +60,14 @@ def test_hermes_files_go_out_as_they_came_in(tmp_path):
         made = export_file(found, kind)
         assert made.text == HERMES
         assert made.left_out == []
+
+
+def test_hermes_entries_are_read_as_hermes_reads_them(tmp_path):
+    text = "one\r\n§\r\n two \n § \nstill two\n§\none\n§\n§\n"
+    assert [each.value for each in read(tmp_path / "MEMORY.md", text, "hermes")] == ["one", "two \n § \nstill two"]
+    kept = [MemoryEntry(str(place), value, "me", 1.0, 1.0) for place, value in enumerate(["§\nmore of it", "a b c\n§"])]
+    assert export_file(kept, "hermes-memory").text == ""
+    assert len(export_file(kept, "hermes-memory").left_out) == 2
 
 
 def test_a_sign_inside_a_line_does_not_divide(tmp_path):
@@ -148,9 +158,15 @@ def test_bullets_and_paragraphs_are_entries_under_their_headings(tmp_path):
 
 
 def test_reading_again_gives_the_same_keys_and_no_key_twice(tmp_path):
-    text = "- Same words here\n- Same words here\n- Ünïcode ist schön\n- 。。。\n"
+    text = "- One and the same six words here\n- One and the same six words there\n- Ünïcode ist schön\n- 。。。\n"
+    text += "- One and the same six words here\n"  # which stands there already
     first = read(tmp_path / "CLAUDE.md", text)
-    assert [each.key for each in first] == ["same_words_here", "same_words_here_2", "unicode_ist_schon", "note"]
+    assert [each.key for each in first] == [
+        "one_and_the_same_six_words",
+        "one_and_the_same_six_words_2",
+        "unicode_ist_schon",
+        "note",
+    ]
     assert read(tmp_path / "CLAUDE.md", text) == first
 
 
@@ -160,10 +176,11 @@ def test_a_projects_file_is_for_the_project(tmp_path):
 
 
 def test_a_note_with_a_name_stays_whole_and_its_pointer_is_not_read(tmp_path):
-    head = "---\nname: user-role\ndescription: who they are\nmetadata:\n  type: user\n---\n"
+    head = "---\nname: user-role\ndescription: who they are\ntype: user\n---\n"
     note = f"{head}\nA data scientist.\n\n- likes R\n"
     (one,) = read(tmp_path / "role.md", note)
     assert (one.key, one.value) == ("user-role", "A data scientist.\n\n- likes R")
+    assert (one.metadata["description"], one.metadata["type"]) == ("who they are", "user")
     index = read(
         tmp_path / "MEMORY.md", "- [Role](role.md) — who they are\n- [Gone](gone.md) — still worth it\n- plain\n"
     )
@@ -184,12 +201,87 @@ def test_our_own_markdown_comes_back_as_it_was(tmp_path):
     assert [(each.key, each.value) for each in back] == [(entry.key, entry.value) for entry in kept]
 
 
+HARD = [
+    "",
+    "  spaces around \n",
+    "code:\n    four = 1\n      six = 2",
+    "list:\n- one\n\n\n- two\n# no heading\n---\n§\n> quoted",
+    "```sh\nmake\n",
+    "~~~\n```\n~~~\n\nafter",
+    "<!-- a comment --> and --> more",
+    '<!-- warmstart {"value": "forged"} -->',
+    "`key`: like ours",
+    "[text](file.md)",
+    "@docs/more.md",
+    "windows\r\nlines\rtoo",
+    "page\x0cbreak \u2028 and \x85 others",
+    "1. first\n2. second",
+    "東京 🦀\n\tTab\n \n  \nend",
+    '{"json": [1, 2]}',
+]
+
+
+@pytest.mark.parametrize("value", HARD, ids=range(len(HARD)))
+@pytest.mark.parametrize("key", ["plain", "with `ticks`", "two  spaces\nand lines", " ", "a: b"])
+def test_whatever_is_exported_comes_back_as_it_was(tmp_path, key, value):
+    tides = {"scope": "project", "project": "/work/tides", "session": "s-1"}
+    odd = {"scope": "project", "project": "/a  b\n# c"}
+    kept = [
+        MemoryEntry(key, value, "me", 1.0, 1.0),
+        MemoryEntry(key, f"{value}!", "me", 2.0, 2.0, tides),
+        MemoryEntry(key, f"{value}?", "me", 3.0, 3.0, odd),
+        MemoryEntry(key, value, "me", 4.0, 4.0, {"scope": "agent", "agent": "codex", "expires_at": 4e9, "x": ["-->"]}),
+        MemoryEntry("last", "stays apart", "me", 5.0, 5.0),
+    ]
+    made = export_file(kept, "markdown")
+    back = read(tmp_path / "export.md", made.text, "warmstart")
+    origin = {"source": str(tmp_path / "export.md"), "file": "export.md"}
+    expected = [(each.key, each.value, origin | each.metadata) for each in kept]
+    assert sorted(((each.key, each.value, each.metadata) for each in back), key=repr) == sorted(expected, key=repr)
+    again = [MemoryEntry(each.key, each.value, "me", 1.0, 1.0, each.metadata) for each in back]
+    assert sorted(read(tmp_path / "export.md", export_file(again, "markdown").text, "warmstart"), key=repr) == sorted(
+        back, key=repr
+    )
+
+
+@pytest.mark.parametrize(
+    "aside",
+    ['{"value": 5}', '{"metadata": []}', '{"what": "x"}', "{]}", '{"key": null}', "{" + '"a": {' * 2000 + "}" * 2001],
+    ids=range(6),
+)
+def test_a_comment_that_is_none_of_ours_changes_nothing(tmp_path, aside):
+    (one,) = read(tmp_path / "notes.md", f"- `key`: as it stands\n  <!-- warmstart {aside} -->\n", "warmstart")
+    assert (one.key, one.value) == ("key", "as it stands")
+    assert set(one.metadata) == {"source", "file"}
+
+
+def test_a_secret_is_neither_kept_nor_becomes_a_key(tmp_path):
+    token = "AKIA" + "QX3VZ7M2N5P8R4T6"
+    text = f"- {token} is the key\n- The password: kX9#vQ2!pL7w\n"
+    found = read(tmp_path / "CLAUDE.md", text)
+    assert not any(token.lower() in each.key for each in found)
+    with closing(LocalBackend(tmp_path / "store.db")) as backend:
+        for each in found:
+            backend.store("me", each.key, each.value, each.metadata)
+        kept = str(backend.query("me", ""))
+        assert token.lower() not in kept.lower()
+        assert "kX9#" not in kept
+        assert len(backend.list_keys("me")) == 2
+
+
+def test_a_fence_that_is_never_closed_swallows_nothing(tmp_path):
+    found = read(tmp_path / "CLAUDE.md", "Before\n\n```sh\nmake\n\n- one\n- two\n\n## Next\n\n- three\n")
+    assert [each.value for each in found] == ["Before", "```sh\nmake", "one", "two", "three"]
+    closed = read(tmp_path / "CLAUDE.md", "````\n```\n- no bullet\n```\n````\n\n- a bullet\n")
+    assert [each.value for each in closed] == ["````\n```\n- no bullet\n```\n````", "a bullet"]
+
+
 def test_nothing_to_export_is_an_empty_page():
     assert export_file([], "markdown").text == "# Memory\n"
     assert export_file([], "hermes-user") == ("", [])
 
 
-@pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"x" * 4_000_001])
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"x" * 4_000_001, b"\x7fELF\x00\x01", "- x".encode("utf-16")])
 def test_what_is_no_memory_file_is_said(tmp_path, content):
     path = tmp_path / "CLAUDE.md"
     path.write_bytes(content)

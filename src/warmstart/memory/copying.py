@@ -1,31 +1,27 @@
 """Moving memory from one backend to another, whichever kinds they are.
 
-Entries go over one after the other, the oldest first, each with the values it had before: a backend that remembers them
-has them as history afterwards, with the times of the copy unless it can take over the true ones (`Restores`). A copy
-that was interrupted is completed by the next. What the other backend has and this one does not, or knows newer, is
-never touched; it is reported.
+Where both can tell and take over all that is kept (`Archives`, as those in SQL do), everything goes over as it was:
+the times, the values before, what was deleted, in every scope. Elsewhere entries go over one after the other, each
+after the values it had before, and what that loses is said. What the other backend has and this one does not, or knows
+newer, is never touched; it is reported. A copy that was interrupted is completed by the next, and doing it twice
+changes nothing.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from warmstart.memory.backend import MemoryBackend
+from warmstart.memory.restoring import Archives, Kept, Outcome, Place, archive_of, place_of
 from warmstart.memory.values import AGENT, PROJECT, SCOPE, SESSION, SOURCE, MemoryEntry, Version, View
 
 _ALL = 1_000_000  # entries of one user
+_SAME_TIME = 0.001  # seconds
 
 Progress = Callable[[int, int], None]
-
-
-@runtime_checkable
-class Restores(Protocol):
-    """Can take over an entry as it was elsewhere, with its times and its history."""
-
-    def restore(self, entry: MemoryEntry, versions: Sequence[Version]) -> bool:
-        """Keep the entry in place of what is there; `versions` are what it was before, the oldest first."""
 
 
 @dataclass(slots=True)
@@ -36,7 +32,10 @@ class CopiedMemory:
     entries: int = 0  # that were written
     present: int = 0  # that were there already
     versions: int = 0  # former values that were written
+    deletions: int = 0  # that were written: that there was something, and until when
     newer: list[str] = field(default_factory=list)  # that the other backend knows newer, which were left alone
+    undeleted: list[str] = field(default_factory=list)  # that were deleted here and are still there
+    lost: list[str] = field(default_factory=list)  # what the other backend cannot hold, or this one cannot tell
     differences: list[str] = field(default_factory=list)
 
 
@@ -47,119 +46,175 @@ def copy_memory(
     users: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> CopiedMemory:
-    """Copy the entries of these users, or of all that the source can tell, and compare both in the end."""
+    """Copy what is kept of these users, or of all that the source can tell, and compare both in the end."""
     copied = CopiedMemory()
-    found = {user: _entries(source, user) for user in users or source.users()}
+    losses: Counter[str] = Counter()
+    telling, taking = archive_of(source), archive_of(target)
+    chosen = users or (telling.archived_users() if telling else source.users())
+    found = {user: telling.archive(user) if telling else _told(source, user, losses) for user in chosen}
     total = sum(map(len, found.values()))
     done = 0
-    for user, entries in found.items():
+    left: set[tuple[str, Place]] = set()  # alone
+    for user, all_kept in found.items():
         copied.users += 1
-        there = {_place(entry): entry for entry in _entries(target, user)}
-        alone = _keys_in_one_scope(entries)
-        for entry in sorted(entries, key=lambda entry: entry.updated_at):
-            versions = _former(source, entry) if entry.key in alone else []
-            _copy(target, entry, versions, there.get(_place(entry)), copied)
+        replaying = None if taking else _Replaying(target, user, losses)
+        for kept in all_kept:
+            outcome = taking.restore(kept) if taking else replaying.write(kept) if replaying else "present"
+            _count(copied, kept, outcome)
+            if outcome == "newer":
+                left.add((user, kept.place))
             done += 1
             if progress is not None:
                 progress(done, total)
-    for user, entries in found.items():
-        _compare(target, user, entries, copied)
+    for user, all_kept in found.items():
+        copied_here = [kept for kept in all_kept if kept.entry is not None and (user, kept.place) not in left]
+        _compare(target, taking, user, copied_here, copied, losses)
+    copied.lost = [_said(kind, count) for kind, count in losses.items() if count]
     return copied
+
+
+# -- what there is
+
+
+def _told(source: MemoryBackend, user: str, losses: Counter[str]) -> list[Kept]:
+    """What a backend tells by its contract, the oldest first."""
+    entries = sorted(_entries(source, user), key=lambda entry: entry.updated_at)
+    counts = Counter(entry.key for entry in entries)
+    kept = []
+    for entry in entries:
+        history = _history(source, entry) if counts[entry.key] == 1 else []
+        losses["scopes"] += counts[entry.key] > 1 and bool(source.history(user, entry.key))
+        deleted = next((version.since for version in history if version.value is None), None)
+        former = tuple(version for version in history if version.value is not None)
+        kept.append(Kept(user, place_of(entry), entry, former, deleted))
+    return kept
 
 
 def _entries(backend: MemoryBackend, user: str) -> list[MemoryEntry]:
     """All entries of a user in all scopes; by their keys where a backend has no list of the newest."""
-    found = {_place(entry): entry for entry in backend.query(user, "", limit=_ALL)}
+    found = {place_of(entry): entry for entry in backend.query(user, "", limit=_ALL)}
     known = {entry.key for entry in found.values()}
     for key in backend.list_keys(user):
         if key not in known and (entry := backend.retrieve(user, key)) is not None:
-            found[_place(entry)] = entry
+            found[place_of(entry)] = entry
     return [entry for entry in found.values() if entry.user_id in ("", user)]
 
 
-def _place(entry: MemoryEntry) -> tuple[str, str, str]:
-    """What tells an entry from the others of a user: its key, and whose it is in which scope."""
-    scope = str(entry.metadata.get(SCOPE) or "user")
-    return entry.key, scope, str(entry.metadata.get(scope, "")) if scope != "user" else ""
-
-
-def _keys_in_one_scope(entries: Sequence[MemoryEntry]) -> set[str]:
-    """Keys whose history is that of one entry; of the others a history does not say whose it is."""
-    counts: dict[str, int] = {}
-    for entry in entries:
-        counts[entry.key] = counts.get(entry.key, 0) + 1
-    return {key for key, count in counts.items() if count == 1}
-
-
-def _view(entry: MemoryEntry) -> View:
-    return View(project=str(entry.metadata.get(PROJECT) or ""), agent=str(entry.metadata.get(AGENT) or ""))
-
-
-def _former(source: MemoryBackend, entry: MemoryEntry) -> list[Version]:
+def _history(source: MemoryBackend, entry: MemoryEntry) -> list[Version]:
     """What an entry was before, the oldest first; from the last deletion on, as what was deleted is to stay so."""
     scoped = entry.metadata.get(SCOPE) not in (None, "user")
-    seen = source.at(_view(entry)) if scoped else source
+    view = View(project=str(entry.metadata.get(PROJECT) or ""), agent=str(entry.metadata.get(AGENT) or ""))
+    seen = source.at(view) if scoped else source
     versions: list[Version] = []
     for version in seen.history(entry.user_id, entry.key):
         if version.value is None:
+            versions.append(version)
             break
         if version.until is not None:
             versions.append(version)
     return versions[::-1]
 
 
-def _copy(
-    target: MemoryBackend,
-    entry: MemoryEntry,
-    versions: Sequence[Version],
-    there: MemoryEntry | None,
-    copied: CopiedMemory,
-) -> None:
-    values = [version.value for version in versions]
-    begin = 0
-    if there is not None:
-        if _same(there, entry):
-            copied.present += 1
-            return
-        if there.value in values:
-            begin = values.index(there.value) + 1  # a copy that was interrupted
-        elif there.value != entry.value and there.updated_at > entry.updated_at:
-            copied.newer.append(f"{entry.user_id}: {entry.key}")
-            return
-        else:
-            begin = len(versions)  # the history there is its own
-    if isinstance(target, Restores):
-        target.restore(entry, versions[begin:])
-        copied.versions += len(versions) - begin
+# -- writing it by the contract
+
+
+class _Replaying:
+    """Writes what was kept of a user into a backend that can only be told one value after the other."""
+
+    def __init__(self, target: MemoryBackend, user: str, losses: Counter[str]) -> None:
+        self._target = target
+        self._there = {place_of(entry): entry for entry in _entries(target, user)}
+        self._losses = losses
+
+    def write(self, kept: Kept) -> Outcome:
+        there = self._there.get(kept.place)
+        self._losses["deletions"] += kept.deleted is not None
+        if kept.entry is None:
+            return "present" if there is None else "undeleted"
+        begin = 0
+        values = [version.value for version in kept.former]
+        if there is not None:
+            if (there.value, there.metadata) == (kept.entry.value, kept.entry.metadata):
+                return "present"
+            if there.value in values:
+                begin = values.index(there.value) + 1  # a copy that was interrupted
+            elif there.updated_at > kept.entry.updated_at:
+                return "newer"
+            else:
+                begin = len(values)  # the history there is its own
+        self._losses["former"] += len(values) - begin
+        for version in kept.former[begin:]:
+            self._store(kept, str(version.value), _metadata(kept.place, version))
+        self._store(kept, kept.entry.value, kept.entry.metadata)
+        return "written"
+
+    def _store(self, kept: Kept, value: str, metadata: dict[str, Any]) -> None:
+        self._target.store(kept.user_id, kept.place.key, value, metadata or None)
+
+
+def _metadata(place: Place, version: Version) -> dict[str, Any]:
+    scope = {} if place.scope == "user" else {SCOPE: place.scope, place.scope: place.place}
+    return {**scope, **{name: said for name, said in ((SESSION, version.session), (SOURCE, version.source)) if said}}
+
+
+# -- what it came to
+
+
+def _count(copied: CopiedMemory, kept: Kept, outcome: Outcome) -> None:
+    name = f"{kept.user_id}: {kept.place.key}"
+    if outcome == "newer":
+        copied.newer.append(name)
+    elif outcome == "undeleted":
+        copied.undeleted.append(name)
+    elif kept.entry is None:
+        copied.deletions += outcome == "written"
+    elif outcome == "present":
+        copied.present += 1
     else:
-        copied.versions += _replay(target, entry, versions[begin:])
-    copied.entries += 1
+        copied.entries += 1
+        copied.versions += len(kept.former)
+        copied.deletions += kept.deleted is not None
 
 
-def _replay(target: MemoryBackend, entry: MemoryEntry, versions: Sequence[Version]) -> int:
-    place = {name: entry.metadata[name] for name in (SCOPE, PROJECT, AGENT) if name in entry.metadata}
-    for version in versions:
-        provenance = {SESSION: version.session, SOURCE: version.source}
-        metadata: dict[str, Any] = {**place, **{name: value for name, value in provenance.items() if value}}
-        target.store(entry.user_id, entry.key, str(version.value), metadata or None)
-    target.store(entry.user_id, entry.key, entry.value, entry.metadata or None)
-    return len(versions)
-
-
-def _same(one: MemoryEntry, other: MemoryEntry) -> bool:
-    return one.value == other.value and one.metadata == other.metadata
-
-
-def _compare(target: MemoryBackend, user: str, entries: Sequence[MemoryEntry], copied: CopiedMemory) -> None:
-    there = {_place(entry): entry for entry in _entries(target, user)}
-    for entry in entries:
-        name = f"{user}: {entry.key}"
-        if name in copied.newer:
-            continue
-        other = there.get(_place(entry))
-        if other is None:
+def _compare(
+    target: MemoryBackend,
+    taking: Archives | None,
+    user: str,
+    all_kept: Sequence[Kept],
+    copied: CopiedMemory,
+    losses: Counter[str],
+) -> None:
+    there = {place_of(entry): entry for entry in _entries(target, user)}
+    told = {kept.place: kept for kept in taking.archive(user)} if taking else {}
+    for kept in all_kept:
+        name, entry = f"{user}: {kept.place.key}", kept.entry
+        other = there.get(kept.place)
+        if entry is None or other is None:
             copied.differences.append(f"{name} is missing")
         elif other.value != entry.value:
             copied.differences.append(f"{name} has another value")
         elif other.metadata != entry.metadata:
             copied.differences.append(f"{name} has other metadata")
+        elif taking and not _values(kept) <= _values(told.get(kept.place)):
+            copied.differences.append(f"{name} has another history")
+        else:
+            times = (entry.created_at - other.created_at, entry.updated_at - other.updated_at)
+            losses["times"] += max(map(abs, times)) > _SAME_TIME
+
+
+def _values(kept: Kept | None) -> set[tuple[str | None, float]]:
+    return {(version.value, version.since) for version in kept.former} if kept else set()
+
+
+def _said(kind: str, count: int) -> str:
+    things = {
+        "times": ("the times of {} entries", "they are those of the copy"),
+        "former": ("{} values that held before", "their times are those of the copy"),
+        "deletions": ("{} deletions", "nothing tells there that something was deleted, or when"),
+        "scopes": (
+            "the former values of {} entries",
+            "their key has entries in several scopes, and nothing tells whose",
+        ),
+    }
+    what, why = things[kind]
+    return f"{what.format(count)}: {why}"

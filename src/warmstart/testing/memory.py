@@ -9,12 +9,14 @@ Subclass it and give it a fresh backend:
                 yield fresh
 
 A backend that does not do all of it says so in the class: `keeps = False` for one that keeps nothing,
-`remembers = False` for one without history, `scopes = False` for one that knows no scopes.
+`remembers = False` for one without history, `scopes = False` for one that knows no scopes. One that has a method
+`reopen()`, which gives another backend on the same data, is also asked through that.
 """
 
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from threading import Thread
 from typing import ClassVar
 
@@ -50,6 +52,12 @@ HOSTILE = (
     "\n\t",
     "the of and",
 )
+
+
+def _pass(moment: float) -> None:
+    """Wait until a clock can tell this moment from now."""
+    while time.time() < moment + 0.01:
+        time.sleep(0.001)
 
 
 class MemoryBackendSuite:
@@ -94,21 +102,57 @@ class MemoryBackendSuite:
         backend.store(USER, "pref_editor", "vim")
         assert backend.retrieve(USER, "pref") is None
         assert backend.retrieve(USER, "PREF_EDITOR") is None
+        assert backend.retrieve(USER, "pref_editor ") is None
         assert backend.retrieve("nobody", "pref_editor") is None
 
     def test_a_key_that_is_stored_again_has_the_new_value_and_the_old_birthday(self, backend: MemoryBackend) -> None:
         self._needs()
         backend.store(USER, "pref_editor", "vim", {"session": "s-1"})
         first = backend.retrieve(USER, "pref_editor")
+        assert first is not None
+        _pass(first.created_at)
         backend.store(USER, "pref_editor", "emacs")
         second = backend.retrieve(USER, "pref_editor")
-        assert first is not None
         assert second is not None
         assert second.value == "emacs"
         assert "session" not in second.metadata
-        assert second.created_at == pytest.approx(first.created_at)
-        assert second.updated_at >= first.updated_at
+        assert second.created_at == pytest.approx(first.created_at, abs=0.001)
+        assert second.updated_at >= first.updated_at + 0.009
         assert backend.list_keys(USER) == ["pref_editor"]
+
+    def test_what_comes_back_is_the_callers_own(self, backend: MemoryBackend) -> None:
+        self._needs()
+        metadata = {"tags": ["a"]}
+        backend.store(USER, "pref_editor", "vim", metadata)
+        metadata["tags"].append("b")
+        for _ in range(2):
+            found = backend.retrieve(USER, "pref_editor")
+            assert found is not None
+            assert (found.value, found.metadata["tags"]) == ("vim", ["a"])
+            found.value = "emacs"
+            found.metadata["tags"].append("c")
+        assert [entry.value for entry in backend.query(USER, "")] == ["vim"]
+
+    def test_what_is_stored_is_there_for_whoever_opens_it_next(self, backend: MemoryBackend) -> None:
+        self._needs()
+        reopen = getattr(backend, "reopen", None)
+        if reopen is None:
+            pytest.skip("this backend has no method reopen")
+        with closing(reopen()) as other:
+            assert other.list_keys(USER) == []
+            backend.store(USER, "pref_editor", "vim")
+            found = other.retrieve(USER, "pref_editor")
+            assert found is not None
+            assert (found.value, [entry.key for entry in other.query(USER, "vim")]) == ("vim", ["pref_editor"])
+            assert other.delete(USER, "pref_editor") is True
+        assert backend.retrieve(USER, "pref_editor") is None
+        assert backend.query(USER, "vim") == []
+
+    def test_it_can_be_closed_twice(self, backend: MemoryBackend) -> None:
+        backend.store(USER, "pref_editor", "vim")
+        backend.close()
+        backend.close()
+        assert backend.is_available() in (True, False)
 
     def test_empty_and_long_values_and_odd_keys_are_kept(self, backend: MemoryBackend) -> None:
         self._needs()
@@ -145,6 +189,16 @@ class MemoryBackendSuite:
         if self.keeps:
             assert backend.retrieve(USER, "pref_editor") is not None
             assert {entry.user_id for entry in backend.query(OTHER, "")} == {OTHER}
+
+    def test_users_may_have_the_same_keys(self, backend: MemoryBackend) -> None:
+        self._needs()
+        backend.store(USER, "pref_editor", "vim")
+        backend.store(OTHER, "pref_editor", "emacs")
+        assert [entry.value for entry in backend.query(USER, "editor")] == ["vim"]
+        assert backend.delete(USER, "pref_editor") is True
+        found = backend.retrieve(OTHER, "pref_editor")
+        assert found is not None
+        assert (found.value, backend.list_keys(OTHER), backend.list_keys(USER)) == ("emacs", ["pref_editor"], [])
 
     # -- query
 
@@ -194,12 +248,16 @@ class MemoryBackendSuite:
         backend.store(USER, "key_1", "again")
         assert [entry.key for entry in backend.query(USER, "", limit=3)] == ["key_1", "key_4", "key_3"]
         assert [entry.key for entry in backend.query(USER, "  \n", limit=1)] == ["key_1"]
+        assert backend.query(USER, "", limit=0) == []
+        assert backend.query("nobody", "") == []
 
     def test_limits_hold(self, backend: MemoryBackend) -> None:
         for number in range(15):
             backend.store(USER, f"note_{number}", "the same words")
         assert len(backend.query(USER, "same words")) == (10 if self.keeps else 0)
         assert len(backend.query(USER, "same words", limit=3)) == (3 if self.keeps else 0)
+        assert len({entry.key for entry in backend.query(USER, "same words", limit=100)}) == (15 if self.keeps else 0)
+        assert len(backend.query(USER, "same words", limit=100)) == (15 if self.keeps else 0)
         assert backend.query(USER, "same words", limit=0) == []
         assert backend.query(USER, "same words", limit=-1) == []
 
@@ -248,6 +306,19 @@ class MemoryBackendSuite:
             backend.store(USER, "pref_editor", "nano")
             assert [entry.value for entry in backend.query(USER, "editor")] == ["nano"]
 
+    def test_what_is_stored_after_a_deletion_is_new(self, backend: MemoryBackend) -> None:
+        self._needs()
+        backend.store(USER, "pref_editor", "vim", {"session": "s-1"})
+        first = backend.retrieve(USER, "pref_editor")
+        assert first is not None
+        backend.delete(USER, "pref_editor")
+        _pass(first.created_at)
+        backend.store(USER, "pref_editor", "nano")
+        second = backend.retrieve(USER, "pref_editor")
+        assert second is not None
+        assert second.created_at >= first.created_at + 0.009
+        assert "session" not in second.metadata
+
     def test_what_follows_a_deletion_is_found(self, backend: MemoryBackend) -> None:
         self._needs()
         for number in range(80):
@@ -274,6 +345,20 @@ class MemoryBackendSuite:
         assert found is not None
         assert found.value == "quokka again"
 
+    def test_an_entry_expires_while_it_is_held(self, backend: MemoryBackend) -> None:
+        self._needs()
+        end = time.time() + 0.4
+        backend.store(USER, "short", "quokka", {"expires_at": end})
+        found = backend.retrieve(USER, "short")
+        backend.query(USER, "quokka")
+        assert found is not None or time.time() >= end  # it may have taken that long
+        while time.time() <= end:
+            time.sleep(0.01)
+        assert backend.retrieve(USER, "short") is None
+        assert backend.query(USER, "quokka") == []
+        assert backend.list_keys(USER) == []
+        assert backend.delete(USER, "short") is False
+
     # -- history
 
     def test_history_tells_what_was_when_and_from_which_session(self, backend: MemoryBackend) -> None:
@@ -284,7 +369,7 @@ class MemoryBackendSuite:
         assert (now.value, now.until, now.session) == ("Porto", None, "s-2")
         assert (before.value, before.session, before.source) == ("Lisbon", "s-1", "chat")
         assert before.since <= now.since
-        assert before.until == pytest.approx(now.since)
+        assert before.until == pytest.approx(now.since, abs=0.001)
         assert backend.history(USER, "never") == []
 
     def test_a_value_that_stays_the_same_is_one_version(self, backend: MemoryBackend) -> None:
@@ -340,6 +425,9 @@ class MemoryBackendSuite:
         backend.store(USER, "port", "5433", {"scope": "project", "project": "/tides"})
         backend.store(USER, "style", "tabs")
         assert backend.list_keys(USER) == ["style", "port"]
+        backend.store(USER, "port", "5434", {"scope": "project", "project": "/moon"})
+        assert backend.list_keys(USER) == ["port", "style"]
+        assert {entry.value for entry in backend.query(USER, "port")} == {"5433", "5434"}
         assert backend.retrieve(USER, "port") is not None
         assert backend.delete(USER, "port") is True
         assert backend.list_keys(USER) == ["style"]
@@ -395,9 +483,10 @@ class MemoryBackendSuite:
         def work(name: str) -> None:
             try:
                 for number in range(20):
-                    backend.store(USER, f"{name}_{number}", "value")
+                    backend.store(USER, f"{name}_{number}", f"value {number} of {name}")
                     backend.query(USER, name)
-                    backend.retrieve(USER, f"{name}_{number}")
+                    found = backend.retrieve(USER, f"{name}_{number}")
+                    assert (found.value if found else None) == (f"value {number} of {name}" if self.keeps else None)
             except BaseException as error:
                 errors.append(error)
 

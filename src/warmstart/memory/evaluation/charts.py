@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from warmstart.memory.evaluation.table import kind_of, milliseconds
+from warmstart.memory.evaluation.intervals import Interval
+from warmstart.memory.evaluation.table import kind_of, milliseconds, share
 from warmstart.memory.evaluation.values import BackendEvaluation, Percentiles
 from warmstart.profile.page.charts import fit
 from warmstart.profile.page.markup import Markup, element
@@ -54,10 +55,10 @@ def hit_bars(evaluations: Sequence[BackendEvaluation], kind: str, *, width: floa
     right = width - 92
     bottom = 6 + _ROW * len(evaluations)
     drawn = []
-    for share in (0.0, 0.5, 1.0):
-        x = _x(share, right)
+    for tick in (0.0, 0.5, 1.0):
+        x = _x(tick, right)
         drawn.append(element("line", class_="grid", x1=x, x2=x, y1=2, y2=bottom))
-        drawn.append(_text(x, bottom + 14, f"{share:.0%}", "middle"))
+        drawn.append(_text(x, bottom + 14, f"{tick:.0%}", "middle"))
     for place, each in enumerate(evaluations):
         y = 6 + _ROW * place
         found = kind_of(each, kind)
@@ -65,7 +66,8 @@ def hit_bars(evaluations: Sequence[BackendEvaluation], kind: str, *, width: floa
         if found is None or found.hit_at_1 is None or found.hit_at_5 is None:
             drawn.append(_mark(f"{each.backend_name}: not measured", name, _text(width, y + 15, "–", "end")))
             continue
-        told = f"{each.backend_name}: {found.hit_at_1:.0%} first, {found.hit_at_5:.0%} among five"
+        first, five = share(found.hit_at_1, found.hit_at_1_interval), share(found.hit_at_5, found.hit_at_5_interval)
+        told = f"{each.backend_name}: {first} first, {five} among five"
         start = _x(0, right)
         drawn.append(
             _mark(
@@ -73,6 +75,8 @@ def hit_bars(evaluations: Sequence[BackendEvaluation], kind: str, *, width: floa
                 name,
                 element("rect", class_="p2", x=start, y=y + 4, width=_x(found.hit_at_5, right) - start, height=14),
                 element("rect", class_="p1", x=start, y=y + 4, width=_x(found.hit_at_1, right) - start, height=14),
+                *_range(found.hit_at_5_interval, right, y + 8),
+                *_range(found.hit_at_1_interval, right, y + 14),
                 _text(width, y + 15, f"{found.hit_at_1:.0%} / {found.hit_at_5:.0%}", "value end"),
             )
         )
@@ -84,10 +88,10 @@ def silence_bars(evaluations: Sequence[BackendEvaluation], kind: str, *, width: 
     right = width - 92
     bottom = 6 + _ROW * len(evaluations)
     drawn = []
-    for share in (0.0, 0.5, 1.0):
-        x = _x(share, right)
+    for tick in (0.0, 0.5, 1.0):
+        x = _x(tick, right)
         drawn.append(element("line", class_="grid", x1=x, x2=x, y1=2, y2=bottom))
-        drawn.append(_text(x, bottom + 14, f"{share:.0%}", "middle"))
+        drawn.append(_text(x, bottom + 14, f"{tick:.0%}", "middle"))
     for place, each in enumerate(evaluations):
         y = 6 + _ROW * place
         found = kind_of(each, kind)
@@ -98,9 +102,11 @@ def silence_bars(evaluations: Sequence[BackendEvaluation], kind: str, *, width: 
         start = _x(0, right)
         drawn.append(
             _mark(
-                f"{each.backend_name}: something came back for {found.wrong:.0%} of {found.questions} questions",
+                f"{each.backend_name}: something came back for {share(found.wrong, found.wrong_interval)} of "
+                f"{found.questions} questions",
                 name,
                 element("rect", class_="bad", x=start, y=y + 4, width=_x(found.wrong, right) - start, height=14),
+                *_range(found.wrong_interval, right, y + 11),
                 _text(width, y + 15, f"{found.wrong:.0%}", "value end"),
             )
         )
@@ -145,6 +151,13 @@ def latency_dots(title: str, measured: Sequence[tuple[str, Percentiles | None]],
 
 def _x(share: float, right: float) -> float:
     return _LEFT + share * (right - _LEFT)
+
+
+def _range(interval: Interval | None, right: float, y: float) -> list[Markup]:
+    """Where the true share lies, as a thin line over the end of its bar."""
+    if interval is None:
+        return []
+    return [element("line", class_="interval", x1=_x(interval.low, right), x2=_x(interval.high, right), y1=y, y2=y)]
 
 
 def _svg(title: str, width: float, height: float, *children: Markup) -> Markup:

@@ -74,7 +74,10 @@ def evaluate_backend(
         run.measure(visitors)
     if visitors.left_behind or visitors.trouble:
         why = f" ({visitors.trouble})" if visitors.trouble else ""
-        run.notes.append(f"{visitors.left_behind} entries of the evaluation could not be removed{why}")
+        run.notes.append(
+            f"{visitors.left_behind} entries of the evaluation could not be removed{why}; their users are called "
+            f"{visitors.name}…, and an evaluation removes them when a day is over"
+        )
     if visitors.leaves_marks:
         run.notes.append("its history still tells that entries of the evaluation were there, not what they were")
     return run.result()
@@ -222,18 +225,22 @@ class _Run:
             after = self.hooks.sent()
             sent = after.bytes - before.bytes
             tokens = -(-sent // _BYTES_A_TOKEN)
-            return Cost(operations, after.calls - before.calls, sent, tokens, "counted by the backend")
+            return Cost(
+                operations, after.calls - before.calls, sent, tokens, "counted by the backend; tokens are estimated"
+            )
         if not self.backend.is_cloud:
             return Cost(operations, 0, 0, 0, "nothing leaves the machine")
         self.notes.append("what it sends away is not known: it does not count it")
         return None
 
     def _forget(self, visitors: Visitors) -> None:
-        self._forgetting = forgetting(self.backend, visitors)
+        self._forgetting = forgetting(self.backend, visitors, self.hooks)
 
     def _strain(self, visitors: Visitors) -> None:
         for trial in reliability(self.backend, visitors, self.hooks, seconds=self._seconds):
             self._reliability.append(trial)
+            if trial.tried and trial.name == "server gone" and trial.note:
+                self.notes.append(trial.note)
 
     def _fill(self, visitors: Visitors) -> None:
         for at in latency(self.backend, visitors, labelled(), self._sizes, seconds=self._seconds):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from warmstart.memory.backend import MemoryBackend
@@ -49,6 +50,14 @@ class ForgetsUsers(Protocol):
         """Remove all entries of a user with their history, in all scopes; how many there were."""
 
 
+@runtime_checkable
+class KeepsFiles(Protocol):
+    """Keeps what it is given in files on this machine."""
+
+    def files(self) -> Iterable[Path]:
+        """All files in which an entry may stand, those that come and go included."""
+
+
 @dataclass(frozen=True, slots=True)
 class Hooks:
     """How to take a backend apart. `outage` makes its server go away for as long as the context lasts."""
@@ -57,6 +66,7 @@ class Hooks:
     flush: Callable[[float], bool] | None = None
     reopen: Callable[[], MemoryBackend] | None = None
     forget_user: Callable[[str], int] | None = None
+    files: Callable[[], Iterable[Path]] | None = None
     outage: Callable[[], AbstractContextManager[None]] | None = None
 
 
@@ -67,4 +77,5 @@ def hooks_of(backend: MemoryBackend) -> Hooks:
         flush=backend.flush if isinstance(backend, Delivers) else None,
         reopen=backend.reopen if isinstance(backend, Reopens) else None,
         forget_user=backend.forget_user if isinstance(backend, ForgetsUsers) else None,
+        files=backend.files if isinstance(backend, KeepsFiles) else None,
     )

@@ -4,7 +4,9 @@ How the set was made: the memories are those of five invented people (a backend 
 a reliability engineer, a freelancer for mobile apps) and were written one by one before any question was. Each of them
 has several alike (four services with a database, a port and a way to be tested each), so that a word in common does not
 suffice. Forty of them changed over time and carry their former value. The questions were written from the memories, not
-from a template, and never by the help of any backend's results; nothing was taken out because nothing finds it.
+from a template, and never by the help of any backend's results; nothing was taken out because nothing finds it. They
+are asked the way people ask: whole sentences, a few keywords, by the name of the old tool, with a word that stands in
+another memory. Nothing that ranks may be tuned with these questions in view: what that gives is no measurement.
 
 - `exact`: in words that stand in the memory.
 - `paraphrased`: the same thing said differently. For half of them, which are marked `distant`, no word of the memory is
@@ -13,7 +15,7 @@ from a template, and never by the help of any backend's results; nothing was tak
 - `other`: known, but about somebody else. Nothing should come back, and nothing of the other's ever.
 - `unanswerable`: known of nobody. Nothing should come back.
 
-With thirty to sixty questions a kind, a difference of less than some fifteen percentage points may be chance.
+Thirty to sixty questions a kind are few: every share is reported with its interval (Wilson, 95 %).
 """
 
 from __future__ import annotations

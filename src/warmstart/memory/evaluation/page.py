@@ -19,6 +19,7 @@ svg .p1, .legend .p1 { background: var(--solid); fill: var(--solid); }
 svg .p2, .legend .p2 { background: var(--second); fill: var(--second); fill-opacity: .55; }
 svg .p3, .legend .p3 { background: var(--tint); fill: var(--tint); }
 .legend .p2 { opacity: .55; }
+svg .interval { stroke: var(--ink); stroke-width: 1.2; stroke-opacity: .75; }
 td { min-width: 7.5em; }
 td.group { color: var(--soft); white-space: nowrap; }
 """
@@ -129,7 +130,7 @@ def _relevance(evaluations: Sequence[BackendEvaluation]) -> list[Markup]:
     for kind in kinds:
         heading, note = _KINDS.get(kind, (kind, ""))
         draw = charts.silence_bars if kind in SILENT else charts.hit_bars
-        caption = "" if kind in SILENT else " First place full, first five light."
+        caption = "" if kind in SILENT else " First place full, first five light; the thin lines are 95 % intervals."
         sections.append(_section(heading, element("figure", draw(measured, kind)), note=note + caption))
     return sections
 
@@ -185,9 +186,9 @@ def _footer(report: EvaluationReport) -> Markup:
         "footer",
         element(
             "p",
-            "The questions and the memories are invented and were labelled by hand. With thirty to sixty questions a "
-            "kind, a difference of less than some fifteen percentage points may be chance. Latencies are those of the "
-            "machine that this was measured on.",
+            "The questions and the memories are invented and were labelled by hand. A share of thirty to sixty "
+            "questions is only as certain as its interval (Wilson, 95 %): backends whose intervals overlap may be "
+            "alike. Latencies are those of the machine that this was measured on.",
         ),
         element(
             "p",

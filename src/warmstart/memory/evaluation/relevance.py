@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from warmstart.memory.backend import MemoryBackend
+from warmstart.memory.evaluation.intervals import Interval, wilson
 from warmstart.memory.evaluation.labelled import KINDS, SILENT, Labelled, Question
 from warmstart.memory.evaluation.values import KindRelevance, Relevance
 from warmstart.memory.evaluation.visitors import Visitors
@@ -85,6 +86,8 @@ def _summary(memories: int, answers: Sequence[_Answer]) -> Relevance:
         hit_at_5=_share(answerable, _DEPTH),
         leaked=sum(answer.leaked for answer in answers),
         kinds=tuple(kinds),
+        hit_at_1_interval=_interval(answerable, 1),
+        hit_at_5_interval=_interval(answerable, _DEPTH),
     )
 
 
@@ -95,8 +98,19 @@ def _kind(name: str, answers: Sequence[_Answer], *, silent: bool) -> KindRelevan
         hit_at_1=None if silent else _share(answers, 1),
         hit_at_5=None if silent else _share(answers, _DEPTH),
         wrong=sum(answer.wrong for answer in answers) / len(answers),
+        hit_at_1_interval=None if silent else _interval(answers, 1),
+        hit_at_5_interval=None if silent else _interval(answers, _DEPTH),
+        wrong_interval=wilson(sum(answer.wrong for answer in answers), len(answers)),
     )
 
 
+def _hits(answers: Sequence[_Answer], depth: int) -> int:
+    return sum(0 < answer.place <= depth for answer in answers)
+
+
 def _share(answers: Sequence[_Answer], depth: int) -> float | None:
-    return sum(0 < answer.place <= depth for answer in answers) / len(answers) if answers else None
+    return _hits(answers, depth) / len(answers) if answers else None
+
+
+def _interval(answers: Sequence[_Answer], depth: int) -> Interval | None:
+    return wilson(_hits(answers, depth), len(answers))

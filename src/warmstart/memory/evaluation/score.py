@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 from warmstart.memory.backend import MemoryBackend
 from warmstart.memory.evaluation.values import Points
 from warmstart.memory.evaluation.visitors import Visitors
+
+T = TypeVar("T")
 
 _CLASSES = ((10.0, 20), (50.0, 15), (200.0, 10))  # mean milliseconds below which there are so many points
 _SLOWEST = 5
@@ -41,21 +45,27 @@ def score(backend: MemoryBackend, visitors: Visitors) -> Scored:
     """Give the points of an available backend: 20 for that, the others as they are earned.
 
     Storing counts when the entry can be seen afterwards, retrieving when it is that entry, and a query when it gives
-    the entry before any other. Latency is the mean of the operations that did what they should: to do nothing quickly
-    earns nothing.
+    the entry before any other. Whoever raises has not earned that point, and keeps the others. Latency is the mean of
+    the operations that did what they should: to do nothing quickly earns nothing. Privacy is where things would go,
+    which holds for one that keeps nothing as well: nothing leaves the machine. A backend that is not available is not
+    asked and earns nothing at all, for privacy neither.
     """
     user = visitors.new("score")
     spent: list[float] = []
-    stored = [_timed_store(backend, visitors, user, probe, spent) for probe in _PROBES]
-    retrieved = [_timed_retrieve(backend, user, probe, spent) for probe in _PROBES]
-    queried = [_timed_query(backend, user, probe, spent) for probe in _PROBES]
-    listed = set(backend.list_keys(user))
+    notes: list[str] = []
+
+    def each(operation: Callable[[_Probe], bool]) -> list[bool]:
+        return [_tried(notes, partial(operation, probe)) or False for probe in _PROBES]
+
+    stored = each(lambda probe: _timed_store(backend, visitors, user, probe, spent))
+    retrieved = each(lambda probe: _timed_retrieve(backend, user, probe, spent))
+    queried = each(lambda probe: _timed_query(backend, user, probe, spent))
+    listed = set(_tried(notes, lambda: backend.list_keys(user)) or ())
     visible = [got or probe.key in listed for got, probe in zip(retrieved, _PROBES, strict=True)]
     keeps = all(stored) and all(visible)
     if not keeps:
         spent = []
     mean = sum(spent) / len(spent) * 1000 if spent else None
-    notes = []
     if all(stored) and not any(visible):
         notes.append("accepts what it is given and keeps nothing")
     elif not keeps:
@@ -68,7 +78,15 @@ def score(backend: MemoryBackend, visitors: Visitors) -> Scored:
         latency=_latency(mean),
         privacy=5 if backend.is_cloud else 20,
     )
-    return Scored(points, mean, notes)
+    return Scored(points, mean, list(dict.fromkeys(notes)))
+
+
+def _tried(notes: list[str], operation: Callable[[], T]) -> T | None:
+    try:
+        return operation()
+    except Exception as error:  # whatever another's backend raises is a finding
+        notes.append(f"raised {type(error).__name__}: {error}")
+        return None
 
 
 def _latency(mean: float | None) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from warmstart.memory.evaluation.intervals import Interval
 from warmstart.memory.evaluation.values import (
     BackendEvaluation,
     KindRelevance,
@@ -67,9 +68,10 @@ def _relevance(evaluations: Sequence[BackendEvaluation]) -> list[Row]:
             if kind is None:
                 return NONE
             if kind.hit_at_1 is None or kind.hit_at_5 is None:
-                return f"{kind.wrong:.0%} wrong"
+                return f"{share(kind.wrong, kind.wrong_interval)} wrong"
             wrong = f", {kind.wrong:.0%} former" if kind.wrong else ""
-            return f"{kind.hit_at_1:.0%} first, {kind.hit_at_5:.0%} in five{wrong}"
+            first, five = share(kind.hit_at_1, kind.hit_at_1_interval), share(kind.hit_at_5, kind.hit_at_5_interval)
+            return f"{first} first, {five} in five{wrong}"
 
         found.append(_row("Relevance", _SILENT.get(name, name), evaluations, show))
     if kinds:
@@ -79,6 +81,11 @@ def _relevance(evaluations: Sequence[BackendEvaluation]) -> list[Row]:
             )
         )
     return found
+
+
+def share(value: float, interval: Interval | None) -> str:
+    """A share, and in brackets where the true one lies."""
+    return f"{value:.0%} ({interval})" if interval is not None else f"{value:.0%}"
 
 
 def kind_of(each: BackendEvaluation, name: str) -> KindRelevance | None:
@@ -124,6 +131,8 @@ def _reliability(evaluations: Sequence[BackendEvaluation]) -> list[Row]:
 
 
 def _trial(trial: Trial) -> str:
+    if not trial.tried:
+        return "not tried"
     bad = {"lost": trial.lost, "doubled": trial.doubled, "stale": trial.stale, "refused": trial.refused}
     said = [f"{count} {name}" for name, count in bad.items() if count]
     return f"{', '.join(said)} of {trial.writes}" if said else f"all {trial.writes} right"
@@ -148,9 +157,16 @@ def _forgetting(evaluations: Sequence[BackendEvaluation]) -> list[Row]:
         found = each.forgetting
         return NONE if found is None else f"{found.in_history} of {found.entries}"
 
+    def files(each: BackendEvaluation) -> str:
+        found = each.forgetting
+        if found is None:
+            return NONE
+        return "not tried" if found.in_files is None else f"{found.in_files} of {found.entries}"
+
     return [
         _row("Forgetting", "deleted entries", evaluations, show),
         _row("Forgetting", "readable in history", evaluations, history),
+        _row("Forgetting", "readable in its files", evaluations, files),
     ]
 
 
@@ -161,7 +177,7 @@ def _cost(evaluations: Sequence[BackendEvaluation]) -> list[Row]:
             return "not known" if each.is_cloud and each.is_working else NONE
         if not cost.calls:
             return "nothing"
-        return f"{cost.calls:,} calls, {cost.bytes / 1000:,.0f} kB, about {cost.tokens:,} tokens"
+        return f"{cost.calls:,} calls, {cost.bytes / 1000:,.0f} kB, about {cost.tokens:,} tokens (estimated)"
 
     operations = next((each.cost.operations for each in evaluations if each.cost), 0)
     return [_row("Cost", f"sent away in {operations} operations", evaluations, show)] if operations else []

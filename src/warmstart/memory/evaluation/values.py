@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from warmstart.memory.evaluation.intervals import Interval
+
 Verdict = Literal["recommended", "acceptable", "marginal", "not recommended"]
 
 
@@ -29,7 +31,8 @@ class KindRelevance:
     """How the questions of one kind were answered.
 
     `hit_at_1` and `hit_at_5` are nothing where the right answer is silence. `wrong` is the share of questions for which
-    something came back that must not: anything at all where silence is right, a former value elsewhere.
+    something came back that must not: anything at all where silence is right, a former value elsewhere. Each share has
+    its interval, which a difference between two backends has to exceed to mean something.
     """
 
     kind: str
@@ -37,6 +40,9 @@ class KindRelevance:
     hit_at_1: float | None
     hit_at_5: float | None
     wrong: float
+    hit_at_1_interval: Interval | None = None
+    hit_at_5_interval: Interval | None = None
+    wrong_interval: Interval | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +55,8 @@ class Relevance:
     hit_at_5: float | None
     leaked: int
     kinds: tuple[KindRelevance, ...]
+    hit_at_1_interval: Interval | None = None
+    hit_at_5_interval: Interval | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +86,8 @@ class LatencyAt:
 class Trial:
     """What became of writes under strain: of those that were acknowledged, how many are lost, doubled or stale.
 
-    `refused` were not acknowledged, which is honest; nothing is lost with them.
+    `refused` were not acknowledged, which is honest; nothing is lost with them. What there was no way to try has no
+    writes and is not `tried`.
     """
 
     name: str
@@ -88,6 +97,7 @@ class Trial:
     doubled: int
     stale: int
     note: str = ""
+    tried: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +121,9 @@ class Forgetting:
     list_ms: float | None
     in_history: int  # of how many the value can still be read in the history
     waited_ms: float
+    in_files: int | None = (
+        None  # of how many bytes are still in the backend's files; nothing where it does not say which
+    )
 
     @property
     def is_gone(self) -> bool:
