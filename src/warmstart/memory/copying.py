@@ -84,7 +84,7 @@ def _told(source: MemoryBackend, user: str, losses: Counter[str]) -> list[Kept]:
     for entry in entries:
         history = _history(source, entry) if counts[entry.key] == 1 else []
         losses["scopes"] += counts[entry.key] > 1 and bool(source.history(user, entry.key))
-        deleted = next((version.since for version in history if version.value is None), None)
+        deleted = tuple(version.since for version in history if version.value is None)
         former = tuple(version for version in history if version.value is not None)
         kept.append(Kept(user, place_of(entry), entry, former, deleted))
     return kept
@@ -128,7 +128,7 @@ class _Replaying:
 
     def write(self, kept: Kept) -> Outcome:
         there = self._there.get(kept.place)
-        self._losses["deletions"] += kept.deleted is not None
+        self._losses["deletions"] += len(kept.deletions)
         if kept.entry is None:
             return "present" if there is None else "undeleted"
         begin = 0
@@ -167,13 +167,13 @@ def _count(copied: CopiedMemory, kept: Kept, outcome: Outcome) -> None:
     elif outcome == "undeleted":
         copied.undeleted.append(name)
     elif kept.entry is None:
-        copied.deletions += outcome == "written"
+        copied.deletions += len(kept.deletions) if outcome == "written" else 0
     elif outcome == "present":
         copied.present += 1
     else:
         copied.entries += 1
         copied.versions += len(kept.former)
-        copied.deletions += kept.deleted is not None
+        copied.deletions += len(kept.deletions)
 
 
 def _compare(

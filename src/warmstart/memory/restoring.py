@@ -13,14 +13,17 @@ import msgspec
 
 from warmstart.memory.backend import MemoryBackend
 from warmstart.memory.entries import Given, prepared
-from warmstart.memory.sql import _BITS, _HISTORY, _INSERT, _ROW, SQLBackend, _provenance, _Row
-from warmstart.memory.values import SCOPE, SCOPES, MemoryEntry, Scope, Version
+from warmstart.memory.owners import Owner, numbers
+from warmstart.memory.reading import PAST, _provenance
+from warmstart.memory.sql import SQLBackend, _Row
+from warmstart.memory.values import SCOPE, SCOPES, SESSION, SOURCE, MemoryEntry, Scope, Version
 from warmstart.sessions.values import clean
 from warmstart.storage.database import Connection
 
 Outcome = Literal["written", "present", "newer", "undeleted"]
 
 _DECODE = msgspec.json.Decoder().decode
+_ENCODE = msgspec.json.Encoder().encode
 
 
 class Place(NamedTuple):
@@ -33,7 +36,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """All that is kept of a place. `former` are values that are over, the oldest first, `deleted` is when it last was.
+    """All that is kept of a place: values that are over, and when it was deleted, both the oldest first.
 
     Without an entry only that it was deleted is known.
     """
@@ -42,7 +45,12 @@ class Kept:
     place: Place
     entry: MemoryEntry | None
     former: tuple[Version, ...] = ()
-    deleted: float | None = None
+    deletions: tuple[float, ...] = ()
+
+    @property
+    def deleted(self) -> float | None:
+        """When it last was."""
+        return max(self.deletions, default=None)
 
 
 @runtime_checkable
@@ -83,49 +91,53 @@ class _SQLArchive:
     def archived_users(self) -> list[str]:
         with self._held.lock, self._held.database.translated():
             rows = self._held.database.connection.execute(
-                "SELECT u.user_id FROM memory_users u WHERE EXISTS (SELECT 1 FROM memories m WHERE m.owner = u.number "
-                "AND m.scope >= 0) OR EXISTS (SELECT 1 FROM memory_history h WHERE h.owner = u.number) "
-                "ORDER BY u.user_id"
+                "SELECT u.user_id FROM memory_users u WHERE u.user_id IS NOT NULL "
+                "AND (EXISTS (SELECT 1 FROM memories m WHERE m.owner = u.number AND m.scope >= 0) "
+                "OR EXISTS (SELECT 1 FROM memory_deletions d WHERE d.owner = u.number)) ORDER BY u.user_id"
             ).fetchall()
         return [row[0] for row in rows]
 
     def archive(self, user_id: str) -> list[Kept]:
         with self._held.lock, self._held.database.translated():
             connection = self._held.database.connection
-            owner = self._backend._owner(user_id)
-            rows = connection.execute(
-                f"SELECT {_ENTRY} FROM memories WHERE owner = ? AND scope >= 0 ORDER BY id", (owner,)
-            ).fetchall()
-            told = _histories(connection, "owner = ?", (owner,))
+            owner = self._held.owners.find(connection, user_id)
+            if owner is None:
+                return []
+            found = connection.execute(
+                f"SELECT {_THERE} FROM memories WHERE owner = ? AND scope >= 0 ORDER BY {_LAST}", (owner.number,)
+            )
+            rows = [_There(*row) for row in found.fetchall()]
+            told = _histories(connection, owner.number)
+            deletions = _deletions(connection, "owner = ?", (owner.number,))
         now = time.time()
         gone, kept = [], []
-        for *spot, expires_at, value, created_at, updated_at, metadata in rows:
-            place = _place(*spot)
-            former, deleted = told.pop((spot[0], spot[1], spot[2]), _History([], None))
-            if expires_at is not None and expires_at <= now:
-                gone.append(Kept(user_id, place, None, (), expires_at))
+        for row in rows:
+            deleted = deletions.pop(row.spot, [])
+            if row.expires_at is not None and row.expires_at <= now:
+                gone.append(Kept(user_id, _place(*row.spot), None, (), (*deleted, row.expires_at)))
                 continue
-            said = _DECODE(metadata) if metadata else {}
-            entry = MemoryEntry(place.key, value, user_id, created_at, updated_at, said)
-            kept.append(Kept(user_id, place, entry, tuple(former), deleted))
-        gone += [Kept(user_id, _place(*spot), None, (), history.deleted) for spot, history in told.items()]
-        return [*sorted((each for each in gone if each.deleted is not None), key=lambda each: each.place), *kept]
+            said = _DECODE(row.metadata) if row.metadata else {}
+            entry = MemoryEntry(row.key, row.value, user_id, row.created_at, row.updated_at, said)
+            former = tuple(_chain(told, row.past))
+            kept.append(Kept(user_id, _place(*row.spot), entry, former, tuple(deleted)))
+        gone += [Kept(user_id, _place(*spot), None, (), tuple(deleted)) for spot, deleted in deletions.items()]
+        return [*sorted(gone, key=lambda each: each.place), *kept]
 
     def restore(self, kept: Kept) -> Outcome:
         held, backend = self._held, self._backend
         with held.lock:
-            owner, outcome = held.database.write(lambda connection: self._restore(connection, kept))
+            outcome = held.database.write(lambda connection: self._restore(connection, kept))
             if outcome == "written" and kept.entry is not None:
                 held.fresh += 1
                 if held.fresh >= backend.BATCH > 1:
-                    backend._bring_up_to_date(owner)
+                    backend._bring_up_to_date(kept.user_id)
         return outcome
 
-    def _restore(self, connection: Connection, kept: Kept) -> tuple[int, Outcome]:
+    def _restore(self, connection: Connection, kept: Kept) -> Outcome:
         self._backend._expire(connection)
-        owner = self._backend._owner(kept.user_id, new=True)
+        owner = self._held.owners.number(connection, kept.user_id)
         if kept.entry is None:
-            return owner, self._mark(connection, owner, kept)
+            return self._mark(connection, owner, kept)
         redactor = self._held.redactor
         given = prepared(kept.place.key, kept.entry.value, kept.entry.metadata, view=None, redactor=redactor)
         former = [
@@ -134,119 +146,161 @@ class _SQLArchive:
         ]
         there = self._there(connection, owner, given[:3])
         said = (given.value, given.metadata)
-        if there and (there.value, there.row.metadata) != said and there.updated_at > kept.entry.updated_at:
-            return owner, "newer"
-        outcome = self._join(connection, owner, _Arriving(kept.entry, given, former, kept.deleted), there)
-        if outcome == "written" and self._backend.BATCH == 1:
-            self._backend._index(owner)
-        return owner, outcome
+        if there and (there.value, there.metadata) != said and there.updated_at > kept.entry.updated_at:
+            return "newer"
+        outcome = self._join(connection, owner, _Arriving(kept.entry, given, former, kept.deletions), there)
+        found = self._held.owners.find(connection, kept.user_id)
+        while outcome == "written" and self._backend.BATCH == 1 and found:
+            if not self._backend._index(connection, found).catch_up():
+                break
+        return outcome
 
     def _there(self, connection: Connection, owner: int, spot: _Spot) -> _There | None:
-        found = connection.execute(f"SELECT {_ROW}, updated_at FROM memories WHERE {_WHERE}", (owner, *spot)).fetchone()
-        return _There(_Row(*found[:-1]), found[-1]) if found else None
+        found = connection.execute(f"SELECT {_THERE} FROM memories WHERE {_WHERE}", (owner, *spot)).fetchone()
+        return _There(*found) if found else None
 
     def _join(self, connection: Connection, owner: int, arriving: _Arriving, there: _There | None) -> Outcome:
         """Put an entry and its history together with what is there, which may be the same already."""
-        entry, given, former, deleted = arriving
+        entry, given, former, deletions = arriving
         spot = given[:3]
-        told = _histories(connection, _WHERE, (owner, *spot)).get(spot, _History([], None))
+        told = _former(connection, there.past) if there else []
+        gone = _deletions(connection, _WHERE, (owner, *spot)).get(spot, [])
         since = (former[-1].until if former else None) or entry.created_at
         created, updated = entry.created_at, entry.updated_at
-        over = [*told.former, *former]
+        over = [*told, *former]
         if there is not None:
-            created = min(created, there.row.created_at)
+            created = min(created, there.created_at)
             if there.value == given.value:
-                since, updated = min(since, there.row.since), max(updated, there.updated_at)
+                since, updated = min(since, there.since), max(updated, there.updated_at)
             elif there.value not in {version.value for version in former}:
-                over.append(Version(there.value, there.row.since, since, *_provenance(there.row.metadata)))
+                over.append(Version(there.value, there.since, since, *_provenance(there.metadata)))
         over = sorted({(each.value, each.since): each for each in over}.values(), key=lambda each: each.since)
-        deleted = max((when for when in (deleted, told.deleted) if when is not None), default=None)
-        if there is not None and (told.former, told.deleted) == (over, deleted):
-            row = there.row
-            if (row.value, row.metadata, row.created_at, there.updated_at) == (
-                given.value,
-                given.metadata,
-                created,
-                updated,
-            ):
+        deleted = sorted({*gone, *deletions})
+        if there is not None and (told, gone) == (over, deleted):
+            same = (there.value, there.metadata, there.created_at, there.updated_at)
+            if same == (given.value, given.metadata, created, updated):
                 return "present"
         if there is not None:
-            self._backend._forget(connection, owner, there.row, entry.updated_at)
-        _tell(connection, owner, spot, over, deleted)
-        times = (created, updated, since, given.expires_at)
-        last = (owner + 1 << _BITS) - 1
-        connection.execute(_INSERT, (last, owner, *spot, given.value, *times, given.metadata))
+            self._backend._forget(connection, owner, _Row(there.id, *spot, there.expires_at, there.past), 0.0)
+        _put_deletions(connection, owner, spot, deleted)
+        self._put(connection, owner, given, (created, updated, since), over)
         return "written"
+
+    def _put(self, connection: Connection, owner: int, given: Given, times: _Times, former: list[Version]) -> None:
+        """Write an entry after what it was before, with a number for each as if they had been written one by one."""
+        first = self._backend._index(connection, Owner(owner, 0)).newest() + 1
+        for place, each in enumerate(former, 1):
+            said = {name: value for name, value in ((SESSION, each.session), (SOURCE, each.source)) if value}
+            connection.execute(
+                "INSERT INTO memory_history (id, entry, prior, value, since, until, metadata) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (
+                    first + place,
+                    first,
+                    first + place - 1 if place > 1 else 0,
+                    each.value,
+                    each.since,
+                    each.until,
+                    _ENCODE(said).decode() if said else "",
+                ),
+            )
+        connection.execute(
+            "INSERT INTO memories (id, owner, key, scope, place, value, created_at, updated_at, since, expires_at, "
+            "metadata, past) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (first, owner, *given[:4], *times, given.expires_at, given.metadata, first + len(former) if former else 0),
+        )
 
     def _mark(self, connection: Connection, owner: int, kept: Kept) -> Outcome:
         key, scope, place = kept.place
         spot = (prepared(key, "", None, view=None, redactor=self._held.redactor).key, SCOPES.index(scope), clean(place))
         there = self._there(connection, owner, spot)
-        deleted = kept.deleted or 0.0
         if there is not None:
-            return "newer" if there.updated_at > deleted else "undeleted"
-        told = _histories(connection, _WHERE, (owner, *spot)).get(spot)
-        if told is not None and told.deleted is not None and told.deleted >= deleted:
+            return "newer" if there.updated_at > (kept.deleted or 0.0) else "undeleted"
+        gone = _deletions(connection, _WHERE, (owner, *spot)).get(spot, [])
+        deleted = sorted({*gone, *kept.deletions})
+        if deleted == gone:
             return "present"
-        _tell(connection, owner, spot, [], deleted)
+        _put_deletions(connection, owner, spot, deleted)
         return "written"
 
 
 _Spot = tuple[str, int, str]  # key, number of the scope, place
-_ENTRY = "key, scope, place, expires_at, value, created_at, updated_at, metadata"
+_Times = tuple[float, float, float]  # created, updated, since
+_THERE = "id, key, scope, place, value, created_at, updated_at, since, expires_at, metadata, past"
+_LAST = "CASE WHEN past > id THEN past ELSE id END"  # the number of the last write
 _WHERE = "owner = ? AND key = ? AND scope = ? AND place = ?"
 
 
 class _There(NamedTuple):
     """An entry that is there."""
 
-    row: _Row
+    id: int
+    key: str
+    scope: int
+    place: str
+    value: str
+    created_at: float
     updated_at: float
+    since: float
+    expires_at: float | None
+    metadata: str
+    past: int
 
     @property
-    def value(self) -> str:
-        return self.row.value
+    def spot(self) -> _Spot:
+        return self.key, self.scope, self.place
 
 
 class _Arriving(NamedTuple):
     entry: MemoryEntry
     given: Given
     former: list[Version]
-    deleted: float | None
+    deletions: tuple[float, ...]
 
 
-class _History(NamedTuple):
-    former: list[Version]  # the oldest first
-    deleted: float | None
-
-
-def _histories(connection: Connection, where: str, values: tuple[Any, ...]) -> dict[_Spot, _History]:
+def _histories(connection: Connection, owner: int) -> dict[int, tuple[int, Version]]:
+    """Former values of a user by their numbers, and the number of the one before each."""
     rows = connection.execute(
-        f"SELECT key, scope, place, value, since, until, session, source FROM memory_history WHERE {where} "
-        "ORDER BY since",
-        values,
+        "SELECT id, prior, value, since, until, metadata FROM memory_history WHERE id BETWEEN ? AND ?", numbers(owner)
     ).fetchall()
-    found: dict[_Spot, _History] = {}
-    for key, scope, place, *version in rows:
-        told = found.setdefault((key, scope, place), _History([], None))
-        if version[0] is None:
-            found[key, scope, place] = told._replace(deleted=version[1])
-        else:
-            told.former.append(Version(*version))
+    return {row[0]: (row[1], Version(row[2], row[3], row[4], *_provenance(row[5]))) for row in rows}
+
+
+def _former(connection: Connection, past: int) -> list[Version]:
+    rows = connection.execute(
+        f"{PAST} SELECT h.value, h.since, h.until, h.metadata FROM past JOIN memory_history h ON h.id = past.id "
+        "ORDER BY h.id",
+        (past,),
+    ).fetchall()
+    return [Version(value, since, until, *_provenance(said)) for value, since, until, said in rows]
+
+
+def _chain(told: dict[int, tuple[int, Version]], past: int) -> list[Version]:
+    """What an entry was before, the oldest first."""
+    versions = []
+    while past in told:
+        past, version = told[past]
+        versions.append(version)
+    return versions[::-1]
+
+
+def _deletions(connection: Connection, where: str, values: tuple[Any, ...]) -> dict[_Spot, list[float]]:
+    rows = connection.execute(
+        f"SELECT key, scope, place, deleted_at FROM memory_deletions WHERE {where} ORDER BY deleted_at", values
+    ).fetchall()
+    found: dict[_Spot, list[float]] = {}
+    for key, scope, place, deleted_at in rows:
+        found.setdefault((key, scope, place), []).append(deleted_at)
     return found
 
 
-def _tell(connection: Connection, owner: int, spot: _Spot, former: list[Version], deleted: float | None) -> None:
-    """Write the history of a place anew. Its numbers are below 0, where no entry's is."""
-    connection.execute(f"DELETE FROM memory_history WHERE {_WHERE}", (owner, *spot))
-    lowest = connection.execute(
-        "SELECT min(entry) FROM memory_history WHERE owner = ? AND key = ?", (owner, spot[0])
-    ).fetchone()[0]
-    number = min(lowest or 0, 0)
-    versions = [*([Version(None, deleted, None)] if deleted is not None else []), *former]
-    for place, each in enumerate(versions, 1):
-        told = (each.value, each.since, each.until, each.session, each.source)
-        connection.execute(_HISTORY, (owner, *spot, number - place, *told))
+def _put_deletions(connection: Connection, owner: int, spot: _Spot, deleted: list[float]) -> None:
+    connection.execute(f"DELETE FROM memory_deletions WHERE {_WHERE}", (owner, *spot))
+    for when in deleted:
+        connection.execute(
+            "INSERT INTO memory_deletions (owner, key, scope, place, deleted_at) VALUES (?, ?, ?, ?, ?)",
+            (owner, *spot, when),
+        )
 
 
 def _place(key: str, scope: int, place: str) -> Place:
