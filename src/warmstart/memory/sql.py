@@ -26,10 +26,12 @@ _NEXT = (
     "coalesce((SELECT max(id) FROM memory_history WHERE id <= ?1), 0)) + 1"
 )
 # Writes nothing over the same value, nor over one whose time is over. What it writes over, a trigger keeps as history.
+# Who waited for the file wrote after those before, whatever his clock said when he came.
 _WRITE = (
     "INSERT INTO memories (id, owner, key, scope, place, value, created_at, updated_at, since, expires_at, metadata) "
     f"VALUES ({_NEXT}, ?2, ?3, ?4, ?5, ?6, ?7, ?7, ?7, ?8, ?9) ON CONFLICT (owner, key, scope, place) DO UPDATE SET "
-    "past = excluded.id, value = excluded.value, updated_at = excluded.updated_at, since = excluded.since, "
+    "past = excluded.id, value = excluded.value, updated_at = {greatest}(excluded.updated_at, memories.updated_at), "
+    "since = {greatest}(excluded.since, memories.since), "
     "expires_at = excluded.expires_at, metadata = excluded.metadata WHERE memories.value <> excluded.value "
     "AND (memories.expires_at IS NULL OR memories.expires_at > excluded.updated_at)"
 )

@@ -78,6 +78,7 @@ class Link:
         self._counting = threading.Lock()
         self._traffic = Traffic()
         self._answered_at = 0.0
+        self._closed = False
 
     @property
     def is_loaded(self) -> bool:
@@ -119,6 +120,7 @@ class Link:
             return self._client
 
     def close(self) -> None:
+        self._closed = True
         if self._http is not None:
             self._http.close()
 
@@ -234,6 +236,7 @@ class Link:
         """Whether Honcho answers and takes the key. Without the SDK, which takes longer to load than one waits."""
         import urllib.request
         from http.client import HTTPException
+        from urllib.error import HTTPError
 
         asked = urllib.request.Request(  # noqa: S310 - the address was checked to be one of the web
             f"{self.base_url}/v3/workspaces/{self._workspace}/sessions/list?page=1&size=1",
@@ -248,6 +251,9 @@ class Link:
             with urllib.request.build_opener(*direct).open(asked, timeout=self._seconds) as answer:
                 self._count(Traffic(received=len(answer.read())))
             return True
+        except HTTPError as error:
+            error.close()
+            return False
         except (OSError, HTTPException, ValueError):
             return False
 
@@ -299,6 +305,9 @@ class Link:
             raise Refused(f"{error.status}: {error}") from error
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise Unsure(f"it answered something that is not Honcho's ({error})") from error
+        finally:
+            if self._closed:  # meanwhile, by another thread: what was opened since is closed here
+                self._http.close()
 
     def _going(self, request: Any) -> None:
         if not self._api_key:
