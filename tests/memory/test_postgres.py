@@ -4,7 +4,10 @@ import random
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from tests.postgres import Server
+from warmstart.errors import StoreUnreachable
 from warmstart.memory.local import LocalBackend
 from warmstart.memory.postgres import PostgresBackend
 
@@ -59,3 +62,15 @@ def test_tenants_never_see_each_other(postgres: Server) -> None:
 
 def test_a_server_that_is_away_is_not_available() -> None:
     assert PostgresBackend("postgresql://nobody@127.0.0.1:1/none").is_available() is False
+
+
+def test_a_server_that_was_started_again_is_asked_again(postgres: Server, postgres_url: str) -> None:
+    with closing(PostgresBackend(postgres_url)) as backend:
+        assert backend.store("mara", "pref_editor", "Helix")
+        with postgres.stopped(), pytest.raises(StoreUnreachable):
+            backend.store("mara", "pref_shell", "fish")
+        entry = backend.retrieve("mara", "pref_editor")
+        assert entry is not None
+        assert entry.value == "Helix"
+        assert backend.store("mara", "pref_shell", "fish")
+        assert backend.list_keys("mara") == ["pref_shell", "pref_editor"]

@@ -203,6 +203,10 @@ def _print_copied(copied: CopiedMemory, target: str, as_json: bool) -> None:
     click.echo(f"{_entries(copied.entries)} of {counted(copied.users, 'user')} copied to {target}{former}{present}.")
     for name in copied.newer:
         click.echo(f"Left alone, as it is newer there: {name}.", err=True)
+    for name in copied.undeleted:
+        click.echo(f"Deleted here and still there: {name}.", err=True)
+    for line in copied.lost:
+        click.echo(f"Not carried over: {line}.", err=True)
 
 
 def _entries(number: int) -> str:

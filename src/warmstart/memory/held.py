@@ -39,6 +39,8 @@ class Held:
 
     @property
     def database(self) -> AnyDatabase:
+        if self._database is not None and self._database.is_lost:
+            self.close()  # a server that was started again is another one
         if self._database is None:
             self._database = self._opening()
         return self._database

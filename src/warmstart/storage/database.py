@@ -64,6 +64,11 @@ class AnyDatabase(ABC):
         self._worker: ThreadPoolExecutor | None = None
         self._ending: Future[None] | None = None
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether the server hung up, so that only another connection can help."""
+        return False
+
     def close(self) -> None:
         try:
             with self.translated():

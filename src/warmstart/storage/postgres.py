@@ -86,6 +86,10 @@ class Database(AnyDatabase):
             raise
 
     @property
+    def is_lost(self) -> bool:
+        return bool(self._raw.broken or self._raw.closed)
+
+    @property
     def version(self) -> str:
         """The version of the server."""
         return str(self._raw.info.parameter_status("server_version") or "")
