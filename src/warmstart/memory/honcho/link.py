@@ -278,6 +278,15 @@ class Link:
     @contextmanager
     def _asking(self, *, missing_ok: bool = False) -> Iterator[None]:
         self.load()
+        try:
+            with self._own_errors(missing_ok):
+                yield
+        finally:
+            if self._closed:  # meanwhile, by another thread: what was opened since is closed here
+                self._http.close()
+
+    @contextmanager
+    def _own_errors(self, missing_ok: bool) -> Iterator[None]:
         import httpx
         from honcho.http import exceptions as sdk
 
@@ -305,9 +314,6 @@ class Link:
             raise Refused(f"{error.status}: {error}") from error
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise Unsure(f"it answered something that is not Honcho's ({error})") from error
-        finally:
-            if self._closed:  # meanwhile, by another thread: what was opened since is closed here
-                self._http.close()
 
     def _going(self, request: Any) -> None:
         if not self._api_key:
