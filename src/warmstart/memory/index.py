@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from warmstart.memory.owners import Owner, numbers
 from warmstart.memory.ranking import Text
-from warmstart.memory.words import learn, stems
+from warmstart.memory.words import stems_of
 from warmstart.storage.database import Connection
 
 PAGE = 2000  # entries that are put into the index in one write
@@ -88,13 +88,12 @@ class WordIndex:
         rows = self._run(_FRESH, (self.indexed, self._last, PAGE)).fetchall()
         more = len(rows) == PAGE
         if rows:
-            texts = [f"{key} {value} {metadata}" for _, key, value, metadata, _ in rows]
-            learn(texts)
+            words = stems_of(f"{key} {value} {metadata}" for _, key, value, metadata, _ in rows)
             moved = [(row[4], row[0]) for row in rows if row[4] != row[0]]
             self.remove([before for _, before in moved])
             for number, before in moved:
                 self._run("UPDATE memories SET id = ? WHERE id = ?", (number, before))
-            self._add([(row[4], list(dict.fromkeys(stems(text)))) for row, text in zip(rows, texts, strict=True)])
+            self._add([(row[4], list(dict.fromkeys(some))) for row, some in zip(rows, words, strict=True)])
         self.indexed = rows[-1][4] if more else newest
         self._run("UPDATE memory_users SET indexed = ? WHERE number = ?", (self.indexed, self._owner))
         return more

@@ -6,19 +6,18 @@ often and where a word stands, in the key, the value or the metadata (BM25 over 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import combinations
 from math import log
 from typing import NamedTuple, Protocol
 
 from warmstart.memory.words import asked, is_sentence, stems
 
-_NEWEST = 250  # entries of a word that are considered
+_NEWEST = 200  # entries of a word that are considered
 _ENOUGH = 20  # entries that have some words together, so that no more of them need be looked for
 _TOGETHER = 40  # entries that have several words of which each has too many
 _ENDINGS = 12  # words that a beginning may stand for
 _SHORTEST = 3  # letters of a beginning
-_COMMON = 3  # words with too many entries that are combined
 _WORDS = 12  # words of a question that are looked up
 _CLOSELY = 40  # entries that are looked at closely, at least
 
@@ -84,8 +83,9 @@ class Question:
             self.words.append(word)
             self._forms.append(forms)
             self._weights.append(_rarity(found, entries))
+            bit = 1 << place
             for entry in found:
-                shared[entry] = shared.get(entry, 0) | 1 << place
+                shared[entry] = shared.get(entry, 0) | bit
         # The newest that have one such word may not be those that have the other too.
         if common and len(self.words) > 1:
             self._join(index, common, shared)
@@ -93,27 +93,33 @@ class Question:
 
     def _likeliest(self, shared: dict[int, int], most: int) -> list[int]:
         """Of entries, each with the words that it shares, those whose words weigh most, and of equals the newest."""
-        groups: dict[int, list[int]] = {}
-        for entry, places in shared.items():
-            groups.setdefault(places, []).append(entry)
+        numbers = Counter(shared.values())
         worth = {
             places: sum(weight for place, weight in enumerate(self._weights) if places >> place & 1)
-            for places in groups
+            for places in numbers
         }
-        found: list[int] = []
-        for places in sorted(groups, key=worth.__getitem__, reverse=True):
-            found += sorted(groups[places], reverse=True)[: most - len(found)]
-            if len(found) >= most:
+        wanted: dict[int, float] = {}
+        enough = 0
+        for places in sorted(numbers, key=worth.__getitem__, reverse=True):
+            wanted[places] = worth[places]
+            enough += numbers[places]
+            if enough >= most:
                 break
-        return found
+        found = [(wanted[places], entry) for entry, places in shared.items() if places in wanted]
+        return [entry for _, entry in sorted(found, reverse=True)[:most]]
 
     def _join(self, index: Index, common: list[int], shared: dict[int, int]) -> None:
         known = [place for place, forms in enumerate(self._forms) if self.words[place] in forms]
         if len(known) < 2:
             return
-        for places in dict.fromkeys([tuple(known), *combinations(common[:_COMMON], 2)]):
+        numbers = Counter(shared.values())
+        # All of them, or else the two that tell most.
+        telling = sorted(common, key=self._weights.__getitem__, reverse=True)[:2]
+        for places in dict.fromkeys([tuple(known), tuple(sorted(telling))]):
+            if len(places) < 2:
+                break
             bits = sum(1 << place for place in places)
-            together = sum(have & bits == bits for have in shared.values())
+            together = sum(number for have, number in numbers.items() if have & bits == bits)
             if together < _ENOUGH:
                 rarest = sorted(places, key=self._weights.__getitem__, reverse=True)
                 found = index.having([self.words[place] for place in rarest], _TOGETHER)
@@ -123,9 +129,8 @@ class Question:
             if len(places) == len(known) and together >= _ENOUGH:
                 return
 
-    def score(self, text: Text) -> float:
-        """How well an entry fits; nothing where it shares too little."""
-        parts = (stems(text.key), stems(text.value), stems(text.metadata) if text.metadata else [])
+    def score(self, parts: Sequence[list[str]]) -> float:
+        """How well an entry fits, by the words of key, value and metadata; nothing where it shares too little."""
         length = sum(map(len, parts))
         norm = _SATURATION * (1 - _LENGTH + _LENGTH * length / _USUAL)
         total = shared = 0.0

@@ -18,7 +18,7 @@ from warmstart.memory.index import WordIndex
 from warmstart.memory.owners import Owner, numbers
 from warmstart.memory.ranking import Question, Text
 from warmstart.memory.values import SESSION, SOURCE, MemoryEntry, Version, View
-from warmstart.memory.words import learn
+from warmstart.memory.words import stems_of
 from warmstart.sessions.values import clean
 from warmstart.storage.database import AnyDatabase, Connection
 
@@ -176,8 +176,8 @@ class SQLReading(MemoryBackend):
             f"SELECT {_COLUMNS} FROM memories m WHERE m.id IN ({','.join(map(str, ids))}) AND {self._seen()}",
             self._from_here(),
         ).fetchall()
-        learn(f"{row[1]} {row[2]} {row[5]}" for row in rows)
-        scored = [(question.score(Text(row[0], row[1], row[2], row[5])), _number(row), row) for row in rows]
+        words = stems_of([part for row in rows for part in (row[1], row[2], row[5])])
+        scored = [(question.score(words[3 * at : 3 * at + 3]), _number(row), row) for at, row in enumerate(rows)]
         return [row for score, _, row in sorted(scored, reverse=True)[:limit] if score > 0]
 
     def _holding(self, connection: Connection, owner: Owner, text: str, limit: int) -> list[Any]:

@@ -67,21 +67,19 @@ class Divider:
         self._known: dict[str, tuple[str, ...]] = {}
         self._lock = Lock()
 
-    def learn(self, texts: Iterable[str]) -> None:
-        """Make what is in these texts known at once, which is quicker than one by one."""
-        tokens = {token for text in texts for token in _tokens(text)}
-        if not tokens <= self._known.keys():
-            self._learn(tokens)
-
     def stems(self, text: str) -> list[str]:
         """The words of a text in order."""
-        tokens = _tokens(text)
+        return self.stems_of((text,))[0]
+
+    def stems_of(self, texts: Iterable[str]) -> list[list[str]]:
+        """The words of each text in order; of many texts at once, which is quicker than one by one."""
+        divided = [_tokens(text) for text in texts]
         while True:
             known = self._known
             try:
-                return [stem for token in tokens for stem in known[token]]
+                return [[stem for token in tokens for stem in known[token]] for tokens in divided]
             except KeyError:
-                self._learn(set(tokens))
+                self._learn({token for tokens in divided for token in tokens})
 
     def _learn(self, tokens: set[str]) -> None:
         with self._lock:
@@ -119,7 +117,7 @@ def _tokens(text: str) -> list[str]:
 
 _DIVIDER = Divider()
 stems = _DIVIDER.stems
-learn = _DIVIDER.learn
+stems_of = _DIVIDER.stems_of
 
 
 def asked(text: str) -> list[tuple[str, ...]]:
