@@ -50,6 +50,7 @@ def test_a_sound_backend_passes(tmp_path):
     assert failed(LocalBackend, tmp_path) == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
 def test_a_backend_that_breaks_one_promise_is_found_out(mutant, tmp_path):
     assert failed(mutant, tmp_path)
