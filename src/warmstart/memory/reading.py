@@ -17,7 +17,7 @@ from warmstart.memory.entries import check_text, view_as_kept
 from warmstart.memory.held import Held, Redacting
 from warmstart.memory.index import Seen, WordIndex
 from warmstart.memory.owners import Owner, numbers
-from warmstart.memory.ranking import Question, Text
+from warmstart.memory.ranking import Question
 from warmstart.memory.values import SESSION, SOURCE, MemoryEntry, Version, View
 from warmstart.memory.words import stems_of
 from warmstart.sessions.values import clean
@@ -184,19 +184,18 @@ class SQLReading(MemoryBackend):
         return rows if limit is None else rows[:limit]
 
     def _best(self, connection: Connection, owner: Owner, text: str, limit: int) -> list[Any]:
-        question = Question(text)
-        seen = self._filter(connection)
-        index = self._index(connection, owner, seen)
-        newest = index.newest()
-        fresh: list[Text] = []
+        newest = self._index(connection, owner).newest()
         if newest - owner.indexed > _FRESH:
             owner = self._caught_up(owner)
+        for seen in self._filters(connection):
+            question = Question(text)
             index = self._index(connection, owner, seen)
-        if newest > owner.indexed:
-            fresh = index.fresh()
-        # About as many entries as were ever written.
-        ids = question.candidates(index, newest - numbers(owner.number)[0], limit, fresh)
-        rows = [row for at in range(0, len(ids), _PART) for row in self._of(connection, ids[at : at + _PART])]
+            fresh = index.fresh() if newest > owner.indexed else []
+            # About as many entries as were ever written.
+            ids = question.candidates(index, newest - numbers(owner.number)[0], limit, fresh)
+            rows = [row for at in range(0, len(ids), _PART) for row in self._of(connection, ids[at : at + _PART])]
+            if len(rows) == len(ids):
+                break
         words = stems_of([part for row in rows for part in (row[1], row[2], row[5])])
         scored = [(question.score(words[3 * at : 3 * at + 3]), _number(row), row) for at, row in enumerate(rows)]
         return [row for score, _, row in sorted(scored, reverse=True)[:limit] if score > 0]
@@ -207,12 +206,15 @@ class SQLReading(MemoryBackend):
             self._from_here(),
         ).fetchall()
 
-    def _filter(self, connection: Connection) -> Seen | None:
-        """Which entries of the index are to be looked at, where there may be others that would take their place."""
+    def _filters(self, connection: Connection) -> list[Seen | None]:
+        """Which entries of the index are looked at; the next, which costs more, where some of them are not seen.
+
+        Those that are not seen from here would take the places of others.
+        """
         given = self._from_here()
-        if self._view is None and not connection.execute(_EXPIRED, given).fetchone():
-            return None
-        return Seen(self._seen(), given)
+        if self._view is None:
+            return [Seen(_CURRENT, given) if connection.execute(_EXPIRED, given).fetchone() else None]
+        return [Seen(f"{_CURRENT} AND {_FITS.format('m')}", given), Seen(self._seen(), given)]
 
     def _holding(self, connection: Connection, owner: Owner, text: str, limit: int) -> list[Any]:
         """The newest entries that have this somewhere, in the middle of a word perhaps."""
