@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
+import resource
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -185,3 +186,54 @@ def test_a_number_is_not_given_twice_when_the_newest_are_deleted(backend: SQLBac
     newest = run("SELECT max(id) FROM memories WHERE scope >= 0").fetchone()[0]
     assert newest - (1 << 40) == 8
     assert backend.list_keys("mara") == ["new", "old"]
+
+
+@contextmanager
+def full_disk(least: int) -> Iterator[None]:
+    """In which no file can be written beyond so many bytes."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (least, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def large(path: Path) -> LocalBackend:
+    """A memory in a file that is larger than its log."""
+    with closing(LocalBackend(path, redact=False)) as backend:
+        for number in range(200):
+            backend.store("mara", f"note_{number}", f"filler {number} " * 200)
+        backend.query("mara", "filler")
+    return LocalBackend(path, redact=False)
+
+
+def test_what_is_forgotten_on_a_full_disk_is_forgotten_and_the_file_is_let_go(tmp_path: Path) -> None:
+    backend = large(tmp_path / "m.db")
+    assert backend.retrieve("mara", "note_199") is not None
+    with full_disk(300_000):
+        assert backend.delete("mara", "note_199") is True
+        assert backend.retrieve("mara", "note_199") is None
+        assert b"filler 199" in written(tmp_path)
+        backend.close()
+        assert backend._held.is_open is False
+    assert backend.retrieve("mara", "note_199") is None
+    backend.close()
+    assert b"filler 199" not in written(tmp_path)
+
+
+def test_traces_are_removed_when_there_is_room_again(tmp_path: Path) -> None:
+    with closing(large(tmp_path / "m.db")) as backend:
+        with full_disk(300_000):
+            assert backend.delete("mara", "note_199") is True
+        assert b"filler 199" in written(tmp_path)
+        assert backend.delete("mara", "nothing") is False
+        assert b"filler 199" not in written(tmp_path)
+
+
+def test_a_question_is_answered_where_the_index_cannot_be_written(tmp_path: Path) -> None:
+    with closing(large(tmp_path / "m.db")) as backend:
+        for number in range(80):
+            backend.store("mara", f"word_{number}", "quokka")
+        with full_disk(4096):
+            assert len(backend.query("mara", "quokka", 100)) == 80

@@ -12,9 +12,10 @@ from warmstart.memory.values import MemoryEntry, Version, View
 class MemoryBackend(ABC):
     """Keeps entries by user and key. No user ever sees another's.
 
-    A method that cannot reach what it needs raises a `WarmstartError`, and `store` an `InvalidEntry` for what cannot be
-    kept as it is given; `store` and `delete` return whether it is done. Whatever was stored is there for every process
-    that asks next. Threads may share a backend.
+    A method that cannot reach what it needs raises a `WarmstartError`, and an `InvalidEntry` for what is no text or, in
+    `store`, cannot be kept as it is given: a key, a user's id, a project or an agent of more than 500 characters, or
+    metadata of more than 64 KB. `store` and `delete` return whether it is done. Whatever was stored is there for every
+    process that asks next. Threads may share a backend.
     """
 
     @property
@@ -41,7 +42,10 @@ class MemoryBackend(ABC):
 
     @abstractmethod
     def query(self, user_id: str, query_text: str, limit: int = 10) -> list[MemoryEntry]:
-        """Entries that fit the text, best first; for an empty text the newest. Any text gives an answer or nothing."""
+        """Entries that fit the text, best first; for an empty text the newest. Any text gives an answer or nothing.
+
+        An entry whose key is the text comes before all others. What is not seen from here takes nobody's place.
+        """
 
     @abstractmethod
     def list_keys(self, user_id: str) -> list[str]:

@@ -5,7 +5,8 @@ What it does not have yet is read beside it: no answer lacks what was written a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from warmstart.memory.owners import Owner, numbers
 from warmstart.memory.ranking import Text
@@ -15,9 +16,11 @@ from warmstart.storage.database import Connection
 PAGE = 2000  # entries that are put into the index in one write
 
 _END = "\U0010ffff"
+_PART = 100  # words that are counted at once
 _FAR = 500  # newest entries of the first of several words among which the others are looked for
-_HAVING = "SELECT id FROM memory_words WHERE owner = ? AND word = ? ORDER BY id DESC"
-_ALSO = " AND EXISTS (SELECT 1 FROM memory_words o WHERE o.owner = ? AND o.word = ? AND o.id = w.id)"
+_HAVING = "SELECT w.id FROM memory_words w WHERE w.owner = :owner AND w.word = {}"
+_ALSO = " AND EXISTS (SELECT 1 FROM memory_words o WHERE o.owner = :owner AND o.word = :w{} AND o.id = w.id)"
+_SEEN = " AND EXISTS (SELECT 1 FROM memories m WHERE m.id = w.id AND {})"
 # From word to word, however many entries each has.
 _BEGINNING = """
     WITH RECURSIVE begun (word) AS (
@@ -37,37 +40,55 @@ _NEWEST = (
 # What is new, and what was written over since; of each the number of its last write.
 _FRESH = """
     SELECT m.id, m.key, m.value, m.metadata, m.id AS number FROM memories m
-    WHERE m.id > ?1 AND m.id <= ?2 AND m.past <= m.id AND m.scope >= 0
+    WHERE m.id > :indexed AND m.id <= :last AND m.past <= m.id AND m.scope >= 0{seen}
     UNION ALL
     SELECT m.id, m.key, m.value, m.metadata, h.id FROM memory_history h
-    JOIN memories m ON m.id = h.entry AND m.past = h.id WHERE h.id > ?1 AND h.id <= ?2
-    ORDER BY number LIMIT ?3
+    JOIN memories m ON m.id = h.entry AND m.past = h.id WHERE h.id > :indexed AND h.id <= :last{seen}
+    ORDER BY number LIMIT {limit}
 """
 
 
-class WordIndex:
-    """Implements `ranking.Index` for one user."""
+class Seen(NamedTuple):
+    """Which entries count: a condition on `m`, the entries, and what it takes."""
 
-    def __init__(self, connection: Connection, owner: Owner) -> None:
+    condition: str
+    given: Mapping[str, Any]
+
+
+class WordIndex:
+    """Implements `ranking.Index` for one user; with `seen` as if there were no other entries than those."""
+
+    def __init__(self, connection: Connection, owner: Owner, seen: Seen | None = None) -> None:
         self._run = connection.execute
         self._many = connection.executemany
         self._owner, self.indexed = owner
         self._first, self._last = numbers(owner.number)
+        self._having = _HAVING + (_SEEN.format(seen.condition) if seen else "")
+        self._fresh = f" AND {seen.condition}" if seen else ""
+        self._given = {"owner": owner.number, **(seen.given if seen else {})}
 
     # -- asking
 
     def having(self, words: Sequence[str], limit: int) -> list[int]:
         # Limits are written out: a server that plans for any number would plan to read all entries of a word.
-        first, *others = words
-        if not others:
-            return [row[0] for row in self._run(f"{_HAVING} LIMIT {limit}", (self._owner, first))]
-        pairs = [value for word in others for value in (self._owner, word)]
-        rows = self._run(
-            f"SELECT w.id FROM ({_HAVING} LIMIT {_FAR}) w WHERE 1 = 1{_ALSO * len(others)} "
-            f"ORDER BY w.id DESC LIMIT {limit}",
-            (self._owner, first, *pairs),
-        )
-        return [row[0] for row in rows]
+        given = {**self._given, **{f"w{number}": word for number, word in enumerate(words)}}
+        sql = f"{self._having.format(':w0')} ORDER BY w.id DESC LIMIT {limit if len(words) == 1 else max(_FAR, limit)}"
+        if len(words) > 1:
+            also = "".join(map(_ALSO.format, range(1, len(words))))
+            sql = f"SELECT w.id FROM ({sql}) w WHERE 1 = 1{also} ORDER BY w.id DESC LIMIT {limit}"
+        return [row[0] for row in self._run(sql, given)]
+
+    def numbers_of(self, words: Sequence[str], most: int) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for start in range(0, len(words), _PART):
+            some = words[start : start + _PART]
+            rows = self._run(
+                f"WITH asked (word) AS (VALUES {', '.join(f'(:w{number})' for number in range(len(some)))}) "
+                f"SELECT a.word, (SELECT count(*) FROM ({self._having.format('a.word')} LIMIT {most}) n) FROM asked a",
+                {**self._given, **{f"w{number}": word for number, word in enumerate(some)}},
+            )
+            found.update((word, number) for word, number in rows if number)
+        return found
 
     def beginning(self, letters: str, limit: int) -> list[str]:
         return [row[0] for row in self._run(_BEGINNING, (self._owner, letters, letters + _END, limit))]
@@ -80,12 +101,14 @@ class WordIndex:
 
     def fresh(self, limit: int = PAGE) -> list[Text]:
         """What the index does not have yet as it is now."""
-        return [Text(*row[:4]) for row in self._run(_FRESH, (self.indexed, self._last, limit))]
+        given = {**self._given, "indexed": self.indexed, "last": self._last}
+        return [Text(*row[:4]) for row in self._run(_FRESH.format(seen=self._fresh, limit=limit), given)]
 
     def catch_up(self) -> bool:
         """Put what is new into the index, in the order in which it was written; whether there is more to be done."""
         newest = self.newest()
-        rows = self._run(_FRESH, (self.indexed, self._last, PAGE)).fetchall()
+        given = {"indexed": self.indexed, "last": self._last}
+        rows = self._run(_FRESH.format(seen="", limit=PAGE), given).fetchall()
         more = len(rows) == PAGE
         if rows:
             words = stems_of(f"{key} {value} {metadata}" for _, key, value, metadata, _ in rows)

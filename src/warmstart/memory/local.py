@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from warmstart.config import Settings, ambient_settings
+from warmstart.errors import StoreError
 from warmstart.memory.held import Redacting, redactor_of
 from warmstart.memory.schema import MIGRATIONS
 from warmstart.memory.sql import SQLBackend
 from warmstart.storage.database import AnyDatabase
 from warmstart.storage.sqlite import Database
 
+_HOLDS = "instr(memory_folded({}), :part) > 0"
 _WAIT = 20  # milliseconds that bringing the index up to date, or emptying the log, waits for others
 
 
@@ -36,6 +38,7 @@ class LocalBackend(SQLBackend):
             database = Database(Path(db_path) if db_path is not None else ambient_settings().store_path, MIGRATIONS)
             # Also while nothing is deleted: pages that are divided or written over keep no copy of what they had.
             database.connection.execute("PRAGMA secure_delete = ON")
+            database.connection.create_function("memory_folded", 1, str.casefold, deterministic=True)
             return database
 
         super().__init__(opened, redact)
@@ -47,9 +50,16 @@ class LocalBackend(SQLBackend):
 
     def close(self) -> None:
         with self._held.lock:
-            if self._held.is_open:
-                self._sweep()
-        super().close()
+            try:
+                if self._held.is_open:
+                    self._sweep()
+            finally:
+                super().close()
+
+    def _contains(self, text: str) -> tuple[str, str]:
+        if text.isascii():
+            return super()._contains(text)
+        return _HOLDS, text.casefold()  # SQLite knows the capitals of ASCII alone
 
     def _write_at_once(self, row: tuple[Any, ...]) -> bool:
         database = self._held.database
@@ -62,10 +72,14 @@ class LocalBackend(SQLBackend):
                 raise
 
     def _sweep(self) -> None:
-        if self._held.traces:
+        if not self._held.traces:
+            return
+        try:
             with self._held.database.translated(), self._at_once():
                 busy = self._held.database.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
-            self._held.traces = bool(busy)
+        except StoreError:  # what is forgotten is forgotten; a full disk keeps its older pages for now
+            return
+        self._held.traces = bool(busy)
 
     def files(self) -> tuple[Path, ...]:
         """The files that hold what is remembered, as far as they are there."""

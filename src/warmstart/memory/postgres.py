@@ -8,7 +8,7 @@ from typing import ClassVar
 from warmstart.config import Settings
 from warmstart.errors import ConfigError
 from warmstart.memory.held import Redacting, redactor_of
-from warmstart.memory.index import WordIndex
+from warmstart.memory.index import Seen, WordIndex
 from warmstart.memory.owners import Owner
 from warmstart.memory.schema import MIGRATIONS
 from warmstart.memory.sql import SQLBackend
@@ -50,8 +50,8 @@ class PostgresBackend(SQLBackend):
             )
         return cls(settings.store_url, tenant=settings.store_tenant, redact=redactor_of(settings))
 
-    def _index(self, connection: Connection, owner: Owner) -> WordIndex:
-        return _Words(connection, owner)
+    def _index(self, connection: Connection, owner: Owner, seen: Seen | None = None) -> WordIndex:
+        return _Words(connection, owner, seen)
 
 
 class _Words(WordIndex):

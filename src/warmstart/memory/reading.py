@@ -11,12 +11,13 @@ from typing import Any, ClassVar, Self
 
 import msgspec
 
-from warmstart.errors import WarmstartError
+from warmstart.errors import InvalidEntry, WarmstartError
 from warmstart.memory.backend import MemoryBackend
+from warmstart.memory.entries import check_text, view_as_kept
 from warmstart.memory.held import Held, Redacting
-from warmstart.memory.index import WordIndex
+from warmstart.memory.index import Seen, WordIndex
 from warmstart.memory.owners import Owner, numbers
-from warmstart.memory.ranking import Question, Text
+from warmstart.memory.ranking import Question
 from warmstart.memory.values import SESSION, SOURCE, MemoryEntry, Version, View
 from warmstart.memory.words import stems_of
 from warmstart.sessions.values import clean
@@ -26,6 +27,7 @@ _DECODE = msgspec.json.Decoder().decode
 
 _FRESH = 64  # writes that the index may be behind when a question comes
 _SUBSTRING = 3000  # newest entries in which a part of a text is looked for
+_PART = 1000  # entries that are read at once
 _ASKED = 2000  # characters of a question that count
 
 _COLUMNS = "m.id, m.key, m.value, m.created_at, m.updated_at, m.metadata, m.past"
@@ -33,6 +35,7 @@ _RETRIEVE = (
     "SELECT id, key, value, created_at, updated_at, metadata, past, scope, place, expires_at, since FROM memories "
     "WHERE owner = ? AND key = ? AND scope >= 0"
 )
+_EXPIRED = "SELECT 1 FROM memories WHERE expires_at <= :now LIMIT 1"
 _CURRENT = "m.scope >= 0 AND (m.expires_at IS NULL OR m.expires_at > :now)"
 _FITS = "({0}.scope = 0 OR ({0}.scope = 1 AND {0}.place = :project) OR ({0}.scope = 2 AND {0}.place = :agent))"
 _SEEN = (
@@ -55,15 +58,16 @@ class SQLReading(MemoryBackend):
 
     is_cloud = False
 
-    CONTAINS: ClassVar[str]  # whether a text has `:part` in it, in capitals or not
+    CONTAINS: ClassVar[str]  # whether a column fits the pattern `:part`, in capitals or not
 
     def __init__(self, opening: Callable[[], AnyDatabase], redact: Redacting) -> None:
         self._held = Held(opening, redact)
         self._view: View | None = None
+        self._kept: View | None = None  # the same by the names that are kept, once it was needed
 
     def at(self, view: View) -> Self:
         seen = copy.copy(self)
-        seen._view = view
+        seen._view, seen._kept = view, None
         return seen
 
     def reopen(self) -> Self:
@@ -86,27 +90,29 @@ class SQLReading(MemoryBackend):
 
     def retrieve(self, user_id: str, key: str) -> MemoryEntry | None:
         held = self._held
+        check_text("a user's id", user_id)
+        check_text("a key", key)
         with held.lock:
             try:
                 owner = held.owners.known.get(user_id)
                 rows = owner and held.database.connection.execute(_RETRIEVE, (owner, clean(key))).fetchall()
-                if not rows:
-                    rows = self._sought(held.database.connection, user_id, key)
+                row = self._chosen(rows) if rows else None
+                if row is None:
+                    row = self._sought(held.database.connection, user_id, key)
             except Exception:
                 with held.database.translated():
                     raise
-        row = self._chosen(rows)
         return _entry(user_id, row) if row else None
 
-    def _sought(self, connection: Connection, user_id: str, key: str) -> list[Any]:
+    def _sought(self, connection: Connection, user_id: str, key: str) -> Any:
         """A key under all names that it may be kept by, of a user as he is known now."""
         owner = self._held.owners.find(connection, user_id)
         if owner is not None:
             for name in self._names(key):
-                rows = connection.execute(_RETRIEVE, (owner.number, name)).fetchall()
-                if rows:
-                    return rows
-        return []
+                row = self._chosen(connection.execute(_RETRIEVE, (owner.number, name)).fetchall())
+                if row is not None:
+                    return row
+        return None
 
     def _names(self, key: str) -> list[str]:
         """A key as it may be kept: as it is, or as it was made fit to be kept."""
@@ -122,12 +128,16 @@ class SQLReading(MemoryBackend):
             return rows[0]
         now = time.time()
         rows = [row for row in rows if row[9] is None or row[9] > now]
-        view = self._view
+        view = self._here
         if view is None:  # what holds everywhere, or else what was said last
             return max(rows, key=lambda row: (row[7] == 0, _number(row)), default=None)
         return max((row for row in rows if fits(row[7], row[8], view)), key=lambda row: row[7], default=None)
 
     def query(self, user_id: str, query_text: str, limit: int = 10) -> list[MemoryEntry]:
+        check_text("a user's id", user_id)
+        check_text("a question", query_text)
+        if not isinstance(limit, int):
+            raise InvalidEntry(f"a limit must be a whole number, not {limit!r}")
         if limit <= 0:
             return []
         limit = min(limit, 1_000_000)
@@ -139,8 +149,23 @@ class SQLReading(MemoryBackend):
             if not text:
                 rows = self._newest(connection, owner, limit)
             else:
-                rows = self._best(connection, owner, text, limit) or self._holding(connection, owner, text, limit)
-        return [_entry(user_id, row) for row in rows]
+                rows = self._exactly(connection, owner, query_text, text)
+                rows += self._best(connection, owner, text, limit) or self._holding(connection, owner, text, limit)
+        once = {_number(row): row for row in rows}  # what was asked for by its key stays first
+        return [_entry(user_id, row) for row in list(once.values())[:limit]]
+
+    def _exactly(self, connection: Connection, owner: Owner, *texts: str) -> list[Any]:
+        """The entries whose key was asked for, before all the one that `retrieve` would give."""
+        short = [text for text in texts if len(text) <= _ASKED]
+        for name in dict.fromkeys(name for text in short for name in self._names(text)):
+            rows = connection.execute(_RETRIEVE, (owner.number, name)).fetchall()
+            row = self._chosen(rows)
+            if row is not None and self._view is None:
+                others = [each for each in rows if each is not row and self._is_seen(*each[7:10])]
+                return [row, *sorted(others, key=_number, reverse=True)]
+            if row is not None:
+                return [row]
+        return []
 
     def _newest(self, connection: Connection, owner: Owner, limit: int | None = None) -> list[Any]:
         """The entries that are seen from here, those written last first."""
@@ -159,47 +184,65 @@ class SQLReading(MemoryBackend):
         return rows if limit is None else rows[:limit]
 
     def _best(self, connection: Connection, owner: Owner, text: str, limit: int) -> list[Any]:
-        question = Question(text)
-        index = self._index(connection, owner)
-        newest = index.newest()
-        fresh: list[Text] = []
+        newest = self._index(connection, owner).newest()
         if newest - owner.indexed > _FRESH:
             owner = self._caught_up(owner)
-            index = self._index(connection, owner)
-        if newest > owner.indexed:
-            fresh = index.fresh()
-        # About as many entries as were ever written.
-        ids = question.candidates(index, newest - numbers(owner.number)[0], limit, fresh)
-        if not ids:
-            return []
-        rows = connection.execute(
-            f"SELECT {_COLUMNS} FROM memories m WHERE m.id IN ({','.join(map(str, ids))}) AND {self._seen()}",
-            self._from_here(),
-        ).fetchall()
+        for seen in self._filters(connection):
+            question = Question(text)
+            index = self._index(connection, owner, seen)
+            fresh = index.fresh() if newest > owner.indexed else []
+            # About as many entries as were ever written.
+            ids = question.candidates(index, newest - numbers(owner.number)[0], limit, fresh)
+            rows = [row for at in range(0, len(ids), _PART) for row in self._of(connection, ids[at : at + _PART])]
+            if len(rows) == len(ids):
+                break
         words = stems_of([part for row in rows for part in (row[1], row[2], row[5])])
         scored = [(question.score(words[3 * at : 3 * at + 3]), _number(row), row) for at, row in enumerate(rows)]
         return [row for score, _, row in sorted(scored, reverse=True)[:limit] if score > 0]
 
+    def _of(self, connection: Connection, ids: Sequence[int]) -> list[Any]:
+        return connection.execute(
+            f"SELECT {_COLUMNS} FROM memories m WHERE m.id IN ({','.join(map(str, ids))}) AND {self._seen()}",
+            self._from_here(),
+        ).fetchall()
+
+    def _filters(self, connection: Connection) -> list[Seen | None]:
+        """Which entries of the index are looked at; the next, which costs more, where some of them are not seen.
+
+        Those that are not seen from here would take the places of others.
+        """
+        given = self._from_here()
+        if self._view is None:
+            return [Seen(_CURRENT, given) if connection.execute(_EXPIRED, given).fetchone() else None]
+        return [Seen(f"{_CURRENT} AND {_FITS.format('m')}", given), Seen(self._seen(), given)]
+
     def _holding(self, connection: Connection, owner: Owner, text: str, limit: int) -> list[Any]:
         """The newest entries that have this somewhere, in the middle of a word perhaps."""
         first, last = numbers(owner.number)
-        given = {**self._from_here(), "first": first, "last": last, "part": _pattern(text), "indexed": owner.indexed}
-        within = " OR ".join(self.CONTAINS.format(f"m.{column}") for column in ("key", "value", "metadata"))
+        contains, part = self._contains(text)
+        given = {**self._from_here(), "first": first, "last": last, "part": part, "indexed": owner.indexed}
+        within = " OR ".join(contains.format(f"m.{column}") for column in ("key", "value", "metadata"))
         rows: list[Any] = []
         for source, order in ((_IN_ORDER, f" ORDER BY m.id DESC LIMIT {_SUBSTRING}"), (_MOVING, "")):
             rows += connection.execute(
-                f"SELECT {_COLUMNS} FROM (SELECT m.* FROM {source}{order}) m WHERE ({within}) AND {self._seen()}",
-                given,
+                f"SELECT {_COLUMNS} FROM (SELECT m.* FROM {source} AND {self._seen()}{order}) m WHERE {within}", given
             ).fetchall()
         return sorted(rows, key=_number, reverse=True)[:limit]
 
+    def _contains(self, text: str) -> tuple[str, str]:
+        """Whether a column has a text in it, in capitals or not, and what that takes as `:part`."""
+        return self.CONTAINS, _pattern(text)
+
     def list_keys(self, user_id: str) -> list[str]:
+        check_text("a user's id", user_id)
         with self._reading() as connection:
             owner = self._held.owners.find(connection, user_id)
             rows = self._newest(connection, owner) if owner else []
         return list(dict.fromkeys(row[1] for row in rows))
 
     def history(self, user_id: str, key: str) -> list[Version]:
+        check_text("a user's id", user_id)
+        check_text("a key", key)
         versions: list[Version] = []
         with self._reading() as connection:
             owner = self._held.owners.find(connection, user_id)
@@ -245,17 +288,25 @@ class SQLReading(MemoryBackend):
         return _CURRENT if self._view is None else f"{_CURRENT} AND {_SEEN}"
 
     def _from_here(self) -> dict[str, Any]:
-        view = self._view
+        view = self._here
         return {"now": time.time(), **({"project": view.project, "agent": view.agent} if view else {})}
+
+    @property
+    def _here(self) -> View | None:
+        """The view by the names that are kept."""
+        if self._kept is None and self._view is not None:
+            self._kept = view_as_kept(self._view, self._held.redactor)
+        return self._kept
 
     def _is_seen(self, scope: int, place: str, expires_at: float | None) -> bool:
         if expires_at is not None and expires_at <= time.time():
             return False
-        return self._view is None or fits(scope, place, self._view)
+        view = self._here
+        return view is None or fits(scope, place, view)
 
     @abstractmethod
-    def _index(self, connection: Connection, owner: Owner) -> WordIndex:
-        """The words of a user's entries."""
+    def _index(self, connection: Connection, owner: Owner, seen: Seen | None = None) -> WordIndex:
+        """The words of a user's entries, of those alone that are seen where that is given."""
 
     @abstractmethod
     def _caught_up(self, owner: Owner) -> Owner:

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, ClassVar, NamedTuple
 
-from warmstart.errors import StoreBusy, StoreError
-from warmstart.memory.entries import Given, prepared
-from warmstart.memory.index import WordIndex
+from warmstart.errors import StoreError
+from warmstart.memory.entries import Given, check_text, check_user, prepared
+from warmstart.memory.index import Seen, WordIndex
 from warmstart.memory.owners import Owner, numbers
 from warmstart.memory.reading import PAST, SQLReading, fits
 from warmstart.memory.schema import BITS
@@ -69,6 +69,7 @@ class SQLBackend(SQLReading):
 
     def store(self, user_id: str, key: str, value: str, metadata: Mapping[str, Any] | None = None) -> bool:
         held = self._held
+        check_user(user_id)
         given = prepared(key, value, metadata, view=self._view, redactor=held.redactor)
         with held.lock:
             try:
@@ -120,6 +121,8 @@ class SQLBackend(SQLReading):
 
     def delete(self, user_id: str, key: str) -> bool:
         held = self._held
+        check_text("a user's id", user_id)
+        check_text("a key", key)
         with held.lock:
             with held.database.transaction() as connection:
                 owner = held.owners.find(connection, user_id)
@@ -139,8 +142,9 @@ class SQLBackend(SQLReading):
                 f"SELECT {_ROW} FROM memories WHERE owner = ? AND key = ? AND scope >= 0", (owner, name)
             )
             rows = [_Row(*row) for row in found]
-            if self._view is not None:
-                fitting = [row for row in rows if fits(row.scope, row.place, self._view)]
+            view = self._here
+            if view is not None:
+                fitting = [row for row in rows if fits(row.scope, row.place, view)]
                 rows = [max(fitting, key=lambda row: row.scope)] if fitting else []
             if rows:
                 return rows
@@ -165,6 +169,7 @@ class SQLBackend(SQLReading):
     def forget_user(self, user_id: str) -> int:
         """Remove all that there is of a user, in all scopes, and who he was; how many entries there were."""
         held = self._held
+        check_text("a user's id", user_id)
         with held.lock:
             with held.database.transaction() as connection:
                 owner = held.owners.find(connection, user_id)
@@ -223,7 +228,7 @@ class SQLBackend(SQLReading):
                     more = index.catch_up()
                     self._expire(connection)
                     owner = Owner(owner.number, index.indexed)
-        except StoreBusy:
+        except StoreError:  # others write, or the disk is full: what is behind is read beside the index
             return owner
         self._held.fresh = 0
         self._sweep()
@@ -231,8 +236,8 @@ class SQLBackend(SQLReading):
 
     # -- what differs
 
-    def _index(self, connection: Connection, owner: Owner) -> WordIndex:
-        return WordIndex(connection, owner)
+    def _index(self, connection: Connection, owner: Owner, seen: Seen | None = None) -> WordIndex:
+        return WordIndex(connection, owner, seen)
 
     def _sweep(self) -> None:
         """Remove what older copies there may be of what was forgotten."""

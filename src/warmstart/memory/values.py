@@ -30,6 +30,7 @@ class MemoryEntry:
     metadata: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.metadata = {} if self.metadata is None else self.metadata  # which callers without types may give
         if not self.created_at:
             self.created_at = self.updated_at or time.time()
         if not self.updated_at:

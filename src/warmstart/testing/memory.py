@@ -18,15 +18,14 @@ from __future__ import annotations
 import time
 from contextlib import closing
 from threading import Thread
-from typing import ClassVar
 
 import pytest
 
 from warmstart.errors import InvalidEntry
 from warmstart.memory.backend import MemoryBackend
 from warmstart.memory.values import MemoryEntry, Version, View
+from warmstart.testing.memory_asking import USER, AskingSuite
 
-USER = "suite-user"
 OTHER = "suite-other"
 
 HOSTILE = (
@@ -60,17 +59,8 @@ def _pass(moment: float) -> None:
         time.sleep(0.001)
 
 
-class MemoryBackendSuite:
+class MemoryBackendSuite(AskingSuite):
     """Every backend passes all of these."""
-
-    keeps: ClassVar = True
-    remembers: ClassVar = True
-    scopes: ClassVar = True
-
-    def _needs(self, *abilities: str) -> None:
-        for ability in ("keeps", *abilities):
-            if not getattr(self, ability):
-                pytest.skip(f"this backend says {ability} = False")
 
     # -- what it is
 

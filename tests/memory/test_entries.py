@@ -1,0 +1,202 @@
+"""What is given to be remembered: without secrets, within limits, or refused in one clear line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from warmstart.errors import InvalidEntry
+from warmstart.memory.entries import Given, prepared, view_as_kept
+from warmstart.memory.local import LocalBackend
+from warmstart.memory.postgres import PostgresBackend
+from warmstart.memory.sql import SQLBackend
+from warmstart.memory.values import MemoryEntry, View
+from warmstart.redact.redactor import Redactor
+
+TOKEN = "ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+PASSWORD = "correcthorsebattery9X"
+REDACTOR = Redactor()
+
+
+def given(key: str, value: str = "value", metadata: Any = None, view: View | None = None) -> Given:
+    return prepared(key, value, metadata, view=view, redactor=REDACTOR)
+
+
+@pytest.fixture(params=["local", "postgres"])
+def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SQLBackend]:
+    if request.param == "local":
+        opened: SQLBackend = LocalBackend(tmp_path / "m.db")
+    else:
+        opened = PostgresBackend(request.getfixturevalue("postgres_url"))
+    with closing(opened):
+        yield opened
+
+
+def rows(backend: SQLBackend) -> str:
+    run = backend._held.database.connection.execute
+    return str([tuple(row) for row in run("SELECT * FROM memories").fetchall()])
+
+
+@pytest.mark.parametrize("scope", ["project", "agent"])
+def test_a_secret_in_a_project_or_an_agent_is_kept_nowhere_and_still_tells_them_apart(
+    backend: SQLBackend, scope: str
+) -> None:
+    place, other = f"https://mara:{TOKEN}@example.com/tides", f"https://mara:{TOKEN[::-1]}@example.com/tides"
+    here, there = (backend.at(View(**{scope: each})) for each in (place, other))
+    backend.store("mara", "port", "5433", {"scope": scope, scope: place})
+    here.store("mara", "style", "tabs", {"scope": scope})
+    assert TOKEN not in rows(backend)
+    assert here.list_keys("mara") == ["style", "port"]
+    assert [entry.key for entry in here.query("mara", "port")] == ["port"]
+    found = here.retrieve("mara", "port")
+    assert found is not None
+    assert found.metadata[scope] == getattr(view_as_kept(View(**{scope: place}), REDACTOR), scope)
+    assert [version.value for version in here.history("mara", "port")] == ["5433"]
+    assert there.list_keys("mara") == there.query("mara", "port") == there.history("mara", "port") == []
+    assert there.retrieve("mara", "port") is None
+    assert there.delete("mara", "port") is False
+    assert here.delete("mara", "port") is True
+
+
+@pytest.mark.parametrize("key", [f"{TOKEN} password", f"password {TOKEN} password", "password", "db_passwords"])
+def test_what_is_left_of_a_key_names_its_value(key: str) -> None:
+    kept = given(key, PASSWORD)
+    assert TOKEN not in kept.key
+    assert PASSWORD not in kept.value
+    assert kept.value.startswith("[redacted:password:")
+
+
+def test_a_secret_that_begins_in_the_key_is_replaced_in_the_value() -> None:
+    body = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKjMzEfYyjiWA4R4ypbHqGC0H0"
+    own = Redactor(patterns={"pair": "left: right"})
+    assert prepared("left", "right and more", None, view=None, redactor=own).value.endswith("] and more")
+    assert body not in given("-----BEGIN PRIVATE KEY-----", f"{body}\n-----END PRIVATE KEY-----").value
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"passwords": ["Tr0ub4dor&3xyz!"]},
+        {"passwords": [["Tr0ub4dor&3xyz!"], "x"]},
+        {"password": ["Tr0ub4dor&3xyz!"]},
+        {"db": {"password": {"value": "Tr0ub4dor&3xyz!"}}},
+        {"db": {"dbPassword": {"current": {"of": ["Tr0ub4dor&3xyz!"]}}}},
+        {"password": 12345678901},
+        {"passwords": [12345678901]},
+        {"db": {"password": {"value": 12345678901}}},
+        {"password": "12345678901"},
+        {"password": PASSWORD},
+        {"api_keys": ["sk9xQ2vLp7wTz"]},
+        {"credentials": {"ftp": PASSWORD}},
+        {f"{TOKEN} password": PASSWORD},
+    ],
+    ids=str,
+)
+def test_names_in_metadata_tell_what_is_a_secret(metadata: dict[str, Any]) -> None:
+    kept = given("note", metadata=metadata).metadata
+    for secret in ("Tr0ub4dor", "12345678901", PASSWORD, "sk9xQ2vLp7wTz", TOKEN):
+        assert secret not in kept
+    assert "[redacted:" in kept
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"tokens": 12345678901, "max_tokens": 128000, "usage": {"tokens": {"input": 12345678}}},
+        {"password_changed_at": 1790000000, "password": {"changed_at": 1790000000, "length": 12}},
+        {"password_manager": "1Password", "passwords": ["Bitwarden", "KeePassXC"], "password": True},
+        {"session": "0197f3a2-5f2b-7c1a-9d1e-2b3c4d5e6f70", "expires_at": 4e9, "keys": ["F1", "ctrl+alt+x"]},
+        {"token_limit": "128k", "key": "C-sharp-minor", "auth": "oauth2", "deep": {"n": 1.5, "none": None}},
+    ],
+)
+def test_what_only_sounds_like_a_secret_is_kept(metadata: dict[str, Any], tmp_path: Path) -> None:
+    with closing(LocalBackend(tmp_path / "m.db")) as backend:
+        backend.store("mara", "note", "value", metadata)
+        found = backend.retrieve("mara", "note")
+        assert found is not None
+        assert found.metadata == metadata
+
+
+LONG = "long" * 125 + "x"
+
+
+@pytest.mark.parametrize(
+    ("user", "key", "metadata"),
+    [
+        (LONG, "key", None),
+        ("mara", LONG, None),
+        ("mara", "key" * 3000, None),
+        ("mara", "key", {"scope": "project", "project": LONG}),
+        ("mara", "key", {"scope": "agent", "agent": LONG}),
+        ("mara", "鍵" * 400, {"scope": "project", "project": "港" * 400}),
+        ("mara", "key", {"notes": "x" * 65_536}),
+        ("mara", "key", {"notes": "港" * 22_000}),
+        ("mara", "key", "abc"),
+        ("mara", "key", [1]),
+        ("mara", "key", 7),
+        (None, "key", None),
+        (7, "key", None),
+        ("mara", None, None),
+        (["mara"], "key", None),
+    ],
+    ids=lambda each: ascii(each)[:24],
+)
+def test_what_is_too_long_or_no_text_is_refused_in_one_line(
+    backend: SQLBackend, user: Any, key: Any, metadata: Any
+) -> None:
+    with pytest.raises(InvalidEntry) as refused:
+        backend.store(user, key, "value", metadata)
+    assert "\n" not in str(refused.value)
+    assert backend.users() == []
+
+
+def test_what_is_as_long_as_may_be_is_kept(backend: SQLBackend) -> None:
+    user, key, place = LONG[:-1], "🗝" * 250, "🏠" * 250
+    assert backend.store(user, key, "one", {"scope": "project", "project": place, "notes": "x" * 60_000})
+    assert backend.store(user, LONG[:-1], "two")
+    here = backend.at(View(project=place))
+    found = here.retrieve(user, key)
+    assert found is not None
+    assert found.value == "one"
+    assert here.delete(user, key)
+    assert backend.users() == [user]
+
+
+@pytest.mark.parametrize("wrong", [None, 7, b"mara", ["mara"]])
+def test_a_question_that_is_no_text_is_refused(backend: SQLBackend, wrong: Any) -> None:
+    backend.store("mara", "key", "value")
+    asked = [
+        lambda: backend.query("mara", wrong),
+        lambda: backend.query(wrong, "key"),
+        lambda: backend.retrieve("mara", wrong),
+        lambda: backend.retrieve(wrong, "key"),
+        lambda: backend.delete("mara", wrong),
+        lambda: backend.delete(wrong, "key"),
+        lambda: backend.list_keys(wrong),
+        lambda: backend.history("mara", wrong),
+        lambda: backend.history(wrong, "key"),
+        lambda: backend.forget_user(wrong),
+    ]
+    for ask in asked:
+        with pytest.raises(InvalidEntry, match="must be text"):
+            ask()
+    with pytest.raises(InvalidEntry, match="whole number"):
+        backend.query("mara", "key", "3")  # type: ignore[arg-type]
+
+
+def test_metadata_nested_too_deeply_is_refused() -> None:
+    deep: Any = "x"
+    for _ in range(600):
+        deep = {"a": deep}
+    with pytest.raises(InvalidEntry):
+        given("key", metadata={"deep": deep})
+
+
+def test_an_entry_without_metadata_has_none() -> None:
+    assert MemoryEntry("key", "value", "mara", metadata=None).metadata == {}  # type: ignore[arg-type]
+    own: dict[str, Any] = {}
+    assert MemoryEntry("key", "value", "mara", metadata=own).metadata is own
