@@ -7,6 +7,7 @@ from contextlib import closing
 
 import pytest
 
+from tests.memory.honcho_server import Wrong
 from warmstart.memory.copying import copy_memory
 from warmstart.memory.local import LocalBackend
 from warmstart.memory.values import View
@@ -47,6 +48,23 @@ def test_a_session_of_the_same_length_that_somebody_else_began_is_read(server, o
     assert here.flush()
     assert there.sync("mara")
     assert there.list_keys("mara") == ["new", "old"]
+
+
+def test_what_honcho_does_not_let_be_read_is_not_read(server, opened, monkeypatch):
+    here, there = opened(server.url, "here"), opened(server.url, "there")
+    here.store("mara", "k", "v")
+    assert here.flush()
+    answer = server.answer
+
+    def strict(method, path, query, body):
+        if path.endswith("/messages/list"):
+            raise Wrong(422, "not today")
+        return answer(method, path, query, body)
+
+    monkeypatch.setattr(server, "answer", strict)
+    assert there.is_reachable()
+    assert not there.sync("mara")
+    assert not there.sync(None)
 
 
 def test_reading_on_asks_for_one_page(server, opened):

@@ -310,6 +310,22 @@ def test_why_a_file_cannot_be_used_is_said(tmp_path: Path) -> None:
     assert "here and now" not in str(raised.value)
 
 
+class Rude(NullBackend):
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+
+    def is_available(self) -> bool:
+        raise RuntimeError("not me")
+
+
+def test_a_backend_that_raises_when_it_is_asked_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    install(tmp_path, monkeypatch, f"{__name__}:Rude")
+    assert chosen(tmp_path, WARMSTART_MEMORY_BACKEND="elsewhere") == "local (SQLite)"
+    assert "RuntimeError: not me" in caplog.text
+
+
 class Elsewhere(NullBackend):
     def __init__(self, settings: Settings) -> None:
         self.backend_name = str(settings.home)

@@ -137,6 +137,10 @@ def _available(name: str, settings: Settings) -> MemoryBackend:
         reason = str(error)
     except WarmstartError as error:
         reason = str(error)
+    except Exception as error:
+        if name in _BUILT_IN:
+            raise
+        reason = f"{type(error).__name__}: {error}"  # somebody else's, who does not keep the contract
     if settings.memory_fallback in (NO_FALLBACK, name):
         raise ConfigError(
             f"the memory backend {name!r} cannot be used: {reason}; mend that, or set memory.backend or memory.fallback"

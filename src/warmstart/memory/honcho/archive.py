@@ -12,19 +12,14 @@ from warmstart.memory.kept import Kept, Place, place_of
 from warmstart.memory.values import SCOPES, MemoryEntry, Scope
 
 
-def archived_users(index: Index) -> list[str]:
-    """Whoever has entries, or had some that were deleted."""
-    return sorted({row[0] for row in index.log()})
-
-
 def archive(index: Index, user_id: str) -> list[Kept]:
     """All that is kept of a user: what was deleted first, then entries in the order in which they were written."""
     now = time.time()
     entries = {place_of(entry): entry for entry in index.newest(user_id, None, -1)}
     gone, kept = [], []
-    for (_, where, key), rows in groupby(index.log(user_id), key=itemgetter(0, 1, 2)):
+    for (where, key), rows in groupby(index.log(user_id), key=itemgetter(0, 1)):
         place = _place(key, where)
-        versions = told([row[3:] for row in rows], now)
+        versions = told([row[2:] for row in rows], now)
         entry: MemoryEntry | None = entries.get(place)
         former = tuple(each for each in versions if each.value is not None and each.until is not None)
         deletions = tuple(each.since for each in versions if each.value is None)

@@ -20,7 +20,7 @@ from warmstart.config import Settings, ambient_settings
 from warmstart.errors import ConfigError, MemoryBackendError, WarmstartError
 from warmstart.memory.backend import MemoryBackend
 from warmstart.memory.entries import prepared
-from warmstart.memory.honcho.archive import archive, archived_users
+from warmstart.memory.honcho.archive import archive
 from warmstart.memory.honcho.asking import Answer, Asking
 from warmstart.memory.honcho.courier import Courier, pull
 from warmstart.memory.honcho.index import Index
@@ -247,7 +247,8 @@ class HonchoBackend(MemoryBackend):
             for user in self._link.users() if user_id is None else [clean(user_id)]:
                 pull(index, self._link, user)
 
-        return self._shared.asking.together([read], seconds)[0].done
+        answer = self._shared.asking.together([read], seconds)[0]
+        return answer.done and answer.error is None
 
     def forget_user(self, user_id: str) -> int:
         """Remove all of a user here at once, and have Honcho delete what it can; how many entries there were.
@@ -266,7 +267,7 @@ class HonchoBackend(MemoryBackend):
 
     def archived_users(self) -> list[str]:
         """Whoever has entries, or had some that were deleted."""
-        return sorted({*self.users(), *archived_users(self._index)})
+        return sorted({*self.users(), *self._index.logged_users()})
 
     def archive(self, user_id: str) -> list[Kept]:
         """All that is kept of a user here, after asking what is new, in the order in which it was written."""

@@ -185,14 +185,18 @@ class Index:
                 found += told([row[1:] for row in group], time.time())
         return sorted(found, key=lambda version: version.since, reverse=True)
 
-    def log(self, user_id: str | None = None) -> list[tuple[Any, ...]]:
-        """User, place, key, value, time, end and metadata of all versions, of a user or of everyone, oldest first."""
+    def logged_users(self) -> list[str]:
+        """Whoever has entries, or had some that were deleted."""
+        with self._reading() as run:
+            return [row[0] for row in run.execute("SELECT DISTINCT user_id FROM versions ORDER BY user_id").fetchall()]
+
+    def log(self, user_id: str) -> list[tuple[Any, ...]]:
+        """Place, key, value, time, end and metadata of all versions of a user, by place and key, the oldest first."""
         with self._reading() as run:
             return run.execute(
-                "SELECT user_id, place, key, value, at, expires_at, metadata FROM versions"
-                " WHERE (user_id = :user OR :user IS NULL) AND (deleted OR value IS NOT NULL)"
-                " ORDER BY user_id, place, key, at, id",
-                {"user": user_id},
+                "SELECT place, key, value, at, expires_at, metadata FROM versions WHERE user_id = ?"
+                " AND (deleted OR value IS NOT NULL) ORDER BY place, key, at, id",
+                (user_id,),
             ).fetchall()
 
     def users(self) -> list[str]:
