@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -87,6 +87,37 @@ def test_a_retrieved_entry_has_to_be_the_one_that_was_stored():
     assert evaluated(Amnesiac()).points.retrieve == 0
 
 
+class Listing(DictBackend):
+    """Keeps the keys, but no values."""
+
+    def store(self, user_id: str, key: str, value: str, metadata: Mapping[str, Any] | None = None) -> bool:
+        return super().store(user_id, key, "", metadata)
+
+
+def test_a_key_without_its_value_is_not_stored():
+    assert evaluated(Listing()).points.store == 0
+
+
+class Prepared(DictBackend):
+    """Knows what it was asked the last time, and keeps nothing."""
+
+    known: ClassVar[dict[str, tuple[str, str]]] = {}
+
+    def store(self, user_id: str, key: str, value: str, metadata: Mapping[str, Any] | None = None) -> bool:
+        self.known.setdefault(key, (user_id, value))
+        return True
+
+    def retrieve(self, user_id: str, key: str) -> MemoryEntry | None:
+        said = self.known.get(key)
+        return MemoryEntry(key, said[1], user_id) if said and said[0] != user_id else None
+
+
+def test_what_is_stored_cannot_be_known_beforehand():
+    for _ in range(2):
+        found = evaluated(Prepared())
+        assert (found.points.store, found.points.retrieve) == (0, 0)
+
+
 class Cloud(DictBackend):
     backend_name = "cloud (test)"
     is_cloud = True
@@ -116,7 +147,7 @@ def test_latency_is_the_mean_of_what_worked(pause, points):
     backend = Slow()
     backend.pause = pause  # of a third of the operations
     with Visitors(backend, hooks_of(backend), "eval_user") as visitors:
-        assert score(backend, visitors).points.latency == points
+        assert score(backend, visitors, hooks_of(backend), seconds=10).points.latency == points
 
 
 @pytest.mark.parametrize(

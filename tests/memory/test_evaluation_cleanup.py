@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from contextlib import closing, nullcontext
@@ -151,6 +153,39 @@ def test_what_a_killed_evaluation_left_is_removed_by_one_of_the_next_day():
         backend.store(user, "key", "value")
     evaluate_backend(backend, sizes=(1,))
     assert backend.users() == sorted(alive)
+
+
+KILLED = """
+import os, sys, time
+from warmstart.memory.evaluation.hooks import hooks_of
+from warmstart.memory.evaluation.visitors import Visitors
+from warmstart.memory.local import LocalBackend
+backend = LocalBackend(sys.argv[1])
+visitors = Visitors(backend, hooks_of(backend), "eval_user")
+backend.store(visitors.new("score"), "key", "value")
+print("written", flush=True)
+time.sleep(60)
+"""
+
+
+def test_what_a_killed_evaluation_left_is_removed_by_the_next_and_a_living_one_is_not_touched(tmp_path):
+    path = tmp_path / "store.db"
+    running = subprocess.Popen([sys.executable, "-c", KILLED, str(path)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert running.stdout.readline() == "written\n"
+        with closing(LocalBackend(path)) as backend:
+            [left] = backend.users()
+            elsewhere = f"eval_user-{int(time.time()):x}-00000000-{running.pid}-0123456789ab-score"
+            backend.store(elsewhere, "key", "value")
+            evaluate_backend(backend, sizes=(1,))
+            assert backend.users() == sorted([left, elsewhere])
+            running.kill()
+            running.wait()
+            evaluate_backend(backend, sizes=(1,))
+            assert backend.users() == [elsewhere]
+    finally:
+        running.kill()
+        running.communicate()
 
 
 def test_what_cannot_be_removed_is_said():

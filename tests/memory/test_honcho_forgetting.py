@@ -184,6 +184,6 @@ def test_a_forgotten_user_may_come_back_and_holds_nobody_up(server, opened):
     server.reap()
     assert here.flush()
     assert here.sync("mara")
-    assert server.entries() == ["k: v", "city: Leer"]
+    assert server.entries() == ["k: v", "(forgotten: everything)", "city: Leer"]
     assert [version.value for version in here.history("mara", "city")] == ["Leer"]
     assert opened(server.url, "there").retrieve("mara", "city").value == "Leer"

@@ -16,6 +16,7 @@ from tests.memory.honcho_server import HonchoServer, a_port_that_answers_nothing
 from warmstart.config import Settings, load_settings
 from warmstart.errors import ConfigError, WarmstartError
 from warmstart.memory import get_memory_backend, reset_backend
+from warmstart.memory.evaluation import evaluate_backends
 from warmstart.memory.null import NullBackend
 from warmstart.memory.selection import backend_names, open_backend
 from warmstart.memory.tool import memory_backend
@@ -225,16 +226,104 @@ def test_redaction_is_on_unless_it_is_turned_off(tmp_path: Path) -> None:
         kept(WARMSTART_MEMORY_REDACT="maybe")
 
 
-def test_other_packages_add_backends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str) -> None:
+    """Another package, with this as its backend."""
     package = tmp_path / "site" / "thirdparty-1.0.dist-info"
     package.mkdir(parents=True)
     (package / "METADATA").write_text("Metadata-Version: 2.1\nName: thirdparty\nVersion: 1.0\n")
-    (package / "entry_points.txt").write_text(f"[warmstart.memory]\nelsewhere = {__name__}:Elsewhere\n")
+    (package / "entry_points.txt").write_text(f"[warmstart.memory]\nelsewhere = {target}\n")
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
-    assert backend_names()[-1] == "elsewhere"
     monkeypatch.setitem(sys.modules, __name__, sys.modules[__name__])
+
+
+def test_other_packages_add_backends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path, monkeypatch, f"{__name__}:Elsewhere")
+    assert backend_names()[-1] == "elsewhere"
     backend = open_backend("elsewhere", load_settings({}, home=tmp_path))
     assert (type(backend).__name__, backend.backend_name) == ("Elsewhere", str(tmp_path))
+
+
+def broken(*, raising: Settings | None = None) -> None:
+    """What is not a backend's factory, called with the settings."""
+
+
+def no_backend(settings: Settings) -> object:
+    return {"backend": settings.home}
+
+
+def late(settings: Settings) -> object:
+    raise RuntimeError("no licence")
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("no_such_module_anywhere:Backend", "ModuleNotFoundError"),
+        (f"{__name__}:no_such_name", "AttributeError"),
+        (f"{__name__}:broken", "TypeError"),
+        (f"{__name__}:late", "RuntimeError: no licence"),
+        (f"{__name__}:no_backend", "gives a dict, which is no MemoryBackend"),
+    ],
+)
+def test_a_broken_package_is_an_error_that_names_it_and_is_replaced(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    target: str,
+    said: str,
+) -> None:
+    install(tmp_path, monkeypatch, target)
+    settings = load_settings({"WARMSTART_MEMORY_BACKEND": "elsewhere"}, home=tmp_path)
+    with pytest.raises(ConfigError, match=r"the memory backend 'elsewhere' of 'thirdparty'") as raised:
+        open_backend("elsewhere", settings)
+    assert said in str(raised.value)
+    assert get_memory_backend(settings, host=True).backend_name == "local (SQLite)"
+    assert said in caplog.text
+    reset_backend()
+    strict = load_settings(
+        {"WARMSTART_MEMORY_BACKEND": "elsewhere", "WARMSTART_MEMORY_FALLBACK": "none"}, home=tmp_path
+    )
+    with pytest.raises(ConfigError, match="'thirdparty'"):
+        get_memory_backend(strict)
+
+
+def test_a_broken_package_is_left_out_of_an_evaluation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path, monkeypatch, "no_such_module_anywhere:Backend")
+    report = evaluate_backends(sizes=(1,))
+    assert "local (SQLite)" in report.backends_evaluated
+    assert any(each.startswith("elsewhere is left out: ") and "no_such_module" in each for each in report.warnings)
+
+
+def test_why_a_file_cannot_be_used_is_said(tmp_path: Path) -> None:
+    (tmp_path / "store.db").write_bytes(b"this is no database, and long enough to be sure of it" * 40)
+    settings = load_settings(
+        {
+            "WARMSTART_MEMORY_BACKEND": "local",
+            "WARMSTART_MEMORY_FALLBACK": "none",
+            "WARMSTART_STORE": str(tmp_path / "store.db"),
+        },
+        home=tmp_path,
+    )
+    with pytest.raises(ConfigError, match="cannot be used: ") as raised:
+        get_memory_backend(settings)
+    assert "store.db" in str(raised.value)
+    assert "here and now" not in str(raised.value)
+
+
+class Rude(NullBackend):
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+
+    def is_available(self) -> bool:
+        raise RuntimeError("not me")
+
+
+def test_a_backend_that_raises_when_it_is_asked_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    install(tmp_path, monkeypatch, f"{__name__}:Rude")
+    assert chosen(tmp_path, WARMSTART_MEMORY_BACKEND="elsewhere") == "local (SQLite)"
+    assert "RuntimeError: not me" in caplog.text
 
 
 class Elsewhere(NullBackend):

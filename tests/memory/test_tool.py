@@ -56,6 +56,16 @@ def test_evaluate_gives_a_report_and_leaves_nothing(backend, monkeypatch):
     assert backend.data == {}
 
 
+def test_evaluate_sends_nothing_away_on_an_agents_word(backend, monkeypatch):
+    monkeypatch.setattr(DictBackend, "is_cloud", True)
+    stored = []
+    monkeypatch.setattr(DictBackend, "store", lambda *given: stored.append(given) or True)
+    answer = call("evaluate")
+    assert not answer["success"]
+    assert "ask the user to run `warmstart memory evaluate`" in answer["error"]
+    assert stored == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -136,13 +146,22 @@ def test_what_is_half_a_character_is_still_json(backend):
 
 
 def test_the_schema_is_that_of_the_function():
-    assert MEMORY_BACKEND_SCHEMA["type"] == "function"
-    function = MEMORY_BACKEND_SCHEMA["function"]
+    assert list(MEMORY_BACKEND_SCHEMA) == ["name", "description", "parameters"]
+    function = MEMORY_BACKEND_SCHEMA
     assert function["name"] == "memory_backend"
     assert list(function["parameters"]["properties"]) == list(memory_backend.__annotations__)[:-1]
     assert function["parameters"]["properties"]["action"]["enum"] == list(ACTIONS)
     assert function["parameters"]["required"] == ["action"]
     json.dumps(MEMORY_BACKEND_SCHEMA)
+
+
+def test_the_parameters_are_a_valid_schema():
+    jsonschema = pytest.importorskip("jsonschema")
+    parameters = MEMORY_BACKEND_SCHEMA["parameters"]
+    jsonschema.Draft202012Validator.check_schema(parameters)
+    jsonschema.validate({"action": "store", "key": "k", "value": "v", "metadata": {"source": "chat"}}, parameters)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"action": "remember"}, parameters)
 
 
 def test_info_tells_what_waits_for_a_server(opened, monkeypatch):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from warmstart.cli.memory_options import (
     Until,
     backend_option,
     delivering,
+    ended_in_order,
     json_option,
     memory,
     named,
@@ -26,11 +29,11 @@ from warmstart.cli.memory_options import (
 from warmstart.cli.output import counted, local, one_line, print_json, printable, settings, table
 from warmstart.cli.progress import progress_bar
 from warmstart.cli.selection import stored_project
-from warmstart.errors import EntryNotFound, InvalidEntry, StoreError, WarmstartError
+from warmstart.errors import ConfigError, EntryNotFound, InvalidEntry, StoreError, WarmstartError
 from warmstart.memory.backend import MemoryBackend
 from warmstart.memory.null import NullBackend
-from warmstart.memory.remote import Remote
-from warmstart.memory.selection import backend_names, get_memory_backend, reset_backend
+from warmstart.memory.remote import Remote, Retries
+from warmstart.memory.selection import backend_names, get_memory_backend, reset_backend, why_not
 from warmstart.memory.tool import entry_dict, moment
 from warmstart.memory.values import AGENT, EXPIRES_AT, PROJECT, SCOPE, SOURCE, MemoryEntry, View
 
@@ -248,15 +251,18 @@ def history(key: str, user: str, project: str, agent: str, all_projects: bool, n
 
 
 @command.command(epilog="Example: warmstart memory info")
+@click.option("--retry", is_flag=True, help="Send again what the server refused.")
 @user_option
 @backend_option
 @json_option
-def info(user: str, name: str | None, as_json: bool) -> None:
+def info(retry: bool, user: str, name: str | None, as_json: bool) -> None:
     """Show which backend is used, whether it is there, and what is in it."""
     current = settings()
     backend = named(name) if name else get_memory_backend(current, host=True)
     try:
         available = backend.is_available()
+        if retry:
+            _retry(backend)
         data: dict[str, Any] = {
             "backend": backend.backend_name,
             "is_available": available,
@@ -268,7 +274,7 @@ def info(user: str, name: str | None, as_json: bool) -> None:
             "max_value": current.memory_max_value,
             "backends": backend_names(),
         }
-        problem = getattr(backend, "problem", "")
+        problem = "" if available else why_not(backend)
     finally:
         if name:
             backend.close()
@@ -284,6 +290,15 @@ def info(user: str, name: str | None, as_json: bool) -> None:
     if available:
         click.echo(f"{counted(data['entries'], 'key')} of {user!r}, {counted(data['users'], 'user')} in all.")
     click.echo(f"Backends: {', '.join(data['backends'])}")
+
+
+def _retry(backend: MemoryBackend) -> None:
+    if not isinstance(backend, Retries):
+        raise ConfigError(f"{backend.backend_name} has no server that could refuse anything; leave --retry out")
+    count = backend.retry()
+    with delivering(backend):
+        pass
+    click.echo(f"{counted(count, 'write')} sent again.", err=True)
 
 
 def _server(backend: Remote, user: str) -> dict[str, Any]:
@@ -312,7 +327,7 @@ def _print_server(server: dict[str, Any]) -> None:
     if server["error"]:
         click.echo(f"The last trouble: {one_line(server['error'], 200)}")
     for each in server["refused"]:
-        click.echo(f"Refused for good: {each['key']} of {each['user']}: {one_line(each['reason'], 120)}")
+        click.echo(f"Refused: {each['key']} of {each['user']}: {one_line(each['reason'], 120)}; --retry sends it again")
 
 
 command.add_command(import_command)
@@ -344,7 +359,7 @@ def evaluate(names: tuple[str, ...], sizes: tuple[int, ...], seconds: float, htm
     chosen = _to_evaluate(names)
     backends = list(chosen.values())
     known_as = {id(backend): name for name, backend in chosen.items()}
-    try:
+    with ended_in_order(), _closing_all(backends):
         for backend in backends:
             if backend.is_cloud and backend.is_available():
                 click.echo(
@@ -358,12 +373,6 @@ def evaluate(names: tuple[str, ...], sizes: tuple[int, ...], seconds: float, htm
                 reopen=lambda backend: named(known_as[id(backend)]),
                 progress=progress,
             )
-        for backend in backends:
-            with delivering(backend):  # what is left of it goes from the server too
-                pass
-    finally:
-        for backend in backends:
-            backend.close()
     if html is not None:
         from warmstart.memory.evaluation.page import page
 
@@ -375,6 +384,20 @@ def evaluate(names: tuple[str, ...], sizes: tuple[int, ...], seconds: float, htm
         from warmstart.cli.memory_report import print_report
 
         print_report(report)
+
+
+@contextmanager
+def _closing_all(backends: list[MemoryBackend]) -> Iterator[None]:
+    """Close these in the end, after what was removed from them is removed from their servers too."""
+    try:
+        yield
+    finally:
+        for backend in backends:
+            try:
+                with delivering(backend):
+                    pass
+            finally:
+                backend.close()
 
 
 def _to_evaluate(names: tuple[str, ...]) -> dict[str, MemoryBackend]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from dataclasses import asdict
@@ -17,6 +18,8 @@ from warmstart.cli.memory_options import (
     file_of,
     json_option,
     memory,
+    named_users,
+    offline_option,
     opened,
     seen_from,
     user_option,
@@ -28,19 +31,25 @@ from warmstart.cli.selection import stored_project
 from warmstart.errors import ConfigError, StoreError
 from warmstart.memory.backend import MemoryBackend
 from warmstart.memory.copying import CopiedMemory, copy_memory
+from warmstart.memory.entries import prepared
 from warmstart.memory.files import (
     AGENTS,
     FORMATS,
     Agent,
     Format,
+    Found,
     MemoryFile,
     agent_of,
     export_file,
     memory_files,
     read_file,
 )
-from warmstart.memory.values import SOURCE, View
+from warmstart.memory.kept import place_of
+from warmstart.memory.null import NullBackend
+from warmstart.memory.remote import Remote
+from warmstart.memory.values import SOURCE, MemoryEntry, View
 from warmstart.redact.configured import configured_redactor
+from warmstart.redact.redactor import Redactor
 from warmstart.sessions.projects import project_of
 
 
@@ -84,18 +93,15 @@ def import_command(
         chosen += found
     written: list[dict[str, Any]] = []
     present = 0
+    redactor = configured_redactor(settings())
     with memory(name, user, writes=True) as backend:
         for file in chosen:
-            seen = backend.at(View(project=file.project))
             for entry in read_file(file):
-                there = seen.retrieve(user, entry.key)
-                if there is not None and (there.value, there.metadata.get(SOURCE)) == (
-                    entry.value,
-                    entry.metadata[SOURCE],
-                ):
+                shown = _without_secrets(entry, redactor)
+                if _is_there(backend, user, entry, shown):
                     present += 1
                     continue
-                written.append({"key": entry.key, "value": entry.value, "metadata": entry.metadata})
+                written.append({"key": shown.key, "value": shown.value, "metadata": shown.metadata})
                 if not dry_run and not backend.store(user, entry.key, entry.value, entry.metadata):
                     raise StoreError(f"{backend.backend_name} did not keep {entry.key!r}; import again to go on")
     if as_json:
@@ -108,15 +114,34 @@ def import_command(
     click.echo(f"{_entries(len(written))} {done} from {counted(len(chosen), 'file')}{same}.", err=True)
 
 
+def _without_secrets(entry: Found, redactor: Redactor) -> Found:
+    given = prepared(entry.key, entry.value, entry.metadata, view=None, redactor=redactor)
+    return Found(given.key, given.value, json.loads(given.metadata) if given.metadata else {})
+
+
+def _is_there(backend: MemoryBackend, user: str, entry: Found, shown: Found) -> bool:
+    """Whether this is kept where it belongs, as it is or, where secrets are replaced, without them."""
+    where = place_of(MemoryEntry(entry.key, entry.value, user, metadata=entry.metadata))
+    view = View(**{where.scope: where.place}) if where.scope != "user" else View()
+    there = backend.at(view).retrieve(user, entry.key)
+    if there is None or place_of(there)[1:] != place_of(MemoryEntry("", "", user, metadata=shown.metadata))[1:]:
+        return False
+    redacts = settings().memory_redact or isinstance(backend, Remote)
+    kept = (there.value, there.metadata.get(SOURCE))
+    return any(kept == (each.value, each.metadata.get(SOURCE)) for each in ((entry, shown) if redacts else (entry,)))
+
+
 @click.command("export", epilog="Example: warmstart memory export --format hermes-user -o USER.md")
 @click.option("--format", "format", type=click.Choice(FORMATS), default="markdown", show_default=True)
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="A file instead of the terminal.")
+@offline_option
 @user_option
 @where_options
 @backend_option
 def export_command(
     format: Format,
     output: Path | None,
+    offline: bool,
     user: str,
     project: str,
     agent: str,
@@ -128,7 +153,7 @@ def export_command(
     What does not fit is named on standard error. Markdown can be imported again as it is.
     """
     redactor = configured_redactor(settings())
-    with memory(name, user) as backend:
+    with memory(name, user, whole=not offline) as backend:
         entries = seen_from(backend, project, agent, all_projects).query(user, "", limit=ALL)
     for entry in entries:
         entry.value = redactor.redact(entry.value).text
@@ -136,11 +161,20 @@ def export_command(
     if output is None:
         click.echo(printable(made.text) if sys.stdout.isatty() else made.text, nl=not made.text.endswith("\n"))
     else:
-        output.write_bytes(made.text.encode("utf-8", "replace"))
+        _write(output, made.text)
         written = len(entries) - len(made.left_out)
         click.echo(f"{_entries(written)} written to {output}.", err=True)
     for key, reason in made.left_out:
         click.echo(f"Left out {key}: {reason}.", err=True)
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file that nobody else may read, as the store is."""
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(file, "wb") as opened_file:
+        if path.is_file():
+            os.fchmod(file, 0o600)
+        opened_file.write(text.encode("utf-8", "replace"))
 
 
 @click.command(epilog="Example: warmstart memory copy --to backup.db")
@@ -151,18 +185,27 @@ def export_command(
     metavar="BACKEND",
     help="The backend to copy from, or a SQLite file. Default: the configured one.",
 )
-@click.option("--user", "users", multiple=True, help="Only this user's; may be given several times. Default: all.")
+@click.option(
+    "--user",
+    "users",
+    multiple=True,
+    callback=named_users,
+    help="Only this user's; may be given several times. Default: all.",
+)
+@offline_option
 @click.option("--yes", is_flag=True, help="Do not ask before data leaves the machine.")
 @json_option
-def copy(target: str, source: str | None, users: tuple[str, ...], yes: bool, as_json: bool) -> None:
+def copy(target: str, source: str | None, users: tuple[str, ...], offline: bool, yes: bool, as_json: bool) -> None:
     """Copy all entries with their history into another backend, and compare the two.
 
     If it is interrupted, run it again. What the other backend has besides, or knows newer, is left alone. Set
     memory.backend in config.toml to use the other one from then on.
     """
-    with memory(source, everyone=True) as here:
+    with memory(source, everyone=True, whole=not offline) as here:
         there = opened(target)
         try:
+            if isinstance(there, NullBackend):
+                raise ConfigError(f"{target!r} keeps nothing that is copied to it; give another backend, or a file")
             if _is_same(source, here, target, there):
                 raise ConfigError(f"{target!r} is the backend that is to be copied; give another one")
             _ask_before_leaving(here, there, yes)

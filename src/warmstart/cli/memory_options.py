@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,10 +17,10 @@ import click
 
 from warmstart.cli.output import one_line, settings
 from warmstart.cli.selection import stored_project
-from warmstart.errors import ConfigError
+from warmstart.errors import ConfigError, StoreUnreachable
 from warmstart.memory.backend import MemoryBackend
 from warmstart.memory.remote import Remote, Status
-from warmstart.memory.selection import get_memory_backend, open_backend, reset_backend
+from warmstart.memory.selection import get_memory_backend, open_backend, reset_backend, why_not
 from warmstart.memory.values import View
 from warmstart.sessions.projects import project_of
 
@@ -45,9 +47,25 @@ class Until(click.ParamType[datetime]):
             self.fail(f"{value!r} is not a date; write 2027-01-31, or 30d for thirty days from now", param, ctx)
 
 
+def named_users(ctx: click.Context, parameter: click.Parameter, given: Any) -> Any:
+    """Users that have names: nobody finds again what was kept for nobody."""
+    if any(not user.strip() for user in ([given] if isinstance(given, str) else given)):
+        raise click.BadParameter("must not be empty; leave it out for the user 'default'", ctx, parameter)
+    return given
+
+
 def user_option(command: _Command) -> _Command:
     """Whose memory it is about."""
-    return click.option("--user", default="default", show_default=True, help="Whose memory.")(command)
+    return click.option("--user", default="default", show_default=True, callback=named_users, help="Whose memory.")(
+        command
+    )
+
+
+def offline_option(command: _Command) -> _Command:
+    """Whether what is known here will do."""
+    return click.option(
+        "--offline", is_flag=True, help="Take what is known here, where the server of the backend does not answer."
+    )(command)
 
 
 def backend_option(command: _Command) -> _Command:
@@ -73,18 +91,19 @@ def json_option(command: _Command) -> _Command:
 
 @contextmanager
 def memory(
-    name: str | None, user: str = "", *, everyone: bool = False, writes: bool = False
+    name: str | None, user: str = "", *, everyone: bool = False, writes: bool = False, whole: bool = False
 ) -> Iterator[MemoryBackend]:
     """The configured backend or the one named, for as long as the command runs.
 
     One on a server is brought up to date first for the user who is to be read, or for all, and has sent what it was
-    given when the command ends; where the server does not answer, that is said. A file is made only by who `writes`.
+    given when the command ends; where the server does not answer, that is said, or is an error where the `whole` memory
+    is wanted. A file is made only by who `writes`.
     """
     if name and not writes and (path := file_of(name)) is not None and not path.exists():
         raise ConfigError(f"there is no file {name!r}; give one that has memories, or the name of a backend")
     backend = opened(name) if name else get_memory_backend(settings(), host=True)
     try:
-        with delivering(backend, user, everyone=everyone):
+        with delivering(backend, user, everyone=everyone, whole=whole):
             yield backend
     finally:
         if name:
@@ -93,20 +112,49 @@ def memory(
 
 
 @contextmanager
-def delivering(backend: MemoryBackend, user: str = "", *, everyone: bool = False) -> Iterator[None]:
+def delivering(
+    backend: MemoryBackend, user: str = "", *, everyone: bool = False, whole: bool = False
+) -> Iterator[None]:
     """Read what is new before, of a user or of all, and send what was written after."""
     if not isinstance(backend, Remote) or not backend.is_available():
         yield
         return
     began, reached = time.time(), backend.is_reachable()
     if (user or everyone) and not (reached and backend.sync(user or None, REMOTE_SECONDS)):
-        click.echo(f"{backend.status().base_url} does not answer: this is what is known here.", err=True)
+        address = backend.status().base_url
+        if whole:
+            raise StoreUnreachable(
+                f"{address} does not answer, so that not all may be known here; try again later, or take what is known "
+                "here with --offline"
+            )
+        click.echo(f"{address} does not answer: this is what is known here.", err=True)
     yield
     if backend.status().waiting and not (reached and backend.flush(REMOTE_SECONDS)):
         click.echo(waiting(backend.status()), err=True)
     for each in reversed(backend.forgotten(user) if user else []):
         if each.at >= began and each.messages:
             click.echo(f"{each}.", err=True)
+
+
+@contextmanager
+def ended_in_order() -> Iterator[None]:
+    """Have SIGTERM and SIGHUP end what runs as an interrupt would, so that it cleans up; those after it are ignored."""
+
+    def end(number: int, frame: object) -> None:
+        for each in before:
+            signal.signal(each, signal.SIG_IGN)
+        raise SystemExit(128 + number)
+
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+        # Whoever is told to ignore them, by nohup for one, goes on doing so.
+        before = {each: signal.signal(each, end) for each in numbers if signal.getsignal(each) is signal.SIG_DFL}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
 
 
 def waiting(status: Status) -> str:
@@ -120,8 +168,8 @@ def opened(name: str) -> MemoryBackend:
     """The backend of this name or in this file, which is available."""
     backend = named(name)
     if not backend.is_available():
+        problem = why_not(backend)
         backend.close()
-        problem = getattr(backend, "problem", "") or "check its settings, its server and its file"
         raise ConfigError(f"the backend {name!r} is not available here; {problem}")
     return backend
 

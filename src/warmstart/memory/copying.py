@@ -1,10 +1,11 @@
 """Moving memory from one backend to another, whichever kinds they are.
 
-Where both can tell and take over all that is kept (`Archives`, as those in SQL do), everything goes over as it was:
-the times, the values before, what was deleted, in every scope. Elsewhere entries go over one after the other, each
-after the values it had before, and what that loses is said. What the other backend has and this one does not, or knows
-newer, is never touched; it is reported. A copy that was interrupted is completed by the next, and doing it twice
-changes nothing.
+Where one can tell all that it keeps (`Tells`, as all of ours do) and the other can take it over (`Archives`, as those
+in SQL do), everything goes over as it was: the times, the values before, what was deleted, in every scope. Elsewhere
+entries go over one after the other, each after the values it had before, and what that loses is said. Secrets that the
+other would not keep are replaced before anything is written and compared. What the other backend has and this one does
+not, or knows newer, is never touched; it is reported. A copy that was interrupted is completed by the next, and doing
+it twice changes nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from warmstart.memory.backend import MemoryBackend
-from warmstart.memory.restoring import Archives, Kept, Outcome, Place, archive_of, place_of
+from warmstart.memory.kept import Archives, Kept, Outcome, Place, place_of, without_secrets
+from warmstart.memory.restoring import archive_of, redactor_of, told_by
 from warmstart.memory.values import AGENT, PROJECT, SCOPE, SESSION, SOURCE, MemoryEntry, Version, View
 
 _ALL = 1_000_000  # entries of one user
@@ -49,9 +51,15 @@ def copy_memory(
     """Copy what is kept of these users, or of all that the source can tell, and compare both in the end."""
     copied = CopiedMemory()
     losses: Counter[str] = Counter()
-    telling, taking = archive_of(source), archive_of(target)
+    telling, taking, redactor = told_by(source), archive_of(target), redactor_of(target)
     chosen = users or (telling.archived_users() if telling else source.users())
-    found = {user: telling.archive(user) if telling else _told(source, user, losses) for user in chosen}
+    found = {
+        user: [
+            without_secrets(kept, redactor)
+            for kept in (telling.archive(user) if telling else _told(source, user, losses))
+        ]
+        for user in chosen
+    }
     total = sum(map(len, found.values()))
     done = 0
     left: set[tuple[str, Place]] = set()  # alone

@@ -23,6 +23,14 @@ class Status:
 
 
 @runtime_checkable
+class Retries(Protocol):
+    """Can send again what its server refused."""
+
+    def retry(self) -> int:
+        """Have it sent once more; how much that is."""
+
+
+@runtime_checkable
 class Remote(Protocol):
     """Keeps memories on a server."""
 

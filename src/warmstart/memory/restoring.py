@@ -1,84 +1,45 @@
-"""Entries as they were elsewhere, with their times, their former values and what was deleted: what a copy needs.
-
-`Archives` is what a backend may offer besides the contract. For those in SQL it is done here, by `archive_of`.
-"""
+"""Entries as they were elsewhere, told and taken over by the backends in SQL: what a copy needs."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import msgspec
 
 from warmstart.memory.backend import MemoryBackend
 from warmstart.memory.entries import Given, prepared
+from warmstart.memory.kept import Archives, Kept, Outcome, Place, Tells, without_secrets
 from warmstart.memory.owners import Owner, numbers
 from warmstart.memory.reading import PAST, _provenance
 from warmstart.memory.sql import SQLBackend, _Row
-from warmstart.memory.values import SCOPE, SCOPES, SESSION, SOURCE, MemoryEntry, Scope, Version
+from warmstart.memory.values import SCOPES, SESSION, SOURCE, MemoryEntry, Version
+from warmstart.redact.redactor import Redactor
 from warmstart.sessions.values import clean
 from warmstart.storage.database import Connection
-
-Outcome = Literal["written", "present", "newer", "undeleted"]
 
 _DECODE = msgspec.json.Decoder().decode
 _ENCODE = msgspec.json.Encoder().encode
 
 
-class Place(NamedTuple):
-    """What tells an entry from the others of a user: its key, and whose it is in which scope."""
-
-    key: str
-    scope: Scope
-    place: str
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """All that is kept of a place: values that are over, and when it was deleted, both the oldest first.
-
-    Without an entry only that it was deleted is known.
-    """
-
-    user_id: str
-    place: Place
-    entry: MemoryEntry | None
-    former: tuple[Version, ...] = ()
-    deletions: tuple[float, ...] = ()
-
-    @property
-    def deleted(self) -> float | None:
-        """When it last was."""
-        return max(self.deletions, default=None)
-
-
-@runtime_checkable
-class Archives(Protocol):
-    """Can tell all that it keeps, and take it over as it was elsewhere."""
-
-    def archived_users(self) -> list[str]:
-        """Whoever has entries, or had some that were deleted."""
-
-    def archive(self, user_id: str) -> list[Kept]:
-        """All that is kept of a user, in the order in which it was written."""
-
-    def restore(self, kept: Kept) -> Outcome:
-        """Keep this as well, with its times. What was there becomes history, unless it is newer: then it stays."""
-
-
 def archive_of(backend: MemoryBackend) -> Archives | None:
-    """How to tell all that this backend keeps, if there is a way."""
+    """How to have this backend take over what was kept elsewhere, if there is a way."""
     if isinstance(backend, Archives):
         return backend
     return _SQLArchive(backend) if isinstance(backend, SQLBackend) else None
 
 
-def place_of(entry: MemoryEntry) -> Place:
-    """Where an entry belongs."""
-    said = entry.metadata.get(SCOPE)
-    scope: Scope = said if said in SCOPES else "user"
-    return Place(entry.key, scope, str(entry.metadata.get(scope, "")) if scope != "user" else "")
+def told_by(backend: MemoryBackend) -> Tells | None:
+    """How to tell all that this backend keeps, if there is a way."""
+    return backend if isinstance(backend, Tells) else archive_of(backend)
+
+
+def redactor_of(backend: MemoryBackend) -> Redactor | None:
+    """What keeps secrets out of a backend; the shipped rules where it does not say, and nothing where it has none."""
+    if isinstance(backend, SQLBackend):
+        return backend._held.redactor
+    own = getattr(backend, "redactor", None)
+    return own if isinstance(own, Redactor) else Redactor()
 
 
 class _SQLArchive:
@@ -138,12 +99,8 @@ class _SQLArchive:
         owner = self._held.owners.number(connection, kept.user_id)
         if kept.entry is None:
             return self._mark(connection, owner, kept)
-        redactor = self._held.redactor
-        given = prepared(kept.place.key, kept.entry.value, kept.entry.metadata, view=None, redactor=redactor)
-        former = [
-            replace(each, value=prepared(given.key, str(each.value), None, view=None, redactor=redactor).value)
-            for each in kept.former
-        ]
+        given = prepared(kept.place.key, kept.entry.value, kept.entry.metadata, view=None, redactor=self._held.redactor)
+        former = list(without_secrets(kept, self._held.redactor).former)
         there = self._there(connection, owner, given[:3])
         said = (given.value, given.metadata)
         if there and (there.value, there.metadata) != said and there.updated_at > kept.entry.updated_at:

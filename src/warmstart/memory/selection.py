@@ -10,13 +10,18 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from warmstart.config import Settings, ambient_settings
 from warmstart.errors import ConfigError, WarmstartError
 from warmstart.memory.backend import MemoryBackend
 from warmstart.memory.honcho.sdk import MISSING, is_installed
 from warmstart.memory.null import NullBackend
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "warmstart.memory"
 NO_FALLBACK = "none"
@@ -81,6 +86,17 @@ def open_backend(name: str, settings: Settings) -> MemoryBackend:
     return factory(settings)
 
 
+def why_not(backend: MemoryBackend) -> str:
+    """Why a backend is not available, as far as it says: what it gives as its problem, or raises when it is asked."""
+    if problem := getattr(backend, "problem", ""):
+        return str(problem)
+    try:
+        backend.list_keys("")
+    except WarmstartError as error:
+        return str(error)
+    return "it is not available here and now"
+
+
 def backend_names() -> list[str]:
     """The names of all backends, those of other packages last."""
     from importlib.metadata import entry_points  # takes longer to load than all else here
@@ -111,8 +127,8 @@ def _available(name: str, settings: Settings) -> MemoryBackend:
         backend = open_backend(name, settings)
         if backend.is_available():
             return backend
+        reason = why_not(backend)
         backend.close()
-        reason = getattr(backend, "problem", "") or "it is not available here and now"
     except ConfigError as error:
         if name not in _BUILT_IN and name not in backend_names():
             raise
@@ -121,6 +137,10 @@ def _available(name: str, settings: Settings) -> MemoryBackend:
         reason = str(error)
     except WarmstartError as error:
         reason = str(error)
+    except Exception as error:
+        if name in _BUILT_IN:
+            raise
+        reason = f"{type(error).__name__}: {error}"  # somebody else's, who does not keep the contract
     if settings.memory_fallback in (NO_FALLBACK, name):
         raise ConfigError(
             f"the memory backend {name!r} cannot be used: {reason}; mend that, or set memory.backend or memory.fallback"
@@ -163,9 +183,28 @@ def _installed(name: str) -> Factory | None:
     from importlib.metadata import entry_points
 
     for point in entry_points(group=GROUP, name=name):
-        factory: Factory = point.load()
-        return factory
+        return partial(_of_others, point)
     return None
+
+
+def _of_others(point: EntryPoint, settings: Settings) -> MemoryBackend:
+    """The backend of another package, whatever that does instead of giving one."""
+    package = f" of {point.dist.name!r}" if point.dist else ""
+    try:
+        backend = point.load()(settings)
+    except WarmstartError:
+        raise
+    except Exception as error:  # it is somebody else's code, which must not take ours down
+        raise ConfigError(
+            f"the memory backend {point.name!r}{package} cannot be loaded ({type(error).__name__}: {error}); "
+            "mend or remove that package, or set memory.backend to another"
+        ) from error
+    if not isinstance(backend, MemoryBackend):
+        raise ConfigError(
+            f"the memory backend {point.name!r}{package} gives a {type(backend).__name__}, which is no MemoryBackend; "
+            "mend or remove that package, or set memory.backend to another"
+        )
+    return backend
 
 
 _BUILT_IN: dict[str, Factory] = {"null": _null, "local": _local, "postgres": _postgres, "honcho": _honcho}

@@ -18,44 +18,41 @@ Action = Literal["store", "retrieve", "query", "list", "delete", "info", "evalua
 ACTIONS: tuple[Action, ...] = get_args(Action)
 
 MEMORY_BACKEND_SCHEMA: dict[str, Any] = {
-    "type": "function",
-    "function": {
-        "name": "memory_backend",
-        "description": (
-            "Remember preferences and facts across sessions, and look them up. Store what stays true (how the user "
-            "likes to work, decisions, names, environments), one fact a key; storing a key again replaces its value. "
-            "Query before asking the user something they may have said before. Never store secrets."
-        ),
-        "parameters": {
-            "type": "object",
-            "properties": {
-                "action": {
-                    "type": "string",
-                    "enum": list(ACTIONS),
-                    "description": "store needs key and value; retrieve and delete need key; query needs query_text; "
-                    "list, info and evaluate need nothing.",
-                },
-                "user_id": {
-                    "type": "string",
-                    "default": "default",
-                    "description": "Whose memory; users never see each other's.",
-                },
-                "key": {
-                    "type": "string",
-                    "description": "A short name for the fact, such as pref_editor or billing_database.",
-                },
-                "value": {"type": "string", "description": "The fact, as one or two sentences that stand alone."},
-                "query_text": {"type": "string", "description": "What to look for, in words. Empty for the newest."},
-                "metadata": {
-                    "type": "object",
-                    "description": "Optional: scope (user, project or agent) with project or agent, expires_at in "
-                    "seconds since 1970, session, source, and whatever else belongs to the entry.",
-                    "additionalProperties": True,
-                },
+    "name": "memory_backend",
+    "description": (
+        "Remember preferences and facts across sessions, and look them up. Store what stays true (how the user "
+        "likes to work, decisions, names, environments), one fact a key; storing a key again replaces its value. "
+        "Query before asking the user something they may have said before. Never store secrets."
+    ),
+    "parameters": {
+        "type": "object",
+        "properties": {
+            "action": {
+                "type": "string",
+                "enum": list(ACTIONS),
+                "description": "store needs key and value; retrieve and delete need key; query needs query_text; "
+                "list, info and evaluate need nothing.",
             },
-            "required": ["action"],
-            "additionalProperties": False,
+            "user_id": {
+                "type": "string",
+                "default": "default",
+                "description": "Whose memory; users never see each other's.",
+            },
+            "key": {
+                "type": "string",
+                "description": "A short name for the fact, such as pref_editor or billing_database.",
+            },
+            "value": {"type": "string", "description": "The fact, as one or two sentences that stand alone."},
+            "query_text": {"type": "string", "description": "What to look for, in words. Empty for the newest."},
+            "metadata": {
+                "type": "object",
+                "description": "Optional: scope (user, project or agent) with project or agent, expires_at in "
+                "seconds since 1970, session, source, and whatever else belongs to the entry.",
+                "additionalProperties": True,
+            },
         },
+        "required": ["action"],
+        "additionalProperties": False,
     },
 }
 
@@ -189,7 +186,13 @@ def _note(backend: MemoryBackend) -> dict[str, str]:
 def _evaluate(given: _Given) -> dict[str, Any]:
     from warmstart.memory.evaluation import evaluate_backends
 
-    return {"report": evaluate_backends([_backend()]).to_dict()}
+    backend = _backend()
+    if backend.is_cloud:  # an agent's word is not enough for that
+        raise _Wrong(
+            f"evaluating {backend.backend_name} sends hundreds of invented memories away from this machine; ask the "
+            "user to run `warmstart memory evaluate`, which says what it sends"
+        )
+    return {"report": evaluate_backends([backend]).to_dict()}
 
 
 _DO: dict[Action, Callable[[_Given], dict[str, Any]]] = {

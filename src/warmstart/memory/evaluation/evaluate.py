@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -30,7 +29,8 @@ from warmstart.memory.evaluation.values import (
     Trial,
     verdict_of,
 )
-from warmstart.memory.evaluation.visitors import Visitors
+from warmstart.memory.evaluation.visitors import Visitors, left_there
+from warmstart.memory.remote import Remote
 
 SIZES = (10, 1_000, 100_000)
 QUICK = (10, 1_000)
@@ -55,12 +55,7 @@ def evaluate_backend(
     notes. A backend that fails gets no points for it, and what it raised stands in the notes; this never raises for it.
     """
     run = _Run(backend, hooks or hooks_of(backend), test_user, sizes, seconds, progress)
-    try:
-        available = backend.is_available()
-    except Exception as error:  # the contract says never, but this is what tells
-        available = False
-        run.notes.append(f"asking whether it is available raised {_said(error)}")
-    if not available:
+    if not run.is_available():
         return BackendEvaluation(
             backend.backend_name,
             backend.is_cloud,
@@ -80,6 +75,8 @@ def evaluate_backend(
         )
     if visitors.leaves_marks:
         run.notes.append("its history still tells that entries of the evaluation were there, not what they were")
+    if isinstance(backend, Remote):
+        run.notes += left_there(backend, visitors.users, seconds)
     return run.result()
 
 
@@ -123,12 +120,15 @@ def _evaluate_all(test_user: str, sizes: Sequence[int], seconds: float, progress
 
     settings = ambient_settings()
     opened: dict[str, MemoryBackend] = {}
+    left_out = []
     for name in backend_names():
-        with suppress(WarmstartError):
+        try:
             opened[name] = open_backend(name, settings)
+        except WarmstartError as error:
+            left_out.append(f"{name} is left out: {error}")
     names = {id(backend): name for name, backend in opened.items()}
     try:
-        return evaluate_backends(
+        report = evaluate_backends(
             opened,
             test_user=test_user,
             sizes=sizes,
@@ -136,6 +136,7 @@ def _evaluate_all(test_user: str, sizes: Sequence[int], seconds: float, progress
             reopen=lambda backend: open_backend(names[id(backend)], settings),
             progress=progress,
         )
+        return replace(report, warnings=[*report.warnings, *left_out])
     finally:
         for backend in opened.values():
             backend.close()
@@ -166,6 +167,18 @@ class _Run:
         self._latency: list[LatencyAt] = []
         self._reliability: list[Trial] = []
         self._forgetting: Forgetting | None = None
+
+    def is_available(self) -> bool:
+        """Whether there is anything to measure: a backend whose server does not answer only seems to keep things."""
+        try:
+            if not self.backend.is_available():
+                return False
+            if not isinstance(self.backend, Remote) or self.backend.is_reachable():
+                return True
+            self.notes.append(f"its server {self.backend.status().base_url} does not answer")
+        except Exception as error:  # the contract says never, but this is what tells
+            self.notes.append(f"asking whether it is available raised {_said(error)}")
+        return False
 
     def measure(self, visitors: Visitors) -> None:
         """Take all measures."""
@@ -206,7 +219,7 @@ class _Run:
             self._progress(self._done, 5)
 
     def _score(self, visitors: Visitors) -> None:
-        self._scored = score(self.backend, visitors)
+        self._scored = score(self.backend, visitors, self.hooks, seconds=self._seconds)
 
     def _ask(self, visitors: Visitors) -> None:
         before = self.hooks.sent() if self.hooks.sent else None
@@ -234,7 +247,12 @@ class _Run:
         return None
 
     def _forget(self, visitors: Visitors) -> None:
-        self._forgetting = forgetting(self.backend, visitors, self.hooks)
+        self._forgetting = forgetting(self.backend, visitors, self.hooks, seconds=self._seconds)
+        if isinstance(self.backend, Remote) and self._forgetting:
+            self.backend.flush(self._seconds)
+            told = [each for user in visitors.users for each in self.backend.forgotten(user)]
+            if texts := sum(each.messages for each in told):
+                self.notes.append(f"its server keeps the text of {texts} entries that were deleted")
 
     def _strain(self, visitors: Visitors) -> None:
         for trial in reliability(self.backend, visitors, self.hooks, seconds=self._seconds):

@@ -25,18 +25,22 @@ _PATIENCE = 5.0  # seconds
 _PAUSE = 0.02
 
 
-def forgetting(backend: MemoryBackend, visitors: Visitors, hooks: Hooks) -> Forgetting | None:
+def forgetting(backend: MemoryBackend, visitors: Visitors, hooks: Hooks, *, seconds: float = 0.0) -> Forgetting | None:
     """Delete entries and look for them until they are gone. Nothing where there is nothing to forget.
+
+    What queues writes gets `seconds` to deliver them first: what was never sent is easily forgotten.
 
     Each value has a word that stands nowhere else, which is also looked for in the backend's files, where it says which
     they are.
     """
     user = visitors.new("forgetting")
-    names = {key: _word() for key in _FACTS}
+    names = {key: invented_word() for key in _FACTS}
     facts = {key: f"{fact}, next to the {names[key]}." for key, fact in _FACTS.items()}
     for key, value in facts.items():
         visitors.wrote(user, key)
         backend.store(user, key, value)
+    if hooks.flush is not None and seconds:
+        hooks.flush(seconds)
     kept = [key for key in facts if backend.retrieve(user, key) is not None]
     if not kept:
         return None
@@ -84,7 +88,7 @@ def _is_there(backend: MemoryBackend, user: str, look: Look, key: str, value: st
     return any(entry.key == key or entry.value == value for entry in backend.query(user, value))
 
 
-def _word() -> str:
+def invented_word() -> str:
     """A word that nobody has ever said."""
     random = Random()  # noqa: S311
     return "".join(random.choice("bdfgklmnprstvz") + random.choice("aeiou") for _ in range(6))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, TypeVar
 
 from warmstart.memory.backend import MemoryBackend
+from warmstart.memory.evaluation.forgetting import invented_word
+from warmstart.memory.evaluation.hooks import Hooks
 from warmstart.memory.evaluation.values import Points
 from warmstart.memory.evaluation.visitors import Visitors
 
@@ -24,12 +27,21 @@ class _Probe(NamedTuple):
     asked: str
 
 
-# Nothing in common but the user: a query that gives whatever is there gives the wrong one.
-_PROBES = (
-    _Probe("pref_editor", "Writes code in Emacs with evil mode.", "Emacs evil mode"),
-    _Probe("project_database", "The inventory is kept in MariaDB on port 3307.", "inventory MariaDB port"),
-    _Probe("coffee", "Drinks espresso without sugar.", "espresso sugar"),
-)
+def _probes() -> tuple[_Probe, ...]:
+    """Entries that nobody can know beforehand.
+
+    Nothing in common but the user: a query that gives whatever is there gives the wrong one.
+    """
+    one, two, three = (invented_word() for _ in range(3))
+    return (
+        _Probe(_key("pref_editor"), f"Writes code in {one} with evil mode.", f"{one} evil mode"),
+        _Probe(_key("project_database"), f"The inventory is kept in {two} on a port.", f"inventory {two} port"),
+        _Probe(_key("coffee"), f"Drinks {three} without sugar.", f"{three} sugar"),
+    )
+
+
+def _key(name: str) -> str:
+    return f"{name}_{uuid.uuid4().hex[:8]}"
 
 
 @dataclass(slots=True)
@@ -41,33 +53,38 @@ class Scored:
     notes: list[str]
 
 
-def score(backend: MemoryBackend, visitors: Visitors) -> Scored:
+def score(backend: MemoryBackend, visitors: Visitors, hooks: Hooks, *, seconds: float) -> Scored:
     """Give the points of an available backend: 20 for that, the others as they are earned.
 
-    Storing counts when the entry can be seen afterwards, retrieving when it is that entry, and a query when it gives
-    the entry before any other. Whoever raises has not earned that point, and keeps the others. Latency is the mean of
-    the operations that did what they should: to do nothing quickly earns nothing. Privacy is where things would go,
-    which holds for one that keeps nothing as well: nothing leaves the machine. A backend that is not available is not
-    asked and earns nothing at all, for privacy neither.
+    Storing counts when the value can be read afterwards, by its key or by a query, and, where writes are queued, has
+    arrived within `seconds`; retrieving when it is that entry, and a query when it gives the entry before any other.
+    Whoever raises has not earned that point, and keeps the others. Latency is the mean of the operations that did what
+    they should: to do nothing quickly earns nothing. Privacy is where things would go, which holds for one that keeps
+    nothing as well: nothing leaves the machine. A backend that is not available is not asked and earns nothing at all,
+    for privacy neither.
     """
     user = visitors.new("score")
     spent: list[float] = []
     notes: list[str] = []
+    probes = _probes()
 
     def each(operation: Callable[[_Probe], bool]) -> list[bool]:
-        return [_tried(notes, partial(operation, probe)) or False for probe in _PROBES]
+        return [_tried(notes, partial(operation, probe)) or False for probe in probes]
 
     stored = each(lambda probe: _timed_store(backend, visitors, user, probe, spent))
+    flush = hooks.flush
+    arrived = flush is None or bool(_tried(notes, lambda: flush(seconds)))
     retrieved = each(lambda probe: _timed_retrieve(backend, user, probe, spent))
     queried = each(lambda probe: _timed_query(backend, user, probe, spent))
-    listed = set(_tried(notes, lambda: backend.list_keys(user)) or ())
-    visible = [got or probe.key in listed for got, probe in zip(retrieved, _PROBES, strict=True)]
-    keeps = all(stored) and all(visible)
+    visible = [any(seen) for seen in zip(retrieved, queried, strict=True)]
+    keeps = all(stored) and all(visible) and arrived
     if not keeps:
         spent = []
     mean = sum(spent) / len(spent) * 1000 if spent else None
     if all(stored) and not any(visible):
         notes.append("accepts what it is given and keeps nothing")
+    elif not arrived:
+        notes.append(f"what it is given did not arrive at its server within {seconds:g} s")
     elif not keeps:
         notes.append("does not keep all that it is given")
     points = Points(

@@ -1,19 +1,26 @@
 """Users that exist only while a backend is evaluated, and nothing of whom is left afterwards.
 
 Their names are made for one run and are nobody's: the name given is only how they begin, so that whoever really is
-called that is not touched. What an evaluation could not remove, because it was killed or its backend went away, the
-next one removes a day later; it knows such users by their names.
+called that is not touched. They say which process made them: what an evaluation could not remove, because it was killed
+or its backend went away, the next one on the same machine removes, and one elsewhere a day later.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import socket
 import time
 import uuid
+from collections.abc import Iterable
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
 from types import TracebackType
 
 from warmstart.memory.backend import MemoryBackend
 from warmstart.memory.evaluation.hooks import Hooks, hooks_of
+from warmstart.memory.remote import Remote
 
 _DAY = 86_400.0
 
@@ -25,7 +32,8 @@ class Visitors:
         self._backend = backend
         self._hooks = hooks
         self._prefix = prefix
-        self._run = f"{prefix}-{int(time.time()):x}-{uuid.uuid4().hex[:12]}"
+        self._run = f"{prefix}-{int(time.time()):x}-{_here()}-{os.getpid()}-{uuid.uuid4().hex[:12]}"
+        self.users: list[str] = []  # of this run, those that are gone included
         self._written: dict[str, set[str]] = {}
         self.left_behind = 0  # entries that could not be removed
         self.trouble = ""  # and why
@@ -48,12 +56,12 @@ class Visitors:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        interrupted: KeyboardInterrupt | None = None
+        interrupted: KeyboardInterrupt | SystemExit | None = None
         while self._written:
             user = next(iter(self._written))
             try:
                 self.forget(user)
-            except KeyboardInterrupt as again:
+            except (KeyboardInterrupt, SystemExit) as again:
                 if interrupted is not None:
                     raise  # whoever insists does not want to wait
                 interrupted = again
@@ -63,6 +71,7 @@ class Visitors:
     def new(self, name: str) -> str:
         """A user of this run."""
         user = f"{self._run}-{name}"
+        self.users.append(user)
         self._written[user] = set()
         return user
 
@@ -99,10 +108,55 @@ class Visitors:
         self.leaves_marks |= any(backend.history(user, key) for key in sorted(written)[:3])
 
     def _abandoned(self) -> list[str]:
-        """Users of runs that began more than a day ago and should long be over."""
-        name = re.compile(rf"{re.escape(self._prefix)}-([0-9a-f]{{8}})-[0-9a-f]{{12}}-[a-z-]+")
+        """Users of runs whose process is no more, or that began more than a day ago and should long be over."""
+        name = re.compile(
+            rf"{re.escape(self._prefix)}-([0-9a-f]{{8}})(?:-([0-9a-f]{{8}})-(\d{{1,10}}))?-[0-9a-f]{{12}}-[a-z-]+"
+        )
         found = ((user, name.fullmatch(user)) for user in self._backend.users())
-        return [user for user, made in found if made and int(made[1], 16) < time.time() - _DAY]
+        return [
+            user
+            for user, made in found
+            if made
+            and (int(made[1], 16) < time.time() - _DAY or (made[2] == _here() and not _is_running(int(made[3]))))
+        ]
+
+
+def left_there(backend: Remote, users: Iterable[str], seconds: float) -> list[str]:
+    """What is still on its way to a server, and what stays there of these users, one line each."""
+    notes = []
+    if not backend.flush(seconds):
+        notes.append(
+            f"{backend.status().waiting} writes of the evaluation still wait for its server, removals among them"
+        )
+    told = [each for user in users for each in backend.forgotten(user)]
+    if texts := sum(each.messages for each in told):
+        notes.append(f"its server keeps the text of {texts} messages of the evaluation")
+    if peers := sum(each.key is None and each.done for each in told):
+        notes.append(
+            f"its server deletes the messages of {peers} users of the evaluation when it comes to it, and keeps that "
+            "there were such peers"
+        )
+    return notes
+
+
+@cache
+def _here() -> str:
+    """Where the numbers of processes mean the same: on one machine, and there in one container."""
+    try:
+        numbers = str(Path("/proc/self/ns/pid").readlink())
+    except OSError:  # not a Linux
+        numbers = ""
+    return blake2b(f"{socket.gethostname()} {uuid.getnode()} {numbers}".encode(), digest_size=4).hexdigest()
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:  # somebody else's
+        return True
+    return True
 
 
 def _said(error: Exception) -> str:

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from warmstart.config import Settings
+from warmstart.config import Settings, ambient_settings
 from warmstart.errors import ConfigError, MemoryBackendError, WarmstartError
 from warmstart.memory.backend import MemoryBackend
 from warmstart.memory.entries import prepared
+from warmstart.memory.honcho.archive import archive
 from warmstart.memory.honcho.asking import Answer, Asking
 from warmstart.memory.honcho.courier import Courier, pull
 from warmstart.memory.honcho.index import Index
@@ -33,12 +34,12 @@ from warmstart.memory.honcho.wire import (
     PRODUCTION,
     Traffic,
     incoming,
-    is_loopback,
     is_production,
     key_digest,
     question,
     short,
 )
+from warmstart.memory.kept import Kept
 from warmstart.memory.remote import Status
 from warmstart.memory.values import SCOPES, MemoryEntry, Version, View
 from warmstart.redact import Redactor
@@ -59,18 +60,20 @@ _CLOSED = "this memory is closed; make a new HonchoBackend"
 class HonchoBackend(MemoryBackend):
     """Entries as messages at Honcho, and what Honcho concludes from them.
 
-    Without a key or an address it is not available; without a key nothing is sent to Honcho's own servers. `path` is
-    the folder of the index. With `dialectic`, queries are also put to Honcho's language model, which takes seconds.
+    With neither key nor address given they are those of the settings. Without either it is not available; without a
+    key nothing is sent to Honcho's own servers. `path` is the folder of the index. With `dialectic`, queries are also
+    put to Honcho's language model, which takes seconds.
     """
 
     backend_name = "honcho (cloud)"
+    is_cloud = True  # wherever its server is: that hands texts to language models
 
     def __init__(
         self,
         *,
-        api_key: str = "",
-        base_url: str = "",
-        workspace: str = WORKSPACE,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        workspace: str = "",
         path: Path | None = None,
         redactor: Redactor | None = None,
         timeout_ms: int = TIMEOUT_MS,
@@ -79,11 +82,17 @@ class HonchoBackend(MemoryBackend):
         settle_seconds: float = _SETTLE_SECONDS,
         request_seconds: float = _REQUEST_SECONDS,
     ) -> None:
+        if api_key is None and base_url is None:
+            found = ambient_settings()
+            api_key, base_url = found.honcho_key, found.honcho_url
+            workspace, path = workspace or found.honcho_workspace, path or found.home
+            redactor = redactor or configured_redactor(found)
+        api_key, workspace = api_key or "", workspace or WORKSPACE
         self.base_url = (base_url or (PRODUCTION if api_key else "")).rstrip("/")
         self.problem = _problem(self.base_url, api_key)  # why it cannot be used, if it cannot
-        self._folder = path or Path("~/.warmstart").expanduser()
+        self._folder = path or ambient_settings().home
         self._name = f"honcho-{short(self.base_url, workspace)}.db"
-        self._redactor = redactor or Redactor()
+        self.redactor = redactor or Redactor()
         self._seconds = timeout_ms / 1000
         self._dialectic = dialectic
         self._fresh = fresh_seconds
@@ -98,17 +107,12 @@ class HonchoBackend(MemoryBackend):
         return cls(
             api_key=settings.honcho_key,
             base_url=settings.honcho_url,
-            workspace=settings.honcho_workspace or WORKSPACE,
+            workspace=settings.honcho_workspace,
             path=settings.home,
             redactor=configured_redactor(settings),
             timeout_ms=settings.honcho_timeout_ms or TIMEOUT_MS,
             dialectic=dialectic,
         )
-
-    @property
-    def is_cloud(self) -> bool:
-        """Yes, except where the address is this machine's own."""
-        return not is_loopback(self.base_url)
 
     def is_available(self) -> bool:
         """Whether it is configured and installed. A server that is away does not make it unavailable: writes wait."""
@@ -130,7 +134,7 @@ class HonchoBackend(MemoryBackend):
 
     def store(self, user_id: str, key: str, value: str, metadata: Mapping[str, Any] | None = None) -> bool:
         """Keep a value here and send it in the background; secrets are replaced before either."""
-        given = prepared(key, value, metadata, view=self._view, redactor=self._redactor)
+        given = prepared(key, value, metadata, view=self._view, redactor=self.redactor)
         place = f"{SCOPES[given.scope]}:{given.place}" if given.scope else ""
         self._index.write(
             clean(user_id), place, given.key, given.value, expires_at=given.expires_at, metadata=given.metadata
@@ -229,6 +233,12 @@ class HonchoBackend(MemoryBackend):
         """Send what waits now; whether all of it has arrived within this time."""
         return bool(self._index) and self._courier.flush(seconds)
 
+    def retry(self) -> int:
+        """Have what Honcho refused sent once more; how much that is."""
+        count = self._index.outbox.retry()
+        self._courier.wake()
+        return count
+
     def sync(self, user_id: str | None, seconds: float = 30.0) -> bool:
         """Read all that is new at Honcho of a user, or of everyone; whether that was done within this time."""
         index = self._index
@@ -237,7 +247,8 @@ class HonchoBackend(MemoryBackend):
             for user in self._link.users() if user_id is None else [clean(user_id)]:
                 pull(index, self._link, user)
 
-        return self._shared.asking.together([read], seconds)[0].done
+        answer = self._shared.asking.together([read], seconds)[0]
+        return answer.done and answer.error is None
 
     def forget_user(self, user_id: str) -> int:
         """Remove all of a user here at once, and have Honcho delete what it can; how many entries there were.
@@ -253,6 +264,16 @@ class HonchoBackend(MemoryBackend):
     def forgotten(self, user_id: str) -> list[Forgetting]:
         """What became of what was deleted here, the newest first."""
         return self._index.outbox.forgotten(clean(user_id))
+
+    def archived_users(self) -> list[str]:
+        """Whoever has entries, or had some that were deleted."""
+        return sorted({*self.users(), *self._index.logged_users()})
+
+    def archive(self, user_id: str) -> list[Kept]:
+        """All that is kept of a user here, after asking what is new, in the order in which it was written."""
+        index, user_id = self._index, clean(user_id)
+        self._ask(user_id, [lambda: self._refresh(user_id)])
+        return archive(index, user_id)
 
     def sent(self) -> Traffic:
         """What went over the wire since this memory was opened."""
@@ -307,7 +328,7 @@ class HonchoBackend(MemoryBackend):
     def _names(self, key: str) -> list[str]:
         """A key as it may be kept: as it is, or without the secret in it."""
         name = clean(key)
-        return list(dict.fromkeys((name, self._redactor.clean(name))))
+        return list(dict.fromkeys((name, self.redactor.clean(name))))
 
     def _refresh(self, user_id: str) -> None:
         pull(self._index, self._link, user_id)
@@ -338,7 +359,7 @@ class HonchoBackend(MemoryBackend):
         return answers
 
     def _ask_all(self, user_id: str, text: str, limit: int, dialectic: bool) -> Found:
-        words = question(self._redactor.clean(text))
+        words = question(self.redactor.clean(text))
         jobs: list[Callable[[], Any]] = [lambda: self._refresh(user_id)]
         if words:
             jobs.append(lambda: self._link.search(user_id, words, limit))
@@ -347,7 +368,7 @@ class HonchoBackend(MemoryBackend):
         else:
             jobs.append(list)
         chat = Answer()
-        asked = self._redactor.clean(text)
+        asked = self.redactor.clean(text)
         if dialectic:
             self._link.load()  # who asks for this has time
             chat = self._shared.asking.begin(lambda: self._link.chat(user_id, asked, _DIALECTIC_SECONDS))

@@ -17,11 +17,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from warmstart.errors import WarmstartError
-from warmstart.memory.honcho.index import Index
+from warmstart.memory.honcho.index import Index, Position
 from warmstart.memory.honcho.link import Away, Gone, Link, Refused, Unsure
 from warmstart.memory.honcho.outbox import Parcel
 from warmstart.memory.honcho.stale import is_stale
-from warmstart.memory.honcho.wire import FORGOTTEN, ID, incoming, outgoing
+from warmstart.memory.honcho.wire import FORGOTTEN, ID, farewell, incoming, outgoing
 
 _AT_ONCE = 100  # messages in a request, which is Honcho's limit
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 30.0  # seconds after failures, doubling
@@ -138,6 +138,8 @@ class Courier:
             return error
         except Refused as error:
             self.error = str(error)
+            if not self._link.ping():
+                return Away(str(error))
             self._outbox.refuse(batch[0], str(error))
             return None
         self.error = ""
@@ -154,6 +156,9 @@ class Courier:
 
     def _send(self, batch: Sequence[Parcel]) -> None:
         self._link.load()  # which takes long, and should not lie between reading and sending
+        forgotten = self._outbox.farewell(batch[0].user_id)  # which a session that was begun anew says first
+        first = [] if forgotten is None else [farewell(forgotten)]
+        batch = batch[: _AT_ONCE - len(first)]
         self._outbox.attempt(batch)
         # Read only now: what is deleted from here on is known to be on its way, and is followed by its deletion.
         records = {record.id: record for record in self._outbox.records([parcel.version for parcel in batch])}
@@ -164,20 +169,22 @@ class Courier:
         if not batch:
             return
         try:
-            arrived = self._link.add(batch[0].user_id, [outgoing(records[parcel.version]) for parcel in batch])
+            arrived = self._link.add(batch[0].user_id, [*first, *(outgoing(records[each.version]) for each in batch)])
         except Away:
             self._outbox.unattempt(batch)
             raise
         except Refused as error:
             self._outbox.unattempt(batch)
-            if len(batch) == 1:
-                self.error = str(error)
-                self._outbox.refuse(batch[0], str(error))
-            else:
+            if len(batch) > 1:
                 for parcel in batch:  # one of them is to blame
                     self._send([parcel])
+            elif self._link.ping():
+                self.error = str(error)
+                self._outbox.refuse(batch[0], str(error))
+            else:  # nothing else gets through either, so that it is not to blame
+                raise Away(str(error)) from error
             return
-        self._outbox.arrived(batch, arrived)
+        self._outbox.arrived(batch, arrived[len(first) :], farewell=forgotten)
 
     def _look_for(self, parcels: Sequence[Parcel]) -> None:
         """Find out which of these have arrived. The others are sent next time, as if they never had been."""
@@ -213,23 +220,33 @@ class Courier:
 
 
 def pull(index: Index, link: Link, user_id: str) -> None:
-    """Read what is new in a user's session. It only ever grows, so that its length says how far one has come."""
+    """Read what is new in a user's session. It only ever grows, so that its length says how far one has come.
+
+    That holds for as long as it is the same session: the message that was read last has to be where it was.
+    """
+    is_same = False
     while True:
         before = index.position(user_id)
         size = 20 if before.complete else 100
-        number = before.seen // size + 1
+        number = (before.seen if is_same else max(before.seen - 1, 0)) // size + 1
         page = link.page(user_id, number, size)
-        if page.total < before.seen:  # the session was deleted at Honcho and begun anew
-            index.advance(user_id, before, [], 0, complete=False)
-            if not page.total:
-                return
-            continue
-        records = [incoming(message, user_id) for message in page.messages[before.seen % size :]]
-        seen = (number - 1) * size + len(page.messages)
-        complete = seen >= page.total or not page.messages
-        index.advance(user_id, before, [record for record in records if record], seen, complete=complete)
+        first = (number - 1) * size
+        if before.seen and not is_same:
+            last = page.messages[before.seen - 1 - first : before.seen - first]
+            if not last or last[0].id != before.last:  # the session was deleted at Honcho and begun anew
+                index.advance(user_id, before, [], Position())
+                if not page.total:
+                    return
+                continue
+        new = page.messages[before.seen - first :]
+        records = [incoming(message, user_id) for message in new]
+        seen = before.seen + len(new)
+        complete = seen >= page.total or (is_same and not new)
+        now = Position(seen, complete, last=new[-1].id if new else before.last)
+        index.advance(user_id, before, [record for record in records if record], now)
         if complete:
             return
+        is_same = True
 
 
 def _longer(pause: float) -> float:

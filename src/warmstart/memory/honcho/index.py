@@ -18,7 +18,7 @@ from warmstart.memory.honcho.connections import Connections
 from warmstart.memory.honcho.outbox import Outbox, post
 from warmstart.memory.honcho.patience import Patience
 from warmstart.memory.honcho.stale import Retired, telling
-from warmstart.memory.honcho.versions import after, apply, told
+from warmstart.memory.honcho.versions import after, apply, expire, told
 from warmstart.memory.honcho.wire import Record, Traffic
 from warmstart.memory.values import MemoryEntry, Version
 from warmstart.storage.database import Connection
@@ -32,11 +32,15 @@ _NEWEST_FIRST = "ORDER BY e.updated_at DESC, e.rowid DESC"
 
 
 class Position(NamedTuple):
-    """How far a user's session has been read, whether its end was ever reached, and when it was looked at last."""
+    """How far a user's session has been read, whether its end was ever reached, and when it was looked at last.
+
+    `last` is the id of the last message that was read: another one in its place is that of another session.
+    """
 
     seen: int = 0
     complete: bool = False
     pulled_at: float = 0.0
+    last: str = ""
 
 
 class Index:
@@ -57,6 +61,7 @@ class Index:
     def write(self, user_id: str, place: str, key: str, value: str, *, expires_at: float | None, metadata: str) -> None:
         """Keep a value, to be sent."""
         with self._writing() as run:
+            expire(run)
             at = after(run, user_id, place, key)
             record = Record(uuid4().hex, user_id, place, key, value, at, expires_at, metadata)
             apply(run, record)
@@ -87,9 +92,10 @@ class Index:
         return any(expires_at is None or expires_at > now for _, expires_at in rows)
 
     def merge(self, records: Sequence[Record]) -> None:
-        """Take over what came from Honcho."""
+        """Take over what came from Honcho; what of it has expired is not kept."""
         with self._writing() as run:
             _take_over(run, records)
+            expire(run)
 
     def forget_user(self, user_id: str) -> int:
         """Remove all of a user, to be sent; how many entries there were. What is on its way is not sent any more.
@@ -179,6 +185,20 @@ class Index:
                 found += told([row[1:] for row in group], time.time())
         return sorted(found, key=lambda version: version.since, reverse=True)
 
+    def logged_users(self) -> list[str]:
+        """Whoever has entries, or had some that were deleted."""
+        with self._reading() as run:
+            return [row[0] for row in run.execute("SELECT DISTINCT user_id FROM versions ORDER BY user_id").fetchall()]
+
+    def log(self, user_id: str) -> list[tuple[Any, ...]]:
+        """Place, key, value, time, end and metadata of all versions of a user, by place and key, the oldest first."""
+        with self._reading() as run:
+            return run.execute(
+                "SELECT place, key, value, at, expires_at, metadata FROM versions WHERE user_id = ?"
+                " AND (deleted OR value IS NOT NULL) ORDER BY place, key, at, id",
+                (user_id,),
+            ).fetchall()
+
     def users(self) -> list[str]:
         with self._reading() as run:
             rows = run.execute(
@@ -218,20 +238,35 @@ class Index:
     def position(self, user_id: str) -> Position:
         with self._reading() as run:
             row = run.execute(
-                "SELECT seen, complete, pulled_at FROM positions WHERE user_id = ?", (user_id,)
+                "SELECT seen, complete, pulled_at, last FROM positions WHERE user_id = ?", (user_id,)
             ).fetchone()
-        return Position(row[0], bool(row[1]), row[2]) if row else Position()
+        return Position(row[0], bool(row[1]), row[2], row[3]) if row else Position()
 
-    def advance(self, user_id: str, before: Position, records: Sequence[Record], seen: int, *, complete: bool) -> None:
-        """Take over what was read, and that it was read, unless another process has come further meanwhile."""
+    def advance(self, user_id: str, before: Position, records: Sequence[Record], now: Position) -> None:
+        """Take over what was read, and that it was read, unless another process has come further meanwhile.
+
+        `Position()` begins anew.
+        """
         with self._writing() as run:
             _take_over(run, records)
             run.execute(
-                "INSERT INTO positions (user_id, seen, complete, pulled_at) VALUES (:user, :seen, :complete, :now)"
-                " ON CONFLICT (user_id) DO UPDATE SET seen = :seen, complete = max(complete, :complete),"
-                " pulled_at = :now WHERE seen = :before",
-                {"user": user_id, "seen": seen, "complete": complete, "now": time.time(), "before": before.seen},
+                "INSERT INTO positions (user_id, seen, complete, pulled_at, last)"
+                " VALUES (:user, :seen, :complete, :now, :last)"
+                " ON CONFLICT (user_id) DO UPDATE SET seen = :seen, pulled_at = :now, last = :last,"
+                " complete = CASE WHEN :anew THEN 0 ELSE max(complete, :complete) END"
+                " WHERE seen = :seen_before AND last = :last_before",
+                {
+                    "user": user_id,
+                    "seen": now.seen,
+                    "complete": now.complete,
+                    "now": time.time(),
+                    "last": now.last,
+                    "anew": now == Position(),
+                    "seen_before": before.seen,
+                    "last_before": before.last,
+                },
             )
+            expire(run)
 
 
 def _take_over(run: Connection, records: Sequence[Record]) -> None:
@@ -262,9 +297,9 @@ def _forget_before(run: Connection, user_id: str, at: float) -> None:
 
 def _forgot(run: Connection, user_id: str, at: float, *, done: bool) -> None:
     run.execute(
-        "INSERT INTO forgotten_users (user_id, at, done) VALUES (?, ?, ?) ON CONFLICT (user_id) DO UPDATE"
-        " SET at = excluded.at, done = excluded.done, conclusions = 0",
-        (user_id, at, done),
+        "INSERT INTO forgotten_users (user_id, at, done, told) VALUES (?, ?, ?, ?) ON CONFLICT (user_id) DO UPDATE"
+        " SET at = excluded.at, done = excluded.done, told = excluded.told, conclusions = 0",
+        (user_id, at, done, done),  # who read it need not say it
     )
 
 

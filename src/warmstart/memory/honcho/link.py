@@ -6,6 +6,7 @@ arrived. Here it is always given the address, gets no other key than ours, and r
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -30,6 +31,7 @@ from warmstart.memory.honcho.wire import (
 _SDK = threading.Event()  # set when this process has loaded it
 _IDLE = 2.0  # seconds after which a connection is not used again; Honcho's server hangs up after 5
 _PAGES = 50  # of a hundred, of one user's conclusions
+_FINAL = frozenset((400, 413, 422))  # statuses that may be about what was sent; all others may pass
 
 
 class Away(Exception):
@@ -45,7 +47,7 @@ class Unsure(Exception):
 
 
 class Refused(Exception):
-    """Honcho will not do it, however often it is asked."""
+    """Honcho will not do it as it was asked; so does whoever stands between, for as long as he does."""
 
 
 class Gone(Away):
@@ -233,7 +235,10 @@ class Link:
         return said  # noqa: RET504
 
     def ping(self) -> bool:
-        """Whether Honcho answers and takes the key. Without the SDK, which takes longer to load than one waits."""
+        """Whether Honcho itself answers, no login page, and takes the key.
+
+        Without the SDK, which takes longer to load than one waits.
+        """
         import urllib.request
         from http.client import HTTPException
         from urllib.error import HTTPError
@@ -249,8 +254,10 @@ class Link:
         self._count(Traffic(1, len(asked.full_url) + 2))
         try:
             with urllib.request.build_opener(*direct).open(asked, timeout=self._seconds) as answer:
-                self._count(Traffic(received=len(answer.read())))
-            return True
+                said = answer.read()
+            self._count(Traffic(received=len(said)))
+            page = json.loads(said)
+            return isinstance(page, dict) and isinstance(page.get("items"), list)
         except HTTPError as error:
             error.close()
             return False
@@ -311,7 +318,8 @@ class Link:
         except sdk.ServerError as error:
             raise Unsure(f"{error.status}: {error}") from error
         except sdk.APIError as error:
-            raise Refused(f"{error.status}: {error}") from error
+            kind = Refused if error.status in _FINAL else Away
+            raise kind(f"{error.status}: {error}") from error
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise Unsure(f"it answered something that is not Honcho's ({error})") from error
 

@@ -113,11 +113,28 @@ class Outbox:
         with self._connections.writing() as run:
             run.executemany("UPDATE outbox SET attempted_at = NULL WHERE seq = ?", [(each.seq,) for each in parcels])
 
-    def arrived(self, parcels: Sequence[Parcel], message_ids: Sequence[str]) -> None:
+    def arrived(self, parcels: Sequence[Parcel], message_ids: Sequence[str], *, farewell: float | None = None) -> None:
         with self._connections.writing() as run:
+            if farewell is not None:
+                user = parcels[0].user_id
+                run.execute("UPDATE forgotten_users SET told = 1 WHERE user_id = ? AND at = ?", (user, farewell))
             for parcel, message_id in zip(parcels, message_ids, strict=True):
                 run.execute("UPDATE versions SET message_id = ? WHERE id = ?", (message_id, parcel.version))
                 run.execute("DELETE FROM outbox WHERE seq = ?", (parcel.seq,))
+
+    def retry(self) -> int:
+        """Have what was refused wait again; how much that is."""
+        with self._connections.writing() as run:
+            run.execute("UPDATE outbox SET refused = NULL WHERE refused IS NOT NULL")
+            return int(run.execute("SELECT changes()").fetchone()[0])
+
+    def farewell(self, user_id: str) -> float | None:
+        """When a user was forgotten, where the session that was begun since does not say so yet."""
+        with self._connections.reading() as run:
+            row = run.execute(
+                "SELECT at FROM forgotten_users WHERE user_id = ? AND done AND NOT told", (user_id,)
+            ).fetchone()
+        return row[0] if row else None
 
     def refuse(self, parcel: Parcel, reason: str) -> None:
         with self._connections.writing() as run:

@@ -60,4 +60,17 @@ def _forgotten_users(run: Any) -> None:
         run.execute(statement)
 
 
-MIGRATIONS = (Migration("honcho/001_index", _first), Migration("honcho/002_forgotten_users", _forgotten_users))
+def _last_seen(run: Any) -> None:
+    for statement in (
+        "ALTER TABLE positions ADD COLUMN last TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE forgotten_users ADD COLUMN told INTEGER NOT NULL DEFAULT 0",
+        "CREATE INDEX entries_by_expiry ON entries (expires_at) WHERE expires_at IS NOT NULL",
+    ):
+        run.execute(statement)
+
+
+MIGRATIONS = (
+    Migration("honcho/001_index", _first),
+    Migration("honcho/002_forgotten_users", _forgotten_users),
+    Migration("honcho/003_last_seen", _last_seen),
+)

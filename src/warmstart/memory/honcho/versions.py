@@ -17,6 +17,8 @@ from warmstart.memory.values import SESSION, SOURCE, Version
 from warmstart.memory.words import stems
 from warmstart.storage.database import Connection
 
+_EXPIRED_AT_ONCE = 500  # keys that one write erases
+
 
 class _Line(NamedTuple):
     """A version, as far as it takes to decide what its key is worth."""
@@ -132,6 +134,22 @@ def _retire(run: Connection, same: tuple[str, str, str], lines: Sequence[_Line])
         (*same, head.id),
     )
     run.execute(f"UPDATE versions SET value = NULL, metadata = '' {others}", (*same, head.id))
+
+
+def expire(run: Connection) -> None:
+    """Erase what has expired, with what it was before. That there was something, and until when, stays."""
+    rows = run.execute(
+        "SELECT user_id, place, key, version FROM entries WHERE expires_at <= ? ORDER BY expires_at LIMIT ?",
+        (time.time(), _EXPIRED_AT_ONCE),
+    ).fetchall()
+    for *same, version in rows:
+        run.execute("DELETE FROM entries WHERE user_id = ? AND place = ? AND key = ?", same)
+        run.execute("UPDATE versions SET value = '', metadata = '' WHERE id = ?", (version,))
+        run.execute(
+            "UPDATE versions SET value = NULL, metadata = ''"
+            " WHERE user_id = ? AND place = ? AND key = ? AND id != ? AND NOT deleted",
+            (*same, version),
+        )
 
 
 def told(rows: Sequence[Any], now: float) -> list[Version]:

@@ -91,7 +91,7 @@ class Traffic(NamedTuple):
 
 
 def is_loopback(url: str) -> bool:
-    """Whether what is sent there stays on this machine."""
+    """Whether the address is this machine's own."""
     host = urlsplit(url).hostname or ""
     try:
         return host == "localhost" or ip_address(host).is_loopback

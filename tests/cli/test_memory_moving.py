@@ -1,0 +1,222 @@
+"""`warmstart memory` moving memories: no secret shown, nothing written twice, nothing taken for whole that is not."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from tests.memory.honcho_server import HonchoServer, Wrong, running
+
+from warmstart.memory.local import LocalBackend
+
+TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+
+
+@pytest.fixture(autouse=True)
+def project(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project in which the test is."""
+    inside = home / "tides"
+    (inside / ".git").mkdir(parents=True)
+    monkeypatch.chdir(inside)
+    return inside
+
+
+@pytest.fixture
+def honcho(monkeypatch: pytest.MonkeyPatch) -> Iterator[HonchoServer]:
+    """Memory at Honcho, which answers."""
+    with running() as server:
+        monkeypatch.setenv("WARMSTART_MEMORY_BACKEND", "honcho")
+        monkeypatch.setenv("HONCHO_URL", server.url)
+        monkeypatch.setenv("WARMSTART_MEMORY_HONCHO_TIMEOUT_MS", "5000")
+        yield server
+
+
+def done(run, *arguments):
+    ran = run("memory", *arguments)
+    assert ran.code == 0, ran.err
+    return ran
+
+
+def data(run, *arguments):
+    return json.loads(done(run, *arguments, "--json").out)
+
+
+# -- files
+
+
+@pytest.fixture
+def secret_file(home: Path) -> Path:
+    file = home / "memory.md"
+    file.write_text(
+        "# Memory\n\n"
+        f"- `deploy`: The token is {TOKEN}.\n"
+        f'  <!-- warmstart {{"metadata": {{"source": "mail with {TOKEN}", "login": "{TOKEN}"}}}} -->\n'
+        f"- Another one is {TOKEN} too.\n"
+    )
+    return file
+
+
+@pytest.mark.parametrize("options", [["--dry-run"], ["--dry-run", "--json"], ["--json"]])
+def test_an_import_shows_no_secrets(run, secret_file, options):
+    ran = done(run, "import", secret_file, *options)
+    assert "deploy" in ran.out
+    assert TOKEN not in ran.out + ran.err
+
+
+def test_an_entry_with_a_secret_is_imported_once(run, secret_file):
+    assert "2 entries remembered" in done(run, "import", secret_file).err
+    assert "0 entries remembered from 1 file, 2 were there already" in done(run, "import", secret_file).err
+    assert len(data(run, "history", "deploy")) == 1
+
+
+def test_a_secret_that_may_be_kept_is_imported_when_it_was_not_before(run, secret_file, monkeypatch):
+    done(run, "import", secret_file)
+    monkeypatch.setenv("WARMSTART_MEMORY_REDACT", "no")
+    assert "2 entries remembered" in done(run, "import", secret_file).err
+    assert TOKEN in done(run, "get", "deploy").out
+    assert "2 were there already" in done(run, "import", secret_file).err
+
+
+def test_entries_of_several_scopes_are_imported_once(run, home):
+    done(run, "set", "test_command", "tox")
+    done(run, "set", "test_command", "make check", "--project", ".")
+    done(run, "set", "test_command", "pytest", "--agent", "codex")
+    done(run, "set", "lint", "ruff", "--project", ".")
+    done(run, "export", "--all-projects", "-o", home / "all.md")
+    ran = done(run, "import", home / "all.md")
+    assert "0 entries remembered from 1 file, 4 were there already" in ran.err
+    done(run, "set", "lint", "flake8")
+    assert "4 were there already" in done(run, "import", home / "all.md").err
+    done(run, "delete", "lint")
+    assert "1 entry remembered from 1 file, 3 were there already" in done(run, "import", home / "all.md").err
+
+
+def test_an_export_is_for_nobody_else(run, home):
+    done(run, "set", "editor", "Helix")
+    file = home / "memory.md"
+    file.write_text("what was there before, which is longer than what comes now" * 10)
+    file.chmod(0o644)
+    for path in (file, home / "new.md"):
+        done(run, "export", "-o", path)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert path.read_text() == done(run, "export").out
+
+
+# -- copying
+
+
+def test_a_copy_to_nothing_is_refused(run):
+    done(run, "set", "editor", "Helix")
+    ran = run("memory", "copy", "--to", "null")
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err == "warmstart: 'null' keeps nothing that is copied to it; give another backend, or a file\n"
+
+
+def test_a_copy_of_what_has_secrets_is_the_same(run, home, monkeypatch):
+    monkeypatch.setenv("WARMSTART_MEMORY_REDACT", "no")
+    done(run, "set", "deploy", f"The token is {TOKEN}.", "--source", f"mail with {TOKEN}")
+    monkeypatch.delenv("WARMSTART_MEMORY_REDACT")
+    done(run, "set", "deploy", "There is none.", "--source", "chat")
+    assert done(run, "copy", "--to", home / "safe.db").out.startswith("1 entry of 1 user copied")
+    told = done(run, "history", "deploy", "--backend", home / "safe.db", "--json").out
+    assert "mail with" in told
+    assert TOKEN not in told
+
+
+@pytest.mark.parametrize("arguments", [["copy", "--to", "there.db"], ["export", "-o", "there.md"]])
+def test_what_may_not_be_whole_is_not_taken_for_it(run, project, honcho, monkeypatch, tmp_path, arguments):
+    done(run, "set", "city", "Oldenburg")
+    honcho.failing = 503
+    monkeypatch.setenv("WARMSTART_MEMORY_HONCHO_TIMEOUT_MS", "300")
+    ran = run("memory", *arguments)
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err == (
+        f"warmstart: {honcho.url} does not answer, so that not all may be known here; try again later, or take what is "
+        "known here with --offline\n"
+    )
+    assert not (project / arguments[-1]).exists()
+    done(run, *arguments, "--offline")
+    assert b"Oldenburg" in (project / arguments[-1]).read_bytes()
+
+
+# -- users, packages, files
+
+
+@pytest.mark.parametrize(
+    "arguments", [["set", "k", "v"], ["get", "k"], ["list"], ["export"], ["info"], ["copy", "--to", "a.db"]]
+)
+@pytest.mark.parametrize("user", ["", "  "])
+def test_nobody_has_no_memory(run, arguments, user):
+    ran = run("memory", *arguments, "--user", user)
+    assert ran.code == 2
+    assert "must not be empty; leave it out for the user 'default'" in ran.err
+
+
+def test_a_broken_package_does_not_stop_anything(run, tmp_path, monkeypatch):
+    package = tmp_path / "site" / "thirdparty-1.0.dist-info"
+    package.mkdir(parents=True)
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: thirdparty\nVersion: 1.0\n")
+    (package / "entry_points.txt").write_text("[warmstart.memory]\nelsewhere = no_such_module_anywhere:Backend\n")
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    done(run, "list")
+    ran = done(run, "evaluate", "--size", 1)
+    assert "elsewhere is left out: the memory backend 'elsewhere' of 'thirdparty' cannot be loaded" in ran.err
+    monkeypatch.setenv("WARMSTART_MEMORY_BACKEND", "elsewhere")
+    done(run, "set", "editor", "Helix")
+    assert done(run, "get", "editor").out == "Helix\n"
+
+
+def test_why_a_store_cannot_be_used_is_said(run, home):
+    (home / "broken.db").write_bytes(b"this is no database, and long enough to be sure of it" * 40)
+    ran = run("memory", "list", "--backend", home / "broken.db")
+    assert (ran.code, ran.err.count("\n")) == (1, 1)
+    assert "is not available here; " in ran.err
+    assert "check its settings" not in ran.err
+    assert "broken.db" in ran.err.partition("; ")[2]
+
+
+def test_what_was_refused_is_sent_again(run, honcho, monkeypatch):
+    add = honcho._add
+
+    def strict(name, space, session, messages):
+        raise Wrong(422, "not today")
+
+    monkeypatch.setattr(honcho, "_add", strict)
+    done(run, "set", "city", "Oldenburg")
+    assert "Refused: city of default: 422" in done(run, "info").out
+    monkeypatch.setattr(honcho, "_add", add)
+    ran = done(run, "info", "--retry")
+    assert "1 write sent again." in ran.err
+    assert "Refused" not in ran.out
+    assert honcho.entries() == ["city: Oldenburg"]
+    assert run("memory", "info", "--retry", "--backend", "local").code == 1
+
+
+# -- an evaluation that is ended
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_an_evaluation_that_is_ended_leaves_nobody(home, number):
+    path = home / ".warmstart" / "warmstart.db"
+    command = [sys.executable, "-m", "warmstart", "memory", "evaluate", "--backend", "local", "--size", "1000000"]
+    with closing(LocalBackend(path)) as watching:
+        watching.store("mara", "k", "v")
+        running = subprocess.Popen(command, env={**os.environ}, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        try:
+            while not any("-latency" in user for user in watching.users()):
+                assert running.poll() is None
+            running.send_signal(number)
+            running.communicate(timeout=60)
+        finally:
+            running.kill()
+            running.communicate()
+        assert running.returncode == 128 + number
+        assert watching.users() == ["mara"]
