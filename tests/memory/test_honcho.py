@@ -468,3 +468,17 @@ def test_metadata_of_honchos_own_is_left_alone():
     assert message.reasoning
     assert not outgoing(Record("v-1", "u", "", "k", "v", 1.5, expires_at=2.0)).reasoning
     assert not outgoing(Record("v-1", "u", "", "k", None, 1.5)).reasoning
+
+
+def test_what_is_for_a_project_with_a_secret_in_its_name_is_found_there(honcho):
+    view = View(project="https://mara:ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8@git.example/tides")
+    assert honcho.at(view).store("mara", "test_command", "make check", {"scope": "project"})
+    found = honcho.at(view).retrieve("mara", "test_command")
+    assert found is not None
+    assert found.value == "make check"
+
+
+@pytest.mark.parametrize("user", [None, "u" * 501])
+def test_a_user_that_cannot_be_kept_is_refused(honcho, user):
+    with pytest.raises(InvalidEntry, match="user"):
+        honcho.store(user, "key", "value")

@@ -169,7 +169,9 @@ class _SQLArchive:
 
     def _mark(self, connection: Connection, owner: int, kept: Kept) -> Outcome:
         key, scope, place = kept.place
-        spot = (prepared(key, "", None, view=None, redactor=self._held.redactor).key, SCOPES.index(scope), clean(place))
+        redactor = self._held.redactor
+        kept_as = prepared(key, "", None, view=None, redactor=redactor).key
+        spot = (kept_as, SCOPES.index(scope), redactor.clean(clean(place)) if redactor else clean(place))
         there = self._there(connection, owner, spot)
         if there is not None:
             return "newer" if there.updated_at > (kept.deleted or 0.0) else "undeleted"

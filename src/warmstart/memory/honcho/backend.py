@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from warmstart.config import Settings, ambient_settings
 from warmstart.errors import ConfigError, MemoryBackendError, WarmstartError
 from warmstart.memory.backend import MemoryBackend
-from warmstart.memory.entries import prepared
+from warmstart.memory.entries import check_user, prepared, view_as_kept
 from warmstart.memory.honcho.archive import archive
 from warmstart.memory.honcho.asking import Answer, Asking
 from warmstart.memory.honcho.courier import Courier, pull
@@ -134,6 +134,7 @@ class HonchoBackend(MemoryBackend):
 
     def store(self, user_id: str, key: str, value: str, metadata: Mapping[str, Any] | None = None) -> bool:
         """Keep a value here and send it in the background; secrets are replaced before either."""
+        check_user(user_id)
         given = prepared(key, value, metadata, view=self._view, redactor=self.redactor)
         place = f"{SCOPES[given.scope]}:{given.place}" if given.scope else ""
         self._index.write(
@@ -322,8 +323,9 @@ class HonchoBackend(MemoryBackend):
         """The places that are seen from here, the narrowest first; nothing where all are."""
         if self._view is None:
             return None
-        agent, project = self._view.agent, self._view.project
-        return [*([f"agent:{agent}"] if agent else []), *([f"project:{project}"] if project else []), ""]
+        view = view_as_kept(self._view, self.redactor)
+        narrow = [f"{scope}:{place}" for scope, place in (("agent", view.agent), ("project", view.project)) if place]
+        return [*narrow, ""]
 
     def _names(self, key: str) -> list[str]:
         """A key as it may be kept: as it is, or without the secret in it."""
