@@ -257,7 +257,7 @@ def test_a_value_comes_back_as_it_was(value, server, opened):
     assert there.retrieve("u", "some: key").value == value
 
 
-@pytest.mark.parametrize("user", ["mara", "mara@example.com", "user-mara", "日本", "a/b", "x" * 600, "a b"])
+@pytest.mark.parametrize("user", ["mara", "mara@example.com", "user-mara", "日本", "a/b", "x" * 500, "a b"])
 def test_users_never_see_each_others_entries(user, server, opened):
     here, there = opened(server.url, "here"), opened(server.url, "there")
     here.store(user, "k", "mine")
