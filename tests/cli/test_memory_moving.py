@@ -209,7 +209,13 @@ def test_an_evaluation_that_is_ended_leaves_nobody(home, number):
     command = [sys.executable, "-m", "warmstart", "memory", "evaluate", "--backend", "local", "--size", "1000000"]
     with closing(LocalBackend(path)) as watching:
         watching.store("mara", "k", "v")
-        running = subprocess.Popen(command, env={**os.environ}, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        running = subprocess.Popen(
+            command,
+            env={**os.environ},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # who ignores a signal hands that on
+        )
         try:
             while not any("-latency" in user for user in watching.users()):
                 assert running.poll() is None
