@@ -115,20 +115,20 @@ def _redacted(redactor: Redactor, key: str, value: str) -> tuple[str, str]:
         if findings[0].start < len(key) and (cleaned := redactor.clean(key)) != key:
             return _redacted(redactor, cleaned, value)  # what is left of the key is the name
         value = _replaced(value, findings, len(name))
-    if _TELLING(key):
+    if len(value.split(None, 1)) == 1 and _TELLING(key):
         value = _named(redactor, key, value)
     return key, value
 
 
 def _named(redactor: Redactor, name: str, value: str) -> str:
-    """A value by the name of a secret, perhaps of several, without what it is if it is one."""
+    """A single word by the name of a secret, perhaps of several, without what it is if it is one."""
     names = (name, name[:-1]) if name.endswith("s") else (name,)
     for each in names:
         if _DIGITS(value) and _PASSWORD(each):
             return _NUMBER
         # In quotes also what could be code is one.
         before, text = f'"{each}": "', f'"{each}": "{value}"'
-        if len(value.split(None, 1)) == 1 and (findings := redactor.find(text)):
+        if findings := redactor.find(text):
             return _replaced(value, findings, len(before))
     return value
 
