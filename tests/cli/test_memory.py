@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.cli.memory import data, done
 from tests.memory.dictionary import DictBackend
 from tests.memory.honcho_server import HonchoServer, running
 
@@ -36,16 +36,6 @@ def cloud(monkeypatch: pytest.MonkeyPatch) -> Cloud:
     kept = Cloud()
     monkeypatch.setitem(selection._BUILT_IN, "cloud", lambda settings: kept)
     return kept
-
-
-def done(run, *arguments):
-    ran = run("memory", *arguments)
-    assert ran.code == 0, ran.err
-    return ran
-
-
-def data(run, *arguments):
-    return json.loads(done(run, *arguments, "--json").out)
 
 
 def test_what_is_set_can_be_got_searched_listed_and_deleted(run, project):

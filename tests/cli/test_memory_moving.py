@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import stat
@@ -13,6 +12,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from tests.cli.memory import data, done
 from tests.memory.honcho_server import HonchoServer, Wrong, running
 
 from warmstart.memory.local import LocalBackend
@@ -37,16 +37,6 @@ def honcho(monkeypatch: pytest.MonkeyPatch) -> Iterator[HonchoServer]:
         monkeypatch.setenv("HONCHO_URL", server.url)
         monkeypatch.setenv("WARMSTART_MEMORY_HONCHO_TIMEOUT_MS", "5000")
         yield server
-
-
-def done(run, *arguments):
-    ran = run("memory", *arguments)
-    assert ran.code == 0, ran.err
-    return ran
-
-
-def data(run, *arguments):
-    return json.loads(done(run, *arguments, "--json").out)
 
 
 # -- files

@@ -1,12 +1,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tests.memory.honcho_server import HonchoServer, running
 from warmstart.memory.honcho import HonchoBackend
+from warmstart.memory.local import LocalBackend
+from warmstart.memory.postgres import PostgresBackend
+from warmstart.memory.sql import SQLBackend
+
+
+@pytest.fixture(params=["local", "postgres"])
+def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SQLBackend]:
+    """Memory in either database."""
+    if request.param == "local":
+        opened: SQLBackend = LocalBackend(tmp_path / "m.db")
+    else:
+        opened = PostgresBackend(request.getfixturevalue("postgres_url"))
+    with closing(opened):
+        yield opened
 
 
 @pytest.fixture

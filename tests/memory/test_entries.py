@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ import pytest
 from warmstart.errors import InvalidEntry
 from warmstart.memory.entries import Given, prepared, view_as_kept
 from warmstart.memory.local import LocalBackend
-from warmstart.memory.postgres import PostgresBackend
 from warmstart.memory.sql import SQLBackend
 from warmstart.memory.values import MemoryEntry, View
 from warmstart.redact.redactor import Redactor
@@ -24,16 +22,6 @@ REDACTOR = Redactor()
 
 def given(key: str, value: str = "value", metadata: Any = None, view: View | None = None) -> Given:
     return prepared(key, value, metadata, view=view, redactor=REDACTOR)
-
-
-@pytest.fixture(params=["local", "postgres"])
-def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SQLBackend]:
-    if request.param == "local":
-        opened: SQLBackend = LocalBackend(tmp_path / "m.db")
-    else:
-        opened = PostgresBackend(request.getfixturevalue("postgres_url"))
-    with closing(opened):
-        yield opened
 
 
 def rows(backend: SQLBackend) -> str:

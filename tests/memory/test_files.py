@@ -171,8 +171,8 @@ def test_reading_again_gives_the_same_keys_and_no_key_twice(tmp_path):
 
 
 def test_a_projects_file_is_for_the_project(tmp_path):
-    (one,) = read(tmp_path / "CLAUDE.md", "- A rule", project="/work/tides")
-    assert (one.metadata["scope"], one.metadata["project"]) == ("project", "/work/tides")
+    (one,) = read(tmp_path / "CLAUDE.md", "- A rule", project="/home/mara/tides")
+    assert (one.metadata["scope"], one.metadata["project"]) == ("project", "/home/mara/tides")
 
 
 def test_a_note_with_a_name_stays_whole_and_its_pointer_is_not_read(tmp_path):
@@ -191,12 +191,12 @@ def test_our_own_markdown_comes_back_as_it_was(tmp_path):
     kept = [
         MemoryEntry("pref_editor", "Helix.", "me", 1.0, 1.0),
         MemoryEntry("steps", "First:\n- one\n  deeper\n- two\n\nlast", "me", 2.0, 2.0),
-        MemoryEntry("test command", "make: check", "me", 3.0, 3.0, {"scope": "project", "project": "/work/tides"}),
+        MemoryEntry("test command", "make: check", "me", 3.0, 3.0, {"scope": "project", "project": "/home/mara/tides"}),
     ]
     made = export_file(kept, "markdown", title="Memory of me")
     assert made.left_out == []
     assert made.text.startswith("# Memory of me\n\n- `pref_editor`: Helix.\n")
-    assert "## project /work/tides\n" in made.text
+    assert "## project /home/mara/tides\n" in made.text
     back = read(tmp_path / "export.md", made.text, "warmstart")
     assert [(each.key, each.value) for each in back] == [(entry.key, entry.value) for entry in kept]
 
@@ -224,7 +224,7 @@ HARD = [
 @pytest.mark.parametrize("value", HARD, ids=range(len(HARD)))
 @pytest.mark.parametrize("key", ["plain", "with `ticks`", "two  spaces\nand lines", " ", "a: b"])
 def test_whatever_is_exported_comes_back_as_it_was(tmp_path, key, value):
-    tides = {"scope": "project", "project": "/work/tides", "session": "s-1"}
+    tides = {"scope": "project", "project": "/home/mara/tides", "session": "s-1"}
     odd = {"scope": "project", "project": "/a  b\n# c"}
     kept = [
         MemoryEntry(key, value, "me", 1.0, 1.0),

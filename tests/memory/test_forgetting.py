@@ -12,21 +12,10 @@ from pathlib import Path
 import pytest
 
 from warmstart.memory.local import LocalBackend
-from warmstart.memory.postgres import PostgresBackend
 from warmstart.memory.sql import SQLBackend
 from warmstart.storage.sqlite import Database
 
 TABLES = ("memories", "memory_history", "memory_deletions", "memory_words", "memory_indexed", "memory_users")
-
-
-@pytest.fixture(params=["local", "postgres"])
-def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SQLBackend]:
-    if request.param == "local":
-        opened: SQLBackend = LocalBackend(tmp_path / "m.db")
-    else:
-        opened = PostgresBackend(request.getfixturevalue("postgres_url"))
-    with closing(opened):
-        yield opened
 
 
 def rows(backend: SQLBackend) -> str:

@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from warmstart.memory.local import LocalBackend
-from warmstart.memory.postgres import PostgresBackend
 from warmstart.memory.sql import SQLBackend
 from warmstart.memory.values import View
 
 SECRET = "ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
-
-
-@pytest.fixture(params=["local", "postgres"])
-def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SQLBackend]:
-    if request.param == "local":
-        opened: SQLBackend = LocalBackend(tmp_path / "m.db")
-    else:
-        opened = PostgresBackend(request.getfixturevalue("postgres_url"))
-    with closing(opened):
-        yield opened
 
 
 def catch_up(backend: SQLBackend) -> None:
