@@ -14,6 +14,10 @@ WarmstartError
 ├── LogError               an agent's log cannot be read at all
 ├── EntryNotFound          no memory has that key
 ├── InvalidEntry           a memory cannot be kept as it was given
+├── TemplateNotFound       no template has that id or name, or no such version
+├── InvalidTemplate        a template breaks a rule; a line for each problem
+├── NothingToCarry         the sessions hold nothing that is worth a template
+├── TemplateChanged        somebody else changed the template meanwhile
 ├── DatasetError           a dataset cannot be written there
 ├── EmbedderError          a service gives no vectors for texts
 └── MemoryBackendError     a memory backend cannot do what was asked
@@ -76,6 +80,26 @@ class EntryNotFound(WarmstartError):
 
 class InvalidEntry(WarmstartError):
     """A memory cannot be kept as it was given: its key, its scope or its metadata is wrong."""
+
+
+class TemplateNotFound(WarmstartError):
+    """No template has that id or name, or the template has no such version."""
+
+
+class InvalidTemplate(WarmstartError):
+    """A template breaks rules. `problems` has a line for each; the message is these lines."""
+
+    def __init__(self, message: str, problems: tuple[str, ...] = ()) -> None:
+        super().__init__("\n".join((message, *problems)))
+        self.problems = problems
+
+
+class NothingToCarry(WarmstartError):
+    """The sessions hold nothing that is worth carrying, or nothing that may be carried."""
+
+
+class TemplateChanged(WarmstartError):
+    """Somebody else changed the template meanwhile."""
 
 
 class DatasetError(WarmstartError):
