@@ -1,6 +1,7 @@
 """How what Warmstart puts into a conversation is known again, so that it is never taken for somebody's words.
 
-A note begins with `MARK`, or with `TAG` where it is XML, and the id of a call begins with `CALL`. Agents write both into their logs as they are.
+A note begins with `MARK`, or with `TAG` where it is XML, and the id of a call begins with `CALL`. Agents write all of
+it into their logs as it is.
 """
 
 from __future__ import annotations
