@@ -1,0 +1,84 @@
+"""A session as extraction sees it: the person's requests, and the calls that were made for each.
+
+What Warmstart itself put in, compaction summaries, injected text and the talk of subagents are left out here, once, so
+that no rule further on can meet them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from warmstart.profile.markers import is_turn
+from warmstart.profile.patterns import own
+from warmstart.sessions.marks import is_marked_call, is_ours
+from warmstart.sessions.values import CallOutcome, Message, Session, ToolCall, ToolResult, steps
+from warmstart.templates.values import Source
+
+
+class Taken(NamedTuple):
+    """A call with its result, in its place: of which request (from 1, 0 before the first), from which message."""
+
+    place: int
+    turn: int
+    call: ToolCall
+    result: ToolResult | None
+    source: Source
+
+    @property
+    def outcome(self) -> CallOutcome:
+        return self.result.outcome if self.result else "unknown"
+
+    @property
+    def text(self) -> str:
+        """What the call came to, in the tool's words."""
+        return self.result.text if self.result else ""
+
+
+class Request(NamedTuple):
+    """What the person asked for, in their own words: without what was pasted or put in by a machine."""
+
+    turn: int
+    text: str
+    source: Source
+    at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """A session with all that may be carried from it. `messages` are those that somebody really wrote."""
+
+    session: Session
+    messages: tuple[Message, ...]
+    requests: tuple[Request, ...]
+    taken: tuple[Taken, ...]
+
+    def of_turn(self, turn: int) -> tuple[Taken, ...]:
+        """The calls that were made for a request."""
+        return tuple(step for step in self.taken if step.turn == turn)
+
+
+def walk(session: Session, messages: Sequence[Message]) -> Walk:
+    """The session as extraction sees it."""
+    real = tuple(message for message in messages if not (message.sidechain or _is_machine(message)))
+    requests: list[Request] = []
+    places: list[tuple[int, Source]] = []
+    turn = 0
+    for message in real:
+        if is_turn(message):
+            turn += 1
+            requests.append(Request(turn, own(message), Source(session.id, message.native_id), message.timestamp))
+        places += ((turn, Source(session.id, message.native_id)) for _ in message.tool_calls)
+    return Walk(session, real, tuple(requests), tuple(_taken(real, places)))
+
+
+def _is_machine(message: Message) -> bool:
+    return message.compaction_summary or message.injected or is_ours(message)
+
+
+def _taken(messages: Sequence[Message], places: Sequence[tuple[int, Source]]) -> Iterator[Taken]:
+    for place, (step, (turn, source)) in enumerate(zip(steps(messages), places, strict=True)):
+        if not is_marked_call(step.call.id):
+            yield Taken(place, turn, step.call, step.result, source)
