@@ -1,16 +1,17 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.postgres import Server, running_server
+from tests.postgres import Server, quick_folder, running_server
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 # What could lead a test out of its own folder and into the history of whoever runs it.
-VARIABLES = (
+VARIABLES = {
     "WARMSTART_HOME",
     "WARMSTART_STORE",
     "WARMSTART_TENANT",
@@ -34,7 +35,13 @@ VARIABLES = (
     "XDG_DATA_HOME",
     "XDG_CONFIG_HOME",
     "OPENCODE_DB",
-)
+}
+
+
+def pytest_configure() -> None:
+    """Let tests write into memory: they make thousands of files, and a disk is waited for at each."""
+    if folder := quick_folder():
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", folder)
 
 
 @pytest.fixture(autouse=True)
@@ -42,8 +49,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home directory of the test's own."""
     home = tmp_path / "home"
     home.mkdir()
-    for variable in VARIABLES:
-        monkeypatch.delenv(variable, raising=False)
+    for variable in VARIABLES & os.environ.keys():
+        monkeypatch.delenv(variable)
     monkeypatch.setenv("HOME", str(home))
     return home
 

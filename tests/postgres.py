@@ -96,7 +96,7 @@ class Server:
 def running_server() -> Iterator[Server]:
     # The package asks for a folder at import, and warns where there is none; a socket's path must be short.
     with (
-        tempfile.TemporaryDirectory(prefix="pg-", dir=_quick_folder()) as folder,
+        tempfile.TemporaryDirectory(prefix="pg-", dir=quick_folder()) as folder,
         _marked(Path(folder)),
         warnings.catch_warnings(),
     ):
@@ -128,7 +128,7 @@ def _marked(folder: Path) -> Iterator[None]:
         yield
 
 
-def _quick_folder() -> str | None:
+def quick_folder() -> str | None:
     """Memory, where there is enough of it: a database is hundreds of files, and every test makes one."""
     memory = Path("/dev/shm")
     return str(memory) if memory.is_dir() and shutil.disk_usage(memory).free > 2 * 2**30 else None

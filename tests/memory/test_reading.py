@@ -23,15 +23,15 @@ def catch_up(backend: SQLBackend) -> None:
 
 
 @pytest.mark.parametrize("indexed", [True, False])
-@pytest.mark.parametrize("question", ["what is the test command", "test command", "comman", "ommand", "command"])
-def test_other_projects_take_no_place_in_an_answer(backend: SQLBackend, indexed: bool, question: str) -> None:
+def test_other_projects_take_no_place_in_an_answer(backend: SQLBackend, indexed: bool) -> None:
     backend.store("mara", "test_command", "make check", {"scope": "project", "project": "/mine"})
     for number in range(41 if not indexed else 250):
         backend.store("mara", "test_command", f"tox {number}", {"scope": "project", "project": f"/other{number}"})
     if indexed:
         catch_up(backend)
     here = backend.at(View(project="/mine"))
-    assert [entry.value for entry in here.query("mara", question)] == ["make check"]
+    for question in ("what is the test command", "test command", "comman", "ommand", "command"):
+        assert [entry.value for entry in here.query("mara", question)] == ["make check"], question
 
 
 def test_what_holds_everywhere_is_found_beside_many_projects(backend: SQLBackend) -> None:
@@ -53,12 +53,12 @@ def test_what_is_hidden_by_a_narrower_scope_takes_no_place(backend: SQLBackend) 
     assert [entry.key for entry in here.query("mara", "tide")] == ["harbour"]
 
 
-@pytest.mark.parametrize("question", ["editor", "which editor", "dito"])
-def test_what_has_expired_takes_no_place(backend: SQLBackend, question: str) -> None:
+def test_what_has_expired_takes_no_place(backend: SQLBackend) -> None:
     backend.store("mara", "pref_editor", "helix")
     for number in range(60):
         backend.store("mara", f"editor_{number}", "the editor", {"expires_at": time.time() - 1})
-    assert [entry.key for entry in backend.query("mara", question)] == ["pref_editor"]
+    for question in ("editor", "which editor", "dito"):
+        assert [entry.key for entry in backend.query("mara", question)] == ["pref_editor"], question
 
 
 def test_a_part_of_a_word_is_looked_for_in_what_is_seen(tmp_path: Path) -> None:
@@ -69,14 +69,14 @@ def test_a_part_of_a_word_is_looked_for_in_what_is_seen(tmp_path: Path) -> None:
         assert [entry.key for entry in backend.at(View()).query("mara", "uokkaesq")] == ["test_command"]
 
 
-@pytest.mark.parametrize("question", ["editor", " editor\n"])
-def test_a_key_that_is_asked_for_comes_first(backend: SQLBackend, question: str) -> None:
+def test_a_key_that_is_asked_for_comes_first(backend: SQLBackend) -> None:
     backend.store("mara", "editor", "helix")
     for number in range(250):
         backend.store("mara", f"note_{number}", "the editor")
-    found = [entry.key for entry in backend.query("mara", question, 3)]
-    assert found[0] == "editor"
-    assert len(set(found)) == 3
+    for question in ("editor", " editor\n"):
+        found = [entry.key for entry in backend.query("mara", question, 3)]
+        assert found[0] == "editor", question
+        assert len(set(found)) == 3, question
 
 
 def test_a_key_that_is_asked_for_is_the_one_that_is_seen(backend: SQLBackend) -> None:
@@ -139,13 +139,13 @@ def test_words_that_only_others_see_take_no_place_either(backend: SQLBackend) ->
     assert {entry.key for entry in backend.at(View()).query("mara", asked)} == {"fruit", "fruit_again"}
 
 
-@pytest.mark.parametrize("question", ["editor", "the editor", "edit", "editor vim", "ditor"])
-def test_as_many_are_found_as_are_wanted(backend: SQLBackend, question: str) -> None:
+def test_as_many_are_found_as_are_wanted(backend: SQLBackend) -> None:
     for number in range(300):
         backend.store("mara", f"editor_{number}", f"vim {number}")
-    found = backend.query("mara", question, limit=300)
-    assert len({entry.key for entry in found}) == 300
-    assert len(backend.query("mara", question, limit=250)) == 250
+    for question in ("editor", "the editor", "edit", "editor vim", "ditor"):
+        found = backend.query("mara", question, limit=300)
+        assert len({entry.key for entry in found}) == 300, question
+        assert len(backend.query("mara", question, limit=250)) == 250, question
 
 
 def test_a_beginning_finds_more_than_a_few_words(backend: SQLBackend) -> None:
@@ -163,13 +163,13 @@ def test_a_word_alone_also_finds_what_begins_so_after_it(backend: SQLBackend) ->
     assert [entry.key for entry in backend.query("mara", "which pref is it")] == ["note"]
 
 
-@pytest.mark.parametrize("question", ["engebühr", "ENGEBÜHR", "assengeb", "ΔΟΣ", "ücke"])
-def test_capitals_of_any_alphabet_are_found_in_the_middle_of_a_word(backend: SQLBackend, question: str) -> None:
+def test_capitals_of_any_alphabet_are_found_in_the_middle_of_a_word(backend: SQLBackend) -> None:
     backend.store("mara", "one", "STRASSENGEBÜHREN der brÜcken")
     backend.store("mara", "two", "nothing")
     backend.store("mara", "οδόςνόμος", "αποδοσμένος")
-    expected = "οδόςνόμος" if question == "ΔΟΣ" else "one"
-    assert [entry.key for entry in backend.query("mara", question)] == [expected]
+    for question in ("engebühr", "ENGEBÜHR", "assengeb", "ΔΟΣ", "ücke"):
+        expected = "οδόςνόμος" if question == "ΔΟΣ" else "one"
+        assert [entry.key for entry in backend.query("mara", question)] == [expected], question
 
 
 def test_a_sign_finds_all_that_have_it_and_first_its_own_key(backend: SQLBackend) -> None:

@@ -19,8 +19,12 @@ AWS = "wJ8lrZUtnFEMI/K7MDE9G/bPxRfiCYqz4Tu0eX1a"
 HEX = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b"
 
 
+PLAIN = Redactor()
+
+
 def found(text: str, **options: object) -> list[str]:
-    return [text[finding.start : finding.end] for finding in Redactor(**options).find(text)]  # type: ignore[arg-type]
+    redactor = Redactor(**options) if options else PLAIN  # type: ignore[arg-type]
+    return [text[finding.start : finding.end] for finding in redactor.find(text)]
 
 
 @pytest.mark.parametrize(
@@ -90,21 +94,23 @@ def test_shapes_with_a_condition_are_found(key: str) -> None:
     assert found(f"key {key}.") == [key]
 
 
-PLAIN = [shape for shape in SHAPES if "(?=" not in shape.pattern.pattern and "(?!" not in shape.pattern.pattern[80:-20]]
+UNCONDITIONAL = [
+    shape for shape in SHAPES if "(?=" not in shape.pattern.pattern and "(?!" not in shape.pattern.pattern[80:-20]
+]
 
 
-@pytest.mark.parametrize("shape", PLAIN, ids=lambda shape: f"{shape.kind}-{shape.anchors[0]}")
+@pytest.mark.parametrize("shape", UNCONDITIONAL, ids=lambda shape: f"{shape.kind}-{shape.anchors[0]}")
 def test_every_known_shape_is_found_alone_and_in_a_sentence(shape: object) -> None:
     @given(st.from_regex(shape.pattern, fullmatch=True, alphabet=string.printable[:95]))  # type: ignore[attr-defined]
-    @settings(max_examples=3, deadline=None, derandomize=True)
+    @settings(max_examples=2, deadline=None, derandomize=True)
     def check(key: str) -> None:
         if is_dummy(key):
             return
+        match = shape.pattern.search(key)  # type: ignore[attr-defined]
+        secret = match.group("secret") if "secret" in match.re.groupindex else match.group()
         for text in (key, f"the key is {key} and no other", f'{{"value": "{key}"}}'):
-            covered = " ".join(found(text))
-            match = shape.pattern.search(key)  # type: ignore[attr-defined]
-            secret = match.group("secret") if "secret" in match.re.groupindex else match.group()
-            assert secret in covered or any(secret in each or each in secret for each in found(text)), text
+            pieces = found(text)
+            assert secret in " ".join(pieces) or any(secret in each or each in secret for each in pieces), text
 
     check()
 
@@ -325,7 +331,8 @@ def test_the_same_text_gives_the_same_result(text: str) -> None:
         "MTA",
     ],
 )
-def test_hostile_text_takes_time_in_proportion_to_its_length(unit: str) -> None:
+@pytest.mark.parametrize("longest", [150_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
+def test_hostile_text_takes_time_in_proportion_to_its_length(unit: str, longest: int) -> None:
     def seconds(length: int) -> float:
         text = (unit * (length // len(unit) + 1))[:length]
         began = time.process_time()
@@ -333,6 +340,6 @@ def test_hostile_text_takes_time_in_proportion_to_its_length(unit: str) -> None:
         return time.process_time() - began
 
     seconds(10_000)
-    small, large = seconds(100_000), seconds(1_000_000)
+    small, large = seconds(longest // 10), seconds(longest)
     assert large < 10
-    assert large < 40 * small + 0.2
+    assert large < 40 * small + 0.2 * longest / 1_000_000
