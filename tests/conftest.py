@@ -39,7 +39,8 @@ VARIABLES = {
 
 
 def pytest_configure() -> None:
-    """Let tests write into memory: they make thousands of files, and a disk is waited for at each."""
+    """Let tests write into memory, as they make thousands of files, and compute on one core, as others run beside."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if folder := quick_folder():
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", folder)
 

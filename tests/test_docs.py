@@ -15,7 +15,7 @@ import click
 import pytest
 
 import warmstart
-from tests.commands import tree
+from tests.commands import run_line, tree
 from warmstart.cli import root
 from warmstart.config import HOME_VARIABLE, SETTINGS
 from warmstart.sessions import export, values
@@ -30,7 +30,6 @@ LINK = re.compile(r"\[[^\]]+\]\(([^)\s]+)\)")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # How a module names an environment variable: env["NAME"], env.get("NAME"), os.environ["NAME"].
 VARIABLE = re.compile(r"""env(?:iron)?(?:\.get\(|\[)\s*"([A-Z][A-Z0-9_]+)\"""")
-SHELL = f"""warmstart() {{ '{sys.executable}' -c 'from warmstart.cli import main; main()' "$@"; }}\n"""
 
 
 class Example(NamedTuple):
@@ -173,14 +172,13 @@ def test_python_examples_run(example, kept, tmp_path):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_console_examples_run(page, kept, home):
+def test_console_examples_run(page, kept, home, monkeypatch, capsys):
+    monkeypatch.chdir(home)
     for example in examples("console"):
         for line in example.text.splitlines():
             if example.page == page and line.startswith("$ ") and "pip install" not in line:
-                ran = subprocess.run(
-                    ["sh", "-c", SHELL + line.removeprefix("$ ")], cwd=home, capture_output=True, text=True, check=False
-                )
-                assert ran.returncode == 0, f"{line}: {ran.stderr}"
+                code, said = run_line(line.removeprefix("$ "), capsys)
+                assert code == 0, f"{line}: {said}"
 
 
 def test_every_command_line_in_the_text_is_one_that_exists():

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 import pytest
-from tests.commands import tree
+from tests.commands import SHELL, run_line, tree
 
 from warmstart.cli import COMMANDS, main, root
 from warmstart.errors import StoreCorrupt
@@ -27,9 +27,6 @@ WITHOUT_JSON = {
     "memory delete",
     "memory export",
 }
-# `warmstart` for a shell, wherever it is installed.
-SHELL = f"""warmstart() {{ '{sys.executable}' -c 'from warmstart.cli import main; main()' "$@"; }}\n"""
-
 
 TREE = dict(tree(root))
 EXAMPLES = [
@@ -71,12 +68,13 @@ def test_the_list_of_commands_says_what_each_says_itself():
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_the_examples_run(example, synced, home, tmp_path):
+def test_the_examples_run(example, synced, home, monkeypatch, capsys):
+    monkeypatch.chdir(home)
     shutil.copytree(synced / "openai", home / "runs")
     for name in ("build.log", "config.yaml"):
         (home / name).write_text("all is well\n")
-    ran = subprocess.run(["sh", "-c", SHELL + example], cwd=home, capture_output=True, text=True, check=False)
-    assert (ran.returncode, ran.stderr.count("Traceback")) == (0, 0), ran.stderr
+    code, said = run_line(example, capsys)
+    assert (code, said.count("Traceback")) == (0, 0), said
 
 
 @pytest.mark.parametrize("arguments", [[], ["sessions"]])

@@ -128,7 +128,8 @@ def test_another_process_s_writes_are_seen(store, recall, url):
     assert natives(recall, "tide") == ["two"]
 
 
-def test_eight_processes_update_at_once(store, url):
+@pytest.mark.parametrize("processes", [3, pytest.param(8, marks=pytest.mark.slow)])
+def test_several_processes_update_at_once(store, url, processes):
     for number in range(60):
         keep(store, f"s{number}", *[f"word{number} the tide"] * 1, *[f"more {place}" for place in range(30)])
     program = (
@@ -136,7 +137,8 @@ def test_eight_processes_update_at_once(store, url):
         "s = opened(sys.argv[1]); print(Recall(s).update()); s.close()"
     )
     started = [
-        subprocess.Popen([sys.executable, "-c", program, url], stdout=subprocess.PIPE, text=True) for _ in range(8)
+        subprocess.Popen([sys.executable, "-c", program, url], stdout=subprocess.PIPE, text=True)
+        for _ in range(processes)
     ]
     done = sum(int(process.communicate(timeout=60)[0]) for process in started)
     assert done == 60
@@ -159,10 +161,10 @@ def test_a_change_between_two_updates_is_not_missed(store, recall):
 # -- deadlines
 
 
-@pytest.fixture(scope="module")
-def large(lasting):
+@pytest.fixture(scope="module", params=[50, pytest.param(300, marks=pytest.mark.slow)])
+def large(lasting, request):
     with lasting.transaction():
-        for number in range(300):
+        for number in range(request.param):
             texts = [f"the tide table of harbour{place} and gauge{number % 7} is wrong" for place in range(100)]
             keep(lasting, f"s{number}", *texts, days=number)
     Recall(lasting).update()

@@ -92,7 +92,7 @@ def check(url: str, rounds: list[int]) -> None:
 
 
 def test_eight_writers_and_four_readers(postgres_url: str) -> None:
-    check(postgres_url, hammered(postgres_url, 2))
+    check(postgres_url, hammered(postgres_url, 0.5))
 
 
 @pytest.mark.slow

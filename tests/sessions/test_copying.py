@@ -130,7 +130,10 @@ def test_what_was_deleted_there_does_not_come_back(ends: tuple[SQLSessionStore, 
     assert target.list() == []
 
 
-def test_a_copy_killed_at_random_points_is_completed_by_the_next(places: dict[str, str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("attempts", [2, pytest.param(6, marks=pytest.mark.slow)])
+def test_a_copy_killed_at_random_points_is_completed_by_the_next(
+    places: dict[str, str], tmp_path: Path, attempts: int
+) -> None:
     logs = tmp_path / "logs"
     for number in range(40):
         write(logs, f"session {number}", turns(f"session {number}", range(60)))
@@ -150,7 +153,7 @@ def test_a_copy_killed_at_random_points_is_completed_by_the_next(places: dict[st
             target_place,
         ]
         killed = 0
-        for attempt in range(4):
+        for attempt in range(attempts):
             with subprocess.Popen(command, env=os.environ | {"WARMSTART_STORE": source_place}) as process:
                 try:
                     process.wait(timeout=dice.uniform(0.4, 1.2 + 0.3 * attempt))

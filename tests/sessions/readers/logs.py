@@ -18,6 +18,13 @@ def write(path: Path, records: Iterable[dict[str, Any]]) -> bytes:
     return data
 
 
+def cuts(data: bytes, step: int) -> list[int]:
+    """Where a log may be cut: all around the end of each line, and at every so many bytes of it."""
+    ends = [place for place, byte in enumerate(data) if byte == ord("\n")]
+    around = {place for end in ends for place in range(end - 2, end + 4)}
+    return sorted(place for place in around | set(range(0, len(data), step)) if place < len(data))
+
+
 def continued(path: Path, reading: Reading) -> Reading:
     """A reading that goes on where another was left, after its state has been in a store."""
     return Reading(path, reading.offset, reading.line, json.loads(json.dumps(reading.state)))

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.sessions.readers.logs import cuts
 from warmstart.errors import LogError
 from warmstart.sessions.readers.base import Reading
 from warmstart.sessions.readers.claude_code import ClaudeCodeReader
@@ -663,18 +664,18 @@ def bare(record: Record | str) -> bytes:
     return json.dumps(kept, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
 
 
-def test_a_log_cut_at_any_byte_reads_as_if_at_once(log: Path) -> None:
+@pytest.mark.parametrize("step", [11, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_log_cut_at_any_byte_reads_as_if_at_once(log: Path, step: int) -> None:
     data = write(log, *map(bare, SMALL))
     whole = latest(read(log))
     assert len(whole) == 19
     growing = log.parent / "growing" / log.name
     write(growing)
-    with growing.open("ab", buffering=0) as file:
-        for cut in range(len(data)):
-            reading = Reading(growing)
-            pairs = read(growing, reading) + read(log, continued(log, reading))
-            assert latest(pairs) == whole, cut
-            file.write(data[cut : cut + 1])
+    for cut in cuts(data, step):
+        growing.write_bytes(data[:cut])
+        reading = Reading(growing)
+        pairs = read(growing, reading) + read(log, continued(log, reading))
+        assert latest(pairs) == whole, cut
 
 
 def test_a_reading_given_up_after_any_pair_loses_nothing(log: Path) -> None:

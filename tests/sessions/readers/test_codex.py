@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.sessions.readers.logs import continued, latest, write
+from tests.sessions.readers.logs import continued, cuts, latest, write
 from warmstart.errors import LogError, WarmstartError
 from warmstart.sessions.readers.base import Reading
 from warmstart.sessions.readers.codex import CodexReader
@@ -329,11 +329,14 @@ def test_a_session_without_meta_is_named_by_its_file(log: Path, tmp_path: Path) 
 BARE = [{"id": OWN, "timestamp": "2025-06-01T10:00:00Z", "instructions": ""}, text("user", "a")["payload"]] * 2
 
 
+@pytest.mark.parametrize("step", [11, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("records", [WHOLE, BARE], ids=["whole", "bare"])
-def test_reading_on_after_a_cut_at_any_byte_gives_the_same_messages(log: Path, records: list[Record]) -> None:
+def test_reading_on_after_a_cut_at_any_byte_gives_the_same_messages(
+    log: Path, records: list[Record], step: int
+) -> None:
     data = write(log, records)
     expected = latest(read(log))
-    for cut in range(len(data)):
+    for cut in cuts(data, step):
         log.write_bytes(data[:cut])
         reading = Reading(log)
         pairs = read(log, reading)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.sessions.readers.logs import continued, latest, write
+from tests.sessions.readers.logs import continued, cuts, latest, write
 from warmstart.errors import LogError
 from warmstart.sessions.readers.base import Reading
 from warmstart.sessions.readers.copilot import CopilotReader, result_of
@@ -190,10 +190,11 @@ def test_a_session_without_a_start_is_named_by_its_place(log: Path, tmp_path: Pa
     assert read(single)[0][0].native_id == HELPER
 
 
-def test_reading_on_after_a_cut_at_any_byte_gives_the_same_messages(log: Path) -> None:
+@pytest.mark.parametrize("step", [11, pytest.param(1, marks=pytest.mark.slow)])
+def test_reading_on_after_a_cut_at_any_byte_gives_the_same_messages(log: Path, step: int) -> None:
     data = write(log, WHOLE)
     expected = latest(read(log))
-    for cut in range(len(data)):
+    for cut in cuts(data, step):
         log.write_bytes(data[:cut])
         reading = Reading(log)
         pairs = read(log, reading)
