@@ -49,6 +49,7 @@ class Server:
         self.run("SELECT pg_reload_conf()")
         self.run(f"CREATE ROLE {OWNER} LOGIN NOSUPERUSER NOBYPASSRLS")
         self.run(f"CREATE DATABASE {_TEMPLATE} OWNER {OWNER}")
+        from warmstart.memory.postgres import PostgresBackend
         from warmstart.profile.store import SQLProfileStore
         from warmstart.recall.index import update_index
         from warmstart.sessions.postgres import PostgresSessionStore
@@ -57,6 +58,8 @@ class Server:
         with closing(PostgresSessionStore(self.url(_TEMPLATE))) as store:
             SQLProfileStore(store)
             update_index(store)
+        with closing(PostgresBackend(self.url(_TEMPLATE))) as memory:
+            assert memory.is_available()
 
     def url(self, database: str, role: str = OWNER, password: str = "") -> str:
         secret = f":{quote(password, safe='')}" if password else ""

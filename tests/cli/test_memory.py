@@ -340,6 +340,7 @@ def test_a_write_that_waits_says_so_and_is_delivered_by_the_next_command(run, pr
     assert "answers." in done(run, "info").out
 
 
+@pytest.mark.slow
 def test_an_evaluation_of_honcho_counts_and_leaves_nothing(run, project, honcho):
     found = data(run, "evaluate", "--backend", "honcho", "--size", "10", "--seconds", "20")["evaluations"][0]
     assert found["cost"]["calls"] > 10

@@ -45,4 +45,8 @@ def test_what_stays_at_the_server_is_said(server, opened):
     assert (found.points.store, found.points.retrieve, found.points.query, found.points.privacy) == (15, 15, 10, 5)
     assert "its server keeps the text of 5 entries that were deleted" in found.notes
     assert any("keeps that there were such peers" in note for note in found.notes)
-    assert not any("still wait" in note for note in found.notes)
+    assert not any("still wait" in note or "could not be removed" in note for note in found.notes)
+    assert found.cost.calls > 10
+    assert found.cost.bytes > 10_000
+    server.reap()
+    assert server.entries() == []

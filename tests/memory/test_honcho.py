@@ -33,7 +33,7 @@ class TestHonchoAway(MemoryBackendSuite):
 
     @pytest.fixture
     def backend(self, opened):
-        return opened(f"http://127.0.0.1:{free_port()}")
+        return opened(f"http://127.0.0.1:{free_port()}", timeout_ms=500)
 
 
 # -- where anything goes
@@ -411,14 +411,14 @@ def test_a_server_without_embeddings_is_not_asked_for_conclusions_again(honcho, 
 
 def test_conclusions_that_do_not_come_in_time_are_not_waited_for_again(server, opened):
     """As where the real server tries its language model again and again."""
-    backend = opened(server.url, timeout_ms=1500)
+    backend = opened(server.url, timeout_ms=800)
     backend.store("u", "editor", "vim")
     assert backend.flush()
-    server.delay = lambda: time.sleep(3) if server.requests[-1].path.endswith("/conclusions/query") else None
+    server.delay = lambda: time.sleep(1.6) if server.requests[-1].path.endswith("/conclusions/query") else None
     began = time.perf_counter()
     for _ in range(4):
         assert [entry.value for entry in backend.query("u", "editor")] == ["vim"]
-    assert time.perf_counter() - began < 4.5  # four times 1.5 would be six
+    assert time.perf_counter() - began < 2.4  # four times 0.8 would be 3.2
     assert sum(request.path.endswith("/conclusions/query") for request in server.requests) == 1
 
 

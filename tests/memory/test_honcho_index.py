@@ -13,7 +13,7 @@ from warmstart.memory.local import LocalBackend
 from warmstart.memory.values import View
 
 
-@pytest.mark.parametrize("before", [5, 20, 100, 140])
+@pytest.mark.parametrize("before", [5, *(pytest.param(many, marks=pytest.mark.slow) for many in (20, 100)), 140])
 @pytest.mark.parametrize("after", [3, 120, 260])
 def test_a_session_that_was_begun_anew_is_read_from_its_beginning(server, opened, before, after):
     here, there = opened(server.url, "here"), opened(server.url, "there")

@@ -25,7 +25,7 @@ def test_a_status_that_passes_costs_no_write(status, server, opened):
         backend.store("u", f"a_{number}", "v")
     backend.store("ben", "k", "v")
     in_trouble(backend)
-    assert not backend.flush(0.6)
+    assert not backend.flush(0.2)
     assert backend.status().refused == ()
     assert backend.status().waiting == 6
     server.failing = 0
