@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from threading import RLock
 from typing import Any
 
@@ -65,7 +66,8 @@ class DictBackend(MemoryBackend):
 
     def query(self, user_id: str, query_text: str, limit: int = 10) -> list[MemoryEntry]:
         self._check()
-        entries = [entry for key in self.list_keys(user_id) if (entry := self.retrieve(user_id, key))]
+        with self.lock:
+            entries = [entry for key in reversed(self.data.get(user_id, {})) if (entry := self.retrieve(user_id, key))]
         asked = words(query_text)
         if not asked:
             return entries[:limit]
@@ -109,8 +111,9 @@ class DictBackend(MemoryBackend):
             self.away = False
 
 
-def words(text: str) -> set[str]:
-    return {word.rstrip("s") for word in re.findall(r"[a-z0-9]+", text.lower()) if len(word) > 2} - STOP
+@lru_cache(10_000)
+def words(text: str) -> frozenset[str]:
+    return frozenset({word.rstrip("s") for word in re.findall(r"[a-z0-9]+", text.lower()) if len(word) > 2} - STOP)
 
 
 STOP = {"the", "and", "for", "with", "which", "what", "who", "how", "when", "where", "doe", "are", "was", "she", "her"}
