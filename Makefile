@@ -22,10 +22,10 @@ demo: $(READY) ## Import the shipped sample sessions into a fresh store, show th
 	@WARMSTART_HOME=$(DEMO) PATH="$(CURDIR)/$(BIN):$$PATH" sh demo.sh
 
 test: $(READY) ## Run the tests
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow and not hosts and not browser" $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not hosts and not browser" $(ARGS)
 
 test-slow: $(READY) ## Run the long tests: crashes at random points, many processes, deep fuzzing
-	$(BIN)/python -m pytest -n $(WORKERS) -m "slow and not hosts and not browser" $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "slow and not hosts and not browser" $(ARGS)
 
 test-hosts: $(READY) ## Run the tests that drive real agents (installs them into .hosts)
 	@sh tests/hosts/install.sh "$(PYTHON)" "$(CURDIR)/.hosts"

@@ -153,10 +153,11 @@ COUNTERS: dict[str, Callable[[Path], Counts]] = {
 }
 
 
+@pytest.mark.parametrize("step", [4, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("agent", COUNTERS)
-def test_every_file_is_counted_as_its_json_says(agent: str, corpus: Path, tmp_path: Path) -> None:
+def test_every_file_is_counted_as_its_json_says(agent: str, step: int, corpus: Path, tmp_path: Path) -> None:
     found, expected = {}, {}
-    for place, path in enumerate(sorted((corpus / "sessions" / agent).rglob("*.json*"))):
+    for place, path in enumerate(sorted((corpus / "sessions" / agent).rglob("*.json*"))[::step]):
         with closing(SQLiteSessionStore(tmp_path / f"{place}.db")) as store:
             sessions = stored(path, store).values()
         found[path.name] = Counts(*map(sum, zip(*sessions, strict=True)))

@@ -181,6 +181,7 @@ def test_nothing_private_remains() -> None:
     assert not re.search(r"secret", signature("Bash", "Exit code 1\nError: bad value 'my secret\nsecret more"))
 
 
+@settings(max_examples=40, deadline=None)
 @given(
     tool=st.sampled_from(["Bash", "Edit", "get_user", ""]), text=st.text(max_size=400), arguments=st.text(max_size=80)
 )
@@ -201,7 +202,7 @@ def test_any_text_has_a_short_signature_of_one_line(tool: str, text: str, argume
 
 
 @pytest.mark.parametrize(("tool", "template"), TEMPLATES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(data=st.data())
 def test_what_varies_does_not_matter(tool: str, template: str, data: st.DataObject) -> None:
     first, second = (

@@ -254,14 +254,14 @@ REDACTOR = Redactor(personal=PERSONAL)
 
 
 @given(TEXTS)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_redacting_twice_changes_nothing_more(text: str) -> None:
     once = REDACTOR.redact(text).text
     assert REDACTOR.redact(once).text == once
 
 
 @given(TEXTS)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_nothing_but_the_findings_is_touched(text: str) -> None:
     redacted = REDACTOR.redact(text)
     at, rest = 0, redacted.text
@@ -286,7 +286,7 @@ def test_nothing_but_the_findings_is_touched(text: str) -> None:
     ),
     st.booleans(),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_json_stays_json(value: object, ascii_only: bool) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only)
     json.loads(REDACTOR.redact(text).text)
@@ -295,7 +295,7 @@ def test_json_stays_json(value: object, ascii_only: bool) -> None:
 
 
 @given(TEXTS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_the_same_text_gives_the_same_result(text: str) -> None:
     assert REDACTOR.redact(text) == Redactor(personal=PERSONAL).redact(text)
 

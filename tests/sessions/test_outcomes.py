@@ -34,6 +34,7 @@ def test_judging_what_was_just_imported_changes_nothing(store: SQLiteSessionStor
     assert store.rejudge(judge, OUTCOME_RULES + 1) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.corpus
 def test_judging_real_sessions_again_changes_nothing(store: SQLiteSessionStore, corpus: Path) -> None:
     sync(store, path_sources([corpus / name for name in ("sessions", "tau_bench", "tau2")]))
