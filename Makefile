@@ -21,6 +21,9 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY) ## Import the shipped sample sessions into a fresh store, show them and how they went
 	@WARMSTART_HOME=$(DEMO) PATH="$(CURDIR)/$(BIN):$$PATH" sh demo.sh
 
+# Where nothing compiled may be kept, each worker would compile all tests anew.
+test test-slow: export PYTHONDONTWRITEBYTECODE :=
+
 test: $(READY) ## Run the tests
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not hosts and not browser" $(ARGS)
 

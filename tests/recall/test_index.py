@@ -167,6 +167,8 @@ def large(lasting, request):
         for number in range(request.param):
             texts = [f"the tide table of harbour{place} and gauge{number % 7} is wrong" for place in range(100)]
             keep(lasting, f"s{number}", *texts, days=number)
+            if number == 5:
+                lasting.database.connection.execute("ANALYZE")  # as a server does by itself after a while
     Recall(lasting).update()
     return lasting
 

@@ -571,7 +571,7 @@ QUICK = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 # A found example is not shrunk for minutes: it is small enough.
-DEEP = settings(QUICK, max_examples=700, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+DEEP = settings(QUICK, max_examples=500, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 
 
 @pytest.mark.parametrize("name", SEEDS)
