@@ -15,12 +15,19 @@ from warmstart.storage.database import Connection
 
 PAGE = 2000  # entries that are put into the index in one write
 
+# Ends an EXISTS that is to be looked up by key for each row. PostgreSQL makes no join of what has an offset; in a join
+# it would read all entries of the tenant for each row, as long as it has no statistics of the tables.
+ONE_BY_ONE = "LIMIT 1 OFFSET 0"
+
 _END = "\U0010ffff"
 _PART = 100  # words that are counted at once
 _FAR = 500  # newest entries of the first of several words among which the others are looked for
 _HAVING = "SELECT w.id FROM memory_words w WHERE w.owner = :owner AND w.word = {}"
-_ALSO = " AND EXISTS (SELECT 1 FROM memory_words o WHERE o.owner = :owner AND o.word = :w{} AND o.id = w.id)"
-_SEEN = " AND EXISTS (SELECT 1 FROM memories m WHERE m.id = w.id AND {})"
+_ALSO = (
+    " AND EXISTS (SELECT 1 FROM memory_words o WHERE o.owner = :owner AND o.word = :w{} AND o.id = w.id "
+    f"{ONE_BY_ONE})"
+)
+_SEEN = f" AND EXISTS (SELECT 1 FROM memories m WHERE m.id = w.id AND {{}} {ONE_BY_ONE})"
 # From word to word, however many entries each has.
 _BEGINNING = """
     WITH RECURSIVE begun (word) AS (

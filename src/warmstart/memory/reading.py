@@ -15,7 +15,7 @@ from warmstart.errors import InvalidEntry, WarmstartError
 from warmstart.memory.backend import MemoryBackend
 from warmstart.memory.entries import check_text, view_as_kept
 from warmstart.memory.held import Held, Redacting
-from warmstart.memory.index import Seen, WordIndex
+from warmstart.memory.index import ONE_BY_ONE, Seen, WordIndex
 from warmstart.memory.owners import Owner, numbers
 from warmstart.memory.ranking import Question
 from warmstart.memory.values import SESSION, SOURCE, MemoryEntry, Version, View
@@ -40,7 +40,7 @@ _CURRENT = "m.scope >= 0 AND (m.expires_at IS NULL OR m.expires_at > :now)"
 _FITS = "({0}.scope = 0 OR ({0}.scope = 1 AND {0}.place = :project) OR ({0}.scope = 2 AND {0}.place = :agent))"
 _SEEN = (
     f"{_FITS.format('m')} AND NOT EXISTS (SELECT 1 FROM memories n WHERE n.owner = m.owner AND n.key = m.key "
-    f"AND n.scope > m.scope AND {_FITS.format('n')} AND (n.expires_at IS NULL OR n.expires_at > :now))"
+    f"AND n.scope > m.scope AND {_FITS.format('n')} AND (n.expires_at IS NULL OR n.expires_at > :now) {ONE_BY_ONE})"
 )
 # An entry stands where its last write was, or, until the index has caught up, where its history says that it was.
 _IN_ORDER = "memories m WHERE m.id BETWEEN :first AND :last AND m.past <= m.id"
