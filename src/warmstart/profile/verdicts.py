@@ -151,7 +151,7 @@ def _follow(trail: _Trail, place: int, step: Step) -> None:
     elif name.rsplit("__", 1)[-1].lower() in _EDITORS:
         if (
             step.outcome != "error"
-            and fields_of(arguments).get("command") not in _LOOKS
+            and str(fields_of(arguments).get("command")) not in _LOOKS
             and not _NOTES.search(path_in(arguments))
         ):
             trail.edit(place, path_in(arguments))

@@ -1,16 +1,26 @@
 """How what Warmstart puts into a conversation is known again, so that it is never taken for somebody's words.
 
-A note begins with `MARK`, or with `TAG` where it is XML, and the id of a call begins with `CALL`. Agents write all of
-it into their logs as it is.
+A note begins with `MARK` and ends with `END`, or is a `TAG` element where it is XML; the id of a call begins with
+`CALL`. Agents write all of it into their logs as it is. What is quoted in a note cannot hold these marks.
 """
 
 from __future__ import annotations
 
+import re
+
 from warmstart.sessions.values import Message
 
 MARK = "[warmstart]"
+END = "[/warmstart]"
 TAG = "<warmstart"
+END_TAG = "</warmstart>"
 CALL = "call_warmstart_"
+
+# A mark counts at the beginning of a line, where a note puts it; in the middle of a sentence somebody speaks of it.
+_NOTE = re.compile(
+    rf"^[ \t]*(?:{re.escape(MARK)}.*?(?:{re.escape(END)}|\Z)|{TAG}(?=[\s>/]).*?(?:{END_TAG}|\Z))[ \t]*\n?",
+    re.DOTALL | re.MULTILINE,
+)
 
 
 def is_marked(text: str) -> bool:
@@ -29,3 +39,11 @@ def is_ours(message: Message) -> bool:
         ids = [call.id for call in message.tool_calls] + [result.call_id for result in message.tool_results]
         return all(map(is_marked_call, ids))
     return is_marked(message.text)
+
+
+def without_ours(text: str) -> str:
+    """The text without what Warmstart wrote into it, such as a note that a host put into its system prompt.
+
+    A note that has lost its end is taken to reach to the end of the text: better too little than our own words.
+    """
+    return _NOTE.sub("", text) if MARK in text or TAG in text else text
