@@ -20,6 +20,7 @@ WarmstartError
 ├── TemplateChanged        somebody else changed the template meanwhile
 ├── DatasetError           a dataset cannot be written there
 ├── EmbedderError          a service gives no vectors for texts
+├── ModelError             a model that was asked gives no usable answer
 └── MemoryBackendError     a memory backend cannot do what was asked
 
 Messages are one line, quote the value at fault and say what to do next.
@@ -108,6 +109,10 @@ class DatasetError(WarmstartError):
 
 class EmbedderError(WarmstartError):
     """A service that makes vectors of texts does not answer, or not with vectors."""
+
+
+class ModelError(WarmstartError):
+    """A model that was asked does not answer, or not with anything that can be used."""
 
 
 class MemoryBackendError(WarmstartError):

@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from hashlib import blake2b
+from operator import attrgetter
 from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from warmstart.templates.values import Item, Kind, SessionSeed, Source, Sources, ToolCard
+from warmstart.templates.values import (
+    Context,
+    Convention,
+    Demonstration,
+    Exemplar,
+    Fix,
+    Item,
+    Kind,
+    Marker,
+    Recovery,
+    SessionSeed,
+    Source,
+    Sources,
+    ToolCard,
+    UserPattern,
+)
 
 _FIELDS: dict[Kind, str] = {
     "context": "contexts",
@@ -19,7 +35,15 @@ _FIELDS: dict[Kind, str] = {
     "pattern": "patterns",
     "marker": "markers",
 }
-_ENCODE = msgspec.json.Encoder(order="deterministic").encode
+_EDIT = "edit:"
+_ENCODE = msgspec.json.Encoder().encode
+
+Part = Exemplar | Convention | Fix  # of a tool card
+# What each kind of item says: all of it but its sources.
+_SAYS: dict[type, Callable[[object], object]] = {
+    kind: attrgetter(*(field.name for field in fields(kind) if field.name != "sources"))
+    for kind in (Context, Exemplar, Convention, Fix, Demonstration, Recovery, UserPattern, Marker)
+}
 
 Sourced = TypeVar("Sourced")
 
@@ -41,21 +65,21 @@ def items_of(seed: SessionSeed) -> Iterator[Placed]:
 
 def item_id(kind: Kind, item: Item) -> str:
     """Twelve hexadecimal digits of what the item says."""
-    said = _ENCODE(_unsourced(msgspec.to_builtins(item)))
-    return blake2b(kind.encode() + said, digest_size=6).hexdigest()
+    return blake2b(kind.encode() + _ENCODE(_said(item)), digest_size=6).hexdigest()
 
 
-def _unsourced(value: object) -> object:
-    if isinstance(value, dict):
-        return {name: _unsourced(part) for name, part in value.items() if name != "sources"}
-    if isinstance(value, (list, tuple)):
-        return [_unsourced(part) for part in value]
-    return value
+def _said(item: object) -> object:
+    if says := _SAYS.get(type(item)):
+        return says(item)
+    if isinstance(item, ToolCard):
+        return item.tool, *([_said(part) for part in parts] for parts in (item.exemplars, item.conventions, item.fixes))
+    return item
 
 
-def sessions_of(item: Item) -> tuple[str, ...]:
+def sessions_of(item: Item | Part) -> tuple[str, ...]:
     """The sessions that an item came from, each once."""
-    return tuple(dict.fromkeys(source.session for source in item.sources))
+    sources = item.sources
+    return (sources[0].session,) if len(sources) == 1 else tuple(dict.fromkeys(source.session for source in sources))
 
 
 def kept(seed: SessionSeed, keep: Callable[[Placed], bool]) -> SessionSeed:
@@ -70,7 +94,8 @@ def kept(seed: SessionSeed, keep: Callable[[Placed], bool]) -> SessionSeed:
 def without_sessions(seed: SessionSeed, sessions: Collection[str]) -> SessionSeed:
     """The seed without anything that one of these sessions had a part in.
 
-    An item that others say just as well stays with the others as its sources: what it says is theirs too.
+    An item that others say just as well stays with the others as its sources: what it says is theirs too. Its count
+    goes down by the sources that it lost.
     """
 
     def left(sources: Sources) -> Sources:
@@ -78,7 +103,7 @@ def without_sessions(seed: SessionSeed, sessions: Collection[str]) -> SessionSee
 
     def some(parts: tuple[Sourced, ...]) -> tuple[Sourced, ...]:
         found = ((part, left(part.sources)) for part in parts)  # type: ignore[attr-defined]
-        return tuple(replace(part, sources=rest) for part, rest in found if rest)  # type: ignore[type-var]
+        return tuple(_with_sources(part, rest) for part, rest in found if rest)
 
     def card(one: ToolCard) -> ToolCard:
         return replace(one, exemplars=some(one.exemplars), conventions=some(one.conventions), fixes=some(one.fixes))
@@ -94,6 +119,23 @@ def without_sessions(seed: SessionSeed, sessions: Collection[str]) -> SessionSee
         tasks=tuple(task for task in seed.tasks if task.source.session not in sessions),
         notes=tuple(note for note in seed.notes if not set(note.sessions) & set(sessions)),
     )
+
+
+def _with_sources(part: Sourced, sources: Sources) -> Sourced:
+    lost = len(part.sources) - len(sources)  # type: ignore[attr-defined]
+    count = getattr(part, "count", None)
+    fewer = {} if count is None else {"count": max(len(sources), count - lost)}
+    return replace(part, sources=sources, **fewer) if lost else part  # type: ignore[type-var]
+
+
+def edited_by(author: str) -> Source:
+    """The source of what a person wrote into a template by hand, and no session said."""
+    return Source(f"{_EDIT}{author}")
+
+
+def is_edit(source: Source | str) -> bool:
+    """Whether a source, or the session that it names, is no session but a person's edit of the template."""
+    return (source if isinstance(source, str) else source.session).startswith(_EDIT)
 
 
 def sources_in(seed: SessionSeed) -> tuple[str, ...]:

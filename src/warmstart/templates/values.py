@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Literal, NamedTuple
 
 from warmstart.profile.values import TaskType
+from warmstart.templates.intervals import Interval, wilson
 
 State = Literal["quarantined", "candidate", "active", "retired"]
 Kind = Literal["context", "card", "demonstration", "recovery", "pattern", "marker"]
@@ -203,7 +204,7 @@ class WarmTemplate:
     tools: Mapping[str, str] = field(default_factory=dict)
     origin: str = "user"
     allowed: tuple[str, ...] = ()
-    described_by: str = ""  # the model that wrote the description, where one did
+    described_by: str = ""  # `rules`, or the model that wrote the description; empty where a person did
     used: int = 0
     successes: int = 0
     failures: int = 0
@@ -216,13 +217,6 @@ class WarmTemplate:
         return self.successes / known if known else None
 
     @property
-    def success_interval(self) -> tuple[float, float] | None:
-        """The Wilson interval of the success rate, 95 %."""
-        known = self.successes + self.failures
-        if not known:
-            return None
-        z = 1.959964
-        rate, bend = self.successes / known, z * z / known
-        middle = (rate + bend / 2) / (1 + bend)
-        half = z * (rate * (1 - rate) / known + bend / (4 * known)) ** 0.5 / (1 + bend)
-        return max(0.0, middle - half), min(1.0, middle + half)
+    def success_interval(self) -> Interval | None:
+        """Wilson's interval of the success rate, 95 %."""
+        return wilson(self.successes, self.successes + self.failures)

@@ -1,0 +1,142 @@
+"""Copying the templates of one store to another, with their versions, what was revoked and how they were used.
+
+A template is known again in the other store by its id and the instant it was made; where another template has its id
+there, it gets a new one. One that is there already gets the versions that it lacks; one that was changed in both stores
+is left as it is there. What was revoked or deleted in either store is so in the other one afterwards. Copying again
+changes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from warmstart.storage.database import Connection
+from warmstart.templates.ids import take_id
+from warmstart.templates.revoking import revoke
+from warmstart.templates.rows import BODIES, decode, encode_head
+from warmstart.templates.store import SQLTemplateStore
+
+_VERSION = "version, author, at, reason, hash, state, body"
+_USE = (
+    "session, arm, at, template, version, project, agent, task, why, propensity, tokens, items, policy, "
+    "outcome, errors, calls, settled_at"
+)
+
+
+def copy_templates(source: SQLTemplateStore, target: SQLTemplateStore) -> int:
+    """Copy all templates that the target lacks, or has in an older version; returns how many."""
+    with target.database.transaction() as there, source.database.translated():
+        here = source.database.connection
+        _copy_deletions(here, target, there)
+        copied = 0
+        names: dict[str, str] = {}
+        for old, created_at in here.execute("SELECT id, created_at FROM templates ORDER BY created_at, id").fetchall():
+            new = _place(here, there, old, created_at)
+            if new:
+                names[old] = new
+                copied += _copy_versions(here, there, old, new, created_at)
+        _copy_uses(here, there, names)
+        _copy_revocations(here, target, there)
+    return copied
+
+
+def _copy_deletions(here: Connection, target: SQLTemplateStore, there: Connection) -> None:
+    for name, created_at, *deleted in here.execute(
+        "SELECT id, created_at, deleted_at, deleted_by FROM template_ids WHERE deleted_at IS NOT NULL"
+    ).fetchall():
+        found = there.execute("SELECT created_at, deleted_at FROM template_ids WHERE id = ?", (name,)).fetchone()
+        if found is None:
+            there.execute(
+                "INSERT INTO template_ids (id, created_at, deleted_at, deleted_by) VALUES (?, ?, ?, ?)",
+                (name, created_at, *deleted),
+            )
+        elif found == (created_at, None):
+            target.delete(name, author=deleted[1] or "")
+
+
+def _place(here: Connection, there: Connection, name: str, created_at: float) -> str:
+    """The id of a template in the target, or a new one for it; empty if it was deleted there."""
+    (digest,) = here.execute(
+        "SELECT hash FROM template_versions WHERE template = ? AND version = 1", (name,)
+    ).fetchone()
+    found = there.execute("SELECT created_at, deleted_at FROM template_ids WHERE id = ?", (name,)).fetchone()
+    if found is None:
+        there.execute("INSERT INTO template_ids (id, created_at) VALUES (?, ?)", (name, created_at))
+        return name
+    if found[0] == created_at:
+        return "" if found[1] is not None else name
+    twin = there.execute(
+        "SELECT t.id FROM templates t JOIN template_versions v ON v.template = t.id AND v.version = 1 "
+        "WHERE t.created_at = ? AND v.hash = ?",
+        (created_at, digest),
+    ).fetchone()
+    return str(twin[0]) if twin else take_id(there, datetime.fromtimestamp(created_at, UTC))
+
+
+def _copy_versions(here: Connection, there: Connection, old: str, new: str, created_at: float) -> int:
+    ours = _versions(here, old)
+    theirs = _versions(there, new)
+    if len(theirs) >= len(ours) or any(a[2] != b[2] for a, b in zip(ours, theirs, strict=False)):
+        return 0
+    row = here.execute(f"{BODIES} AND v.version = t.version WHERE t.id = ?", (old,)).fetchone()
+    newest = replace(decode(row), id=new)
+    there.execute(
+        "INSERT INTO templates (id, name, version, created_at, head) VALUES (?, ?, ?, ?, ?) "
+        "ON CONFLICT (id) DO UPDATE SET name = excluded.name, version = excluded.version, head = excluded.head",
+        (new, newest.name, newest.version, created_at, encode_head(newest)),
+    )
+    missing = ours[len(theirs) :]
+    there.executemany(
+        f"INSERT INTO template_versions (template, {_VERSION}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        [(new, *version) for version in missing],
+    )
+    there.executemany(
+        "INSERT INTO template_sources (template, session, version) VALUES (?, ?, ?)",
+        [
+            (new, session, version)
+            for session, version in here.execute(
+                "SELECT session, version FROM template_sources WHERE template = ? AND version > ?", (old, len(theirs))
+            ).fetchall()
+        ],
+    )
+    return 1
+
+
+def _versions(connection: Connection, template: str) -> list[tuple[Any, ...]]:
+    return connection.execute(
+        f"SELECT {_VERSION} FROM template_versions WHERE template = ? ORDER BY version", (template,)
+    ).fetchall()
+
+
+def _copy_uses(here: Connection, there: Connection, names: dict[str, str]) -> None:
+    """Copy how templates were used; a use that was settled meanwhile is settled there too."""
+    known = {
+        (session, arm, at, template): (number, settled)
+        for number, session, arm, at, template, settled in there.execute(
+            "SELECT id, session, arm, at, template, settled_at FROM template_uses"
+        )
+    }
+    for session, arm, at, template, *rest in here.execute(f"SELECT {_USE} FROM template_uses ORDER BY id").fetchall():
+        use = (session, arm, at, names.get(template, template))
+        if use not in known:
+            there.execute(
+                f"INSERT INTO template_uses ({_USE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (*use, *rest),
+            )
+        elif known[use][1] is None and rest[-1] is not None:
+            there.execute(
+                "UPDATE template_uses SET outcome = ?, errors = ?, calls = ?, settled_at = ? WHERE id = ?",
+                (*rest[-4:], known[use][0]),
+            )
+
+
+def _copy_revocations(here: Connection, target: SQLTemplateStore, there: Connection) -> None:
+    """Take back in the target what was revoked in either store; also from what was just copied."""
+    ours = here.execute("SELECT session, at, author FROM template_revoked").fetchall()
+    there.executemany(
+        "INSERT INTO template_revoked (session, at, author) VALUES (?, ?, ?) ON CONFLICT (session) DO NOTHING", ours
+    )
+    for session, author in there.execute("SELECT session, author FROM template_revoked ORDER BY at").fetchall():
+        revoke(target, session, author=author)
