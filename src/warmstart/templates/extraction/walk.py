@@ -6,6 +6,7 @@ that no rule further on can meet them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,6 +17,16 @@ from warmstart.profile.patterns import own
 from warmstart.sessions.marks import is_marked_call, is_ours
 from warmstart.sessions.values import CallOutcome, Message, Session, ToolCall, ToolResult, steps
 from warmstart.templates.values import Source
+
+# How hosts begin a summary of what went before, also where a log does not mark it as one.
+_SUMMARY = re.compile(
+    r"\s*(?:<(?:summary|conversation[_-]summary|compaction|state_snapshot)\b"
+    r"|This session is being continued from a previous"
+    r"|Another language model started to solve this problem|(?:#{1,3} )?(?:Summary|Recap) of (?:the|our"
+    r"|this) (?:session|conversation"
+    r"|previous conversation|chat)\b|The (?:following|text below) is a summary of (?:the|our|a) )",
+    re.IGNORECASE,
+)
 
 
 class Taken(NamedTuple):
@@ -55,10 +66,6 @@ class Walk:
     requests: tuple[Request, ...]
     taken: tuple[Taken, ...]
 
-    def of_turn(self, turn: int) -> tuple[Taken, ...]:
-        """The calls that were made for a request."""
-        return tuple(step for step in self.taken if step.turn == turn)
-
 
 def walk(session: Session, messages: Sequence[Message]) -> Walk:
     """The session as extraction sees it."""
@@ -75,7 +82,7 @@ def walk(session: Session, messages: Sequence[Message]) -> Walk:
 
 
 def _is_machine(message: Message) -> bool:
-    return message.compaction_summary or message.injected or is_ours(message)
+    return message.compaction_summary or message.injected or is_ours(message) or bool(_SUMMARY.match(message.text))
 
 
 def _taken(messages: Sequence[Message], places: Sequence[tuple[int, Source]]) -> Iterator[Taken]:
