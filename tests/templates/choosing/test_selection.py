@@ -1,0 +1,314 @@
+from __future__ import annotations
+
+from collections import Counter
+from math import sqrt
+from time import process_time
+
+import pytest
+
+from tests.templates.choosing.crowd import PROJECT, fill, happened, outcomes, template_for
+from tests.templates.made import use
+from warmstart.errors import ConfigError
+from warmstart.recall.recall import Recall
+from warmstart.templates.choosing.selection import Selector
+from warmstart.templates.choosing.values import Policy
+from warmstart.templates.store import SQLTemplateStore
+from warmstart.templates.tools import fingerprint
+
+ROUNDING = "Fix the rounding of the invoice totals"
+NEVER = Policy(holdout=0.0)
+TASK = "the invoice totals are rounded wrong, please fix that"
+
+
+def chosen(store: SQLTemplateStore, task: str = TASK, *, policy: Policy = NEVER, **options):
+    return Selector(store, policy=policy).choose(task, **{"project": PROJECT, "seed": 1, **options})
+
+
+def test_the_template_whose_sub_task_is_nearest_is_chosen(store):
+    store.add(template_for("Migrate the search index to the new cluster"))
+    right = store.add(template_for("Draw the shipping label", ROUNDING))
+    choice = chosen(store)
+    assert (choice.arm, choice.template.id, choice.template.version) == ("warm", right.id, 1)
+    assert choice.template.confidence in ("fair", "high")
+    assert choice.template.task == ROUNDING
+    assert "'invoice'" in choice.why
+    assert choice.propensity == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("task", ["Book a table for two at an Italian restaurant tonight", "Übersetze das Gedicht"])
+def test_nothing_is_chosen_for_a_task_that_nothing_fits(store, task):
+    fill(store, 50)
+    choice = chosen(store, task)
+    assert (choice.arm, choice.template, choice.sure, choice.propensity) == ("abstained", None, 0.0, 1.0)
+    assert "no template" in choice.why
+
+
+@pytest.mark.parametrize("task", ["", "hi", "fix it", "please continue", "42", "???"])
+def test_nothing_is_chosen_for_a_task_that_says_too_little(store, task):
+    store.add(template_for(ROUNDING, "fix it"))
+    choice = chosen(store, task)
+    assert choice.arm == "abstained"
+    assert "too little" in choice.why
+
+
+def test_an_empty_store_says_that_it_is_empty(store):
+    assert chosen(store).why == "there are no templates yet"
+
+
+# -- hard filters
+
+
+def test_a_template_of_another_project_is_never_chosen_unless_asked_for(store):
+    other = store.add(template_for(ROUNDING, project="/home/mara/other"))
+    assert chosen(store).arm == "abstained"
+    assert "1 of another project" in chosen(store).why
+    assert chosen(store, project="").arm == "abstained"
+    assert chosen(store, all_projects=True).template.id == other.id
+
+
+def test_a_template_without_a_project_fits_everywhere(store):
+    store.add(template_for(ROUNDING, project=""))
+    assert chosen(store).arm == "warm"
+    assert chosen(store, project="").arm == "warm"
+
+
+@pytest.mark.parametrize("project", [PROJECT, PROJECT + "/", "shop"])
+def test_a_project_is_known_by_its_path_or_the_last_part(store, project):
+    store.add(template_for(ROUNDING))
+    assert chosen(store, project=project).arm == "warm"
+
+
+def test_an_imported_template_fits_the_project_of_its_name(store):
+    store.add(template_for(ROUNDING, project="shop"))
+    assert chosen(store).arm == "warm"
+    assert chosen(store, project="/home/mara/other").arm == "abstained"
+    assert chosen(store, project="").arm == "abstained"
+
+
+def test_part_of_a_folder_name_is_no_project(store):
+    store.add(template_for(ROUNDING))
+    assert chosen(store, project="hop").arm == "abstained"
+
+
+@pytest.mark.parametrize("state", ["quarantined", "retired"])
+def test_what_is_quarantined_or_retired_is_never_chosen(store, state):
+    store.add(template_for(ROUNDING, state=state))
+    for seed in range(50):
+        choice = chosen(store, seed=seed, policy=Policy(holdout=0, explore=1.0))
+        assert choice.arm == "abstained"
+    assert f"1 {state}" in choice.why
+    assert Selector(store).suggest(TASK, project=PROJECT) == []
+
+
+def test_what_was_imported_is_chosen_once_it_is_promoted(store):
+    kept = store.add(template_for(ROUNDING, state="quarantined", origin="imported from a.json"))
+    assert chosen(store).arm == "abstained"
+    store.set_state(kept.id, "active", author="mara", reason="read it")
+    assert chosen(store).template.id == kept.id
+
+
+def test_a_template_whose_tools_this_session_lacks_is_not_chosen(store):
+    store.add(template_for(ROUNDING))
+    assert chosen(store, tools=["web_search"]).arm == "abstained"
+    assert "1 without a tool of this session" in chosen(store, tools=["web_search"]).why
+    assert chosen(store, tools=["web_search", "Bash"]).arm == "warm"
+
+
+def test_a_template_without_tools_needs_none(store):
+    store.add(template_for(ROUNDING, tools={}))
+    assert chosen(store, tools=["web_search"]).arm == "warm"
+
+
+def test_a_changed_tool_schema_rules_a_template_out_and_is_reported(store):
+    schema = {"type": "object", "properties": {"command": {"type": "string"}}}
+    kept = store.add(template_for(ROUNDING, tools={"Bash": fingerprint(schema), "Edit": ""}))
+    same = [{"name": "Bash", "input_schema": schema}]
+    other = [{"name": "Bash", "input_schema": {**schema, "required": ["command"]}}]
+    assert chosen(store, tools=same).arm == "warm"
+    assert chosen(store, tools=["Bash"]).arm == "warm"
+    choice = chosen(store, tools=other)
+    assert choice.arm == "abstained"
+    assert "1 changed tool schema" in choice.why
+    assert choice.changed == ((kept.id, "Bash"),)
+
+
+def test_without_tools_the_agent_decides(store):
+    store.add(template_for(ROUNDING))
+    assert chosen(store, agent="codex").arm == "abstained"
+    assert chosen(store, agent="claude-code").arm == "warm"
+    assert chosen(store, agent="codex", tools=["Bash"]).arm == "warm"
+
+
+# -- how chance decides
+
+
+def test_the_same_seed_or_session_makes_the_same_choice(store):
+    for number in range(4):
+        store.add(template_for(f"{ROUNDING} of customer {number}"))
+    for options in ({"seed": 7}, {"seed": None, "session": "abc"}, {"seed": 7, "session": "abc"}):
+        assert len({chosen(store, **options).template.id for _ in range(5)}) == 1
+    assert len({chosen(store, seed=seed).template.id for seed in range(60)}) > 1
+    assert len({chosen(store, seed=None, session=f"s{each}").template.id for each in range(60)}) > 1
+
+
+def test_templates_are_drawn_as_often_as_is_logged_and_none_below_the_floor(store):
+    kept = [store.add(template_for(f"{ROUNDING} again", name=f"t{number}")) for number in range(3)]
+    outcomes(store, kept[0].id, successes=6, failures=1)
+    outcomes(store, kept[1].id, successes=2, failures=4)
+    selector = Selector(store, policy=Policy(holdout=0.2, explore=0.3))
+    taken: Counter[tuple[str, str]] = Counter()
+    logged: dict[tuple[str, str], float] = {}
+    number = 3000
+    for each in range(number):
+        choice = selector.choose(TASK, project=PROJECT, session=f"session {each}")
+        key = (choice.arm, choice.template.id)
+        taken[key] += 1
+        logged[key] = choice.propensity
+    assert sum(choice.odds.values()) == pytest.approx(1.0)
+    assert min(choice.odds.values()) >= 0.1
+    assert len(logged) == 6
+    assert sum(logged.values()) == pytest.approx(1.0)
+    for key, propensity in logged.items():
+        assert abs(taken[key] - number * propensity) < 4 * sqrt(number * propensity * (1 - propensity))
+
+
+def test_what_has_worked_is_chosen_more_often(store):
+    good = store.add(template_for(ROUNDING, name="good"))
+    bad = store.add(template_for(ROUNDING, name="bad"))
+    outcomes(store, good.id, successes=5, failures=1)
+    outcomes(store, bad.id, successes=1, failures=5)
+    odds = chosen(store).odds
+    assert odds[good.id] > 0.8
+    assert odds[bad.id] >= 0.05
+
+
+def test_a_far_nearer_template_is_not_given_up_for_a_little_better_luck(store):
+    near = store.add(template_for(ROUNDING))
+    far = store.add(template_for("Round the corners of the totals panel in the invoice preview dialog of the editor"))
+    outcomes(store, far.id, successes=3, failures=0)
+    choice = chosen(store)
+    assert choice.odds.get(far.id, 0.0) < choice.odds[near.id]
+
+
+def test_what_did_worse_than_starting_cold_is_not_chosen(store):
+    harmful = store.add(template_for(ROUNDING))
+    outcomes(store, harmful.id, successes=1, failures=14)
+    outcomes(store, harmful.id, successes=14, failures=1, arm="holdout")
+    choice = chosen(store)
+    assert choice.arm == "abstained"
+    assert "worse than starting cold" in choice.why
+
+
+def test_a_candidate_is_tried_only_with_the_share_of_exploration(store):
+    active = store.add(template_for(ROUNDING, name="active"))
+    candidate = store.add(template_for(ROUNDING, name="candidate", state="candidate"))
+    odds = chosen(store).odds
+    assert odds == pytest.approx({active.id: 0.95, candidate.id: 0.05})
+
+
+def test_candidates_alone_mostly_leave_a_session_cold(store):
+    kept = store.add(template_for(ROUNDING, state="candidate"))
+    arms = Counter(chosen(store, seed=seed).arm for seed in range(400))
+    assert 20 <= arms["warm"] <= 65
+    choice = next(each for seed in range(400) if (each := chosen(store, seed=seed)).arm == "abstained")
+    assert choice.propensity == pytest.approx(0.9)
+    assert choice.odds == pytest.approx({kept.id: 0.1})
+
+
+def test_a_share_of_the_sessions_is_held_out_with_what_would_have_been_chosen(store):
+    kept = store.add(template_for(ROUNDING))
+    selector = Selector(store)
+    choices = [selector.choose(TASK, project=PROJECT, session=f"s{each}") for each in range(1000)]
+    held = [choice for choice in choices if choice.arm == "holdout"]
+    assert 62 <= len(held) <= 138  # four standard deviations
+    assert {choice.template.id for choice in held} == {kept.id}
+    assert held[0].propensity == pytest.approx(0.1)
+    assert "held out" in held[0].why
+
+
+@pytest.mark.parametrize("policy", [Policy(holdout=1.5), Policy(explore=-0.1), Policy(surely=float("nan"))])
+def test_what_is_no_share_is_refused(store, policy):
+    with pytest.raises(ConfigError, match="from 0 to 1"):
+        Selector(store, policy=policy)
+
+
+# -- suggestions
+
+
+def test_suggestions_come_best_first_and_each_says_something_else(store):
+    best = store.add(template_for(ROUNDING, name="rounding"))
+    store.add(template_for(ROUNDING, name="rounding"))
+    other = store.add(template_for("Fix the alignment of the invoice totals in the printed letter"))
+    found = Selector(store).suggest(TASK, project=PROJECT)
+    assert [each.id for each in found][1:] == [other.id]
+    assert found[0].name == best.name
+    assert found[0].sure >= found[1].sure
+    assert all(0 <= each.sure <= 1 for each in found)
+
+
+def test_measured_utility_goes_before_a_little_likeness(store):
+    worse = store.add(template_for(f"{ROUNDING} here", name="worse", tags=("cart", "money")))
+    better = store.add(template_for(f"{ROUNDING} there", name="better", tags=("tax", "customs")))
+    outcomes(store, better.id, successes=9, failures=1)
+    outcomes(store, worse.id, successes=4, failures=4)
+    found = Selector(store).suggest(TASK, project=PROJECT)
+    assert found[0].id == better.id
+    assert "9 of 10 sessions" in found[0].why
+
+
+def test_it_is_told_why_nothing_is_suggested(store):
+    store.add(template_for(ROUNDING))
+    selector = Selector(store)
+    assert selector.why_not(TASK, project=PROJECT) == ""
+    assert "no template" in selector.why_not("Paint a watercolour of the harbour at dusk", project=PROJECT)
+
+
+# -- recall, and what is remembered
+
+
+def test_recall_finds_the_template_of_a_session_in_which_it_was_said(store, sessions):
+    said = "The kiosk printer swallows the last character of umlaut receipts"
+    source = happened(sessions, "kiosk", ("Bash", {"command": "make receipts"}), request=said)
+    kept = store.add(template_for("Mend what the person described", session=source.id))
+    question = "kiosk printer swallows last character of receipts"
+    recall = Recall(sessions)
+    recall.update()
+    assert Selector(store, policy=NEVER).choose(question, project=PROJECT, seed=1).arm == "abstained"
+    choice = Selector(store, recall=recall, policy=NEVER, deadline_ms=2000).choose(question, project=PROJECT, seed=1)
+    assert choice.template.id == kept.id
+    assert source.id[:8] in choice.why
+
+
+def test_a_selector_notices_new_templates_new_versions_and_new_outcomes(store):
+    selector = Selector(store, policy=NEVER)
+    assert selector.choose(TASK, project=PROJECT).arm == "abstained"
+    kept = store.add(template_for(ROUNDING))
+    assert selector.choose(TASK, project=PROJECT).template.version == 1
+    store.change(kept.id, author="mara", reason="a better name", name="totals")
+    assert selector.choose(TASK, project=PROJECT).template.name == "totals"
+    use(store, kept.id, outcome="success")
+    assert "1 of 1 session" in selector.choose(TASK, project=PROJECT).why
+    store.delete(kept.id)
+    assert selector.choose(TASK, project=PROJECT).arm == "abstained"
+
+
+def test_choosing_works_alike_in_either_database(either):
+    kept = either.add(template_for(ROUNDING))
+    use(either, kept.id, outcome="failure", arm="holdout")
+    choice = chosen(either)
+    assert (choice.arm, choice.template.id) == ("warm", kept.id)
+
+
+def test_choosing_among_a_thousand_takes_few_milliseconds(store):
+    fill(store, 1000)
+    began = process_time()
+    selector = Selector(store, policy=NEVER)
+    selector.choose(TASK, project=PROJECT, seed=1)
+    first = process_time() - began
+    times = []
+    for number in range(60):
+        began = process_time()
+        selector.choose(f"rename the staging coupon parser in module{number}", project=PROJECT, seed=number)
+        times.append(process_time() - began)
+    assert first < 0.2
+    assert sorted(times)[56] < 0.010
