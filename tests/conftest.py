@@ -5,8 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.postgres import Server, quick_folder, running_server
+
+settings.register_profile("here", deadline=None)  # a loaded machine is no fault of the example
+settings.load_profile("here")
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
@@ -19,6 +23,9 @@ VARIABLES = {
     "WARMSTART_MEMORY_FALLBACK",
     "WARMSTART_MEMORY_REDACT",
     "HERMES_MEMORY_BACKEND",
+    "WARMSTART_TEMPLATES_ENDPOINT",
+    "WARMSTART_TEMPLATES_KEY",
+    "WARMSTART_TEMPLATES_MODEL",
     "PGHOST",
     "PGPORT",
     "PGUSER",

@@ -130,3 +130,31 @@ def test_rules_of_redaction_are_read(tmp_path):
         (tmp_path / "config.toml").write_text(f"[redact]\n{text}\n", encoding="utf-8")
         with pytest.raises(ConfigError, match=wanted):
             load_settings({}, home=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"), [("0.25", 0.25), ("0", 0.0), ("1", 1.0), ('"5 %"', 0.05), ('"100%"', 1.0), ('"0.3"', 0.3)]
+)
+def test_a_share_is_a_number_or_a_percentage(tmp_path, written, meant):
+    kept = configured(tmp_path, f"[templates]\nholdout = {written}")
+    assert load_settings({}, home=kept).templates_holdout == pytest.approx(meant)
+    variable = {"WARMSTART_TEMPLATES_EXPLORE": written.strip('"')}
+    assert load_settings(variable, home=kept).templates_explore == pytest.approx(meant)
+
+
+@pytest.mark.parametrize("written", ["1.5", "-0.1", '"110 %"', '"a tenth"', "true", "[0.1]", "nan"])
+def test_what_is_no_share_is_refused(tmp_path, written):
+    with pytest.raises(ConfigError, match=r"'templates.holdout'.* must be a number from 0 to 1, not") as refused:
+        load_settings({}, home=configured(tmp_path, f"[templates]\nholdout = {written}"))
+    assert "\n" not in str(refused.value)
+
+
+def test_templates_can_be_set_and_have_defaults(tmp_path):
+    default = load_settings({}, home=tmp_path)
+    assert (default.templates_holdout, default.templates_explore) == (0.1, 0.1)
+    assert (default.templates_max_age_days, default.templates_budget_tokens) == (180, 1200)
+    assert (default.templates_endpoint, default.templates_key, default.templates_model) == ("", "", "")
+    kept = configured(tmp_path, '[templates]\nbudget_tokens = 800\nkey = "hidden-key"\nmodel = "small"')
+    chosen = load_settings({"WARMSTART_TEMPLATES_MAX_AGE_DAYS": "30"}, home=kept)
+    assert (chosen.templates_max_age_days, chosen.templates_budget_tokens, chosen.templates_model) == (30, 800, "small")
+    assert "hidden-key" not in repr(chosen)

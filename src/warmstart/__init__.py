@@ -28,9 +28,20 @@ if TYPE_CHECKING:
     from warmstart.sessions.stores import open_store
     from warmstart.sessions.sync import SyncReport, default_sources, path_sources, sync
     from warmstart.sessions.values import Message, Session, Step, ToolCall, ToolResult, Usage, session_id, steps
+    from warmstart.templates.bootstrapper import WarmSessionBootstrapper, inject
+    from warmstart.templates.choosing.selection import Selector
+    from warmstart.templates.choosing.values import Choice, Suggestion
+    from warmstart.templates.extraction.extractor import SessionExtractor
+    from warmstart.templates.rendering.rendering import render
+    from warmstart.templates.rendering.values import Rendering
+    from warmstart.templates.revoking import revoke
+    from warmstart.templates.starting import Started, start_warm
+    from warmstart.templates.store import SQLTemplateStore, TemplateFilter
+    from warmstart.templates.values import SessionSeed, WarmTemplate
 
 __all__ = [
     "Appended",
+    "Choice",
     "Copied",
     "Embedder",
     "Evidence",
@@ -45,30 +56,44 @@ __all__ = [
     "Profiled",
     "Profiler",
     "Recall",
+    "Rendering",
     "Report",
+    "SQLTemplateStore",
     "SQLiteSessionStore",
+    "Selector",
     "Session",
+    "SessionExtractor",
+    "SessionSeed",
     "SessionStore",
     "SessionSummary",
     "Settings",
+    "Started",
     "Step",
+    "Suggestion",
     "SyncReport",
+    "TemplateFilter",
     "ToolCall",
     "ToolResult",
     "Usage",
+    "WarmSessionBootstrapper",
+    "WarmTemplate",
     "WarmstartError",
     "copy_store",
     "default_sources",
     "get_memory_backend",
+    "inject",
     "load_settings",
     "make_meaning",
     "open_meaning",
     "open_store",
     "path_sources",
     "profiled",
+    "render",
     "report",
     "reset_backend",
+    "revoke",
     "session_id",
+    "start_warm",
     "steps",
     "sync",
 ]
@@ -95,6 +120,16 @@ _HOMES = {
     "sessions.stores": ("open_store",),
     "sessions.sync": ("SyncReport", "default_sources", "path_sources", "sync"),
     "sessions.values": ("Message", "Session", "Step", "ToolCall", "ToolResult", "Usage", "session_id", "steps"),
+    "templates.bootstrapper": ("WarmSessionBootstrapper", "inject"),
+    "templates.choosing.selection": ("Selector",),
+    "templates.choosing.values": ("Choice", "Suggestion"),
+    "templates.extraction.extractor": ("SessionExtractor",),
+    "templates.rendering.rendering": ("render",),
+    "templates.rendering.values": ("Rendering",),
+    "templates.revoking": ("revoke",),
+    "templates.starting": ("Started", "start_warm"),
+    "templates.store": ("SQLTemplateStore", "TemplateFilter"),
+    "templates.values": ("SessionSeed", "WarmTemplate"),
 }
 
 

@@ -23,7 +23,7 @@ class Setting(NamedTuple):
     key: str
     variable: str
     help: str
-    kind: Literal["text", "number", "list", "table"] = "text"
+    kind: Literal["text", "number", "share", "list", "table"] = "text"
     also: str = ""  # a variable of another program that says the same, where ours does not
 
 
@@ -90,10 +90,42 @@ SETTINGS = (
     Setting("recall.key", "WARMSTART_EMBEDDINGS_KEY", "The key that this address asks for, if it does."),
     Setting("redact.allow", "", "Strings that are no secrets: a finding that contains one is left alone.", "list"),
     Setting("redact.patterns", "", "Regular expressions of your own secrets, by kind.", "table"),
+    Setting(
+        "templates.holdout",
+        "WARMSTART_TEMPLATES_HOLDOUT",
+        "The share of sessions that start cold, so that what templates do stays measurable. Default: 0.1.",
+        "share",
+    ),
+    Setting(
+        "templates.explore",
+        "WARMSTART_TEMPLATES_EXPLORE",
+        "The share of choices that go to templates of which little is known yet. Default: 0.1.",
+        "share",
+    ),
+    Setting(
+        "templates.max_age_days",
+        "WARMSTART_TEMPLATES_MAX_AGE_DAYS",
+        "After how many days without a use or a change a template is retired. Default: 180.",
+        "number",
+    ),
+    Setting(
+        "templates.budget_tokens",
+        "WARMSTART_TEMPLATES_BUDGET_TOKENS",
+        "How many tokens a template may take of a new session. Default: 1200.",
+        "number",
+    ),
+    Setting(
+        "templates.endpoint",
+        "WARMSTART_TEMPLATES_ENDPOINT",
+        "Where a model writes descriptions, if you ask for it: the address before /chat/completions.",
+    ),
+    Setting("templates.key", "WARMSTART_TEMPLATES_KEY", "The key that this address asks for, if it does."),
+    Setting("templates.model", "WARMSTART_TEMPLATES_MODEL", "The model that writes descriptions there."),
 )
 _WANTED = {
     "text": "text in quotes",
     "number": "a whole number from 1 on",
+    "share": "a number from 0 to 1",
     "list": "a list of texts in quotes",
     "table": "a table of names and texts in quotes",
 }
@@ -120,6 +152,13 @@ class Settings:
     recall_key: str = field(default="", repr=False)
     redact_allow: tuple[str, ...] = ()
     redact_patterns: Mapping[str, str] = field(default_factory=dict)
+    templates_holdout: float = 0.1
+    templates_explore: float = 0.1
+    templates_max_age_days: int = 180
+    templates_budget_tokens: int = 1200
+    templates_endpoint: str = ""
+    templates_key: str = field(default="", repr=False)
+    templates_model: str = ""
 
     @property
     def store_name(self) -> str:
@@ -155,6 +194,13 @@ def load_settings(env: Mapping[str, str], *, home: Path | None = None, store: st
         recall_key=values.get("recall.key", ""),
         redact_allow=tuple(values.get("redact.allow", ())),
         redact_patterns=values.get("redact.patterns", {}),
+        templates_holdout=_share("templates.holdout", values.get("templates.holdout", 0.1)),
+        templates_explore=_share("templates.explore", values.get("templates.explore", 0.1)),
+        templates_max_age_days=_count("templates.max_age_days", values.get("templates.max_age_days", 180)),
+        templates_budget_tokens=_count("templates.budget_tokens", values.get("templates.budget_tokens", 1200)),
+        templates_endpoint=values.get("templates.endpoint", ""),
+        templates_key=values.get("templates.key", ""),
+        templates_model=values.get("templates.model", ""),
     )
 
 
@@ -169,6 +215,15 @@ def _count(key: str, value: int | str) -> int:
     if not isinstance(value, int) or value < 1:
         raise ConfigError(f"the setting {key!r} must be a whole number from 1 on, not {value!r}")
     return value
+
+
+def _share(key: str, value: float | str) -> float:
+    """A share as a number from 0 to 1, or as text: `0.1`, `10 %`."""
+    if isinstance(value, str) and (written := re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,9})?)\s*(%?)", value.strip())):
+        value = float(written[1]) / (100 if written[2] else 1)
+    if isinstance(value, str) or not 0 <= value <= 1:
+        raise ConfigError(f"the setting {key!r} must be a number from 0 to 1, not {value!r}")
+    return float(value)
 
 
 def _is_yes(key: str, value: str) -> bool:
@@ -214,6 +269,8 @@ def _flat(tables: dict[str, Any], known: Collection[str], prefix: str = "") -> I
 def _fits(value: object, kind: str) -> bool:
     if kind == "number":
         return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+    if kind == "share":
+        return isinstance(value, int | float | str) and not isinstance(value, bool)  # its range is looked at later
     if kind == "list":
         return isinstance(value, list) and all(isinstance(each, str) for each in value)
     if kind == "table":

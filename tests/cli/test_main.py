@@ -26,6 +26,12 @@ WITHOUT_JSON = {
     "memory set",
     "memory delete",
     "memory export",
+    "templates delete",
+    "templates edit",
+    "templates export",
+    "templates promote",
+    "templates retire",
+    "templates revert",
 }
 
 TREE = dict(tree(root))
@@ -70,6 +76,7 @@ def test_the_list_of_commands_says_what_each_says_itself():
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_the_examples_run(example, synced, home, monkeypatch, capsys):
     monkeypatch.chdir(home)
+    monkeypatch.setenv("VISUAL", "true")  # an editor that changes nothing
     shutil.copytree(synced / "openai", home / "runs")
     for name in ("build.log", "config.yaml"):
         (home / name).write_text("all is well\n")
@@ -93,8 +100,8 @@ def test_help_loads_nothing_that_it_does_not_need():
     assert "sync" in ran.stdout
     assert "warmstart.cli" in loaded
     for name in loaded:
-        assert name.split(".")[0] not in {"msgspec", "sqlite3", "_sqlite3", "rich", "tomllib"}
-        assert not name.startswith(("warmstart.sessions", "warmstart.storage"))
+        assert name.split(".")[0] not in {"msgspec", "sqlite3", "_sqlite3", "rich", "tomllib", "jsonschema"}
+        assert not name.startswith(("warmstart.sessions", "warmstart.storage", "warmstart.templates"))
 
 
 def test_rich_is_not_loaded_for_a_pipe(synced):
@@ -284,6 +291,12 @@ def test_a_closed_pipe_is_no_reason_to_complain(program, synced, arguments):
     code, said = closed_pipe(program, *arguments)
     assert said == b""
     assert code in (0, 1)
+
+
+@pytest.mark.parametrize("line", ["sessions list >&-", "sessions list >&- 2>&-", "templates stats >&-"])
+def test_an_output_that_is_closed_from_the_start_is_no_reason_to_complain(synced, line):
+    ran = subprocess.run(["sh", "-c", f"{SHELL}warmstart {line}"], capture_output=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, b"")
 
 
 def test_head_gets_its_line(synced):

@@ -23,6 +23,7 @@ COMMANDS = {
     "profile": "Show how sessions went: errors, recoveries, and whether sessions learn.",
     "recall": "Find where something was said in past sessions.",
     "memory": "Keep, find, move and compare what is known across sessions.",
+    "templates": "Carry what worked from one session into the next.",
     "store": "Move the store: from a file to a server, and back.",
     "redact": "Replace the secrets in a text, or in what is stored.",
     "doctor": "Check the store, the agents' histories and the installation.",
@@ -67,6 +68,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave the process: 0 when all went well, 1 for an error, 2 for wrong usage."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in arguments
+    # What runs us may have closed them (`>&-`).
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: PTH123, SIM115 - for as long as the process lives
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: PTH123, SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             # A terminal that has no "→", or a path that is no text, must not end in a traceback.

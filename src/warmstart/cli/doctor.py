@@ -24,6 +24,7 @@ from warmstart.recall.vectors.stores import vectors_beside
 from warmstart.sessions.readers.registry import readers
 from warmstart.sessions.store import AgentStatistics
 from warmstart.sessions.stores import open_store
+from warmstart.templates.store import SQLTemplateStore
 
 _COLOURS = {"ok": "green", "note": "cyan", "warning": "yellow", "problem": "red"}
 
@@ -152,6 +153,7 @@ def _server(current: Settings) -> Check:
             # Who owns the tables makes those of all rooms for the others, who may not.
             SQLProfileStore(store)
             Index(store.database, engine_of(store))
+            SQLTemplateStore(store)
             wrong = store.integrity()
             held = _held(store.statistics())
             finding = f"{store.name}: {store.about}, {held}"

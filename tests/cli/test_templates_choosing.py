@@ -1,0 +1,125 @@
+"""`warmstart templates`: which one, why, and what it was worth."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+
+import pytest
+
+from warmstart import SQLTemplateStore, load_settings, open_store, start_warm
+
+TASK = "warn when the level runs above the prediction, and keep it in the database"
+PROJECT = "/home/mara/tidewatch"
+
+
+@pytest.fixture
+def made(run, synced) -> str:
+    """The id of a template that was extracted from the good sample session."""
+    return str(json.loads(run("templates", "extract", "58e3c7d9", "--name", "surges", "--json").out)["id"])
+
+
+def started(session: str, task: str = TASK, **options: object):
+    with open_store(load_settings({})) as store:
+        return start_warm(
+            SQLTemplateStore(store),
+            session,
+            [{"role": "user", "content": task}],
+            project=PROJECT,
+            **options,
+        )
+
+
+def test_a_template_is_suggested_with_how_sure_and_why(run, made):
+    ran = run("templates", "suggest", TASK, "--project", PROJECT, "--seed", 1)
+    assert ran.code == 0
+    assert made in ran.out
+    told = json.loads(run("templates", "suggest", TASK, "--project", PROJECT, "--seed", 1, "--json").out)
+    assert told == json.loads(run("templates", "suggest", TASK, "--project", PROJECT, "--seed", 1, "--json").out)
+    assert made in json.dumps(told)
+    assert run("templates", "suggest", TASK, "--all-projects").code == 0
+
+
+def test_every_process_draws_and_says_the_same(program, made):
+    command = [*program, "templates", "suggest", TASK, "--project", PROJECT, "--seed", "7", "--json"]
+    said = {
+        subprocess.run(
+            command, env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(said) == 1
+
+
+def test_nothing_is_suggested_where_nothing_fits(run, made):
+    ran = run("templates", "suggest", "write a poem about marmalade", "--project", PROJECT)
+    assert ran.code == 0
+    assert ran.out.startswith("Start cold: no template ")
+    elsewhere = run("templates", "suggest", TASK, "--project", "/home/mara/other")
+    assert (elsewhere.code, made in elsewhere.out) == (0, False)
+    assert "--all-projects" in elsewhere.err
+    told = json.loads(run("templates", "suggest", TASK, "--project", "/home/mara/other", "--json").out)
+    assert (told["abstain"], told["suggestions"]) == (True, [])
+
+
+def test_why_tells_what_a_session_started_with(run, made):
+    for number in range(30):
+        if started(f"session-{number}").choice.arm == "warm":
+            break
+    ran = run("templates", "why", f"session-{number}")
+    assert ran.code == 0
+    assert made in ran.out
+    assert "\n  demonstration: " in ran.out
+    assert "\n  card: Bash\n" in ran.out
+    (use,) = json.loads(run("templates", "why", f"session-{number}", "--json").out)
+    assert (use["template"], use["version"]) == (made, 1)
+    assert 0 < use["propensity"] <= 1
+    assert use["tokens"] > 0
+    assert use["items"]
+    assert listed_uses(run) >= 1
+
+
+def test_why_tells_of_cold_starts_and_of_what_came_of_a_session(run, made, synced):
+    held = started("held-out", holdout=1.0)
+    assert held.choice.arm == "holdout"
+    assert f"started cold, to measure {made}" in run("templates", "why", "held-out").out
+    assert started("other", "write a poem about marmalade").choice.arm == "abstained"
+    assert "started cold\n" in run("templates", "why", "other").out
+    # The sample session itself, as if it had started from the template: its profile says how it ended.
+    assert started("58e3c7d9-4a06-4f92-87bd-e91f0c2d6b34", holdout=0.0).choice.arm == "warm"
+    told = run("templates", "why", "58e3c7d9").out
+    assert "success" in told
+    assert "errors:   0 of 19 calls" in told
+    assert json.loads(run("templates", "list", "--json").out)[0]["usage"] == "1 time, 100 % success"
+
+
+def listed_uses(run) -> int:
+    return int(json.loads(run("templates", "list", "--json").out)[0]["used"])
+
+
+def test_why_of_a_session_that_did_not_start_here(run, made):
+    ran = run("templates", "why", "58e3c7d9")
+    assert (ran.code, ran.out) == (0, "")
+    assert ran.err
+    assert json.loads(run("templates", "why", "58e3c7d9", "--json").out) == []
+
+
+def test_stats_tell_what_is_known_and_what_is_not(run, made):
+    ran = run("templates", "stats")
+    assert ran.code == 0
+    assert "not yet known" in ran.out
+    assert json.loads(run("templates", "stats", "--json").out)
+
+
+def test_auto_makes_candidates_of_sessions_that_went_well(run, synced):
+    options = ("--min-calls", 5, "--max-error-rate", 0.3)
+    dry = json.loads(run("templates", "auto", *options, "--dry-run", "--json").out)
+    assert json.loads(run("templates", "list", "--json").out) == []
+    ran = run("templates", "auto", *options, "--json")
+    assert ran.code == 0, ran.err
+    made = json.loads(run("templates", "list", "--json").out)
+    assert bool(made) == bool(dry)
+    assert {each["origin"] for each in made} <= {"auto"}
+    assert run("templates", "auto", *options).code == 0
+    assert len(json.loads(run("templates", "list", "--json").out)) == len(made)
