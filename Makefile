@@ -18,7 +18,7 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group dev --editable .
 	@touch $@
 
-demo: $(READY) ## Import the shipped sample sessions into a fresh store, show them and how they went
+demo: $(READY) ## Import the shipped sample sessions, show how they went, and start a new one warm
 	@WARMSTART_HOME=$(DEMO) PATH="$(CURDIR)/$(BIN):$$PATH" sh demo.sh
 
 # Where nothing compiled may be kept, each worker would compile all tests anew.
@@ -57,6 +57,7 @@ bench: $(READY) ## Measure, against baselines of the same run
 	$(BIN)/python bench/profiling.py
 	$(BIN)/python bench/recall.py
 	$(BIN)/python bench/memory.py
+	$(BIN)/python bench/templates.py
 
 docs: $(READY) ## Write the commands' help into docs/
 	$(BIN)/python docs/generate.py

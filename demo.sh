@@ -15,6 +15,11 @@ run warmstart profile 58e3c7d9
 run warmstart profile
 run warmstart recall 'where are the constants of the Port Ellery gauge' --all-projects --limit 2
 
+printf '\nA session that went well becomes a template, and this is what the next one would start with:\n'
+run warmstart templates extract 58e3c7d9 --name surges
+printf '\n$ warmstart templates test surges "keep the storm warnings in the database"\n'
+warmstart templates test surges 'keep the storm warnings in the database'
+
 printf '\nThe agent once read a file with a key in it. What is kept of that:\n'
 printf '$ warmstart sessions export a94be6f3 --format markdown | grep AWS_ACCESS_KEY_ID\n'
 warmstart sessions export a94be6f3 --format markdown | grep AWS_ACCESS_KEY_ID
