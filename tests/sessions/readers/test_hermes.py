@@ -672,6 +672,27 @@ def test_a_database_that_cannot_be_read_is_one_clear_error(tmp_path: Path) -> No
         assert repr(str(path)) in str(caught.value)
 
 
+def test_damage_that_would_lead_back_to_the_first_row_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    with closing(sqlite3.connect(path)) as db:
+        for statement in SCHEMAS[22]:
+            db.execute(statement)
+        db.execute("INSERT INTO sessions (id, source, started_at) VALUES ('s1', 'cli', 1)")
+        for _ in range(4):
+            db.execute("INSERT INTO messages (session_id, role, content, timestamp) VALUES ('s1', 'user', 'hi', 1)")
+        db.commit()
+        (root,) = db.execute("SELECT rootpage FROM sqlite_master WHERE name = 'messages'").fetchone()
+        (size,) = db.execute("PRAGMA page_size").fetchone()
+    data = bytearray(path.read_bytes())
+    page = (root - 1) * size
+    last = page + int.from_bytes(data[page + 8 + 6 : page + 8 + 8], "big")  # where the fourth row begins
+    assert data[last + 1] == 4  # its id, after its length
+    data[last + 1] = 0
+    path.write_bytes(data)
+    with pytest.raises(LogError, match=r"out of order.*hermes sessions repair"):
+        list(HermesReader().read(path, Reading(path)))
+
+
 def test_a_folder_that_cannot_be_written_is_explained(hermes: Hermes, tmp_path: Path) -> None:
     hermes.session()
     let_in(tmp_path)

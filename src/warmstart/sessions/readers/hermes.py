@@ -248,6 +248,8 @@ class _Database:
         while page := self._connection.execute(query, (last, newest)).fetchall():
             for cells in page:
                 row = rows.Row(*cells)
+                if row.id <= last:  # then the next page would begin here too, and so on without end
+                    raise sqlite3.DatabaseError("rows are out of order: database disk image is malformed")
                 yield from self._row(row)
                 last = state["row"] = row.id
                 state["trail"] = [*as_list(state.get("trail")), _mark(row.id, row.session_id, row.timestamp)][-_TRAIL:]
