@@ -96,6 +96,18 @@ def test_the_note_and_the_pairs_come_after_the_system_messages():
     check_openai(messages)
 
 
+def test_what_the_system_message_says_already_is_not_said_again():
+    own = [
+        {"role": "system", "content": "You help.\n\n- Never push\n  to main.\n"},
+        {"role": "user", "content": "Hello"},
+    ]
+    assert "Never push" not in json.dumps(inject(TEMPLATE, own)[1:])
+    blocks = [{"role": "system", "content": [{"type": "text", "text": "Never push to main."}]}, own[1]]
+    assert "Never push" not in json.dumps(inject(TEMPLATE, blocks)[1:])
+    quoted = [own[1], {"role": "user", "content": "Never push to main."}]
+    assert "Never push" in inject(TEMPLATE, quoted)[0]["content"]
+
+
 def test_the_calls_of_a_demonstration_are_shown_with_their_results():
     inserted = inject(TEMPLATE, OPENAI)[2:10]
     assert [message["tool_calls"][0]["function"] for message in inserted[::2]] == [

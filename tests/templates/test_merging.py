@@ -226,6 +226,16 @@ def test_patterns_that_differ_in_a_figure_are_one() -> None:
     assert [pattern.text for pattern in merged.patterns] == ["writes short requests (median 7 words)"]
 
 
+def test_a_single_call_comes_after_those_that_lead_from_one_to_the_next() -> None:
+    single = _done(A, "Look at it", ("Read", '{"file_path": "a.py"}'))
+    several = _done(B, "Mend it", ("Edit", '{"file_path": "a.py"}'), ("Bash", '{"command": "make"}'))
+    seeds = [
+        Dated(SessionSeed(demonstrations=(single,)), _at(2)),
+        Dated(SessionSeed(demonstrations=(several,)), _at(1)),
+    ]
+    assert [each.task for each in merge(seeds).demonstrations] == ["Mend it", "Look at it"]
+
+
 def test_demonstrations_are_chosen_for_diversity() -> None:
     fix = (("Edit", '{"file_path": "a", "old_string": "b"}'), ("Bash", '{"command": "pytest -q"}'))
     similar = (("Read", '{"file_path": "a"}'), *fix)

@@ -5,7 +5,9 @@ The caller's list is never changed, and a conversation that already holds a temp
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -87,7 +89,7 @@ class WarmSessionBootstrapper:
         own = list(messages)
         if holds_template(own):
             return own
-        rendering = self._in(self._shape or shape_of(own) or self._tools.shape or "openai")
+        rendering = self.rendering_for(own)
         inserted: list[Any] = rendering.messages
         place = next((place for place, message in enumerate(own) if _role(message) not in _LEADING), len(own))
         if place and inserted and inserted[0]["role"] == "system":
@@ -96,8 +98,23 @@ class WarmSessionBootstrapper:
             inserted.pop()
         return own[:place] + inserted + own[place:]
 
-    def _in(self, shape: Shape) -> Rendering:
-        return _rendered(self._template, self._tools, self._renderer, shape, self._budget, self._redactor)
+    def rendering_for(self, messages: Sequence[Fields]) -> Rendering:
+        """What these messages would get: no standing instruction that their own system messages say already."""
+        shape = self._shape or shape_of(messages) or self._tools.shape or "openai"
+        return self._in(shape, _said_already(self._template.template, messages))
+
+    def _in(self, shape: Shape, said: frozenset[int] = frozenset()) -> Rendering:
+        return _rendered(self._template, self._tools, self._renderer, shape, self._budget, self._redactor, said)
+
+
+def _said_already(template: WarmTemplate, messages: Sequence[Fields]) -> frozenset[int]:
+    """The places of the standing instructions that stand word for word in the leading system messages."""
+    contexts = template.seed.contexts
+    if not contexts:
+        return frozenset()
+    own = itertools.takewhile(lambda message: _role(message) in _LEADING, messages)
+    whole = " ".join(word for message in own for text in _texts(message) for word in text.split())
+    return frozenset(place for place, one in enumerate(contexts) if " ".join(one.text.split()) in whole)
 
 
 def shape_of(messages: Iterable[Fields]) -> Shape | None:
@@ -127,8 +144,12 @@ def _is_of_template(message: Fields) -> bool:
         return True
     if _role(message) not in ("user", *_LEADING):
         return False
-    texts = [message.get("content"), *(block.get("text") for block in blocks)]
-    return any(_begins(text) for text in texts if isinstance(text, str))
+    return any(map(_begins, _texts(message)))
+
+
+def _texts(message: Fields) -> list[str]:
+    found = [message.get("content"), *(block.get("text") for block in _blocks(message))]
+    return [text for text in found if isinstance(text, str)]
 
 
 def _begins(text: str) -> bool:
@@ -196,10 +217,20 @@ class _Tools:
 
 @lru_cache(maxsize=16)
 def _rendered(
-    same: _Same, tools: _Tools, renderer: Renderer, shape: Shape, budget: int, redactor: Redactor | None
+    same: _Same,
+    tools: _Tools,
+    renderer: Renderer,
+    shape: Shape,
+    budget: int,
+    redactor: Redactor | None,
+    said: frozenset[int],
 ) -> Rendering:
+    template = same.template
+    if said:
+        others = (one for place, one in enumerate(template.seed.contexts) if place not in said)
+        template = replace(template, seed=replace(template.seed, contexts=tuple(others)))
     return render(
-        same.template,
+        template,
         tools=tools.definitions,
         renderer=renderer,
         shape=shape,

@@ -64,7 +64,7 @@ class _Showing(NamedTuple):
             shape=shape_of(self.messages),
             redactor=self.redactor,
         )
-        rendering = bootstrapper.rendering
+        rendering = bootstrapper.rendering_for(self.messages)
         return _Shown(bootstrapper.inject(self.messages), rendering) if rendering.parts else None
 
 

@@ -10,6 +10,7 @@ from warmstart.templates.values import Demonstration
 
 _WORD = re.compile(r"\w{3,}")
 _RANK = 0.05  # what a place further down costs
+_ALONE = 0.3  # what it costs to be a single call: others show how one leads to the next
 _SAME_SESSION = 0.5  # what another from a session costs that gave one already
 
 
@@ -27,7 +28,8 @@ def diverse(ranked: Sequence[Demonstration], most: int) -> tuple[Demonstration, 
 def _gain(place: int, one: Demonstration, chosen: Sequence[Demonstration]) -> float:
     sessions = {source.session for each in chosen for source in each.sources}
     again = _SAME_SESSION if sessions & {source.session for source in one.sources} else 0.0
-    return -_RANK * place - again - max((_likeness(one, each) for each in chosen), default=0.0)
+    alone = _ALONE if len(one.acts) == 1 else 0.0
+    return -_RANK * place - alone - again - max((_likeness(one, each) for each in chosen), default=0.0)
 
 
 def _likeness(one: Demonstration, other: Demonstration) -> float:
