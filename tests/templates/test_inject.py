@@ -12,7 +12,9 @@ from warmstart.sessions.marks import CALL, is_marked, is_marked_call
 from warmstart.sessions.readers.base import Reading
 from warmstart.sessions.readers.claude_code import ClaudeCodeReader
 from warmstart.sessions.readers.openai import OpenAIReader
+from warmstart.sessions.values import Message, Session
 from warmstart.templates.bootstrapper import inject, shape_of
+from warmstart.templates.extraction.extractor import SessionExtractor
 from warmstart.templates.extraction.walk import walk
 from warmstart.templates.values import Act, Context, Demonstration, SessionSeed, Source, WarmTemplate
 
@@ -277,6 +279,20 @@ def test_a_log_of_claude_code_gives_back_nothing_of_ours(tmp_path):
     ]
     path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
     check_walk(list(ClaudeCodeReader().read(path, Reading(path))))
+
+
+@pytest.mark.parametrize("renderer", ["system", "xml"])
+def test_a_note_inside_a_systems_prompt_is_not_extracted(renderer):
+    note = inject(TEMPLATE, [{"role": "user", "content": "Hello"}], renderer=renderer)[0]["content"]
+    prompt = f"You keep the tides.\n\n- Always use type hints.\n\n{note}\n\n- Never use tabs.\n"
+    messages = [
+        Message(native_id="m1", role="system", text=prompt),
+        Message(native_id="m2", role="user", text="Look at the tides, please."),
+    ]
+    said = [each.text for each in SessionExtractor().extract(Session(agent="a", native_id="s"), messages).contexts]
+    assert any("type hints" in text for text in said)
+    assert any("tabs" in text for text in said)
+    assert not any("push to main" in text or "warmstart" in text for text in said)
 
 
 def check_walk(pairs) -> None:

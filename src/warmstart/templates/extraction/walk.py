@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 
 from warmstart.profile.markers import is_turn
 from warmstart.profile.patterns import own
-from warmstart.sessions.marks import is_marked_call, is_ours
+from warmstart.sessions.marks import is_marked_call, is_ours, without_ours
 from warmstart.sessions.values import CallOutcome, Message, Session, ToolCall, ToolResult, steps
 from warmstart.templates.values import Source
 
@@ -69,7 +69,7 @@ class Walk:
 
 def walk(session: Session, messages: Sequence[Message]) -> Walk:
     """The session as extraction sees it."""
-    real = tuple(message for message in messages if not (message.sidechain or _is_machine(message)))
+    real = tuple(_theirs(message) for message in messages if not (message.sidechain or _is_machine(message)))
     requests: list[Request] = []
     places: list[tuple[int, Source]] = []
     turn = 0
@@ -83,6 +83,12 @@ def walk(session: Session, messages: Sequence[Message]) -> Walk:
 
 def _is_machine(message: Message) -> bool:
     return message.compaction_summary or message.injected or is_ours(message) or bool(_SUMMARY.match(message.text))
+
+
+def _theirs(message: Message) -> Message:
+    """The message without a note of ours that a host put into a longer text, such as its system prompt."""
+    text = without_ours(message.text)
+    return message if text == message.text else replace(message, text=text)
 
 
 def _taken(messages: Sequence[Message], places: Sequence[tuple[int, Source]]) -> Iterator[Taken]:
