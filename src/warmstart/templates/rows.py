@@ -17,8 +17,8 @@ from warmstart.templates.items import sources_in
 from warmstart.templates.values import SessionSeed, State, WarmTemplate
 
 
-class Head(NamedTuple):
-    """What is known of a template without its seed."""
+class Summary(NamedTuple):
+    """A template without its seed: what a choice among thousands needs. The counts are kept beside the rest."""
 
     id: str
     name: str
@@ -32,9 +32,12 @@ class Head(NamedTuple):
     state: State
     created_at: datetime
     updated_at: datetime
-    tools: dict[str, str]
+    tools: Mapping[str, str]
     origin: str
     tasks: tuple[str, ...]
+    used: int = 0
+    successes: int = 0
+    failures: int = 0
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +68,8 @@ BODIES = (
 
 _ENCODE = msgspec.json.Encoder().encode
 _BODY = msgspec.json.Decoder(Body).decode
-_HEAD = msgspec.json.Decoder(Head).decode
+_HEAD = msgspec.json.Decoder(Summary).decode
+_COUNTS = 3  # the last fields of a summary, which are not part of a head
 
 
 def encode_body(template: WarmTemplate) -> str:
@@ -74,9 +78,9 @@ def encode_body(template: WarmTemplate) -> str:
 
 
 def encode_head(template: WarmTemplate) -> str:
-    """The head of a template as JSON; it must have its id, version and times."""
+    """The head of a template as JSON: its summary without the counts. It must have its id, version and times."""
     return _ENCODE(
-        Head(
+        Summary(
             id=template.id,
             name=template.name,
             description=template.description,
@@ -92,14 +96,14 @@ def encode_head(template: WarmTemplate) -> str:
             tools=dict(template.tools),
             origin=template.origin,
             tasks=tuple(task.text for task in template.seed.tasks),
-        )
+        )[:-_COUNTS]
     ).decode()
 
 
-def decode_head(text: str, id: str) -> Head:
-    """The head of a template; raises `StoreCorrupt` if it is damaged."""
+def decode_head(id: str, text: str, used: int, successes: int, failures: int) -> Summary:
+    """The summary of a template from its head and its counts; raises `StoreCorrupt` if it is damaged."""
     try:
-        return _HEAD(text)
+        return _HEAD(text)._replace(used=used, successes=successes, failures=failures)
     except (msgspec.DecodeError, UnicodeError) as error:
         raise StoreCorrupt(_damaged(f"the template {id!r}", error)) from error
 

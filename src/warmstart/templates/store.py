@@ -7,7 +7,7 @@ revoked session is taken. A version of which something was revoked is withdrawn:
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from operator import itemgetter
@@ -26,6 +26,7 @@ from warmstart.templates.rewriting import rewrite_rows
 from warmstart.templates.rows import (
     BODIES,
     CHANGEABLE,
+    Summary,
     checked,
     decode,
     decode_head,
@@ -39,29 +40,6 @@ from warmstart.templates.texts import redacted
 from warmstart.templates.values import State, WarmTemplate
 
 _HIGHEST = 2**62  # more than any version, and a number that a database takes
-
-
-class Summary(NamedTuple):
-    """A template without its seed: what a choice among thousands needs."""
-
-    id: str
-    name: str
-    description: str
-    task_type: TaskType
-    tags: tuple[str, ...]
-    project: str
-    agent: str
-    sources: tuple[str, ...]
-    version: int
-    state: State
-    created_at: datetime
-    updated_at: datetime
-    tools: Mapping[str, str]
-    origin: str
-    tasks: tuple[str, ...]
-    used: int
-    successes: int
-    failures: int
 
 
 class Version(NamedTuple):
@@ -280,7 +258,7 @@ class SQLTemplateStore:
                 "SELECT created_at, id, head, used, successes, failures FROM templates"
             ).fetchall()
         rows.sort(key=itemgetter(0, 1), reverse=True)  # quicker than SQLite, which carries the heads through its sorter
-        every = (Summary(*decode_head(row[2], row[1]), *row[3:]) for row in rows)
+        every = (decode_head(*row[1:]) for row in rows)
         if filter == TemplateFilter():
             return [*every]
         some = [summary for summary in every if filter.fits(summary)]

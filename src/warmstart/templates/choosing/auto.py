@@ -25,7 +25,8 @@ from warmstart.templates.choosing.values import MAX_ERROR_RATE, MIN_CALLS
 from warmstart.templates.hashing import content_hash
 from warmstart.templates.making import make
 from warmstart.templates.revoking import revoked
-from warmstart.templates.store import SQLTemplateStore, Summary
+from warmstart.templates.rows import Summary
+from warmstart.templates.store import SQLTemplateStore
 from warmstart.templates.values import WarmTemplate
 
 ORIGIN = "auto"

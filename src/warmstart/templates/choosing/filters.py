@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
-from warmstart.templates.store import Summary
+from warmstart.templates.rows import Summary
 from warmstart.templates.tools import Definitions, fingerprint, schemas_of
 
 Reason = Literal[

@@ -18,7 +18,8 @@ from warmstart.templates.choosing.states import AUTHOR, Changed, apply, promote,
 from warmstart.templates.choosing.thompson import ENOUGH, Belief, cold_belief, does_harm
 from warmstart.templates.intervals import wilson
 from warmstart.templates.items import is_edit
-from warmstart.templates.store import SQLTemplateStore, Summary
+from warmstart.templates.rows import Summary
+from warmstart.templates.store import SQLTemplateStore
 from warmstart.templates.values import Effect, SessionSeed, Sources, State
 
 __all__ = ["AUTHOR", "MAX_AGE_DAYS", "Changed", "promote", "retire_changed", "review"]

@@ -28,7 +28,8 @@ from warmstart.templates.choosing.similarity import (
 )
 from warmstart.templates.choosing.thompson import Belief, belief, cold_belief, does_harm, odds
 from warmstart.templates.choosing.values import DEFAULT, Choice, Policy, Suggestion
-from warmstart.templates.store import SQLTemplateStore, Summary
+from warmstart.templates.rows import Summary
+from warmstart.templates.store import SQLTemplateStore
 from warmstart.templates.tools import Definitions
 
 # Set by eye on real tasks, not fitted: by words, the nearest template of quite other work stayed below 0.2 in 98 of 100
