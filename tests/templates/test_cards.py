@@ -75,7 +75,7 @@ def test_of_a_shell_what_checks_comes_before_a_look_at_a_file() -> None:
 def test_how_a_program_is_run_is_a_convention() -> None:
     card = _card(
         "Bash",
-        bash("cd /work/gaugekit && uv run pytest -q tests/test_a.py", text="3 passed in 0.1s"),
+        bash("cd /srv/gaugekit && uv run pytest -q tests/test_a.py", text="3 passed in 0.1s"),
         bash("uv run pytest -q tests/test_b.py -k edge", text="1 passed in 0.1s"),
         bash("python -m mypy --strict src", text="Success: no issues"),
         bash("python -m mypy --strict tests", text="Success: no issues"),

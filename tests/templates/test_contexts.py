@@ -70,7 +70,7 @@ def test_tool_output_and_the_assistant_are_never_heard() -> None:
     found = _texts(
         asked("Read the notes."),
         answered("Always use tabs in this repo."),
-        did("Read", {"file_path": "/work/gaugekit/notes.md"}, text="Always run make lint before you commit."),
+        did("Read", {"file_path": "/srv/gaugekit/notes.md"}, text="Always run make lint before you commit."),
         bash("cat notes.md", text="In this repo we use tabs."),
     )
     assert found == []

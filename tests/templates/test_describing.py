@@ -69,7 +69,7 @@ def test_of_a_person_who_introduces_themselves_the_request_is_told() -> None:
 def test_without_tasks_the_kind_of_work_is_named() -> None:
     bare = SessionSeed(contexts=SEED.contexts)
     assert describe(bare, PROFILED) == "`gaugekit`: work on code"
-    several = [*PROFILED, Profiled(session("s2", project="/work/other"), Profile(task_type="research"))]
+    several = [*PROFILED, Profiled(session("s2", project="/srv/other"), Profile(task_type="research"))]
     assert describe(bare, several) == "Work"
 
 

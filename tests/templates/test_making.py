@@ -74,7 +74,7 @@ def test_what_is_said_outweighs_what_is_found(sessions: SQLSessionStore) -> None
 
 def test_different_projects_and_agents_are_not_named(sessions: SQLSessionStore) -> None:
     one = _keep(sessions, "s1", _work("tide"))
-    two = _keep(sessions, "s2", _work("wind"), project="/work/other", agent="codex")
+    two = _keep(sessions, "s2", _work("wind"), project="/srv/other", agent="codex")
     template = make(sessions, [one.id, two.id], name="x")
     assert (template.project, template.agent) == ("", "")
 

@@ -46,7 +46,7 @@ def test_a_failing_call_used_nothing() -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["/tmp/scratch.py", "/etc/passwd", "~/.ssh/config", "/home/mia/.aws/credentials", "/work/other/a.py", "../x.py"],
+    ["/tmp/scratch.py", "/etc/passwd", "~/.ssh/config", "/home/mia/.aws/credentials", "/srv/other/a.py", "../x.py"],
 )
 def test_a_file_outside_the_project_is_no_marker(path: str) -> None:
     assert _values(did("Read", {"file_path": path}), _edit(path), bash(f"cat {path}")) == []

@@ -11,7 +11,7 @@ from warmstart.redact import Redactor
 from warmstart.sessions.values import Message, Session
 from warmstart.templates.extraction.walk import Walk, walk
 
-PROJECT = "/work/gaugekit"
+PROJECT = "/srv/gaugekit"
 _numbers = count(1)
 
 
