@@ -23,9 +23,13 @@ def test_nothing_needs_to_be_set(home):
     assert not settings.home.exists()
 
 
-def test_a_variable_moves_the_home_and_all_that_is_in_it(tmp_path):
+def test_the_home_is_an_argument_or_a_variable_and_moves_all_that_is_in_it(tmp_path, home, monkeypatch):
     settings = load_settings({HOME_VARIABLE: str(tmp_path / "kept")})
     assert (settings.home, settings.store_path) == (tmp_path / "kept", tmp_path / "kept" / "warmstart.db")
+    assert load_settings({HOME_VARIABLE: "/elsewhere"}, home=tmp_path).home == tmp_path
+    assert load_settings({HOME_VARIABLE: "~/kept"}).home == home / "kept"
+    monkeypatch.chdir(tmp_path)
+    assert load_settings({HOME_VARIABLE: "kept"}).home == tmp_path / "kept"
 
 
 def test_argument_then_variable_then_file_then_default(tmp_path):
@@ -41,13 +45,8 @@ def test_argument_then_variable_then_file_then_default(tmp_path):
     assert chosen({}) == "warmstart.db"
 
 
-def test_an_argument_names_the_home_whatever_the_variable_says(tmp_path):
-    assert load_settings({HOME_VARIABLE: "/elsewhere"}, home=tmp_path).home == tmp_path
-
-
-@pytest.mark.parametrize(
-    ("url", "path"),
-    [
+def test_a_store_is_a_path_or_a_url(tmp_path, home, subtests):
+    for url, path in (
         ("other.db", "HOME/other.db"),
         ("sub/other.db", "HOME/sub/other.db"),
         ("/srv/other.db", "/srv/other.db"),
@@ -56,67 +55,51 @@ def test_an_argument_names_the_home_whatever_the_variable_says(tmp_path):
         ("sqlite:////srv/other.db", "/srv/other.db"),
         ("sqlite://", "HOME/warmstart.db"),
         ("", "HOME/warmstart.db"),
-    ],
-)
-def test_a_store_is_a_path_or_a_url(tmp_path, home, url, path):
-    wanted = path.replace("HOME", str(tmp_path)).replace("~", str(home))
-    assert load_settings({"WARMSTART_STORE": url}, home=tmp_path).store_path == Path(wanted)
+    ):
+        with subtests.test(url):
+            wanted = path.replace("HOME", str(tmp_path)).replace("~", str(home))
+            assert load_settings({"WARMSTART_STORE": url}, home=tmp_path).store_path == Path(wanted)
 
 
-def test_a_home_in_the_users_own_is_found(home):
-    assert load_settings({HOME_VARIABLE: "~/kept"}).home == home / "kept"
-
-
-def test_a_relative_home_starts_where_the_program_does(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert load_settings({HOME_VARIABLE: "kept"}).home == tmp_path / "kept"
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
+def test_a_wrong_file_is_refused(tmp_path, subtests):
+    for text, said in (
         ("store = [", "is not valid TOML"),
         ('url = "x.db"', "unknown setting 'url'"),
         ('[store]\nname = "x"', "unknown setting 'store.name'"),
         ('[[store]]\nurl = "x"', "unknown setting 'store'"),
         ("[store]\nurl = true", "must be text in quotes, not True"),
-        ('[store]\nurl = "redis://x"', "'redis://x' is not one this version knows"),
-        ('[store]\nurl = "a\\u0000b"', "is no path"),
+        ('[store]\nurl = "redis://x"', "does not know the store 'redis://x'"),
+        ('[store]\nurl = "a\\u0000b"', "is not a path"),
         ('[store]\nurl = "~nobody-of-this-name/x.db"', "write the whole path"),
-    ],
-)
-def test_a_file_that_is_wrong_is_refused(tmp_path, text, said):
-    with pytest.raises(ConfigError, match=said) as refused:
-        load_settings({}, home=configured(tmp_path, text))
-    assert "\n" not in str(refused.value)
+    ):
+        with subtests.test(text), pytest.raises(ConfigError, match=said) as refused:
+            load_settings({}, home=configured(tmp_path, text))
+        assert "\n" not in str(refused.value)
 
 
-def test_a_file_that_is_not_text_is_refused(tmp_path):
-    (tmp_path / "config.toml").write_bytes(b"\xff\xfe\x00")
+def test_a_file_that_cannot_be_read_is_refused(tmp_path):
+    path = tmp_path / "config.toml"
+    path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ConfigError, match="is not valid TOML"):
         load_settings({}, home=tmp_path)
-
-
-def test_a_folder_or_a_file_in_the_way_is_refused(tmp_path):
-    (tmp_path / "config.toml").mkdir()
+    path.unlink()
+    path.mkdir()
     with pytest.raises(ConfigError, match=r"cannot read .*config\.toml"):
+        load_settings({}, home=tmp_path)
+    path.rmdir()
+    os.mkfifo(path)  # which is not waited for
+    with pytest.raises(ConfigError, match="pipe"):
         load_settings({}, home=tmp_path)
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match=HOME_VARIABLE):
         load_settings({}, home=tmp_path / "file")
 
 
-def test_a_pipe_in_the_way_is_refused_and_not_waited_for(tmp_path):
-    os.mkfifo(tmp_path / "config.toml")
-    with pytest.raises(ConfigError, match="pipe"):
-        load_settings({}, home=tmp_path)
-
-
-def test_each_setting_has_a_key_and_a_sentence():
+def test_each_setting_has_a_key_and_a_variable_of_our_own():
+    assert len(SETTINGS) > 20
     for setting in SETTINGS:
         assert setting.variable.startswith("WARMSTART_") or not setting.variable
         assert "." in setting.key
-        assert setting.help.endswith(".")
 
 
 def test_rules_of_redaction_are_read(tmp_path):
@@ -132,21 +115,33 @@ def test_rules_of_redaction_are_read(tmp_path):
             load_settings({}, home=tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("written", "meant"), [("0.25", 0.25), ("0", 0.0), ("1", 1.0), ('"5 %"', 0.05), ('"100%"', 1.0), ('"0.3"', 0.3)]
-)
-def test_a_share_is_a_number_or_a_percentage(tmp_path, written, meant):
-    kept = configured(tmp_path, f"[templates]\nholdout = {written}")
-    assert load_settings({}, home=kept).templates_holdout == pytest.approx(meant)
-    variable = {"WARMSTART_TEMPLATES_EXPLORE": written.strip('"')}
-    assert load_settings(variable, home=kept).templates_explore == pytest.approx(meant)
+def test_a_share_is_a_number_or_a_percentage(tmp_path, subtests):
+    for written, meant in (
+        *(("0.25", 0.25), ("0", 0.0), ("1", 1.0), ("0.3333333333333333", 1 / 3), ("0.00001", 1e-5)),
+        *(('"5 %"', 0.05), ('"100%"', 1.0), ('"0.3"', 0.3)),
+    ):
+        with subtests.test(written):
+            kept = configured(tmp_path, f"[templates]\nholdout = {written}")
+            assert load_settings({}, home=kept).templates_holdout == pytest.approx(meant)
+            variable = {"WARMSTART_TEMPLATES_EXPLORE": written.strip('"')}
+            assert load_settings(variable, home=kept).templates_explore == pytest.approx(meant)
 
 
-@pytest.mark.parametrize("written", ["1.5", "-0.1", '"110 %"', '"a tenth"', "true", "[0.1]", "nan"])
-def test_what_is_no_share_is_refused(tmp_path, written):
-    with pytest.raises(ConfigError, match=r"'templates.holdout'.* must be a number from 0 to 1, not") as refused:
-        load_settings({}, home=configured(tmp_path, f"[templates]\nholdout = {written}"))
-    assert "\n" not in str(refused.value)
+def test_a_wrong_value_is_refused_with_its_place(tmp_path, subtests):
+    share = "must be a number from 0 to 1, not"
+    wrong = [
+        ("holdout", value, share) for value in ("1.5", "-0.1", '"110 %"', '"a tenth"', "true", "[0.1]", "nan", '"."')
+    ]
+    wrong += [("max_age_days", value, "must be a whole number from 1 on, not") for value in ("0", "-1", "1.5", "true")]
+    for key, written, said in wrong:
+        with subtests.test(f"{key} {written}"), pytest.raises(ConfigError, match=said) as refused:
+            load_settings({}, home=configured(tmp_path, f"[templates]\n{key} = {written}"))
+        assert f"'templates.{key}' in '{tmp_path}/config.toml'" in str(refused.value)
+        assert "\n" not in str(refused.value)
+    with pytest.raises(
+        ConfigError, match=r"'memory.redact' in 'WARMSTART_MEMORY_REDACT' must be yes or no, not 'maybe'"
+    ):
+        load_settings({"WARMSTART_MEMORY_REDACT": "maybe"}, home=tmp_path / "empty")
 
 
 def test_templates_can_be_set_and_have_defaults(tmp_path):
@@ -158,3 +153,14 @@ def test_templates_can_be_set_and_have_defaults(tmp_path):
     chosen = load_settings({"WARMSTART_TEMPLATES_MAX_AGE_DAYS": "30"}, home=kept)
     assert (chosen.templates_max_age_days, chosen.templates_budget_tokens, chosen.templates_model) == (30, 800, "small")
     assert "hidden-key" not in repr(chosen)
+
+
+def test_a_setting_of_earlier_versions_is_ignored(tmp_path):
+    (tmp_path / "config.toml").write_text('[memory]\nfallback = "local"\nbackend = "null"\n')
+    assert load_settings({}, home=tmp_path).memory_backend == "null"
+
+
+def test_a_store_that_is_named_wins_over_the_configured_one(tmp_path):
+    server = {"WARMSTART_STORE": "postgresql://mara@localhost/warmstart"}
+    settings = load_settings(server, home=tmp_path, store="backup.db")
+    assert (settings.store_url, settings.store_path) == ("", tmp_path / "backup.db")

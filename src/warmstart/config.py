@@ -7,158 +7,60 @@ import os
 import re
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from warmstart.errors import ConfigError
 
 HOME_VARIABLE = "WARMSTART_HOME"
+
 _SERVERS = ("postgresql://", "postgres://")
+_YES, _NO = ("yes", "true", "on", "1"), ("no", "false", "off", "0")
 
 
 class Setting(NamedTuple):
-    """One thing that a user can set: its key in `config.toml`, its environment variable if any, and what it does."""
+    """Something that a user can set: its key in `config.toml` and its environment variables."""
 
     key: str
     variable: str
-    help: str
-    kind: Literal["text", "number", "share", "list", "table"] = "text"
-    also: str = ""  # a variable of another program that says the same, where ours does not
+    also: str  # a variable of another program that means the same; ours wins
+    default: Any
 
 
-SETTINGS = (
-    Setting(
-        "store.url",
-        "WARMSTART_STORE",
-        "The store: a path, sqlite:///path, or postgresql://… Default: warmstart.db in the home directory.",
-    ),
-    Setting(
-        "store.tenant",
-        "WARMSTART_TENANT",
-        "Whose rows of a store on PostgreSQL to use, for a role that may act for others. Default: its own.",
-    ),
-    Setting(
-        "memory.backend",
-        "WARMSTART_MEMORY_BACKEND",
-        "Where memories are kept: null (nowhere), local, postgres, honcho, or the name of an installed backend.",
-        also="HERMES_MEMORY_BACKEND",
-    ),
-    Setting(
-        "memory.fallback",
-        "WARMSTART_MEMORY_FALLBACK",
-        "What to use while that one is not available: a backend, or none to raise an error. Default: local.",
-    ),
-    Setting(
-        "memory.max_value",
-        "WARMSTART_MEMORY_MAX_VALUE",
-        "How many characters an agent may store under one key. Default: 8000.",
-        "number",
-    ),
-    Setting(
-        "memory.redact",
-        "WARMSTART_MEMORY_REDACT",
-        "Whether secrets are replaced before a memory is kept: yes or no. Default: yes.",
-    ),
-    Setting(
-        "memory.honcho.key",
-        "",
-        "The key for Honcho. With it and no address, memory may be kept at https://api.honcho.dev.",
-        also="HONCHO_API_KEY",
-    ),
-    Setting(
-        "memory.honcho.url", "", "The address of a Honcho server, such as http://127.0.0.1:8000.", also="HONCHO_URL"
-    ),
-    Setting("memory.honcho.workspace", "", "The workspace at Honcho. Default: warmstart.", also="HONCHO_WORKSPACE_ID"),
-    Setting(
-        "memory.honcho.timeout_ms",
-        "",
-        "How long a read waits for Honcho at most, in milliseconds, before it answers from here. Default: 300.",
-        "number",
-    ),
-    Setting(
-        "profile.tools",
-        "",
-        "What tools of your own are for, by name or pattern: code, file, research, or other for none of these.",
-        "table",
-    ),
-    Setting(
-        "recall.endpoint",
-        "WARMSTART_EMBEDDINGS_URL",
-        "Where embedders called openai:MODEL are: the address before /embeddings. Texts are sent there.",
-    ),
-    Setting("recall.key", "WARMSTART_EMBEDDINGS_KEY", "The key that this address asks for, if it does."),
-    Setting("redact.allow", "", "Strings that are no secrets: a finding that contains one is left alone.", "list"),
-    Setting("redact.patterns", "", "Regular expressions of your own secrets, by kind.", "table"),
-    Setting(
-        "templates.holdout",
-        "WARMSTART_TEMPLATES_HOLDOUT",
-        "The share of sessions that start cold, so that what templates do stays measurable. Default: 0.1.",
-        "share",
-    ),
-    Setting(
-        "templates.explore",
-        "WARMSTART_TEMPLATES_EXPLORE",
-        "The share of choices that go to templates of which little is known yet. Default: 0.1.",
-        "share",
-    ),
-    Setting(
-        "templates.max_age_days",
-        "WARMSTART_TEMPLATES_MAX_AGE_DAYS",
-        "After how many days without a use or a change a template is retired. Default: 180.",
-        "number",
-    ),
-    Setting(
-        "templates.budget_tokens",
-        "WARMSTART_TEMPLATES_BUDGET_TOKENS",
-        "How many tokens a template may take of a new session. Default: 1200.",
-        "number",
-    ),
-    Setting(
-        "templates.endpoint",
-        "WARMSTART_TEMPLATES_ENDPOINT",
-        "Where a model writes descriptions, if you ask for it: the address before /chat/completions.",
-    ),
-    Setting("templates.key", "WARMSTART_TEMPLATES_KEY", "The key that this address asks for, if it does."),
-    Setting("templates.model", "WARMSTART_TEMPLATES_MODEL", "The model that writes descriptions there."),
-)
-_WANTED = {
-    "text": "text in quotes",
-    "number": "a whole number from 1 on",
-    "share": "a number from 0 to 1",
-    "list": "a list of texts in quotes",
-    "table": "a table of names and texts in quotes",
-}
+def _setting(key: str, variable: str = "", default: Any = "", *, also: str = "", secret: bool = False) -> Any:
+    metadata = {"setting": Setting(key, variable, also, default)}
+    return field(default_factory=lambda: default, repr=not secret, metadata=metadata)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Everything that was decided outside the program."""
+    """Everything that is decided outside the program. docs/configuration.md says what each setting does."""
 
     home: Path
-    store_path: Path
-    store_url: str = field(default="", repr=False)  # of a server; empty for a file
-    store_tenant: str = ""
-    memory_backend: str = ""  # empty: not decided
-    memory_fallback: str = "local"
-    memory_max_value: int = 8000
-    memory_redact: bool = True
-    honcho_key: str = field(default="", repr=False)
-    honcho_url: str = ""
-    honcho_workspace: str = ""
-    honcho_timeout_ms: int = 300
-    profile_tools: Mapping[str, str] = field(default_factory=dict)
-    recall_endpoint: str = ""
-    recall_key: str = field(default="", repr=False)
-    redact_allow: tuple[str, ...] = ()
-    redact_patterns: Mapping[str, str] = field(default_factory=dict)
-    templates_holdout: float = 0.1
-    templates_explore: float = 0.1
-    templates_max_age_days: int = 180
-    templates_budget_tokens: int = 1200
-    templates_endpoint: str = ""
-    templates_key: str = field(default="", repr=False)
-    templates_model: str = ""
+    store_path: Path  # where the file is by default, if the store is on a server
+    store_url: str = _setting("store.url", "WARMSTART_STORE", secret=True)  # of a server; empty for a file
+    store_tenant: str = _setting("store.tenant", "WARMSTART_TENANT")
+    memory_backend: str = _setting("memory.backend", "WARMSTART_MEMORY_BACKEND", also="HERMES_MEMORY_BACKEND")
+    memory_max_value: int = _setting("memory.max_value", "WARMSTART_MEMORY_MAX_VALUE", 8000)
+    memory_redact: bool = _setting("memory.redact", "WARMSTART_MEMORY_REDACT", True)
+    honcho_key: str = _setting("memory.honcho.key", also="HONCHO_API_KEY", secret=True)
+    honcho_url: str = _setting("memory.honcho.url", also="HONCHO_URL")
+    honcho_workspace: str = _setting("memory.honcho.workspace", also="HONCHO_WORKSPACE_ID")
+    honcho_timeout_ms: int = _setting("memory.honcho.timeout_ms", default=300)
+    honcho_send_scoped: bool = _setting("memory.honcho.send_scoped", default=False)
+    profile_tools: Mapping[str, str] = _setting("profile.tools", default={})
+    recall_endpoint: str = _setting("recall.endpoint", "WARMSTART_EMBEDDINGS_URL")
+    recall_key: str = _setting("recall.key", "WARMSTART_EMBEDDINGS_KEY", secret=True)
+    redact_allow: tuple[str, ...] = _setting("redact.allow", default=())
+    redact_patterns: Mapping[str, str] = _setting("redact.patterns", default={})
+    templates_holdout: float = _setting("templates.holdout", "WARMSTART_TEMPLATES_HOLDOUT", 0.1)
+    templates_explore: float = _setting("templates.explore", "WARMSTART_TEMPLATES_EXPLORE", 0.1)
+    templates_max_age_days: int = _setting("templates.max_age_days", "WARMSTART_TEMPLATES_MAX_AGE_DAYS", 180)
+    templates_budget_tokens: int = _setting("templates.budget_tokens", "WARMSTART_TEMPLATES_BUDGET_TOKENS", 1200)
+    templates_endpoint: str = _setting("templates.endpoint", "WARMSTART_TEMPLATES_ENDPOINT")
+    templates_key: str = _setting("templates.key", "WARMSTART_TEMPLATES_KEY", secret=True)
+    templates_model: str = _setting("templates.model", "WARMSTART_TEMPLATES_MODEL")
 
     @property
     def store_name(self) -> str:
@@ -166,146 +68,123 @@ class Settings:
         return without_password(self.store_url) if self.store_url else str(self.store_path)
 
 
+_BY_FIELD: dict[str, Setting] = {each.name: each.metadata["setting"] for each in fields(Settings) if each.metadata}
+SETTINGS = tuple(_BY_FIELD.values())
+
+
 def load_settings(env: Mapping[str, str], *, home: Path | None = None, store: str | None = None) -> Settings:
     """Resolve the settings. `home` and `store` are arguments and win over everything else.
 
     Raises `ConfigError` for a file that is not TOML, an unknown key or a value of the wrong kind.
     """
-    chosen = _expanded(Path(home or env.get(HOME_VARIABLE) or "~/.warmstart")).absolute()
-    values = _read(chosen / "config.toml")
+    folder = home_directory(env, home)
+    path = folder / "config.toml"
+    given = {key: (value, str(path)) for key, value in _read(path).items()}
     for setting in SETTINGS:
         for variable in filter(None, (setting.also, setting.variable)):
             if env.get(variable):
-                values[setting.key] = env[variable]
-    return Settings(
-        home=chosen,
-        **_store(store or values.get("store.url", ""), chosen),
-        store_tenant=values.get("store.tenant", ""),
-        memory_backend=values.get("memory.backend", "").strip().lower(),
-        memory_fallback=values.get("memory.fallback", "").strip().lower() or "local",
-        memory_max_value=_count("memory.max_value", values.get("memory.max_value", 8000)),
-        memory_redact=_is_yes("memory.redact", values.get("memory.redact", "yes")),
-        honcho_key=values.get("memory.honcho.key", ""),
-        honcho_url=values.get("memory.honcho.url", ""),
-        honcho_workspace=values.get("memory.honcho.workspace", ""),
-        honcho_timeout_ms=_count("memory.honcho.timeout_ms", values.get("memory.honcho.timeout_ms", 300)),
-        profile_tools=values.get("profile.tools", {}),
-        recall_endpoint=values.get("recall.endpoint", ""),
-        recall_key=values.get("recall.key", ""),
-        redact_allow=tuple(values.get("redact.allow", ())),
-        redact_patterns=values.get("redact.patterns", {}),
-        templates_holdout=_share("templates.holdout", values.get("templates.holdout", 0.1)),
-        templates_explore=_share("templates.explore", values.get("templates.explore", 0.1)),
-        templates_max_age_days=_count("templates.max_age_days", values.get("templates.max_age_days", 180)),
-        templates_budget_tokens=_count("templates.budget_tokens", values.get("templates.budget_tokens", 1200)),
-        templates_endpoint=values.get("templates.endpoint", ""),
-        templates_key=values.get("templates.key", ""),
-        templates_model=values.get("templates.model", ""),
-    )
+                given[setting.key] = env[variable], variable
+    values = {
+        name: _convert(setting, *given[setting.key]) for name, setting in _BY_FIELD.items() if setting.key in given
+    }
+    configured = values.pop("store_url", "")
+    url = store or configured
+    if "memory_backend" in values:
+        values["memory_backend"] = values["memory_backend"].strip().lower()
+    if not url.startswith(_SERVERS):
+        return Settings(home=folder, store_path=_store_path(url, folder), **values)
+    if not url.isprintable():
+        raise ConfigError(f"the store {without_password(url)!r} has characters that a URL cannot have; correct it")
+    return Settings(**{**values, "home": folder, "store_path": folder / "warmstart.db", "store_url": url})
 
 
-def ambient_settings() -> Settings:
-    """The settings of this process, for a library that is asked to choose by itself."""
-    return load_settings(os.environ)
+def home_directory(env: Mapping[str, str], home: Path | None = None) -> Path:
+    """The folder of Warmstart's own files."""
+    return expanded(Path(home or env.get(HOME_VARIABLE) or "~/.warmstart")).absolute()
 
 
-def _count(key: str, value: int | str) -> int:
-    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,9}", value.strip()):
-        value = int(value)
-    if not isinstance(value, int) or value < 1:
-        raise ConfigError(f"the setting {key!r} must be a whole number from 1 on, not {value!r}")
+def ambient_settings(*, home: Path | None = None, store: str | None = None) -> Settings:
+    """The settings of this process."""
+    return load_settings(os.environ, home=home, store=store)
+
+
+def _convert(setting: Setting, value: Any, source: str) -> Any:
+    """The value as the type of the default. A variable has text, from which numbers and yes or no are read."""
+    kind = type(setting.default)
+    text = str(value).strip().lower()
+    if kind is bool:
+        wanted, fits = "yes or no", text in _YES + _NO
+        value = text in _YES if fits else value
+    elif kind is int:
+        wanted, fits = "a whole number from 1 on", re.fullmatch(r"0*[1-9][0-9]{0,8}", text) is not None
+        value = int(text) if fits else value
+    elif kind is float:
+        share = re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,20})?(?:e-[0-9]{1,2})?)\s*(%?)", text)
+        number = float(share[1]) / (100 if share[2] else 1) if share else -1
+        wanted, fits, value = "a number from 0 to 1", 0 <= number <= 1, number if 0 <= number <= 1 else value
+    elif kind is tuple:
+        wanted, fits = "a list of texts in quotes", isinstance(value, list) and all(isinstance(v, str) for v in value)
+        value = tuple(value) if fits else value
+    elif kind is dict:
+        wanted = "a table of names and texts in quotes"
+        fits = isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
+    else:
+        wanted, fits = "text in quotes", isinstance(value, str)
+    if not fits:
+        raise ConfigError(f"the setting {setting.key!r} in {source!r} must be {wanted}, not {value!r}")
     return value
 
 
-def _share(key: str, value: float | str) -> float:
-    """A share as a number from 0 to 1, or as text: `0.1`, `10 %`."""
-    if isinstance(value, str) and (written := re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,9})?)\s*(%?)", value.strip())):
-        value = float(written[1]) / (100 if written[2] else 1)
-    if isinstance(value, str) or not 0 <= value <= 1:
-        raise ConfigError(f"the setting {key!r} must be a number from 0 to 1, not {value!r}")
-    return float(value)
-
-
-def _is_yes(key: str, value: str) -> bool:
-    if value.lower() in ("yes", "true", "on", "1"):
-        return True
-    if value.lower() in ("no", "false", "off", "0"):
-        return False
-    raise ConfigError(f"the setting {key!r} must be yes or no, not {value!r}")
-
-
 def _read(path: Path) -> dict[str, Any]:
+    known = {setting.key for setting in SETTINGS}
     try:
         if path.is_fifo():
-            raise OSError(errno.EINVAL, "it is a pipe")  # which reading would wait for
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+            raise OSError(errno.EINVAL, "it is a pipe")  # reading it would wait for ever
+        values = dict(_flatten(tomllib.loads(path.read_text(encoding="utf-8")), known))
     except FileNotFoundError:
         return {}
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{str(path)!r} is not valid TOML ({error}); mend it or move it away") from error
+    except RecursionError as error:
+        raise ConfigError(f"{str(path)!r} is nested too deeply; fix it or move it away") from error
+    except ValueError as error:  # of TOML, of UTF-8, or for a number with thousands of digits
+        raise ConfigError(f"{str(path)!r} is not valid TOML ({error}); fix it or move it away") from error
     except OSError as error:
-        raise ConfigError(
-            f"cannot read {str(path)!r} ({error.strerror}); check {HOME_VARIABLE} and the permissions there"
-        ) from error
-    known = {setting.key: setting for setting in SETTINGS}
-    values = dict(_flat(tables, known))
-    for key, value in values.items():
+        advice = f"check {HOME_VARIABLE} and the permissions there"
+        raise ConfigError(f"cannot read {str(path)!r} ({error.strerror}); {advice}") from error
+    values.pop("memory.fallback", None)  # a setting of earlier versions
+    for key in values:
         if key not in known:
             raise ConfigError(f"unknown setting {key!r} in {str(path)!r}; known: {', '.join(sorted(known))}")
-        if not _fits(value, known[key].kind):
-            wanted = _WANTED[known[key].kind]
-            raise ConfigError(f"the setting {key!r} in {str(path)!r} must be {wanted}, not {value!r}")
     return values
 
 
-def _flat(tables: dict[str, Any], known: Collection[str], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _flatten(tables: dict[str, Any], known: Collection[str], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for name, value in tables.items():
         if isinstance(value, dict) and f"{prefix}{name}" not in known:
-            yield from _flat(value, known, f"{prefix}{name}.")
+            yield from _flatten(value, known, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value
-
-
-def _fits(value: object, kind: str) -> bool:
-    if kind == "number":
-        return isinstance(value, int) and not isinstance(value, bool) and value >= 1
-    if kind == "share":
-        return isinstance(value, int | float | str) and not isinstance(value, bool)  # its range is looked at later
-    if kind == "list":
-        return isinstance(value, list) and all(isinstance(each, str) for each in value)
-    if kind == "table":
-        return isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
-    return isinstance(value, str)
-
-
-def _store(url: str, home: Path) -> dict[str, Any]:
-    """Where the store is: a file, or a server, beside which the file is where it would be by default."""
-    if url.startswith(_SERVERS):
-        return {"store_url": url, "store_path": home / "warmstart.db"}
-    return {"store_path": _store_path(url, home)}
 
 
 def _store_path(url: str, home: Path) -> Path:
     scheme, separator, rest = url.partition("://")
     if separator and scheme != "sqlite":
-        raise ConfigError(
-            f"the store {without_password(url)!r} is not one this version knows; "
-            "give a path, sqlite:///path or postgresql://…"
-        )
+        advice = "give a path, sqlite:///path or postgresql://…"
+        raise ConfigError(f"this version does not know the store {without_password(url)!r}; {advice}")
     # sqlite:///relative and sqlite:////absolute, as is usual; a relative path starts at the home directory.
     path = rest.removeprefix("/") if separator else url
     if "\0" in path:
-        raise ConfigError(f"the store {url!r} is no path; give a path or sqlite:///path")
-    return (home / _expanded(Path(path or "warmstart.db"))).absolute()
+        raise ConfigError(f"the store {url!r} is not a path; give a path or sqlite:///path")
+    return (home / expanded(Path(path or "warmstart.db"))).absolute()
 
 
 def without_password(url: str) -> str:
-    """The URL as it may be shown. It rather leaves out too much of one that is not well-formed."""
+    """The URL as it may be shown. It leaves out too much of a malformed one rather than too little."""
     shown = re.sub(r"(://[^:/?#@]*):.*@", r"\1@", url, flags=re.DOTALL)
     return re.sub(r"(?i)([?&](?:ssl)?password=)[^&]*", r"\1…", shown)
 
 
-def _expanded(path: Path) -> Path:
+def expanded(path: Path) -> Path:
+    """The path without a leading `~`. Raises `ConfigError` for an unknown user."""
     try:
         return path.expanduser()
     except RuntimeError as error:

@@ -3,24 +3,24 @@
 WarmstartError
 ├── ConfigError            a setting, environment variable or config file is wrong
 ├── StoreError             the store cannot do what was asked
-│   ├── StoreBusy          another process holds the store for too long
+│   ├── StoreBusy          another process uses the store for too long
 │   ├── StoreCorrupt       the file is damaged or is not a store
-│   ├── StoreFull          the disk has no room left
+│   ├── StoreFull          no space is left on the disk
 │   ├── StoreReadOnly      the store or its folder cannot be written
 │   ├── StoreTooNew        a newer Warmstart made this store
-│   └── StoreUnreachable   the store's server does not answer, or no longer
+│   └── StoreUnreachable   the store's server does not answer
 ├── SessionNotFound        no session has that id
-├── AmbiguousId            a shortened id fits several sessions
+├── AmbiguousId            a short id fits several sessions
 ├── LogError               an agent's log cannot be read at all
 ├── EntryNotFound          no memory has that key
-├── InvalidEntry           a memory cannot be kept as it was given
+├── InvalidEntry           a memory cannot be saved like this
 ├── TemplateNotFound       no template has that id or name, or no such version
 ├── InvalidTemplate        a template breaks a rule; a line for each problem
-├── NothingToCarry         the sessions hold nothing that is worth a template
-├── TemplateChanged        somebody else changed the template meanwhile
+├── NothingToCarry         the sessions have nothing worth a template
+├── TemplateChanged        somebody else has changed the template
 ├── DatasetError           a dataset cannot be written there
-├── EmbedderError          a service gives no vectors for texts
-├── ModelError             a model that was asked gives no usable answer
+├── EmbedderError          an embedding service does not answer
+├── ModelError             a model gives no usable answer
 └── MemoryBackendError     a memory backend cannot do what was asked
 
 Messages are one line, quote the value at fault and say what to do next.
@@ -40,7 +40,7 @@ class StoreError(WarmstartError):
 
 
 class StoreBusy(StoreError):
-    """Another process holds the store for longer than the timeout."""
+    """Another process uses the store for longer than the timeout."""
 
 
 class StoreCorrupt(StoreError):
@@ -48,7 +48,7 @@ class StoreCorrupt(StoreError):
 
 
 class StoreFull(StoreError):
-    """The disk has no room for the write; nothing of it was kept."""
+    """No space is left for the write; nothing of it was saved."""
 
 
 class StoreReadOnly(StoreError):
@@ -68,7 +68,7 @@ class SessionNotFound(WarmstartError):
 
 
 class AmbiguousId(WarmstartError):
-    """A shortened id fits several sessions."""
+    """A short id fits several sessions."""
 
 
 class LogError(WarmstartError):
@@ -76,11 +76,11 @@ class LogError(WarmstartError):
 
 
 class EntryNotFound(WarmstartError):
-    """No memory has that key, as far as can be seen from here."""
+    """No memory has that key in this scope."""
 
 
 class InvalidEntry(WarmstartError):
-    """A memory cannot be kept as it was given: its key, its scope or its metadata is wrong."""
+    """A memory cannot be saved: its key, scope or metadata is wrong."""
 
 
 class TemplateNotFound(WarmstartError):
@@ -96,11 +96,11 @@ class InvalidTemplate(WarmstartError):
 
 
 class NothingToCarry(WarmstartError):
-    """The sessions hold nothing that is worth carrying, or nothing that may be carried."""
+    """The sessions have nothing worth carrying, or nothing that may be carried."""
 
 
 class TemplateChanged(WarmstartError):
-    """Somebody else changed the template meanwhile."""
+    """Somebody else has changed the template."""
 
 
 class DatasetError(WarmstartError):
@@ -108,11 +108,11 @@ class DatasetError(WarmstartError):
 
 
 class EmbedderError(WarmstartError):
-    """A service that makes vectors of texts does not answer, or not with vectors."""
+    """An embedding service does not answer, or not with vectors."""
 
 
 class ModelError(WarmstartError):
-    """A model that was asked does not answer, or not with anything that can be used."""
+    """A model does not answer, or not with anything usable."""
 
 
 class MemoryBackendError(WarmstartError):

@@ -1,12 +1,12 @@
-"""How many tokens a text is: an estimate by default, exact with the extra `tokens`.
+"""Counts the tokens of a text: an estimate by default, exact with the extra `tokens`.
 
-The estimate knows no vocabulary. It counts words, letters, digits, punctuation, line breaks and the characters of other
-scripts, and weighs each kind by what it costs in `o200k_base`, the vocabulary of current OpenAI models. Measured on
-pieces of 2,000 characters it is about 5 % high in the middle for English, code, JSON and Chinese, and low by more than
-10 % for one piece of code in a hundred (a page of regular expressions); for other scripts it is higher. It takes about
-30 µs for 1,000 characters. The vocabularies of other vendors differ from this one by more than the estimate does.
+The estimate needs no vocabulary. It counts words, letters, digits, punctuation, line breaks and the characters of other
+scripts, and weighs each by its cost in `o200k_base`, the vocabulary of current OpenAI models. On pieces of 2,000
+characters its median is about 5 % too high for English, code, JSON and Chinese; it is more than 10 % too low for one
+piece of code in a hundred (a page of regular expressions), and higher for other scripts. 1,000 characters take about
+30 µs. The vocabularies of other vendors differ from this one by more than the estimate does.
 
-A text is never estimated at more than its parts together, but for a word that is cut in two.
+The estimate of a text is never more than the sum of its parts, unless a word is cut in two.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ ENCODING = "o200k_base"
 
 
 class Counter(Protocol):
-    """Anything that tells the number of tokens of a text."""
+    """A function that counts the tokens of a text."""
 
     def __call__(self, text: str, /) -> int: ...
 
 
 def count(text: str, *, exact: bool = False) -> int:
     """The number of tokens of a text, estimated; `exact` counts them in `o200k_base` and needs the extra `tokens`."""
-    return exactly(text) if exact else ceil(_estimate(text))
+    return count_exactly(text) if exact else ceil(_estimate(text))
 
 
-def exactly(text: str) -> int:
-    """The number of tokens of a text in `o200k_base`. What looks like a special token is counted as plain text."""
+def count_exactly(text: str) -> int:
+    """The number of tokens of a text in `o200k_base`. A special token counts as plain text."""
     return len(_encode()(text.encode("utf-8", "replace").decode()))
 
 
 def counter(*, exact: bool = False) -> Counter:
-    """The counter to hand on: the exact one fails here already when its extra is missing."""
+    """The counter to use. The exact one fails at once if its extra is missing."""
     if not exact:
         return count
     _encode()
-    return exactly
+    return count_exactly
 
 
 class _Encode(Protocol):
@@ -82,7 +82,7 @@ _LETTERS, _DIGITS, _SIGNS = _only(b"aA"), _only(b"0"), _only(b".")
 def _estimate(text: str) -> float:
     if not text:
         return 0.0
-    # A break in front makes the first character the beginning of a run like any other.
+    # With a line break in front, the first character begins a run like any other.
     if ascii_only := text.isascii():
         kinds = b"\n" + text.encode().translate(_KINDS)
     else:

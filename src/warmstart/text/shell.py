@@ -1,0 +1,293 @@
+"""The simple commands in a shell command, parsed with tree-sitter-bash.
+
+The parser recovers from errors: half a command gives the commands that can be recognised. A command may be fed a
+megabyte, so only its beginning is parsed, and only short ones are cached.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from threading import Lock
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Tree
+
+MAX_LENGTH = 16_384  # characters of a command that are parsed; the longest of 3,793 real ones has 8,994
+_MAX_CACHED = 4_096  # characters of a command that is cached
+
+SHELL_PROGRAMS = frozenset(("sh", "bash", "zsh", "dash", "ksh"))
+# Programs that run the program in their arguments, with those of their options that take a value.
+WRAPPERS = {
+    "sudo": ("-u", "-g"),
+    "env": ("-u", "-C"),
+    "time": (),
+    "timeout": ("-k", "-s"),
+    "gtimeout": ("-k", "-s"),
+    "nohup": (),
+    "nice": ("-n",),
+    "command": (),
+    "exec": (),
+    "builtin": (),
+    "stdbuf": ("-o", "-e", "-i"),
+    "xargs": ("-n", "-I", "-P", "-L", "-d"),
+    "npx": ("-p", "--package"),
+    "bunx": (),
+    "uvx": ("--from", "--with"),
+    "pipx": (),
+    "poetry": (),
+    "uv": ("--with", "--extra", "--python", "-p", "--group"),
+    "rtk": (),
+    "bundle": (),
+    "pipenv": (),
+    "conda": ("-n", "--name", "-p"),
+    "coverage": ("--source", "--rcfile"),
+    "cross-env": (),
+    "nyc": (),
+    "c8": (),
+}
+# Wrappers only when this word follows: `uv run ...`.
+_RUN_WORD = {
+    **dict.fromkeys(("poetry", "pipx", "uv", "pipenv", "conda", "coverage"), "run"),
+    "bundle": "exec",
+}
+_CHANGES_FOLDER = frozenset(("cd", "pushd"))
+# They prepare for the commands that matter, or only print.
+SILENT = _CHANGES_FOLDER | frozenset(
+    ("popd", "export", "set", "source", ".", "true", ":", "echo", "printf", "sleep", "exit")
+)
+# They ask whether something is there before the command that matters.
+PREDICATES = frozenset(("[", "[[", "((", "test", "which", "type"))
+
+# Places that commands name, not ones that are used here.
+_SCRATCH = ("/tmp/", "/private/tmp/", "/var/folders/", "/private/var/folders/", "/dev/", "$")  # noqa: S108
+_OPERATORS = frozenset(("&&", "||", "|", "|&", ";", ";;", "&"))
+_WRITES = frozenset((">", ">>", ">|", "&>", "&>>"))
+_BUILTINS = frozenset(("test_command", "declaration_command", "unset_command"))
+# Their parts are no commands. What a substitution runs is part of a word.
+_LEAVES = frozenset(
+    ("comment", "heredoc_body", "herestring_redirect", "variable_assignment", "variable_assignments", "word", "string")
+)
+_PLAIN = re.compile(r"[\w./:=@%,+ -]+").fullmatch
+_QUOTES = re.compile(r"""'([^']*)'?|"((?:\\.|[^"\\])*)"?|\\(.)""", re.DOTALL)
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
+_RUNS_TEXT = re.compile(r"-[a-z]*c")
+_ERREXIT = re.compile(r"\bset -[a-z]*e")
+_PIPEFAIL = re.compile(r"\bset -[a-z]*o pipefail")
+
+
+Cut = Callable[[slice], str]  # gives the text of a node
+
+
+class Command(NamedTuple):
+    """A simple command: the program without its folder, its words, and the operator that follows it.
+
+    `masked` says that the exit code of the whole tells nothing about this command: it ends in a pipe, something runs
+    after it whatever its outcome, or it runs in the background. `folder` is where the last `cd` before it went.
+    `outputs` are the files to which its output is redirected.
+    """
+
+    program: str
+    words: tuple[str, ...] = ()
+    then: str = ""
+    masked: bool = False
+    folder: str = ""
+    outputs: tuple[str, ...] = ()
+
+
+def parse_commands(text: str) -> tuple[Command, ...]:
+    """The simple commands in a shell command, in order, without those that only prepare (`cd`, `export`).
+
+    A program in a wrapper (`sudo`, `timeout`, `uv run`, `bash -c`) counts as itself. Predicates (`[ -f x ]`, `which x`)
+    are left out unless there is nothing else.
+    """
+    return _parse_cached(text) if len(text) <= _MAX_CACHED else _parse(text[:MAX_LENGTH])
+
+
+def _parse(text: str) -> tuple[Command, ...]:
+    parts = _flatten(text)
+    if len(parts) > 1 or (parts and parts[0].then):
+        strict = "set -" in text
+        _mask(parts, strict and bool(_ERREXIT.search(text)), strict and bool(_PIPEFAIL.search(text)))
+        _place(parts)
+    parts = [part for part in parts if part.program not in SILENT or not all(map(is_scratch, part.outputs))]
+    telling = [part for part in parts if part.program not in PREDICATES or not all(map(is_scratch, part.outputs))]
+    return tuple([part.command() for part in telling or parts])
+
+
+_parse_cached = lru_cache(maxsize=4096)(_parse)
+
+
+def is_scratch(path: str) -> bool:
+    """Whether a file is outside the work: temporary, a device, a log, or a place only known when the command runs."""
+    return path.startswith(_SCRATCH) or path.endswith(".log")
+
+
+@dataclass(slots=True)
+class _Part:
+    """A command while it is being put together."""
+
+    program: str
+    words: list[str]
+    outputs: list[str] = field(default_factory=list)
+    then: str = ""
+    masked: bool = False
+    folder: str = ""
+
+    def command(self) -> Command:
+        return Command(self.program, tuple(self.words), self.then, self.masked, self.folder, tuple(self.outputs))
+
+
+def _place(parts: list[_Part]) -> None:
+    """Set the folder that the last `cd` went to."""
+    folder = ""
+    for part in parts:
+        if part.program in _CHANGES_FOLDER:
+            folder = next((word for word in part.words if not word.startswith("-")), "")
+        part.folder = folder
+
+
+def _mask(parts: list[_Part], errexit: bool, pipefail: bool) -> None:
+    """Set `masked`, from the last to the first, because what follows decides."""
+    lost = False
+    after: _Part | None = None
+    for part in reversed(parts):
+        if after and part.then in (";", "\n"):
+            lost = lost or not errexit
+        elif part.then == "&":
+            lost = True
+        elif after and part.then == "||":
+            lost = lost or not (after.program in ("exit", "return", "false") and after.words != ["0"])
+        part.masked = lost or (part.then in ("|", "|&") and not pipefail)
+        after = part
+
+
+# -- the syntax tree
+
+
+@lru_cache(maxsize=1)
+def _parser() -> Callable[[bytes], Tree]:
+    import tree_sitter_bash  # deferred: 5 ms that a hook without commands need not spend
+    from tree_sitter import Language, Parser
+
+    parse, lock = Parser(Language(tree_sitter_bash.language())).parse, Lock()
+
+    def locked(source: bytes) -> Tree:
+        with lock:
+            return parse(source)
+
+    return locked
+
+
+def _flatten(text: str) -> list[_Part]:
+    """All simple commands of a text, whatever they are nested in, each with the operator that follows."""
+    if _PLAIN(text):  # a third of what agents run needs no parser
+        return _unwrap(text.split())
+    source = text.encode(errors="replace")
+    # The parser counts bytes, which in ASCII are characters.
+    cut: Cut = text.__getitem__ if text.isascii() else lambda span: source[span].decode(errors="replace")
+    found: list[_Part] = []
+    stack = [_parser()(source).root_node]
+    while stack:
+        node = stack.pop()
+        kind = node.type
+        if kind == "command" or kind in _BUILTINS:
+            _follow(found, "\n")  # where there is no operator, there is the end of a line
+            found += _simple(node, cut) if kind == "command" else _builtin(node, cut)
+        elif kind in _OPERATORS:
+            _follow(found, kind)
+        elif kind == "file_redirect":
+            if found:
+                _redirect(found[-1], node, cut)
+        elif kind not in _LEAVES:
+            stack += reversed(node.children)
+    return found or _unwrap(_unquote(text).split())
+
+
+def _follow(found: list[_Part], operator: str) -> None:
+    if found and not found[-1].then:
+        found[-1].then = operator
+
+
+def _builtin(node: Node, cut: Cut) -> list[_Part]:
+    """A test (`[ -f x ]`) or a declaration (`export A=1`)."""
+    program, *words = cut(slice(node.start_byte, node.end_byte)).split()
+    return [_Part(program, words)]
+
+
+def _simple(node: Node, cut: Cut) -> list[_Part]:
+    words: list[str] = []
+    redirects: list[Node] = []
+    for child in node.children:
+        kind = child.type
+        if kind == "file_redirect":
+            redirects.append(child)
+        elif kind == "subshell":  # `time (...)`
+            return _flatten(cut(slice(child.start_byte, child.end_byte)))
+        elif kind != "herestring_redirect" and kind != "ERROR":
+            words.append(_unquote(cut(slice(child.start_byte, child.end_byte))))
+    parts = _unwrap(words)
+    for each in redirects if parts else ():
+        _redirect(parts[-1], each, cut)
+    return parts
+
+
+def _redirect(part: _Part, node: Node, cut: Cut) -> None:
+    """Note the file that a redirection writes. The words after it belong to the command: `echo > file text`."""
+    operator, descriptor = "", ""
+    words: list[str] = []
+    for child in node.children:
+        text = cut(slice(child.start_byte, child.end_byte))
+        if child.type == "file_descriptor":
+            descriptor = text
+        elif child.is_named:
+            words.append(_unquote(text))
+        else:
+            operator = text
+    if operator in _WRITES and descriptor in ("", "1"):
+        part.outputs += words[:1]
+    part.words += words[1:]
+
+
+def _unquote(word: str) -> str:
+    if not ("'" in word or '"' in word or "\\" in word):
+        return word
+    return _QUOTES.sub(lambda found: found[1] or found[2] or (found[3] or "").strip("\n"), word)
+
+
+def _unwrap(words: list[str]) -> list[_Part]:
+    """The command in these words without its wrappers; the text that a shell runs is parsed again."""
+    at = 0
+    while at < len(words):
+        name = words[at].rsplit("/", 1)[-1]
+        if not name or _ASSIGNMENT.match(words[at]):
+            at += 1
+        elif name == "command" and words[at + 1 : at + 2] in (["-v"], ["-V"]):
+            return [_Part("which", words[at + 2 :])]
+        elif name in WRAPPERS and (name not in _RUN_WORD or words[at + 1 : at + 2] == [_RUN_WORD[name]]):
+            at = _wrapped(name, words, at + 1)
+            if at >= len(words):
+                return [_Part(name, [])]
+        elif name in SHELL_PROGRAMS and len(words) > at + 2 and _RUNS_TEXT.fullmatch(words[at + 1]):
+            return _flatten(words[at + 2])
+        else:
+            return [_Part(name, words[at + 1 :])]
+    return []
+
+
+def _wrapped(name: str, words: list[str], at: int) -> int:
+    """The place of the program that a wrapper runs, after the wrapper's own words."""
+    if name in _RUN_WORD:
+        at += 1
+    while at < len(words):
+        word = words[at]
+        if word in WRAPPERS[name]:
+            at += 2
+        elif word.startswith("-") or _ASSIGNMENT.match(word) or (name.endswith("timeout") and word[:1].isdigit()):
+            at += 1
+        else:
+            break
+    return at

@@ -1,0 +1,130 @@
+"""The words of a text: the one tokenizer and the one stemmer, so that every index and every question agree.
+
+Letters and digits make words; everything else, the underscore included, separates them. Case and accents do not count.
+Scripts without spaces between words (Chinese, Japanese, Korean, Thai and others) become pairs of neighbouring
+characters. Words are cut at 64 characters: what is longer is data, and is still found by its beginning.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from functools import lru_cache
+from threading import Lock
+from typing import Any
+
+MAX_WORD = 64
+_MIN_STEMMED, _MAX_STEMMED = 3, 30  # letters; Porter's rules would turn `s` into nothing and `is` into `i`
+_MAX_CACHED = 200_000
+
+_UNSPACED = (
+    "\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3041-\u30fa\u30fc-\u30ff"
+    "\u3100-\u318f\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003134f"
+)
+_ASCII_LOWER = {code: chr(code).lower() if chr(code).isalnum() else " " for code in range(128)}
+_ASCII_WORDS = re.compile("[A-Za-z0-9]+").findall
+_WORDS = re.compile(rf"[{_UNSPACED}]+|[^\W_{_UNSPACED}]+").findall
+_NO_WORD = re.compile(rf"[^\w\x00-\x7f\u0300-\u036f{_UNSPACED}]+")
+_ACCENTS = re.compile("[\u0300-\u036f]+")
+_IS_UNSPACED = re.compile(f"[{_UNSPACED}]").match
+_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+").findall
+
+_STOPWORDS = """
+    a about above after again all also am an and any are aren as at be because been before being below between both but
+    by can could couldn d did didn do does doesn doing don done down during each else few for from further get give had
+    hadn has hasn have haven having he her here hers him his how i if in into is isn it its just know let ll m may me
+    might mine more most must my no nor not of off on once onto or other our ours out over own please re remember s said
+    same say shall she should shouldn so some such t tell than that the their theirs them then there these they this
+    those through to too under until up us used ve very was wasn we were weren what when where which while who whom
+    whose why will with won would wouldn yes you your yours
+"""
+STOPWORDS = frozenset(_STOPWORDS.split())
+
+
+def tokenize(text: str) -> list[str]:
+    """The words of a text in order, in lower case and without accents."""
+    text = _normalize(text)
+    if text.isascii():
+        words = text.translate(_ASCII_LOWER).split()
+    else:
+        words = [part for word in _WORDS(text) for part in ((word,) if word.isascii() else _fold(word))]
+        words = list(map(str.lower, words))
+    if words and max(map(len, words)) > MAX_WORD:
+        words = [word[:MAX_WORD] for word in words]
+    return words
+
+
+def split_words(text: str) -> list[str]:
+    """The words of a text as they are written; a run of a script without spaces is one word."""
+    text = _normalize(text)
+    return _ASCII_WORDS(text) if text.isascii() else _WORDS(text)
+
+
+def _normalize(text: str) -> str:
+    if text.isascii():
+        return text
+    text = _NO_WORD.sub(" ", text)  # dashes, quotes and the like: most English text is ASCII without them
+    return text if text.isascii() else _ACCENTS.sub("", unicodedata.normalize("NFKC", text))
+
+
+@lru_cache(maxsize=10_000)
+def _fold(word: str) -> tuple[str, ...]:
+    if _IS_UNSPACED(word):
+        return tuple(word[at : at + 2] for at in range(len(word) - 1)) or (word,)
+    letters = unicodedata.normalize("NFD", word.lower())
+    return ("".join(letter for letter in letters if not unicodedata.combining(letter)),)
+
+
+def identifier_parts(word: str) -> list[str]:
+    """The parts of a name such as `camelCase` or `python3`, in lower case; none for a plain word."""
+    if not word.isascii() or (word.isalpha() and (word.islower() or word.istitle())):
+        return []
+    parts = _PARTS(word)
+    if len(parts) < 2:
+        return []
+    return [part.lower()[:MAX_WORD] for part in parts if len(part) > 1 or part.isdigit()]
+
+
+class _Stemmer:
+    """Porter's stemmer with a cache. PyStemmer's own objects are not safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._cache: dict[str, str] = {}
+        self._porter: Any = None
+
+    def stem_words(self, words: Sequence[str]) -> list[str]:
+        """The words without their English endings; what is not an English word stays as it is."""
+        try:
+            return list(map(self._cache.__getitem__, words))
+        except KeyError:
+            return list(map(self._learn(set(words)).__getitem__, words))
+
+    def _learn(self, words: set[str]) -> dict[str, str]:
+        with self._lock:
+            if self._porter is None:
+                from Stemmer import Stemmer  # deferred: an agent's hook that stems nothing need not load it
+
+                self._porter = Stemmer("porter", 0)
+            cache = self._cache
+            if len(cache) > _MAX_CACHED:
+                cache = {}
+            new = [word for word in words if word not in cache]  # `words - cache.keys()` reads the whole cache
+            english = [word for word in new if _MIN_STEMMED <= len(word) <= _MAX_STEMMED and _is_english(word)]
+            found = dict(zip(english, self._porter.stemWords(english), strict=True))
+            cache.update({word: found.get(word, word) for word in new})
+            self._cache = cache
+            return cache
+
+
+def _is_english(word: str) -> bool:
+    return word.isascii() and word.isalpha()
+
+
+stem_words = _Stemmer().stem_words
+
+
+def stems(text: str) -> list[str]:
+    """The words of a text in order, without their English endings."""
+    return stem_words(tokenize(text))
