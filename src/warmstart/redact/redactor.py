@@ -1,42 +1,38 @@
 """Find secrets in text and replace them.
 
-A scan with an Aho-Corasick automaton tells where anything could be; the rules look only there. Findings that overlap
-are joined into one, so that no part of a secret survives because two rules disagree about where it ends.
+A scanner finds the places where a secret could be; the rules look only there. Findings that overlap are joined into
+one, so that no part of a secret survives because two rules disagree about where it ends.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache, lru_cache, partial
 from hashlib import blake2b
-from typing import Literal
+from typing import Literal, NamedTuple, get_args
 
-from ahocorasick_rs import BytesAhoCorasick, Implementation
-
+import warmstart.redact.contexts as contexts
+import warmstart.redact.rules as rules
 from warmstart.errors import ConfigError
-from warmstart.redact.contexts import (
-    Span,
-    authorization,
-    bearer,
-    cookie,
-    named_value,
-    private_key,
-    url_credentials,
-    user_option,
-)
-from warmstart.redact.personal import email, home, phone
-from warmstart.redact.values import REPLACEMENT, is_dummy
-from warmstart.redact.vendors import SHAPES, Shape
+from warmstart.redact.assignments import named_value
+from warmstart.redact.rules import PATTERNS, Find, Span
+from warmstart.redact.values import has_letters_and_digits, is_placeholder, is_random
+from warmstart.text.scanner import Keywords, Rule
 
-Rule = Callable[[str, int], Iterator[Span]]
 Personal = Literal["email", "phone", "user"]
 
+MIN_LENGTH = 8  # `pw=` and a value of five is the least that is ever found
+MAX_PASSES = 3
+_MARKER = "[redacted:x:0000]"
+_BACK = 160  # characters before a keyword that a rule sees
+_FILLER = "\0"  # replaces a colour code: it separates nothing and belongs to nothing
+_COLOURS = ("\x1b[", "\\u001b[", "\\x1b[", "\\033[", "\\e[")
+_MEANING = {"n": "\n", "r": "\n", "t": "\t", '"': '"', "'": "'", "`": "`"}
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+
+class Finding(NamedTuple):
     """A secret: its kind, where it stands in the text, and a keyed fingerprint by which it is known again."""
 
     kind: str
@@ -49,8 +45,7 @@ class Finding:
         return f"[redacted:{self.kind}:{self.fingerprint[:4]}]"
 
 
-@dataclass(frozen=True, slots=True)
-class Redacted:
+class Redacted(NamedTuple):
     """A text without its secrets, and what they were."""
 
     text: str
@@ -73,61 +68,51 @@ class Redactor:
         allow: Iterable[str] = (),
     ) -> None:
         self._key = key[:64]
-        self._allow = tuple(allow)
-        self._own = [(_kind(kind), _compiled(kind, pattern)) for kind, pattern in (patterns or {}).items()]
-        shapes = [(anchor, _of_shape(shape)) for shape in SHAPES for anchor in shape.anchors]
-        self._exact = _Scan([*shapes, *_EXACT.items(), *(row for name in personal for row in _PERSONAL[name])])
-        self._words = _Scan(_WORDS.items())
+        self._allow = tuple(each for each in allow if each)
+        self._own = [(kind, _compile(kind, pattern)) for kind, pattern in (patterns or {}).items()]
+        self._exact = _Scanner([*_EXACT, *(row for name in personal for row in _context_rows(name))])
 
     def find(self, text: str) -> list[Finding]:
         """The secrets in a text, in order, none overlapping another."""
-        if len(text) < _SHORTEST:
+        if len(text) < MIN_LENGTH:
             return []
-        try:
-            findings = self._look(text)
-        except UnicodeEncodeError:
-            text = _SURROGATE.sub("\ufffd", text)  # halves of pairs are no text; the places stay the same
-            findings = self._look(text)
-        found: list[Finding] = []
-        # What stood beside a secret stands beside a bracket now, which may free a second one: look until all is quiet.
-        while findings:
-            found = _merged(found, findings)
-            shown, places = _without(text, found)
-            findings = [
-                Finding(each.kind, places(each.start), places(each.end), each.fingerprint) for each in self._look(shown)
-            ]
-        return found
+        spans = new = self._look(text)
+        for _ in range(MAX_PASSES):
+            if not new:
+                break
+            spans = [*_join(text, [*spans, *_find_repeats(text, new)])]
+            # What stood beside a secret now stands beside a bracket, which may reveal a second one.
+            shown, to_original = _replace(text, [(start, end, _MARKER) for start, end, _ in spans])
+            new = [Span(to_original(start), to_original(end), kind) for start, end, kind in self._look(shown)]
+            spans += new
+        return [self._finding(text, span) for span in _join(text, spans) if not self._is_allowed(text, span)]
 
-    def _look(self, text: str) -> list[Finding]:
-        data = text.encode()
-        exact, words = self._exact.hits(data, overlapping=True), self._words.hits(data.lower(), overlapping=True)
-        if not (exact or words or self._own):
-            return []
-        spans = [*self._exact.spans(text, data, exact), *self._words.spans(text, data, words)]
+    def _look(self, text: str) -> list[Span]:
+        data = text.encode(errors="replace")  # halves of surrogate pairs
+        spans = [*self._exact.spans(text, data), *_FLAT.spans(text, data.lower())]
         for kind, pattern in self._own:
             spans += (Span(*found.span(), kind) for found in pattern.finditer(text) if found.group())
-        if not spans:
-            return []
-        joined = _joined(spans, _replaced(text))
-        return [self._finding(text, span) for span in joined if not self._allowed(text, span)]
+        return [span for span in _cut_markers(text, spans) if not self._is_allowed(text, span)] if spans else []
 
     def redact(self, text: str) -> Redacted:
         """The text with every secret replaced by `[redacted:KIND:abcd]`."""
         findings = self.find(text)
-        return Redacted(_without(text, findings)[0] if findings else text, tuple(findings))
+        replaced, _ = _replace(text, [(each.start, each.end, each.replacement) for each in findings])
+        return Redacted(replaced, tuple(findings))
 
     def clean(self, text: str) -> str:
         """The text with every secret replaced, where nobody asks what they were."""
         return self.redact(text).text
 
     def _finding(self, text: str, span: Span) -> Finding:
-        secret = text[span.start : span.end].encode()
-        fingerprint = blake2b(secret, key=self._key, digest_size=8).hexdigest()
-        return Finding(span.kind, span.start, span.end, fingerprint)
+        secret = text[span.start : span.end].encode(errors="replace")
+        return Finding(span.kind, span.start, span.end, blake2b(secret, key=self._key, digest_size=8).hexdigest())
 
-    def _allowed(self, text: str, span: Span) -> bool:
-        secret = text[span.start : span.end]
-        return any(allowed and allowed in secret for allowed in self._allow)
+    def _is_allowed(self, text: str, span: Span) -> bool:
+        return bool(self._allow) and any(allowed in text[span.start : span.end] for allowed in self._allow)
+
+
+_shipped = cache(lambda personal: Redactor(personal=personal))
 
 
 def redact(text: str, *, personal: Collection[Personal] = ()) -> Redacted:
@@ -135,149 +120,176 @@ def redact(text: str, *, personal: Collection[Personal] = ()) -> Redacted:
     return _shipped(frozenset(personal)).redact(text)
 
 
-class _Scan:
-    """Anchors and the rules to try where they stand. Bytes are scanned three times as fast as text."""
+class _Scanner:
+    """Keywords, the functions to try where they stand, and how far ahead those read (0 = no limit).
 
-    def __init__(self, rules: Iterable[tuple[str, Rule]]) -> None:
-        by_anchor: dict[str, list[Rule]] = {}
-        for anchor, rule in rules:
-            by_anchor.setdefault(anchor, []).append(rule)
-        self._rules = list(by_anchor.values())
-        anchors = [anchor.encode() for anchor in by_anchor]
-        self.hits = BytesAhoCorasick(anchors, implementation=Implementation.DFA).find_matches_as_indexes
+    A function with a limit sees only the stretch around its keyword, so that texts that repeat are judged once.
+    """
 
-    def spans(self, text: str, data: bytes, hits: list[tuple[int, int, int]]) -> Iterator[Span]:
-        """What the rules find in `text`, whose bytes are `data`, at what the automaton hit in them."""
-        if hits and len(data) != len(text):
-            hits = _in_characters(hits, data)
-        for number, start, _ in hits:
-            for rule in self._rules[number]:
-                yield from rule(text, start)
+    def __init__(self, rows: Iterable[tuple[str, Find, int]], *, flat: bool = False) -> None:
+        by_keyword: dict[str, list[Find]] = {}
+        reach: dict[str, int] = {}
+        for keyword, find, ahead in rows:
+            by_keyword.setdefault(keyword, []).append(find)
+            reach[keyword] = max(reach.get(keyword, 0), ahead)
+        self._finds, self._reach, self._flat = list(by_keyword.values()), list(reach.values()), flat
+        self._keywords = Keywords(by_keyword)
+        self._judge = lru_cache(2048)(self._spans_at)
 
+    def spans(self, text: str, data: bytes) -> Iterator[Span]:
+        """What is found in `text`, whose UTF-8 is `data`, perhaps in lower case."""
+        low, high, view, length = 0, 0 if self._flat else len(text), text, len(text)
+        ends, reach, judge, judge_all = [0] * len(self._finds), self._reach, self._judge, self._spans_at
+        for number, start, _ in self._keywords.find(text, data):
+            if start < ends[number]:
+                continue  # inside a finding of the same keyword
+            ahead = reach[number]
+            if start + (ahead or length) > high < length:
+                low, high = max(0, start - _BACK), start + 4 * (ahead or length)
+                view = flatten(text[low:high])
+            at = start - low
+            begin = at - _BACK if ahead and at > _BACK else 0
+            spans = judge(number, view[begin : at + ahead], at - begin) if ahead else judge_all(number, view, at)
+            for span in spans:
+                end = span.end + low + begin
+                if end == start + ahead and (rest := PATTERNS.long_rest.match(text, end)):
+                    end = rest.end()  # a secret longer than the limit
+                if end > ends[number]:
+                    ends[number] = end
+                yield Span(span.start + low + begin, end, span.kind)
 
-def _in_characters(hits: list[tuple[int, int, int]], data: bytes) -> list[tuple[int, int, int]]:
-    """The hits with their places counted in characters; the text is gone through once, whatever their number."""
-    placed = []
-    at = characters = 0
-    for number, start, end in sorted(hits, key=lambda hit: hit[1]):
-        characters += len(data[at:start].decode())
-        at = start
-        placed.append((number, characters, end))
-    return placed
-
-
-def _of_shape(shape: Shape) -> Rule:
-    def rule(text: str, at: int) -> Iterator[Span]:
-        pattern = shape.pattern
-        for start in range(max(0, at - shape.back), at - shape.least + 1):
-            found = pattern.match(text, start)
-            if found is not None:
-                group = "secret" if "secret" in pattern.groupindex else 0
-                if not is_dummy(found.group(group)):
-                    yield Span(*found.span(group), shape.kind)
-                return
-
-    return rule
+    def _spans_at(self, number: int, text: str, at: int) -> list[Span]:
+        return [span for find in self._finds[number] for span in find(text, at)]
 
 
-def _named(word: str) -> Rule:
-    return lambda text, at: named_value(text, at, word)
+def flatten(text: str) -> str:
+    r"""Replace escapes, entities, percent-encodings and colour codes by what they mean, at the same length.
+
+    In agents' logs a quote may be `\"`, `\\\"`, `&quot;`, `%22` or `\u0022`. Rules see a row of quotes instead, at the
+    same place as in the original text.
+    """
+    if any(colour in text for colour in _COLOURS):
+        text = PATTERNS.colour.sub(lambda found: _FILLER * len(found.group()), text)
+    if "\\\\" in text:
+        text = PATTERNS.nested.sub(lambda found: _MEANING[found.group()[-1]] * len(found.group()), text)
+    for sign, pairs in rules.ESCAPES.items():
+        if sign in text:
+            for coded, meaning in pairs:
+                text = text.replace(coded, meaning * len(coded))
+    return text
 
 
-_SECRET_WORDS = (
-    *("password", "passwd", "passphrase", "pwd", "pswd", "secret", "token", "credential"),
-    *("api_key", "apikey", "api-key", "access_key", "accesskey", "access-key"),
-    *("private_key", "privatekey", "private-key", "signing_key", "encryption_key"),
-    *("auth_key", "authkey", "master_key", "api key", "access key", "secret key", "license key", "identified by"),
+def _shape(shape: Rule, distances: Sequence[int], text: str, at: int) -> Iterator[Span]:
+    """A key of a known shape, up to the end of the token. It does not start in the middle of a word."""
+    for begin in (at - distance for distance in distances if distance <= at):
+        glued = text[begin].isalnum() and text[begin - 1 : begin].isascii() and text[begin - 1 : begin].isalnum()
+        if glued and not PATTERNS.escape_before.search(text, max(0, begin - 8), begin):
+            continue
+        if found := shape.regex.match(text, begin):
+            start, end = found.span("secret" if "secret" in found.re.groupindex else 0)
+            rest = PATTERNS.token_rest.match(text, end)
+            if rest and not PATTERNS.masked.search(text[start:end]):  # a key that a manual shows
+                yield Span(start, rest.end(), shape.meaning)
+            return
+
+
+def _place(place: Rule, text: str, at: int) -> Iterator[Span]:
+    """A secret that its place gives away."""
+    found = place.regex.match(text, at)
+    if found and not is_placeholder(found["secret"]) and not (found["secret"].isdigit() and len(found["secret"]) < 6):
+        yield Span(*found.span("secret"), place.meaning)
+
+
+def _context_rows(name: str) -> list[tuple[str, Find, int]]:
+    rows = rules.CONTEXTS[name]
+    return [(keyword, getattr(contexts, rule), ahead) for rule, keywords, ahead in rows for keyword in keywords]
+
+
+# Words too common to look at everywhere: only where a value could follow at once.
+_ENDS = ("=", ":", " =", " :", '"', "'", "\\", "&quot;", "%", ">", " is ", " | ", "\x1b")
+_NAMED = [(word, word) for word in (rules.PASSWORD_NAMES | rules.SECRET_NAMES) - rules.SHORT_NAMES]
+_NAMED += [(word + end, word) for word in rules.SHORT_NAMES for end in _ENDS] + [("key ", "key")]
+_EXACT: list[tuple[str, Find, int]] = [
+    *((keyword, partial(_shape, *shape), 500) for shape in rules.SHAPES for keyword in shape[0].keywords),
+    *((keyword, contexts.encoded_key, 0) for keyword in rules.ENCODED_KEYS),
+    *_context_rows("exact"),
+]
+_FLAT = _Scanner(
+    [
+        *((keyword, partial(_place, place), reach) for place, reach in rules.PLACES for keyword in place.keywords),
+        *_context_rows("flat"),
+        *((keyword, partial(named_value, word=word), 440) for keyword, word in _NAMED),
+    ],
+    flat=True,
 )
-# Words too common to look at wherever they stand: only where a value could follow at once.
-_SHORT_WORDS = {
-    word + end: word
-    for word in ("key", "auth", "salt", "pass", "pw")
-    for end in ("=", ":", " =", " :", '"', "'", "\\", ">", " is ")
-} | {"key ": "key"}
-_EXACT: dict[str, Rule] = {
-    "-----BEGIN": private_key,
-    "://": url_credentials,
-    "-u": user_option,
-    "--user": user_option,
-    "--proxy-user": user_option,
-}
-_WORDS: dict[str, Rule] = {
-    "authorization": authorization,
-    "bearer": bearer,
-    "cookie": cookie,
-    **{word: _named(word) for word in _SECRET_WORDS},
-    **{anchor: _named(word) for anchor, word in _SHORT_WORDS.items()},
-}
-_PERSONAL: dict[Personal, list[tuple[str, Rule]]] = {
-    "email": [("@", email)],
-    "phone": [("+", phone)],
-    "user": [(root, home) for root in ("/Users/", "/home/", "\\Users\\")],
-}
-PERSONAL: frozenset[Personal] = frozenset(_PERSONAL)
+PERSONAL: frozenset[Personal] = frozenset(get_args(Personal))
 
 
-def _kind(kind: str) -> str:
+def _compile(kind: str, pattern: str) -> re.Pattern[str]:
     if not re.fullmatch(r"[a-z0-9-]{1,40}", kind):
-        raise ConfigError(f"the kind {kind!r} of a redaction pattern must be of small letters, digits and hyphens")
-    return kind
-
-
-def _compiled(kind: str, pattern: str) -> re.Pattern[str]:
+        raise ConfigError(f"name the redaction pattern {kind!r} with lowercase letters, digits and hyphens only")
     try:
         return re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as error:
-        raise ConfigError(f"the redaction pattern {kind!r} is no regular expression: {error}") from error
+        raise ConfigError(f"the redaction pattern {kind!r} is not a regular expression: {error}") from error
 
 
-def _replaced(text: str) -> list[tuple[int, int]]:
-    """Where the text has replacements already; nothing inside or across them is a finding."""
-    return [found.span() for found in REPLACEMENT.finditer(text)] if "[redacted:" in text else []
+def _cut_markers(text: str, spans: list[Span]) -> Iterator[Span]:
+    """The spans without the replacements that the text has already: nothing of a replacement is a finding."""
+    markers = [found.span() for found in PATTERNS.replacement.finditer(text)] if "[redacted:" in text else []
+    ends = [end for _, end in markers]
+    for span in spans:
+        at = bisect_right(ends, span.start)
+        if at == len(markers) or markers[at][0] >= span.end:
+            yield span
+        elif markers[at][0] > span.start and text[span.start : markers[at][0]].isalnum():
+            yield span._replace(end=markers[at][0])
 
 
-def _joined(spans: list[Span], replaced: list[tuple[int, int]]) -> Iterator[Span]:
-    """The spans in order, those that overlap made one; of its kinds the one that covers most names it."""
-    current: Span | None = None
-    widest = 0
-    for span in sorted(spans):
-        if any(span.start < end and start < span.end for start, end in replaced):
+def _find_repeats(text: str, spans: list[Span]) -> list[Span]:
+    """Where else in the text these secrets stand, without anything that gives them away there."""
+    secrets = {text[a:b]: kind for a, b, kind in spans if b - a >= MIN_LENGTH and text[a:b].isprintable()}
+    known = {each: kind for each, kind in secrets.items() if is_random(each[:400]) or has_letters_and_digits(each)}
+    if not known:
+        return []
+    starts, names = {span.start for span in spans}, [*known]
+    hits = Keywords(known, once=True).find(text)
+    return [Span(at, end, known[names[number]]) for number, at, end in hits if at not in starts]
+
+
+def _join(text: str, spans: list[Span]) -> Iterator[Span]:
+    """The spans in order, overlapping ones joined. A joined span has the kind of its widest part."""
+    first = last = widest = 0
+    name = ""
+    for start, end, kind in sorted(_skip_escape(text, span) for span in spans):
+        if start >= last:
+            if last:
+                yield Span(first, last, name)
+            first, last, widest, name = start, end, end - start, kind
             continue
-        if current is None or span.start >= current.end:
-            if current is not None:
-                yield current
-            current, widest = span, span.end - span.start
-            continue
-        if span.end - span.start > widest:
-            widest = span.end - span.start
-            current = current._replace(kind=span.kind)
-        current = current._replace(end=max(current.end, span.end))
-    if current is not None:
-        yield current
+        if end - start > widest:
+            widest, name = end - start, kind
+        last = max(last, end)
+    if last:
+        yield Span(first, last, name)
 
 
-def _merged(known: list[Finding], new: list[Finding]) -> list[Finding]:
-    return sorted([*known, *new], key=lambda finding: finding.start)
+def _skip_escape(text: str, span: Span) -> Span:
+    """The span without the letter of an escape, whose backslash would stay behind."""
+    if span.start and text[span.start - 1] == "\\" and (escape := PATTERNS.escape.match(text, span.start)):
+        return span._replace(start=min(escape.end(), span.end - 1))
+    return span
 
 
-def _without(text: str, findings: list[Finding]) -> tuple[str, Callable[[int], int]]:
-    """The text with the findings replaced, and what tells the place in `text` of a place in the result."""
+def _replace(text: str, replacements: Iterable[tuple[int, int, str]]) -> tuple[str, Callable[[int], int]]:
+    """Replace stretches of a text. Also returns a function from a place in the result to its place in `text`."""
     parts: list[str] = []
-    shifts: list[tuple[int, int]] = [(0, 0)]
+    lengths, shifts = [0], [0]
     at = length = 0
-    for finding in findings:
-        parts += [text[at : finding.start], finding.replacement]
-        length += finding.start - at + len(finding.replacement)
-        at = finding.end
-        shifts.append((length, at - length))
-    places = [place for place, _ in shifts]
-    return "".join([*parts, text[at:]]), lambda place: place + shifts[bisect_right(places, place) - 1][1]
-
-
-_SHORTEST = 8  # `pw=` and a value of five is the least that is ever found
-_SURROGATE = re.compile("[\ud800-\udfff]")
-
-
-@cache
-def _shipped(personal: frozenset[Personal]) -> Redactor:
-    return Redactor(personal=personal)
+    for start, end, replacement in replacements:
+        parts += [text[at:start], replacement]
+        length += start - at + len(replacement)
+        at = end
+        lengths.append(length)
+        shifts.append(at - length)
+    return "".join([*parts, text[at:]]), lambda place: place + shifts[bisect_right(lengths, place) - 1]

@@ -4,49 +4,83 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
+from functools import lru_cache
 
-REPLACEMENT = re.compile(r"\[redacted:[a-z0-9-]{1,40}:[0-9a-f]{4}\]")
+from warmstart.redact.rules import BIGRAMS, PASSWORD_NAMES, PATTERNS
 
-_RUN = re.compile(r"([xX*•_#?-])\1{3,}|\.{3}|…")
-_FILLER = re.compile(r"([0-9A-Za-z])\1{7,}|0?123456(?:7890?)?|abcdef(?:gh)?")
-_MASKED = re.compile(r"[xX]{5}|\*{3}|\.{3}|PUT_YOUR|DUMMY|(?i:your[-_])")
-_PLACEHOLDER = re.compile(
-    r"(?:^|[^a-z])(?:your|example|sample|placeholder|dummy|changeme|change-me|change_me|fake|foo|bar|baz|todo|"
-    r"insert|replace|redacted|masked|hidden|none|null|undefined|true|false|xxx|secret-?here|goes-?here|here)(?:[^a-z]|$)"
-)
-_WRAPPED = re.compile(
-    r"[<{\[(].*|[$%](?=[$\w{(]).*|&lt;.*|.*[<({\[][\w .,:$'-]*[>})\]]+$|.*<[a-zA-Z].*"
-    r"|.*\$\{[\w.: -]*(?:\}|$).*|.*\{\{[^{}]*(?:\}\}|$).*"
-)
-_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
-_HEX = re.compile(r"[0-9a-f]+", re.IGNORECASE)
-_ORDERED = "0123456789abcdefghijklmnopqrstuvwxyz"
+_CLASSES = (("[a-z]", 26), ("[A-Z]", 26), ("[0-9]", 10))
 
 
+@lru_cache(2048)
 def is_placeholder(value: str) -> bool:
     """Whether a value says that a secret belongs here, instead of being one."""
-    if REPLACEMENT.search(value) or _RUN.search(value) or _WRAPPED.match(value):
+    if PATTERNS.run.search(value) or PATTERNS.wrapped.match(value) or "EXAMPLE" in value:
         return True
     lower = value.lower()
-    if _PLACEHOLDER.search(lower) or lower.startswith("test"):
+    if PATTERNS.placeholder.search(lower) or lower.startswith("test") or lower in PASSWORD_NAMES:
         return True
-    short = len(value) < (32 if _HEX.fullmatch(value) else 40)
-    if short and ("1234567890" in value or len(_FILLER.sub("", value)) * 3 < len(value)):
+    short = len(value) < (32 if re.fullmatch(r"[0-9a-f]+", lower) else 40)
+    if short and ("1234567890" in value or len(PATTERNS.filler.sub("", value)) * 3 < len(value)):
         return True
-    return len(set(lower)) <= 4 or lower in _ORDERED or lower in _ORDERED * 2
+    return len(set(lower)) <= min(4, len(lower) // 2)
 
 
-def is_dummy(key: str) -> bool:
-    """Whether a key of a known shape is one that a manual would show: mostly `x`, or Amazon's own examples."""
-    return bool(_MASKED.search(key)) or (key.endswith("EXAMPLE") and key.startswith(("AKIA", "ASIA")))
+def is_random(value: str, min_bits: float = 7.0) -> bool:
+    """Whether a value reads as random rather than put together from words."""
+    return PATTERNS.hex.fullmatch(value) is not None or surprise(value) >= min_bits
 
 
-def is_uuid(value: str) -> bool:
-    return _UUID.fullmatch(value) is not None
+@lru_cache(4096)
+def surprise(value: str) -> float:
+    """How many more bits a value takes when spelled as words than as random letters and digits.
+
+    Words are spelled by the frequency of letter pairs. A separator between them costs nothing, and digits only cost
+    where they begin.
+    """
+    words = 0.0
+    for part in PATTERNS.word_part.findall(value):
+        if part[0].isdigit():
+            words += 2
+            continue
+        words += 2.5
+        before = 0
+        for letter in part.lower():
+            after = ord(letter) - 97
+            words += BIGRAMS[before][after]
+            before = after + 1
+        words += BIGRAMS[before][26]
+    size = sum(size for pattern, size in _CLASSES if re.search(pattern, value))
+    letters = sum((c.isalnum() and not c.isdigit()) or c in "_-." for c in value)
+    return words - letters * math.log2(size) if size else 0.0
 
 
-def entropy(value: str) -> float:
-    """Bits a character, by the frequency of the value's own characters."""
-    length = len(value)
-    return -sum(count / length * math.log2(count / length) for count in Counter(value).values()) if length else 0.0
+def has_letters_and_digits(value: str) -> bool:
+    return any(map(str.isdigit, value)) and any(map(str.isalpha, value))
+
+
+def is_mixed(value: str) -> bool:
+    """Whether a value has letters, and digits or signs that names do not have."""
+    return any(map(str.isalpha, value)) and any(c.isdigit() or (c not in "_.-:/" and not c.isalpha()) for c in value)
+
+
+def is_token(value: str) -> bool:
+    """Whether a value is one token without words in it."""
+    if not PATTERNS.token.fullmatch(value):
+        return len(value) >= 12 and has_letters_and_digits(value)
+    return is_random(value) or (len(value) >= 12 and PATTERNS.mixed.search(value) is not None)
+
+
+def is_noise(value: str) -> bool:
+    """Whether a value is of letters, digits and many signs, as generated keys and salts are."""
+    signs = sum(not c.isalnum() and c not in " _.-/" for c in value)
+    if len(value) < 32 or not signs * 6 >= len(value) > value.count(" ") * 10 or PATTERNS.template.search(value):
+        return False
+    return len(set(value)) >= 20
+
+
+def is_path(value: str, strict: bool) -> bool:
+    """Whether this is a path; if `strict`, one slash between two words is not enough."""
+    if strict and value[0] not in "/~." and value.count("/") < 2 and "." not in value:
+        return False
+    parts = re.split(r"[/\\.]", value)
+    return bool(PATTERNS.path.fullmatch(value)) and not any(len(part) >= 12 and is_random(part, 10) for part in parts)
