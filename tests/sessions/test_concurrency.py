@@ -11,13 +11,12 @@ from pathlib import Path
 import pytest
 
 from tests.sessions.logs import turns, write
-from warmstart.sessions.postgres import PostgresSessionStore
-from warmstart.sessions.sqlite import SQLiteSessionStore
+from warmstart.sessions.sql_store import PostgresSessionStore, SQLiteSessionStore
 from warmstart.sessions.sync import path_sources, sync
 
 WRITER = """
 import sys, time
-from warmstart.sessions.postgres import PostgresSessionStore
+from warmstart.sessions.sql_store import PostgresSessionStore
 from warmstart.testing.stores import said, session
 
 url, worker, seconds = sys.argv[1:]
@@ -36,7 +35,7 @@ print(number)
 """
 READER = """
 import sys, time
-from warmstart.sessions.postgres import PostgresSessionStore
+from warmstart.sessions.sql_store import PostgresSessionStore
 from warmstart.testing.stores import session
 
 url, worker, seconds = sys.argv[1:]

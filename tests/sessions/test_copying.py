@@ -15,10 +15,9 @@ import pytest
 
 from tests.postgres import Server
 from tests.sessions.logs import turns, write
-from warmstart.sessions.copying import Copied, copy_store
-from warmstart.sessions.postgres import PostgresSessionStore
-from warmstart.sessions.sql import SQLSessionStore
-from warmstart.sessions.sqlite import SQLiteSessionStore
+from warmstart.profile.profiles import profiled
+from warmstart.sessions.copy import Copied, copy_store
+from warmstart.sessions.sql_store import PostgresSessionStore, SQLiteSessionStore, SQLSessionStore
 from warmstart.sessions.sync import path_sources, sync
 from warmstart.testing.stores import CALLED, RESULTS, said, session
 
@@ -100,6 +99,16 @@ def test_a_second_copy_adds_only_what_is_new(ends: tuple[SQLSessionStore, SQLSes
     assert content(target) == content(source)
 
 
+def test_a_profile_in_one_store_makes_no_difference(ends: tuple[SQLSessionStore, SQLSessionStore]) -> None:
+    source, target = ends
+    source.append(session(), [said("m1", "Thanks, that works.")])
+    copy_store(source, target)
+    assert next(profiled(source)).session.outcome == "success"
+    assert copy_store(source, target)[:3] == (0, 0, 1)
+    assert copy_store(target, source)[:3] == (0, 0, 1)
+    assert source.get(session().id).outcome == "success"
+
+
 def test_what_is_only_there_is_left_alone_and_said(ends: tuple[SQLSessionStore, SQLSessionStore]) -> None:
     source, target = ends
     source.append(session("a"), [said("a1", "one")])
@@ -153,13 +162,14 @@ def test_a_copy_killed_at_random_points_is_completed_by_the_next(
             target_place,
         ]
         killed = 0
-        for attempt in range(attempts):
-            with subprocess.Popen(command, env=os.environ | {"WARMSTART_STORE": source_place}) as process:
-                try:
-                    process.wait(timeout=dice.uniform(0.4, 1.2 + 0.3 * attempt))
-                except subprocess.TimeoutExpired:
-                    process.send_signal(signal.SIGKILL)
-                    killed += 1
+        with closing(opened(target_place)) as target:
+            for _ in range(attempts):
+                enough = len(target.list()) + dice.randint(1, 5)
+                with subprocess.Popen(command, env=os.environ | {"WARMSTART_STORE": source_place}) as process:
+                    while process.poll() is None and len(target.list()) < enough:
+                        pass
+                    process.kill()
+                killed += process.returncode == -signal.SIGKILL
         assert killed
         ran = subprocess.run(
             command, env=os.environ | {"WARMSTART_STORE": source_place}, capture_output=True, text=True, check=False

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.sessions.logs import encoded, name, turn, turns, write
-from warmstart.sessions.sqlite import SQLiteSessionStore
+from warmstart.sessions.sql_store import SQLiteSessionStore
 from warmstart.sessions.sync import path_sources, sync
 from warmstart.sessions.values import Session, session_id
 from warmstart.testing.stores import said
@@ -24,7 +24,7 @@ SYNC = [sys.executable, "-m", "warmstart", "sync", "--path"]
 
 APPENDER = """
 import sys
-from warmstart.sessions.sqlite import SQLiteSessionStore
+from warmstart.sessions.sql_store import SQLiteSessionStore
 from warmstart.testing.stores import said, session
 
 path, worker = sys.argv[1:]
@@ -156,7 +156,7 @@ def test_a_killed_writer_leaves_no_half_of_a_batch(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     code = """
 import os, signal, sys
-from warmstart.sessions.sqlite import SQLiteSessionStore
+from warmstart.sessions.sql_store import SQLiteSessionStore
 from warmstart.testing.stores import said, session
 store = SQLiteSessionStore(sys.argv[1])
 store.append(session("kept"), [said("m1", "kept")])

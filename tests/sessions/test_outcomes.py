@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from contextlib import closing
 from importlib.resources import files
 from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 
 from warmstart.sessions.outcomes import OUTCOME_RULES, judge
 from warmstart.sessions.readers.registry import readers
-from warmstart.sessions.sqlite import SQLiteSessionStore
+from warmstart.sessions.sql_store import SQLiteSessionStore
 from warmstart.sessions.sync import path_sources, sync
 from warmstart.sessions.values import CallOutcome, ToolResult
 
@@ -41,9 +42,8 @@ def test_judging_real_sessions_again_changes_nothing(store: SQLiteSessionStore, 
     assert store.rejudge(judge, OUTCOME_RULES + 1) == 0
 
 
-@pytest.mark.parametrize("agent", readers())
-def test_every_reader_has_a_rule(agent: str) -> None:
-    failed = {
+def test_every_reader_has_a_rule(subtests: pytest.Subtests) -> None:
+    failed: dict[str, dict[str, Any]] = {
         "claude-code": {"flag": True},
         "codex": {"exit_code": 1},
         "gemini-cli": {"flag": True},
@@ -52,54 +52,76 @@ def test_every_reader_has_a_rule(agent: str) -> None:
         "hermes": {"text": "Error: boom"},
         "openai": {"text": "Error: boom"},
     }
-    assert judged(agent, **failed[agent]) == "error"
+    for agent in readers():
+        with subtests.test(agent):
+            assert judged(agent, **failed[agent]) == "error"
 
 
-@pytest.mark.parametrize("outcome", ["ok", "error", "rejected", "unknown"])
-def test_the_outcome_of_an_unknown_agent_stands(outcome: CallOutcome) -> None:
-    assert judged("nobody", "bash", outcome, text="Error: boom", flag=True, exit_code=1) == outcome
+STATED: list[tuple[str, str, CallOutcome, dict[str, Any]]] = [
+    *(
+        ("nobody", "bash", outcome, {"text": "Error: boom", "flag": True, "exit_code": 1})
+        for outcome in get_args(CallOutcome)
+    ),
+    ("copilot-cli", "bash", "rejected", {"flag": False, "text": "denied"}),
+    ("copilot-cli", "bash", "unknown", {}),
+    ("gemini-cli", "run_shell_command", "rejected", {"text": "[Operation Cancelled]"}),
+    ("opencode", "bash", "rejected", {"flag": True, "text": "stopped"}),
+    ("codex", "exec_command", "rejected", {"flag": False, "text": "not run"}),
+    ("codex", "web_search", "unknown", {}),
+    ("codex", "web_search", "error", {}),
+    ("codex", "tool_search", "ok", {"text": '[{"name": "x", "description": "sets \\"isError\\": true"}]'}),
+]
 
 
-@pytest.mark.parametrize(
-    ("agent", "tool", "outcome", "fields"),
-    [
-        ("copilot-cli", "bash", "rejected", {"flag": False, "text": "denied"}),
-        ("copilot-cli", "bash", "unknown", {}),
-        ("gemini-cli", "run_shell_command", "rejected", {"text": "[Operation Cancelled]"}),
-        ("opencode", "bash", "rejected", {"flag": True, "text": "stopped"}),
-        ("codex", "web_search", "unknown", {}),
-        ("codex", "web_search", "error", {}),
-        ("codex", "tool_search", "ok", {"text": '[{"name": "x", "description": "sets \\"isError\\": true"}]'}),
-    ],
-)
-def test_what_only_the_log_said_stands(agent: str, tool: str, outcome: CallOutcome, fields: dict[str, object]) -> None:
-    assert judged(agent, tool, outcome, **fields) == outcome
+def test_what_only_the_log_knew_stands(subtests: pytest.Subtests) -> None:
+    for agent, tool, outcome, fields in STATED:
+        with subtests.test(agent, outcome=outcome, fields=fields):
+            assert judged(agent, tool, outcome, **fields) == outcome
 
 
-@pytest.mark.parametrize(
-    ("agent", "tool", "fields", "outcome"),
-    [
-        ("claude-code", "Bash", {"flag": True, "text": "The user doesn't want to proceed with this"}, "rejected"),
-        ("claude-code", "Bash", {"flag": True, "exit_code": 1, "text": "Exit code 1"}, "error"),
-        ("claude-code", "Edit", {"text": "<tool_use_error>File has not been read yet"}, "error"),
-        ("codex", "shell", {"text": "aborted by user after 3s"}, "rejected"),
-        ("codex", "shell", {"text": "fine", "flag": False}, "error"),
-        ("gemini-cli", "run_shell_command", {"flag": False, "text": "Output: x\nExit Code: 7"}, "error"),
-        ("gemini-cli", "read_file", {"flag": False, "text": "Output: x\nExit Code: 7"}, "ok"),
-        ("opencode", "bash", {"flag": False, "text": "<metadata>\nUser aborted the command\n</metadata>"}, "rejected"),
-        ("opencode", "read", {"flag": False, "text": "<metadata>\nUser aborted the command\n</metadata>"}, "ok"),
-        ("opencode", "bash", {"flag": False, "exit_code": 2}, "error"),
-        ("hermes", "terminal", {"flag": False, "text": '{"error": "cut off'}, "error"),
-        ("openai", "book", {"flag": False, "text": "Error: is what the page says"}, "ok"),
-        ("openai", "book", {"flag": True, "text": "The user denied it"}, "rejected"),
-    ],
-)
-def test_what_is_stored_is_decided_anew(agent: str, tool: str, fields: dict[str, object], outcome: CallOutcome) -> None:
-    for before in ("ok", "error"):
-        assert judged(agent, tool, before, **fields) == outcome
+DECIDED: list[tuple[str, str, dict[str, Any], CallOutcome]] = [
+    ("claude-code", "Bash", {"flag": True, "text": "The user doesn't want to proceed with this"}, "rejected"),
+    ("claude-code", "Bash", {"flag": True, "exit_code": 1, "text": "Exit code 1"}, "error"),
+    ("claude-code", "Edit", {"text": "<tool_use_error>File has not been read yet"}, "error"),
+    ("codex", "shell", {"text": "aborted by user after 3s"}, "rejected"),
+    ("codex", "shell", {"text": "fine", "flag": False}, "error"),
+    (
+        "codex",
+        "exec_command",
+        {"text": "Wall time: 0 seconds\nOutput:\nExit code: 1\nWall time: 1 seconds"},
+        "error",
+    ),
+    ("copilot-cli", "bash", {"flag": True, "text": "x\n<exited with exit code 2>"}, "error"),
+    ("gemini-cli", "run_shell_command", {"flag": False, "text": "Output: x\nExit Code: 7"}, "error"),
+    (
+        "gemini-cli",
+        "run_shell_command",
+        {"flag": False, "text": "Output: x\nExit Code: 7\n\n<hook_context>words</hook_context>"},
+        "error",
+    ),
+    (
+        "opencode",
+        "bash",
+        {"flag": True, "text": "The user has specified a rule which prevents you from …"},
+        "rejected",
+    ),
+    ("gemini-cli", "read_file", {"flag": False, "text": "Output: x\nExit Code: 7"}, "ok"),
+    ("opencode", "bash", {"flag": False, "text": "<metadata>\nUser aborted the command\n</metadata>"}, "rejected"),
+    ("opencode", "read", {"flag": False, "text": "<metadata>\nUser aborted the command\n</metadata>"}, "ok"),
+    ("opencode", "bash", {"flag": False, "exit_code": 2}, "error"),
+    ("hermes", "terminal", {"flag": False, "text": '{"error": "cut off'}, "error"),
+    ("openai", "book", {"flag": False, "text": "Error: is what the page says"}, "ok"),
+    ("openai", "book", {"flag": True, "text": "The user denied it"}, "rejected"),
+]
+
+
+def test_stored_results_are_decided_again(subtests: pytest.Subtests) -> None:
+    for agent, tool, fields, outcome in DECIDED:
+        with subtests.test(agent, tool=tool, fields=fields):
+            assert judged(agent, tool, "ok", **fields) == judged(agent, tool, "error", **fields) == outcome
 
 
 def test_opening_a_store_does_not_import_the_readers() -> None:
-    code = "import sys, warmstart.sessions.sqlite; print([name for name in sys.modules if '.readers.' in name])"
+    code = "import sys, warmstart.sessions.sql_store; print([name for name in sys.modules if '.readers.' in name])"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "[]"

@@ -6,8 +6,8 @@ from contextlib import closing
 import pytest
 
 from tests.postgres import Server
-from warmstart.sessions.postgres import PostgresSessionStore
-from warmstart.testing.stores import SessionStoreSuite, said, session
+from warmstart.sessions.sql_store import PostgresSessionStore
+from warmstart.testing.stores import SessionStoreSuite
 
 
 class TestContract(SessionStoreSuite):
@@ -18,22 +18,15 @@ class TestContract(SessionStoreSuite):
             assert fresh.integrity() == []
 
 
-class TestContractAsSuperuser(SessionStoreSuite):
-    @pytest.fixture
-    def store(self, postgres: Server) -> Iterator[PostgresSessionStore]:
+def test_a_superuser_keeps_the_contract_in_the_name_of_another_role(
+    postgres: Server, subtests: pytest.Subtests
+) -> None:
+    suite = SessionStoreSuite()
+    for name in filter(lambda name: name.startswith("test_"), dir(suite)):
         with (
-            postgres.database() as name,
-            closing(PostgresSessionStore(postgres.url(name, "postgres"))) as fresh,
+            subtests.test(name),
+            postgres.database() as database,
+            closing(PostgresSessionStore(postgres.url(database, "postgres"))) as store,
         ):
-            yield fresh
-            assert fresh.integrity() == []
-
-
-def test_of_very_many_matches_the_newest_are_ranked(postgres_url: str) -> None:
-    with closing(PostgresSessionStore(postgres_url)) as store:
-        store.append(session(), [said("old", "tide tide tide")])
-        store.append(session(), [said(f"m{n}", f"the tide at noon of day {n}") for n in range(600)])
-        assert "old" not in {match.message_id for match in store.search("tide")}
-        assert store.search("tide", limit=1000)[0].message_id == "old"
-        assert len(store.search("tide", limit=1000)) == 601
-        assert [match.message_id for match in store.search("day 7 noon")] == ["m7"]
+            getattr(suite, name)(store)
+            assert store.integrity() == []

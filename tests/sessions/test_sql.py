@@ -1,4 +1,4 @@
-"""What both stores do beyond the contract."""
+"""What the shared SQL does beyond the contract."""
 
 from __future__ import annotations
 
@@ -11,27 +11,15 @@ from pathlib import Path
 import pytest
 
 from warmstart.errors import StoreError
-from warmstart.sessions.postgres import PostgresSessionStore
-from warmstart.sessions.sql import SQLSessionStore
-from warmstart.sessions.sqlite import SQLiteSessionStore
+from warmstart.sessions.sql_store import SQLiteSessionStore, SQLSessionStore
 from warmstart.sessions.store import Appended
 from warmstart.sessions.values import ToolCall, ToolResult
 from warmstart.testing.stores import CALLED, RESULTS, said, session
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where a fresh store is."""
-    return str(tmp_path / "store.db") if request.param == "sqlite" else request.getfixturevalue("postgres_url")
-
-
-def opened(place: str) -> SQLSessionStore:
-    return PostgresSessionStore(place) if place.startswith("postgresql") else SQLiteSessionStore(place)
-
-
 @pytest.fixture
-def store(place: str) -> Iterator[SQLSessionStore]:
-    with closing(opened(place)) as fresh:
+def store(tmp_path: Path) -> Iterator[SQLSessionStore]:
+    with closing(SQLiteSessionStore(tmp_path / "store.db")) as fresh:
         yield fresh
         assert fresh.integrity() == []
 
@@ -119,8 +107,9 @@ def test_judging_a_large_store_holds_little_of_it(store: SQLSessionStore) -> Non
     assert peak < 2_000_000  # of 20 MB
 
 
-def test_messages_can_be_read_while_another_process_writes(place: str) -> None:
-    with closing(opened(place)) as reader, closing(opened(place)) as writer:
+def test_messages_can_be_read_while_another_process_writes(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with closing(SQLiteSessionStore(path)) as reader, closing(SQLiteSessionStore(path)) as writer:
         writer.append(session(), [said(f"m{number}", "x") for number in range(500)])
         seen = reader.messages(session().id)
         next(seen)
@@ -139,32 +128,6 @@ def test_a_long_text_is_found_by_its_beginning(store: SQLSessionStore) -> None:
     store.append(session("b"), [said("m4", "Ein Café, 漁港")])
     assert [match.message_id for match in store.search("harbour word17")] == ["m1"]
     assert [match.message_id for match in store.search("CAFE 漁港")] == ["m4"]
-
-
-@pytest.mark.parametrize(
-    ("asked", "found"),
-    [
-        ("tides.py", ["m1"]),
-        ("tides py", ["m1", "m2"]),
-        ("src/tides.py", ["m1"]),
-        ("TOOL_USE_ERROR", ["m3"]),
-        ("the", ["m2"]),
-        ("fails", ["m3"]),
-        ("3f0c1d52", ["m3"]),
-        ("naive", ["m2"]),
-        ("tides ... --", ["m1", "m2"]),
-    ],
-)
-def test_both_stores_find_the_same(store: SQLSessionStore, asked: str, found: list[str]) -> None:
-    store.append(
-        session(),
-        [
-            said("m1", 'open {"path": "/src/tides.py"}'),
-            said("m2", "py for the naïve: tides"),
-            said("m3", "<tool_use_error>commit 3f0c1d52 failed</tool_use_error>"),
-        ],
-    )
-    assert sorted(match.message_id for match in store.search(asked)) == found
 
 
 def test_a_title_and_a_project_may_hold_what_sql_uses(store: SQLSessionStore) -> None:

@@ -10,8 +10,8 @@ import pytest
 from warmstart.sessions.outcomes import OUTCOME_RULES
 from warmstart.sessions.rows import message_key
 from warmstart.sessions.schema import MIGRATIONS
-from warmstart.sessions.sqlite import SQLiteSessionStore
-from warmstart.storage.sqlite import Database
+from warmstart.sessions.sql_store import SQLiteSessionStore
+from warmstart.storage.sqlite import SQLiteDatabase
 from warmstart.testing.stores import CALLED, RESULTS, SessionStoreSuite, said, session
 
 
@@ -78,7 +78,7 @@ def test_judging_again_is_one_query(store: SQLiteSessionStore) -> None:
 
 def test_a_store_of_the_first_version_is_taken_over(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
-    with closing(Database(path, MIGRATIONS[:1])) as old, old.transaction() as connection:
+    with closing(SQLiteDatabase(path, MIGRATIONS[:1])) as old, old.transaction() as connection:
         connection.execute(
             "INSERT INTO sessions (pk, id, agent, native_id) VALUES (1, ?, 'tester', 'one')", (session().id,)
         )

@@ -20,9 +20,14 @@ def export(session: Session, messages: Iterable[Message], format: Format) -> Ite
     elif format == "markdown":
         yield from _markdown(session, messages)
     else:
-        yield _line({"type": "session", "id": session.id} | msgspec.to_builtins(session))
+        yield _line({"type": "session", "id": session.id} | as_object(session))
         for message in messages:
-            yield _line({"type": "message"} | msgspec.to_builtins(message))
+            yield _line({"type": "message"} | as_object(message))
+
+
+def as_object(value: Session | Message) -> dict[str, Any]:
+    """A session or a message as JSON has it, without what only a store needs to know it by."""
+    return {name: part for name, part in msgspec.to_builtins(value).items() if not name.startswith("stored_")}
 
 
 def chat_messages(messages: Iterable[Message]) -> Iterator[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -16,8 +17,8 @@ COMPACTION_SUMMARY, INJECTED, SIDECHAIN = 1, 2, 4
 _DIGEST = 12
 
 SESSION_COLUMNS = (
-    "id, agent, native_id, project, branch, model, title, version, source, started_at, ended_at, parent_id, "
-    "parent_kind, outcome, evidence, judge"
+    "id, agent, native_id, project, directory, branch, model, title, version, source, started_at, ended_at, parent_id, "
+    "parent_kind, usage, outcome, evidence, judge"
 )
 
 
@@ -74,7 +75,8 @@ def encode(agent: str, message: Message) -> Row:
     digest = blake2b(repr(facts).encode("utf-8", "replace"), digest_size=_DIGEST).digest()
     if results:
         digest = judged_digest(digest, [result.outcome for result in message.tool_results])
-    return Row(message_key(agent, message.native_id), digest, message, text, reasoning, arguments, results)
+    key = message.stored_key or message_key(agent, message.native_id)
+    return Row(key, digest, message, text, reasoning, arguments, results)
 
 
 def judged_digest(digest: bytes, outcomes: Sequence[CallOutcome]) -> bytes:
@@ -155,10 +157,12 @@ def to_session(row: Sequence[Any]) -> Session:
     """Put a session together from a row of `SESSION_COLUMNS`."""
     names = (name.strip() for name in SESSION_COLUMNS.split(","))
     fields = dict(zip(names, row, strict=True))
-    del fields["id"]
+    own = fields.pop("id")
     fields["started_at"] = to_time(fields["started_at"])
     fields["ended_at"] = to_time(fields["ended_at"])
-    return Session(**fields)
+    fields["usage"] = _usage(fields["usage"])
+    session = Session(**fields)
+    return session if session.id == own else replace(session, stored_id=own)
 
 
 def to_time(seconds: float | None) -> datetime | None:

@@ -38,6 +38,21 @@ class SessionSummary(NamedTuple):
     errors: int
     rejected: int
 
+    @property
+    def id(self) -> str:
+        """The id of the session."""
+        return self.session.id
+
+    @property
+    def title(self) -> str:
+        """The title of the session."""
+        return self.session.title
+
+    @property
+    def outcome(self) -> SessionOutcome:
+        """The outcome of the session."""
+        return self.session.outcome
+
 
 class AgentStatistics(NamedTuple):
     """The counts of one agent's sessions."""
@@ -132,8 +147,12 @@ class SessionStore(Protocol):
         """Record the user's word on a session; no import overwrites it. Raises `SessionNotFound`."""
         ...
 
-    def rewrite(self, change: Callable[[str], str]) -> int:
-        """Apply a change to every text that is stored, also in the index; returns how many changed."""
+    def rewrite(self, change: Callable[[str], str], rename: Callable[[str], str] | None = None) -> int:
+        """Apply a change to every text that is stored, also in the index; returns how many changed.
+
+        `rename` is applied to names instead (ids of the agents, models, tools, paths), and must keep different names
+        different. What is known by them stays known: the ids of sessions and the identity of messages do not change.
+        """
         ...
 
     def rejudge(self, judge: Callable[[str, str, ToolResult], CallOutcome], rules: int) -> int:
@@ -145,12 +164,28 @@ class SessionStore(Protocol):
         """
         ...
 
+    def projects(self) -> list[str]:
+        """The projects that have sessions, in the order of their paths."""
+        ...
+
     def statistics(self) -> list[AgentStatistics]:
         """Counts by agent, in the order of their names."""
         ...
 
     def search(self, text: str, *, limit: int = 20) -> list[Match]:
-        """Messages that contain every word of `text`, best first. Never raises for what a user typed."""
+        """Messages that contain every word of `text`, best first. Never raises for what a user typed.
+
+        Of very many texts the newest are ranked. While `index_complete` is false, it finds what is indexed already.
+        """
+        ...
+
+    @property
+    def index_complete(self) -> bool:
+        """Whether all texts can be searched. In a store of an earlier layout it takes a `fill_index` first."""
+        ...
+
+    def fill_index(self, progress: Callable[[int, int], None] | None = None) -> None:
+        """Index the texts that cannot be searched yet, in batches; several processes may do so at once."""
         ...
 
     def close(self) -> None:
@@ -182,6 +217,13 @@ class SyncLedger(Protocol):
 
     def save_position(self, position: Position) -> int:
         """Remember where a log was left; returns the new revision."""
+        ...
+
+    def map_projects(self, map: Callable[[str, str], str]) -> None:
+        """Give sessions whose working tree is not known the project that `map` makes of theirs and of their log's path.
+
+        What was their project becomes their `directory`. Those for which `map` returns nothing stay as they are.
+        """
         ...
 
     def deleted(self) -> frozenset[str]:

@@ -4,6 +4,9 @@ A batch of messages and the new position of its log are written in one transacti
 store holds a true prefix of the log and knows where that prefix ends, so the next sync completes it. Two processes may
 sync at once: a batch is dropped when the log's position has moved since this process read it, because then the other
 process has written it.
+
+What a reader remembers must match what the log says next. So a position whose state holds a secret is not saved with
+the secret replaced: it is saved without the state, and the log is read from its start when it grows.
 """
 
 from __future__ import annotations
@@ -23,9 +26,11 @@ import msgspec
 
 from warmstart.errors import LogError, WarmstartError
 from warmstart.redact.redactor import Redactor
+from warmstart.sessions.projects import project_by_name, repository_of
 from warmstart.sessions.readers.base import Malformed, Reader, Reading
 from warmstart.sessions.readers.registry import readers
-from warmstart.sessions.redaction import redacted_messages, redacted_session, redacted_state
+from warmstart.sessions.redaction import redacted_log, redacted_name
+from warmstart.sessions.rewrite import strings_in
 from warmstart.sessions.store import Position, SyncStore
 from warmstart.sessions.values import Message, Session, session_id
 
@@ -33,6 +38,7 @@ _BATCH_CHARACTERS = 8_000_000
 _CONTINUES = "sync.continues"
 _FORCED = "sync.forced"
 _HEAD = 64 * 1024
+_MAX_KIND, _MAX_REASON = 40, 160
 
 
 class Source(NamedTuple):
@@ -148,7 +154,10 @@ class _Sync:
 
     def run(self, sources: Iterable[Source]) -> SyncReport:
         began = time.monotonic()
+        self.store.map_projects(_project)
         self.positions = self.store.positions()
+        sources = list(sources)
+        self.names = self._names(sources)
         todo = list(self._changed(sources))
         # Older logs first: a resumed session then finds the one it continues already there.
         todo.sort(key=lambda item: (item.modified, item.source.path))
@@ -163,12 +172,31 @@ class _Sync:
         self.progress(total, total, "")
         tallies = self.report.tallies
         self.report.tallies = {agent: tallies[agent] for agent in self.readers if agent in tallies}
+        self._redact_report()
         self.report.seconds = time.monotonic() - began
         return self.report
 
+    def _names(self, sources: Sequence[Source]) -> dict[Path, str]:
+        """What each log is called in the store."""
+        names = {source.path: _name(source.path) for source in sources}
+        if self.redactor and self.redactor.find("\n".join(names.values())):
+            names = {path: redacted_name(name, self.redactor) for path, name in names.items()}
+        return names
+
+    def _redact_report(self) -> None:
+        """What could not be read or was skipped may be quoted from a log."""
+        report, clean = self.report, self.redactor.clean if self.redactor else str
+        report.problems = [
+            Malformed(clean(path), line, clean(why)[:_MAX_REASON]) for path, line, why in report.problems
+        ]
+        for tally in report.tallies.values():
+            kinds, tally.skipped = tally.skipped, Counter()
+            for kind, number in kinds.items():
+                tally.skipped[clean(kind)[:_MAX_KIND]] += number
+
     def _changed(self, sources: Iterable[Source]) -> Iterator[_Item]:
         for source in sources:
-            known = self.positions.get(_name(source.path))
+            known = self.positions.get(self.names[source.path])
             try:
                 item = _item(source)
             except OSError as error:
@@ -183,7 +211,7 @@ class _Sync:
         if source.reader is None and known.state.get(_FORCED):
             return False  # what it was said to be then may have been a mistake
         if agent == self.unknown and source.reader is None:
-            self.report.foreign.append(_name(source.path))
+            self.report.foreign.append(self.names[source.path])
             return True
         if agent in self.readers and agent == (source.reader.agent if source.reader else agent):
             if not self.agents or agent in self.agents:
@@ -194,19 +222,18 @@ class _Sync:
 
     def _take(self, item: _Item) -> Iterator[int]:
         """Read one log into chunks, and yield how far it got."""
-        source = item.source
+        source, name = item.source, self.names[item.source.path]
         yield 0
         try:
             reader = source.reader or self._recognised(source.path)
             if reader is None:
-                self.report.foreign.append(_name(source.path))
-                unknown = Position(path=_name(source.path), agent=self.unknown, signature=item.signature)
-                self.store.save_position(unknown)
+                self.report.foreign.append(name)
+                self.store.save_position(Position(path=name, agent=self.unknown, signature=item.signature))
                 return
             if self.agents and reader.agent not in self.agents:
                 return
-            position, tally = self.positions.get(_name(source.path)), self.report.tally(reader.agent)
-            log = _Log(reader, item, position, tally, self.redactor)
+            position = self.positions.get(name) or Position(path=name, agent="", signature="")
+            log = _Log(reader, item, position, self.report.tally(reader.agent), self.redactor)
             for chunk in log.chunks():
                 self.pending.append(chunk)
                 self.waiting += chunk.characters
@@ -239,7 +266,7 @@ class _Sync:
         return next((reader for reader in self.readers.values() if reader.claims(path, head)), None)
 
     def _problem(self, source: Source, reason: str) -> None:
-        self.report.problems.append(Malformed(_name(source.path), 0, reason))
+        self.report.problems.append(Malformed(self.names[source.path], 0, reason))
         if source.reader:
             self.report.tally(source.reader.agent).malformed += 1
 
@@ -266,20 +293,20 @@ class _Log:
     """One log on its way into the store."""
 
     def __init__(
-        self, reader: Reader, item: _Item, position: Position | None, tally: Tally, redactor: Redactor | None
+        self, reader: Reader, item: _Item, position: Position, tally: Tally, redactor: Redactor | None
     ) -> None:
         self.reader = reader
         self.redactor = redactor
-        self.path = item.source.path
+        self.path, self.name = item.source.path, position.path
         self.signature = item.signature
         self.tally = tally
-        self.revision = position.revision if position else 0
+        self.revision = position.revision
         self.overtaken = False
         self.forced = item.source.forced
         self.reading = Reading(self.path)
         # Which session each session of this log turned out to continue; it may become known before it has a message.
         self.continues: dict[str, str] = {}
-        if position and position.agent == reader.agent and _mark(self.path, position.offset) == position.mark:
+        if position.agent == reader.agent and _mark(self.path, position.offset) == position.mark:
             state = dict(position.state)
             self.continues = state.pop(_CONTINUES, {})
             state.pop(_FORCED, None)
@@ -312,18 +339,12 @@ class _Log:
         self, facts: dict[str, Session], messages: dict[str, dict[str, Message]], characters: int, signature: str
     ) -> _Chunk:
         # The reader goes on changing its state before this is written.
-        encoded = msgspec.json.encode(self.reading.state)
-        sessions = [(session, list(messages[native_id].values())) for native_id, session in facts.items()]
-        if (redactor := self.redactor) is None:
-            state = msgspec.json.decode(encoded)
-        else:
-            state = redacted_state(encoded, redactor)
-            sessions = [
-                (redacted_session(session, redactor), list(redacted_messages(held, redactor)))
-                for session, held in sessions
-            ]
+        state = msgspec.json.decode(msgspec.json.encode(self.reading.state))
+        sessions = [
+            (_with_repository(session), list(messages[native_id].values())) for native_id, session in facts.items()
+        ]
         position = Position(
-            path=_name(self.path),
+            path=self.name,
             agent=self.reader.agent,
             signature=signature,
             mark=_mark(self.path, self.reading.offset),
@@ -331,12 +352,16 @@ class _Log:
             line=self.reading.line,
             state=state,
         )
+        if redactor := self.redactor:
+            sessions = [redacted_log(session, said, redactor) for session, said in sessions]
+            if redactor.find("\n".join(strings_in(state))):
+                position = _from_start(position)
         return _Chunk(self, sessions, position, characters)
 
     def write(self, store: SyncStore, chunk: _Chunk, deleted: frozenset[str]) -> None:
         """Write a chunk and the position after it, unless another process has been here meanwhile."""
         began = time.monotonic()
-        if self.overtaken or store.revision(_name(self.path)) != self.revision:
+        if self.overtaken or store.revision(self.name) != self.revision:
             self.overtaken = True
             return
         sessions = self._wanted(chunk.sessions, deleted) if deleted else chunk.sessions
@@ -345,7 +370,7 @@ class _Log:
         position = chunk.position
         if chunk.sessions and not sessions:
             # Nothing of a deleted session is kept, not even in what its reader remembers.
-            position = replace(position, state={}, mark="", offset=0, line=0)
+            position = _from_start(position)
         if self.continues:
             position.state[_CONTINUES] = self.continues
         if self.forced:
@@ -381,9 +406,27 @@ class _Log:
         self.tally.rejected += appended.rejected
 
 
+def _with_repository(session: Session) -> Session:
+    """The session with its repository as its project: a reader states a folder of it."""
+    return replace(session, project=repository_of(session.project), directory=session.project)
+
+
+def _project(folder: str, source: str) -> str:
+    """The repository of a session that was imported without it; empty where only the machine with its log can tell."""
+    if os.path.exists(source):  # noqa: PTH110 - `Path` raises where a folder may not be looked into
+        return repository_of(folder)
+    named = project_by_name(folder)
+    return "" if named == folder else named
+
+
 def _name(path: Path) -> str:
     """A path as text that every store can hold, and that no other path has."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def _from_start(position: Position) -> Position:
+    """Nothing is remembered of the log but that it was read; if it grows, it is read from its start."""
+    return replace(position, state={}, mark="", offset=0, line=0)
 
 
 def _item(source: Source) -> _Item:

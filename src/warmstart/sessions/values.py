@@ -6,12 +6,15 @@ gives the same ids on every machine and in every order of import:
 - a session is (agent, native id); `session_id` turns the pair into a short public id;
 - a message is (agent, native id): a reader makes the native id unique among all messages of its agent, so that a
   message which an agent copies into a second log (on resume, on compaction) is recognised as the same message.
+
+Where a secret was taken out of a native id, `stored_id` and `stored_key` keep the identity, which is a hash of the id
+as it was. So it depends neither on the rules of redaction nor on the key of their fingerprints.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import blake2b
 from typing import Literal, NamedTuple
@@ -40,7 +43,7 @@ def session_id(agent: str, native_id: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens of one model response, counted alike for all agents.
+    """Tokens of one model response or of a whole session, counted alike for all agents.
 
     `input` leaves out what was read from a cache or written to one; `output` includes `reasoning`.
     """
@@ -77,7 +80,8 @@ class ToolResult:
 class Message:
     """One message. Role `tool` carries results; `injected` marks text that a machine put into a person's mouth.
 
-    `origin` is the native id of the session that wrote the message first, when the log says that it is another one.
+    `origin` is the native id of the session that wrote the message first, when the log says that it is another one. A
+    reader names the message's own session where no copy has the id of the original.
     """
 
     native_id: str
@@ -93,18 +97,23 @@ class Message:
     injected: bool = False
     sidechain: bool = False
     origin: str = ""
+    stored_key: bytes = field(default=b"", compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
     """One conversation of an agent. Empty fields are not known; a store keeps what it knew before.
 
-    `judge` says whose word the outcome is: `log` (a reward in the log) or `user`; a user's word is never overwritten.
+    `project` is a repository and `directory` the working tree of it that the session was in. `judge` says whose word
+    the outcome is: `log` (a reward in the log), `user` (never overwritten), or nobody's: then it is what the session's
+    profile found, and `unknown` again as soon as the session changes. `usage` is the total of an agent that counts
+    tokens by session; elsewhere it is the sum over the messages.
     """
 
     agent: str
     native_id: str
     project: str = ""
+    directory: str = ""
     branch: str = ""
     model: str = ""
     title: str = ""
@@ -117,10 +126,12 @@ class Session:
     outcome: SessionOutcome = "unknown"
     evidence: str = ""
     judge: Literal["", "log", "user"] = ""
+    usage: Usage | None = None
+    stored_id: str = field(default="", compare=False, repr=False)
 
     @property
     def id(self) -> str:
-        return session_id(self.agent, self.native_id)
+        return self.stored_id or session_id(self.agent, self.native_id)
 
 
 class Step(NamedTuple):

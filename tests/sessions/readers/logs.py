@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 from warmstart.sessions.readers.base import Reading
+from warmstart.sessions.sql_store import SQLiteSessionStore
+from warmstart.sessions.sync import path_sources, sync
 from warmstart.sessions.values import Message, Session
 
 
@@ -33,3 +36,11 @@ def continued(path: Path, reading: Reading) -> Reading:
 def latest(pairs: Iterable[tuple[Session, Message | None]]) -> dict[str, tuple[str, Message]]:
     """The last word on each message, and the session it is in."""
     return {message.native_id: (session.id, message) for session, message in pairs if message}
+
+
+@contextmanager
+def imported(store: Path, *logs: Path) -> Iterator[SQLiteSessionStore]:
+    """A store at `store` into which these logs were synced."""
+    with closing(SQLiteSessionStore(store)) as opened:
+        sync(opened, path_sources(logs))
+        yield opened

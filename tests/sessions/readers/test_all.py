@@ -32,7 +32,7 @@ import warmstart
 from warmstart.errors import WarmstartError
 from warmstart.sessions.readers.base import Reader, Reading
 from warmstart.sessions.readers.registry import readers
-from warmstart.sessions.sqlite import SQLiteSessionStore
+from warmstart.sessions.sql_store import SQLiteSessionStore
 from warmstart.sessions.values import Message, Session
 
 SAMPLES = Path(warmstart.__file__).parent / "samples"
@@ -619,10 +619,13 @@ def read_with(seed: Seed, files: dict[str, Any], folder: Path) -> None:
     gathered(READERS[seed.agent], path)
 
 
-@pytest.mark.parametrize("name", SEEDS)
-def test_a_field_of_a_wrong_type_does_not_get_through(name: str, tmp_path: Path) -> None:
-    fill_every_place(name, tmp_path / "log", lambda number: (WRONG[number % len(WRONG)], f"@[{DEPTHS[number % 12]}"))
-    crowd_every_object(name, tmp_path / "log", lambda number: (WRONG[number % len(WRONG)],))
+def test_a_field_of_a_wrong_type_does_not_get_through(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for name in SEEDS:
+        with subtests.test(name=name):
+            fill_every_place(
+                name, tmp_path / "log", lambda number: (WRONG[number % len(WRONG)], f"@[{DEPTHS[number % 12]}")
+            )
+            crowd_every_object(name, tmp_path / "log", lambda number: (WRONG[number % len(WRONG)],))
 
 
 @pytest.mark.slow
@@ -641,28 +644,33 @@ def test_every_place_of_a_log_may_be_nested_to_the_brink(name: str, tmp_path: Pa
         pool.submit(fill_every_place, name, tmp_path / "log", lambda _: (f"@{{{depth}" for depth in brink)).result()
 
 
-@pytest.mark.parametrize("name", SEEDS)
-def test_a_log_is_claimed_by_its_own_reader_only(name: str, tmp_path: Path) -> None:
-    seed = SEEDS[name]
-    assert claimants(write(seed, seed.files, tmp_path / "log")) == {seed.agent}
+def test_a_log_is_claimed_by_its_own_reader_only(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for name in SEEDS:
+        with subtests.test(name=name):
+            seed = SEEDS[name]
+            assert claimants(write(seed, seed.files, tmp_path / "log")) == {seed.agent}
 
 
-@pytest.mark.parametrize("name", SEEDS)
-def test_a_whole_log_is_read_without_a_fault(name: str, tmp_path: Path, store: SQLiteSessionStore) -> None:
-    seed = SEEDS[name]
-    path = write(seed, seed.files, tmp_path / "log")
-    reading = Reading(path)
-    assert any(message for _, message in READERS[seed.agent].read(path, reading))
-    assert reading.malformed == 0
-    stored(store, gathered(READERS[seed.agent], path))
+def test_a_whole_log_is_read_without_a_fault(
+    tmp_path: Path, store: SQLiteSessionStore, subtests: pytest.Subtests
+) -> None:
+    for name in SEEDS:
+        with subtests.test(name=name):
+            seed = SEEDS[name]
+            path = write(seed, seed.files, tmp_path / "log")
+            reading = Reading(path)
+            assert any(message for _, message in READERS[seed.agent].read(path, reading))
+            assert reading.malformed == 0
+            stored(store, gathered(READERS[seed.agent], path))
 
 
 SAMPLE_LOGS = sorted(path for path in SAMPLES.rglob("*") if path.suffix in (".json", ".jsonl"))
 
 
-@pytest.mark.parametrize("path", SAMPLE_LOGS, ids=lambda path: path.stem[:18])
-def test_a_sample_is_claimed_by_its_own_reader_only(path: Path) -> None:
-    assert claimants(path) == {path.relative_to(SAMPLES).parts[0]}
+def test_a_sample_is_claimed_by_its_own_reader_only(subtests: pytest.Subtests) -> None:
+    for path in SAMPLE_LOGS:
+        with subtests.test(path=path):
+            assert claimants(path) == {path.relative_to(SAMPLES).parts[0]}
 
 
 FOREIGN: dict[str, bytes] = {
@@ -692,10 +700,11 @@ FOREIGN: dict[str, bytes] = {
 }
 
 
-@pytest.mark.parametrize("name", FOREIGN)
-def test_what_is_no_log_is_claimed_by_nobody(name: str, tmp_path: Path) -> None:
-    (tmp_path / name).write_bytes(FOREIGN[name])
-    assert claimants(tmp_path / name) == set()
+def test_what_is_no_log_is_claimed_by_nobody(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for name in FOREIGN:
+        with subtests.test(name=name):
+            (tmp_path / name).write_bytes(FOREIGN[name])
+            assert claimants(tmp_path / name) == set()
 
 
 def test_a_foreign_database_is_claimed_by_nobody(tmp_path: Path) -> None:
@@ -704,23 +713,27 @@ def test_a_foreign_database_is_claimed_by_nobody(tmp_path: Path) -> None:
     assert claimants(tmp_path / "app.db") == set()
 
 
-@pytest.mark.parametrize("name", SEEDS)
-def test_a_log_may_lie_under_any_name(name: str, tmp_path: Path, store: SQLiteSessionStore) -> None:
-    seed = SEEDS[name]
-    folder = Path(os.fsdecode(bytes(tmp_path) + b"/caf\xe9 #1?%41&\n"))
-    try:
-        path = write(seed, seed.files, folder)
-    except OSError:
-        pytest.skip("this file system wants names in UTF-8")
-    plain = gathered(READERS[seed.agent], write(seed, seed.files, tmp_path / "plain"))
-    found = gathered(READERS[seed.agent], path)
-    assert claimants(path) == {seed.agent}
-    assert [len(messages) for _, messages in found.values()] == [len(messages) for _, messages in plain.values()]
-    stored(store, found)
+def test_a_log_may_lie_under_any_name(tmp_path: Path, store: SQLiteSessionStore, subtests: pytest.Subtests) -> None:
+    for name in SEEDS:
+        with subtests.test(name=name):
+            seed = SEEDS[name]
+            folder = Path(os.fsdecode(bytes(tmp_path) + b"/caf\xe9 #1?%41&\n"))
+            try:
+                path = write(seed, seed.files, folder)
+            except OSError:
+                pytest.skip("this file system wants names in UTF-8")
+            plain = gathered(READERS[seed.agent], write(seed, seed.files, tmp_path / "plain"))
+            found = gathered(READERS[seed.agent], path)
+            assert claimants(path) == {seed.agent}
+            assert [len(messages) for _, messages in found.values()] == [
+                len(messages) for _, messages in plain.values()
+            ]
+            stored(store, found)
 
 
-@pytest.mark.parametrize("agent", READERS)
-def test_what_is_not_there_or_no_file_is_one_error(agent: str, tmp_path: Path) -> None:
-    for path in (tmp_path / "missing.jsonl", tmp_path / "missing.json", tmp_path / "missing.db", tmp_path):
-        with pytest.raises(WarmstartError):
-            list(READERS[agent].read(path, Reading(path)))
+def test_what_is_not_there_or_no_file_is_one_error(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for agent in READERS:
+        with subtests.test(agent=agent):
+            for path in (tmp_path / "missing.jsonl", tmp_path / "missing.json", tmp_path / "missing.db", tmp_path):
+                with pytest.raises(WarmstartError):
+                    list(READERS[agent].read(path, Reading(path)))

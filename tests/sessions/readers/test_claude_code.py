@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from datetime import UTC, datetime
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,8 +17,11 @@ import pytest
 
 from tests.sessions.readers.logs import cuts
 from warmstart.errors import LogError
+from warmstart.sessions.outcomes import judge
 from warmstart.sessions.readers.base import Reading
 from warmstart.sessions.readers.claude_code import ClaudeCodeReader
+from warmstart.sessions.sql_store import SQLiteSessionStore
+from warmstart.sessions.sync import path_sources, sync
 from warmstart.sessions.values import Message, Session, ToolCall, Usage, session_id
 
 READER = ClaudeCodeReader()
@@ -167,11 +171,29 @@ def test_what_claude_code_says_itself_has_no_model(log: Path) -> None:
     write(
         log,
         says("a1", text("a")),
-        says("a2", text("No response requested."), id="x", model="<synthetic>", usage=nothing),
+        says("a2", text("API Error: overloaded"), id="x", model="<synthetic>", usage=nothing, isApiErrorMessage=True),
     )
     session, message = read(log)[-1]
     assert message is not None
-    assert (message.model, message.usage, session.model) == ("", None, "claude-opus-4-8")
+    assert (message.text, message.model, message.usage) == ("API Error: overloaded", "", None)
+    assert session.model == "claude-opus-4-8"
+
+
+def test_a_filler_is_no_answer(log: Path) -> None:
+    filler = text("No response requested.")
+    write(
+        log,
+        user("u1", "go", 1),
+        says("f1", filler, id="x", model="<synthetic>", second=2, isApiErrorMessage=False, requestId=None),
+        user("u2", "Continue from where you left off.", 3, isMeta=True),
+        says("f2", filler, id="y", model="<synthetic>", second=4, requestId=None),
+        user("u3", "No response requested.", 5),
+        says("a1", filler, second=6),
+    )
+    reading = Reading(log)
+    said = [(message.native_id, message.injected) for _, message in latest(read(log, reading)).values()]
+    assert said == [("u1", False), ("u2", True), ("u3", False), ("a1", False)]
+    assert reading.skipped["assistant/filler"] == 2
 
 
 # Results
@@ -189,42 +211,113 @@ def test_a_result_without_a_flag_went_well(log: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, …",
-        "The user doesn't want to take this action right now. STOP what you are doing and wait for the user …",
-        "[Request interrupted by user for tool use]",
-        "[Request interrupted by user]",
-        "Permission to use Bash with command rm -rf / has been denied.",
-        "Permission to read /etc/shadow has been denied.",
-        "Permission for this tool use was denied. The tool use was rejected (eg. if it was a file edit, …",
-        "Permission for this action was denied by the Claude Code auto mode classifier. Reason: …",
-        "Claude requested permissions to write to /etc/hosts, but you haven't granted it yet.",
-        "This command requires approval",
-        "touch in '/a/b' was blocked. For security, Claude Code may only create or modify files in the allowed …",
-        "Output redirection to '/a/b' was blocked by a deny rule.",
-        "Current permission mode (Plan) requires approval for this Bash command",
-    ],
-)
-def test_a_refusal_is_no_failure_of_the_tool(log: Path, words: str) -> None:
-    assert outcome(log, words, is_error=True) == "rejected"
-    assert outcome(log, [text(words)], is_error=True) == "rejected"
-    assert outcome(log, words) == "ok"
+REFUSALS = [
+    "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, …",
+    "The user doesn't want to take this action right now. STOP what you are doing and wait for the user …",
+    "[Request interrupted by user for tool use]",
+    "[Request interrupted by user]",
+    "Permission to use Bash with command rm -rf / has been denied.",
+    "Permission to read /etc/shadow has been denied.",
+    "Permission for this tool use was denied. The tool use was rejected (eg. if it was a file edit, …",
+    "Permission for this action was denied by the Claude Code auto mode classifier. Reason: …",
+    "Claude requested permissions to write to /etc/hosts, but you haven't granted it yet.",
+    "This command requires approval",
+    "touch in '/a/b' was blocked. For security, Claude Code may only create or modify files in the allowed …",
+    "Output redirection to '/a/b' was blocked by a deny rule.",
+    "Current permission mode (Plan) requires approval for this Bash command",
+    "rm in '/a/b' needs approval. The path is outside the working directories for this session ('/a').",
+]
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "<tool_use_error>File has not been read yet. Read it first before writing to it.</tool_use_error>",
-        "File does not exist. Note: your current working directory is /nowhere/app.",
-        "Exit code 1\nPermission to use the printer has been denied.",
-        "Exit code 3\nthis deployment requires approval",
-        "",
-    ],
-)
-def test_a_flagged_result_is_an_error(log: Path, words: str) -> None:
-    assert outcome(log, words, is_error=True) == "error"
+def test_a_refusal_is_no_failure_of_the_tool(log: Path, subtests: pytest.Subtests) -> None:
+    for words in REFUSALS:
+        with subtests.test(words=words):
+            assert outcome(log, words, is_error=True) == "rejected"
+            assert outcome(log, [text(words)], is_error=True) == "rejected"
+            assert outcome(log, words) == "ok"
+
+
+ERRORS = [
+    "<tool_use_error>File has not been read yet. Read it first before writing to it.</tool_use_error>",
+    "File does not exist. Note: your current working directory is /nowhere/app.",
+    "Exit code 1\nPermission to use the printer has been denied.",
+    "Exit code 3\nthis deployment requires approval",
+    "",
+]
+
+
+def test_a_flagged_result_is_an_error(log: Path, subtests: pytest.Subtests) -> None:
+    for words in ERRORS:
+        with subtests.test(words=words):
+            assert outcome(log, words, is_error=True) == "error"
+
+
+ACCEPTED: Record = {"permissionDecision": {"decision": "accept", "source": "config", "reasonType": "rule"}}
+
+
+def denied(kind: str | None, source: str = "config") -> Record:
+    decision = {"permissionDecision": {"decision": "reject", "source": source, "reasonCode": "unknown"}}
+    return {**decision, "toolDenialKind": kind} if kind else decision
+
+
+ENDED = "[Tool call interrupted: the session ended before this call's result was recorded, so its outcome is unknown.]"
+
+
+DENIALS = [
+    ("The path is out of bounds.", denied("user-rejected"), "rejected"),
+    ("No, do the tests first.", denied("user-rejected", "user_reject"), "rejected"),
+    ("No, do the tests first.", denied(None, "user_reject"), "rejected"),
+    ("Stopped before it ran.", denied("user-rejected", "user_abort"), "rejected"),
+    ("The rules forbid it.", denied("permission-rule"), "rejected"),
+    ("PreToolUse:Bash hook error: not on Fridays", denied("permission-rule", "hook"), "rejected"),
+    ("PreToolUse:Bash hook error: not on Fridays", denied(None, "hook"), "rejected"),
+    ("Looks dangerous.", {"toolDenialKind": "automode-blocked"}, "rejected"),
+    ("<tool_use_error>Not allowed here</tool_use_error>", {"toolDenialKind": "permission-rule"}, "rejected"),
+    ("[Request interrupted by user for tool use]", {"toolDenialKind": "interrupted"}, "rejected"),
+    ("[Request interrupted by user for tool use]", {"toolDenialKind": "interrupted", **ACCEPTED}, "rejected"),
+    ("The user doesn't want to take this action right now.", {"toolDenialKind": "cancelled"}, "rejected"),
+    ("Exit code 137\npartial", {"toolDenialKind": "interrupted", **ACCEPTED}, "error"),
+    (ENDED, {"toolDenialKind": "interrupted"}, "unknown"),
+    ("File does not exist.", ACCEPTED, "error"),
+    ("Permission to push to main was denied by the server", ACCEPTED, "error"),
+    ("This command requires approval", ACCEPTED, "error"),
+    ("Exit code 1\nno", ACCEPTED, "error"),
+    ("File does not exist.", {"permissionDecision": None, "toolDenialKind": None}, "error"),
+    ("This command requires approval", {"permissionDecision": "unknown form"}, "rejected"),
+]
+
+
+def test_a_refusal_is_told_by_its_field(log: Path, subtests: pytest.Subtests) -> None:
+    for words, fields, expected in DENIALS:
+        with subtests.test(words=words, fields=fields):
+            write(log, says("a1", call(1)), user("u1", [result(1, words, is_error=True)], **fields))
+            (found,) = messages(log)[1].tool_results
+            assert found.outcome == expected
+            if expected == "rejected":
+                assert judge("claude-code", "Bash", found) == "rejected"
+
+
+def test_an_accepted_call_went_well(log: Path) -> None:
+    write(
+        log, says("a1", call(1)), user("u1", [result(1, "This command requires approval", is_error=False)], **ACCEPTED)
+    )
+    assert messages(log)[1].tool_results[0].outcome == "ok"
+
+
+def test_a_call_takes_the_time_between_its_line_and_that_of_its_result(log: Path) -> None:
+    write(
+        log,
+        says("a1", text("Both."), second=1),
+        says("a2", call(1), second=2),
+        says("a3", call(2), second=3.5),
+        user("u1", [result(1)], 4.25),
+        user("u2", [result(2)], 6),
+        says("a4", call(3), second=7, id="msg_2"),
+        user("u3", [result(3, ENDED, is_error=True)], 5000, toolDenialKind="interrupted"),
+        user("u4", [result(9)], 5001),
+    )
+    found = [each.duration for message in messages(log) for each in message.tool_results]
+    assert found == [2.25, 2.5, None, None]
 
 
 def test_a_tool_use_error_needs_no_flag(log: Path) -> None:
@@ -265,29 +358,30 @@ def test_words_beside_a_result_are_a_message_of_their_own(log: Path) -> None:
     assert answered.native_id != said.native_id
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "<local-command-stdout>Bye!</local-command-stdout>",
-        "<command-name>/clear</command-name>\n<command-message>clear</command-message>",
-        "<command-message>review</command-message>",
-        "<bash-input>git status</bash-input>",
-        "<bash-stdout>clean</bash-stdout>",
-        "<system-reminder>\nThe file changed.\n</system-reminder>",
-        "<ide_opened_file>The user opened app.py</ide_opened_file>",
-        "<local-command-caveat>Caveat: The messages below were generated by the user…</local-command-caveat>",
-        "Caveat: The messages below were generated by the user while running local commands.",
-        "<user-prompt-submit-hook>context</user-prompt-submit-hook>",
-        "<task-notification>done</task-notification>",
-        "[Request interrupted by user]",
-    ],
-)
-def test_what_a_machine_says_in_a_persons_name_is_injected_and_apart(log: Path, words: str) -> None:
-    write(log, user("u1", words), user("u2", [text(words), text("fix it"), text("please")]))
-    alone, machine, person = messages(log)
-    assert (alone.native_id, alone.text, alone.injected) == ("u1", words, True)
-    assert (machine.text, machine.injected) == (words, True)
-    assert (person.text, person.injected) == ("fix it\n\nplease", False)
+MACHINE_TEXTS = [
+    "<local-command-stdout>Bye!</local-command-stdout>",
+    "<command-name>/clear</command-name>\n<command-message>clear</command-message>",
+    "<command-message>review</command-message>",
+    "<bash-input>git status</bash-input>",
+    "<bash-stdout>clean</bash-stdout>",
+    "<system-reminder>\nThe file changed.\n</system-reminder>",
+    "<ide_opened_file>The user opened app.py</ide_opened_file>",
+    "<local-command-caveat>Caveat: The messages below were generated by the user…</local-command-caveat>",
+    "Caveat: The messages below were generated by the user while running local commands.",
+    "<user-prompt-submit-hook>context</user-prompt-submit-hook>",
+    "<task-notification>done</task-notification>",
+    "[Request interrupted by user]",
+]
+
+
+def test_what_a_machine_says_in_a_persons_name_is_injected_and_apart(log: Path, subtests: pytest.Subtests) -> None:
+    for words in MACHINE_TEXTS:
+        with subtests.test(words=words):
+            write(log, user("u1", words), user("u2", [text(words), text("fix it"), text("please")]))
+            alone, machine, person = messages(log)
+            assert (alone.native_id, alone.text, alone.injected) == ("u1", words, True)
+            assert (machine.text, machine.injected) == (words, True)
+            assert (person.text, person.injected) == ("fix it\n\nplease", False)
 
 
 def test_meta_lines_are_injected(log: Path) -> None:
@@ -563,6 +657,11 @@ def test_lines_that_name_another_session_have_it_as_their_origin(log: Path) -> N
     )
     assert [(message.native_id, message.origin) for message in messages(log)] == [("o1", OLD), ("o2", OLD), ("u1", "")]
     assert {session.native_id for session, _ in read(log)} == {OWN}
+    assert parents(log) == {(None, None)}
+
+
+def parents(path: Path) -> set[tuple[str | None, str | None]]:
+    return {(session.parent_id, session.parent_kind) for session, _ in read(path)}
 
 
 def test_a_branch_has_the_identity_of_what_it_copies(log: Path) -> None:
@@ -579,6 +678,7 @@ def test_a_branch_has_the_identity_of_what_it_copies(log: Path) -> None:
     )
     found = [(message.native_id, message.origin) for message in messages(log)]
     assert found == [("o1", OLD), ("o2", OLD), ("o4", OLD), ("u1", "")]
+    assert parents(log) == {(session_id("claude-code", OLD), "branch")}
 
 
 @pytest.mark.parametrize("opening", ["queue-operation", "file-history-snapshot"])
@@ -592,7 +692,10 @@ def test_a_fork_that_does_not_say_so_is_known_by_its_age(log: Path, opening: str
     first = [{**record, "sessionId": OLD} for record in history]
     write(log.with_name(f"{OLD}.jsonl"), opened(9.9), *first)
     write(log.with_name("cccccccc-0000-4000-8000-00000000000c.jsonl"), opened(500), *history, user("c1", "aside", 600))
-    write(log, opened(999), *history, user("u1", "and now", 1000))
+    title = {"type": "custom-title", "customTitle": "Aside", "sessionId": OWN}
+    write(log, opened(999), *history, user("u1", "and now", 1000), title)
+    assert parents(log) == {(session_id("claude-code", OLD), "branch")}
+    assert parents(log.with_name(f"{OLD}.jsonl")) == {(None, None)}
     assert [(message.native_id, message.origin) for message in messages(log)] == [("o1", OLD), ("o2", OLD), ("u1", "")]
     assert {message.origin for message in messages(log.with_name(f"{OLD}.jsonl"))} == {""}
     log.with_name(f"{OLD}.jsonl").unlink()
@@ -612,19 +715,53 @@ def test_logs_are_found_below_the_folder_of_projects(tmp_path: Path) -> None:
     assert list(READER.find(own)) == [own]
 
 
-@pytest.mark.parametrize(
-    "opening",
-    [
-        [user("u1", "go")],
-        [{"type": "mode", "mode": "normal", "sessionId": OWN}, {"type": "queue-operation", "sessionId": OWN}],
-        [{"type": "permission-mode", "sessionId": OWN}, {"type": "file-history-snapshot", "messageId": "u1"}],
-        [{"type": "summary", "summary": "x", "leafUuid": "u9"}],
-        [user("u1", "long " * 20_000)],
-        [dict(sorted(user("u1", "long " * 20_000).items(), key=lambda item: item[0] == "message"))],
-    ],
-)
-def test_its_logs_are_recognised_by_how_they_begin(log: Path, opening: list[Record]) -> None:
-    assert READER.claims(log, write(log, *opening)[:65536])
+OPENINGS = [
+    [user("u1", "go")],
+    [{"type": "mode", "mode": "normal", "sessionId": OWN}, {"type": "queue-operation", "sessionId": OWN}],
+    [{"type": "permission-mode", "sessionId": OWN}, {"type": "file-history-snapshot", "messageId": "u1"}],
+    [{"type": "summary", "summary": "x", "leafUuid": "u9"}],
+    [user("u1", "long " * 20_000)],
+    [dict(sorted(user("u1", "long " * 20_000).items(), key=lambda item: item[0] == "message"))],
+]
+
+
+def test_its_logs_are_recognised_by_how_they_begin(log: Path, subtests: pytest.Subtests) -> None:
+    for opening in OPENINGS:
+        with subtests.test(opening=opening):
+            assert READER.claims(log, write(log, *opening)[:65536])
+
+
+def qwen(kind: str, uuid: str, **fields: Any) -> Record:
+    common = {"uuid": uuid, "parentUuid": None, "sessionId": OLD, "timestamp": at(1), "type": kind}
+    return {**common, "cwd": "/nowhere/app", "version": "0.24.4", "gitBranch": "main", **fields}
+
+
+def qwen_log(prompt: str = "go") -> list[Record]:
+    asked = {"role": "user", "parts": [{"text": prompt}]}
+    listed = {"role": "model", "parts": [{"functionCall": {"id": "c1", "name": "list_directory", "args": {}}}]}
+    answered = {"functionResponse": {"id": "c1", "name": "list_directory", "response": {"output": "a.txt"}}}
+    return [
+        qwen("user", "q1", provenance="real_user", message=asked),
+        qwen("assistant", "q2", model="qwen3-coder-plus", message=listed, usageMetadata={"totalTokenCount": 9}),
+        qwen("tool_result", "q3", message={"role": "user", "parts": [answered]}),
+        qwen("system", "q4", subtype="ui_telemetry", systemPayload={"duration_ms": 3, "status": "success"}),
+    ]
+
+
+def test_the_logs_of_qwen_code_are_not_its_own(log: Path, subtests: pytest.Subtests) -> None:
+    for prompt, first in product(["go", "long " * 20_000, '"isSidechain":false'], range(4)):
+        with subtests.test(prompt=prompt, first=first):
+            data = write(log, *qwen_log(prompt)[first:])
+            assert not READER.claims(log, data[:65536])
+            assert messages(log) == []
+
+
+def test_sync_passes_over_the_logs_of_qwen_code(tmp_path: Path) -> None:
+    write(tmp_path / ".qwen" / "projects" / "-nowhere-app" / "chats" / f"{OLD}.jsonl", *qwen_log())
+    with closing(SQLiteSessionStore(tmp_path / "store.db")) as store:
+        report = sync(store, path_sources([tmp_path / ".qwen"]))
+        assert [Path(path).name for path in report.foreign] == [f"{OLD}.jsonl"]
+        assert (report.tallies, report.problems, list(store.list())) == ({}, [], [])
 
 
 # Left and taken up again anywhere
@@ -730,7 +867,7 @@ def test_the_totals_of_the_real_logs(real: list[Path]) -> None:
     for path in real:
         api = set()
         for record in records(path):
-            if record["type"] == "assistant":
+            if record["type"] == "assistant" and record["message"]["model"] != "<synthetic>":
                 api.add(record["message"]["id"])
             elif record["type"] == "user" and isinstance(record["message"]["content"], list):
                 blocks = [block for block in record["message"]["content"] if block["type"] == "tool_result"]
@@ -740,7 +877,7 @@ def test_the_totals_of_the_real_logs(real: list[Path]) -> None:
         main = [message for message in messages(path) if not message.sidechain]
         found.update(message.role for message in main)
         found.update(one.outcome for message in main for one in message.tool_results)
-    assert (len(real), answers, lines) == (183, 5_931, 6_451)
+    assert (len(real), answers, lines) == (183, 5_922, 6_451)
     assert (found["assistant"], found["tool"]) == (answers, lines)
     assert {name: found[name] for name in ("ok", "error", "rejected")} == expected
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from contextlib import suppress
+from itertools import product
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,9 +16,9 @@ from hypothesis import strategies as st
 
 from tests.sessions.readers.logs import continued, cuts, latest, write
 from warmstart.errors import LogError, WarmstartError
+from warmstart.sessions.outcomes import judge
 from warmstart.sessions.readers.base import Reading
-from warmstart.sessions.readers.codex import CodexReader
-from warmstart.sessions.readers.codex_items import judged, result_of
+from warmstart.sessions.readers.codex import CodexReader, result_of, verdict_of
 from warmstart.sessions.values import Message, Session, session_id, steps
 
 OWN = "01a00000-0000-7000-8000-00000000000b"
@@ -85,6 +86,44 @@ WHOLE = [
     line("event_msg", {"type": "task_complete", "last_agent_message": "Done."}, 15),
     line("compacted", {"message": "What happened so far", "replacement_history": [{"type": "message"}]}, 16),
     line("world_state", {"full": True, "state": {}}, 17),
+]
+
+
+def completed(number: int, second: int = 0, kind: str = "CommandExecution", **more: object) -> Record:
+    done = {"type": kind, "id": f"call_{number}", "duration": {"secs": 2, "nanos": 500_000_000}, **more}
+    return line("event_msg", {"type": "item_completed", "turn_id": "t", "item": done}, second)
+
+
+def mcp_end(number: int, result: object, second: int = 0) -> Record:
+    more = {"invocation": {"server": "wiki", "tool": "ask"}, "duration": {"secs": 1, "nanos": 250_000_000}}
+    return line(
+        "event_msg", {"type": "mcp_tool_call_end", "call_id": f"call_{number}", "result": result, **more}, second
+    )
+
+
+SUMMARY = "<summary>The pump is fixed; the valve is next.</summary>"
+# The ends of calls before and behind their outputs, and a compaction, each with counts in between.
+ENDED = [
+    meta(),
+    line("event_msg", {"type": "task_started", "turn_id": "01a00000-1000-7000-8000-000000000001"}, 1),
+    text("user", "fix the pump", 2),
+    call(1, 3),
+    call(2, 3),
+    mcp_end(1, {"Ok": {"content": [], "isError": True}}, 4),
+    output(1, "Wall time: 9.0 seconds\nOutput:\nno such page", 5),
+    output(2, "Wall time: 1.0 seconds\nProcess running with session ID 7\nOutput:\n", 5),
+    completed(2, 6, exit_code=4, status="failed"),
+    tokens(120, 7, input_tokens=100, output_tokens=20),
+    call(3, 8),
+    line("token_usage_record", {"usage": {"input_tokens": 9, "output_tokens": 3}}, 9),
+    completed(3, 10, exit_code=0, status="completed"),
+    output(3, "fine", 11),
+    text("assistant", SUMMARY, 12),
+    tokens(300, 13, input_tokens=150, output_tokens=30),
+    line("compacted", {"message": f"Another language model started to solve this problem:\n{SUMMARY}"}, 14),
+    text("assistant", "Now the valve.", 15),
+    tokens(400, 16, input_tokens=60, output_tokens=40),
+    line("event_msg", {"type": "task_complete"}, 17),
 ]
 
 
@@ -170,6 +209,92 @@ def test_a_usage_record_before_the_outputs_closes_the_response(log: Path) -> Non
     assert usage.output == 3
 
 
+def test_events_tell_how_calls_ended(log: Path) -> None:
+    write(log, ENDED)
+    results = [step.result for step in steps(messages(log)) if step.result]
+    assert [(one.outcome, one.exit_code, one.duration, one.flag) for one in results] == [
+        ("error", None, 1.25, False),
+        ("error", 4, 2.5, False),
+        ("ok", 0, 2.5, True),
+    ]
+
+
+ENDS = [
+    (mcp_end(1, {"Ok": {"content": [{"type": "text", "text": "x"}], "isError": True}}), "x", "error", None),
+    (mcp_end(1, {"Ok": {"content": [], "isError": False}}), "x", "ok", None),
+    (mcp_end(1, {"Ok": {"content": []}}), "x", "ok", None),
+    (mcp_end(1, {"Ok": {"content": [], "isError": None}}), "Error: no such page", "error", None),
+    (mcp_end(1, {"Err": "the server went away"}), "x", "error", None),
+    (mcp_end(1, {"Err": "user rejected MCP tool call"}), "x", "rejected", None),
+    (completed(1, kind="McpToolCall", status="failed", error={"message": "gone"}), "x", "error", None),
+    (
+        completed(1, kind="McpToolCall", status="completed", result={"content": [], "isError": True}),
+        "x",
+        "error",
+        None,
+    ),
+    (completed(1, kind="McpToolCall", status="completed", result={"content": []}), "x", "ok", None),
+    (completed(1, exit_code=0, status="completed"), "x", "ok", 0),
+    (completed(1, exit_code=7, status="failed"), "x", "error", 7),
+    (completed(1, exit_code=-1, status="declined"), "x", "rejected", None),
+    (completed(1, kind="FileChange", status="failed"), "x", "error", None),
+    (completed(1, kind="DynamicToolCall", status="completed", success=False), "x", "error", None),
+    (completed(2, exit_code=7, status="failed"), "x", "ok", None),
+    (line("event_msg", {"type": "exec_command_end", "call_id": "call_1", "exit_code": 3}), "x", "error", 3),
+    (line("event_msg", {"type": "patch_apply_end", "call_id": "call_1", "success": False}), "x", "error", None),
+]
+
+
+def test_the_event_of_an_end_counts_before_and_behind_the_output(log: Path, subtests: pytest.Subtests) -> None:
+    for behind, counted, (end, said, outcome, code) in product([False, True], [False, True], ENDS):
+        with subtests.test(behind=behind, counted=counted):
+            cost = [line("token_usage_record", {"usage": {"input_tokens": 9, "output_tokens": 3}})] if counted else []
+            last = [output(1, said), end] if behind else [end, output(1, said)]
+            write(log, [meta(), call(1), *cost, *last, text("assistant", "Well.", 9)])
+            (step,) = steps(messages(log))
+            assert step.result is not None
+            assert (step.outcome, step.result.exit_code, step.result.text) == (outcome, code, said)
+            assert judge("codex", "exec_command", step.result) == outcome
+
+
+def test_a_patch_that_was_sent_to_a_shell_has_two_headers() -> None:
+    inner = "Exit code: 1\nWall time: 0.4 seconds\nOutput:\nno such line"
+    assert verdict_of(f"Wall time: 0.0000 seconds\nOutput:\n{inner}") == ("error", 1, 0.4)
+    passed = inner.replace("1", "0", 1)
+    assert verdict_of(f"Chunk ID: a\nWall time: 0.0000 seconds\nOutput:\n{passed}") == ("ok", 0, 0.4)
+    # What a command prints is not its exit code.
+    printed = f"Wall time: 2.0 seconds\nProcess exited with code 0\nOutput:\n{inner}"
+    assert verdict_of(printed) == ("ok", 0, 2.0)
+
+
+def test_the_summary_of_a_compaction_is_no_answer(log: Path, subtests: pytest.Subtests) -> None:
+    for counted, prefix in product(
+        [False, True], ["", "Another language model started to solve this problem and left this:\n"]
+    ):
+        with subtests.test(counted=counted, prefix=prefix):
+            cost = [tokens(9, 3, input_tokens=5, output_tokens=4)] if counted else []
+            compacted = line("compacted", {"message": prefix + SUMMARY}, 4)
+            write(
+                log,
+                [
+                    meta(),
+                    text("assistant", "Done.", 1),
+                    tokens(4, 1, output_tokens=2),
+                    text("assistant", SUMMARY, 2),
+                    *cost,
+                    compacted,
+                ],
+            )
+            found = [(message.text, message.compaction_summary) for message in messages(log)]
+            assert found == [("Done.", False), (SUMMARY, True), (prefix + SUMMARY, True)]
+            assert [bool(message.usage) for message in messages(log)] == [True, counted, False]
+
+
+def test_an_answer_before_a_compaction_is_still_an_answer(log: Path) -> None:
+    write(log, [meta(), text("assistant", "Done.", 1), line("compacted", {"message": "All is Done. Go on."}, 2)])
+    assert [message.compaction_summary for message in messages(log)] == [False, True]
+
+
 def test_a_call_after_an_output_starts_a_new_response(log: Path) -> None:
     write(log, [meta(), call(1), output(1, "one"), call(2, 1), output(2, "two", 2)])
     assert [message.role for message in messages(log)] == ["assistant", "tool", "assistant", "tool"]
@@ -203,38 +328,39 @@ def test_every_kind_of_call_is_read(log: Path) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("said", "outcome"),
-    [
-        ("Plan updated", "ok"),
-        ("Exit code: 0\nWall time: 0.1 seconds\nOutput:\nerror: only in the text", "ok"),
-        ("Exit code: 1\nWall time: 0.1 seconds\nOutput:\n", "error"),
-        ("Exit code: 124\nWall time: 10 seconds\nOutput:\ncommand timed out after 10000 milliseconds\n", "error"),
-        ("Wall time: 3.1 seconds\naborted by user", "rejected"),
-        ("aborted by user after 29.7s", "rejected"),
-        ("exec command rejected by user", "rejected"),
-        ('exec_command failed for `ls`: CreateProcess { message: "Rejected(\\"rejected by user\\")" }', "rejected"),
-        ("Wall time: 0.1 seconds\nOutput:\nuser cancelled MCP tool call", "rejected"),
-        ("MCP tool call requires approval, but approval policy is never", "rejected"),
-        ("approval policy is Never; reject command — you cannot ask for escalated permissions", "rejected"),
-        ("apply_patch verification failed: Failed to find expected lines in a.py", "error"),
-        ("unsupported call: nope", "error"),
-        ("unsupported custom tool call: apply_patch", "error"),
-        ("failed to parse function arguments: key must be a string", "error"),
-        ("execution error: Io(NotFound)", "error"),
-        ("write_stdin failed: Unknown process id 77", "error"),
-        ("Wall time: 0.1 seconds\nOutput:\ntool call error: timed out awaiting tools/call after 60s", "error"),
-        ('Wall time: 0.1 seconds\nOutput:\n{"content":[],"isError":true}', "error"),
-        ('Wall time: 0.1 seconds\nOutput:\n{"result":"the build failed and this explains why"}', "ok"),
-        ('{"content":[{"text":"' + "x" * 3000 + '"}],"isError":true}', "error"),
-        ("Wall time: 0.1 seconds\nOutput:\nTwo of the files were not found to differ", "ok"),
-        ("Wall time: 0.1 seconds\nOutput:\nError: no such issue", "error"),
-        ("`rm -rf x` rejected: blocked by policy", "rejected"),
-        ("unable to locate image at `x.png`: No such file or directory", "error"),
-    ],
-)
-def test_the_head_of_an_output_tells_the_outcome(said: str, outcome: str) -> None:
-    assert judged(said).outcome == outcome
+OUTPUTS = [
+    ("Plan updated", "ok"),
+    ("Exit code: 0\nWall time: 0.1 seconds\nOutput:\nerror: only in the text", "ok"),
+    ("Exit code: 1\nWall time: 0.1 seconds\nOutput:\n", "error"),
+    ("Exit code: 124\nWall time: 10 seconds\nOutput:\ncommand timed out after 10000 milliseconds\n", "error"),
+    ("Wall time: 3.1 seconds\naborted by user", "rejected"),
+    ("aborted by user after 29.7s", "rejected"),
+    ("exec command rejected by user", "rejected"),
+    ('exec_command failed for `ls`: CreateProcess { message: "Rejected(\\"rejected by user\\")" }', "rejected"),
+    ("Wall time: 0.1 seconds\nOutput:\nuser cancelled MCP tool call", "rejected"),
+    ("MCP tool call requires approval, but approval policy is never", "rejected"),
+    ("approval policy is Never; reject command — you cannot ask for escalated permissions", "rejected"),
+    ("apply_patch verification failed: Failed to find expected lines in a.py", "error"),
+    ("unsupported call: nope", "error"),
+    ("unsupported custom tool call: apply_patch", "error"),
+    ("failed to parse function arguments: key must be a string", "error"),
+    ("execution error: Io(NotFound)", "error"),
+    ("write_stdin failed: Unknown process id 77", "error"),
+    ("Wall time: 0.1 seconds\nOutput:\ntool call error: timed out awaiting tools/call after 60s", "error"),
+    ('Wall time: 0.1 seconds\nOutput:\n{"content":[],"isError":true}', "error"),
+    ('Wall time: 0.1 seconds\nOutput:\n{"result":"the build failed and this explains why"}', "ok"),
+    ('{"content":[{"text":"' + "x" * 3000 + '"}],"isError":true}', "error"),
+    ("Wall time: 0.1 seconds\nOutput:\nTwo of the files were not found to differ", "ok"),
+    ("Wall time: 0.1 seconds\nOutput:\nError: no such issue", "error"),
+    ("`rm -rf x` rejected: blocked by policy", "rejected"),
+    ("unable to locate image at `x.png`: No such file or directory", "error"),
+]
+
+
+def test_the_head_of_an_output_tells_the_outcome(subtests: pytest.Subtests) -> None:
+    for said, outcome in OUTPUTS:
+        with subtests.test(said=said, outcome=outcome):
+            assert verdict_of(said).outcome == outcome
 
 
 def test_older_outputs_carry_the_exit_code_or_a_flag_in_an_object() -> None:
@@ -275,19 +401,20 @@ def test_a_fork_names_its_parent_and_whose_copies_it_holds(log: Path) -> None:
     assert [message.origin for _, message in pairs if message] == [PARENT, ""]
 
 
-@pytest.mark.parametrize(
-    ("facts", "parent", "kind"),
-    [
-        ({"source": {"subagent": {"thread_spawn": {"parent_thread_id": PARENT}}}}, PARENT, "subagent"),
-        ({"source": {"subagent": "review"}, "session_id": PARENT}, PARENT, "subagent"),
-        ({"parent_thread_id": PARENT, "source": "cli"}, PARENT, "subagent"),
-        ({"source": "cli", "session_id": OWN}, None, None),
-    ],
-)
-def test_a_subagent_names_its_parent(log: Path, facts: Record, parent: str | None, kind: str | None) -> None:
-    write(log, [meta(**facts), text("user", "x")])
-    session = read(log)[0][0]
-    assert (session.parent_id, session.parent_kind) == (parent and session_id("codex", parent), kind)
+PARENTS = [
+    ({"source": {"subagent": {"thread_spawn": {"parent_thread_id": PARENT}}}}, PARENT, "subagent"),
+    ({"source": {"subagent": "review"}, "session_id": PARENT}, PARENT, "subagent"),
+    ({"parent_thread_id": PARENT, "source": "cli"}, PARENT, "subagent"),
+    ({"source": "cli", "session_id": OWN}, None, None),
+]
+
+
+def test_a_subagent_names_its_parent(log: Path, subtests: pytest.Subtests) -> None:
+    for facts, parent, kind in PARENTS:
+        with subtests.test(facts=facts, parent=parent):
+            write(log, [meta(**facts), text("user", "x")])
+            session = read(log)[0][0]
+            assert (session.parent_id, session.parent_kind) == (parent and session_id("codex", parent), kind)
 
 
 def test_a_log_of_events_alone_is_read_from_them(log: Path) -> None:
@@ -330,7 +457,7 @@ BARE = [{"id": OWN, "timestamp": "2025-06-01T10:00:00Z", "instructions": ""}, te
 
 
 @pytest.mark.parametrize("step", [11, pytest.param(1, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("records", [WHOLE, BARE], ids=["whole", "bare"])
+@pytest.mark.parametrize("records", [WHOLE, ENDED, BARE], ids=["whole", "ended", "bare"])
 def test_reading_on_after_a_cut_at_any_byte_gives_the_same_messages(
     log: Path, records: list[Record], step: int
 ) -> None:
@@ -345,14 +472,16 @@ def test_reading_on_after_a_cut_at_any_byte_gives_the_same_messages(
         assert latest(pairs + read(log, continued(log, reading))) == expected
 
 
-def test_reading_on_after_a_crash_at_any_message_loses_none(log: Path) -> None:
-    write(log, WHOLE)
-    expected = latest(read(log))
-    for stop in range(1, len(expected) + 1):
-        reading = Reading(log)
-        source = CodexReader().read(log, reading)
-        pairs = [next(source) for _ in range(stop)]
-        assert latest(pairs + read(log, continued(log, reading))) == expected
+def test_reading_on_after_a_crash_at_any_message_loses_none(log: Path, subtests: pytest.Subtests) -> None:
+    for records in [WHOLE, ENDED]:
+        with subtests.test(records=records):
+            write(log, records)
+            expected = latest(read(log))
+            for stop in range(1, len(expected) + 1):
+                reading = Reading(log)
+                source = CodexReader().read(log, reading)
+                pairs = [next(source) for _ in range(stop)]
+                assert latest(pairs + read(log, continued(log, reading))) == expected
 
 
 def test_two_objects_on_one_line_survive_a_crash_between_them(log: Path) -> None:

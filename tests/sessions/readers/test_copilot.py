@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.sessions.readers.logs import continued, cuts, latest, write
+from tests.sessions.readers.logs import continued, cuts, imported, latest, write
 from warmstart.errors import LogError
 from warmstart.sessions.readers.base import Reading
 from warmstart.sessions.readers.copilot import CopilotReader, result_of
@@ -54,6 +54,7 @@ WHOLE = [
         apiCallId="a1",
         toolRequests=[requested("t1"), requested("t2"), requested("t3", "task")],
     ),
+    event("tool.execution_start", 7, toolCallId="t1", toolName="bash"),
     event("permission.completed", 7, toolCallId="t2", result={"kind": "denied-interactively-by-user"}),
     event(
         "tool.execution_complete", 8, toolCallId="t1", success=True, result={"content": "x\n<exited with exit code 1>"}
@@ -126,26 +127,27 @@ def test_outcomes_follow_flags_exit_codes_and_permissions(log: Path) -> None:
     assert outcomes == {"t1": "error", "t2": "rejected", "t3": "ok", "s1": "ok"}
 
 
-@pytest.mark.parametrize(
-    ("data", "outcome", "code"),
-    [
-        ({"success": True, "result": {"content": "a\n<shellId: 50 completed with exit code 1>"}}, "error", 1),
-        (
-            {"success": True, "result": {"content": "a\n<shellId: 50 completed with exit code 0>\n<sandbox is on>"}},
-            "ok",
-            0,
-        ),
-        ({"success": True, "result": {"content": "cut"}, "shellExecution": {"exitCode": 3}}, "error", 3),
-        ({"success": True, "result": {"content": "<exited with exit code 1>\nand more"}}, "ok", None),
-        ({"success": False, "error": {"message": "Path does not exist", "code": "failure"}}, "error", None),
-        ({"success": False, "error": {"message": "no", "code": "denied"}}, "rejected", None),
-        ({"success": False, "error": "plain"}, "error", None),
-        ({}, "unknown", None),
-    ],
-)
-def test_a_result_tells_its_outcome(data: Event, outcome: str, code: int | None) -> None:
-    result = result_of(data, refused=False)
-    assert (result.outcome, result.exit_code) == (outcome, code)
+RESULTS = [
+    ({"success": True, "result": {"content": "a\n<shellId: 50 completed with exit code 1>"}}, "error", 1),
+    (
+        {"success": True, "result": {"content": "a\n<shellId: 50 completed with exit code 0>\n<sandbox is on>"}},
+        "ok",
+        0,
+    ),
+    ({"success": True, "result": {"content": "cut"}, "shellExecution": {"exitCode": 3}}, "error", 3),
+    ({"success": True, "result": {"content": "<exited with exit code 1>\nand more"}}, "ok", None),
+    ({"success": False, "error": {"message": "Path does not exist", "code": "failure"}}, "error", None),
+    ({"success": False, "error": {"message": "no", "code": "denied"}}, "rejected", None),
+    ({"success": False, "error": "plain"}, "error", None),
+    ({}, "unknown", None),
+]
+
+
+def test_a_result_tells_its_outcome(subtests: pytest.Subtests) -> None:
+    for data, outcome, code in RESULTS:
+        with subtests.test(data=data, outcome=outcome):
+            result = result_of(data, refused=False)
+            assert (result.outcome, result.exit_code) == (outcome, code)
 
 
 def test_a_sub_agent_is_a_child_session(log: Path) -> None:
@@ -160,6 +162,71 @@ def test_a_sub_agent_is_a_child_session(log: Path) -> None:
     assert read(log)[-1][0].model == "claude-sonnet-4.6"
 
 
+def test_the_prompt_of_a_sub_agent_is_its_title(log: Path, tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for source in [f"agent-{OWN}", "system", "", None]:
+        with subtests.test(source=source):
+            more = {} if source is None else {"source": source}
+            write(
+                log,
+                [
+                    WHOLE[0],
+                    event("user.message", 1, content="the person's words"),
+                    event("user.message", 2, HELPER, content="how to read tides", source="skill-tides"),
+                    event("user.message", 3, HELPER, content="look around", **more),
+                    event("user.message", 4, HELPER, content="how to read maps", source="skill-maps"),
+                    event("user.message", 5, HELPER, content="a notice", source="system"),
+                    event("user.message", 6, content="look there", parentToolCallId="t7", source=f"agent-{OWN}"),
+                ],
+            )
+            injected = [message.text for message in messages(log) if message.injected]
+            assert injected == ["how to read tides", "how to read maps", "a notice"]
+            with imported(tmp_path / "store.db", log) as store:
+                assert {row.session.title for row in store.list()} == {
+                    "the person's words",
+                    "look around",
+                    "look there",
+                }
+
+
+def test_a_call_takes_from_its_start_to_its_end(log: Path) -> None:
+    write(
+        log,
+        [
+            WHOLE[0],
+            event("assistant.message", 1, content="", toolRequests=[requested("t1"), requested("t2")]),
+            event("tool.execution_start", 3, toolCallId="t1"),
+            event("tool.execution_start", 4, toolCallId="t2"),
+            event("tool.execution_complete", 6, toolCallId="t2", success=True, result={"content": "b"}),
+            event("tool.execution_complete", 9, toolCallId="t1", success=True, result={"content": "a"}),
+            event("tool.execution_complete", 9, toolCallId="t3", success=True, result={"content": "unknown start"}),
+        ],
+    )
+    results = [result for message in messages(log) for result in message.tool_results]
+    assert [(result.call_id, result.duration) for result in results] == [("t2", 2.0), ("t1", 6.0), ("t3", None)]
+
+
+HOOK_HEADERS = [
+    'Tool "bash" succeeded. Additional guidance from postToolUse hooks:\n',
+    "Tool succeeded. Additional guidance from postToolUse hooks:\n",
+    'Tool "bash" failed. Additional guidance from postToolUseFailure hooks:\n',
+    "Additional guidance from postToolUse hooks: ",
+]
+
+
+def test_what_hooks_add_to_a_result_is_left_out(subtests: pytest.Subtests) -> None:
+    for header in HOOK_HEADERS:
+        with subtests.test(header=header):
+            shell = "no\n<shellId: 0 completed with exit code 3>"
+            result = result_of(
+                {"success": True, "result": {"content": f"{shell}\n\n{header}recalled\n\nwords"}}, refused=False
+            )
+            assert (result.text, result.outcome, result.exit_code) == (shell, "error", 3)
+            failed = result_of({"success": False, "error": {"message": f"no match\n{header}recalled"}}, refused=False)
+            assert (failed.text, failed.outcome) == ("no match", "error")
+            quoted = "it says: 'Additional guidance from postToolUse hooks:'\n<exited with exit code 0>"
+            assert result_of({"success": True, "result": {"content": quoted}}, refused=False).text == quoted
+
+
 def test_older_logs_tell_a_sub_agent_by_the_call_that_made_it(log: Path) -> None:
     write(log, [WHOLE[0], event("assistant.message", 1, content="inner", parentToolCallId="t9")])
     assert read(log)[0][0].native_id == f"{OWN}/t9"
@@ -169,7 +236,8 @@ def test_machine_text_and_summaries_are_marked(log: Path) -> None:
     write(log, WHOLE)
     marked = {message.native_id: (message.injected, message.compaction_summary) for message in messages(log)}
     assert marked["event-3"] == (False, False)
-    assert marked["event-11"] == marked["event-17"] == (True, False)
+    assert marked["event-11"] == (False, False)
+    assert marked["event-17"] == (True, False)
     assert marked["event-18"] == (False, True)
     assert "event-19" not in marked
 

@@ -2,16 +2,20 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
 from hashlib import sha256
+from itertools import product
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.sessions.readers.logs import imported
 from warmstart.errors import LogError, WarmstartError
+from warmstart.sessions.outcomes import judge
 from warmstart.sessions.readers.base import Reading
-from warmstart.sessions.readers.document import MAX_DOCUMENT
+from warmstart.sessions.readers.decoding import MAX_DOCUMENT
 from warmstart.sessions.readers.gemini import GeminiReader
 from warmstart.sessions.values import Message, Usage, session_id
 
@@ -182,7 +186,7 @@ def test_a_document_beyond_the_limit_is_refused(tmp_path):
     path = tmp_path / "session-1.json"
     with path.open("wb") as file:
         file.truncate(MAX_DOCUMENT + 1)
-    with pytest.raises(LogError, match="more than the"):
+    with pytest.raises(LogError, match="above the limit"):
         read(path)
 
 
@@ -226,6 +230,98 @@ def test_context_is_injected_and_a_snapshot_is_a_summary(tmp_path):
     assert [message.compaction_summary for message in found.values()] == [False] * 4 + [True]
 
 
+HOOK = "<hook_context>recalled\nwords</hook_context>"
+LOADED = "\n<loaded_context>\n<project_context>\nUse tabs.\n</project_context>\n</loaded_context>"
+TASK = "look for the gate"
+
+
+def as_written(path, records, kind):
+    """The messages of a chat in either of the two formats."""
+    if kind == "lines":
+        return last_wins(read(write_lines(path / "session-1.jsonl", [HEAD, *records]))[0])
+    return last_wins(read(write_document(path / "session-1.json", records))[0])
+
+
+CONTEXTS = [
+    f"{HOOK}\n\n{TASK}",
+    f"{TASK}\n\n{HOOK}",
+    [{"text": TASK}, {"text": HOOK}],
+    [{"text": HOOK}, {"text": TASK}],
+    [{"text": f"{HOOK}\n\n{TASK}"}, {"text": HOOK}, {"text": HOOK}],
+    f"{HOOK}{HOOK}\n{TASK} {HOOK}\n",
+    f"look for {HOOK}the gate",
+    [{"text": LOADED}, {"text": TASK}],
+    [{"text": HOOK}, {"text": LOADED}, {"text": TASK}],
+    f"<session_context>\nday\n</session_context>{LOADED}\n\n{TASK}",
+]
+
+
+def test_context_is_not_the_users_words(tmp_path, subtests):
+    for kind, content in product(["lines", "document"], CONTEXTS):
+        with subtests.test(kind=kind, content=content):
+            (message,) = as_written(tmp_path, [user("u", "") | {"content": content}], kind).values()
+            assert (message.text, message.injected) == (TASK, False)
+
+
+MACHINE_TEXTS = [
+    LOADED,
+    "<loaded_context> that was cut",
+    "You have stopped calling tools without finishing. You have one final chance to complete the task with a …",
+    "You have exceeded the time limit. You have one final chance to complete the task with a short grace period.",
+    "You have exceeded the maximum number of turns. You have one final chance to complete the task with a …",
+    f"System: Potential loop detected. Details: Repetitive patterns identified.\n\n{HOOK}",
+]
+
+
+def test_what_gemini_says_to_the_model_is_injected(tmp_path, subtests):
+    for text in MACHINE_TEXTS:
+        with subtests.test(text=text):
+            (message,) = as_written(tmp_path, [user("u", text)], "lines").values()
+            assert (message.injected, message.text) == (True, text.removesuffix(f"\n\n{HOOK}"))
+
+
+def test_the_title_of_a_subagent_is_its_prompt(tmp_path):
+    nudge = "You have stopped calling tools without finishing. You have one final chance to complete the task."
+    opening = user("u", "") | {"content": [{"text": LOADED}, {"text": TASK}]}
+    path = tmp_path / "tmp" / "fence" / "chats" / "s-0" / "s-1.jsonl"
+    write_lines(path, [HEAD | {"kind": "subagent"}, opening, model("m", "Hm."), user("v", nudge)])
+    with imported(tmp_path / "store.db", path) as store:
+        ((session, *_),) = store.list()
+    assert (session.title, session.parent_kind) == (TASK, "subagent")
+
+
+SHELL = "<untrusted_context>\nOutput: no\nExit Code: 3\nProcess Group PGID: 9\n</untrusted_context>"
+
+
+HOOK_OUTPUTS = [
+    call("c", f"{SHELL}\n\n{HOOK}"),
+    call("c", f"{SHELL}\n\n{HOOK}\n\n{HOOK}\n"),
+    call("c", f"{HOOK}\n{SHELL}"),
+    call("c", f"{SHELL}\n\n{HOOK}", status="error", field="error"),
+    call("c", SHELL, result=[*call("c", SHELL)["result"], {"text": f"\n\n{HOOK}"}]),
+    call("c", SHELL, result=f"{SHELL}\n\n{HOOK}"),
+]
+
+
+def test_a_hook_does_not_hide_how_a_command_ended(tmp_path, subtests):
+    for kind, made in product(["lines", "document"], HOOK_OUTPUTS):
+        with subtests.test(kind=kind, made=made):
+            messages = as_written(tmp_path, [model("m", "", [made])], kind)
+            (result,) = messages["s-1/m:c"].tool_results
+            assert (result.text, result.outcome, result.exit_code) == (SHELL, "error", 3)
+            # As it was stored before: what a hook added still stands in it.
+            assert (
+                judge("gemini-cli", "run_shell_command", replace(result, text=f"{SHELL}\n\n{HOOK}", exit_code=None))
+                == "error"
+            )
+
+
+def test_a_call_takes_until_its_own_time(tmp_path):
+    at_once = call("d", "x") | {"timestamp": "2026-03-01T10:00:02.000Z"}
+    messages = as_written(tmp_path, [model("m", "", [call("c", "x"), at_once])], "lines")
+    assert [messages[f"s-1/m:{key}"].tool_results[0].duration for key in "cd"] == [3.0, None]
+
+
 def test_the_answer_of_a_call_is_picked_by_its_id(tmp_path):
     both = call("c1", "one")["result"] + call("c2", "two", field="error")["result"]
     calls = [call("c1", "", name="grep", result=both), call("c2", "", name="grep", status="error", result=both)]
@@ -233,23 +329,24 @@ def test_the_answer_of_a_call_is_picked_by_its_id(tmp_path):
     assert [(r.text, r.outcome) for r in results(pairs)] == [("one", "ok"), ("two", "error")]
 
 
-@pytest.mark.parametrize(
-    ("output", "outcome", "code"),
-    [
-        ("Output: x\nExit Code: 7", "error", 7),
-        ("Output: Exit Code: 7\nProcess Group PGID: 3", "ok", None),
-        ("Output: a\nExit Code: 7\nb\nExit Code: 0\nSignal: (none)\nBackground PIDs: (none)", "ok", 0),
-        ("Output: x\nError: (none)\nExit Code: (none)\nSignal: 9", "error", None),
-        ("Output: x\nExit Code: -1\nSignal: 0", "error", -1),
-        ("<untrusted_context>\nCommand was cancelled by user before it could complete.", "rejected", None),
-        ("Command was automatically cancelled because it exceeded the timeout of 5 minutes.", "error", None),
-        ("", "ok", None),
-    ],
-)
-def test_a_shell_result_says_how_the_command_ended(tmp_path, output, outcome, code):
-    pairs, _ = read(write_lines(tmp_path / "session-1.jsonl", [HEAD, model("m", "", [call("c", output)])]))
-    (result,) = results(pairs)
-    assert (result.outcome, result.exit_code) == (outcome, code)
+SHELL_OUTPUTS = [
+    ("Output: x\nExit Code: 7", "error", 7),
+    ("Output: Exit Code: 7\nProcess Group PGID: 3", "ok", None),
+    ("Output: a\nExit Code: 7\nb\nExit Code: 0\nSignal: (none)\nBackground PIDs: (none)", "ok", 0),
+    ("Output: x\nError: (none)\nExit Code: (none)\nSignal: 9", "error", None),
+    ("Output: x\nExit Code: -1\nSignal: 0", "error", -1),
+    ("<untrusted_context>\nCommand was cancelled by user before it could complete.", "rejected", None),
+    ("Command was automatically cancelled because it exceeded the timeout of 5 minutes.", "error", None),
+    ("", "ok", None),
+]
+
+
+def test_a_shell_result_says_how_the_command_ended(tmp_path, subtests):
+    for output, outcome, code in SHELL_OUTPUTS:
+        with subtests.test(output=output, outcome=outcome):
+            pairs, _ = read(write_lines(tmp_path / "session-1.jsonl", [HEAD, model("m", "", [call("c", output)])]))
+            (result,) = results(pairs)
+            assert (result.outcome, result.exit_code) == (outcome, code)
 
 
 def test_a_call_without_an_end_has_no_result(tmp_path):

@@ -17,14 +17,19 @@ from hypothesis import strategies as st
 
 from tests.unprivileged import as_nobody, let_in
 from warmstart.errors import LogError
+from warmstart.profile.profiles import profile_of
 from warmstart.sessions.readers.base import Reading
 from warmstart.sessions.readers.hermes import HermesReader
-from warmstart.sessions.values import Message, Session, session_id
+from warmstart.sessions.sql_store import SQLiteSessionStore
+from warmstart.sessions.sync import path_sources, sync
+from warmstart.sessions.values import Message, Session, Usage, session_id
 
-SESSIONS_22 = """CREATE TABLE sessions (
+TOKENS = """input_tokens INTEGER DEFAULT 0, output_tokens INTEGER DEFAULT 0, cache_read_tokens INTEGER DEFAULT 0,
+    cache_write_tokens INTEGER DEFAULT 0, reasoning_tokens INTEGER DEFAULT 0"""
+SESSIONS_22 = f"""CREATE TABLE sessions (
     id TEXT PRIMARY KEY, source TEXT NOT NULL, user_id TEXT, session_key TEXT, model TEXT, model_config TEXT,
     system_prompt TEXT, parent_session_id TEXT, started_at REAL NOT NULL, ended_at REAL, end_reason TEXT,
-    message_count INTEGER DEFAULT 0, cwd TEXT, git_branch TEXT, git_repo_root TEXT, title TEXT,
+    message_count INTEGER DEFAULT 0, cwd TEXT, git_branch TEXT, git_repo_root TEXT, title TEXT, {TOKENS},
     archived INTEGER NOT NULL DEFAULT 0, FOREIGN KEY (parent_session_id) REFERENCES sessions(id))"""
 MESSAGES_22 = """CREATE TABLE messages (
     id INTEGER PRIMARY KEY AUTOINCREMENT, session_id TEXT NOT NULL REFERENCES sessions(id), role TEXT NOT NULL,
@@ -32,11 +37,11 @@ MESSAGES_22 = """CREATE TABLE messages (
     timestamp REAL NOT NULL, token_count INTEGER, finish_reason TEXT, reasoning TEXT, reasoning_content TEXT,
     reasoning_details TEXT, platform_message_id TEXT, observed INTEGER DEFAULT 0,
     active INTEGER NOT NULL DEFAULT 1, compacted INTEGER NOT NULL DEFAULT 0, api_content TEXT)"""
-SESSIONS_30 = """CREATE TABLE sessions (
+SESSIONS_30 = f"""CREATE TABLE sessions (
     id TEXT PRIMARY KEY, source TEXT NOT NULL, created_source TEXT, user_id TEXT, model TEXT, model_config TEXT,
     system_prompt TEXT, system_prompt_hash TEXT, parent_session_id TEXT, started_at REAL NOT NULL, ended_at REAL,
     end_reason TEXT, cwd TEXT, git_branch TEXT, git_repo_root TEXT, git_metadata_generation INTEGER NOT NULL DEFAULT 0,
-    title TEXT, title_source TEXT, last_activity_at REAL, pinned INTEGER NOT NULL DEFAULT 0,
+    title TEXT, {TOKENS}, title_source TEXT, last_activity_at REAL, pinned INTEGER NOT NULL DEFAULT 0,
     hidden INTEGER NOT NULL DEFAULT 0, tool_names TEXT)"""
 MESSAGES_30 = """CREATE TABLE messages (
     id INTEGER PRIMARY KEY AUTOINCREMENT, session_id TEXT NOT NULL REFERENCES sessions(id), role TEXT NOT NULL,
@@ -217,6 +222,39 @@ def test_the_repository_is_the_project_where_hermes_knows_it(hermes: Hermes) -> 
     assert read(hermes)[0][0].project == "/srv/app"
 
 
+def test_a_subagent_works_in_its_parents_project(hermes: Hermes) -> None:
+    hermes.session("before", cwd="/srv/app", end_reason="compression")
+    hermes.session("s1", parent_session_id="before")
+    hermes.session("sub", source="subagent", parent_session_id="s1", model_config='{"_delegate_from": "s1"}')
+    hermes.session("deep", source="subagent", parent_session_id="sub", model_config='{"_delegate_from": "sub"}')
+    hermes.session("away", source="subagent", parent_session_id="s1", cwd="/srv/other")
+    for name in ("s1", "sub", "deep", "away"):
+        hermes.say("user", "hello", name)
+    found = {session.native_id: session.project for session, _ in read(hermes)}
+    assert found == {"s1": "/srv/app", "sub": "/srv/app", "deep": "/srv/app", "away": "/srv/other"}
+    assert len(texts(hermes)) == 4
+
+
+def test_tokens_are_the_total_of_the_session(hermes: Hermes, tmp_path: Path) -> None:
+    hermes.session(input_tokens=1400, output_tokens=40, cache_read_tokens=600)
+    hermes.session("unused")
+    hermes.say("user", "hello")
+    hermes.say("assistant", "Done.")
+    hermes.say("user", "hello", "unused")
+    with closing(SQLiteSessionStore(tmp_path / "store.db")) as store:
+        assert sync(store, path_sources([hermes.path])).problems == []
+        own = session_id("hermes", "s1")
+        assert store.get(own).usage == Usage(input=1400, output=40, cache_read=600)
+        assert store.get(session_id("hermes", "unused")).usage is None
+        assert {message.usage for message in store.messages(own)} == {None}
+        assert profile_of(store, store.get(own)).markers.output_tokens == 40
+        hermes.db.execute("UPDATE sessions SET output_tokens = 55, reasoning_tokens = 15 WHERE id = 's1'")
+        sync(store, path_sources([hermes.path]))
+        assert store.get(own).usage == Usage(input=1400, output=55, cache_read=600, reasoning=15)
+        found = profile_of(store, store.get(own)).markers
+        assert (found.input_tokens, found.output_tokens, found.cached_tokens) == (1400, 55, 600)
+
+
 def test_the_system_prompt_comes_first_and_once(hermes: Hermes) -> None:
     if hermes.version == 30:
         hermes.db.execute("INSERT INTO system_prompts VALUES ('h', 'You are Hermes.')")
@@ -283,22 +321,6 @@ def test_copies_that_keep_their_time_are_dropped_over_many_compactions(hermes: H
     assert sum(message.text == "done" for message in found) == 4
     assert sum(message.compaction_summary for message in found) == 4
     assert sum(len(message.tool_calls) for message in found) == 4
-
-
-def test_copies_are_known_by_their_order_where_times_say_nothing(hermes: Hermes) -> None:
-    hermes.session()
-    spoken = [hermes.say(role, text) for role, text in (("user", "go"), ("assistant", "a"), ("user", "go"))]
-    spoken += [hermes.say("assistant", "b"), *hermes.call(1), hermes.say("assistant", "c")]
-    summary = {"role": "user", "content": SUMMARY}
-    again = [spoken[0], summary, *spoken[2:]]
-    # As if written by hand: a second apart, in no burst.
-    hermes.clock += 1.5
-    hermes.compact([{**record, "timestamp": hermes.clock + place} for place, record in enumerate(again)])
-    hermes.clock += len(again)
-    hermes.say("user", "go")
-    hermes.say("assistant", "d")
-    found = [message.text for message in {message.native_id: message for message in messages(hermes)}.values()]
-    assert found == ["go", "a", "go", "b", "", "", "c", SUMMARY, "go", "d"]
 
 
 def test_a_copy_whose_output_was_cut_is_still_a_copy(hermes: Hermes) -> None:
@@ -537,44 +559,49 @@ def test_sessions_that_are_their_own_ancestors_are_read(hermes: Hermes) -> None:
     assert texts(hermes) == ["hello"]
 
 
-@pytest.mark.parametrize(
-    ("text", "outcome", "code", "flag"),
-    [
-        ('{"output": "x", "exit_code": 0, "error": null}', "ok", 0, None),
-        ('{"output": "x", "exit_code": 3, "error": null}', "error", 3, None),
-        ('{"output": "", "exit_code": 1, "exit_code_meaning": "No matches found (not an error)"}', "ok", 1, None),
-        ('{"output": "", "exit_code": 7, "exit_code_meaning": "Failed to connect to host"}', "error", 7, None),
-        ('{"output": "", "exit_code": 1, "exit_code_meaning": "Non-zero exit (often normal)"}', "error", 1, None),
-        ('{"content": "", "error": "File not found: /x"}', "error", None, False),
-        ('{"success": false}', "error", None, False),
-        ('{"success": true, "done": true}', "ok", None, True),
-        ('{"output": "", "exit_code": -1, "error": "BLOCKED: User denied this command.", "status": "blocked"}',
-         "rejected", -1, False),
-        ('{"error": "BLOCKED: execute_code script denied by user. The user"}', "rejected", None, False),
-        ('{"output": "", "exit_code": -1, "error": "bad workdir", "status": "blocked"}', "error", -1, False),
-        ('{"error": "BLOCKED: You have read this exact file region 4 times in a row."}', "error", None, False),
-        ('{"error": "Tool execution cancelled by user interrupt", "status": "cancelled"}', "rejected", None, False),
-        ("[Tool execution cancelled — terminal was skipped due to user interrupt]", "rejected", None, None),
-        ('{"output": "", "exit_code": -1, "error": "", "approval_pending": true}', "unknown", -1, None),
-        ("Tool 'x' does not exist. Available tools: terminal", "error", None, None),
-        ("Error executing tool 'x': boom", "error", None, None),
-        ("Unknown tool: x", "error", None, None),
-        ("<tool_use_error>no such file</tool_use_error>", "error", None, None),
-        ('{"error": "Unknown tool: x"}', "error", None, False),
-        ("Error: Invalid JSON arguments.", "error", None, None),
-        ("Errors were discussed at length", "ok", None, None),
-        ("plain words", "ok", None, None),
-        ("[1, 2]", "ok", None, None),
-        ('{"cut', "ok", None, None),
-    ],
-)  # fmt: skip
-def test_outcomes(tmp_path: Path, text: str, outcome: str, code: int | None, flag: bool | None) -> None:
-    hermes = Hermes(tmp_path / "state.db", 22)
-    with closing(hermes.db):
-        hermes.session()
-        hermes.say("tool", text, tool_call_id="call_1")
-        ((result,),) = [message.tool_results for message in messages(hermes)]
-    assert (result.outcome, result.exit_code, result.flag, result.text) == (outcome, code, flag, text)
+OUTCOMES = [
+    ('{"output": "x", "exit_code": 0, "error": null}', "ok", 0, None),
+    ('{"output": "x", "exit_code": 3, "error": null}', "error", 3, None),
+    ('{"output": "", "exit_code": 1, "exit_code_meaning": "No matches found (not an error)"}', "ok", 1, None),
+    ('{"output": "", "exit_code": 7, "exit_code_meaning": "Failed to connect to host"}', "error", 7, None),
+    ('{"output": "", "exit_code": 1, "exit_code_meaning": "Non-zero exit (often normal)"}', "error", 1, None),
+    ('{"content": "", "error": "File not found: /x"}', "error", None, False),
+    ('{"success": false}', "error", None, False),
+    ('{"success": true, "done": true}', "ok", None, True),
+    (
+        '{"output": "", "exit_code": -1, "error": "BLOCKED: User denied this command.", "status": "blocked"}',
+        "rejected",
+        -1,
+        False,
+    ),
+    ('{"error": "BLOCKED: execute_code script denied by user. The user"}', "rejected", None, False),
+    ('{"output": "", "exit_code": -1, "error": "bad workdir", "status": "blocked"}', "error", -1, False),
+    ('{"error": "BLOCKED: You have read this exact file region 4 times in a row."}', "error", None, False),
+    ('{"error": "Tool execution cancelled by user interrupt", "status": "cancelled"}', "rejected", None, False),
+    ("[Tool execution cancelled — terminal was skipped due to user interrupt]", "rejected", None, None),
+    ('{"output": "", "exit_code": -1, "error": "", "approval_pending": true}', "unknown", -1, None),
+    ("Tool 'x' does not exist. Available tools: terminal", "error", None, None),
+    ("Error executing tool 'x': boom", "error", None, None),
+    ("Unknown tool: x", "error", None, None),
+    ("<tool_use_error>no such file</tool_use_error>", "error", None, None),
+    ('{"error": "Unknown tool: x"}', "error", None, False),
+    ("Error: Invalid JSON arguments.", "error", None, None),
+    ("Errors were discussed at length", "ok", None, None),
+    ("plain words", "ok", None, None),
+    ("[1, 2]", "ok", None, None),
+    ('{"cut', "ok", None, None),
+]
+
+
+def test_outcomes(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for number, (text, outcome, code, flag) in enumerate(OUTCOMES):
+        with subtests.test(text=text, outcome=outcome):
+            hermes = Hermes(tmp_path / f"{number}.db", 22)
+            with closing(hermes.db):
+                hermes.session()
+                hermes.say("tool", text, tool_call_id="call_1")
+                ((result,),) = [message.tool_results for message in messages(hermes)]
+            assert (result.outcome, result.exit_code, result.flag, result.text) == (outcome, code, flag, text)
 
 
 def test_rows_that_make_no_sense_are_reported_and_passed_over(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 from tests.hosts.scripted_openai import Reply, ScriptedModel, serving
 from warmstart.sessions.readers.base import Reading
 from warmstart.sessions.readers.hermes import HermesReader
-from warmstart.sessions.values import Message, Session
+from warmstart.sessions.values import Message, Session, Usage
 
 pytestmark = [
     pytest.mark.hosts,
@@ -37,7 +37,7 @@ def chat(home: Path, model: ScriptedModel, prompt: str, *options: str, in_place:
     config = {
         "model": {**endpoint, "context_length": 128_000},
         "compression": {"enabled": True, "in_place": in_place, "protect_first_n": 2, "protect_last_n": 4},
-        "security": {"tirith_enabled": False},
+        "security": {"tirith_enabled": False, "allow_lazy_installs": False},
     }
     work = home / "work"
     work.mkdir(exist_ok=True)
@@ -79,9 +79,9 @@ def test_calls_of_a_real_session_have_their_outcomes(tmp_path: Path) -> None:
     replies = [
         command("echo fine"),
         command("exit 3"),
-        Reply(calls=[("no_such_tool", {})]),
+        Reply(calls=[("no_such_tool", {})], cached_tokens=300),
         command("grep absent /etc/hostname"),
-        Reply(text="All done."),
+        Reply(text="All done.", cached_tokens=400),
     ]
     with serving(ScriptedModel(replies)) as model:
         chat(tmp_path, model, "try a few things")
@@ -89,6 +89,7 @@ def test_calls_of_a_real_session_have_their_outcomes(tmp_path: Path) -> None:
     session = pairs[0][0]
     assert session.project == str(tmp_path / "work")
     assert session.model == "scripted"
+    assert pairs[-1][0].usage == Usage(input=7_300, output=100, cache_read=700)
     assert [message.role for _, message in pairs[:2]] == ["system", "user"]
     assert said(pairs, "user") == ["try a few things"]
     assert said(pairs, "assistant") == ["All done."]
@@ -101,6 +102,23 @@ def test_calls_of_a_real_session_have_their_outcomes(tmp_path: Path) -> None:
     ]
     calls = [call for _, message in pairs for call in message.tool_calls]
     assert [call.id for call in calls] == [result.call_id for result in results]
+
+
+def test_a_real_subagent_has_its_parents_project(tmp_path: Path) -> None:
+    """The subagent runs in the background: its parent waits for the file that it writes."""
+    replies = [
+        Reply(to="send somebody", calls=[("delegate_task", {"goal": "Look around."})]),
+        Reply(to="send somebody", calls=[("terminal", {"command": "until [ -e seen ]; do sleep 0.1; done"})]),
+        Reply(to="Look around.", calls=[("terminal", {"command": f"touch {tmp_path / 'work' / 'seen'}"})]),
+        Reply(to="send somebody", text="Sent."),
+    ]
+    with serving(ScriptedModel(replies)) as model:
+        chat(tmp_path, model, "send somebody")
+    sessions = {session.native_id: session for session, _ in read(tmp_path)}.values()
+    parent, child = sorted(sessions, key=lambda session: session.parent_kind == "subagent")
+    assert (child.parent_id, child.parent_kind) == (parent.id, "subagent")
+    assert child.project == parent.project == str(tmp_path / "work")
+    assert parent.usage == Usage(input=3_000, output=60)
 
 
 @pytest.mark.parametrize("in_place", [True, False])

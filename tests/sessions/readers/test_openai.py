@@ -2,6 +2,7 @@ import json
 import sys
 from collections import Counter
 from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from warmstart.errors import LogError, WarmstartError
 from warmstart.sessions.readers.base import Reading
-from warmstart.sessions.readers.document import MAX_DOCUMENT
+from warmstart.sessions.readers.decoding import MAX_DOCUMENT
 from warmstart.sessions.readers.openai import OpenAIReader
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
@@ -132,16 +133,17 @@ def test_an_object_with_messages_keeps_its_own_id_and_facts(tmp_path):
     assert pairs[1][1].model == ""
 
 
-@pytest.mark.parametrize("name", ["many.json", "many.jsonl"])
-def test_several_objects_are_a_session_each(tmp_path, name):
-    records = [{"messages": CHAT}, {"session_id": NAME, "messages": CHAT}, {"id": 2, "messages": CHAT}]
-    pairs, _ = read(write(tmp_path, name, records))
-    ids = list(dict.fromkeys(session.native_id for session, _ in pairs))
-    assert len(pairs) == 15
-    assert ids[0].endswith(":0")
-    assert ids[1] == NAME
-    assert ids[2].startswith("many-")  # a number names nothing outside its file
-    assert ids[2].endswith(":2")
+def test_several_objects_are_a_session_each(tmp_path, subtests):
+    for name in ["many.json", "many.jsonl"]:
+        with subtests.test(name=name):
+            records = [{"messages": CHAT}, {"session_id": NAME, "messages": CHAT}, {"id": 2, "messages": CHAT}]
+            pairs, _ = read(write(tmp_path, name, records))
+            ids = list(dict.fromkeys(session.native_id for session, _ in pairs))
+            assert len(pairs) == 15
+            assert ids[0].endswith(":0")
+            assert ids[1] == NAME
+            assert ids[2].startswith("many-")  # a number names nothing outside its file
+            assert ids[2].endswith(":2")
 
 
 def test_lines_of_objects_are_continued_with_the_next_number(tmp_path):
@@ -160,20 +162,23 @@ def test_equal_names_in_different_folders_are_different_sessions(tmp_path):
     assert read(one)[0] == read(one)[0]
 
 
-@pytest.mark.parametrize("name", ["conv-1", "session", "7", "2026", "12345678901234567890123"])
-@pytest.mark.parametrize("key", ["id", "session_id", "conversation_id"])
-def test_equal_short_ids_in_different_files_are_different_sessions(tmp_path, key, name):
-    paths = [write(tmp_path, f"{file}.json", {key: name, "messages": CHAT}) for file in ("a", "b")]
-    one, two = (read(path)[0][0][0].native_id for path in paths)
-    assert one != two
-    assert one.endswith(f":{name}")
-    assert read(paths[0])[0] == read(paths[0])[0]
+def test_equal_short_ids_in_different_files_are_different_sessions(tmp_path, subtests):
+    for name, key in product(
+        ["conv-1", "session", "7", "2026", "12345678901234567890123"], ["id", "session_id", "conversation_id"]
+    ):
+        with subtests.test(name=name, key=key):
+            paths = [write(tmp_path, f"{file}.json", {key: name, "messages": CHAT}) for file in ("a", "b")]
+            one, two = (read(path)[0][0][0].native_id for path in paths)
+            assert one != two
+            assert one.endswith(f":{name}")
+            assert read(paths[0])[0] == read(paths[0])[0]
 
 
-@pytest.mark.parametrize("name", [NAME, "0b9f4c8e-6a55-4d1c-9d56-0f1c5f6f9c11", "chatcmpl-9aBcDeFgHiJkLm"])
-def test_a_long_id_is_the_same_session_in_every_file(tmp_path, name):
-    paths = [write(tmp_path, f"{file}.json", {"id": name, "messages": CHAT}) for file in ("a", "b")]
-    assert {read(path)[0][0][0].native_id for path in paths} == {name}
+def test_a_long_id_is_the_same_session_in_every_file(tmp_path, subtests):
+    for name in [NAME, "0b9f4c8e-6a55-4d1c-9d56-0f1c5f6f9c11", "chatcmpl-9aBcDeFgHiJkLm"]:
+        with subtests.test(name=name):
+            paths = [write(tmp_path, f"{file}.json", {"id": name, "messages": CHAT}) for file in ("a", "b")]
+            assert {read(path)[0][0][0].native_id for path in paths} == {name}
 
 
 def test_an_object_nested_to_the_brink_beside_another_is_a_fault_not_a_crash(tmp_path):
@@ -251,10 +256,11 @@ def test_tau2_simulations_carry_their_reward(tmp_path):
     assert tool.tool_results[0].flag is True
 
 
-@pytest.mark.parametrize("reward", [None, {}, {"reward": None}, {"reward": "1.0"}, {"reward": True}, "odd"])
-def test_a_missing_reward_says_nothing(tmp_path, reward):
-    session = read(write(tmp_path, "tau2.json", tau2(reward)))[0][0][0]
-    assert (session.outcome, session.evidence, session.judge) == ("unknown", "", "")
+def test_a_missing_reward_says_nothing(tmp_path, subtests):
+    for reward in [None, {}, {"reward": None}, {"reward": "1.0"}, {"reward": True}, "odd"]:
+        with subtests.test(reward=reward):
+            session = read(write(tmp_path, "tau2.json", tau2(reward)))[0][0][0]
+            assert (session.outcome, session.evidence, session.judge) == ("unknown", "", "")
 
 
 def test_tau_bench_runs_are_told_apart_by_task_and_trial(tmp_path):
@@ -324,54 +330,56 @@ def test_cached_and_reasoning_tokens_are_kept(tmp_path):
     assert (found.input, found.output, found.cache_read, found.reasoning) == (36, 20, 64, 12)
 
 
-@pytest.mark.parametrize(
-    ("content", "outcome", "exit_code"),
-    [
-        ("fine", "ok", None),
-        ("", "ok", None),
-        (None, "ok", None),
-        ("no Error: here", "ok", None),
-        ("Error: flight is full", "error", None),
-        ("Error executing tool: boom", "error", None),
-        ("Traceback (most recent call last):\n  File", "error", None),
-        ("Tool 'lamp' does not exist. Available tools: tide", "error", None),
-        ("Unknown tool: lamp", "error", None),
-        ("<tool_use_error>File has not been read yet.</tool_use_error>", "error", None),
-        ("The page says: Unknown tool: lamp", "ok", None),
-        ("Tool 'lamp' is lit", "ok", None),
-        ("Exit code 2\nno such file", "error", 2),
-        ("Exit code 0\ndone", "ok", 0),
-        ('{"output": "x", "exit_code": 1, "error": null}', "error", 1),
-        ('{"output": "x", "exit_code": 0, "error": null}', "ok", 0),
-        ('{"error": "not found"}', "error", None),
-        ('{"error": ""}', "ok", None),
-        ('{"success": false}', "error", None),
-        ('{"success": true}', "ok", None),
-        ('{"error": "User denied the command"}', "rejected", None),
-        ("User denied permission", "rejected", None),
-        ("The user doesn't want to proceed with this.", "rejected", None),
-        ("The user id is 7", "ok", None),
-        ('{"cut off', "ok", None),
-    ],
-)
-def test_outcomes_are_read_from_the_result(tmp_path, content, outcome, exit_code):
-    result = result_of(tmp_path, content)
-    assert (result.outcome, result.exit_code, result.flag) == (outcome, exit_code, None)
+OUTCOMES = [
+    ("fine", "ok", None),
+    ("", "ok", None),
+    (None, "ok", None),
+    ("no Error: here", "ok", None),
+    ("Error: flight is full", "error", None),
+    ("Error executing tool: boom", "error", None),
+    ("Traceback (most recent call last):\n  File", "error", None),
+    ("Tool 'lamp' does not exist. Available tools: tide", "error", None),
+    ("Unknown tool: lamp", "error", None),
+    ("<tool_use_error>File has not been read yet.</tool_use_error>", "error", None),
+    ("The page says: Unknown tool: lamp", "ok", None),
+    ("Tool 'lamp' is lit", "ok", None),
+    ("Exit code 2\nno such file", "error", 2),
+    ("Exit code 0\ndone", "ok", 0),
+    ('{"output": "x", "exit_code": 1, "error": null}', "error", 1),
+    ('{"output": "x", "exit_code": 0, "error": null}', "ok", 0),
+    ('{"error": "not found"}', "error", None),
+    ('{"error": ""}', "ok", None),
+    ('{"success": false}', "error", None),
+    ('{"success": true}', "ok", None),
+    ('{"error": "User denied the command"}', "rejected", None),
+    ("User denied permission", "rejected", None),
+    ("The user doesn't want to proceed with this.", "rejected", None),
+    ("The user id is 7", "ok", None),
+    ('{"cut off', "ok", None),
+]
 
 
-@pytest.mark.parametrize(
-    ("beside", "content", "outcome"),
-    [
-        ({"error": False}, "Error: is what the page says", "ok"),
-        ({"error": True}, "fine", "error"),
-        ({"error": "timed out"}, "", "error"),
-        ({"is_error": True}, "fine", "error"),
-        ({"status": "error"}, "fine", "error"),
-        ({"error": False}, "Exit code 1", "error"),
-    ],
-)
-def test_a_flag_outweighs_words_and_an_exit_code_both(tmp_path, beside, content, outcome):
-    assert result_of(tmp_path, content, **beside).outcome == outcome
+def test_outcomes_are_read_from_the_result(tmp_path, subtests):
+    for content, outcome, exit_code in OUTCOMES:
+        with subtests.test(content=content, outcome=outcome):
+            result = result_of(tmp_path, content)
+            assert (result.outcome, result.exit_code, result.flag) == (outcome, exit_code, None)
+
+
+FLAGS = [
+    ({"error": False}, "Error: is what the page says", "ok"),
+    ({"error": True}, "fine", "error"),
+    ({"error": "timed out"}, "", "error"),
+    ({"is_error": True}, "fine", "error"),
+    ({"status": "error"}, "fine", "error"),
+    ({"error": False}, "Exit code 1", "error"),
+]
+
+
+def test_a_flag_outweighs_words_and_an_exit_code_both(tmp_path, subtests):
+    for beside, content, outcome in FLAGS:
+        with subtests.test(beside=beside, content=content):
+            assert result_of(tmp_path, content, **beside).outcome == outcome
 
 
 # What is not ours, and what is broken.
@@ -394,16 +402,18 @@ FOREIGN = {
 }
 
 
-@pytest.mark.parametrize("name", FOREIGN)
-def test_other_files_are_not_claimed(tmp_path, name):
-    assert not claims(write(tmp_path, name, FOREIGN[name]))
+def test_other_files_are_not_claimed(tmp_path, subtests):
+    for name in FOREIGN:
+        with subtests.test(name=name):
+            assert not claims(write(tmp_path, name, FOREIGN[name]))
 
 
-@pytest.mark.parametrize("name", ["long.json", "long.jsonl"])
-def test_files_longer_than_the_head_are_claimed(tmp_path, name):
-    long = {"role": "system", "content": "é" * HEAD}
-    assert claims(write(tmp_path, name, [long, *CHAT]))
-    assert claims(write(tmp_path, name, [{"messages": [long, *CHAT]}]))
+def test_files_longer_than_the_head_are_claimed(tmp_path, subtests):
+    for name in ["long.json", "long.jsonl"]:
+        with subtests.test(name=name):
+            long = {"role": "system", "content": "é" * HEAD}
+            assert claims(write(tmp_path, name, [long, *CHAT]))
+            assert claims(write(tmp_path, name, [{"messages": [long, *CHAT]}]))
 
 
 def test_only_json_is_found_below_a_folder(tmp_path):
@@ -442,28 +452,31 @@ def test_a_document_beyond_the_limit_is_refused(tmp_path):
         read(path)
 
 
-@pytest.mark.parametrize("name", ["odd.json", "odd.jsonl"])
-@pytest.mark.parametrize(
-    "odd",
-    [
-        rb'"half a pair \ud83d"',
-        b'"not utf-8 \xff"',
-        b"9" * 5000,
-        b"1e999",
-        b"-1",
-        b"[[{}]]",
-        b"{}",
-        b"null",
-    ],
-)
-@pytest.mark.parametrize("key", ["content", "timestamp", "tool_calls", "usage", "reasoning", "model", "id", "extra"])
-def test_one_odd_field_loses_no_message(tmp_path, name, odd, key):
-    line = b'{"role":"assistant","%s":%s,"refusal":"kept"}' % (key.encode(), odd)
-    data = b"[" + line + b"]" if name == "odd.json" else line + b"\n"
-    pairs, reading = read(write(tmp_path, name, data))
-    assert len(pairs) == 1
-    assert reading.malformed == 0
-    pairs[0][1].text.encode()
+ODD_VALUES = [
+    rb'"half a pair \ud83d"',
+    b'"not utf-8 \xff"',
+    b"9" * 5000,
+    b"1e999",
+    b"-1",
+    b"[[{}]]",
+    b"{}",
+    b"null",
+]
+
+
+def test_one_odd_field_loses_no_message(tmp_path, subtests):
+    for name, odd, key in product(
+        ["odd.json", "odd.jsonl"],
+        ODD_VALUES,
+        ["content", "timestamp", "tool_calls", "usage", "reasoning", "model", "id", "extra"],
+    ):
+        with subtests.test(name=name, odd=odd):
+            line = b'{"role":"assistant","%s":%s,"refusal":"kept"}' % (key.encode(), odd)
+            data = b"[" + line + b"]" if name == "odd.json" else line + b"\n"
+            pairs, reading = read(write(tmp_path, name, data))
+            assert len(pairs) == 1
+            assert reading.malformed == 0
+            pairs[0][1].text.encode()
 
 
 def test_a_time_that_no_clock_shows_is_none(tmp_path):
@@ -471,16 +484,17 @@ def test_a_time_that_no_clock_shows_is_none(tmp_path):
     assert messages_of(path)[0].timestamp is None
 
 
-@pytest.mark.parametrize("name", ["deep.json", "deep.jsonl"])
-def test_deep_nesting_is_a_fault_not_a_crash(tmp_path, name):
-    nested = b"[" * 100_000 + b"]" * 100_000
-    data = b'{"role":"user","content":' + nested + b"}"
-    data = b"[" + data + b"]" if name == "deep.json" else data + b"\n" + json.dumps(CHAT[1]).encode() + b"\n"
-    path = write(tmp_path, name, data)
-    pairs, reading = read(path)
-    assert reading.malformed == 1
-    assert len(pairs) == (0 if name == "deep.json" else 1)
-    claims(path)
+def test_deep_nesting_is_a_fault_not_a_crash(tmp_path, subtests):
+    for name in ["deep.json", "deep.jsonl"]:
+        with subtests.test(name=name):
+            nested = b"[" * 100_000 + b"]" * 100_000
+            data = b'{"role":"user","content":' + nested + b"}"
+            data = b"[" + data + b"]" if name == "deep.json" else data + b"\n" + json.dumps(CHAT[1]).encode() + b"\n"
+            path = write(tmp_path, name, data)
+            pairs, reading = read(path)
+            assert reading.malformed == 1
+            assert len(pairs) == (0 if name == "deep.json" else 1)
+            claims(path)
 
 
 KEYS = ["role", "content", "tool_calls", "function", "name", "arguments", "id", "tool_call_id", "usage", "messages"]

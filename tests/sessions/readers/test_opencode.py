@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.sessions.readers.logs import continued
+from tests.sessions.readers.logs import continued, imported
 from warmstart.errors import LogError, WarmstartError
-from warmstart.sessions.readers import opencode_store
+from warmstart.sessions.readers import opencode
 from warmstart.sessions.readers.base import Reading
 from warmstart.sessions.readers.opencode import OpenCodeReader
 from warmstart.sessions.values import Message, Usage, session_id
@@ -170,31 +170,41 @@ def test_an_export_cut_anywhere_is_one_fault_and_no_pair(tmp_path):
         assert (pairs, reading.malformed, reading.offset) == ([], 1, 0)
 
 
-@pytest.mark.parametrize(
-    ("part", "outcome"),
-    [
-        (tool("c", output="", metadata={"exit": 0}), "ok"),
-        (tool("c", output="x", metadata={"exit": 1}), "error"),
-        (tool("c", output="x", name="read", metadata={}), "ok"),
-        (tool("c", "error", error="File not found"), "error"),
-        (tool("c", "error", error="The user rejected permission to use this specific tool call."), "rejected"),
-        (tool("c", "error", error="The user dismissed this question"), "rejected"),
-        (tool("c", "error", error="The user has specified a rule which prevents you"), "error"),
-        (tool("c", "error", error="Tool execution aborted", metadata={"interrupted": True}), "rejected"),
-        (tool("c", output="x\n<metadata>\nUser aborted the command\n</metadata>", metadata={"exit": None}), "rejected"),
-        (
-            tool("c", output="shell tool terminated command after exceeding timeout 5 ms", metadata={"exit": None}),
-            "error",
-        ),
-    ],
-)
-def test_the_state_of_a_call_says_what_it_came_to(tmp_path, part, outcome):
-    assert result_of(tmp_path, part).outcome == outcome
+CALL_STATES = [
+    (tool("c", output="", metadata={"exit": 0}), "ok"),
+    (tool("c", output="x", metadata={"exit": 1}), "error"),
+    (tool("c", output="x", name="read", metadata={}), "ok"),
+    (tool("c", "error", error="File not found"), "error"),
+    (tool("c", "error", error="The user rejected permission to use this specific tool call."), "rejected"),
+    (tool("c", "error", error="The user dismissed this question"), "rejected"),
+    (
+        tool("c", "error", error="The user rejected permission to use this specific tool call with the following …"),
+        "rejected",
+    ),
+    (
+        tool("c", "error", error="The user has specified a rule which prevents you from using this tool call. […]"),
+        "rejected",
+    ),
+    (tool("c", "error", error="Error: The user has specified a rule which prevents you from using …"), "rejected"),
+    (tool("c", "error", error="Tool execution aborted", metadata={"interrupted": True}), "rejected"),
+    (tool("c", output="x\n<metadata>\nUser aborted the command\n</metadata>", metadata={"exit": None}), "rejected"),
+    (
+        tool("c", output="shell tool terminated command after exceeding timeout 5 ms", metadata={"exit": None}),
+        "error",
+    ),
+]
 
 
-@pytest.mark.parametrize("status", ["pending", "running", None, 3])
-def test_a_call_that_runs_has_no_result(tmp_path, status):
-    assert result_of(tmp_path, tool("c", status)) is None
+def test_the_state_of_a_call_says_what_it_came_to(tmp_path, subtests):
+    for part, outcome in CALL_STATES:
+        with subtests.test(part=part, outcome=outcome):
+            assert result_of(tmp_path, part).outcome == outcome
+
+
+def test_a_call_that_runs_has_no_result(tmp_path, subtests):
+    for status in ["pending", "running", None, 3]:
+        with subtests.test(status=status):
+            assert result_of(tmp_path, tool("c", status)) is None
 
 
 def test_steps_are_added_up(tmp_path):
@@ -209,6 +219,138 @@ def test_calls_with_the_same_id_in_one_message_stay_apart(tmp_path):
     assert [call.id for call in pairs[0][1].tool_calls] == ["c", "c#1"]
     assert [message.tool_results[0].call_id for _, message in pairs[1:]] == ["c", "c#1"]
     assert len(last_wins(pairs)) == 3
+
+
+def test_messages_with_one_id_in_one_session_are_both_kept(tmp_path):
+    talk = [({"id": "m", "role": "assistant"}, [tool("c", output=word)]) for word in ("one", "two")]
+    with imported(tmp_path / "store.db", export(tmp_path / "export.json", talk)) as store:
+        (row,) = store.list()
+        results = [message.tool_results for message in store.messages(row.session.id) if message.tool_results]
+    assert (row.tool_calls, [result.text for (result,) in results]) == (2, ["one", "two"])
+
+
+def test_messages_with_one_id_in_two_sessions_are_both_kept(tmp_path):
+    exports = [export(tmp_path / f"{key}.json", facts={"id": key}) for key in ("ses_1", "ses_2")]
+    path = tmp_path / "opencode.db"
+    with closing(database(path)) as db:
+        put_session(db, "ses_3", T0)
+        put_message(db, "ses_3", {"id": "msg_2", "role": "assistant"}, [tool("c1", output="x")], T0)
+    with imported(tmp_path / "store.db", *exports, path) as store:
+        rows = {row.session.native_id: (row.messages, row.tool_calls, row.errors) for row in store.list()}
+    assert rows == {"ses_1": (5, 1, 1), "ses_2": (5, 1, 1), "ses_3": (2, 1, 0)}
+    with imported(tmp_path / "store.db", *exports, path) as store:
+        assert {row.session.native_id: (row.messages, row.tool_calls, row.errors) for row in store.list()} == rows
+
+
+FORK = T0 + 77_000
+LATER = FORK + 50_000
+
+
+def said(key, role, at, *parts):
+    return {"id": key, "role": role, "time": {"created": at}, "modelID": "m-1"}, list(parts)
+
+
+ASKED = [
+    said("msg_a", "user", T0 + 1, text("paint the fence")),
+    said("msg_b", "assistant", T0 + 2, text("Trying."), FAILED, STEP),
+]
+BRANCHED = [said("msg_c", "user", FORK + 1, text("in red")), said("msg_d", "assistant", FORK + 2, text("Red."), STEP)]
+AGAIN = [said("msg_e", "user", LATER + 1, text("in blue"))]
+
+
+def copied(talk, suffix):
+    """The messages of a talk as a fork has them: under new ids, with the old times."""
+    return [({**info, "id": info["id"] + suffix}, parts) for info, parts in talk]
+
+
+def put_talk(db, session, created, talk, project="p1"):
+    put_session(db, session, created + 9000)
+    db.execute("UPDATE session SET time_created = ?, project_id = ? WHERE id = ?", (created, project, session))
+    for info, parts in talk:
+        put_message(db, session, info, parts, info["time"]["created"])
+        db.execute("UPDATE message SET data = ? WHERE id = ?", (json.dumps(info), info["id"]))
+    db.commit()
+
+
+def overview(store):
+    rows = {row.session.native_id: row for row in store.list()}
+    names = {row.session.id: key for key, row in rows.items()}
+    usage = {key: [m.usage.output for m in store.messages(row.session.id) if m.usage] for key, row in rows.items()}
+    return {
+        key: (row.messages, row.tool_calls, row.errors, names.get(row.session.parent_id), sum(usage[key]))
+        for key, row in rows.items()
+    }
+
+
+def test_a_fork_is_a_branch_with_its_own_messages_only(tmp_path):
+    path = tmp_path / "opencode.db"
+    with closing(database(path)) as db:
+        put_talk(db, "ses_z", T0, ASKED)
+        put_talk(db, "ses_y", FORK, [*copied(ASKED, "2"), *BRANCHED])
+        # A fork of the fork, and one of the first session from before its answer.
+        put_talk(db, "ses_x", LATER, [*copied(ASKED, "3"), *copied(BRANCHED, "3"), *AGAIN])
+        put_talk(db, "ses_w", LATER, [*copied(ASKED[:1], "4"), *copied(AGAIN, "4")])
+    with imported(tmp_path / "store.db", path) as store:
+        assert overview(store) == {
+            "ses_z": (3, 1, 1, None, 10),
+            "ses_y": (2, 0, 0, "ses_z", 10),
+            "ses_x": (1, 0, 0, "ses_y", 0),
+            "ses_w": (1, 0, 0, "ses_z", 0),
+        }
+        fork = store.get(session_id("opencode", "ses_y"))
+    assert (fork.parent_kind, fork.started_at.timestamp() * 1000) == ("branch", FORK + 1)
+
+
+def test_a_fork_that_goes_on_keeps_its_parent(tmp_path):
+    path = tmp_path / "opencode.db"
+    with closing(database(path)) as db:
+        put_talk(db, "ses_z", T0, ASKED)
+        put_talk(db, "ses_y", FORK, [*copied(ASKED, "2"), *BRANCHED])
+        _, reading = read(path)
+        assert reading.skipped == Counter({"copied message": 2})
+        put_message(db, "ses_y", {"id": "msg_f", "role": "user"}, [text("more")], LATER)
+        db.execute("UPDATE part SET time_updated = ? WHERE message_id = 'msg_a2'", (LATER,))
+        db.commit()
+        pairs, again = read(path, continued(path, reading))
+    assert (set(last_wins(pairs)), again.skipped) == ({"msg_f"}, Counter({"copied message": 1}))
+    assert {session.parent_id for session, _ in pairs} == {session_id("opencode", "ses_z")}
+
+
+def test_old_messages_that_no_other_session_has_are_kept(tmp_path, subtests):
+    for project in ["p1", "p2"]:
+        with subtests.test(project=project):
+            path = tmp_path / f"opencode-{project}.db"
+            with closing(database(path)) as db:
+                if project == "p2":
+                    put_talk(db, "ses_z", T0, ASKED)
+                put_talk(db, "ses_y", FORK, [*copied(ASKED, "2"), *BRANCHED], project)
+            with imported(tmp_path / f"{project}.db", path) as store:
+                assert overview(store)["ses_y"] == (5, 1, 1, None, 20)
+
+
+def test_an_exported_fork_is_a_branch_of_the_export_beside_it(tmp_path):
+    talks = {"ses_z": (T0, ASKED), "ses_y": (FORK, [*copied(ASKED, "2"), *BRANCHED])}
+    for key, (created, talk) in talks.items():
+        info = {**FACTS, "id": key, "projectID": "p1", "time": {"created": created}}
+        messages = [{"info": facts, "parts": parts} for facts, parts in talk]
+        (tmp_path / f"{key}.export.json").write_text(json.dumps({"info": info, "messages": messages}))
+    (tmp_path / "other.json").write_text('{"info": {"id": "ses_broken", ')
+    with imported(tmp_path / "store.db", tmp_path) as store:
+        assert overview(store) == {"ses_z": (3, 1, 1, None, 10), "ses_y": (2, 0, 0, "ses_z", 10)}
+
+
+def test_a_fork_in_the_older_folder_is_a_branch(tmp_path):
+    storage = tmp_path / "opencode" / "storage"
+    for key, created, talk in (("ses_z", T0, ASKED), ("ses_y", FORK, [*copied(ASKED, "2"), *BRANCHED])):
+        files = {f"session/p1/{key}": {**FACTS, "id": key, "time": {"created": created}}}
+        for info, parts in talk:
+            files[f"message/{key}/{info['id']}"] = info
+            files.update({f"part/{info['id']}/prt_{number}": part for number, part in enumerate(parts)})
+        for name, value in files.items():
+            (storage / name).parent.mkdir(parents=True, exist_ok=True)
+            (storage / f"{name}.json").write_text(json.dumps(value))
+    with imported(tmp_path / "store.db", tmp_path / "opencode") as store:
+        assert overview(store) == {"ses_z": (3, 1, 1, None, 10), "ses_y": (2, 0, 0, "ses_z", 10)}
 
 
 def test_files_and_subtasks_of_the_user_are_named(tmp_path):
@@ -333,7 +475,7 @@ def test_a_part_changed_after_the_clock_was_set_back_is_read(tmp_path, monkeypat
     with closing(database(path)) as db:
         fill(db)
         _, reading = read(path)
-        monkeypatch.setattr(opencode_store, "_now", lambda: T0 - 3_500_000)
+        monkeypatch.setattr(opencode, "_now", lambda: T0 - 3_500_000)
         db.execute(
             "UPDATE part SET data = ?, time_updated = ? WHERE id = 'prt_msg_4_1_0'",
             ('{"type": "text", "text": "x"}', T0 - 3_600_000),
@@ -348,7 +490,7 @@ def test_a_row_dated_in_the_future_hides_nothing(tmp_path):
         fill(db)
         put_message(db, "ses_1", {"id": "msg_8", "role": "user"}, [text("to come")], T0 * 2)
         _, reading = read(path)
-        assert reading.state["since"] < T0 * 2 - opencode_store.MARGIN_MS
+        assert reading.state["since"] < T0 * 2 - opencode.MARGIN_MS
         put_message(db, "ses_1", {"id": "msg_9", "role": "user"}, [text("more")], T0 + 60_000)
         more, again = read(path, continued(path, reading))
         assert set(last_wins(more)) == {"msg_8", "msg_9"}
@@ -360,20 +502,21 @@ def test_a_row_dated_in_the_future_hides_nothing(tmp_path):
         assert last_wins(read(path, continued(path, again))[0])["msg_9"].text == "x"
 
 
-@pytest.mark.parametrize("size", [1, 2, 5])
-def test_another_database_in_the_same_place_is_read_from_its_start(tmp_path, size):
-    path = tmp_path / "opencode.db"
-    with closing(database(path)) as db:
-        for number in range(2):
-            fill(db, f"ses_{number}", start=T0 + 90_000)
-        _, reading = read(path)
-    path.unlink()
-    with closing(database(path)) as db:
-        for number in range(size):
-            fill(db, f"ses_1{number}")
-        pairs, _ = read(path, continued(path, reading))
-        assert {session.native_id for session, _ in pairs} == {f"ses_1{number}" for number in range(size)}
-        assert last_wins(pairs) == last_wins(read(path)[0])
+def test_another_database_in_the_same_place_is_read_from_its_start(tmp_path, subtests):
+    for size in [1, 2, 5]:
+        with subtests.test(size=size):
+            path = tmp_path / f"opencode-{size}.db"
+            with closing(database(path)) as db:
+                for number in range(2):
+                    fill(db, f"ses_{number}", start=T0 + 90_000)
+                _, reading = read(path)
+            path.unlink()
+            with closing(database(path)) as db:
+                for number in range(size):
+                    fill(db, f"ses_1{number}")
+                pairs, _ = read(path, continued(path, reading))
+                assert {session.native_id for session, _ in pairs} == {f"ses_1{number}" for number in range(size)}
+                assert last_wins(pairs) == last_wins(read(path)[0])
 
 
 def test_another_database_in_the_middle_of_a_pass_is_read_from_its_start(tmp_path):
@@ -393,17 +536,6 @@ def test_another_database_in_the_middle_of_a_pass_is_read_from_its_start(tmp_pat
         assert "msg_9" in last_wins(read(path, continued(path, reading))[0])
 
 
-def test_tables_without_numbered_rows_are_read(tmp_path):
-    path = tmp_path / "opencode.db"
-    with closing(sqlite3.connect(path)) as db:
-        db.executescript(SCHEMA.replace("`data` text);", "`data` text) WITHOUT ROWID;"))
-        fill(db)
-        pairs, reading = read(path)
-        check_talk(pairs, "_1")
-        put_message(db, "ses_1", {"id": "msg_9", "role": "user"}, [text("more")], T0 + 60_000)
-        assert set(last_wins(read(path, continued(path, reading))[0])) == {"msg_9"}
-
-
 def test_odd_rows_are_reported_and_passed_over(tmp_path):
     path = tmp_path / "opencode.db"
     with closing(database(path)) as db:
@@ -419,35 +551,20 @@ def test_odd_rows_are_reported_and_passed_over(tmp_path):
     assert reading.skipped["robot"] == 1
 
 
-def test_columns_of_another_version_are_enough(tmp_path):
-    path = tmp_path / "opencode.db"
-    with closing(sqlite3.connect(path)) as db:
-        db.executescript(
-            "CREATE TABLE session (id TEXT); CREATE TABLE message (id TEXT, session_id TEXT, data TEXT);"
-            "CREATE TABLE part (id TEXT, message_id TEXT, data TEXT)"
-        )
-        db.execute("INSERT INTO session VALUES ('ses_1')")
-        db.execute("INSERT INTO message VALUES ('m', 'ses_1', ?)", (json.dumps({"role": "user"}),))
-        db.execute("INSERT INTO part VALUES ('p', 'm', ?)", (json.dumps(text("hello")),))
-        db.commit()
-    pairs, reading = read(path)
-    assert last_wins(pairs)["m"].text == "hello"
-    assert last_wins(read(path, reading)[0])["m"].text == "hello"
-
-
-@pytest.mark.parametrize("content", [b"", b"SQLite format 3\0" + b"x" * 4096, b"not a database at all" * 100])
-def test_what_is_no_database_is_a_log_error(tmp_path, content):
-    path = tmp_path / "opencode.db"
-    path.write_bytes(content)
-    with pytest.raises(LogError, match=r"opencode\.db"):
-        read(path)
+def test_what_is_no_database_is_a_log_error(tmp_path, subtests):
+    for content in [b"", b"SQLite format 3\0" + b"x" * 4096, b"not a database at all" * 100]:
+        with subtests.test(content=content):
+            path = tmp_path / "opencode.db"
+            path.write_bytes(content)
+            with pytest.raises(LogError, match=r"opencode\.db"):
+                read(path)
 
 
 def test_another_database_is_a_log_error(tmp_path):
     path = tmp_path / "opencode.db"
     with closing(sqlite3.connect(path)) as db:
         db.execute("CREATE TABLE session (id TEXT)")
-    with pytest.raises(LogError, match="not an OpenCode database: message"):
+    with pytest.raises(LogError, match="not an OpenCode database: session"):
         read(path)
 
 

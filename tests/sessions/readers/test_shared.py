@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import msgspec
@@ -14,11 +15,11 @@ from hypothesis import strategies as st
 
 from tests.sessions.readers.logs import continued
 from tests.unprivileged import as_nobody, let_in
-from warmstart.sessions.readers.base import Reading, decoded, lines
-from warmstart.sessions.readers.decoding import split_objects
+from warmstart.sessions.readers.base import Reading, files_below
+from warmstart.sessions.readers.decoding import lines, records, split_objects
 from warmstart.sessions.readers.fields import as_time
-from warmstart.sessions.readers.registry import readers
-from warmstart.sessions.readers.walking import files_below
+from warmstart.sessions.readers.openai import OpenAIReader
+from warmstart.sessions.readers.registry import GROUP, readers
 
 READERS = readers()
 ID = "aaaaaaaa-0000-4000-8000-00000000000a"
@@ -34,9 +35,10 @@ NAMED = msgspec.json.Decoder(Named)
 # -- fields
 
 
-@pytest.mark.parametrize("value", [10**400, -(10**400), float("inf"), float("-inf"), float("nan"), 0, -1, -(2**63)])
-def test_a_number_that_is_no_time_is_none(value: float) -> None:
-    assert as_time(value) is None
+def test_a_number_that_is_no_time_is_none(subtests: pytest.Subtests) -> None:
+    for value in [10**400, -(10**400), float("inf"), float("-inf"), float("nan"), 0, -1, -(2**63)]:
+        with subtests.test(value=value):
+            assert as_time(value) is None
 
 
 @given(st.integers() | st.integers(-(10**400), 10**400) | st.floats())
@@ -47,18 +49,20 @@ def test_no_number_is_too_much_for_a_time(value: float) -> None:
 # -- lines
 
 
-@pytest.mark.parametrize("word", ["1 ", '{"a": 1} ', "{}", "{} x", '"a" '])
-def test_a_line_of_many_values_is_split_in_no_time(word: str) -> None:
-    data = (word * (1_000_000 // len(word))).encode()
-    began = time.monotonic()
-    parts = split_objects(data)
-    assert time.monotonic() - began < 10
-    assert bool(parts) == ("{" in word and "x" not in word)
+def test_a_line_of_many_values_is_split_in_no_time(subtests: pytest.Subtests) -> None:
+    for word in ["1 ", '{"a": 1} ', "{}", "{} x", '"a" ']:
+        with subtests.test(word=word):
+            data = (word * (1_000_000 // len(word))).encode()
+            began = time.monotonic()
+            parts = split_objects(data)
+            assert time.monotonic() - began < 10
+            assert bool(parts) == ("{" in word and "x" not in word)
 
 
-@pytest.mark.parametrize("data", [b"1 2", b'{"a": 1} 2', b'[{"a": 1}] {"a": 2}', b'{"a": 1} "b"', b'{"a": 1} {', b""])
-def test_what_is_not_made_of_objects_is_not_split(data: bytes) -> None:
-    assert split_objects(data) == []
+def test_what_is_not_made_of_objects_is_not_split(subtests: pytest.Subtests) -> None:
+    for data in [b"1 2", b'{"a": 1} 2', b'[{"a": 1}] {"a": 2}', b'{"a": 1} "b"', b'{"a": 1} {', b""]:
+        with subtests.test(data=data):
+            assert split_objects(data) == []
 
 
 def test_objects_on_one_line_are_split() -> None:
@@ -72,9 +76,10 @@ def test_objects_on_one_line_are_split() -> None:
 def read(path: Path, reading: Reading) -> list[str]:
     """The names in a log, the place to go on from moved past every line that was understood."""
     names = []
-    for line, record in decoded(path, reading, NAMED):
-        names.append(record.name)
-        reading.offset, reading.line = line.end, line.number
+    for found in records(path, reading, NAMED):
+        for line, record in found:
+            names.append(record.name)
+            reading.offset, reading.line = line.end, line.number
     return names
 
 
@@ -110,17 +115,18 @@ def test_lines_are_counted_on_where_the_last_one_had_its_end(tmp_path: Path) -> 
     assert [line.number for line in lines(path, continued(path, reading))] == [2]
 
 
-@pytest.mark.parametrize("end", [b"", b"\n"])
-def test_a_malformed_last_line_is_reported_once_while_the_log_grows(tmp_path: Path, end: bytes) -> None:
-    path = tmp_path / "log.jsonl"
-    path.write_bytes(b'{"name": "a"}\n{"name": 2}' + end)
-    reading = Reading(path)
-    read(path, reading)
-    assert reading.malformed == 1
-    path.write_bytes(b'{"name": "a"}\n{"name": 2}\n{"name": "c"}\n{}\n')
-    reading = continued(path, reading)
-    assert read(path, reading) == ["c"]
-    assert [problem.line for problem in reading.problems] == [4]
+def test_a_malformed_last_line_is_reported_once_while_the_log_grows(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for end in [b"", b"\n"]:
+        with subtests.test(end=end):
+            path = tmp_path / "log.jsonl"
+            path.write_bytes(b'{"name": "a"}\n{"name": 2}' + end)
+            reading = Reading(path)
+            read(path, reading)
+            assert reading.malformed == 1
+            path.write_bytes(b'{"name": "a"}\n{"name": 2}\n{"name": "c"}\n{}\n')
+            reading = continued(path, reading)
+            assert read(path, reading) == ["c"]
+            assert [problem.line for problem in reading.problems] == [4]
 
 
 def test_a_file_of_which_nothing_was_read_is_reported_anew(tmp_path: Path) -> None:
@@ -213,3 +219,23 @@ def test_every_reader_names_a_root_that_it_cannot_list(agent: str, tmp_path: Pat
     root.mkdir(parents=True)
     with locked(root):
         assert as_nobody(lambda: list(READERS[agent].find(root))) == [root]
+
+
+# -- readers of other packages
+
+
+class PelicanReader(OpenAIReader):
+    agent = "pelican"
+
+
+class BrokenReader:
+    def __init__(self) -> None:
+        raise RuntimeError("no")
+
+
+def test_another_package_adds_a_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = [EntryPoint(name, f"{__name__}:{name}", GROUP) for name in ("BrokenReader", "PelicanReader")]
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: points if group == GROUP else [])
+    found = readers.__wrapped__()
+    assert list(found) == [*READERS, "pelican"]
+    assert isinstance(found["pelican"], PelicanReader)

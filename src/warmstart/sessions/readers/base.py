@@ -1,40 +1,35 @@
-"""The contract of a reader, and what every reader of a line-based log shares.
+"""The contract of a reader, and how logs are found.
 
-A reader turns one log (a file or a database) into a stream of `(Session, Message)` pairs. The session is what is known
-of it so far; the pair `(Session, None)` states facts without a message, such as a title that comes last.
+A reader turns one log (a file or a database) into a stream of `(Session, Message)` pairs. The session holds what is
+known about it so far; the pair `(Session, None)` states facts without a message, such as a title that comes last.
 
-Readers stream and can be continued. `Reading` carries the place to go on from, and the invariant that makes sync safe
-against a crash is: reading again from `reading.offset` and `reading.state`, as they stand after a pair was yielded,
-yields every message not yielded before. It may repeat some; stores ignore repeats.
+Reading can stop anywhere and continue later. `Reading` holds the place to continue from. One invariant makes sync safe
+against crashes: continuing from `reading.offset` and `reading.state`, as they are after a pair was yielded, yields
+every message not yielded before. It may repeat some; stores ignore repeats.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+import os
+import sqlite3
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
+from urllib.parse import quote
 
-import msgspec
+from warmstart.errors import LogError
+from warmstart.sessions.values import CallOutcome, Message, Session, ToolResult
 
-from warmstart.sessions.readers.decoding import DECODE_ERRORS, decode, split_objects
-from warmstart.sessions.readers.fields import as_int
-from warmstart.sessions.values import Message, Session
-
-T = TypeVar("T")
-
-MAX_LINE = 64 * 1024 * 1024
-MAX_REPORTED = 20
-_BUFFER = 256 * 1024
-# In the state of a reading: where the last line starts that was reported.
-_FAULTY = "faulty"
+MAX_PROBLEMS = 20
+MAX_QUOTE = 1000  # characters; sync cuts further after it has redacted
 
 Pair = tuple[Session, Message | None]
 
 
 class Malformed(NamedTuple):
-    """A place in a log that could not be understood."""
+    """A place in a log that could not be read."""
 
     path: str
     line: int
@@ -43,7 +38,7 @@ class Malformed(NamedTuple):
 
 @dataclass(slots=True)
 class Reading:
-    """Where a log was left, and what was passed over on the way. `state` holds whatever msgspec can write as JSON."""
+    """The place to continue a log from, and what was skipped so far. msgspec must be able to write `state` as JSON."""
 
     path: Path
     offset: int = 0
@@ -54,25 +49,26 @@ class Reading:
     problems: list[Malformed] = field(default_factory=list)
 
     def skip(self, kind: object) -> None:
-        """Count something that is known not to be a message, or not known at all."""
-        self.skipped[str(kind)[:40]] += 1
+        """Count a record that is not a message, or of an unknown kind."""
+        self.skipped[str(kind)[:MAX_QUOTE]] += 1
 
-    def fault(self, line: int, reason: object) -> None:
-        """Count something that cannot be understood; the first few are kept word for word."""
+    def report(self, line: int, reason: object, *, start: int | None = None) -> None:
+        """Count a malformed record, and keep the first few for the user.
+
+        `start` is the byte where its line starts. Lines after the last valid one are read again when the log grows;
+        with `start` they are reported only once.
+        """
+        if start is not None:
+            if start <= self.state.get("faulty", -1):
+                return
+            self.state["faulty"] = start
         self.malformed += 1
-        if len(self.problems) < MAX_REPORTED:
-            self.problems.append(Malformed(str(self.path), line, " ".join(str(reason).split())[:160]))
-
-    def fault_at(self, start: int, line: int, reason: object) -> None:
-        """Like `fault`, once for the line at byte `start`: lines after the last one understood are read again."""
-        seen = as_int(self.state.get(_FAULTY))
-        if seen is None or start > seen:
-            self.state[_FAULTY] = start
-            self.fault(line, reason)
+        if len(self.problems) < MAX_PROBLEMS:
+            self.problems.append(Malformed(str(self.path), line, " ".join(str(reason).split())[:MAX_QUOTE]))
 
 
 class Reader(Protocol):
-    """Knows one agent's logs: where they are, how they look, and how the agent says that a call failed."""
+    """Knows one agent's logs: where they are, what they look like, and how the agent says that a call failed."""
 
     @property
     def agent(self) -> str:
@@ -80,14 +76,14 @@ class Reader(Protocol):
         ...
 
     def roots(self, env: Mapping[str, str], home: Path) -> list[Path]:
-        """The folders (or files) where this agent keeps its history, existing or not."""
+        """The folders (or files) where this agent keeps its history. They need not exist."""
         ...
 
     def find(self, root: Path) -> Iterable[Path]:
-        """The logs below `root`, which may itself be a log. Only names are looked at, nothing is opened.
+        """The logs below `root`, which may be a log itself, by their names: nothing is opened.
 
-        Folders are followed through links. One that cannot be listed is given itself, as if it were a log, so that
-        whoever opens it next learns why.
+        Symbolic links to folders are followed. A folder that cannot be listed is yielded like a log, so that opening
+        it reports why.
         """
         ...
 
@@ -96,75 +92,112 @@ class Reader(Protocol):
         ...
 
     def read(self, path: Path, reading: Reading) -> Iterator[Pair]:
-        """Stream what `path` holds from `reading` on. Raises `LogError` when it cannot be read at all."""
+        """Stream the content of `path` from `reading` on. Raises `LogError` when it cannot be read at all."""
+        ...
+
+    def outcome_of(self, tool: str, result: ToolResult) -> CallOutcome:
+        """The outcome of a stored result by the current rules; `tool` is empty where the call is unknown."""
         ...
 
 
-class Line(NamedTuple):
-    """One line of a log: its number from 1, the byte where it starts, the byte after it, and what it holds."""
+class LogReader:
+    """What readers of files share. A subclass adds `agent`, `roots`, `claims`, `outcome_of` and the two below."""
 
-    number: int
-    start: int
-    end: int
-    data: bytes
+    def is_log(self, name: str) -> bool:
+        """Whether a file of this name below a root is a log."""
+        raise NotImplementedError
 
+    def pairs(self, path: Path, reading: Reading) -> Iterator[Pair]:
+        """The content of `path`, as `read` yields it; may raise `OSError`."""
+        raise NotImplementedError
 
-def lines(path: Path, reading: Reading) -> Iterator[Line]:
-    """The complete lines of `path` from `reading` on, at most `MAX_LINE` bytes each.
+    def find(self, root: Path) -> Iterable[Path]:
+        return files_below(root, self.is_log)
 
-    The last line comes without its line feed while the agent is still writing; `decoded` decides whether it is whole.
-    Blank lines are passed over. `reading` is not moved: the reader knows up to where it is safe to forget.
-    """
-    if not reading.offset:
-        reading.state.pop(_FAULTY, None)  # it may be of another file, of which nothing was read
-    with path.open("rb", buffering=_BUFFER) as file:
-        number, start = reading.line, reading.offset
-        counted = _in_line(file, start)
-        while data := file.readline(MAX_LINE):
-            number += not counted
-            counted = False
-            end = start + len(data)
-            if len(data) == MAX_LINE and not data.endswith(b"\n"):
-                end = _to_line_end(file, end)
-                reading.fault_at(start, number, f"line longer than {MAX_LINE} bytes")
-            elif not data.isspace():
-                yield Line(number, start, end, data)
-            start = end
-
-
-def _in_line(file: BinaryIO, offset: int) -> bool:
-    """Go to `offset`; whether it is in a line already counted, which was read before its line feed was written."""
-    file.seek(max(0, offset - 1))
-    return bool(offset) and file.read(1) not in (b"", b"\n")
-
-
-def _to_line_end(file: BinaryIO, end: int) -> int:
-    while data := file.readline(MAX_LINE):
-        end += len(data)
-        if data.endswith(b"\n"):
-            break
-    return end
-
-
-def decoded(path: Path, reading: Reading, decoder: msgspec.json.Decoder[T]) -> Iterator[tuple[Line, T]]:
-    """Every line of `path` decoded; what cannot be is reported and passed over.
-
-    Two objects that an interrupted write left on one line are both read, each as a line with the bytes of its own; of
-    such a line the first fault is reported. An incomplete last line ends the stream without a report: the agent is
-    still writing it, and it is read next time.
-    """
-    for line in lines(path, reading):
+    def read(self, path: Path, reading: Reading) -> Iterator[Pair]:
         try:
-            yield line, decode(line.data, decoder)
-        except DECODE_ERRORS as error:
-            parts = split_objects(line.data)
-            if len(parts) < 2:
-                if not line.data.endswith(b"\n") and not isinstance(error, msgspec.ValidationError):
-                    return
-                reading.fault_at(line.start, line.number, error)
-                continue
-            for part in parts:
-                try:
-                    yield line._replace(data=part), decode(part, decoder)
-                except DECODE_ERRORS as inner:
-                    reading.fault_at(line.start, line.number, inner)
+            yield from self.pairs(path, reading)
+        except OSError as error:
+            raise LogError(f"cannot read {str(path)!r}: {error.strerror or error}") from error
+
+
+def files_below(root: Path, is_wanted: Callable[[str], bool]) -> Iterator[Path]:
+    """The files below `root` with a wanted name, folder by folder, sorted by name; `root` itself if it is a file.
+
+    Links to folders are followed last, so that a log is found under its real path where it has one below `root`. No
+    folder is entered twice. A folder that cannot be listed is yielded itself.
+    """
+    if root.is_file():
+        yield root
+        return
+    entered: set[tuple[int, int]] = set()
+    links = deque([root])
+    while links:
+        yield from _files_in(links.popleft(), is_wanted, entered, links)
+
+
+def _files_in(
+    top: Path, is_wanted: Callable[[str], bool], entered: set[tuple[int, int]], links: deque[Path]
+) -> Iterator[Path]:
+    unlistable: list[Path] = []
+
+    def note(error: OSError) -> None:
+        # A folder that is gone by now does not matter.
+        if not isinstance(error, FileNotFoundError | NotADirectoryError):
+            unlistable.append(Path(os.fsdecode(error.filename)) if error.filename else top)
+
+    for name, folders, files in os.walk(top, onerror=note):
+        folder = Path(name)
+        if not _enter(folder, entered):
+            folders.clear()
+            continue
+        folders.sort()
+        links.extend(link for each in folders if (link := folder / each).is_symlink())
+        yield from (folder / each for each in sorted(files) if is_wanted(each))
+    yield from unlistable
+
+
+def _enter(folder: Path, entered: set[tuple[int, int]]) -> bool:
+    """Whether the folder is entered for the first time."""
+    try:
+        found = folder.stat()
+    except OSError:
+        return True  # the walk reports what is wrong
+    identity = found.st_dev, found.st_ino
+    if identity in entered:
+        return False
+    entered.add(identity)
+    return True
+
+
+def open_database(path: Path) -> sqlite3.Connection:
+    """Open an agent's SQLite database read-only. `mode=ro` reads the write-ahead log too; `immutable` does not."""
+    uri = f"file:{quote(os.fsencode(path.absolute()))}?mode=ro"
+    connection = sqlite3.connect(uri, uri=True, timeout=10, check_same_thread=False)
+    connection.text_factory = lambda data: data.decode("utf-8", "replace")
+    return connection
+
+
+def table_columns(connection: sqlite3.Connection, table: str) -> set[str]:
+    return {name for _, name, *_ in connection.execute(f"PRAGMA table_info({table})")}
+
+
+_SKIP_REASONS = {
+    "the session was deleted with `warmstart sessions delete`": ("deleted",),
+    "undone in the agent": ("undone", "$rewindTo"),
+    "a copy of a message in another session": ("copy", "copied message"),
+    "repeats another record": (
+        *("restated message", "tool response", "user_message", "agent_message", "token_count", "web_search_end"),
+        *("mcp_tool_call_end", "exec_command_end", "patch_apply_end", "dynamic_tool_call_response", "item_completed"),
+        "tool.execution_start",
+    ),
+    "a placeholder: the model did not answer": ("assistant/filler",),
+    "the title of another session": ("summary", "custom-title", "ai-title"),
+    "empty": ("empty message", "no messages"),
+}
+_SKIP_REASON = {kind: reason for reason, kinds in _SKIP_REASONS.items() for kind in kinds}
+
+
+def skip_reason(kind: str) -> str:
+    """Why records of a kind that `Reading.skip` counted are left out."""
+    return _SKIP_REASON.get(kind, "not a known kind of message")

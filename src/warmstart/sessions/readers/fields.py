@@ -1,25 +1,28 @@
-"""Lenient access to the fields of a log: whatever the type, something usable or nothing, never an exception."""
+"""Lenient access to the fields of a log: a usable value or nothing, whatever the type; never an exception."""
 
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
+from warmstart.redact import redact
 from warmstart.sessions.values import Usage
 
-# Beyond these the number is not a time of day in any agent's life, in seconds or in milliseconds.
+# From 2000 to 2200: a number outside is not a time, in seconds or in milliseconds.
 _EARLIEST, _LATEST = 946_684_800.0, 7_258_118_400.0
 
 
 def as_time(value: object) -> datetime | None:
-    """A time in UTC from ISO 8601 text or from seconds or milliseconds since 1970; `None` when it is neither."""
+    """The time in UTC of ISO 8601 text, or of seconds or milliseconds since 1970; `None` if it is neither."""
     if isinstance(value, str):
         try:
             parsed = datetime.fromisoformat(value)
-            # Seconds as a database holds them cannot tell the first and the last moments of the calendar.
+            # A conversion to UTC or to seconds can overflow in the first and the last year.
             if not 1 < parsed.year < 9999:
                 return None
             if parsed.tzinfo is UTC:
@@ -28,7 +31,7 @@ def as_time(value: object) -> datetime | None:
         except (ValueError, OverflowError):
             return None
     if isinstance(value, int | float) and not isinstance(value, bool):
-        # Only what can be a time is divided: a whole number may be too large to become a fraction.
+        # Divide only what can be a time: a large integer may not fit into a float.
         for seconds in (value, value / 1000 if 0 < value < _LATEST * 1000 else 0):
             if _EARLIEST <= seconds <= _LATEST:
                 return datetime.fromtimestamp(seconds, UTC)
@@ -36,14 +39,14 @@ def as_time(value: object) -> datetime | None:
 
 
 def as_text(value: object) -> str:
-    """Text as it is, nothing for `None`, JSON for everything else."""
+    """Text unchanged, nothing for `None`, JSON for everything else."""
     if isinstance(value, str):
         return value
     return "" if value is None else as_json(value)
 
 
 def as_json(value: object) -> str:
-    """Compact JSON text of whatever a log held."""
+    """The value as compact JSON."""
     try:
         return msgspec.json.encode(value).decode()
     except RecursionError:
@@ -53,12 +56,12 @@ def as_json(value: object) -> str:
 
 
 def as_str(value: object) -> str:
-    """The value if it is text, otherwise nothing: for ids, names and paths."""
+    """The value if it is text, otherwise empty text: for ids, names and paths."""
     return value if isinstance(value, str) else ""
 
 
 def as_int(value: object) -> int | None:
-    """The value if it is a whole number that a database can hold."""
+    """The value as an integer, if it is a number that every database can hold."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return int(value) if -(2**53) < value < 2**53 else None
@@ -75,7 +78,7 @@ def as_list(value: object) -> list[Any]:
 
 
 def from_json(text: object) -> Any:
-    """What JSON text holds, or `None` when it holds none."""
+    """The value of JSON text, or `None` if it is not JSON."""
     if not isinstance(text, str | bytes):
         return None
     try:
@@ -85,7 +88,7 @@ def from_json(text: object) -> Any:
 
 
 def joined(content: object) -> str:
-    """The text of a message's content: plain, or a list of blocks whose images become `[image]`."""
+    """The text of a message's content, which is text or a list of blocks; an image becomes `[image]`."""
     if isinstance(content, str):
         return content
     parts: list[str] = []
@@ -103,13 +106,31 @@ def joined(content: object) -> str:
             parts.append(as_text(fields["refusal"]))
         elif "content" in fields:
             parts.append(as_text(fields["content"]))
-    return "\n".join(part for part in parts if part)
+    return join_blocks("\n", parts)
+
+
+def join_blocks(separator: str, blocks: Iterable[str]) -> str:
+    """Join the blocks of a text; no separator where it would split a secret, which redaction would then miss."""
+    present = [block for block in blocks if block]
+    if len(present) < 2:
+        return "".join(present)
+    findings = redact("".join(present)).findings
+    if not findings:
+        return separator.join(present)
+    starts = [found.start for found in findings]
+    parts, cut = present[:1], len(present[0])
+    for block in present[1:]:
+        before = bisect_left(starts, cut)
+        is_inside = before > 0 and findings[before - 1].end > cut
+        parts += (block,) if is_inside else (separator, block)
+        cut += len(block)
+    return "".join(parts)
 
 
 def usage_of(
     *, input: object = 0, output: object = 0, cache_read: object = 0, cache_write: object = 0, reasoning: object = 0
 ) -> Usage | None:
-    """Token usage, or `None` when the log counts none."""
+    """Token usage, or `None` if the log counts no tokens."""
     counts = _count(input), _count(output), _count(cache_read), _count(cache_write), _count(reasoning)
     if not any(counts):
         return None

@@ -1,6 +1,13 @@
-"""All readers, in the order in which they are tried on a log of unknown kind."""
+"""All readers, in the order in which they are tried on a log of unknown format.
+
+Another package adds a reader with an entry point in the group `warmstart.readers`: a class without parameters that is a
+`Reader`. The built-in ones come first.
+"""
 
 from __future__ import annotations
+
+import logging
+from functools import cache
 
 from warmstart.sessions.readers.base import Reader
 from warmstart.sessions.readers.claude_code import ClaudeCodeReader
@@ -11,9 +18,12 @@ from warmstart.sessions.readers.hermes import HermesReader
 from warmstart.sessions.readers.openai import OpenAIReader
 from warmstart.sessions.readers.opencode import OpenCodeReader
 
+GROUP = "warmstart.readers"
 
+
+@cache
 def readers() -> dict[str, Reader]:
-    """Every reader by the name of its agent. `openai` is last: its format is the least marked."""
+    """Every reader by the name of its agent. `openai` is the last of ours: its format has the fewest marks."""
     known: list[Reader] = [
         ClaudeCodeReader(),
         CodexReader(),
@@ -23,4 +33,13 @@ def readers() -> dict[str, Reader]:
         HermesReader(),
         OpenAIReader(),
     ]
-    return {reader.agent: reader for reader in known}
+    from importlib.metadata import entry_points  # slow to load
+
+    found = {reader.agent: reader for reader in known}
+    for point in entry_points(group=GROUP):
+        try:
+            reader: Reader = point.load()()
+            found.setdefault(reader.agent, reader)
+        except Exception as error:  # another package's reader must not stop ours
+            logging.getLogger("warmstart").warning("cannot load the reader %s: %s", point.value, error)
+    return found

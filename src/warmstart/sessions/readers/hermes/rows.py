@@ -1,13 +1,13 @@
-"""One row of Hermes' `messages` table, and the messages it stands for.
+"""One row of Hermes' `messages` table, and the messages in it.
 
-- `content` is text, or a NUL byte, `json:` and a list of parts. `api_content` is what was sent to the model with the
-  injections of plugins in it, so it is never read as anybody's words.
-- A summary of compaction is an ordinary row of a user or of the assistant. It is known by its opening words (or the
-  column `_compressed_summary` of later versions), and may share its row with an older message, before or after it,
-  whose tool calls then still hang on the row. Such a row becomes two messages.
+- `content` is text, or a NUL byte, `json:` and a list of parts. `api_content` also has what plugins injected, so it is
+  not read.
+- A summary of compaction is an ordinary row of the user or the assistant. Its opening words show it (or the column
+  `_compressed_summary` of later versions). It may share its row with an older message, before or after it, whose tool
+  calls are then still in the row. Such a row becomes two messages.
 - No column says that a tool failed. Results are JSON objects with `error`, `success` or `exit_code`, where a failing
-  command has `"error": null`, or plain text with a few known openings. Hermes annotates exit codes that are no errors
-  (grep that finds nothing) in `exit_code_meaning`.
+  command has `"error": null`, or plain text with known openings. Hermes explains exit codes that are not errors (grep
+  that finds nothing) in `exit_code_meaning`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import re
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from warmstart.sessions.readers.chat import FAILED
 from warmstart.sessions.readers.fields import (
     as_dict,
     as_int,
@@ -28,6 +27,7 @@ from warmstart.sessions.readers.fields import (
     joined,
     usage_of,
 )
+from warmstart.sessions.readers.openai import FAILED
 from warmstart.sessions.values import CallOutcome, Message, Role, ToolCall, ToolResult
 
 SUMMARY_OPENINGS = ("[CONTEXT COMPACTION — REFERENCE ONLY]", "[CONTEXT SUMMARY]:")
@@ -49,7 +49,7 @@ _HARMLESS = re.compile(r"not an error|partial results", re.IGNORECASE)
 
 
 class Row(NamedTuple):
-    """A row as SQLite gave it: any column may be missing (`None`) or of any type."""
+    """A row from SQLite: any column may be missing (`None`) or of any type."""
 
     id: int
     session_id: Any
@@ -68,19 +68,16 @@ class Row(NamedTuple):
 
     @property
     def undone(self) -> bool:
-        """Taken back by the user: neither live nor summarised away."""
+        """Undone by the user: neither active nor summarised."""
         return self.active == 0 and not self.compacted
 
 
-# A tuple of names may not hold the underscore that the column begins with.
+# A named tuple cannot have a field that begins with an underscore.
 COLUMNS = tuple("_compressed_summary" if name == "compressed_summary" else name for name in Row._fields[1:])
 
 
 class Body(NamedTuple):
-    """What a row says: the message's own text, its calls, and a summary that shares the row (or is all of it).
-
-    `leading` says that the summary stands before the text.
-    """
+    """A row's own text, its calls, and a summary that shares the row; `leading` means that the summary comes first."""
 
     text: str
     calls: tuple[ToolCall, ...]
@@ -93,7 +90,7 @@ class Body(NamedTuple):
 
 
 def body_of(row: Row) -> Body:
-    """Take a row's content apart."""
+    """The parts of a row's content."""
     text = text_of(row.content)
     calls = calls_of(row.tool_calls)
     if row.role == "tool":
@@ -111,7 +108,7 @@ def body_of(row: Row) -> Body:
 
 
 def text_of(content: object) -> str:
-    """The words of a `content` cell, without what no encoder can write."""
+    """The text of a `content` cell."""
     if isinstance(content, bytes):
         content = content.decode("utf-8", "replace")
     if isinstance(content, str) and content.startswith(_PARTS):
@@ -135,7 +132,7 @@ def calls_of(cell: object) -> tuple[ToolCall, ...]:
 
 
 def own_message(row: Row, body: Body, root: str, *, sidechain: bool) -> Message:
-    """The message of a row, without the summary that may share the row."""
+    """The message of a row, without the summary that may share its row."""
     reasoning = as_str(row.reasoning) or as_str(row.reasoning_content)
     common: dict[str, Any] = {"timestamp": as_time(row.timestamp), "sidechain": sidechain}
     identity = _identity(row, body, root)
@@ -159,7 +156,7 @@ def own_message(row: Row, body: Body, root: str, *, sidechain: bool) -> Message:
 
 
 def summary_message(row: Row, body: Body, root: str, *, sidechain: bool) -> Message:
-    """The summary in a row. Its words are its identity: the next compaction may carry it on unchanged."""
+    """The summary in a row. Its text is its identity: the next compaction may repeat it unchanged."""
     return Message(
         native_id=digest(root, "summary", body.summary),
         role="assistant" if row.role == "assistant" else "user",
@@ -171,7 +168,7 @@ def summary_message(row: Row, body: Body, root: str, *, sidechain: bool) -> Mess
 
 
 def _identity(row: Row, body: Body, root: str) -> str:
-    """Ids of calls are not drawn twice, so rows that carry one are known without their time; words need it."""
+    """Ids of calls are unique, so only rows without one need their time."""
     calls = as_text(row.tool_calls) if body.calls else ""
     call = as_text(row.tool_call_id)
     moment = "" if calls or call else repr(row.timestamp)
@@ -179,7 +176,7 @@ def _identity(row: Row, body: Body, root: str) -> str:
 
 
 def digest(*parts: str) -> str:
-    """A short name for texts, the same wherever they are met."""
+    """A short hash of texts."""
     hashed = blake2b(digest_size=16)
     for part in parts:
         data = part.encode("utf-8", "replace")
@@ -189,12 +186,12 @@ def digest(*parts: str) -> str:
 
 
 def clean(text: str) -> str:
-    """Text without halves of surrogate pairs, which JSON can spell and UTF-8 cannot."""
+    """Text without halves of surrogate pairs."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def result_of(call_id: str, text: str) -> ToolResult:
-    """What a tool's answer says about the call."""
+    """The result of a call, by the tool's answer."""
     fields = _fields(text)
     code = as_int(fields.get("exit_code"))
     success = fields.get("success")
@@ -203,7 +200,7 @@ def result_of(call_id: str, text: str) -> ToolResult:
 
 
 def outcome_of(tool: str, result: ToolResult) -> CallOutcome:
-    """What a result comes to; `flag` says that it is a success."""
+    """The outcome of a stored result; `flag` means success."""
     return _outcome(_fields(result.text), result.text, result.exit_code, result.flag)
 
 
@@ -215,7 +212,7 @@ def _outcome(fields: dict[str, Any], text: str, code: int | None, flag: bool | N
     if not fields:
         if _REFUSED.match(text.lstrip("[ \n")):
             return "rejected"
-        # An object that can no longer be read, because something was cut out of it, has left these behind.
+        # The object may be unreadable since redaction; what was read from it before still counts.
         return "error" if code or flag is False or FAILED.match(text) else "ok"
     complaint = as_text(fields.get("error"))
     refused = fields.get("status") == "blocked" and complaint.startswith("BLOCKED")

@@ -1,20 +1,18 @@
 """Which rows of Hermes' `messages` table are copies of earlier ones.
 
 Compaction writes the part of the conversation that it keeps once more, under new row ids: into the same session, or
-into a child session when Hermes is set to rotate. A branch starts with a copy of its parent. Nothing marks the copies,
-and the words alone cannot tell a copy from a person who really says "go" twice. What tells them apart is time:
+into a child session if Hermes is set to rotate. A branch starts with a copy of its parent. Nothing marks the copies,
+and the words alone cannot distinguish a copy from a person who really says "go" twice. Times can:
 
-- a message that Hermes had loaded from the database is written with the time it had: same time, same words;
-- a message born in the running process gets the time of the compaction, one microsecond after the row before. Rows
-  that Hermes writes as things happen lie in transactions of their own, never so close. Rows of such a burst are copies
-  when the conversation held them before, except that its last row may be the prompt that set the compaction off: that
-  one is a copy only if it also was the last thing said before;
+- a message that Hermes had loaded from the database is written with its old time: same time, same words;
+- a message of the running process gets the time of the compaction, one microsecond after the row before. Rows that
+  Hermes writes as things happen are never so close. Rows of such a burst are copies if the conversation had them
+  before, except that the last may be the prompt that triggered the compaction: it is a copy only if it was also the
+  last message before;
 - that prompt may be written again after the burst, with a time of its own;
-- a branch is copied row by row without its times, all at once, before anything else happens in it;
-- where the times say nothing (other versions, repaired databases), a row is a copy if it stands beside a summary in a
-  run of rows that all repeat, in the same order, rows which compaction has archived.
+- a branch is copied row by row without its times, all at once, before anything else happens in it.
 
-Everything is asked of the database by index or in a bounded stretch of rows, so nothing is remembered between rows.
+Every question is answered by an index or in a bounded range of rows, so nothing is kept between rows.
 """
 
 from __future__ import annotations
@@ -23,16 +21,14 @@ import sqlite3
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from warmstart.sessions.readers.hermes_rows import COLUMNS, SUMMARY_OPENINGS, TASKS_OPENING, Body, Row, text_of
+from warmstart.sessions.readers.hermes.rows import COLUMNS, SUMMARY_OPENINGS, TASKS_OPENING, Body, Row, text_of
 
-# A burst adds a microsecond per row; a double near today's time is exact to a quarter of one.
-_TICK = 1.3e-6
-_BURST = 2_000
-# How many rows back the original of a copy is looked for: far more than a context window holds.
-_REACH = 20_000
-_WALK = 500
-_BRANCH_GAP = 0.5
-_REMEMBERED = 256
+_TICK = 1.3e-6  # a burst adds a microsecond per row; a double is exact to a quarter of one
+MAX_BURST = 2_000  # rows
+MAX_DISTANCE = 20_000  # rows between a copy and its original: far more than a context window has
+MAX_WALK = 500  # rows
+MAX_BRANCHES = 256
+_BRANCH_GAP = 0.5  # seconds
 _BLANKS = " \t\r\n"
 
 _VISIBLE = "(COALESCE(active, 1) <> 0 OR COALESCE(compacted, 0) <> 0)"
@@ -44,7 +40,7 @@ _ALIKE = """role = :role AND (
 
 
 class Burst(NamedTuple):
-    """Rows that one compaction wrote with its own time: the first, and the last that is not Hermes' own text."""
+    """Rows that one compaction wrote with its own time; `last` is the last one that is not Hermes' own text."""
 
     session: str
     first: int
@@ -53,7 +49,7 @@ class Burst(NamedTuple):
 
 
 class Copies:
-    """Tells copies from originals; `source` is the SQL of a table with the columns of `Row`."""
+    """Distinguishes copies from originals; `source` is the SQL of a table with the columns of `Row`."""
 
     def __init__(self, connection: sqlite3.Connection, source: str) -> None:
         self._connection = connection
@@ -62,10 +58,10 @@ class Copies:
         self._branches: dict[str, int] = {}
 
     def covers(self, row: Row, body: Body, lineage: tuple[str, ...], *, forked: bool) -> bool:
-        """Whether the message of `row` stands in an earlier row of its session or of the sessions it goes on from.
+        """Whether the message of `row` is in an earlier row of its lineage.
 
-        `lineage` begins with the row's own session, followed by its parent, and so on; `forked` says that the session
-        is a branch, which began with a copy of its parent.
+        `lineage` is the row's session, its parent, and so on; `forked` means that the session began with a copy of its
+        parent.
         """
         if not isinstance(row.timestamp, int | float):
             return False
@@ -79,12 +75,10 @@ class Copies:
             return self._exists(_like(row, body), lineage, before=burst.first, recent=True)
         if forked and row.id <= self._branch_end(lineage[0]):
             return self._exists(_like(row, body), lineage[1:], before=row.id)
-        if plain and row.role == "user" and self._follows(row, body, lineage, row.id):
-            return True
-        return plain and self._reinserted(row, lineage[0])
+        return plain and row.role == "user" and self._follows(row, body, lineage, row.id)
 
     def repeats(self, row: Row, body: Body, lineage: tuple[str, ...]) -> bool:
-        """Whether an earlier row has the same time and says the same."""
+        """Whether an earlier row has the same time and content."""
         return self._exists(_like(row, body), lineage, before=row.id, at=row.timestamp)
 
     def _exists(
@@ -105,7 +99,7 @@ class Copies:
             clauses.append("id > :floor")
         order = " ORDER BY id DESC" if recent else ""
         query = f"SELECT 1 FROM {self._source} WHERE {' AND '.join(clauses)}{order} LIMIT 1"
-        values = {**like, **_values(lineage), "before": before, "at": at, "floor": before - _REACH}
+        values = {**like, **_values(lineage), "before": before, "at": at, "floor": before - MAX_DISTANCE}
         return self._connection.execute(query, values).fetchone() is not None
 
     def _burst_of(self, row: Row) -> Burst | None:
@@ -114,9 +108,10 @@ class Copies:
             return known
         query = f"""SELECT id, timestamp, substr(content, 1, 80) FROM {self._source}
             WHERE session_id = ? AND timestamp BETWEEN ? AND ? AND id BETWEEN ? AND ?"""
-        reach = _BURST * _TICK
+        reach = MAX_BURST * _TICK
         found = self._connection.execute(
-            query, (row.session_id, row.timestamp - reach, row.timestamp + reach, row.id - _BURST, row.id + _BURST)
+            query,
+            (row.session_id, row.timestamp - reach, row.timestamp + reach, row.id - MAX_BURST, row.id + MAX_BURST),
         )
         linked = [(row.id, row.content)]
         for other, moment, head in found:
@@ -129,52 +124,6 @@ class Copies:
         ids = [number for number, _ in linked]
         self._burst = Burst(row.session_id, min(ids), max(said, default=max(ids)), max(ids))
         return self._burst
-
-    def _reinserted(self, row: Row, session: str) -> bool:
-        """Whether `row` is in a run of archived rows, repeated in order, that a summary without a burst ends."""
-        if not self._archived(row, session):
-            return False
-        for direction, order in (("<", "DESC"), (">", "ASC")):
-            query = f"""SELECT id, {", ".join(COLUMNS)} FROM {self._source}
-                WHERE session_id = ? AND id {direction} ? AND {_VISIBLE} ORDER BY id {order} LIMIT {_WALK}"""
-            run = [row]
-            for cells in self._connection.execute(query, (session, row.id)):
-                other = Row(*cells)
-                if _machine_made(other.content):
-                    ordered = run[::-1] if direction == "<" else run
-                    if self._burst_of(other) is None and self._in_order(ordered, session):
-                        return True
-                    break
-                # Where a neighbour kept its time, times do tell, and this row would have kept its own.
-                if not self._archived(other, session) or self._carried_over(other, (session,)):
-                    break
-                run.append(other)
-        return False
-
-    def _in_order(self, run: list[Row], session: str) -> bool:
-        after = 0
-        for row in run:
-            later = [number for number in self._archived(row, session) if number > after]
-            if not later:
-                return False
-            after = min(later)
-        return True
-
-    def _archived(self, row: Row, session: str) -> list[int]:
-        """The earlier rows that say the same as `row` and were summarised away."""
-        query = f"""SELECT id FROM {self._source} WHERE session_id = :session AND id < :before AND role = :role
-            AND COALESCE(active, 1) = 0 AND COALESCE(compacted, 0) <> 0
-            AND COALESCE(tool_call_id, '') = :call AND COALESCE(tool_calls, '') = :calls AND content IS :content
-            LIMIT {_WALK}"""
-        values = {
-            "session": session,
-            "before": row.id,
-            "role": row.role,
-            "call": row.tool_call_id or "",
-            "calls": row.tool_calls or "",
-            "content": row.content,
-        }
-        return [number for (number,) in self._connection.execute(query, values)]
 
     def _follows(self, row: Row, body: Body, lineage: tuple[str, ...], before: int) -> bool:
         """Whether `row` repeats the last thing said before a compaction that ends right before it."""
@@ -190,8 +139,8 @@ class Copies:
     def _backwards(self, lineage: tuple[str, ...], before: int) -> Iterator[Row]:
         query = f"""SELECT id, {", ".join(COLUMNS)} FROM {self._source}
             WHERE +session_id IN ({_names(lineage)}) AND id < :before AND id > :floor AND {_VISIBLE}
-            ORDER BY id DESC LIMIT {_WALK}"""
-        values = {**_values(lineage), "before": before, "floor": before - _REACH}
+            ORDER BY id DESC LIMIT {MAX_WALK}"""
+        values = {**_values(lineage), "before": before, "floor": before - MAX_DISTANCE}
         return (Row(*cells) for cells in self._connection.execute(query, values))
 
     def _carried_over(self, row: Row, lineage: tuple[str, ...]) -> bool:
@@ -201,23 +150,23 @@ class Copies:
         return self._connection.execute(query, values).fetchone() is not None
 
     def _branch_end(self, session: str) -> int:
-        """The last row of the stretch that was written at one go when the session began."""
+        """The last of the rows that were written at once when the session began."""
         if session in self._branches:
             return self._branches[session]
-        query = f"SELECT id, timestamp FROM {self._source} WHERE session_id = ? ORDER BY id LIMIT {_BURST}"
+        query = f"SELECT id, timestamp FROM {self._source} WHERE session_id = ? ORDER BY id LIMIT {MAX_BURST}"
         end, clock = 0, None
         for number, moment in self._connection.execute(query, (session,)):
             if not isinstance(moment, int | float) or (clock is not None and not 0 <= moment - clock <= _BRANCH_GAP):
                 break
             end, clock = number, moment
-        if len(self._branches) >= _REMEMBERED:
+        if len(self._branches) >= MAX_BRANCHES:
             self._branches.clear()
         self._branches[session] = end
         return end
 
 
 def _like(row: Row, body: Body) -> dict[str, object]:
-    """The parameters of `_ALIKE`. Pictures are stored in full by compaction and as a word before it."""
+    """The parameters of `_ALIKE`. Compaction stores images in full; before it they are a word."""
     text = body.text.strip(_BLANKS)
     return {
         "role": row.role,

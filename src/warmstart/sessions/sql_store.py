@@ -1,29 +1,47 @@
 """The session store in SQL that SQLite and PostgreSQL share.
 
 What they do not share is named by a store of either kind: how texts are indexed and found, and how traces are removed.
+
+The index over all texts holds their stems. It goes with the texts: a text is indexed and deleted in the transaction
+that writes or forgets it. A store of an earlier layout starts with an empty index, which `fill_index` fills from the
+newest text to the oldest; what is not in it yet has an id up to `index_state.pending`.
 """
 
 from __future__ import annotations
 
 import json
+import re
+import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
-from typing import Any, ClassVar
+from math import log, log1p
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from warmstart.config import Settings
 from warmstart.errors import AmbiguousId, SessionNotFound
-from warmstart.sessions.appending import Append, marks, texts_of
-from warmstart.sessions.filtering import where
-from warmstart.sessions.rejudging import Judge, rejudge_session
-from warmstart.sessions.rewriting import exchange_text, rewrite_facts
-from warmstart.sessions.rows import SESSION_COLUMNS, encode, to_message, to_session, to_time
+from warmstart.sessions.append import Append, texts_of
+from warmstart.sessions.bad_sessions import BAD_SESSION, log_skip
+from warmstart.sessions.outcomes import Judge, rejudge_session
+from warmstart.sessions.rewrite import exchange_text, forget_state, rewrite_facts
+from warmstart.sessions.rows import SESSION_COLUMNS, encode, to_message, to_seconds, to_session, to_time
+from warmstart.sessions.schema import MIGRATIONS
 from warmstart.sessions.store import AgentStatistics, Appended, Filter, Match, Position, SessionSummary
+from warmstart.sessions.text_index import PostgresTextIndex, SQLiteTextIndex, TextIndex
 from warmstart.sessions.values import Message, Session, SessionOutcome, clean
-from warmstart.storage.database import AnyDatabase, Connection, Statements
+from warmstart.storage.database import Connection, Database, Statements
+from warmstart.storage.sql import batches, placeholders
+from warmstart.storage.sqlite import SQLiteDatabase
+from warmstart.text.words import stem_words, tokenize
 
+if TYPE_CHECKING:
+    from warmstart.storage.postgres import PostgresDatabase
+
+_WORDS = re.compile(r"[^\W_]+").findall
 _PAGE = 200  # messages read at a time
 
 _COUNTS = """
@@ -42,25 +60,54 @@ _TITLE = """
 """
 _SESSION = ", ".join(f"s.{name.strip()}" for name in SESSION_COLUMNS.split(",")).replace("s.title", _TITLE)
 _POSITIONS = 'SELECT path, agent, signature, mark, "offset", line, state, revision FROM positions'
-_FORGET = """
-    DELETE FROM texts WHERE id = ?1
-        AND NOT EXISTS (SELECT 1 FROM messages WHERE text = ?1)
-        AND NOT EXISTS (SELECT 1 FROM messages WHERE reasoning = ?1)
-        AND NOT EXISTS (SELECT 1 FROM tool_calls WHERE arguments = ?1)
-        AND NOT EXISTS (SELECT 1 FROM tool_results WHERE text = ?1)
+# The messages that use any of some texts; {} is an IN list.
+_USES = """
+    SELECT used.text, s.id, m.native_id, m.role, m.at FROM (
+        SELECT pk, text FROM messages WHERE text IN ({0})
+        UNION SELECT pk, reasoning FROM messages WHERE reasoning IN ({0})
+        UNION SELECT message, arguments FROM tool_calls WHERE arguments IN ({0})
+        UNION SELECT message, text FROM tool_results WHERE text IN ({0})) used
+    JOIN messages m ON m.pk = used.pk JOIN sessions s ON s.pk = m.session
 """
+_RANKED = 200  # texts, the newest, that a search ranks
+_LOOKED_AT = 2000  # texts, the newest, of which a search verifies that words stand side by side
+
+
+_FILTERS = {
+    "id": "s.id = :id",
+    "agent": "s.agent = :agent",
+    "project": "(s.project = :project OR substr(s.project, length(s.project) - length(:project)) = '/' || :project)",
+    "since": "s.started_at >= :since",
+    "until": "s.started_at < :until",
+    "outcome": "s.outcome = :outcome",
+    "parent_id": "s.parent_id = :parent_id",
+}
+
+
+def where(filter: Filter) -> tuple[str, dict[str, object]]:
+    """A filter as a condition on `sessions s`, and its parameters, among them `limit`."""
+    wanted: dict[str, object] = {
+        "id": clean(filter.id),
+        "agent": clean(filter.agent),
+        "project": clean(filter.project),
+        "since": to_seconds(filter.since),
+        "until": to_seconds(filter.until),
+        "outcome": filter.outcome,
+        "parent_id": filter.parent_id,
+    }
+    values = {name: value for name, value in wanted.items() if value not in (None, "")}
+    condition = " AND ".join(_FILTERS[name] for name in values) or "true"
+    return condition, {**values, "limit": filter.limit if filter.limit > 0 else 2**62}
 
 
 class SQLSessionStore(ABC):
     """Sessions in a database. Implements `SessionStore` and what sync needs; for one thread."""
 
-    # Gives id and rank (the lower the better) of at most ?2 texts that fit the query ?1, best first.
-    FOUND: ClassVar[str]
-
-    def __init__(self, database: AnyDatabase) -> None:
+    def __init__(self, database: Database, index: TextIndex) -> None:
         self._db = database
         self._depth = 0
         self._stale: set[int] = set()
+        self.index = index
 
     @property
     def name(self) -> str:
@@ -73,20 +120,19 @@ class SQLSessionStore(ABC):
         """What keeps the store, and for whom."""
 
     @property
-    def database(self) -> AnyDatabase:
+    def database(self) -> Database:
         """The database and its connection, for other rooms that keep tables of their own in it."""
         return self._db
 
     def close(self) -> None:
-        self._db.close()
+        try:
+            self._db.close()
+        finally:
+            self.index.close()
 
     @contextmanager
     def transaction(self, *, wait: bool = True) -> Iterator[Connection]:
-        """One write, whole or not at all. The index is brought up to date once, at the end.
-
-        FTS5 collects in memory and writes out at every savepoint, and SQLite makes one for many a statement: texts that
-        were indexed as they come would cost twice as much.
-        """
+        """One write, whole or not at all. The index is brought up to date once, at the end."""
         last: list[Statements] = []
         with self._db.transaction(chain.from_iterable(last), wait=wait) as connection:
             if self._depth:
@@ -96,7 +142,7 @@ class SQLSessionStore(ABC):
             try:
                 newest = connection.execute("SELECT coalesce(max(id), 0) FROM texts").fetchone()
                 yield connection
-                last += [self._index(newest[0]), [(_FORGET, [(text,) for text in self._stale])]]
+                last.append(self.index.end_write(newest[0], self._stale))
             finally:
                 self._depth = 0
 
@@ -140,12 +186,8 @@ class SQLSessionStore(ABC):
                 "ON CONFLICT DO NOTHING",
                 (session_id, pk),
             )
-            # Readers remember titles and unfinished messages; the log will be read anew if it ever grows.
-            connection.execute(
-                "UPDATE positions SET state = '{}', mark = '', \"offset\" = 0, line = 0, revision = revision + 1 "
-                "WHERE path = ?",
-                (source,),
-            )
+            # Readers remember titles and unfinished messages.
+            forget_state(connection, source)
             connection.execute("DELETE FROM sessions WHERE pk = ?", (pk,))
             children = connection.execute(
                 "SELECT id FROM sessions WHERE parent_id = ? AND parent_kind = 'subagent'", (session_id,)
@@ -154,10 +196,10 @@ class SQLSessionStore(ABC):
                 self.delete(child)
         return True
 
-    def rewrite(self, change: Callable[[str], str]) -> int:
+    def rewrite(self, change: Callable[[str], str], rename: Callable[[str], str] | None = None) -> int:
         changed = 0
         raise_revisions = "UPDATE sessions SET revision = revision + 1"
-        with self._db.translated():
+        with self._db.translate_errors():
             last = self._db.connection.execute("SELECT coalesce(max(id), 0) FROM texts").fetchone()[0]
         for first in range(0, last, _PAGE):
             with self.transaction() as connection:
@@ -173,7 +215,7 @@ class SQLSessionStore(ABC):
                 self._stale |= rewritten.keys()
                 changed += len(rewritten)
         with self.transaction() as connection:
-            if facts := rewrite_facts(connection, change):
+            if facts := rewrite_facts(connection, change, rename or change):
                 connection.execute(raise_revisions)
         return changed + facts
 
@@ -181,10 +223,14 @@ class SQLSessionStore(ABC):
         changed, session = 0, 0
         while session := self._judged_otherwise(session, rules):
             with self.transaction() as connection:
-                found = connection.execute("SELECT agent FROM sessions WHERE pk = ?", (session,)).fetchone()
+                found = connection.execute("SELECT agent, id FROM sessions WHERE pk = ?", (session,)).fetchone()
                 if found is None:
                     continue  # another process deleted it
-                number = rejudge_session(self._db, session, found[0], judge)
+                try:
+                    number = rejudge_session(self._db, session, found[0], judge)
+                except BAD_SESSION as error:
+                    log_skip(found[1], error)
+                    number = 0
                 connection.execute(
                     "UPDATE sessions SET rules = ?, revision = revision + ? WHERE pk = ?",
                     (rules, int(number > 0), session),
@@ -193,21 +239,28 @@ class SQLSessionStore(ABC):
         return changed
 
     def _judged_otherwise(self, after: int, rules: int) -> int:
-        with self._db.translated():
+        with self._db.translate_errors():
             row = self._db.connection.execute(
                 "SELECT pk FROM sessions WHERE pk > ? AND rules <> ? ORDER BY pk LIMIT 1", (after, rules)
             ).fetchone()
         return int(row[0]) if row else 0
 
-    @abstractmethod
     def scrub(self) -> None:
-        """Leave as little trace of what was deleted as the database allows."""
+        """Leave no trace of what was deleted: in the index, in the tables of other packages, in the file.
+
+        What the logs and backups of a server hold is its administrator's.
+        """
+        with self.transaction() as connection:
+            self.index.optimize()
+            connection.execute("INSERT INTO scrubs (id) VALUES (1)")
+            connection.execute("DELETE FROM scrubs")
+        self._db.vacuum()
 
     # -- reading
 
     def get(self, session_id: str) -> Session:
         session_id = clean(session_id)
-        with self._db.translated():
+        with self._db.translate_errors():
             rows = self._db.connection.execute(
                 f"SELECT {_SESSION} FROM sessions s WHERE s.id = ?1 OR s.native_id = ?1 LIMIT 2", (session_id,)
             ).fetchall()
@@ -231,7 +284,7 @@ class SQLSessionStore(ABC):
     def messages(self, session_id: str) -> Iterator[Message]:
         after = -1
         while True:
-            with self._db.translated():
+            with self._db.translate_errors():
                 page = self._page(session_id, after)
             for _, message in page:
                 yield message
@@ -255,21 +308,26 @@ class SQLSessionStore(ABC):
         pks = [row[1] for row in rows]
         for row in run(
             "SELECT c.message, c.call_id, c.name, t.body FROM tool_calls c LEFT JOIN texts t ON t.id = c.arguments "
-            f"WHERE c.message IN ({marks(pks)}) ORDER BY c.message, c.position",
+            f"WHERE c.message IN ({placeholders(pks)}) ORDER BY c.message, c.position",
             pks,
         ):
             calls.setdefault(row[0], []).append(row[1:])
         for row in run(
             "SELECT r.message, r.call_id, r.outcome, t.body, r.duration, r.flag, r.exit_code "
             "FROM tool_results r LEFT JOIN texts t ON t.id = r.text "
-            f"WHERE r.message IN ({marks(pks)}) ORDER BY r.message, r.position",
+            f"WHERE r.message IN ({placeholders(pks)}) ORDER BY r.message, r.position",
             pks,
         ):
             results.setdefault(row[0], []).append(row[1:])
         return [(row[0], to_message(row[2:], calls.get(row[1], ()), results.get(row[1], ()))) for row in rows]
 
+    def projects(self) -> list[str]:
+        with self._db.translate_errors():
+            rows = self._db.connection.execute("SELECT DISTINCT project FROM sessions ORDER BY project").fetchall()
+        return [row[0] for row in rows]
+
     def statistics(self) -> list[AgentStatistics]:
-        with self._db.translated():
+        with self._db.translate_errors():
             rows = self._db.connection.execute(
                 "SELECT agent, count(*), CAST(sum(messages) AS BIGINT), CAST(sum(calls) AS BIGINT), "
                 "CAST(sum(errors) AS BIGINT), CAST(sum(rejections) AS BIGINT) "
@@ -278,43 +336,43 @@ class SQLSessionStore(ABC):
         return [AgentStatistics(*row) for row in rows]
 
     def search(self, text: str, *, limit: int = 20) -> list[Match]:
-        words = clean(text).split()
-        with self._db.translated():
-            query = self._query(words) if limit > 0 else ""
-            if not query:
-                return []
-            rows = self._db.connection.execute(
-                f"""
-                WITH found AS ({self.FOUND}),
-                     used AS (
-                         SELECT m.pk, f.id, f.rank FROM found f JOIN messages m ON m.text = f.id
-                         UNION SELECT m.pk, f.id, f.rank FROM found f JOIN messages m ON m.reasoning = f.id
-                         UNION SELECT c.message, f.id, f.rank FROM found f JOIN tool_calls c ON c.arguments = f.id
-                         UNION SELECT r.message, f.id, f.rank FROM found f JOIN tool_results r ON r.text = f.id)
-                SELECT s.id, m.native_id, m.role, m.at, t.body, u.rank
-                FROM used u JOIN messages m ON m.pk = u.pk JOIN sessions s ON s.pk = m.session
-                JOIN texts t ON t.id = u.id ORDER BY u.rank, m.at DESC LIMIT ?2
-                """,
-                (query, limit),
-            ).fetchall()
-        return [Match(row[0], row[1], row[2], to_time(row[3]), row[4], row[5]) for row in rows]
+        query = _Query(clean(text))
+        texts: list[tuple[float, int, str]] = []
+        ranked = max(limit, _RANKED) if limit > 0 else 0
+        for some in batches(self.index.find(query.stems, limit=_LOOKED_AT if query.phrases else ranked), _RANKED):
+            with self._db.translate_errors():
+                rows = self._db.connection.execute(
+                    f"SELECT id, body FROM texts WHERE id IN ({placeholders(some)}) ORDER BY id DESC", some
+                ).fetchall()
+            texts += [(score, -number, body) for number, body in rows if (score := query.score(body)) is not None]
+            if len(texts) >= ranked:
+                break
+        best = {-number: (score, body) for score, number, body in sorted(texts)[:limit]}
+        found: list[Match] = []
+        for some in batches(best):
+            with self._db.translate_errors():
+                rows = self._db.connection.execute(_USES.format(placeholders(some)), some * 4).fetchall()
+            for number, session, message, role, at in rows:
+                score, body = best[number]
+                found.append(Match(session, message, role, to_time(at), body, score))
+        found.sort(key=lambda match: (match.score, -(to_seconds(match.timestamp) or 0)))
+        return found[:limit]
 
-    @abstractmethod
-    def _query(self, words: Sequence[str]) -> str:
-        """What was asked for in the form that `FOUND` wants it; empty if it has no word at all."""
+    @property
+    def index_complete(self) -> bool:
+        return self.index.is_complete
 
-    @abstractmethod
-    def _index(self, newest: int) -> Statements:
-        """What puts the texts after `newest` into the index."""
+    def fill_index(self, progress: Callable[[int, int], None] | None = None) -> None:
+        self.index.fill(progress)
 
     # -- what sync needs
 
     def positions(self) -> dict[str, Position]:
-        with self._db.translated():
+        with self._db.translate_errors():
             return {row[0]: _position(row) for row in self._db.connection.execute(_POSITIONS)}
 
     def revision(self, path: str) -> int:
-        with self._db.translated():
+        with self._db.translate_errors():
             row = self._db.connection.execute("SELECT revision FROM positions WHERE path = ?", (path,)).fetchone()
         return row[0] if row else 0
 
@@ -337,15 +395,29 @@ class SQLSessionStore(ABC):
             ).fetchone()
         return int(row[0])
 
+    def map_projects(self, map: Callable[[str, str], str]) -> None:
+        with self._db.translate_errors():
+            rows = self._db.connection.execute(
+                "SELECT DISTINCT project, source FROM sessions WHERE directory = '' AND project <> ''"
+            ).fetchall()
+        mapped = [(new, old, old, source) for old, source in rows if (new := map(old, source))]
+        if mapped:
+            with self.transaction() as connection:
+                connection.executemany(
+                    "UPDATE sessions SET project = ?, directory = ? "
+                    "WHERE project = ? AND source = ? AND directory = ''",
+                    [tuple(clean(each) for each in row) for row in mapped],
+                )
+
     def deleted(self) -> frozenset[str]:
-        with self._db.translated():
+        with self._db.translate_errors():
             return frozenset(row[0] for row in self._db.connection.execute("SELECT id FROM deleted_sessions"))
 
     # Last, because from here on `list` is no longer the type.
 
     def list(self, filter: Filter = Filter()) -> list[SessionSummary]:  # noqa: B008 - Filter is frozen
         condition, values = where(filter)
-        with self._db.translated():
+        with self._db.translate_errors():
             # The sessions are chosen first, so that only those that are shown are counted.
             rows = self._db.connection.execute(
                 f"SELECT {_SESSION}, {_COUNTS} FROM (SELECT * FROM sessions s WHERE {condition} "
@@ -354,6 +426,84 @@ class SQLSessionStore(ABC):
                 values,
             ).fetchall()
         return [SessionSummary(to_session(row[:-4]), *row[-4:]) for row in rows]
+
+
+class SQLiteSessionStore(SQLSessionStore):
+    """Sessions in one SQLite file."""
+
+    _db: SQLiteDatabase
+
+    def __init__(self, path: Path | str) -> None:
+        database = SQLiteDatabase(Path(path), MIGRATIONS)
+        super().__init__(database, SQLiteTextIndex(database))
+
+    @property
+    def path(self) -> Path:
+        return self._db.path
+
+    @property
+    def about(self) -> str:
+        return f"SQLite {sqlite3.sqlite_version}"
+
+
+class PostgresSessionStore(SQLSessionStore):
+    """The sessions of one tenant in a PostgreSQL database.
+
+    `tenant` is whom to act for, if the role may; by default it is the role that the URL logs in.
+    """
+
+    _db: PostgresDatabase
+
+    def __init__(self, url: str, *, tenant: str = "") -> None:
+        from warmstart.storage.postgres import PostgresDatabase  # deferred: psycopg comes with an extra
+
+        database = PostgresDatabase(url, MIGRATIONS, tenant=tenant)
+        super().__init__(database, PostgresTextIndex(database))
+
+    @property
+    def tenant(self) -> str:
+        return self._db.tenant
+
+    @property
+    def about(self) -> str:
+        return f"PostgreSQL {self._db.version}, tenant {self.tenant}"
+
+
+@contextmanager
+def open_store(settings: Settings) -> Iterator[SQLSessionStore]:
+    """The store that the settings name, created and migrated if need be, and closed afterwards."""
+    store: SQLSessionStore
+    if settings.store_url:
+        store = PostgresSessionStore(settings.store_url, tenant=settings.store_tenant)
+    else:
+        store = SQLiteSessionStore(settings.store_path)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+class _Query:
+    """What a person searches for: every word, and the parts of a word such as `tides.py` side by side."""
+
+    def __init__(self, text: str) -> None:
+        words = tokenize(text)
+        self.stems = dict(zip(stem_words(words), words, strict=True))
+        # Most stems are how their words begin.
+        self._counted = [stem if word.startswith(stem) else word for stem, word in self.stems.items()]
+        parts = (_WORDS(word.lower()) for word in text.split() if len(tokenize(word)) > 1)
+        self.phrases = [re.compile(r"[\W_]+".join(map(re.escape, words))) for words in parts]
+
+    def score(self, body: str) -> float | None:
+        """How well a text that holds all stems fits, the lower the better; nothing if it lacks a phrase.
+
+        The more often the words occur and the shorter the text, the better. How rare a word is does not count: every
+        text that is compared holds every word.
+        """
+        body = body.lower()
+        if not all(phrase.search(body) for phrase in self.phrases):
+            return None
+        return -sum(log1p(body.count(each)) for each in self._counted) / log(2 + len(body))
 
 
 def _position(row: Sequence[Any]) -> Position:

@@ -4,25 +4,29 @@ The work is in deciding whose each message is. Agents copy messages: a resumed s
 the session it continues. A message is kept once, with the session that wrote it, and that must not depend on which log
 is read first. So when a message turns up in a second session, the two contest it: a copy that names its `origin`
 loses to that origin, and otherwise the session that ended earlier wins. The loser is linked to the winner as `resume`.
+
+A message that names its own session as its origin is no copy. Where another session has its id, it gets one of its own.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from itertools import count
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from math import inf
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from warmstart.sessions.outcomes import OUTCOME_RULES
-from warmstart.sessions.rows import Row, Text, flags, to_seconds, usage_json
+from warmstart.sessions.rows import Row, Text, flags, message_key, to_seconds, usage_json
 from warmstart.sessions.store import Appended
 from warmstart.sessions.values import Session, clean
 from warmstart.storage.database import Connection
+from warmstart.storage.sql import batches, next_ids, placeholders
 
-T = TypeVar("T")
-
-_PARAMETERS = 500  # values in one IN list
+# Whether a log says nothing new about the place of its session. A working tree that is gone no longer tells to which
+# repository it belongs, and a folder inside of it no longer to which working tree.
+_SAME_PLACE = """(excluded.project = '' OR known.directory <> '' AND excluded.project = excluded.directory
+                AND substr(excluded.directory || '/', 1, length(known.directory) + 1) = known.directory || '/')"""
 
 
 class _Known(NamedTuple):
@@ -50,12 +54,13 @@ class Append:
         self.connection = connection
         self.session = session
         self.rows = rows
-        self.known = self._known()
+        self.known = self._known(rows)
         self.stale: set[int] = set()
 
     def run(self) -> Appended:
         found = self.connection.execute("SELECT pk, ended_at FROM sessions WHERE id = ?", (self.session.id,)).fetchone()
         mine, ended = found or (None, None)
+        self._keep_apart(mine)
         self._drop_deleted()
         fresh, changed, contested = self._sorted_out(mine)
         won, lost, owner = self._contest(contested, ended) if contested else ([], [], None)
@@ -83,23 +88,41 @@ class Append:
             continues=owner,
         )
 
-    def _known(self) -> dict[bytes, _Known]:
+    def _known(self, rows: Iterable[Row]) -> dict[bytes, _Known]:
         known: dict[bytes, _Known] = {}
-        for keys in chunks([row.key for row in self.rows]):
+        for keys in batches([row.key for row in rows]):
             for key, *rest in self.connection.execute(
-                f"SELECT key, pk, session, digest, origin FROM messages WHERE key IN ({marks(keys)})", keys
+                f"SELECT key, pk, session, digest, origin FROM messages WHERE key IN ({placeholders(keys)})", keys
             ):
                 known[key] = _Known(*rest)
         return known
+
+    def _keep_apart(self, mine: int | None) -> None:
+        """Rename the messages that this session wrote itself and whose id another session has."""
+        own = {row.key: self._renamed(row) for row in self.rows if self._is_own(row)}
+        known = self._known(own.values())
+        taken = {key for key in own if key in self.known and self.known[key].session != mine}
+        taken |= {key for key, row in own.items() if row.key in known}
+        if taken:
+            self.rows = [own[row.key] if row.key in taken else row for row in self.rows]
+            self.known |= known
+
+    def _is_own(self, row: Row) -> bool:
+        return row.message.origin == self.session.native_id
+
+    def _renamed(self, row: Row) -> Row:
+        native_id = f"{self.session.native_id}/{row.message.native_id}"
+        key = message_key(self.session.agent, native_id)
+        return row._replace(key=key, message=replace(row.message, native_id=native_id))
 
     def _drop_deleted(self) -> None:
         """Leave out copies of messages that went with another session which a person deleted."""
         if self.connection.execute("SELECT 1 FROM deleted_messages LIMIT 1").fetchone() is None:
             return
         gone: set[bytes] = set()
-        for keys in chunks([row.key for row in self.rows if row.key not in self.known]):
+        for keys in batches([row.key for row in self.rows if row.key not in self.known and not self._is_own(row)]):
             found = self.connection.execute(
-                f"SELECT key FROM deleted_messages WHERE session_id <> ? AND key IN ({marks(keys)})",
+                f"SELECT key FROM deleted_messages WHERE session_id <> ? AND key IN ({placeholders(keys)})",
                 (self.session.id, *keys),
             )
             gone.update(key for (key,) in found)
@@ -107,7 +130,7 @@ class Append:
             self.rows = [row for row in self.rows if row.key not in gone]
 
     def _places(self, pk: int) -> Iterator[int]:
-        return following(self.connection, "messages", "seq", pk)
+        return next_ids(self.connection, "messages", "seq", session=pk)
 
     def _sorted_out(self, mine: int | None) -> tuple[list[Row], list[Row], list[Row]]:
         fresh: list[Row] = []
@@ -155,10 +178,10 @@ class Append:
     def _tools(self, rows: list[Row]) -> Counter[str]:
         """How many calls, and results by outcome, the store has for these messages."""
         counted: Counter[str] = Counter()
-        for some in chunks([self.known[row.key].pk for row in rows]):
+        for some in batches([self.known[row.key].pk for row in rows]):
             for query in (
-                f"SELECT 'call', count(*) FROM tool_calls WHERE message IN ({marks(some)})",
-                f"SELECT outcome, count(*) FROM tool_results WHERE message IN ({marks(some)}) GROUP BY outcome",
+                f"SELECT 'call', count(*) FROM tool_calls WHERE message IN ({placeholders(some)})",
+                f"SELECT outcome, count(*) FROM tool_results WHERE message IN ({placeholders(some)}) GROUP BY outcome",
             ):
                 for kind, number in self.connection.execute(query, some):
                     counted[kind] += number
@@ -169,15 +192,18 @@ class Append:
         parent, kind = new.parent_id, new.parent_kind
         if parent is None and owner is not None:
             parent, kind = owner, "resume"
-        stated = (new.project, new.branch, new.model, new.title, new.version, new.source)
+        stated = (new.project, new.directory, new.branch, new.model, new.title, new.version, new.source)
         row = self.connection.execute(
-            """
-            INSERT INTO sessions AS known (id, agent, native_id, project, branch, model, title, version, source,
-                                           started_at, ended_at, parent_id, parent_kind, outcome, evidence, judge,
-                                           revision, rules)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            f"""
+            INSERT INTO sessions AS known (id, agent, native_id, project, directory, branch, model, title, version,
+                                           source, started_at, ended_at, parent_id, parent_kind, outcome, evidence,
+                                           judge, usage, revision, rules)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             ON CONFLICT (id) DO UPDATE SET
-                project = coalesce(nullif(excluded.project, ''), known.project),
+                native_id = excluded.native_id,
+                project = CASE WHEN {_SAME_PLACE} THEN known.project ELSE excluded.project END,
+                directory = CASE WHEN {_SAME_PLACE}
+                    THEN known.directory ELSE coalesce(nullif(excluded.directory, ''), known.directory) END,
                 branch = coalesce(nullif(excluded.branch, ''), known.branch),
                 model = coalesce(nullif(excluded.model, ''), known.model),
                 title = coalesce(nullif(excluded.title, ''), known.title),
@@ -192,7 +218,9 @@ class Append:
                 evidence = CASE WHEN known.judge = 'user' OR excluded.judge = ''
                     THEN known.evidence ELSE excluded.evidence END,
                 judge = CASE WHEN known.judge = 'user' OR excluded.judge = '' THEN known.judge ELSE excluded.judge END,
-                revision = known.revision + CASE WHEN excluded.revision > 0 OR (
+                usage = coalesce(excluded.usage, known.usage),
+                revision = known.revision + CASE WHEN excluded.revision > 0
+                    OR excluded.usage <> coalesce(known.usage, '') OR (
                     known.judge <> 'user' AND excluded.judge <> '' AND
                     (known.outcome, known.evidence) <> (excluded.outcome, excluded.evidence)) THEN 1 ELSE 0 END,
                 -- What was there before may be by older rules: the session is by the oldest.
@@ -211,6 +239,7 @@ class Append:
                 new.outcome,
                 clean(new.evidence),
                 new.judge,
+                usage_json(new.usage),
                 int(news),
                 OUTCOME_RULES,
             ),
@@ -254,7 +283,7 @@ class Append:
         self.stale |= before
 
     def _insert(self, session: int, rows: list[Row], places: dict[bytes, int], texts: dict[bytes, int]) -> None:
-        pks = following(self.connection, "messages", "pk")
+        pks = next_ids(self.connection, "messages", "pk")
         placed = list(zip(pks, rows, strict=False))
         self.connection.executemany(
             "INSERT INTO messages (pk, session, seq, key, native_id, digest, role, flags, at, model, origin, usage, "
@@ -298,9 +327,9 @@ class Append:
 def save_texts(connection: Connection, bodies: dict[bytes, str]) -> dict[bytes, int]:
     """Store the texts that are new, and tell the id of every text by its hash."""
     ids: dict[bytes, int] = {}
-    for hashes in chunks(list(bodies)):
-        ids.update(connection.execute(f"SELECT hash, id FROM texts WHERE hash IN ({marks(hashes)})", hashes))
-    new = zip((key for key in bodies if key not in ids), following(connection, "texts", "id"), strict=False)
+    for hashes in batches(bodies):
+        ids.update(connection.execute(f"SELECT hash, id FROM texts WHERE hash IN ({placeholders(hashes)})", hashes))
+    new = zip((key for key in bodies if key not in ids), next_ids(connection, "texts", "id"), strict=False)
     added = dict(new)
     connection.executemany(
         "INSERT INTO texts (id, hash, body) VALUES (?, ?, ?)",
@@ -320,8 +349,8 @@ def _tools(rows: list[Row]) -> Counter[str]:
 def texts_of(connection: Connection, messages: list[int]) -> set[int]:
     """The ids of all texts that these messages use."""
     used: set[int] = set()
-    for some in chunks(messages):
-        these = marks(some)
+    for some in batches(messages):
+        these = placeholders(some)
         for query in (
             f"SELECT text FROM messages WHERE pk IN ({these})",
             f"SELECT reasoning FROM messages WHERE pk IN ({these})",
@@ -330,24 +359,6 @@ def texts_of(connection: Connection, messages: list[int]) -> set[int]:
         ):
             used.update(row[0] for row in connection.execute(query, some) if row[0] is not None)
     return used
-
-
-def chunks(values: list[T]) -> Iterator[list[T]]:
-    """`values` in lists short enough for an IN list."""
-    for start in range(0, len(values), _PARAMETERS):
-        yield values[start : start + _PARAMETERS]
-
-
-def marks(values: Sequence[object]) -> str:
-    """A question mark for each value."""
-    return ",".join("?" * len(values))
-
-
-def following(connection: Connection, table: str, column: str, session: int | None = None) -> Iterator[int]:
-    """The numbers after the highest one in use; safe because the caller holds the write lock."""
-    where = "" if session is None else f" WHERE session = {session:d}"
-    highest = connection.execute(f"SELECT coalesce(max({column}), 0) FROM {table}{where}").fetchone()[0]
-    return count(int(highest) + 1)
 
 
 def _stretch(connection: Connection, pk: int) -> None:

@@ -1,0 +1,245 @@
+"""What a search asks the session store: which sessions are in scope, what they say, and where a text is used.
+
+Sessions and messages go by their row numbers here. Injected text, summaries of a compaction and system prompts are left
+out everywhere: nobody said them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Literal, NamedTuple
+
+from warmstart.sessions.rows import to_seconds
+from warmstart.sessions.values import Role, clean
+from warmstart.storage.database import Connection
+from warmstart.storage.sql import batches, placeholders
+
+Use = Literal["text", "arguments", "result"]
+
+_SPOKEN = "m.flags & 3 = 0"  # neither a summary nor injected
+# Up to the first session of the family, and everything that descends from it.
+_FAMILY = """
+    WITH RECURSIVE above (id) AS (
+        SELECT s.id FROM sessions s WHERE s.id = :session OR s.native_id = :session
+        UNION SELECT s.parent_id FROM above a JOIN sessions s ON s.id = a.id WHERE s.parent_id IS NOT NULL),
+    family (id) AS (
+        SELECT id FROM above
+        UNION SELECT s.id FROM family f JOIN sessions s ON s.parent_id = f.id)
+    SELECT s.pk FROM family f JOIN sessions s ON s.id = f.id
+"""
+_IN_PROJECT = "(s.project = :project OR substr(s.project, length(s.project) - length(:project)) = '/' || :project)"
+_USES: dict[Use, str] = {
+    "text": "JOIN messages m ON m.text = t.id AND m.role IN ('user', 'assistant')",
+    "arguments": "JOIN tool_calls c ON c.arguments = t.id JOIN messages m ON m.pk = c.message",
+    "result": "JOIN tool_results r ON r.text = t.id JOIN messages m ON m.pk = r.message",
+}
+
+
+class Selection(NamedTuple):
+    """The sessions in scope: a condition on `sessions s`, and their row numbers (None: all sessions)."""
+
+    condition: str = "true"
+    values: Mapping[str, object] = {}
+    sessions: Sequence[int] | None = None
+
+
+class StoredText(NamedTuple):
+    """A text of a session: whose it is (a role, `reasoning`, or the name of a tool), its message, hash and id."""
+
+    kind: str
+    message: int
+    hash: bytes
+    text: int
+
+
+class StoredMessage(NamedTuple):
+    """A message as a search shows it, with the session it is from; `at` may be when that started."""
+
+    native_id: str
+    role: Role
+    at: float | None
+    session_id: str
+    session_native_id: str
+    agent: str
+    project: str
+    body: str
+
+
+class TextUse(NamedTuple):
+    """Where a text is used."""
+
+    session: int
+    message: int
+    use: Use
+    text: int
+
+
+class SessionLookup:
+    """Reads what a search needs, with one statement each."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._run = connection.execute
+
+    # -- sessions
+
+    def select(
+        self,
+        *,
+        project: str | None = None,
+        agents: Sequence[str] = (),
+        since: datetime | None = None,
+        exclude_session: str | None = None,
+    ) -> Selection:
+        """The sessions of a project (a path, or the last part of one) and of some agents, without a session's family.
+
+        `exclude_session` is an id or an agent's own id; its ancestors and all their descendants are left out.
+        """
+        terms: list[str] = []
+        values: dict[str, object] = {}
+        if project is not None:
+            terms.append("s.project = :project" if project.startswith("/") else _IN_PROJECT)
+            values["project"] = clean(project.rstrip("/") or project)
+        if agents:
+            agents = (agents,) if isinstance(agents, str) else agents
+            names = {f"agent{number}": clean(agent) for number, agent in enumerate(agents)}
+            terms.append(f"s.agent IN ({', '.join(f':{name}' for name in names)})")
+            values |= names
+        if since is not None:
+            terms.append("s.started_at >= :since")
+            values["since"] = to_seconds(since)
+        if exclude_session:
+            family = [int(row[0]) for row in self._run(_FAMILY, {"session": clean(exclude_session)})]
+            if family:
+                terms.append(f"s.pk NOT IN ({', '.join(map(str, family))})")
+        if not terms:
+            return Selection()
+        condition = " AND ".join(terms)
+        rows = self._run(f"SELECT s.pk FROM sessions s WHERE {condition}", values)
+        return Selection(condition, values, [row[0] for row in rows])
+
+    def start_range(self) -> tuple[float, float] | None:
+        """When the first and the last session started."""
+        first, last = self._run("SELECT min(started_at), max(started_at) FROM sessions").fetchone()
+        return None if first is None else (first, last)
+
+    def started_between(self, selection: Selection, first: float, last: float, limit: int) -> list[tuple[int, float]]:
+        """The newest sessions that started in this time, each with its start."""
+        return self._run(
+            "SELECT s.pk, s.started_at FROM sessions s WHERE s.started_at >= :first AND s.started_at < :last "
+            f"AND {selection.condition} ORDER BY s.started_at DESC LIMIT :limit",
+            {**selection.values, "first": first, "last": last, "limit": limit},
+        ).fetchall()
+
+    def headline(self, session: int) -> tuple[str, str]:
+        """The title and the branch of a session."""
+        row = self._run("SELECT title, branch FROM sessions WHERE pk = ?", (session,)).fetchone()
+        return row or ("", "")
+
+    # -- texts
+
+    def texts(self, session: int) -> list[StoredText]:
+        """What was said, thought and called in a session, in order."""
+        run, where = self._run, f"WHERE m.session = ? AND {_SPOKEN}"
+        rows = [
+            *run(
+                "SELECT m.seq, -2, m.role, m.pk, t.hash, t.id FROM messages m JOIN texts t ON t.id = m.text "
+                f"{where} AND m.role IN ('user', 'assistant')",
+                (session,),
+            ),
+            *run(
+                "SELECT m.seq, -1, 'reasoning', m.pk, t.hash, t.id FROM messages m "
+                f"JOIN texts t ON t.id = m.reasoning {where}",
+                (session,),
+            ),
+            *run(
+                "SELECT m.seq, c.position, c.name, m.pk, t.hash, t.id FROM messages m "
+                f"JOIN tool_calls c ON c.message = m.pk JOIN texts t ON t.id = c.arguments {where}",
+                (session,),
+            ),
+        ]
+        return [StoredText(*row[2:]) for row in sorted(rows, key=lambda row: (row[0], row[1]))]
+
+    def bodies(self, texts: Iterable[int]) -> dict[int, str]:
+        """Texts by their ids."""
+        found: dict[int, str] = {}
+        for batch in batches(texts):
+            found.update(self._run(f"SELECT id, body FROM texts WHERE id IN ({placeholders(batch)})", batch))
+        return found
+
+    def messages(self, messages: Iterable[int]) -> dict[int, StoredMessage]:
+        """What was said in messages, as far as they exist."""
+        found: dict[int, StoredMessage] = {}
+        for batch in batches(messages):
+            for row in self._run(
+                "SELECT m.pk, m.native_id, m.role, coalesce(m.at, s.started_at), s.id, s.native_id, s.agent, "
+                "s.project, coalesce(t.body, '') FROM messages m JOIN sessions s ON s.pk = m.session "
+                f"LEFT JOIN texts t ON t.id = m.text WHERE m.pk IN ({placeholders(batch)})",
+                batch,
+            ):
+                found[row[0]] = StoredMessage(*row[1:])
+        return found
+
+    def first_messages(self, session: int) -> list[int]:
+        """The first two things that were said in a session."""
+        rows = self._run(
+            f"SELECT m.pk FROM messages m WHERE m.session = ? AND m.role IN ('user', 'assistant') AND {_SPOKEN} "
+            "AND m.text IS NOT NULL ORDER BY m.seq LIMIT 2",
+            (session,),
+        )
+        return [row[0] for row in rows]
+
+    def message_texts(self, message: int) -> list[tuple[bytes, str]]:
+        """The hash and text of the reasoning and the calls of a message."""
+        return self._run(
+            "SELECT t.hash, t.body FROM messages m LEFT JOIN tool_calls c ON c.message = m.pk "
+            "JOIN texts t ON t.id IN (m.reasoning, c.arguments) WHERE m.pk = ?",
+            (message,),
+        ).fetchall()
+
+    def calls_after(self, messages: Iterable[int], tools: Iterable[str]) -> Iterator[tuple[int, str, str]]:
+        """The calls of some tools that followed each message before the user spoke again, in order.
+
+        Each with the message, the tool and the arguments.
+        """
+        names = sorted(tools)
+        for batch in batches(messages):
+            yield from self._run(
+                "SELECT a.pk, c.name, t.body FROM messages a JOIN messages m ON m.session = a.session "
+                "AND m.seq >= a.seq AND m.seq < coalesce((SELECT min(u.seq) FROM messages u "
+                "WHERE u.session = a.session AND u.seq > a.seq AND u.role = 'user' AND u.flags & 3 = 0 "
+                "AND u.text IS NOT NULL), 2147483647) "
+                "JOIN tool_calls c ON c.message = m.pk JOIN texts t ON t.id = c.arguments "
+                f"WHERE a.pk IN ({placeholders(batch)}) AND c.name IN ({placeholders(names)}) "
+                "ORDER BY a.pk, m.seq, c.position",
+                [*batch, *names],
+            )
+
+    def containing(self, texts: Iterable[int], part: str) -> list[int]:
+        """Those of some texts that contain this in any case, newest first."""
+        pattern = "%" + re.sub(r"([\\%_])", r"\\\1", part.lower()) + "%"
+        found: list[int] = []
+        for batch in batches(texts):
+            rows = self._run(
+                f"SELECT id FROM texts WHERE id IN ({placeholders(batch)}) AND lower(body) LIKE ? ESCAPE '\\'",
+                [*batch, pattern],
+            )
+            found += [row[0] for row in rows]
+        return sorted(found, reverse=True)
+
+    def uses(self, texts: Sequence[int], uses: Iterable[Use], selection: Selection, limit: int) -> list[TextUse]:
+        """Where texts are used by sessions in scope, at most `limit` of each kind, in the order of the texts given."""
+        order = {text: place for place, text in enumerate(texts)}
+        rows: list[Any] = []
+        for batch in batches(texts):
+            statements = (
+                f"SELECT m.session, m.pk, '{use}', t.id FROM texts t {_USES[use]} AND {_SPOKEN} "
+                f"JOIN sessions s ON s.pk = m.session WHERE t.id IN ({', '.join(map(str, batch))}) "
+                f"AND {selection.condition}"
+                for use in uses
+            )
+            rows += self._run(" UNION ALL ".join(statements), selection.values)
+        rows.sort(key=lambda row: (order[row[3]], -row[1]))
+        return [TextUse(*row) for use in uses for row in [row for row in rows if row[2] == use][:limit]]

@@ -1,0 +1,1 @@
+-- Nothing to do: only the search function of PostgreSQL changes.
