@@ -23,7 +23,7 @@ def once(data: Path, database: Path) -> None:
     from warmstart.profile.profiler import Profiler
     from warmstart.profile.profiles import profiled, update
     from warmstart.profile.store import SQLProfileStore
-    from warmstart.sessions.sqlite import SQLiteSessionStore
+    from warmstart.sessions.sql_store import SQLiteSessionStore
     from warmstart.sessions.sync import path_sources, sync
 
     times = {}
@@ -38,14 +38,14 @@ def once(data: Path, database: Path) -> None:
         times[name] = time.perf_counter() - began
         assert (number > 0) == (name == "profile")
     began = time.perf_counter()
-    from warmstart.profile.corpus.report import report
+    from warmstart.profile.summary import summarize
 
     times["load"] = time.perf_counter() - began
     began = time.perf_counter()
     sessions = list(profiled(store))
     times["read"] = time.perf_counter() - began
     began = time.perf_counter()
-    report(sessions)
+    summarize(sessions)
     times["report"] = time.perf_counter() - began
     store.close()
     print(json.dumps({**times, "sessions": len(sessions), "calls": sum(len(each.profile.calls) for each in sessions)}))

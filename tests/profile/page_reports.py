@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from datetime import UTC, date, datetime, timedelta
 
-from warmstart.profile.corpus.values import (
+from warmstart.profile.corpus import (
     Compaction,
     Diagnostics,
     EarlyErrors,
@@ -18,24 +18,31 @@ from warmstart.profile.corpus.values import (
 )
 
 MADE = datetime(2026, 3, 2, 14, 5, tzinfo=UTC)
-HOSTILE = "<script>alert('x')</script>\"' onload=\"x\" </title></style></svg>& \x00\x1b[31m\u202e ]]>-->"
+HOSTILE = (
+    "<script>alert('x')</script>\"' onload=\"x\" </title></style></svg>& \x00\x1b[31m\u202e\u2066\u061c\u200f ]]>-->"
+)
 LONG = "mcp__some-long-server-name__some_rather_long_tool_name"
 HEADINGS = (
-    "The reading",
-    "Error rate by length of session",
+    "Error rate by session length",
+    "Early errors by final length",
     "Inside a session",
-    "Early errors by eventual length",
     "After an error, after a compaction",
     "Tools",
     "Task types",
     "Agents",
     "Models",
     "Projects",
-    "Error signatures",
-    "Week by week",
     "Recovery",
     "How sessions ended",
+    "Week by week",
+    "Error signatures",
 )
+QUESTION = "Do sessions learn, or do the bad ones just end early?"
+
+
+def headings(report: Report) -> tuple[str, ...]:
+    """The headings of a report's page."""
+    return (QUESTION, *HEADINGS, *("What the numbers say" for _ in report.diagnostics.explanation[1:2]))
 
 
 def rate(key: str, sessions: int, calls: int, share: float) -> Rate:

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from warmstart.profile.arguments import command_in, fields_of, path_in
+from warmstart.profile.tools import command_in, fields_of, path_in
 
 ODD = [
     "",
@@ -27,41 +27,47 @@ ODD = [
 ]
 
 
-@pytest.mark.parametrize("arguments", ODD, ids=lambda text: ascii(text[:12]))
-def test_what_is_no_json_object_has_no_fields(arguments: str) -> None:
-    assert fields_of(arguments) == {}
-    assert path_in(arguments) == ""
-    assert isinstance(command_in(arguments), str)
+def test_what_is_no_json_object_has_no_fields(subtests: pytest.Subtests) -> None:
+    for arguments in ODD:
+        with subtests.test(arguments=arguments):
+            assert fields_of(arguments) == {}
+            assert path_in(arguments) == ""
+            assert isinstance(command_in(arguments), str)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "command"),
-    [
-        ({"command": "make"}, "make"),
-        ({"cmd": "make"}, "make"),
-        ({"command": ["bash", "-lc", "cd src && make"]}, "cd src && make"),
-        ({"command": ["/usr/bin/bash", "-c", "make"]}, "make"),
-        ({"command": ["python", "-c", "print(1); exit()"]}, "python -c 'print(1); exit()'"),
-        ({"command": ["git", "commit", "-m", "one && two"]}, "git commit -m 'one && two'"),
-        ({"command": []}, ""),
-        ({"command": ["ls", 3]}, ""),
-        ({"command": 3, "script": "make"}, "make"),
-        ({"path": "a.py"}, ""),
-        ({}, ""),
-        ("make test", "make test"),
-        ("  ", "  "),
-        ('{"command": "ma', ""),
-        ('["make"]', ""),
-    ],
-)
-def test_the_command(arguments: object, command: str) -> None:
-    assert command_in(arguments if isinstance(arguments, str) else json.dumps(arguments)) == command
+THE_COMMAND = [
+    ({"command": "make"}, "make"),
+    ({"cmd": "make"}, "make"),
+    ({"command": ["bash", "-lc", "cd src && make"]}, "cd src && make"),
+    ({"command": ["/usr/bin/bash", "-c", "make"]}, "make"),
+    ({"command": ["python", "-c", "print(1); exit()"]}, "python -c 'print(1); exit()'"),
+    ({"command": ["git", "commit", "-m", "one && two"]}, "git commit -m 'one && two'"),
+    ({"command": []}, ""),
+    ({"command": ["ls", 3]}, ""),
+    ({"command": 3, "script": "make"}, "make"),
+    ({"path": "a.py"}, ""),
+    ({}, ""),
+    ("make test", "make test"),
+    ("  ", "  "),
+    ('{"command": "ma', ""),
+    ('["make"]', ""),
+]
 
 
-@pytest.mark.parametrize("name", ["file_path", "path", "filePath", "absolute_path", "notebook_path", "target_file"])
-def test_the_file(name: str) -> None:
-    assert path_in(json.dumps({"limit": 3, name: "src/tides.py"})) == "src/tides.py"
-    assert path_in(json.dumps({name: ["src/tides.py"]})) == ""
+def test_the_command(subtests: pytest.Subtests) -> None:
+    for arguments, command in THE_COMMAND:
+        with subtests.test(arguments=arguments, command=command):
+            assert command_in(arguments if isinstance(arguments, str) else json.dumps(arguments)) == command
+
+
+THE_FILE = ["file_path", "path", "filePath", "absolute_path", "notebook_path", "target_file"]
+
+
+def test_the_file(subtests: pytest.Subtests) -> None:
+    for name in THE_FILE:
+        with subtests.test(name=name):
+            assert path_in(json.dumps({"limit": 3, name: "src/tides.py"})) == "src/tides.py"
+            assert path_in(json.dumps({name: ["src/tides.py"]})) == ""
 
 
 def test_large_arguments_are_read_once_and_fast() -> None:

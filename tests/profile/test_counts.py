@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from warmstart.sessions.sqlite import SQLiteSessionStore
+from warmstart.sessions.sql_store import SQLiteSessionStore
 from warmstart.sessions.sync import path_sources, sync
 
 pytestmark = pytest.mark.corpus

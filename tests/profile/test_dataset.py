@@ -15,19 +15,18 @@ import pytest
 
 from tests.unprivileged import as_nobody, let_in
 from warmstart.errors import DatasetError
-from warmstart.profile.dataset.export import FILES, DatasetExport, export_dataset
-from warmstart.profile.dataset.pseudonyms import Pseudonyms
-from warmstart.profile.dataset.rows import CALL_COLUMNS, SESSION_COLUMNS
+from warmstart.profile.dataset import FILES, DatasetExport, columns, export_dataset
+from warmstart.profile.pseudonyms import Pseudonyms
 from warmstart.profile.values import (
     Call,
     Change,
     DeadEnd,
     Markers,
-    Patterns,
+    Outcome,
     Profile,
     Profiled,
     Recovery,
-    Verdict,
+    WritingStyle,
 )
 from warmstart.redact.redactor import PERSONAL, Redactor
 from warmstart.sessions.values import Session
@@ -64,8 +63,8 @@ CALLS = (
 PROFILE = Profile(
     task_type="code",
     markers=Markers(messages=12, turns=3, calls=6, results=6, errors=3, rejected=1, error_rate=0.5, seconds=3600.0),
-    verdict=Verdict("success", "Marlene said it is deployed", "user"),
-    patterns=Patterns(
+    outcome=Outcome("success", "Marlene said it is deployed", "user"),
+    style=WritingStyle(
         messages=3,
         length=7,
         directness=0.5,
@@ -113,7 +112,7 @@ def test_a_session_is_one_row_with_its_markers(tmp_path):
     written = export(tmp_path)
     assert written == (2, 6, FILES)
     row, parent = lines(tmp_path / "sessions.jsonl")
-    assert list(row) == [column.name for column in SESSION_COLUMNS]
+    assert list(row) == [column.name for column in columns("sessions")]
     assert re.fullmatch("[0-9a-f]{16}", str(row["session"]))
     assert row["parent"] == parent["session"] != row["session"]
     assert row["project"] == parent["project"]
@@ -143,7 +142,7 @@ def test_a_session_is_one_row_with_its_markers(tmp_path):
 
 
 def test_every_marker_is_a_column():
-    assert {field.name for field in fields(Markers)} <= {column.name for column in SESSION_COLUMNS}
+    assert {field.name for field in fields(Markers)} <= {column.name for column in columns("sessions")}
 
 
 def test_a_call_is_one_row_with_its_outcome(tmp_path):
@@ -165,7 +164,7 @@ def test_a_call_is_one_row_with_its_outcome(tmp_path):
         "after_compaction": 1,
         "recovered_after": None,
     }
-    assert list(rows[0]) == [column.name for column in CALL_COLUMNS]
+    assert list(rows[0]) == [column.name for column in columns("calls")]
     assert [row["at"] for row in rows] == [0.0, 12.0, 20.0, 30.0, None, 60.0]
     assert [row["after_compaction"] for row in rows] == [1, 1, 1, 2, 2, 2]
     assert [row["recovered_after"] for row in rows] == [None, 1, None, None, None, None]
@@ -183,7 +182,7 @@ def test_no_sessions_make_an_empty_dataset(tmp_path):
     assert export(tmp_path, []) == (0, 0, FILES)
     assert (tmp_path / "sessions.jsonl").read_bytes() == (tmp_path / "calls.jsonl").read_bytes() == b""
     table = parquet.read_table(tmp_path / "calls.parquet")
-    assert (table.num_rows, table.column_names) == (0, [column.name for column in CALL_COLUMNS])
+    assert (table.num_rows, table.column_names) == (0, [column.name for column in columns("calls")])
     assert "0 sessions with 0 tool calls." in (tmp_path / "README.md").read_text(encoding="utf-8")
 
 
@@ -315,40 +314,52 @@ def test_tools_keep_their_names_but_not_their_servers(tmp_path, tool, shown):
     assert re.fullmatch(shown, str(lines(tmp_path / "calls.jsonl")[0]["tool"]))
 
 
-@pytest.mark.parametrize("tool", ["Bash", "Read", "apply_patch", "web_search", "read_file", "functions.exec_command:3"])
-def test_tools_that_everybody_has_are_never_touched(tool):
-    folders = ("bash", "read", "apply", "patch", "web", "search", "file", "exec", "command", "functions")
-    names = Pseudonyms(KEY, REDACTOR, projects=[f"/home/{name}/{name}" for name in folders])
-    assert names.tool(tool, "/srv/bash") == tool
+TOOLS_THAT_EVERYBODY_HAS_ARE_NEVER_TOUCHED = [
+    "Bash",
+    "Read",
+    "apply_patch",
+    "web_search",
+    "read_file",
+    "functions.exec_command:3",
+]
 
 
-@pytest.mark.parametrize(
-    ("model", "shown"),
-    [
-        ("anthropic/claude-opus-5", "anthropic/claude-opus-5"),
-        ("claude-opus-4-5-20251101", "claude-opus-4-5-20251101"),
-        ("gpt-5.3-codex-spark", "gpt-5.3-codex-spark"),
-        ("o3-mini", "o3-mini"),
-        ("gemini-2.5-flash", "gemini-2.5-flash"),
-        ("qwen3-coder:30b", "qwen3-coder:30b"),
-        ("us.anthropic.claude-sonnet-4-20250514-v1:0", r"us\.anthropic\.claude-sonnet-4-20250514-v1:0"),
-        ("<synthetic>", "<synthetic>"),
-        ("", ""),
-        ("bob-finetune", "other:[0-9a-f]{8}"),
-        ("llama-70b-bob", "other:[0-9a-f]{8}"),
-        ("ollama/bob:latest", "other:[0-9a-f]{8}"),
-        ("accounts/acme/models/x", "other:[0-9a-f]{8}"),
-        ("accounts/acme/models/llama-v3p1-70b", "llama-v3p1-70b"),
-        ("https://acme.internal/v1/model", "other:[0-9a-f]{8}"),
-        ("ft:bobs:acme::1", "other:[0-9a-f]{8}"),
-        ("/home/marlene/models/llama-70b.gguf", "llama-70b.gguf"),
-        (r"D:\models\llama-70b.gguf", "llama-70b.gguf"),
-        ("ft:gpt-4o-mini:ostsee:tides:9x", r"ft:gpt-4o-mini:[0-9a-f]{8}"),
-        ("arn:aws:bedrock:eu-central-1:123456789012:inference-profile/x", r"other:[0-9a-f]{8}"),
-    ],
-)
-def test_models_do_not_name_their_owner(model, shown):
-    assert re.fullmatch(shown, Pseudonyms(KEY, REDACTOR).model(model))
+def test_tools_that_everybody_has_are_never_touched(subtests: pytest.Subtests) -> None:
+    for tool in TOOLS_THAT_EVERYBODY_HAS_ARE_NEVER_TOUCHED:
+        with subtests.test(tool=tool):
+            folders = ("bash", "read", "apply", "patch", "web", "search", "file", "exec", "command", "functions")
+            names = Pseudonyms(KEY, REDACTOR, projects=[f"/home/{name}/{name}" for name in folders])
+            assert names.tool(tool, "/srv/bash") == tool
+
+
+MODELS_DO_NOT_NAME_THEIR_OWNER = [
+    ("anthropic/claude-opus-5", "anthropic/claude-opus-5"),
+    ("claude-opus-4-5-20251101", "claude-opus-4-5-20251101"),
+    ("gpt-5.3-codex-spark", "gpt-5.3-codex-spark"),
+    ("o3-mini", "o3-mini"),
+    ("gemini-2.5-flash", "gemini-2.5-flash"),
+    ("qwen3-coder:30b", "qwen3-coder:30b"),
+    ("us.anthropic.claude-sonnet-4-20250514-v1:0", r"us\.anthropic\.claude-sonnet-4-20250514-v1:0"),
+    ("<synthetic>", "<synthetic>"),
+    ("", ""),
+    ("bob-finetune", "other:[0-9a-f]{8}"),
+    ("llama-70b-bob", "other:[0-9a-f]{8}"),
+    ("ollama/bob:latest", "other:[0-9a-f]{8}"),
+    ("accounts/acme/models/x", "other:[0-9a-f]{8}"),
+    ("accounts/acme/models/llama-v3p1-70b", "llama-v3p1-70b"),
+    ("https://acme.internal/v1/model", "other:[0-9a-f]{8}"),
+    ("ft:bobs:acme::1", "other:[0-9a-f]{8}"),
+    ("/home/marlene/models/llama-70b.gguf", "llama-70b.gguf"),
+    (r"D:\models\llama-70b.gguf", "llama-70b.gguf"),
+    ("ft:gpt-4o-mini:ostsee:tides:9x", r"ft:gpt-4o-mini:[0-9a-f]{8}"),
+    ("arn:aws:bedrock:eu-central-1:123456789012:inference-profile/x", r"other:[0-9a-f]{8}"),
+]
+
+
+def test_models_do_not_name_their_owner(subtests: pytest.Subtests) -> None:
+    for model, shown in MODELS_DO_NOT_NAME_THEIR_OWNER:
+        with subtests.test(model=model, shown=shown):
+            assert re.fullmatch(shown, Pseudonyms(KEY, REDACTOR).model(model))
 
 
 def test_hashes_are_the_same_under_one_key_only(tmp_path):
@@ -382,19 +393,19 @@ def test_the_card_explains_every_column_and_counts(tmp_path):
         for column in parquet.read_schema(tmp_path / f"{name}.parquet").names:
             assert f"| `{column}` | " in text
         assert set(lines(tmp_path / f"{name}.jsonl")[0]) == set(parquet.read_schema(tmp_path / f"{name}.parquet").names)
-    assert "2 sessions with 6 tool calls, of claude-code (2), begun from week 2026-W37 to 2026-W37" in text
+    assert "2 sessions with 6 tool calls, of claude-code (2), started from week 2026-W37 to 2026-W37" in text
     assert "3 error, 2 ok, 1 rejected" in text
     assert "2026-09-22" in text
     assert "{" not in re.sub(r"```.*?```", "", text, flags=re.DOTALL)
     assert "`early_error_rate` | number | the same for the calls of the first 30 turns" in text
     assert "`cached_tokens` | integer | tokens read from a cache or written to one" in text
-    assert "Times within a session are kept, but rounded" in text
+    assert "Times within a session are rounded" in text
 
 
 def test_the_card_says_whether_error_text_is_in_it(tmp_path):
     export(tmp_path)
     text = (tmp_path / "README.md").read_text(encoding="utf-8")
-    assert "There is no text of any message in it." in text
+    assert "It holds no text of any message." in text
     assert "It was exported without error text." in text
     export(tmp_path, error_text=True)
     text = (tmp_path / "README.md").read_text(encoding="utf-8")

@@ -23,7 +23,7 @@ from tests.profile.corpora import (
     steady,
     tiring,
 )
-from warmstart.profile.corpus.diagnostics import diagnose, length_bin
+from warmstart.profile.diagnostics import diagnose, length_bin
 from warmstart.profile.values import Profiled
 
 TRUTHS = [
@@ -49,9 +49,10 @@ def pattern(text: str, name: object = 0, **fields: object) -> Profiled:
     return profiled(name, [letter == "x" for letter in text], **fields)
 
 
-@pytest.mark.parametrize(("truth", "session"), TRUTHS)
-def test_a_simulated_corpus_is_read_for_what_it_is(truth, session):
-    assert readings(session, 1)[truth] == 1
+def test_a_simulated_corpus_is_read_for_what_it_is(subtests: pytest.Subtests) -> None:
+    for truth, session in TRUTHS:
+        with subtests.test(truth=truth, session=session):
+            assert readings(session, 1)[truth] == 1
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@ from __future__ import annotations
 from random import Random
 
 from tests.profile.corpora import abandoned, corpus, learned, profiled
-from warmstart.profile.corpus.diagnostics import diagnose
+from warmstart.profile.diagnostics import diagnose
 
 
 def test_the_reading_comes_first():
@@ -15,7 +15,7 @@ def test_the_reading_comes_first():
 
 def test_it_always_says_that_length_bins_alone_mislead():
     for sessions in ([], corpus(Random(1), abandoned, 50), corpus(Random(1), learned, 50)):
-        assert diagnose(sessions).explanation[1].startswith("Length bins alone mislead")
+        assert diagnose(sessions).explanation[1].startswith("Rates by length alone mislead")
 
 
 def test_bins_that_point_the_other_way_are_named():
@@ -24,7 +24,7 @@ def test_bins_that_point_the_other_way_are_named():
     long = [profiled(f"l{n}", [False] * (20 + n) + [True, False, False] * 5, messages=120) for n in range(40)]
     said = diagnose([*short, *long]).explanation[1]
     assert said == (
-        "Length bins alone mislead here: between sessions the rates fall from 50.0% to 9.2% with length, "
+        "Rates by length alone mislead here: between sessions they fall from 50.0% to 9.2% with length, "
         "while inside a session the rate rises."
     )
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from warmstart.profile.corpus.report import report
-from warmstart.profile.corpus.values import Report
+from warmstart.profile.corpus import Report
 from warmstart.profile.profiler import Profiler
 from warmstart.profile.profiles import profiled, update
 from warmstart.profile.store import SQLProfileStore
+from warmstart.profile.summary import summarize
 from warmstart.profile.values import Profiled
-from warmstart.sessions.sqlite import SQLiteSessionStore
+from warmstart.sessions.sql_store import SQLiteSessionStore
 from warmstart.sessions.sync import path_sources, sync
 
 pytestmark = pytest.mark.corpus
@@ -37,7 +37,7 @@ def found(store: SQLiteSessionStore) -> list[Profiled]:
 
 @pytest.fixture(scope="module")
 def real(found: list[Profiled]) -> Report:
-    return report(found)
+    return summarize(found)
 
 
 def test_every_session_has_a_profile(store: SQLiteSessionStore, found: list[Profiled]) -> None:
@@ -47,7 +47,7 @@ def test_every_session_has_a_profile(store: SQLiteSessionStore, found: list[Prof
 
 
 def test_most_errors_are_followed_by_success_at_the_next_call_of_the_tool(found: list[Profiled]) -> None:
-    claude = report([each for each in found if each.session.agent == "claude-code"])
+    claude = summarize([each for each in found if each.session.agent == "claude-code"])
     assert claude.recovery.errors > 200
     assert claude.recovery.next_call is not None
     assert claude.recovery.within_three is not None
@@ -79,7 +79,7 @@ def test_no_rejection_is_an_error(store: SQLiteSessionStore, found: list[Profile
 
 
 def test_the_explanation_says_that_length_bins_alone_mislead(real: Report) -> None:
-    assert any(sentence.startswith("Length bins alone mislead") for sentence in real.diagnostics.explanation)
+    assert any(sentence.startswith("Rates by length alone mislead") for sentence in real.diagnostics.explanation)
     assert real.diagnostics.reading != "not enough data"
 
 
@@ -95,7 +95,8 @@ def test_totals_are_those_of_the_store(store: SQLiteSessionStore, found: list[Pr
         assert sum(markers.errors for markers in own) == row.errors
         assert sum(markers.rejected for markers in own) == row.rejected
     assert sum(rate.calls for rate in real.by_tool) == real.calls
-    assert sum(rate.errors for rate in real.by_length) == real.errors
+    main = [each.profile.markers for each in found if each.session.parent_kind != "subagent"]
+    assert sum(rate.errors for rate in real.by_length) == sum(markers.errors for markers in main)
 
 
 def test_every_profile_comes_back_as_it_was_made(store: SQLiteSessionStore, found: list[Profiled]) -> None:

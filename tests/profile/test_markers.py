@@ -138,11 +138,15 @@ def test_below_ten_calls_there_is_no_diversity() -> None:
     assert markers(*(did(f"tool{number}") for number in range(9))).diversity is None
 
 
-@pytest.mark.parametrize("tools", ["aaaaaabbbccd", "abcdefghijklm", "aaaaaaaaaaaab", "aabbccddeeff"])
-def test_diversity_is_the_mean_over_every_draw_of_ten(tools: str) -> None:
-    draws = [len(set(draw)) for draw in combinations(tools, 10)]
-    found = markers(*(did(tool) for tool in tools)).diversity
-    assert found == pytest.approx(sum(draws) / len(draws), abs=1e-12)
+DIVERSITY_IS_THE_MEAN_OVER_EVERY_DRAW_OF_TEN = ["aaaaaabbbccd", "abcdefghijklm", "aaaaaaaaaaaab", "aabbccddeeff"]
+
+
+def test_diversity_is_the_mean_over_every_draw_of_ten(subtests: pytest.Subtests) -> None:
+    for tools in DIVERSITY_IS_THE_MEAN_OVER_EVERY_DRAW_OF_TEN:
+        with subtests.test(tools=tools):
+            draws = [len(set(draw)) for draw in combinations(tools, 10)]
+            found = markers(*(did(tool) for tool in tools)).diversity
+            assert found == pytest.approx(sum(draws) / len(draws), abs=1e-12)
 
 
 def test_length_alone_does_not_raise_diversity() -> None:
@@ -180,19 +184,20 @@ def test_a_file_read_again() -> None:
     assert found.rereads == 2
 
 
-@pytest.mark.parametrize(
-    ("tool", "first", "other"),
-    [
-        ("Read", {"file_path": "a.pdf"}, {"file_path": "a.pdf", "pages": "3-4"}),
-        ("read_file", {"path": "a", "start_line": 1, "end_line": 9}, {"path": "a", "start_line": 10, "end_line": 19}),
-        ("view", {"path": "a"}, {"path": "a", "view_range": [1, 50]}),
-        ("read", {"filePath": "a"}, {"filePath": "a", "offset": 5}),
-    ],
-)
-def test_another_range_is_no_reread(tool: str, first: dict[str, object], other: dict[str, object]) -> None:
-    assert markers(did(tool, first), did(tool, other)).rereads == 0
-    assert markers(did(tool, first), did(tool, first)).rereads == 1
-    assert markers(did(tool, other), did(tool, first), did(tool, other)).rereads == 1
+ANOTHER_RANGE_IS_NO_REREAD = [
+    ("Read", {"file_path": "a.pdf"}, {"file_path": "a.pdf", "pages": "3-4"}),
+    ("read_file", {"path": "a", "start_line": 1, "end_line": 9}, {"path": "a", "start_line": 10, "end_line": 19}),
+    ("view", {"path": "a"}, {"path": "a", "view_range": [1, 50]}),
+    ("read", {"filePath": "a"}, {"filePath": "a", "offset": 5}),
+]
+
+
+def test_another_range_is_no_reread(subtests: pytest.Subtests) -> None:
+    for tool, first, other in ANOTHER_RANGE_IS_NO_REREAD:
+        with subtests.test(tool=tool, first=first, other=other):
+            assert markers(did(tool, first), did(tool, other)).rereads == 0
+            assert markers(did(tool, first), did(tool, first)).rereads == 1
+            assert markers(did(tool, other), did(tool, first), did(tool, other)).rereads == 1
 
 
 def test_files_read_in_the_shell() -> None:

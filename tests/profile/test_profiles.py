@@ -13,7 +13,7 @@ from warmstart.profile.profiler import Profiler
 from warmstart.profile.profiles import profiled, update
 from warmstart.profile.store import SQLProfileStore
 from warmstart.profile.values import Profile
-from warmstart.sessions.sqlite import SQLiteSessionStore
+from warmstart.sessions.sql_store import SQLiteSessionStore
 from warmstart.sessions.store import Filter
 from warmstart.sessions.values import Message, Session
 from warmstart.testing.stores import at, said, session
@@ -66,7 +66,7 @@ def test_the_users_word_on_the_outcome_is_in_the_next_profile(store: SQLiteSessi
     updated(store)
     store.set_outcome(session("a", agent="claude-code").id, "failure", "it crashes")
     assert (updated(store), updated(store)) == (1, 0)
-    verdicts = {each.session.native_id: each.profile.verdict for each in profiled(store)}
+    verdicts = {each.session.native_id: each.profile.outcome for each in profiled(store)}
     assert verdicts["a"] == ("failure", "it crashes", "user")
     assert verdicts["b"].source != "user"
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.profile.talks import bash, did, talk
 from warmstart.profile.profiler import Profiler
-from warmstart.profile.recoveries import described, fix
+from warmstart.profile.recoveries import describe_recovery, usual_fix
 from warmstart.profile.values import Change, DeadEnd, Profile, Recovery
 from warmstart.sessions.values import Message, Session
 
@@ -39,11 +39,12 @@ def test_the_next_success_of_the_same_tool_is_the_recovery() -> None:
     assert made.markers.recovery_rate == 1.0
 
 
-@pytest.mark.parametrize(("failures", "recovered"), [(1, [1]), (2, [2, 1]), (3, [3, 2, 1]), (4, [3, 2, 1])])
-def test_a_success_counts_within_the_tools_next_three_calls(failures: int, recovered: list[int]) -> None:
-    made = profile(*(bash("a", "error", "boom") for _ in range(failures)), bash("a"))
-    assert [recovery.tries for recovery in made.recoveries] == recovered
-    assert made.markers.recovery_rate == len(recovered) / failures
+def test_a_success_counts_within_the_tools_next_three_calls(subtests: pytest.Subtests) -> None:
+    for failures, recovered in [(1, [1]), (2, [2, 1]), (3, [3, 2, 1]), (4, [3, 2, 1])]:
+        with subtests.test(failures=failures, recovered=recovered):
+            made = profile(*(bash("a", "error", "boom") for _ in range(failures)), bash("a"))
+            assert [recovery.tries for recovery in made.recoveries] == recovered
+            assert made.markers.recovery_rate == len(recovered) / failures
 
 
 def test_calls_of_other_tools_do_not_count_as_tries() -> None:
@@ -56,19 +57,21 @@ def test_another_tools_success_is_no_recovery() -> None:
     assert profile(bash("a", "error", "boom"), did("Read", {"file_path": "a"})).recoveries == ()
 
 
-@pytest.mark.parametrize("outcome", ["rejected", "unknown", None])
-def test_a_call_that_did_not_work_is_a_try_but_no_success(outcome: str | None) -> None:
-    between = bash("b", outcome)  # type: ignore[arg-type]
-    (recovery,) = profile(bash("a", "error", "boom"), between, bash("a")).recoveries
-    assert (recovery.failed, recovery.succeeded, recovery.tries) == (0, 2, 2)
-    assert profile(bash("a", "error", "boom"), between, between, between, bash("a")).recoveries == ()
+def test_a_call_that_did_not_work_is_a_try_but_no_success(subtests: pytest.Subtests) -> None:
+    for outcome in ["rejected", "unknown", None]:
+        with subtests.test(outcome=outcome):
+            between = bash("b", outcome)  # type: ignore[arg-type]
+            (recovery,) = profile(bash("a", "error", "boom"), between, bash("a")).recoveries
+            assert (recovery.failed, recovery.succeeded, recovery.tries) == (0, 2, 2)
+            assert profile(bash("a", "error", "boom"), between, between, between, bash("a")).recoveries == ()
 
 
-@pytest.mark.parametrize("outcome", ["rejected", "unknown", None])
-def test_only_an_error_is_recovered_from(outcome: str | None) -> None:
-    made = profile(bash("a", outcome), bash("a"))  # type: ignore[arg-type]
-    assert made.recoveries == made.dead_ends == ()
-    assert made.markers.recovery_rate is None
+def test_only_an_error_is_recovered_from(subtests: pytest.Subtests) -> None:
+    for outcome in ["rejected", "unknown", None]:
+        with subtests.test(outcome=outcome):
+            made = profile(bash("a", outcome), bash("a"))  # type: ignore[arg-type]
+            assert made.recoveries == made.dead_ends == ()
+            assert made.markers.recovery_rate is None
 
 
 def test_every_failing_call_of_a_tool_has_its_own_recovery() -> None:
@@ -147,21 +150,22 @@ def test_few_changes_with_short_names_are_kept() -> None:
     assert all(len(change.what) <= 40 for change in found)
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "expected"),
-    [
-        ("pytest", "make test", [("another command", "changed")]),
-        ("pytest a.py", "pytest b.py", [("command", "changed")]),
-        ("git diff", "git diff --stat", [("git --stat", "added")]),
-        ("git diff --stat=80", "git diff", [("git --stat", "removed")]),
-        ("pytest", "pytest | tail", [("tail", "added")]),
-        ("cd a && pytest", "cd b && pytest", [("command", "changed")]),
-        ("pytest -x", "uv run pytest -q", [("pytest -x", "removed"), ("pytest -q", "added")]),
-        ("mysql -pone -e x", "mysql -ptwo -e x", [("command", "changed")]),
-    ],
-)
-def test_how_a_command_was_changed(before: str, after: str, expected: list[tuple[str, str]]) -> None:
-    assert list(shell_changes(before, after)) == [Change(*each) for each in expected]  # type: ignore[arg-type]
+HOW_A_COMMAND_WAS_CHANGED = [
+    ("pytest", "make test", [("another command", "changed")]),
+    ("pytest a.py", "pytest b.py", [("command", "changed")]),
+    ("git diff", "git diff --stat", [("git --stat", "added")]),
+    ("git diff --stat=80", "git diff", [("git --stat", "removed")]),
+    ("pytest", "pytest | tail", [("tail", "added")]),
+    ("cd a && pytest", "cd b && pytest", [("command", "changed")]),
+    ("pytest -x", "uv run pytest -q", [("pytest -x", "removed"), ("pytest -q", "added")]),
+    ("mysql -pone -e x", "mysql -ptwo -e x", [("command", "changed")]),
+]
+
+
+def test_how_a_command_was_changed(subtests: pytest.Subtests) -> None:
+    for before, after, expected in HOW_A_COMMAND_WAS_CHANGED:
+        with subtests.test(before=before, after=after, expected=expected):
+            assert list(shell_changes(before, after)) == [Change(*each) for each in expected]  # type: ignore[arg-type]
 
 
 def test_the_same_command_with_other_settings_is_no_other_command() -> None:
@@ -209,7 +213,7 @@ def test_the_same_error_of_two_tools_is_two_errors() -> None:
 
 def test_a_recovery_in_words() -> None:
     def told(*pairs: tuple[str, str], between: tuple[str, ...] = ()) -> str:
-        return described(Recovery(0, 1, 1, tuple(Change(*pair) for pair in pairs), between))  # type: ignore[arg-type]
+        return describe_recovery(Recovery(0, 1, 1, tuple(Change(*pair) for pair in pairs), between))  # type: ignore[arg-type]
 
     assert told() == "the same call again"
     assert told(between=("Read",)) == "Read, then the same call again"
@@ -218,15 +222,15 @@ def test_a_recovery_in_words() -> None:
     assert told(("a", "added"), ("b", "removed"), ("c", "changed")) == "with a, without b, another c"
     assert told(("a", "changed"), ("b", "changed")) == "another a and b"
     assert told(("another command", "changed")) == "another command"
-    assert told(("command", "changed"), between=("Edit",)) == "Edit, then the command changed"
+    assert told(("command", "changed"), between=("Edit",)) == "Edit, then the same program with other arguments"
     assert told(*((name, "changed") for name in "abcd")) == "a and 3 others changed"
 
 
 def test_a_fix_is_what_helped_twice() -> None:
     one, other = Recovery(0, 1, 1, between=("Read",)), Recovery(2, 5, 2)
-    assert fix([], 5) is None
-    assert fix([one, other], 5) is None
-    assert fix([one, other, one], 5) == "Read, then the same call again (2 of 5)"
+    assert usual_fix([], 5) is None
+    assert usual_fix([one, other], 5) is None
+    assert usual_fix([one, other, one], 5) == "Read, then the same call again (2 of 5)"
 
 
 # -- many calls

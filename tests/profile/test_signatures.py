@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from warmstart.profile.signatures.signature import signature
-from warmstart.profile.signatures.wording import Worded, is_ours, worded
+from warmstart.profile.public_names import PublicSignature, is_public_signature, public_signature
+from warmstart.profile.signatures import error_signature
 
 
 class Case(NamedTuple):
@@ -53,14 +53,16 @@ quoted = st.text(
 ).filter(lambda text: "HTTP" not in text)  # which says what went wrong, in quotes too
 
 
-@by_text
-def test_an_error_has_its_signature(case: Case) -> None:
-    assert signature(case.tool, case.text, arguments=case.arguments) == case.signature
+def test_an_error_has_its_signature(subtests: pytest.Subtests) -> None:
+    for case in CASES:
+        with subtests.test(case=case):
+            assert error_signature(case.tool, case.text, arguments=case.arguments) == case.signature
 
 
-@by_text
-def test_a_signature_is_its_own_signature(case: Case) -> None:
-    assert signature(case.tool, case.signature) == case.signature
+def test_a_signature_is_its_own_signature(subtests: pytest.Subtests) -> None:
+    for case in CASES:
+        with subtests.test(case=case):
+            assert error_signature(case.tool, case.signature) == case.signature
 
 
 def test_variants_of_one_mistake_are_covered() -> None:
@@ -72,113 +74,132 @@ def test_variants_of_one_mistake_are_covered() -> None:
     assert variants["tests failed"] > 10
 
 
-@pytest.mark.parametrize(
-    "arguments", [{"cmd": "rg x"}, {"command": "rg x"}, {"command": ["bash", "-lc", "rg x | head"]}]
-)
-def test_a_failure_without_words_is_named_for_its_program(arguments: dict[str, object]) -> None:
-    assert signature("shell", "Exit code: 1\nWall time: 0.1 seconds\nOutput:\n", arguments=json.dumps(arguments)) == (
-        "grep: exit 1, no output"
-    )
+A_FAILURE_WITHOUT_WORDS_IS_NAMED_FOR_ITS_PROGRAM = [
+    {"cmd": "rg x"},
+    {"command": "rg x"},
+    {"command": ["bash", "-lc", "rg x | head"]},
+]
+
+
+def test_a_failure_without_words_is_named_for_its_program(subtests: pytest.Subtests) -> None:
+    for arguments in A_FAILURE_WITHOUT_WORDS_IS_NAMED_FOR_ITS_PROGRAM:
+        with subtests.test(arguments=arguments):
+            text = "Exit code: 1\nWall time: 0.1 seconds\nOutput:\n"
+            assert error_signature("shell", text, arguments=json.dumps(arguments)) == "grep: exit 1, no output"
 
 
 def test_without_arguments_the_exit_code_is_all_there_is() -> None:
-    assert signature("Bash", "Exit code 1") == "exit 1, no output"
-    assert signature("Bash", "") == "no output"
-    assert signature("anything", "") == "no output"
+    assert error_signature("Bash", "Exit code 1") == "exit 1, no output"
+    assert error_signature("Bash", "") == "no output"
+    assert error_signature("anything", "") == "no output"
 
 
 def test_scripts_are_not_named() -> None:
     arguments = json.dumps({"command": "./deploy-anna.sh"})
-    assert signature("Bash", "Exit code 3", arguments=arguments) == "script: exit 3, no output"
+    assert error_signature("Bash", "Exit code 3", arguments=arguments) == "script: exit 3, no output"
 
 
-@pytest.mark.parametrize("tool", ["Bash", "functions.exec", "bash_tool", "run_shell_command", "ShellTool", "Pwsh"])
-def test_shells_are_known_by_the_names_of_all_agents(tool: str) -> None:
-    assert signature(tool, "src/a.py:3: 1 failed, 2 passed, in all") == "tests failed"
+SHELLS_ARE_KNOWN_BY_THE_NAMES_OF_ALL_AGENTS = [
+    "Bash",
+    "functions.exec",
+    "bash_tool",
+    "run_shell_command",
+    "ShellTool",
+    "Pwsh",
+]
+
+
+def test_shells_are_known_by_the_names_of_all_agents(subtests: pytest.Subtests) -> None:
+    for tool in SHELLS_ARE_KNOWN_BY_THE_NAMES_OF_ALL_AGENTS:
+        with subtests.test(tool=tool):
+            assert error_signature(tool, "src/a.py:3: 1 failed, 2 passed, in all") == "tests failed"
 
 
 def test_program_text_is_no_shell_command() -> None:
     arguments = json.dumps({"code": "import os"})
-    assert signature("execute_code", "Exit code 1", arguments=arguments) == "exit 1, no output"
+    assert error_signature("execute_code", "Exit code 1", arguments=arguments) == "exit 1, no output"
 
 
 def test_to_ask_whether_something_is_there_has_a_name() -> None:
     for command, name in (("which x", "which"), ("[[ -f x ]]", "test"), ("[ -f x ]", "test"), ("test -f x", "test")):
         arguments = json.dumps({"command": command})
-        assert signature("Bash", "Exit code 1", arguments=arguments) == f"{name}: exit 1, no output"
+        assert error_signature("Bash", "Exit code 1", arguments=arguments) == f"{name}: exit 1, no output"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("tests failed", "File has not been read yet", "git: merge conflict", "HTTP 422: Unprocessable Entity"),
-        *("Go compile error: undefined: ‹name›", "Rust error[E0308]: mismatched types", "lint: errcheck", "lint: F401"),
-        *("grep: exit 1, no output", "exit 1, no output", "no output", "git push: exit 128", "npm error ERESOLVE"),
-        *("lint: @typescript-eslint/no-unused-vars", "mypy: arg-type", "shell: bad substitution", "AssertionError"),
-    ],
-)
-def test_words_of_a_rule_are_ours(text: str) -> None:
-    assert is_ours(text)
-    assert worded(text).text == text
+WORDS_OF_A_RULE_ARE_OURS = [
+    *("tests failed", "File has not been read yet", "git: merge conflict", "HTTP 422: Unprocessable Entity"),
+    *("Go compile error: undefined: ‹name›", "Rust panic", "lint: errcheck", "lint: F401"),
+    *("grep: exit 1, no output", "exit 1, no output", "no output", "git push: exit 128", "npm error ERESOLVE"),
+    *("lint: @typescript-eslint/no-unused-vars", "mypy: arg-type", "shell parse error", "AssertionError"),
+]
 
 
-@pytest.mark.parametrize(
-    ("text", "ours"),
-    [
-        ("ValueError: patient Carol Danvers not found in ward seven", Worded("ValueError", True)),
-        ("WardError: no Carol", Worded("WardError", True, ("WardError",))),
-        ("ENOENT: no Carol", Worded("ENOENT", True)),
-        ("ECAROL: no", Worded("", True)),
-        ("Carol: no ward", Worded("", True)),
-        ("HTTP 404: Carol is away", Worded("HTTP 404", True)),
-        ("Go panic: Carol", Worded("Go panic", True)),
-        ("error TS2322: Type ‹text› is not Carol", Worded("error TS2322", True)),
-        ("lint: Carol", Worded("lint", True)),
-        ("lint: carol", Worded("lint", True)),
-        ("lint: @ward/no-carol", Worded("lint", True)),
-        ("wardctl: exit 1, no output", Worded("‹program›: exit 1, no output")),
-        ("docker exec carol: exit 1", Worded("docker exec ‹name›: exit 1")),
-        ("A" * 160, Worded("", True)),
-    ],
-)
-def test_words_of_a_message_are_not(text: str, ours: Worded) -> None:
-    assert worded(text) == ours
+def test_words_of_a_rule_are_ours(subtests: pytest.Subtests) -> None:
+    for text in WORDS_OF_A_RULE_ARE_OURS:
+        with subtests.test(text=text):
+            assert is_public_signature(text)
+            assert public_signature(text).text == text
 
 
-@by_text
-def test_what_is_ours_is_in_the_rules(case: Case) -> None:
-    ours = worded(case.signature)
-    assert ours.free or ours.text == case.signature or "‹program›" in ours.text
+WORDS_OF_A_MESSAGE_ARE_NOT = [
+    ("ValueError: patient Carol Danvers not found in ward seven", PublicSignature("ValueError", True)),
+    ("WardError: no Carol", PublicSignature("WardError", True, ("WardError",))),
+    ("ENOENT: no Carol", PublicSignature("ENOENT", True)),
+    ("ECAROL: no", PublicSignature("", True)),
+    ("Carol: no ward", PublicSignature("", True)),
+    ("HTTP 404: Carol is away", PublicSignature("HTTP 404", True)),
+    ("Go panic: Carol", PublicSignature("Go panic", True)),
+    ("error TS2322: Type ‹text› is not Carol", PublicSignature("error TS2322", True)),
+    ("lint: Carol", PublicSignature("lint", True)),
+    ("lint: carol", PublicSignature("lint", True)),
+    ("lint: @ward/no-carol", PublicSignature("lint", True)),
+    ("wardctl: exit 1, no output", PublicSignature("‹program›: exit 1, no output")),
+    ("docker exec carol: exit 1", PublicSignature("docker exec ‹name›: exit 1")),
+    ("A" * 160, PublicSignature("", True)),
+]
+
+
+def test_words_of_a_message_are_not(subtests: pytest.Subtests) -> None:
+    for text, ours in WORDS_OF_A_MESSAGE_ARE_NOT:
+        with subtests.test(text=text, ours=ours):
+            assert public_signature(text) == ours
+
+
+def test_what_is_ours_is_in_the_rules(subtests: pytest.Subtests) -> None:
+    for case in CASES:
+        with subtests.test(case=case):
+            ours = public_signature(case.signature)
+            assert ours.has_message or ours.text == case.signature or "‹program›" in ours.text
 
 
 def test_terminal_codes_and_progress_are_left_off() -> None:
     text = "Exit code 1\n\x1b[31merror\x1b[0m: \x1b[1munknown option '--foo'\x1b[0m"
-    assert signature("Bash", text) == "unrecognized argument: ‹flag›"
+    assert error_signature("Bash", text) == "unrecognized argument: ‹flag›"
     text = "Exit code 1\nRebasing (1/7)\rRebasing (2/7)\rerror: could not apply 0a1b2c3d... review\nhint: Resolve"
-    assert signature("Bash", text) == "git: merge conflict"
+    assert error_signature("Bash", text) == "git: merge conflict"
 
 
 def test_what_a_search_shows_is_no_error() -> None:
     text = "Exit code 1\nsrc/a.py:3:    raise ValueError('fatal: 3 failed')\nFAILED tests/a.py"
-    assert signature("Bash", text, arguments='{"command": "cat log.txt; grep x y"}') == "grep: exit 1, no output"
+    assert error_signature("Bash", text, arguments='{"command": "cat log.txt; grep x y"}') == "grep: exit 1, no output"
     assert (
-        signature("Bash", text.replace("code 1", "code 2"), arguments='{"command": "cat log.txt; ls x"}')
+        error_signature("Bash", text.replace("code 1", "code 2"), arguments='{"command": "cat log.txt; ls x"}')
         == "ls: exit 2"
     )
 
 
 def test_the_cause_outweighs_its_consequences() -> None:
     text = "Exit code 1\n--- FAIL: TestA\nFAIL\tx [build failed]\n./a.go:3:4: undefined: foo\nmake: *** [test] Error 1"
-    assert signature("Bash", text) == "Go compile error: undefined: ‹name›"
-    assert signature("Bash", text.replace("./a.go:3:4: undefined: foo\n", "")) == "tests failed"
+    assert error_signature("Bash", text) == "Go compile error: undefined: ‹name›"
+    assert error_signature("Bash", text.replace("./a.go:3:4: undefined: foo\n", "")) == "tests failed"
 
 
 def test_nothing_private_remains() -> None:
     text = (
         "Error: user anna.lee_77@example.com (id 5512-88) cannot open /home/anna/notes.md at https://x.io/?token=abc1"
     )
-    assert not re.search(r"anna|5512|abc1|x\.io|notes", signature("open_note", text))
-    assert not re.search(r"secret", signature("Bash", "Exit code 1\nError: bad value 'my secret\nsecret more"))
+    assert not re.search(r"anna|5512|abc1|x\.io|notes", error_signature("open_note", text))
+    assert not re.search(r"secret", error_signature("Bash", "Exit code 1\nError: bad value 'my secret\nsecret more"))
 
 
 @settings(max_examples=40, deadline=None)
@@ -194,7 +215,7 @@ def test_any_text_has_a_short_signature_of_one_line(tool: str, text: str, argume
         f"<tool_use_error>{text}</tool_use_error>",
         json.dumps({"error": text}),
     ):
-        found = signature(tool, wrapped, arguments=arguments)
+        found = error_signature(tool, wrapped, arguments=arguments)
         assert found
         assert len(found) <= 160
         assert len(found.splitlines()) == 1
@@ -206,7 +227,7 @@ def test_any_text_has_a_short_signature_of_one_line(tool: str, text: str, argume
 @given(data=st.data())
 def test_what_varies_does_not_matter(tool: str, template: str, data: st.DataObject) -> None:
     first, second = (
-        signature(
+        error_signature(
             tool,
             template.format(
                 path=data.draw(paths), number=data.draw(numbers), id=data.draw(ids), quoted=data.draw(quoted)
@@ -215,26 +236,28 @@ def test_what_varies_does_not_matter(tool: str, template: str, data: st.DataObje
         for _ in range(2)
     )
     assert first == second
-    assert signature(tool, first) == first
+    assert error_signature(tool, first) == first
 
 
-@pytest.mark.parametrize(
-    "text",
+HOSTILE_TEXT_TAKES_NO_TIME = (
     [unit * (200_000 // len(unit)) for unit in ("'", '"', "`", " ", "\n", "\r", "{", "[", "<", "/a", "a.", "a_", "1-")]
     + [unit * (200_000 // len(unit)) for unit in ("error: x\n", "a@a.", "‹text›, ", "\x1b[", "C:\\a")]
     + ['{"error": "' + "\\n" * 100_000, "1:1 error " + "x " * 100_000, "Wall time: x\n" * 20_000]
-    + ["a.go:1:2: (a)\n" * 20_000],
-    ids=lambda text: repr(text[:14]),
-)  # fmt: skip
-def test_hostile_text_takes_no_time(text: str) -> None:
-    started = time.perf_counter()
-    for tool in ("Bash", "Edit"):
-        assert len(signature(tool, text)) <= 160
-    assert time.perf_counter() - started < 1
+    + ["a.go:1:2: (a)\n" * 20_000]
+)
+
+
+def test_hostile_text_takes_no_time(subtests: pytest.Subtests) -> None:
+    for text in HOSTILE_TEXT_TAKES_NO_TIME:
+        with subtests.test(text=text):
+            started = time.perf_counter()
+            for tool in ("Bash", "Edit"):
+                assert len(error_signature(tool, text)) <= 160
+            assert time.perf_counter() - started < 1
 
 
 def test_a_megabyte_is_read_at_its_ends() -> None:
     noise = "compiled module in 12 ms\n" * 40_000
     started = time.perf_counter()
-    assert signature("Bash", f"Exit code 1\n{noise}FAILED tests/test_a.py::test_b\n") == "tests failed"
+    assert error_signature("Bash", f"Exit code 1\n{noise}FAILED tests/test_a.py::test_b\n") == "tests failed"
     assert time.perf_counter() - started < 0.5

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from warmstart.errors import StoreTooNew
-from warmstart.profile.store import Kept, SQLProfileStore, Stale
-from warmstart.profile.values import Call, Change, DeadEnd, Markers, Patterns, Profile, Recovery, Verdict
-from warmstart.sessions.sqlite import SQLiteSessionStore
+from warmstart.profile.store import SQLProfileStore, Stale, Stored
+from warmstart.profile.values import Call, Change, DeadEnd, Markers, Outcome, Profile, Recovery, WritingStyle
+from warmstart.sessions.sql_store import SQLiteSessionStore
 from warmstart.sessions.store import Filter
 from warmstart.testing.stores import at, said, session
 
@@ -43,8 +43,8 @@ EVERYTHING = Profile(
         context_share=0.9999,
         seconds=86_400.25,
     ),
-    verdict=Verdict("failure", "“no, revert that” \n\u2028 émoji 🦀", "words"),
-    patterns=Patterns(
+    outcome=Outcome("failure", "“no, revert that” \n\u2028 émoji 🦀", "words"),
+    style=WritingStyle(
         messages=4,
         length=3.5,
         directness=0.25,
@@ -81,7 +81,7 @@ def store(path: Path) -> Iterator[SQLiteSessionStore]:
 def keep(store: SQLiteSessionStore, profile: Profile = EVERYTHING, rules: str = "1") -> None:
     """Keep this profile for every session that has none."""
     kept = SQLProfileStore(store)
-    kept.keep([Kept(*each, profile) for each in kept.stale(rules)], rules)
+    kept.save([Stored(*each, profile) for each in kept.stale(rules)], rules)
 
 
 def rows(path: Path) -> list[tuple[str, str]]:
@@ -102,8 +102,24 @@ def test_a_profile_with_every_field_comes_back_as_it_was(store: SQLiteSessionSto
     assert isinstance(found.profile.recoveries[0].changes[0], Change)
 
 
+def test_a_verdict_is_the_outcome_of_its_session_until_that_changes(store: SQLiteSessionStore) -> None:
+    store.append(session("a"), [said("m1", "hello")])
+    store.append(session("b"), [said("m2", "hello")])
+    (stale, other) = sorted(SQLProfileStore(store).stale("1"), key=lambda each: each.session_id != session("a").id)
+    store.append(session("a"), [said("m3", "changed meanwhile")])
+    SQLProfileStore(store).save([Stored(*each, EVERYTHING) for each in (stale, other)], "1")
+    assert store.get(session("a").id).outcome == "unknown"
+    found = store.get(session("b").id)
+    assert (found.outcome, found.evidence, found.judge) == (*EVERYTHING.outcome[:2], "")
+    assert [row.session.native_id for row in store.list(Filter(outcome="failure"))] == ["b"]
+    store.append(session("b"), [said("m2", "hello")])
+    assert store.get(session("b").id).outcome == "failure"
+    store.append(session("b"), [said("m4", "goodbye")])
+    assert store.get(session("b").id).outcome == "unknown"
+
+
 def test_every_field_is_set_in_that_test() -> None:
-    for value in (EVERYTHING, EVERYTHING.markers, EVERYTHING.patterns):
+    for value in (EVERYTHING, EVERYTHING.markers, EVERYTHING.style):
         fresh = type(value)()
         assert [name for name in value.__slots__ if getattr(value, name) == getattr(fresh, name)] == []
 
@@ -172,7 +188,7 @@ def test_what_changed_since_it_was_looked_at_is_not_kept(store: SQLiteSessionSto
     with closing(SQLiteSessionStore(path)) as other:
         other.append(session("a"), [said("a2", "more", 1)])
         other.delete(session("b").id)
-    kept.keep([Kept(*each, EVERYTHING) for each in stale], "1")
+    kept.save([Stored(*each, EVERYTHING) for each in stale], "1")
     assert [name for name, _ in rows(path)] == ["c"]
     assert [each.session_id for each in kept.stale("1")] == [session("a").id]
 
@@ -181,7 +197,7 @@ def test_redaction_leaves_no_old_text(store: SQLiteSessionStore, path: Path) -> 
     word = "zanzibar"
     store.append(session("a"), [said("a1", f"the word is {word}")])
     store.append(session("b"), [said("b1", "nothing of it")])
-    keep(store, Profile(patterns=Patterns(instructions=(f"never say {word}",))))
+    keep(store, Profile(style=WritingStyle(instructions=(f"never say {word}",))))
     assert all(word in body for _, body in rows(path))
     assert store.rewrite(lambda text: text.replace(word, "X")) == 1
     assert word not in repr(rows(path))
@@ -193,7 +209,7 @@ def test_redaction_leaves_no_old_text(store: SQLiteSessionStore, path: Path) -> 
 
 def test_redaction_of_a_title_alone_does_so_too(store: SQLiteSessionStore, path: Path) -> None:
     store.append(session("a", title="about zanzibar"), [said("a1", "hello")])
-    keep(store, Profile(verdict=Verdict("success", "zanzibar", "user")))
+    keep(store, Profile(outcome=Outcome("success", "zanzibar", "user")))
     store.rewrite(lambda text: text.replace("zanzibar", "X"))
     assert rows(path) == []
 

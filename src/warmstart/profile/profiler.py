@@ -1,31 +1,28 @@
-"""From a session's messages to its profile."""
+"""From a session's messages to annotated steps, and from those to its profile."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from hashlib import blake2b
 from typing import NamedTuple
 
-from warmstart.profile.markers import is_turn, markers
-from warmstart.profile.patterns import corrections, patterns
-from warmstart.profile.recoveries import dead_ends, recoveries
-from warmstart.profile.signatures.signature import signature
-from warmstart.profile.tasks import Tools, task_type
-from warmstart.profile.values import Call, Profile
-from warmstart.profile.verdicts import verdict
-from warmstart.sessions.outcomes import OUTCOME_RULES
+from warmstart.profile.feedback import is_request, writing_style
+from warmstart.profile.markers import measure
+from warmstart.profile.outcome import judge_session
+from warmstart.profile.recoveries import find_dead_ends, find_recoveries
+from warmstart.profile.rules import rules_version
+from warmstart.profile.signatures import error_signature
+from warmstart.profile.tools import Tools, role_of, task_type
+from warmstart.profile.values import AnnotatedStep, Profile
 from warmstart.sessions.values import Message, Session, Step, ToolCall, steps
 
-RULES = 2  # to be raised whenever a rule of this room changes what a profile says
 
+class Analysis(NamedTuple):
+    """A profile with the steps it was made from."""
 
-class _Place(NamedTuple):
-    """Where a call stands: its turn, the model that made it, and when."""
-
-    turn: int
-    model: str
-    time: datetime | None
+    profile: Profile
+    steps: tuple[AnnotatedStep, ...]
 
 
 class Profiler:
@@ -33,77 +30,87 @@ class Profiler:
 
     def __init__(self, tools: Mapping[str, str] | None = None) -> None:
         self._tools = Tools(tools)
-        own = repr(self._tools.extra)  # in its order, which decides between patterns
-        mark = blake2b(own.encode(), digest_size=4).hexdigest() if self._tools.extra else ""
-        # What a kept profile was made by; one made by other rules is made again.
-        self.rules = f"{RULES}.{OUTCOME_RULES}{mark and '-'}{mark}"
+        self.rules = rules_version(self._tools.extra)
 
     def profile(self, session: Session, messages: Sequence[Message]) -> Profile:
         """How the session went."""
-        paired, places, compactions = _walk(messages)
-        began = next((message.timestamp for message in messages if message.timestamp), None)
-        calls = tuple(self._call(session.agent, step, place, began) for step, place in zip(paired, places, strict=True))
-        recovered = tuple(recoveries(calls, paired))
-        return Profile(
-            task_type=task_type(call.kind for call in calls),
-            markers=markers(
-                messages,
-                calls,
-                paired,
-                recovered,
-                corrections=corrections(messages),
-                compactions=len(compactions),
-            ),
-            verdict=verdict(session, messages, paired),
-            patterns=patterns(messages),
+        return self.analyze(session, messages).profile
+
+    def analyze(self, session: Session, messages: Sequence[Message]) -> Analysis:
+        """How the session went, and its tool calls with what each one was for and came to."""
+        annotated = self.steps(session, messages)
+        calls = tuple(step.record for step in annotated)
+        recoveries = tuple(step.recovery for step in annotated if step.recovery)
+        compactions = tuple(_compactions(messages))
+        profile = Profile(
+            task_type=task_type(step.kind for step in annotated),
+            markers=measure(session, messages, annotated, compactions=len(compactions)),
+            outcome=judge_session(session, messages, annotated),
+            style=writing_style(messages),
             calls=calls,
-            recoveries=recovered,
-            dead_ends=tuple(dead_ends(calls, recovered)),
+            recoveries=recoveries,
+            dead_ends=tuple(find_dead_ends(calls, recoveries)),
             compactions=compactions,
         )
+        return Analysis(profile, annotated)
 
-    def _call(self, agent: str, step: Step, place: _Place, began: datetime | None) -> Call:
-        call = step.call
-        at = (place.time - began).total_seconds() if place.time and began else None
-        failed = step.result is not None and step.outcome == "error"
-        return Call(
-            tool=call.name,
-            outcome=step.outcome,
+    def steps(self, session: Session, messages: Sequence[Message]) -> tuple[AnnotatedStep, ...]:
+        """The tool calls of a session, in order, each with all that the rules say about it."""
+        began = next((message.timestamp for message in messages if message.timestamp), None)
+        found = [
+            self._annotate(position, session.agent, step, message, turn, model, began)
+            for position, (step, message, turn, model) in enumerate(_walk(messages))
+        ]
+        for recovery in list(find_recoveries(found)):
+            found[recovery.failed] = found[recovery.failed]._replace(recovery=recovery)
+        return tuple(found)
+
+    def _annotate(
+        self, position: int, agent: str, step: Step, message: Message, turn: int, model: str, began: datetime | None
+    ) -> AnnotatedStep:
+        call, result = step.call, step.result
+        at = (message.timestamp - began).total_seconds() if message.timestamp and began else None
+        failed = result is not None and step.outcome == "error"
+        return AnnotatedStep(
+            position=position,
+            call=call,
+            result=result,
+            message_id=message.native_id,
+            turn=turn,
             kind=self._tools.kind(agent, call.name, call.arguments),
-            turn=place.turn,
+            role=role_of(call.name, call.arguments),
+            outcome=step.outcome,
             at=at and max(0.0, round(at, 3)),
             seconds=step.seconds,
-            model=place.model,
-            signature=signature(call.name, step.result.text, arguments=call.arguments)
-            if failed and step.result
-            else "",
+            model=model,
+            signature=error_signature(call.name, result.text, arguments=call.arguments) if failed and result else "",
         )
 
 
-def _walk(messages: Sequence[Message]) -> tuple[list[Step], list[_Place], tuple[int, ...]]:
-    """Every call with its result and its place, and the calls before which the context was compacted.
-
-    A result whose call is not in the log proves a call all the same: it counts as one of a tool without a name.
-    """
+def _walk(messages: Sequence[Message]) -> Iterator[tuple[Step, Message, int, str]]:
+    """Every call with its result, its message, its turn and its model; also results whose call is not in the log."""
     paired = steps(messages)
-    calls: list[Step] = []
-    places: list[_Place] = []
-    compactions: list[int] = []
     turn = 0
     model = ""
     known: set[str] = set()
     for message in messages:
-        turn += is_turn(message)
+        turn += is_request(message)
         model = message.model or model
-        place = _Place(turn, model, message.timestamp)
-        if message.compaction_summary:
-            compactions.append(len(calls))
         for result in message.tool_results:
             if result.call_id not in known:
-                calls.append(Step(ToolCall(id=result.call_id, name=""), result, result.duration))
-                places.append(place)
+                yield Step(ToolCall(id=result.call_id, name=""), result, result.duration), message, turn, model
         for call in message.tool_calls:
             known.add(call.id)
-            calls.append(next(paired))
-            places.append(place)
-    return calls, places, tuple(compactions)
+            yield next(paired), message, turn, model
+
+
+def _compactions(messages: Sequence[Message]) -> Iterator[int]:
+    """The positions of the calls before which the context was compacted."""
+    if not any(message.compaction_summary for message in messages):
+        return
+    calls = Counter(id(message) for _, message, _, _ in _walk(messages))
+    position = 0
+    for message in messages:
+        if message.compaction_summary:
+            yield position
+        position += calls[id(message)]

@@ -1,4 +1,4 @@
-"""Which errors the agent got over, how, and which it did not."""
+"""Which errors the agent recovered from, how, and which it did not."""
 
 from __future__ import annotations
 
@@ -6,74 +6,67 @@ import re
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
 
-from warmstart.profile.arguments import command_in, fields_of
-from warmstart.profile.shell import Command, commands
-from warmstart.profile.tasks import SHELLS
-from warmstart.profile.values import Call, Change, DeadEnd, Recovery
-from warmstart.sessions.values import Step
+from warmstart.profile.tools import SHELLS, command_in, fields_of
+from warmstart.profile.values import AnyStep, Call, Change, DeadEnd, Recovery
+from warmstart.sessions.values import ToolCall
+from warmstart.text.shell import Command, parse_commands
 
-WITHIN = 3  # calls of the same tool
+MAX_TRIES = 3  # calls of the same tool
 
-_MOST_CHANGES = 6
-_MOST_BETWEEN = 4
-_MOST_TOLD = 3
-_COMMANDS = {"another command": "another command", "command": "the command changed"}
+_MAX_CHANGES = 6
+_MAX_BETWEEN = 4
+_MAX_DESCRIBED = 3
+_COMMANDS = {"another command": "another command", "command": "the same program with other arguments"}
 _FLAG = re.compile(r"--?[A-Za-z][\w-]*(?:=|$)")
 _PROGRAM = re.compile(r"[\w.+@\[-]{1,40}")
-_NAME = 40  # characters of an argument's name
-_REMARKS = frozenset(("description", "justification"))  # arguments of a shell that change nothing
+_MAX_NAME = 40  # characters of an argument's name
+_REMARKS = frozenset(("description", "justification"))  # arguments of a shell without effect
 # Programs whose flags are words after a single dash. Of any other only the letter is kept: `mysql -psecret`.
 _WORDY = frozenset(("find", "go", "terraform", "gfind"))
 _WORDY_FLAG = re.compile(r"-[a-z-]+")
 
 
-def recoveries(calls: Sequence[Call], steps: Sequence[Step]) -> Iterator[Recovery]:
+def find_recoveries(steps: Sequence[AnyStep]) -> Iterator[Recovery]:
     """Every failing call that the same tool followed with a success within its next three calls."""
-    places: dict[str, list[int]] = {}
-    for place, call in enumerate(calls):
-        places.setdefault(call.tool, []).append(place)
-    for own in places.values():
+    positions: dict[str, list[int]] = {}
+    for position, step in enumerate(steps):
+        positions.setdefault(step.call.name, []).append(position)
+    for tool, own in positions.items():
         for order, failed in enumerate(own):
-            if calls[failed].outcome != "error":
+            if steps[failed].outcome != "error":
                 continue
-            later = own[order + 1 : order + 1 + WITHIN]
-            found = next((place for place in later if calls[place].outcome == "ok"), None)
+            later = own[order + 1 : order + 1 + MAX_TRIES]
+            found = next((position for position in later if steps[position].outcome == "ok"), None)
             if found is not None:
+                between = (step.call.name for step in steps[failed + 1 : found] if step.outcome == "ok")
                 yield Recovery(
                     failed=failed,
                     succeeded=found,
                     tries=later.index(found) + 1,
-                    changes=tuple(_changes(calls[failed].tool, steps[failed], steps[found]))[:_MOST_CHANGES],
-                    between=_between(calls, failed, found),
+                    changes=tuple(_changes(steps[failed].call, steps[found].call))[:_MAX_CHANGES],
+                    between=tuple(dict.fromkeys(name for name in between if name != tool))[:_MAX_BETWEEN],
                 )
 
 
-def _between(calls: Sequence[Call], failed: int, succeeded: int) -> tuple[str, ...]:
-    """The other tools that worked in the meantime, each once."""
-    tool = calls[failed].tool
-    names = (call.tool for call in calls[failed + 1 : succeeded] if call.outcome == "ok" and call.tool != tool)
-    return tuple(dict.fromkeys(names))[:_MOST_BETWEEN]
-
-
-def dead_ends(calls: Sequence[Call], recovered: Iterable[Recovery]) -> Iterator[DeadEnd]:
+def find_dead_ends(calls: Sequence[Call], recovered: Iterable[Recovery]) -> Iterator[DeadEnd]:
     """Errors that came back and whose last occurrence was not recovered from."""
-    healed = {recovery.failed for recovery in recovered}
+    recovered_from = {recovery.failed for recovery in recovered}
     occurred: dict[tuple[str, str], list[int]] = {}
     for place, call in enumerate(calls):
         if call.outcome == "error":
             occurred.setdefault((call.tool, call.signature), []).append(place)
     for (tool, signature), places in occurred.items():
-        if len(places) > 1 and places[-1] not in healed:
+        if len(places) > 1 and places[-1] not in recovered_from:
             yield DeadEnd(tool, signature, len(places))
 
 
-def _changes(tool: str, failed: Step, succeeded: Step) -> Iterator[Change]:
-    before, after = failed.call.arguments, succeeded.call.arguments
+def _changes(failed: ToolCall, succeeded: ToolCall) -> Iterator[Change]:
+    before, after = failed.arguments, succeeded.arguments
     if before == after:
         return
-    shell = tool in SHELLS
+    shell = failed.name in SHELLS
     if shell and command_in(before) != command_in(after):
-        yield from _command_changes(commands(command_in(before)), commands(command_in(after)))
+        yield from _command_changes(parse_commands(command_in(before)), parse_commands(command_in(after)))
         return
     old, new = fields_of(before), fields_of(after)
     if not (old or new):
@@ -82,29 +75,29 @@ def _changes(tool: str, failed: Step, succeeded: Step) -> Iterator[Change]:
         if shell and name in _REMARKS:
             continue
         if name not in new:
-            yield Change(name[:_NAME], "removed")
+            yield Change(name[:_MAX_NAME], "removed")
         elif name not in old:
-            yield Change(name[:_NAME], "added")
+            yield Change(name[:_MAX_NAME], "added")
         elif old[name] != new[name]:
-            yield Change(name[:_NAME], "changed")
+            yield Change(name[:_MAX_NAME], "changed")
 
 
 def _command_changes(before: Sequence[Command], after: Sequence[Command]) -> Iterator[Change]:
-    """How a shell command was changed, as far as that can be said without repeating it."""
+    """How a shell command changed, without repeating its values."""
     old, new = _programs(before), _programs(after)
     if not old.keys() & new.keys():
         yield Change("another command", "changed")
         return
     if (old, _flags(before)) == (new, _flags(after)):
         yield Change("command", "changed")
-    # A program comes and goes with its flags: those of the others are of interest.
+    # Flags of a program that is only in one of the commands say nothing more.
     for lost, gained in ((old, new), (_flags(before, new), _flags(after, old))):
         yield from (Change(name, "removed") for name in lost if name not in gained)
         yield from (Change(name, "added") for name in gained if name not in lost)
 
 
 def _programs(some: Sequence[Command]) -> dict[str, None]:
-    """The programs by name; what is no name may be a value that stands where a program would."""
+    """The programs by name; anything else in the place of a program may be a value."""
     return {command.program: None for command in some if _PROGRAM.fullmatch(command.program)}
 
 
@@ -116,7 +109,7 @@ def _flag(command: Command, word: str) -> str:
 
 def _flags(some: Sequence[Command], programs: Container[str] | None = None) -> dict[str, None]:
     return {
-        f"{command.program} {_flag(command, word)}"[:_NAME]: None
+        f"{command.program} {_flag(command, word)}"[:_MAX_NAME]: None
         for command in some
         for word in command.words
         if _FLAG.match(word) and (programs is None or command.program in programs)
@@ -126,26 +119,26 @@ def _flags(some: Sequence[Command], programs: Container[str] | None = None) -> d
 # -- the usual fix
 
 
-def fix(recovered: Iterable[Recovery], errors: int) -> str | None:
-    """What usually changed before the tool worked again, in words; `None` where nothing helped twice."""
-    told = Counter(described(recovery) for recovery in recovered)
-    most, times = next(iter(told.most_common(1)), ("", 0))
+def usual_fix(recovered: Iterable[Recovery], errors: int) -> str | None:
+    """What usually changed before the tool worked again, in words; `None` if nothing helped twice."""
+    fixes = Counter(describe_recovery(recovery) for recovery in recovered)
+    most, times = next(iter(fixes.most_common(1)), ("", 0))
     return f"{most} ({times} of {errors})" if times > 1 else None
 
 
-def described(recovery: Recovery) -> str:
+def describe_recovery(recovery: Recovery) -> str:
     """One recovery in a few words: `Read, then the same call` or `with replace_all`."""
     first = " and ".join(recovery.between[:2])
-    then = _told(recovery.changes)
+    then = _describe_changes(recovery.changes)
     return f"{first}, then {then}" if first else then
 
 
-def _told(changes: Sequence[Change]) -> str:
+def _describe_changes(changes: Sequence[Change]) -> str:
     if not changes:
         return "the same call again"
     if changes[0].what in _COMMANDS:
         return _COMMANDS[changes[0].what]
-    if len(changes) > _MOST_TOLD:
+    if len(changes) > _MAX_DESCRIBED:
         return f"{changes[0].what} and {len(changes) - 1} others changed"
     words = {"added": "with {}", "removed": "without {}", "changed": "another {}"}
     return ", ".join(

@@ -9,18 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
-from warmstart.sessions.values import CallOutcome, Session, SessionOutcome
+from warmstart.sessions.values import CallOutcome, Session, SessionOutcome, ToolCall, ToolResult
 
-Kind = Literal["code", "file", "research", "other"]  # what one call is for
+Kind = Literal["code", "file", "research", "other"]  # the kind of work that a call belongs to
+Role = Literal["edit", "commit", "check", "run", "read", "look", "note"]  # what a call does
 TaskType = Literal["code", "file", "research", "mixed"]  # what a session is about
 Feedback = Literal["corrective", "approving", "terse", "plain"]
 Source = Literal["", "user", "reward", "commit", "check", "words"]
 
 
 class Call(NamedTuple):
-    """One tool call: all that corpus statistics need to know of it.
+    """One tool call as a profile stores it: all that corpus statistics need.
 
     `turn` is the number of the user's request it belongs to, from 1 (0 before the first); `at` is in seconds since the
     session began, `seconds` is how long the call took. `signature` is empty unless the outcome is `error`.
@@ -37,9 +38,9 @@ class Call(NamedTuple):
 
 
 class Change(NamedTuple):
-    """How one argument of the successful call differs from the failing one's.
+    """How one argument of the successful call differs from that of the failing one.
 
-    `what` names the argument, or within a shell command its part (`program`, a flag); a value is never kept.
+    `what` names the argument, or the part of a shell command (a program, a flag); it never holds a value.
     """
 
     what: str
@@ -49,7 +50,7 @@ class Change(NamedTuple):
 class Recovery(NamedTuple):
     """A failing call and the next successful call of the same tool, at most three calls of that tool later.
 
-    `failed` and `succeeded` are places in `Profile.calls`; `between` are the other tools called in the meantime.
+    `failed` and `succeeded` are positions in `Profile.calls`; `between` are the other tools called in the meantime.
     """
 
     failed: int
@@ -67,24 +68,66 @@ class DeadEnd(NamedTuple):
     times: int
 
 
-class Verdict(NamedTuple):
+class AnyStep(Protocol):
+    """A tool call with its result, annotated or not."""
+
+    @property
+    def call(self) -> ToolCall: ...
+    @property
+    def result(self) -> ToolResult | None: ...
+    @property
+    def outcome(self) -> CallOutcome: ...
+
+
+class AnnotatedStep(NamedTuple):
+    """A tool call with its result and all that the rules say about it, computed once for everybody.
+
+    `message_id` is the native id of the message that made the call. `role` is what the call does: it edits (files or
+    other state), commits, checks (tests, builds, lints), runs, reads, only looks around, or only takes notes.
+    `recovery` says which later call worked after this one failed. A result whose call is not in the log proves a call
+    all the same: its step has a call without a name.
+    """
+
+    position: int
+    call: ToolCall
+    result: ToolResult | None
+    message_id: str
+    turn: int
+    kind: Kind
+    role: Role
+    outcome: CallOutcome
+    at: float | None = None
+    seconds: float | None = None
+    model: str = ""
+    signature: str = ""
+    recovery: Recovery | None = None
+
+    @property
+    def record(self) -> Call:
+        """What a profile stores of the step."""
+        return Call(
+            self.call.name, self.outcome, self.kind, self.turn, self.at, self.seconds, self.model, self.signature
+        )
+
+
+class Outcome(NamedTuple):
     """How a session ended, as far as something other than the assistant says so.
 
     `source` says what the evidence is: the user's explicit word, a reward in the log, a commit after the last edit,
     the last test or build, or the user's closing words.
     """
 
-    outcome: SessionOutcome = "unknown"
+    value: SessionOutcome = "unknown"
     evidence: str = ""
     source: Source = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Markers:
-    """What tells a proficient session from another. `None` where a session cannot say.
+    """What may tell a proficient session from another. `None` where a session cannot say.
 
-    `diversity` is the number of different tools expected among ten calls drawn at random, so that length does not make
-    it; `context_share` the largest prompt as a share of the model's context window.
+    `diversity` is the number of different tools expected among ten calls drawn at random, which does not depend on
+    length; `context_share` is the largest prompt as a share of the model's context window.
     """
 
     messages: int = 0
@@ -112,7 +155,7 @@ class Markers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patterns:
+class WritingStyle:
     """How the person writes. Weak evidence: a label for people to check, not a fact about them.
 
     `length` is the median number of words of a message, `directness` the share of messages that state what to do
@@ -132,13 +175,13 @@ class Patterns:
 class Profile:
     """How one session went.
 
-    `compactions` are places in `calls`: a compaction happened before the call at that place.
+    `compactions` are positions in `calls`: a compaction happened before the call at that position.
     """
 
     task_type: TaskType = "mixed"
     markers: Markers = Markers()
-    verdict: Verdict = field(default_factory=Verdict)
-    patterns: Patterns = Patterns()
+    outcome: Outcome = field(default_factory=Outcome)
+    style: WritingStyle = WritingStyle()
     calls: tuple[Call, ...] = ()
     recoveries: tuple[Recovery, ...] = ()
     dead_ends: tuple[DeadEnd, ...] = ()
@@ -152,13 +195,12 @@ class Profiled(NamedTuple):
     profile: Profile
 
 
-def redacted(profile: Profile, redact: Callable[[str], str]) -> Profile:
+def redact_profile(profile: Profile, redact: Callable[[str], str]) -> Profile:
     """The profile with every text in it changed by `redact`: an unredacted store gives unredacted profiles."""
-    patterns, verdict = profile.patterns, profile.verdict
     return replace(
         profile,
-        verdict=verdict._replace(evidence=redact(verdict.evidence)),
-        patterns=replace(patterns, instructions=tuple(map(redact, patterns.instructions))),
+        outcome=profile.outcome._replace(evidence=redact(profile.outcome.evidence)),
+        style=replace(profile.style, instructions=tuple(map(redact, profile.style.instructions))),
         calls=tuple(
             call._replace(signature=redact(call.signature)) if call.signature else call for call in profile.calls
         ),

@@ -1,1 +1,0 @@
-"""What a corpus of sessions says together: rates with intervals, signatures, and whether sessions learn."""

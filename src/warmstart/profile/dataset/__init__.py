@@ -1,1 +1,0 @@
-"""The open dataset of markers."""

@@ -1,0 +1,297 @@
+"""How a session ended: by the user's word, a reward, a commit, a test or build, or the user's closing words.
+
+Never by the assistant's claim. Tests, builds and commits count only after the last edit: a test that passed before it
+says nothing about the work as it was left. Where the exit code does not belong to the check (a pipe, `|| true`, a
+background run), the runner's own summary in the output is read; without one there is no evidence, and the outcome is
+`unknown`.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import warmstart.profile.shell as shell
+from warmstart.profile.feedback import MAX_TERSE, approves, complains, own_words
+from warmstart.profile.output import has_passed, printed_exit
+from warmstart.profile.tools import SHELLS, VIEW_COMMANDS, command_in, fields_of, path_in, role_of, tool_names
+from warmstart.profile.values import AnyStep, Outcome
+from warmstart.sessions.values import Message, Session, ToolResult
+from warmstart.text.shell import Command, parse_commands
+
+MAX_QUOTE = 80  # characters of the user's words in the evidence
+# Scratch files and notes of agents: editing them does not change the work.
+_NOT_THE_WORK = re.compile(
+    r"^(?:/private)?/(?:tmp|var/folders)/|/\.(?:claude|codex|gemini|copilot|hermes)/(?!skills/|commands/)"
+)
+# A script that writes files: `python - <<EOF … Path(x).write_text(…)`.
+_SCRIPTED_EDIT = re.compile(
+    r"\.write_text\(|\.write\(|open\([^()\n]{1,200}['\"][wa]b?\+?['\"]|writeFileSync|fs\.write|File\.write"
+)
+_RUNNING = re.compile(
+    r"(?:running with session ID|running in (?:the )?background with ID|started in background with (?:shell)?Id|"
+    r"background with (?:shell)?ID)[:\s]+([\w-]+)",
+    re.IGNORECASE,
+)
+_BACKGROUND = ("run_in_background", "background", "is_background", "detach")
+_RUN_IDS = ("session_id", "bash_id", "task_id", "shellId", "shell_id", "shell", "process_id")
+_EXIT = re.compile(r"<exit_code>(\d+)</exit_code>|exited with (?:exit )?code (\d+)")
+_COMMITTED = re.compile(r"^\[[^\]\n]{1,200} [0-9a-f]{7,40}\] ", re.MULTILINE)
+_UNCOMMITTED = re.compile(
+    r"nothing to commit|no changes added to commit|nothing added to commit|no changes to commit|Aborting commit"
+)
+_HOME = re.compile(r"/root\b|/(?:home|Users)/[^/]+")
+# Another repository, or another state of the work: checks and commits there say nothing about this one.
+_ELSEWHERE = re.compile(
+    r"\bgit init\b|\b(?:cd|git -C) [\"']?(?:/private)?/tmp/|\bcd \"?\$\(mktemp|\bgit stash(?! pop| list)"
+)
+# A check that could not run has neither passed nor failed.
+_COULD_NOT_RUN = re.compile(
+    r"command not found|No such file or directory|not recognized as|timed out|interrupted|no tests (?:ran|found|to run)"
+    r"|unrecognized arguments|unknown (?:flag|option|command)|Missing script|No rule to make target|permission denied",
+    re.IGNORECASE,
+)
+# Programs that a check's output is piped through: if the pipe fails, the check did.
+_PIPED = shell.FILTERS | {"grep", "egrep", "rg", "sed", "awk"}
+
+
+class _Check(NamedTuple):
+    place: int
+    name: str
+    passed: bool
+
+
+@dataclass(slots=True)
+class _WorkState:
+    """What is known about the state of the work after a call; an edit voids all of it."""
+
+    project: str = ""
+    edited: int = 0
+    path: str = ""  # the file of the last edit, where it is known
+    committed: int = 0
+    checks: dict[str, _Check] = field(default_factory=dict)
+    running: dict[str, tuple[int, str, Command]] = field(default_factory=dict)
+
+    def edit(self, place: int, path: str = "") -> None:
+        self.edited, self.committed = place, 0
+        self.path = path or self.path
+        self.checks.clear()
+        self.running.clear()
+
+    def check(self, place: int, command: Command, passed: bool | None) -> None:
+        if passed is not None:
+            kind = shell.check_of(command)
+            self.checks.pop(kind, None)
+            self.checks[kind] = _Check(place, _name(command), passed)
+
+
+def judge_session(session: Session, messages: Sequence[Message], calls: Sequence[AnyStep]) -> Outcome:
+    """How the session ended, with the evidence for it; `unknown` where nothing but the assistant says so."""
+    if session.judge == "user":
+        return Outcome(session.outcome, session.evidence or "the user said so", "user")
+    if session.judge == "log" and session.outcome != "unknown":
+        return Outcome(session.outcome, session.evidence or "a reward in the log", "reward")
+    found = judge_calls(calls, session.directory or session.project)
+    said = _by_closing_words(messages)
+    if found.value == "unknown":
+        return found if said.value == "unknown" else said
+    if found.value == "success" and said.value == "failure":
+        return Outcome("unknown", f"{found.evidence}, but {said.evidence}", found.source)
+    return found
+
+
+def judge_calls(calls: Sequence[AnyStep], project: str) -> Outcome:
+    """How these calls ended, by tests, builds and commits alone."""
+    state = _WorkState(project)
+    for place, step in enumerate(calls, 1):
+        _follow(state, place, step)
+    since = "after the last edit " if state.edited else ""
+    test, last = state.checks.get("test"), next(reversed(state.checks.values()), None)
+    # A build that passes does not undo a test that failed.
+    check = test if test and last and last.passed and not test.passed else last
+    # A commit does not make up for a failing check: work in progress is committed too.
+    if state.committed and (check is None or check.passed):
+        return Outcome("success", f"committed {since}(call {state.committed} of {len(calls)})", "commit")
+    # Without an edit, only a check at the very end shows what the session achieved.
+    if not check or not (state.edited or state.committed or _is_last(check.place, calls)):
+        return Outcome()
+    ended = "passed" if check.passed else "failed"
+    evidence = f"`{check.name}` {ended} {since}(call {check.place} of {len(calls)})"
+    if state.committed:
+        return Outcome("unknown", f"committed {since}(call {state.committed}), but {evidence}", "check")
+    return Outcome("success" if check.passed else "failure", evidence, "check")
+
+
+def _is_last(place: int, calls: Sequence[AnyStep]) -> bool:
+    return all(role_of(step.call.name, step.call.arguments) == "note" for step in calls[place:])
+
+
+def _follow(state: _WorkState, place: int, step: AnyStep) -> None:
+    """Update the state of the work after a call."""
+    name, arguments = step.call.name, step.call.arguments
+    if step.outcome == "rejected":
+        return
+    if name in SHELLS:
+        _follow_shell(state, place, step)
+    elif name.rsplit("__", 1)[-1].lower() in tool_names("files", "edit"):
+        if (
+            step.outcome != "error"
+            and fields_of(arguments).get("command") not in VIEW_COMMANDS
+            and not _NOT_THE_WORK.search(path_in(arguments))
+        ):
+            state.edit(place, path_in(arguments))
+    elif state.running and step.result:
+        _finish_background(state, step.result, fields_of(arguments))
+
+
+def _follow_shell(state: _WorkState, place: int, step: AnyStep) -> None:
+    text = command_in(step.call.arguments)
+    commands = parse_commands(text)
+    checked: Command | None = None
+    for command in commands:
+        kind = shell.check_of(command)
+        if kind in ("test", "build"):
+            # One call, one result: of several checks the test, and of several tests the last.
+            if not (checked and kind == "build" and shell.check_of(checked) == "test"):
+                checked = command
+        elif shell.commits(command):
+            if _committed(command, step) and not _is_elsewhere(state, text, command):
+                state.committed = place
+        elif (shell.edits(command) and not (checked and checked.then == "|")) or _scripted(command, text):
+            state.edit(place)
+            checked = None
+    if checked and not _is_elsewhere(state, text, checked):
+        _record_check(state, place, text, checked, step)
+
+
+def _is_elsewhere(state: _WorkState, text: str, command: Command) -> bool:
+    """Whether a command works on something other than the project and the file that was last edited."""
+    if _ELSEWHERE.search(text):
+        return True
+    folder = shell.folder_of(command)
+    home = _HOME.match(state.project)
+    if folder.startswith("~/") and home:
+        folder = home[0] + folder[1:]
+    if not (folder.startswith("/") and state.project.startswith("/")):
+        return False  # inside the project, or unknown
+    if "worktree" in folder and posixpath.basename(state.project.rstrip("/")) in folder:
+        return False  # another worktree of the same repository
+    return not (_holds(folder, state.project) or _holds(state.project, folder) or _holds(folder, state.path))
+
+
+def _holds(folder: str, path: str) -> bool:
+    folder, path = (posixpath.normpath(each).removeprefix("/private") for each in (folder, path))
+    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
+
+
+def _scripted(command: Command, text: str) -> bool:
+    return shell.interprets(command) and bool(_SCRIPTED_EDIT.search(text)) and "/tmp/" not in text  # noqa: S108
+
+
+def _record_check(state: _WorkState, place: int, text: str, checked: Command, step: AnyStep) -> None:
+    result = step.result
+    if result is None or result.outcome == "unknown":
+        return
+    if running := _RUNNING.search(result.text[:2000]):
+        if result.exit_code is None:
+            state.running[running[1]] = (place, text, checked)
+            return
+    else:
+        fields = fields_of(step.call.arguments)
+        if any(fields.get(name) is True for name in _BACKGROUND):
+            return
+    if result.outcome == "ok" and result.flag is None and result.exit_code is None and has_passed(result.text) is False:
+        # It is `ok` only because nothing says otherwise.
+        state.check(place, checked, False)
+        return
+    state.check(place, checked, _passed(text, checked, result.outcome == "ok", result.text))
+
+
+def _finish_background(state: _WorkState, result: ToolResult, fields: dict[str, object]) -> None:
+    """Record how a check in the background ended, if a call that asks for it says so."""
+    run = next((str(fields[name]) for name in _RUN_IDS if name in fields), "")
+    if run not in state.running:
+        return
+    code = result.exit_code
+    if code is None and (shown := _EXIT.search(result.text)):
+        code = int(shown[1] or shown[2])
+    if code is not None:
+        place, text, checked = state.running.pop(run)
+        state.check(place, checked, _passed(text, checked, code == 0, result.text))
+
+
+def _passed(text: str, checked: Command, ok: bool, output: str) -> bool | None:
+    """Whether a check passed; `None` if neither the exit code nor the output tells."""
+    if ok and not checked.masked:
+        return True
+    commands = parse_commands(text)
+    asked = "$?" in text and checked == commands[-1] and checked.then in (";", "\n")
+    if asked and (code := printed_exit(output)) is not None:
+        return code == 0
+    alone = all(command == checked or command.program in _PIPED for command in commands)
+    silent = ok and alone and shell.check_of(checked) == "build" and "2>&1" in text
+    shown = has_passed(output, _filter(commands, checked), alone=alone, silent=silent)
+    if shown is not None or ok or checked.masked:
+        return shown
+    # It failed silently: it was the check, if nothing else could have failed.
+    return False if alone and not _COULD_NOT_RUN.search(output[-2000:]) else None
+
+
+def _filter(commands: Sequence[Command], checked: Command) -> str:
+    """The command that a check's output is piped into, such as `tail -5`; empty if there is none."""
+    place = commands.index(checked)
+    if checked.then != "|" or place + 1 >= len(commands):
+        return ""
+    after = commands[place + 1]
+    return " ".join((after.program, *after.words))
+
+
+def _committed(command: Command, step: AnyStep) -> bool:
+    output = step.result.text if step.result else ""
+    if _COMMITTED.search(output):
+        return True
+    return step.outcome == "ok" and not command.masked and not _UNCOMMITTED.search(output)
+
+
+def _name(command: Command) -> str:
+    """The words of a command that make it a check: `go test`, `npm run build`."""
+    kind, words = shell.check_of(command), command.words
+    for count in range(len(words)):
+        if shell.check_of(Command(command.program, words[:count])) == kind:
+            words = words[:count]
+            break
+    # An assignment (`make TOKEN=… test`) may hold a secret.
+    return " ".join((command.program, *(word for word in words if "=" not in word)))[:60]
+
+
+def _by_closing_words(messages: Sequence[Message]) -> Outcome:
+    """What the user's last words say: the last two messages after the last tool call.
+
+    An approval counts even if calls follow it, since the agent only tidies up then; a complaint does not, since the
+    agent went on working on it.
+    """
+    closing: list[str] = []
+    acted = False
+    for message in reversed(messages):
+        if message.sidechain:
+            continue
+        if message.tool_calls or message.tool_results:
+            if closing:
+                break
+            acted = True
+        elif text := own_words(message):
+            closing.append(text)
+            if acted or len(closing) == 2:
+                break
+    for text in closing:
+        evidence = f"the user's closing words: “{' '.join(text.split())[:MAX_QUOTE]}”"
+        if complains(text):
+            return Outcome() if acted else Outcome("failure", evidence, "words")
+        if approves(text):
+            return Outcome("success", evidence, "words")
+        if len(text.split()) > MAX_TERSE:
+            break  # a new request
+    return Outcome()

@@ -1,1 +1,0 @@
-"""The report on a corpus as one page that opens without a network."""

@@ -1,0 +1,327 @@
+"""Error signatures: the text of a failed tool call, normalized, so that the same mistake counts as the same.
+
+A signature is one line of at most 160 characters without paths, numbers, ids and quoted text, since it gets shared. The
+same mistake has the same signature in every file, project and agent: a failing test is `tests failed`, a linter's
+finding is named after its rule, a command that fails silently after its program and exit code. The rules are in
+`tables/signatures.toml`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from typing import NamedTuple
+
+from warmstart.profile.normalize import first_sentence, normalize, trim
+from warmstart.profile.output import unwrap
+from warmstart.profile.rules import fill, load_table
+from warmstart.profile.shell import FILTERS
+from warmstart.profile.tools import SHELLS, command_in, fields_of, tool_names
+from warmstart.text.shell import Command, parse_commands
+
+_MAX_LINE = 500  # characters of a line that a pattern sees
+_MAX_TRIES = 200  # lines with a keyword that are tried
+# The groups of rules for the output of programs, a cause before its consequences.
+_PROGRAM_RULES = (
+    *("timeouts", "shells", "compilers", "imports", "linters", "tests", "git", "exceptions", "stacks", "packages"),
+    *("http", "not_found", "system", "generic"),
+)
+# The groups for what a program says about itself.
+_OWN_RULES = ("shells", "git", "http", "not_found", "system", "generic")
+_EDITOR_TOOL = re.compile(r"edit|replace|patch|write_file|view", re.IGNORECASE)
+_SEARCHES = frozenset(("grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack", "ugrep", "git grep"))
+_OWN_LINE = re.compile(
+    r"(?:\(eval\)|unknown|parse error|-?(?:/\S*/)?(?:zsh|bash|sh|dash|fish)|fatal|error|warning|"
+    r"usage)[: ]|\S{1,80}: line \d+: "
+)
+_TOOL_PREFIX = re.compile(
+    r"^\s*(?:(?:tool )?error(?: (?:executing|calling|running|in) (?:the )?(?:tool )?['\"`]?[\w.:-]+['\"`]?)?:\s*"
+    r"|error:\s*|execution error:\s*|tool (?:execution|call) (?:failed|error):\s*|err:\s*)+",
+    re.IGNORECASE,
+)
+_VALIDATION_PREFIX = re.compile(r"^InputValidationError: \S+ failed due to the following issues?:\s*")
+_HEADINGS = frozenset(("error", "errors", "result", "failed", "output", "details"))
+_PLAIN_NAME = re.compile(r"[a-z][a-z_+-]{0,24}[0-9.]{0,4}")
+# Exceptions whose message only says which thing it was.
+_NAME_IS_ENOUGH = frozenset(("AssertionError", "KeyError", "ClassNotFoundException", "NoClassDefFoundError"))
+_HTTP_ERRORS = frozenset(("HTTPError", "HTTPStatusError", "APIStatusError"))
+_FIELD = re.compile(r"\{(\w+)(?::(\w+))?\}")
+
+
+def error_signature(tool: str, text: str, *, arguments: str = "") -> str:
+    """The signature of a failed call of `tool` with this result; `arguments` are the call's, as JSON.
+
+    Never empty: an error without words is `exit 1, no output`, or `no output` where even the exit code is unknown.
+    """
+    output = unwrap(text)
+    # What a tool takes as `code` is not a shell command.
+    command = "" if "code" in fields_of(arguments) else command_in(arguments)
+    refused = output.refused or (output.exit_code is None and output.text.startswith("Permission to use "))
+    ran = _is_terminal(tool) or (output.exit_code is not None and not _EDITOR_TOOL.search(tool))
+    if ran and not refused:
+        return _program_signature(output.text, output.exit_code, command)
+    return _tool_signature(output.text) or "no output"
+
+
+def _is_terminal(tool: str) -> bool:
+    name = tool.removeprefix("functions.").lower()
+    return any(each in _terminals() for each in (name, name.removesuffix("_tool")))
+
+
+@cache
+def _terminals() -> frozenset[str]:
+    """Shells under the names of all agents, and tools that show the output of a running one."""
+    return tool_names("programs", "terminals") | {name.lower() for name in SHELLS}
+
+
+# -- structured tools
+
+
+def _tool_signature(text: str) -> str:
+    """A known mistake in the use of a tool, or the first sentence of its error."""
+    text = _VALIDATION_PREFIX.sub("InputValidationError: ", _TOOL_PREFIX.sub("", text))
+    head = text[:400]
+    if known := next((name for pattern, name in _tool_errors() if pattern.search(head)), ""):
+        return known
+    opening = text[:2000]
+    traced = "Traceback (most recent call last)" in text
+    return (
+        _match(("http", "timeouts"), opening)
+        or _match_rules(_rules("exceptions")[:1], opening)  # a field that does not validate
+        or (_match(("exceptions",), text) if traced else _match(("system",), opening.partition("\n")[0]))
+        or _capitalize(_opening(text))
+    )
+
+
+def _opening(text: str) -> str:
+    """The first sentence that says something; an announcement (`... the following:`) joins what follows."""
+    lines = [line for line in text.splitlines() if line.strip()][:6]
+    while len(lines) > 1 and lines[0].rstrip().endswith(":") and len(lines[0]) < 200:
+        lines[:2] = [f"{lines[0].rstrip()} {lines[1].strip()}"]
+    sentences = (first_sentence(_TOOL_PREFIX.sub("", line)) for line in lines)
+    return next((line for line in sentences if line and line.lower() not in _HEADINGS), "")
+
+
+def _capitalize(line: str) -> str:
+    """The line with a capital if it begins with a plain word: some backends differ in nothing else."""
+    word = line.partition(" ")[0]
+    return line[0].upper() + line[1:] if word.isalpha() and word.islower() and " " in line else line
+
+
+# -- programs
+
+
+def _program_signature(text: str, code: int | None, command: str) -> str:
+    run = parse_commands(command) if command else ()
+    failed = _label(_failing(run))
+    if not text:
+        return _silent(failed, code)
+    if run and all(map(_is_viewer, run)):
+        own = _own_lines(text, run)
+        if found := _match(_OWN_RULES, own):
+            return found
+        if own and failed not in _SEARCHES:
+            return _opening(own)
+        # What the other programs showed is no error: the search at the end found nothing.
+        if failed in _SEARCHES and code == 1:
+            return _silent(failed, code)
+        return _exit(failed, code) or _opening(text)
+    if code == 127 and (found := _match(("not_found",), text)):
+        return found
+    return _match(_PROGRAM_RULES, text) or _unknown(text, failed, code)
+
+
+def _unknown(text: str, failed: str, code: int | None) -> str:
+    """The signature of output that no rule knows."""
+    if failed == "gh pr checks" and "\t" in text:
+        return "gh pr checks: a check failed" if "\tfail\t" in text else "gh pr checks: checks are pending"
+    lines = [line for line in text.splitlines() if line.strip()]
+    if len(lines) == 1 and len(text) <= 300:
+        return _opening(text) or _exit(failed, code) or "no output"
+    if failed in _SEARCHES and code == 1:
+        return _silent(failed, code)
+    return _match(("words", "weak"), text) or _exit(failed, code) or _opening(text) or "no output"
+
+
+def _silent(failed: str, code: int | None) -> str:
+    failed = "grep" if failed in _SEARCHES else failed
+    if code is None:
+        return f"{failed}: no output".removeprefix(": ")
+    return _exit(failed, code) if code == 124 else f"{_exit(failed, code)}, no output"
+
+
+def _exit(failed: str, code: int | None) -> str:
+    if code is None:
+        return f"{failed}: failed" if failed else ""
+    if code == 124:
+        return "command timed out"  # the exit code of timeout(1)
+    return f"{failed}: exit {code}".removeprefix(": ")
+
+
+def _failing(run: tuple[Command, ...]) -> Command | None:
+    """The command that most likely failed: the last one, or the one that feeds the filters at the end."""
+    place = len(run) - 1
+    while place > 0 and run[place].program in FILTERS and run[place - 1].then in ("|", "|&"):
+        place -= 1
+    return run[place] if run else None
+
+
+def _label(command: Command | None) -> str:
+    """A program's name with its subcommand; scripts and variables have no name of their own."""
+    if command is None:
+        return ""
+    name = "test" if command.program in ("[", "[[") else command.program
+    if not _PLAIN_NAME.fullmatch(name):
+        return "script" if name else ""
+    if name not in tool_names("programs", "subcommands"):
+        return name
+    plain = [word for word in command.words if _PLAIN_NAME.fullmatch(word)]
+    return " ".join((name, *plain[: 2 if name in ("gh", "docker", "aws") else 1]))
+
+
+def _is_viewer(command: Command) -> bool:
+    if command.program == "git":
+        return any(word in tool_names("programs", "git_view") for word in command.words[:4])
+    return command.program in FILTERS | _SEARCHES or command.program in tool_names("programs", "view")
+
+
+def _own_lines(text: str, run: tuple[Command, ...]) -> str:
+    """The lines in which a shell or one of the programs speaks about itself, not about what it shows."""
+    names = tuple(f"{command.program}: " for command in run)
+    return "\n".join(line for line in text.splitlines() if line.startswith(names) or _OWN_LINE.match(line))
+
+
+# -- rules
+
+
+class Rule(NamedTuple):
+    """A row of the table: keywords, the pattern of a line with one of them, and the signature of the line."""
+
+    keywords: tuple[str, ...]
+    pattern: re.Pattern[str]
+    signature: str
+    option: str = ""  # `last`: the last line that matches counts; `above`: the pattern sees the line above too
+
+
+@cache
+def _rules(group: str) -> tuple[Rule, ...]:
+    table = load_table("signatures")
+    return tuple(
+        Rule(tuple(keywords), re.compile(fill(pattern, table["fragments"])), *rest)
+        for keywords, pattern, *rest in table[group]
+    )
+
+
+@cache
+def _tool_errors() -> tuple[tuple[re.Pattern[str], str], ...]:
+    rows = load_table("signatures")["tool_errors"]
+    return tuple((re.compile(pattern, re.IGNORECASE | re.DOTALL), name) for pattern, name in rows)
+
+
+@cache
+def _go_errors() -> tuple[tuple[re.Pattern[str], str], ...]:
+    return tuple((re.compile(pattern), name) for pattern, name in load_table("signatures")["go"])
+
+
+def _match(groups: Iterable[str], text: str) -> str:
+    """The signature by the first rule of these groups that matches, or nothing."""
+    return next(filter(None, (_match_rules(_rules(group), text) for group in groups)), "")
+
+
+def _match_rules(rules: Iterable[Rule], text: str) -> str:
+    for rule in rules:
+        best: tuple[int, str] | None = None
+        for keyword in rule.keywords:
+            if keyword not in text:
+                continue
+            for place, line in _lines(text, keyword, rule.option):
+                if (found := rule.pattern.search(line)) and (name := trim(_fill_in(rule.signature, found))):
+                    if best is None or (place > best[0] if rule.option == "last" else place < best[0]):
+                        best = (place, name)
+                    break
+        if best:
+            return best[1]
+    return ""
+
+
+def _lines(text: str, keyword: str, option: str) -> Iterator[tuple[int, str]]:
+    """The lines that hold a keyword, with their places; backwards if the last one counts."""
+    last = option == "last"
+    place = text.rfind(keyword) if last else text.find(keyword)
+    for _ in range(_MAX_TRIES):
+        if place < 0:
+            return
+        start = text.rfind("\n", 0, place) + 1
+        end = text.find("\n", place)
+        end = len(text) if end < 0 else end
+        above = max(text.rfind("\n", 0, start - 1) + 1, start - _MAX_LINE) if option == "above" and start else start
+        yield start, text[above : min(end, start + _MAX_LINE)]
+        place = text.rfind(keyword, 0, start) if last else text.find(keyword, end)
+
+
+def _fill_in(template: str, found: re.Match[str]) -> str:
+    """The signature with its fields filled in from a match; empty if one of them has nothing to say."""
+    if template in _BUILDERS:
+        return _BUILDERS[template](found)
+    parts: list[str] = []
+    end = 0
+    for field in _FIELD.finditer(template):
+        value = found[int(field[1])] or ""
+        shown = _FORMS[field[2]](value) if field[2] else value
+        if not shown:
+            return ""
+        parts += (template[end : field.start()], shown)
+        end = field.end()
+    return "".join((*parts, template[end:]))
+
+
+def _clause(text: str) -> str:
+    return re.split(r"[.:;](?= |$)", normalize(text), maxsplit=1)[0]
+
+
+def _go(found: re.Match[str]) -> str:
+    message = found[1].strip()
+    linter = re.search(r" \(([\w:.@/-]+)\)$", message)
+    if linter and linter[1] != "typecheck":
+        return ""  # a linter's finding
+    message = message[: linter.start()] if linter else message
+    # golangci-lint repeats the compiler's position before the message.
+    message = re.sub(r"^(?:: )?(?:# \S+.*|-: |\S+\.go:\d+:\d+: )", "", message)
+    if not message or message.startswith(("too many errors", "other declaration")):
+        return ""
+    for pattern, name in _go_errors():
+        if pattern.search(message):
+            return f"Go compile error: {name or normalize(' '.join(message.split()[:2]))}"
+    if message.count("`") % 2:
+        return ""  # a linter's finding over several lines
+    return f"Go compile error: {normalize(message, names=True)}"
+
+
+def _http(found: re.Match[str]) -> str:
+    return _http_error(found["status"], found["message"])
+
+
+def _http_error(status: str, message: str) -> str:
+    """An HTTP error; a message that only repeats the status, or is long, is replaced by the usual reason."""
+    reason: str = load_table("signatures")["http_reasons"].get(status, "")
+    text = first_sentence(message.strip(" :.,-"))
+    generic = not text or text.lower() == reason.lower() or status == "429" or "‹" in text or len(text) > 60
+    return f"HTTP {status}: {reason if generic else text}".rstrip(": ")
+
+
+def _exception(found: re.Match[str]) -> str:
+    name, message = found[1].rsplit(".", 1)[-1], found[2] or ""
+    if name in _HTTP_ERRORS and (status := re.search(r"\b([45]\d\d)\b", message)):
+        return _http_error(status[1], "")
+    return f"{name}: {first_sentence(message)}" if message and name not in _NAME_IS_ENOUGH else name
+
+
+_BUILDERS = {"{go}": _go, "{http}": _http, "{exception}": _exception}
+_FORMS: dict[str, Callable[[str], str]] = {
+    "normal": lambda text: normalize(text),
+    "names": lambda text: normalize(text, names=True),
+    "sentence": first_sentence,
+    "clause": _clause,
+    "snake": lambda text: text.replace("-", "_"),
+}

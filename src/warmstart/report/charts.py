@@ -1,0 +1,336 @@
+"""Charts as SVG: numbers and texts in, markup out.
+
+They are drawn by hand because a page has to be small and open offline. A chart has units of its own and the page scales
+it, so what fits here fits at any size. Colours belong to the page: a chart only names classes. Labels stand beside what
+they name, so no chart needs a legend. A number without an interval is hollow and does not stretch the axis.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from datetime import date, timedelta
+from itertools import pairwise
+from typing import NamedTuple
+
+from warmstart.report.format import fit, number, one_line, percent, percents, short, text_width
+from warmstart.report.svg import Markup, draw, element, join, label, mark
+
+WIDTH = 400.0  # half a page: slightly larger on a wide screen, slightly smaller on a phone
+_MAX_NAMES = 148.0  # width of the names beside rows
+_LEFT = 46.0  # width of the labels of a vertical axis
+_ROW = 23.0
+
+
+class Point(NamedTuple):
+    """A share with its 95 % interval, which is `None` if the data allow none, and the number of cases behind it.
+
+    `counts` are other numbers for the table below the chart.
+    """
+
+    name: str
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    cases: int = 0
+    note: str = ""
+    counts: tuple[int, ...] = ()
+
+    @property
+    def tip(self) -> str:
+        """The point in words."""
+        interval = "" if self.low is None else f" (95 % interval {percents(self.low, self.high)})"
+        return f"{one_line(self.name)}: {percent(self.value)}{interval}{self.note and f'; {self.note}'}"
+
+
+class Bar(NamedTuple):
+    """A part of a row from `start` to `end`; `tone` is the class of its colour."""
+
+    start: float
+    end: float
+    tone: str
+
+
+class Row(NamedTuple):
+    """A row of a chart: its name, bars, intervals and dot, all as shares of the axis, and numbers at its end."""
+
+    name: str
+    tip: str
+    values: tuple[str, ...]
+    bars: tuple[Bar, ...] = ()
+    intervals: tuple[tuple[float, float], ...] = ()
+    dot: float | None = None
+    weak: bool = False
+
+
+class Tick(NamedTuple):
+    """A place on an axis, as a share of its length, and its label."""
+
+    at: float
+    text: str
+
+
+def rows(
+    title: str, lines: Sequence[Row], axis: Sequence[Tick], *, columns: Sequence[str] = (), width: float = WIDTH
+) -> Markup:
+    """A row for each thing: name, bars on a common axis, and numbers in columns at the right end."""
+    ends = _column_ends(lines, columns, width)
+    left, right = (
+        min(max((text_width(one_line(row.name)) for row in lines), default=0) + 9, _MAX_NAMES),
+        ends[0][0] - 12,
+    )
+    top = 22.0 if columns else 6.0
+    bottom = top + _ROW * len(lines)
+
+    def x(share: float) -> float:
+        return left + max(0.0, min(share, 1.0)) * (right - left)
+
+    parts = [label(end, 11, name, "end") for (_, end), name in zip(ends, columns, strict=False)]
+    for tick in axis:
+        parts.append(element("line", class_="grid", x1=x(tick.at), x2=x(tick.at), y1=top - 4, y2=bottom))
+        parts.append(label(x(tick.at), bottom + 14, tick.text, "middle"))
+    for place, row in enumerate(lines):
+        y = top + _ROW * (place + 0.5)
+        drawn = [
+            element("rect", class_="hit", x=0, y=y - _ROW / 2, width=width, height=_ROW, rx=3),
+            label(0, y + 4, fit(row.name, left - 8), "label"),
+        ]
+        for bar in row.bars:
+            style = f"bar {bar.tone}{' hollow' if row.weak else ''}"
+            wide = max(x(bar.end) - x(bar.start), 0.0)
+            drawn.append(element("rect", class_=style, x=x(bar.start), y=y - 5, width=wide, height=10))
+        spread = (len(row.intervals) - 1) / 2
+        for order, (low, high) in enumerate(row.intervals):
+            drawn.append(_interval(x(low), x(high), y + 4 * (order - spread), beyond=high > 1 + 1e-9))
+        if row.dot is not None:
+            drawn.append(element("circle", class_="dot", cx=x(row.dot), cy=y, r=4.5))
+        for order, ((_, end), value) in enumerate(zip(ends, row.values, strict=True)):
+            style = "end" if row.weak or order else "value end"
+            drawn.append(label(end, y + 4, value, style))
+        parts.append(mark(row.tip, *drawn))
+    return draw(title, width, bottom + 20, *parts)
+
+
+def _column_ends(lines: Sequence[Row], columns: Sequence[str], width: float) -> list[tuple[float, float]]:
+    """Where each column of numbers starts and ends."""
+    count = max((len(row.values) for row in lines), default=1)
+    found: list[tuple[float, float]] = []
+    end = width
+    for place in reversed(range(count)):
+        texts = [row.values[place] for row in lines] + ([columns[place]] if place < len(columns) else [])
+        start = end - max(map(text_width, texts), default=0)
+        found.append((start, end))
+        end = start - 14
+    return found[::-1]
+
+
+def _interval(low: float, high: float, y: float, *, beyond: bool) -> Markup:
+    """An interval as a line; it ends in an arrow where it goes on beyond the axis."""
+    end = f"M{high - 4:.1f},{y - 3.5:.1f}l4,3.5l-4,3.5" if beyond else f"M{high:.1f},{y - 3.5:.1f}v7"
+    return element("path", class_="whisker", d=f"M{low:.1f},{y - 3.5:.1f}v7M{low:.1f},{y:.1f}H{high:.1f}{end}")
+
+
+def rates(title: str, given: Sequence[Point], *, count: str = "calls", width: float = WIDTH) -> Markup:
+    """A bar with its interval for each share, and the number of cases (`count`) behind it."""
+    marks = ticks(given, most=3)
+    top = marks[-1]
+    lines = [
+        Row(
+            name=point.name,
+            tip=point.tip,
+            values=(percent(point.value), short(point.cases)),
+            bars=() if point.value is None else (Bar(0, point.value / top, "tint"),),
+            intervals=() if point.low is None or point.high is None else ((point.low / top, point.high / top),),
+            weak=point.low is None,
+        )
+        for point in given
+    ]
+    return rows(
+        title, lines, [Tick(each / top, tick_text(each)) for each in marks], columns=("rate", count), width=width
+    )
+
+
+def shares(title: str, parts: Sequence[tuple[str, int, str]], *, width: float = WIDTH) -> Markup:
+    """How a whole divides into parts, each given as name, count and tone: a bar, the count and its share."""
+    total = max(sum(count for _, count, _ in parts), 1)
+    lines = [
+        Row(
+            name=name,
+            tip=f"{one_line(name)}: {number(count)} ({percent(count / total)})",
+            values=(percent(count / total), number(count)),
+            bars=(Bar(0, count / total, tone),),
+        )
+        for name, count, tone in parts
+    ]
+    return rows(title, lines, [Tick(each, f"{each:.0%}") for each in (0.0, 0.5, 1.0)], width=width)
+
+
+class _Plot(NamedTuple):
+    """The area of a vertical axis from 0 to the last tick."""
+
+    left: float
+    right: float
+    top: float
+    bottom: float
+    ticks: Sequence[float]
+
+    def y(self, share: float) -> float:
+        """The height of a share; what lies above the axis is drawn at its end."""
+        return self.bottom - min(share / self.ticks[-1], 1.0) * (self.bottom - self.top)
+
+
+class _Placed(NamedTuple):
+    x: float
+    point: Point
+
+
+def line(title: str, given: Sequence[Point], *, caption: str, width: float = WIDTH) -> Markup:
+    """The shares of ordered positions as a line in the band of their intervals."""
+    plot = _Plot(_LEFT, width - 4, 20, 186, ticks(given))
+    step = (plot.right - plot.left) / len(given)
+    placed = [_Placed(plot.left + step * (place + 0.5), point) for place, point in enumerate(given)]
+    widest = min(max(text_width(one_line(point.name)) for point in given), 60.0)
+    every = math.ceil((widest + 8) / step)
+    parts = [_grid(plot), _curve(plot, placed, step)]
+    for place, (x, point) in enumerate(placed):
+        hit = element("rect", class_="hit", x=x - step / 2, y=plot.top, width=step, height=plot.bottom - plot.top)
+        parts.append(mark(point.tip, hit, _dot(plot, x, point)))
+        if place % every == 0:
+            parts.append(label(x, plot.bottom + 19, fit(point.name, 60), "label middle"))
+    parts += _end_labels(plot, placed)
+    parts.append(label((plot.left + plot.right) / 2, plot.bottom + 36, caption, "middle"))
+    return draw(title, width, 226, *parts)
+
+
+def _end_labels(plot: _Plot, placed: Sequence[_Placed]) -> Iterator[Markup]:
+    """The values of the first and the last point, on the side of the point that the line leaves free."""
+    known = [(x, point.value) for x, point in placed if point.value is not None]
+    for (x, value), (_, neighbour), shift, style in (
+        *((known[0], known[min(1, len(known) - 1)], -5, "value") for _ in known[:1]),
+        *((known[-1], known[-2], 5, "value end") for _ in known[1:2]),
+    ):
+        yield label(x + shift, plot.y(value) + (17 if neighbour > value else -9), percent(value), style)
+
+
+def timeline(title: str, weeks: Sequence[tuple[date, Point]], *, count: str = "calls", width: float = WIDTH) -> Markup:
+    """A share for each week (by its Monday) above bars for its cases; a week without cases is a gap."""
+    plot = _Plot(_LEFT, width - 4, 12, 160, ticks([point for _, point in weeks]))
+    high, floor = plot.bottom + 14, plot.bottom + 58  # between which the bars stand
+    first, last = weeks[0][0], weeks[-1][0]
+    step = (plot.right - plot.left) / ((last - first).days // 7 + 1)
+
+    def x(monday: date) -> float:
+        return plot.left + step * ((monday - first).days / 7 + 0.5)
+
+    most = max(1, *(point.cases for _, point in weeks))
+    placed = [_Placed(x(monday), point) for monday, point in weeks]
+    parts = [
+        _grid(plot),
+        element("line", class_="grid", x1=plot.left, x2=plot.right, y1=floor, y2=floor),
+        label(plot.left - 8, high + 6, short(most), "end"),
+        label(plot.left - 8, floor + 3, count, "end"),
+        _curve(plot, placed, step),
+    ]
+    wide = max(min(step * 0.7, 26), 1)
+    for at, point in placed:
+        tall = (floor - high) * point.cases / most
+        hit = element("rect", class_="hit", x=at - step / 2, y=plot.top, width=step, height=floor - plot.top)
+        bar = element("rect", class_="cases", x=at - wide / 2, y=floor - tall, width=wide, height=tall)
+        parts.append(mark(point.tip, hit, bar, _dot(plot, at, point, size=min(4, max(step / 3, 1.6)))))
+    for monday, text in _dates(first, last, int((plot.right - plot.left) / 86)):
+        if x(monday) + text_width(text) / 2 <= width:
+            parts.append(label(x(monday), floor + 18, text, "label middle"))
+    return draw(title, width, floor + 26, *parts)
+
+
+def gauge(title: str, point: Point, *, neutral: float, caption: str) -> Markup:
+    """A number and its interval on a line whose middle is `neutral`, the value that means no difference."""
+    width, height, middle = 230.0, 30.0, 115.0
+    sides = [side for side in (point.value, point.low, point.high) if side is not None and math.isfinite(side)]
+    reach = max([abs(side - neutral) for side in sides], default=0.0) * 1.1 or 1.0
+
+    def x(side: float) -> float:
+        return middle + max(-1.0, min((side - neutral) / reach, 1.0)) * (middle - 6)
+
+    parts = [
+        element("line", class_="grid", x1=0, x2=width, y1=9, y2=9),
+        element("line", class_="zero", x1=middle, x2=middle, y1=1, y2=17),
+        label(middle, 28, caption, "middle"),
+    ]
+    if point.low is not None and point.high is not None:
+        parts.append(element("line", class_="range", x1=x(point.low), x2=x(point.high), y1=9, y2=9))
+    parts.append(element("circle", class_="dot", cx=x(point.value or neutral), cy=9, r=4.5))
+    return draw(title, width, height, *parts)
+
+
+def ticks(given: Sequence[Point], *, most: int = 5) -> list[float]:
+    """Round numbers for an axis from 0 that holds all points with an interval.
+
+    An interval may run off the axis: a tool with three calls would otherwise flatten all others.
+    """
+    sure = [point for point in given if point.low is not None] or given
+    top = max((point.value for point in sure if point.value is not None), default=0.0)
+    reach = max((point.high for point in sure if point.high is not None), default=0.0)
+    limit = min(max(top, min(reach, top * 1.35 if top else reach)), 1.0) or 0.1
+    power = 10.0 ** math.floor(math.log10(limit / most))
+    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor * most >= limit * (1 - 1e-9))
+    return [step * place for place in range(math.ceil(limit / step - 1e-9) + 1)]
+
+
+def tick_text(share: float) -> str:
+    """A share as the label of an axis: `5 %`."""
+    return "0" if share == 0 else f"{round(share * 100, 6):g}\N{NO-BREAK SPACE}%"
+
+
+def _grid(plot: _Plot) -> Markup:
+    lines = (
+        join(
+            element("line", class_="grid", x1=plot.left, x2=plot.right, y1=plot.y(tick), y2=plot.y(tick)),
+            label(plot.left - 8, plot.y(tick) + 4, tick_text(tick), "end"),
+        )
+        for tick in plot.ticks
+    )
+    return join(*lines)
+
+
+def _dot(plot: _Plot, x: float, point: Point, *, size: float = 4) -> Markup:
+    if point.value is None:
+        return Markup("")
+    style = "dot hollow" if point.low is None else "dot"
+    return element("circle", class_=style, cx=x, cy=plot.y(point.value), r=size)
+
+
+def _curve(plot: _Plot, placed: Sequence[_Placed], step: float) -> Markup:
+    """Lines through the points, in the bands of their intervals, broken where positions are missing."""
+    drawn: list[Markup] = []
+    for run in _runs([each for each in placed if each.point.low is not None], step):
+        upper = [f"{x:.1f},{plot.y(point.high or 0):.1f}" for x, point in run]
+        lower = [f"{x:.1f},{plot.y(point.low or 0):.1f}" for x, point in reversed(run)]
+        style = {"class_": "band"} if len(run) > 1 else {"class_": "whisker"}
+        drawn.append(element("polygon", **style, points=" ".join(upper + lower)))
+    for run in _runs([each for each in placed if each.point.value is not None], step):
+        through = " ".join(f"{x:.1f},{plot.y(point.value or 0):.1f}" for x, point in run)
+        drawn.append(element("polyline", class_="line", points=through))
+    return join(*drawn)
+
+
+def _runs(placed: Sequence[_Placed], step: float) -> list[list[_Placed]]:
+    found = [[each] for each in placed[:1]]
+    for before, each in pairwise(placed):
+        if each.x - before.x < step * 1.5:
+            found[-1].append(each)
+        else:
+            found.append([each])
+    return found
+
+
+def _dates(first: date, last: date, most: int) -> Iterator[tuple[date, str]]:
+    """At most `most` Mondays in even steps, with the year where it changes."""
+    weeks = (last - first).days // 7 + 1
+    step = math.ceil(weeks / max(most, 1))
+    year = 0
+    # A label is centred on its week: half a step in, the first one cannot leave the chart.
+    for week in range((step - 1) // 2, weeks, step):
+        monday = first + timedelta(weeks=week)
+        yield monday, f"{monday.day} {monday:%b %Y}" if monday.year != year else f"{monday.day} {monday:%b}"
+        year = monday.year
