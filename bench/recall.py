@@ -1,7 +1,9 @@
 """Recall against plain full-text search: how often the right session is found, how fast, and what the index costs.
 
 Run with `make bench`. LoCoMo asks about conversations over months; the commits are subjects of real commits, asked for
-the session that made them. The baselines index the same sessions whole with FTS5 and are asked in the same run.
+the session that made them. The baselines index the same sessions whole with FTS5 and are asked in the same run. The
+long sessions are the conversations of LoCoMo, each joined into one session, and the gold is a message; the baseline
+indexes every message with FTS5.
 """
 
 from __future__ import annotations
@@ -25,17 +27,16 @@ from typing import NamedTuple
 import numpy as np
 
 from warmstart.config import load_settings
+from warmstart.embedding import vectors_path
 from warmstart.errors import ConfigError
-from warmstart.recall.preparing import STOPWORDS
+from warmstart.recall.evidence import Evidence
 from warmstart.recall.ranking import Weights
 from warmstart.recall.recall import Recall
-from warmstart.recall.values import Evidence
-from warmstart.recall.vectors.meaning import Meaning, make_meaning
-from warmstart.recall.vectors.stores import vectors_path
-from warmstart.sessions.sql import SQLSessionStore
-from warmstart.sessions.sqlite import SQLiteSessionStore
+from warmstart.recall.semantic import SemanticIndex, create_semantic_index
+from warmstart.sessions.sql_store import SQLiteSessionStore, SQLSessionStore
 from warmstart.sessions.sync import path_sources, sync
 from warmstart.sessions.values import Message, Session
+from warmstart.text.words import STOPWORDS
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 KS = (1, 5, 10)
@@ -79,6 +80,77 @@ def locomo(store: SQLiteSessionStore, path: Path) -> list[Question]:
             if gold:
                 questions.append(Question(asked["question"], project, frozenset(gold), str(asked["category"])))
     return questions
+
+
+def long_sessions(store: SQLiteSessionStore, path: Path) -> list[Question]:
+    """Every conversation as one session; a question asks for the messages that answer it."""
+    questions = []
+    for number, sample in enumerate(json.loads(path.read_text(encoding="utf-8"))):
+        talk, project = sample["conversation"], f"/long/{number}"
+        sessions = sorted(int(found[1]) for key in talk if (found := re.fullmatch(r"session_(\d+)", key)))
+        messages = [
+            Message(
+                native_id=f"{number}/{turn['dia_id']}",
+                role="assistant" if turn["speaker"] == talk["speaker_b"] else "user",
+                text=turn["text"],
+                timestamp=_locomo_date(talk[f"session_{session}_date_time"]) + timedelta(minutes=place),
+            )
+            for session in sessions
+            for place, turn in enumerate(talk[f"session_{session}"])
+        ]
+        began = messages[0].timestamp
+        store.append(Session(agent="locomo", native_id=str(number), project=project, started_at=began), messages)
+        known = {message.native_id for message in messages}
+        for asked in sample["qa"]:
+            named = (turn for each in asked.get("evidence") or () for turn in re.findall(r"D(\d+):0*(\d+)", each))
+            gold = known & {f"{number}/D{session}:{turn}" for session, turn in named}
+            if gold:
+                questions.append(Question(asked["question"], project, frozenset(gold)))
+    return questions
+
+
+def long_quality(store: SQLiteSessionStore, questions: list[Question]) -> None:
+    """How often a message that answers the question is among ten passages, in its session and in all of them."""
+    recall = Recall(store)
+    print(f"\nlong sessions: {len(questions)} questions, {len(store.list())} sessions; the gold message among ten")
+    print(f"{'':<30}{'its session':>24}{'all sessions':>24}")
+    plain = _plain_messages(store)
+
+    def ours(question: Question, project: str | None) -> set[str]:
+        found = recall.search(question.text, project=project, limit=10)
+        return {message for each in found for message in each.message_ids}
+
+    def first(question: Question, project: str | None) -> set[str]:
+        return {each.message_ids[0] for each in recall.search(question.text, project=project, limit=10)}
+
+    for label, search in (("messages, OR", plain), ("recall", ours), ("recall, without replies", first)):
+        shares = [
+            np.mean([bool(each.gold & search(each, each.project if alone else None)) for each in questions])
+            for alone in (True, False)
+        ]
+        print(f"{label:<30}" + "".join(f"{share:>24.3f}" for share in shares), flush=True)
+
+
+def _plain_messages(store: SQLiteSessionStore) -> Callable[[Question, str | None], set[str]]:
+    """FTS5 with bm25 over messages: every word with OR."""
+    connection = sqlite3.connect(":memory:")
+    connection.execute(
+        "CREATE VIRTUAL TABLE said USING fts5 "
+        "(native UNINDEXED, project UNINDEXED, body, tokenize = 'porter unicode61')"
+    )
+    for row in store.list():
+        connection.executemany(
+            "INSERT INTO said VALUES (?, ?, ?)",
+            [(each.native_id, row.session.project, each.text) for each in store.messages(row.session.id)],
+        )
+
+    def search(question: Question, project: str | None) -> set[str]:
+        query = " OR ".join(f'"{word}"' for word in dict.fromkeys(re.findall(r"[^\W_]+", question.text.lower())))
+        where, values = ("", [query]) if project is None else (" AND project = ?", [query, project])
+        rows = connection.execute(f"SELECT native FROM said WHERE said MATCH ?{where} ORDER BY rank LIMIT 10", values)
+        return {row[0] for row in rows}
+
+    return search
 
 
 def _locomo_date(text: str) -> datetime:
@@ -173,33 +245,33 @@ def quality(name: str, store: SQLiteSessionStore, questions: list[Question], *, 
             ("recall without dates", ours(Recall(store, weights=replace(full, date=0.0)))),
         ]
     variants.append(("recall", ours(Recall(store))))
-    meaning = embedded(store)
-    if meaning is not None:
+    semantic = embedded(store)
+    if semantic is not None:
         variants += [
-            ("recall by vectors alone", ours(Recall(store, meaning=meaning, mode="vector"))),
-            ("recall by words and vectors", ours(Recall(store, meaning=meaning))),
+            ("recall by vectors alone", ours(Recall(store, semantic=semantic, mode="vector"))),
+            ("recall by words and vectors", ours(Recall(store, semantic=semantic))),
         ]
     print(f"\n{name}: {len(questions)} questions, {len(store.list())} sessions; hit@1 / @5 / @10")
     print(f"{'':<30}" + "".join(f"{f'{kind} ({len(some)})':>24}" for kind, some in asked))
     for label, search in variants:
         cells = (" / ".join(f"{value:.3f}" for value in hits(some, search)) for _, some in asked)
         print(f"{label:<30}" + "".join(f"{cell:>24}" for cell in cells), flush=True)
-    if meaning is not None:
-        meaning.close()
+    if semantic is not None:
+        semantic.close()
 
 
-def embedded(store: SQLSessionStore) -> Meaning | None:
+def embedded(store: SQLSessionStore) -> SemanticIndex | None:
     """Vectors of what is in a store, where the extra is installed."""
     try:
-        meaning = make_meaning(store, load_settings({}), "wordllama")
+        semantic = create_semantic_index(store, load_settings({}), "wordllama")
     except ConfigError as error:
         print(f"bench/recall.py: vectors not measured: {error}", file=sys.stderr)
         return None
     Recall(store).update()
     began = time.perf_counter()
-    texts = meaning.update()
+    texts = semantic.update()
     print(f"\n{texts} texts embedded with wordllama in {time.perf_counter() - began:.1f} s", flush=True)
-    return meaning
+    return semantic
 
 
 # -- speed and size
@@ -296,14 +368,14 @@ def speed(messages: int, folder: Path) -> None:
 
 
 def _by_meaning(store: SQLSessionStore, questions: list[str], text: int) -> None:
-    meaning = embedded(store)
-    if meaning is None:
+    semantic = embedded(store)
+    if semantic is None:
         return
-    with meaning:
-        if (path := vectors_path(store)) is not None:
+    with semantic:
+        if (path := vectors_path(store.database)) is not None:
             size = sum(each.stat().st_size for each in path.parent.glob(f"{path.name}*"))
             print(f"  the file of the vectors is {size / text:.2f} of the text")
-        recall = Recall(store, meaning=meaning)
+        recall = Recall(store, semantic=semantic)
         for project in (None, "/zipf/7"):
             times = [_timed(recall, question, project)[0] for question in questions[:20] + questions][20:]
             print(f"  {_scope(project)}, by words and vectors: p50 / p95 / p99 in ms {_cells(times)}", flush=True)
@@ -317,18 +389,16 @@ def speed_on_a_server(messages: int) -> None:
     import psycopg
 
     from postgres import server
-    from warmstart.sessions.postgres import PostgresSessionStore
+    from warmstart.sessions.sql_store import PostgresSessionStore
 
     with server() as running, psycopg.connect(running.get_uri(), autocommit=True) as admin:
         admin.execute("CREATE ROLE bench LOGIN")
         admin.execute("GRANT CREATE ON SCHEMA public TO bench")
         store = PostgresSessionStore(running.get_uri().replace("postgres:@", "bench@", 1))
         recall, questions, text = stored(store, messages)
-        for table in ("texts_index", "recall_words", "recall_lines", "recall_parts"):
+        for table in ("texts_index", "recall_said", "recall_documents", "recall_parts"):
             row = admin.execute("SELECT pg_total_relation_size(%s::regclass)", (table,)).fetchone()
             print(f"  {table:<12} {(row or (0,))[0] / text:>6.2f} of the text")
-        row = admin.execute("SELECT sum(octet_length(data)) FROM recall_words").fetchone()
-        print(f"  of recall_words {(row or (0,))[0] / text:.2f} in use")
         for project, deadline in ((None, None), ("/zipf/7", None), (None, 1000)):
             times = [_timed(recall, question, project, deadline)[0] for question in questions[:20] + questions][20:]
             print(
@@ -422,6 +492,10 @@ def main() -> None:
                 continue
             store = SQLiteSessionStore(Path(folder) / f"{name}.db")
             quality(name, store, load(store, path), ablation=not options.no_ablation)
+            store.close()
+        if (path := options.data / "locomo" / "locomo_dev5.json").exists():
+            store = SQLiteSessionStore(Path(folder) / "long.db")
+            long_quality(store, long_sessions(store, path))
             store.close()
         for messages in options.messages:
             speed(messages, Path(folder))

@@ -8,8 +8,8 @@ import pytest
 
 from tests.postgres import Server
 from tests.recall.stores import NOW, opened
-from warmstart import Recall
-from warmstart.sessions.sql import SQLSessionStore
+from warmstart.recall.recall import Recall
+from warmstart.sessions.sql_store import SQLSessionStore
 
 KINDS = ("sqlite", "postgres")
 

@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from warmstart import Message, Session, SQLiteSessionStore
-from warmstart.sessions.postgres import PostgresSessionStore
-from warmstart.sessions.sql import SQLSessionStore
+from warmstart import Message, Session
+from warmstart.sessions.sql_store import PostgresSessionStore, SQLiteSessionStore, SQLSessionStore
 
 NOW = datetime(2026, 9, 16, 12, 0, tzinfo=UTC)  # a Wednesday
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.recall.stores import keep
 from tests.recall.test_index import natives
-from warmstart import SQLiteSessionStore
+from warmstart.sessions.sql_store import SQLiteSessionStore
 
 
 @pytest.fixture

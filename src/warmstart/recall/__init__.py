@@ -1,1 +1,41 @@
-"""Where was it said: finding passages of past sessions, with who said it, when, and in which session."""
+"""Recall: where was it said? Names are loaded when they are first used, because most of them need numpy."""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from warmstart.recall.evidence import Evidence
+    from warmstart.recall.index import Index, update_index
+    from warmstart.recall.recall import Mode, Recall
+    from warmstart.recall.semantic import (
+        SemanticIndex,
+        create_semantic_index,
+        delete_old_vectors,
+        open_semantic_index,
+    )
+
+__all__ = [
+    "Evidence",
+    "Index",
+    "Mode",
+    "Recall",
+    "SemanticIndex",
+    "create_semantic_index",
+    "delete_old_vectors",
+    "open_semantic_index",
+    "update_index",
+]
+
+_HOMES = {
+    "evidence": ("Evidence",),
+    "index": ("Index", "update_index"),
+    "recall": ("Mode", "Recall"),
+    "semantic": ("SemanticIndex", "create_semantic_index", "delete_old_vectors", "open_semantic_index"),
+}
+
+
+def __getattr__(name: str) -> object:
+    from importlib import import_module
+
+    for module, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"warmstart.recall.{module}"), name)
+    raise AttributeError(f"module 'warmstart.recall' has no attribute {name!r}")

@@ -1,118 +1,90 @@
-"""The telling part of a text: where most of the words that were asked for stand together."""
+"""Finding the words of a query in a text, and the part of a long text that has the most of them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from warmstart.text.words import stem_words, tokenize
+
 _WORD = re.compile(r"[^\W_]+")
-_HEAD = 3  # letters that a word must share with another to be taken for the same
-_ENDING = 4  # letters by which it may be longer
-_LOOKED_AT = 50_000  # characters of a long text
-_ASCII = "".join(chr(number).lower() if chr(number).isalnum() else " " for number in range(128))
+_MAX_CHARACTERS = 50_000  # of a text that are searched
+_MAX_MATCHES = 500
 
 
-class Found(NamedTuple):
-    """A word in a text that was asked for."""
+class Match(NamedTuple):
+    """A word of the query in a text."""
 
     start: int
     end: int
-    word: str  # as it was asked for
+    word: str
 
 
-class Marker:
-    """Finds the words that were asked for in a text, with other endings too, and what was typed exactly."""
+class Matcher:
+    """Finds the words of a query in a text, in all their forms, and its names as they were typed."""
 
-    def __init__(self, words: Iterable[str], exact: Iterable[str] = ()) -> None:
-        self._starts: dict[str, str] = {}
-        self._whole: dict[str, str] = {}
-        self._typed = [each for each in exact if not each.isalnum()]
-        for word in words:
-            if not word.isascii():
-                self._typed.append(word)  # may be a part of a run without spaces
-            elif len(word) < _HEAD or not word.isalpha():
-                self._whole[word] = word
-            else:
-                self._starts[word[: _kept(word)]] = word
-        self._heads = {word[:_HEAD] for word in (*self._starts, *self._whole)}
-        self._lengths = sorted({len(start) for start in self._starts}, reverse=True)
+    def __init__(self, words: Iterable[str], names: Iterable[str] = ()) -> None:
+        unique = list(dict.fromkeys(words))
+        pairs = [(stem, word) for word in unique for stem in stem_words(tokenize(word))]
+        self._words: Mapping[str, str] = dict(reversed(pairs))
+        self._names = [name for name in dict.fromkeys(names) if not name.isalnum()]
 
-    def find(self, text: str) -> Iterator[Found]:
-        """Every such word in the order in which they stand; they do not overlap."""
-        small = text[:_LOOKED_AT].lower()
-        if len(small) != min(len(text), _LOOKED_AT):  # a letter that has a longer small form
-            small = text[:_LOOKED_AT]
-        found = [Found(start, start + len(typed), typed) for typed in self._typed for start in _places(small, typed)]
-        words = ((m, self._asked(m[0])) for m in _WORD.finditer(small) if m[0][:_HEAD] in self._heads)
-        found += [Found(match.start(), match.end(), word) for match, word in words if word]
-        end = 0
-        for each in sorted(found, key=lambda each: (each.start, -each.end)):
-            if each.start >= end:
-                end = each.end
-                yield each
+    def find(self, text: str) -> list[Match]:
+        """Every match in order; matches do not overlap."""
+        text = text[:_MAX_CHARACTERS]
+        lower = text.lower()
+        found = [
+            Match(at.start(), at.end(), name) for name in self._names for at in re.finditer(re.escape(name), lower)
+        ]
+        if len(lower) != len(text):  # a letter whose lower case is longer
+            found = []
+        words = list(_WORD.finditer(text))
+        if text.isascii():
+            stems: list[Iterable[str]] = [(stem,) for stem in stem_words([word[0].lower() for word in words])]
+        else:
+            stems = [stem_words(tokenize(word[0])) for word in words]
+        for word, some in zip(words, stems, strict=True):
+            if matched := next((self._words[stem] for stem in some if stem in self._words), ""):
+                found.append(Match(word.start(), word.end(), matched))
+        kept: list[Match] = []
+        for match in sorted(found, key=lambda match: (match.start, -match.end)):
+            if not kept or match.start >= kept[-1].end:
+                kept.append(match)
+        return kept
 
     def matched(self, text: str) -> tuple[str, ...]:
-        """The words in a text that were asked for, each once, in the order in which they first stand."""
-        if self._typed or not text.isascii() or len(text) > _LOOKED_AT:
-            return tuple(dict.fromkeys(each.word for each in self.find(text)))
-        words = dict.fromkeys(text.translate(_ASCII).split())
-        asked = (self._asked(word) for word in words if word[:_HEAD] in self._heads)
-        return tuple(dict.fromkeys(word for word in asked if word))
-
-    def _asked(self, word: str) -> str:
-        if word in self._whole:
-            return self._whole[word]
-        for length in self._lengths:
-            asked = self._starts.get(word[:length])
-            if asked and len(word) >= length and len(word) <= len(asked) + _ENDING:
-                return asked
-        return ""
+        """The words and names of the query that a text has, each once."""
+        stems = set(stem_words(tokenize(text)))
+        lower = text.lower()
+        words = [word for stem, word in reversed([*self._words.items()]) if stem in stems]
+        return tuple(dict.fromkeys([*words, *(name for name in self._names if name in lower)]))
 
 
-def _kept(word: str) -> int:
-    """How many letters of a word an ending leaves alone: `tries` and `trying` are one word."""
-    if len(word) > 6:
-        return len(word) - 3
-    return len(word) - 1 if len(word) > 4 else len(word)
-
-
-def _places(text: str, part: str) -> Iterator[int]:
-    start = text.find(part)
-    while start >= 0:
-        yield start
-        start = text.find(part, start + len(part))
-
-
-def excerpt(text: str, marker: Marker, size: int) -> str:
-    """At most `size` characters of a text and two marks of what was left out, cut between words."""
+def excerpt(text: str, matcher: Matcher, size: int) -> str:
+    """At most `size` characters of a text, cut between words, with a mark where something is left out."""
     text = text.strip()
     if len(text) <= size:
         return text
-    start = max(0, min(_densest(text, marker, size) - size // 6, len(text) - size))
+    start = max(0, min(_densest(text, matcher, size) - size // 6, len(text) - size))
     end = start + size
     if start:
-        start = _next_word(text, start)
+        space = re.compile(r"\s").search(text, start, min(len(text), start + 40))
+        start = space.end() if space else start
     if end < len(text):
         end = max(text.rfind(" ", start, end), text.rfind("\n", start, end), end - 40)
     return f"{'… ' if start else ''}{text[start:end].strip()}{' …' if end < len(text) else ''}"
 
 
-def _densest(text: str, marker: Marker, size: int) -> int:
-    """Where a stretch of this size begins that holds the most different words."""
-    found = list(marker.find(text))[:500]
+def _densest(text: str, matcher: Matcher, size: int) -> int:
+    """The start of the stretch that has the most different words of the query."""
+    found = matcher.find(text)[:_MAX_MATCHES]
     best, where, last = 0, 0, 0
-    for number, each in enumerate(found):
+    for number, match in enumerate(found):
         last = max(last, number)
-        while last < len(found) and found[last].start < each.start + size * 2 // 3:
+        while last < len(found) and found[last].start < match.start + size * 2 // 3:
             last += 1
-        kinds = len({other.word for other in found[number:last]})
-        if kinds > best:
-            best, where = kinds, each.start
+        different = len({other.word for other in found[number:last]})
+        if different > best:
+            best, where = different, match.start
     return where
-
-
-def _next_word(text: str, start: int) -> int:
-    """The beginning of the next word, if one begins nearby."""
-    found = re.compile(r"\s").search(text, start, min(len(text), start + 40))
-    return found.end() if found else start

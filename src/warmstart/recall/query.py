@@ -1,92 +1,131 @@
-"""A question taken apart: its words, and what in it is typed exactly as it stands in a file or an error."""
+"""A query taken apart: its words, and the names in it that must be found as typed."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from warmstart.recall.engine import Engine, Word
-from warmstart.recall.preparing import STOPWORDS, asked
 from warmstart.sessions.values import clean
+from warmstart.text.words import MAX_WORD, STOPWORDS, identifier_parts, split_words, stem_words, tokenize
 
-_MOST = 20_000  # characters of a long question that are looked at
-_LEAST = 300
-_A_SECOND = 700_000  # of them are looked at in a second, of other than ASCII a tenth
-_WORDS = 400  # different ones
-_LONGEST = 100  # letters of a word; longer ones are data
-_EXACT = 4
+MAX_CHARACTERS = 20_000  # of a query; of a longer one the beginning and the end are read
+MAX_WORDS = 400
+MAX_NAMES = 4
+
+_MAX_IDENTIFIER = 40  # letters; longer mixed-case words are data
 _QUOTED = re.compile(r'`([^`\n]{3,120})`|"([^"\n]{3,120})"')
 _TYPED = re.compile(r"[^\s\"'`“”‘’(),;<>\[\]{}|!?*…—]{3,200}")
 _JOINED = re.compile(r"[^\W_][-._/\\:@+=~#$%&]+[^\W_]|^(?:--?|#|\.|/|~/|\$|@)[^\W_]")
 _CODE = re.compile(r"^(?=.*[A-Z])[A-Z0-9_]{4,}$|^(?=.*\d)(?=.*[A-Za-z])[A-Za-z0-9_]{4,}$|_")
+# Words of a question, besides the stop words, that do not say what it is about.
+_ASKING = """
+    ask asked discuss discussed earlier first later like liked likes mention mentioned only prefer previously says talk
+    talked told want wanted
+"""
+# Words of a question about a time, such as `what happened two days ago`.
+_TIMES = """
+    january february march april may june july august september october november december jan feb mar apr jun jul aug
+    sep sept oct nov dec spring summer autumn fall winter monday tuesday wednesday thursday friday saturday sunday today
+    tonight yesterday morning afternoon evening night day week weekend month year ago last past previous one two three
+    four five six seven eight nine ten eleven twelve couple happen talk discuss work
+"""
+_IGNORED = STOPWORDS | frozenset(_ASKING.split())
 
 
-class Exact(NamedTuple):
-    """Something to be found as it was typed, and the words that it consists of for the index."""
+class Word(NamedTuple):
+    """A word of a query, and the stem under which the index has it."""
+
+    word: str
+    stem: str
+
+
+class Name(NamedTuple):
+    """Text to be found literally, in lower case, and the stems by which the index finds candidates."""
 
     text: str
-    words: tuple[Word, ...]
+    stems: tuple[str, ...]
 
 
 class Query(NamedTuple):
-    """What is asked for."""
+    """A parsed query."""
 
     text: str
     words: tuple[Word, ...]
-    exact: tuple[Exact, ...]
+    names: tuple[Name, ...]
+
+    @property
+    def content(self) -> set[str]:
+        """The stems that say what is asked for, besides when."""
+        times = set(stem_words(_TIMES.split()))
+        return {word.stem for word in self.words if word.stem not in times and not word.word.isdigit()}
 
 
-def parse(text: str, engine: Engine, seconds: float | None = None) -> Query:
-    """Take a question apart. Whatever was typed, this gives something, be it nothing to look for.
-
-    Of a long one the beginning and the end are looked at; with `seconds`, as much as can be in about that time.
-    """
-    most = _MOST
-    if seconds is not None:
-        pace = _A_SECOND if text.isascii() else _A_SECOND / 10
-        most = min(_MOST, max(_LEAST, int(seconds * pace)))
-    if len(text) > most:
-        text = f"{text[: most * 4 // 5]} {text[-most // 5 :]}"
+def parse(text: str) -> Query:
+    """Parse a query. Any text is valid; it may have nothing to search for."""
+    if len(text) > MAX_CHARACTERS:
+        text = f"{text[: MAX_CHARACTERS * 4 // 5]} {text[-MAX_CHARACTERS // 5 :]}"
     text = clean(text)
-    found = {word.stem: word for word in engine.words(asked(text)) if len(word.word) <= _LONGEST}
-    told = [word for word in found.values() if word.word not in STOPWORDS]
-    words = (told or list(found.values()))[:_WORDS]
-    return Query(text, tuple(words), tuple(_exact(text, engine)))
+    words = list(dict.fromkeys([*tokenize(text), *_name_parts(text)]))
+    content = [word for word in words if word not in _IGNORED] or words
+    found = {stem: Word(word, stem) for word, stem in zip(content, stem_words(content), strict=True)}
+    return Query(text, tuple(found.values())[:MAX_WORDS], tuple(_names(text)))
 
 
-def _exact(text: str, engine: Engine) -> list[Exact]:
-    found: dict[str, Exact] = {}
+def index_terms(text: str) -> tuple[int, set[str]]:
+    """How many words a text has, and the stems under which to index it.
+
+    The index also has the parts of names such as `readConfigFile`, and single characters of scripts without spaces.
+    """
+    words = tokenize(text)
+    count = len(words)
+    words += _name_parts(text)
+    if not text.isascii():
+        words += {character for word in words if len(word) == 2 and not word.isascii() for character in word}
+    return count, set(stem_words(words))
+
+
+def _name_parts(text: str) -> list[str]:
+    parts: list[str] = []
+    for word in set(split_words(text)):
+        plain = word.islower() or word.isupper() or word.istitle() or word.isdigit()
+        if not plain and len(word) <= _MAX_IDENTIFIER:
+            parts += identifier_parts(word)
+    return parts
+
+
+def _names(text: str) -> list[Name]:
+    found: dict[str, Name] = {}
     quoted = (first or second for first, second in _QUOTED.findall(text))
     typed = (word.rstrip(".:,") if word[0] in "./" else word.strip(".:,/") for word in _TYPED.findall(text))
     for candidate in [*quoted, *(word for word in typed if _is_name(word))]:
         key = candidate.strip().lower()
         if key and key not in found:
-            words = engine.words(candidate)
-            if words and not all(word.word in STOPWORDS for word in words):
-                found[key] = Exact(key, tuple(words[:20]))
-        if len(found) >= _EXACT:
+            words = tokenize(candidate)
+            if words and not all(word in STOPWORDS or len(word) >= MAX_WORD for word in words):
+                found[key] = Name(key, tuple(stem_words(words[:20])))
+        if len(found) >= MAX_NAMES:
             break
     return list(found.values())
 
 
 def _is_name(word: str) -> bool:
-    if word.isalpha() and not word.isupper():  # most words, and neither pattern would find something
+    if word.isalpha() and not word.isupper():  # most words, and neither pattern matches them
         return False
     return bool(_JOINED.search(word) or _CODE.search(word))
 
 
-def rarest(words: Sequence[Word], frequencies: dict[str, int], budget: int, most: int) -> list[Word]:
-    """The words by rising frequency while all their lines together stay within the budget.
+def rarest(words: Iterable[Word], frequencies: Mapping[str, int], budget: int, limit: int) -> list[Word]:
+    """The words by rising frequency while their postings together stay within the budget.
 
-    At least one is known to stand somewhere, if any does: a word that was mistyped must not keep out all others.
+    At least one of them occurs somewhere, if any does: a mistyped word must not keep out all others.
     """
     chosen: list[Word] = []
-    used, known = 0, False
+    used, any_known = 0, False
     for word in sorted(words, key=lambda word: frequencies.get(word.stem, 1)):
         used += frequencies.get(word.stem, 1)
-        if len(chosen) >= most or (known and used > budget):
+        if len(chosen) >= limit or (any_known and used > budget):
             break
         chosen.append(word)
-        known = known or word.stem in frequencies
+        any_known = any_known or word.stem in frequencies
     return chosen

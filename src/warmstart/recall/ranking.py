@@ -1,9 +1,9 @@
-"""How sessions and their messages are ranked: a few formulas over arrays of line numbers.
+"""How sessions and their messages are ranked: BM25 over arrays of document ids.
 
-A session's score has three parts. BM25 over the whole session, for each field by itself, where a word counts by the
-number of lines that hold it. BM25 over windows of a message and its neighbours, for the best sessions of the first part
-only, summed as log-sum-exp, so that one good window counts most and several count more. And closeness to the dates that
-the question names. The numbers were found on two sets of questions; `bench/recall.py` shows what each part is worth.
+A session scores by BM25 over all of it, field by field, where a term counts by the number of documents that have it.
+The messages of the best sessions score by BM25 over windows of a message and its two neighbours; the log-sum-exp of
+these is added to the score of the session, so that one good window counts most and several count more.
+`bench/recall.py` shows what each part is worth.
 """
 
 from __future__ import annotations
@@ -15,105 +15,91 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from warmstart.recall.engine import Numbers
-from warmstart.recall.packing import FIELD, FIRST, GONE, LENGTHS, PART, PLACE, SAID
-
-Floats = NDArray[np.float64]
+from warmstart.recall.corpus_stats import Floats, Scope
+from warmstart.recall.documents import DELETED, FIELD, FIRST, LENGTHS, PART, POSITION, SAID, Ids
 
 K1, B = 1.2, 0.75
-TERMS = 60  # of a question that are looked up at most; six bits hold their numbers
+MAX_TERMS = 60  # of a query that are looked up; six bits hold their numbers
 _FIELD = 15 << FIELD
-_PLACES = 17  # bits for the place of a window
-_PLACE = (1 << _PLACES) - 1
+_POSITIONS = 17  # bits for the position of a window
+_POSITION = (1 << _POSITIONS) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
-    """What counts how much."""
+    """The weights of the parts of a score, and the budgets that bound the time of a search."""
 
-    said: float = 0.5  # a session's BM25 for what the user said, and for what the assistant said
-    did: float = 0.4  # the same for each of the other fields
+    said: float = 0.5
+    did: float = 0.4
     windows: float = 1.0
     neighbours: bool = True
     date: float = 3.0
-    shortlist: int = 20  # sessions whose windows are looked at
-    small: int = 20_000  # lines up to which a store is small
-    shortlist_small: int = 60
+    postings: int = 2000  # document ids that are read, of what was said and of what was done
+    sessions: int = 20  # whose windows are scored
 
 
 class Postings(NamedTuple):
-    """The lines that hold each term; those of the term `i` where `term == i`."""
+    """The documents that have each term; those of the term `i` where `term == i`."""
 
-    lines: Numbers
-    term: Numbers
-    found: Numbers  # by term: in how many lines of the scope it stands
+    ids: Ids
+    term: Ids
+    counts: Ids  # by term: how many documents in scope have it
 
     @classmethod
-    def of(cls, found: Sequence[Numbers], known: Sequence[int]) -> Postings:
-        """`known` is in how many lines a term stands, where that is more than were fetched."""
-        sizes = [len(lines) for lines in found]
-        lines = np.concatenate(found) if found else np.zeros(0, np.int64)
-        counts = np.array([max(size, more) for size, more in zip(sizes, known, strict=True)], np.int64)
-        return cls(lines, np.repeat(np.arange(len(found)), sizes), counts)
+    def join(cls, found: Sequence[Ids], exists: Callable[[Ids], NDArray[np.bool_]], known: Sequence[int]) -> Postings:
+        """Postings of several terms, without those that `exists` denies.
 
-    def only(self, chosen: NDArray[np.bool_], *, counts: bool) -> Postings:
-        """Some of the lines; with `counts` a term is as frequent as its lines that are left."""
-        lines, term = self.lines[chosen], self.term[chosen]
-        left = np.bincount(term, minlength=len(self.found))
-        return Postings(lines, term, left if counts else np.where(left > 0, self.found, 0))
+        `known` is how many documents have each term where not all of them were read.
+        """
+        sizes = [len(ids) for ids in found]
+        ids = np.concatenate(found) if found else np.zeros(0, np.int64)
+        term = np.repeat(np.arange(len(found)), sizes)
+        kept = exists(ids)
+        if not kept.all():
+            ids, term = ids[kept], term[kept]
+        counts = np.bincount(term, minlength=len(found))
+        more = np.maximum(0, np.array(known, np.int64) - np.array(sizes, np.int64))
+        return cls(ids, term, counts + more)
 
 
-class Scope(NamedTuple):
-    """What is searched: the counts that the formulas need."""
-
-    parts: int
-    lines: int  # that were said
-    words: Floats  # by field, in all parts
-    by_part: Floats  # words by part and field
+EMPTY = Postings(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 @dataclass(slots=True)
 class Ranked:
-    """Parts with their scores, and the messages of the best ones with theirs; places are those of the lines."""
+    """Parts with their scores, and the windows of the best ones; a window goes by its message, `part << 16 | position`.
 
-    parts: Numbers
-    scores: Floats
-    pieces: dict[str, Floats] = field(default_factory=dict)
-    window_part: Numbers = field(default_factory=lambda: np.zeros(0, np.int64))
-    window_place: Numbers = field(default_factory=lambda: np.zeros(0, np.int64))
-    window_score: Floats = field(default_factory=lambda: np.zeros(0))
-    own_score: Floats = field(default_factory=lambda: np.zeros(0))
-    runs: dict[int, slice] = field(default_factory=dict)  # by part: where its windows are
+    `own` is what the message itself contributes to its window; 0 where only its neighbours have a term.
+    """
 
-    def add(self, name: str, parts: Numbers, scores: Floats) -> None:
-        """Add to the scores of some parts, each named once and in order; others may be new."""
+    parts: Ids = field(default_factory=lambda: np.zeros(0, np.int64))
+    scores: Floats = field(default_factory=lambda: np.zeros(0))
+    components: dict[str, Floats] = field(default_factory=dict)
+    windows: Ids = field(default_factory=lambda: np.zeros(0, np.int64))
+    window_scores: Floats = field(default_factory=lambda: np.zeros(0))
+    own: Floats = field(default_factory=lambda: np.zeros(0))
+
+    def add(self, name: str, parts: Ids, scores: Floats) -> None:
+        """Add to the scores of some parts, each given once and in order; others may be new."""
         if not len(self.parts):
-            self.parts, self.scores, self.pieces = parts, scores, {name: scores}
+            self.parts, self.scores, self.components = parts, scores, {name: scores}
             return
         union = self.parts
         at = np.minimum(np.searchsorted(union, parts), len(union) - 1)
         if not np.array_equal(union[at], parts):
             union = np.union1d(self.parts, parts)
             at, old = np.searchsorted(union, parts), np.searchsorted(union, self.parts)
-            self.pieces = {key: _spread(values, old, len(union)) for key, values in self.pieces.items()}
-            self.parts, self.scores = union, _spread(self.scores, old, len(union))
-        self.pieces[name] = _spread(scores, at, len(union))
-        self.scores = self.scores + self.pieces[name]
-
-    def show(self, windows: Numbers, scores: Floats, own: Floats) -> None:
-        """Have these windows, each named by `part << 16 | place`, in order."""
-        self.window_part, self.window_place = windows >> 16, windows & 0xFFFF
-        self.window_score, self.own_score = scores, own
-        ends = _ends(self.window_part)
-        starts = _starts(ends)
-        parts = self.window_part[ends].tolist()
-        self.runs = dict(zip(parts, map(slice, starts.tolist(), (ends + 1).tolist()), strict=True))
+            self.components = {key: _spread(values, old, len(union)) for key, values in self.components.items()}
+            self.scores = _spread(self.scores, old, len(union))
+            self.parts = union
+        self.components[name] = _spread(scores, at, len(union))
+        self.scores = self.scores + self.components[name]
 
 
-def _spread(values: Floats, places: Numbers, room: int) -> Floats:
-    wide = np.zeros(room)
-    wide[places] = values
-    return wide
+def _spread(values: Floats, places: Ids, size: int) -> Floats:
+    spread = np.zeros(size)
+    spread[places] = values
+    return spread
 
 
 def rank(
@@ -124,35 +110,34 @@ def rank(
     weights: Weights,
     also: Sequence[int] = (),
 ) -> Ranked:
-    """Rank the parts that hold any of the terms.
+    """Rank the parts that have any of the terms.
 
-    `lengths` gives the classes of length of the lines of some parts; `also` are parts whose windows are looked at
-    however their whole ranks.
+    `lengths` gives the length classes of the documents of some parts; the windows of the parts `also` are scored
+    however these rank.
     """
-    ranked = Ranked(np.zeros(0, np.int64), np.zeros(0))
+    ranked = Ranked()
     for name, group, weight in (("said", said, weights.said), ("did", did, weights.did)):
-        if len(group.lines):
-            ranked.add(name, *_by_session(group, scope, weight))
-    if len(said.lines) and weights.windows:
-        most = weights.shortlist_small if scope.lines <= weights.small else weights.shortlist
+        if len(group.ids):
+            ranked.add(name, *_by_part(group, scope, weight))
+    if len(said.ids) and weights.windows:
         best = ranked.parts
-        if len(best) > most:
-            best = np.union1d(best[np.argpartition(-ranked.scores, most)[:most]], np.array(also, np.int64))
+        if len(best) > weights.sessions:
+            top = np.argpartition(-ranked.scores, weights.sessions)[: weights.sessions]
+            best = np.union1d(best[top], np.array(also, np.int64))
         _by_window(ranked, said, scope, best, lengths(best.tolist()), weights)
     return ranked
 
 
-def _by_session(group: Postings, scope: Scope, weight: float) -> tuple[Numbers, Floats]:
+def _by_part(group: Postings, scope: Scope, weight: float) -> tuple[Ids, Floats]:
     """BM25 of whole parts, field by field."""
-    lines = group.lines
-    keys = (lines >> PART << 10) | ((lines & _FIELD) << 2) | group.term  # the part, four bits of field, six of term
+    keys = (group.ids >> PART << 10) | ((group.ids & _FIELD) << 2) | group.term  # part, four bits of field, six of term
     keys.sort()
     ends = _ends(keys)
-    count = _lengths(ends)
+    count = _sizes(ends)
     key = keys[ends]
     slot, part = key & 1023, key >> 10
-    holding = np.bincount(slot)
-    idf = np.log(1 + (scope.parts - holding + 0.5) / (holding + 0.5)) * (weight * (K1 + 1))
+    having = np.bincount(slot)
+    idf = np.log(1 + (scope.parts - having + 0.5) / (having + 0.5)) * (weight * (K1 + 1))
     mean = np.maximum(1.0, scope.words / max(1, scope.parts))
     which = slot >> 6
     norm = K1 * (1 - B) + (K1 * B / mean)[which] * scope.by_part[part, which]
@@ -161,105 +146,127 @@ def _by_session(group: Postings, scope: Scope, weight: float) -> tuple[Numbers, 
     return part[ends], np.add.reduceat(scores, _starts(ends))
 
 
-def _ends(values: Numbers) -> Numbers:
-    """Where, in sorted numbers, the last of each that are equal stands; `np.unique` takes several times as long."""
+def _ends(values: Ids) -> Ids:
+    """Where, in sorted numbers, each run of equal ones ends; `np.unique` takes several times as long."""
     last = np.empty(len(values), np.bool_)
     np.not_equal(values[1:], values[:-1], out=last[:-1])
     last[-1:] = True
     return last.nonzero()[0]
 
 
-def _starts(ends: Numbers) -> Numbers:
+def _starts(ends: Ids) -> Ids:
     starts = np.zeros_like(ends)
     np.add(ends[:-1], 1, out=starts[1:])
     return starts
 
 
-def _lengths(ends: Numbers) -> Numbers:
-    lengths = ends + 1
-    lengths[1:] -= lengths[:-1].copy()
-    return lengths
+def _sizes(ends: Ids) -> Ids:
+    sizes = ends + 1
+    sizes[1:] -= sizes[:-1].copy()
+    return sizes
 
 
-_SIZES = np.zeros(256)
-_SIZES[: len(LENGTHS)] = LENGTHS
-_SEPARATOR = bytes([GONE])  # between parts, so that windows end where parts do
+_WORDS = np.zeros(256)
+_WORDS[: len(LENGTHS)] = LENGTHS
+_SEPARATOR = bytes([DELETED])  # between parts, so that windows end where parts do
 
 
 def _by_window(
-    ranked: Ranked, said: Postings, scope: Scope, best: Numbers, lengths: Mapping[int, bytes], weights: Weights
+    ranked: Ranked, said: Postings, scope: Scope, best: Ids, lengths: Mapping[int, bytes], weights: Weights
 ) -> None:
-    """BM25 of windows in the best parts: every message that holds a term, or has a neighbour that does, is a centre."""
+    """BM25 of the windows around every message that has a term, or whose neighbour has one."""
     all_lengths = [lengths.get(part, b"") for part in best.tolist()]
     classes = np.frombuffer(_SEPARATOR.join((b"", *all_lengths, b"")), np.uint8)
-    room = np.fromiter(map(len, all_lengths), np.int64, len(best))
-    start = np.cumsum(room + 1) - room  # of each part in `classes`
-    at, place, term = _within(said, best, room, len(scope.by_part))
-    if not len(at):
-        return
+    sizes = np.fromiter(map(len, all_lengths), np.int64, len(best))
+    start = np.cumsum(sizes + 1) - sizes  # of each part in `classes`
+    at, position, term = _within(said, best, sizes, len(scope.by_part))
 
-    # A cell is a term in a window; its last bit says that the centre itself holds the term.
-    cells = ((at << _PLACES | place + 1) << 6 | term) << 1
-    if weights.neighbours:
-        cells = np.concatenate((cells | 1, cells + 128, cells - 128))
-    else:
-        cells |= 1
+    # A cell is a term in a window; its last bit says that the message in the middle has the term.
+    cells = ((at << _POSITIONS | position + 1) << 6 | term) << 1
+    cells = np.concatenate((cells | 1, cells + 128, cells - 128)) if weights.neighbours else cells | 1
     cells.sort()
     ends = _ends(cells >> 1)
-    tf = _lengths(ends)
+    tf = _sizes(ends)
     cells = cells[ends]
-    centre = cells >> 7
-    where = start[centre >> _PLACES] + (centre & _PLACE) - 1
-    around = classes[where]
-    if len(gone := (around == GONE).nonzero()[0]):
-        keep = np.delete(np.arange(len(cells)), gone)
-        cells, centre, where, around, tf = cells[keep], centre[keep], where[keep], around[keep], tf[keep]
-        if not len(cells):
-            return
+    middle = cells >> 7
+    where = start[middle >> _POSITIONS] + (middle & _POSITION) - 1
+    kept = classes[where] != DELETED
+    cells, middle, where, tf = cells[kept], middle[kept], where[kept], tf[kept]
+    if not len(cells):
+        return
 
     reach = 3 if weights.neighbours else 1
-    idf = _window_idf(said.found, max(1, scope.lines), reach)[cells >> 1 & 63]
-    window = _SIZES[around]
+    idf = _window_idf(said.counts, max(1, scope.said), reach)[cells >> 1 & 63]
+    words = _WORDS[classes[where]]
     if weights.neighbours:
-        window = window + _SIZES[classes[where - 1]] + _SIZES[classes[where + 1]]
-    mean = max(1.0, float(scope.words[:SAID].sum()) / max(1, scope.lines))
-    norm = K1 * (1 - B) + window * (K1 * B / (mean * 0.9 * reach))
-    ends = _ends(centre)
+        words = words + _WORDS[classes[where - 1]] + _WORDS[classes[where + 1]]
+    mean = max(1.0, float(scope.words[:SAID].sum()) / max(1, scope.said))
+    mean *= 0.9  # the first and the last message of a session have one neighbour only
+    norm = K1 * (1 - B) + words * (K1 * B / (mean * reach))
+    ends = _ends(middle)
     starts = _starts(ends)
-    centre = centre[ends]
-    score = np.add.reduceat(idf * tf * (K1 + 1) / (tf + norm), starts)
-    ranked.own_score = np.add.reduceat(idf * (cells & 1), starts)
-    ranked.window_score = score
-    ranked.window_place = (centre & _PLACE) - 1
-    of_part = centre >> _PLACES
-    ranked.window_part = best[of_part]
+    middle = middle[ends]
+    ranked.window_scores = np.add.reduceat(idf * tf * (K1 + 1) / (tf + norm), starts)
+    ranked.own = np.add.reduceat(idf * (cells & 1), starts)
+    part = best[middle >> _POSITIONS]
+    ranked.windows = part << 16 | (middle & _POSITION) - 1
 
-    ends = _ends(of_part)
+    ends = _ends(part)
     starts = _starts(ends)
-    top = np.maximum.reduceat(score, starts)
-    sums = top + np.log(np.add.reduceat(np.exp(score - np.repeat(top, _lengths(ends))), starts))
-    parts = ranked.window_part[ends]
-    ranked.add("windows", parts, weights.windows * sums)
-    ranked.runs = dict(zip(parts.tolist(), map(slice, starts.tolist(), (ends + 1).tolist()), strict=True))
+    top = np.maximum.reduceat(ranked.window_scores, starts)
+    excess = np.exp(ranked.window_scores - np.repeat(top, _sizes(ends)))
+    ranked.add("windows", part[ends], weights.windows * (top + np.log(np.add.reduceat(excess, starts))))
 
 
-def _within(said: Postings, best: Numbers, room: Numbers, parts: int) -> tuple[Numbers, Numbers, Numbers]:
-    """The lines of the best parts: which of these each is of, its place, and its term."""
+def _within(said: Postings, best: Ids, sizes: Ids, parts: int) -> tuple[Ids, Ids, Ids]:
+    """The postings in the best parts: which of these each is in, its position, and its term."""
     number = np.zeros(parts, np.int64)
     number[best] = np.arange(1, len(best) + 1)
-    at = number[said.lines >> PART]
+    at = number[said.ids >> PART]
     inside = at.nonzero()[0]
     at = at[inside] - 1
-    place = (said.lines[inside] >> PLACE & 0xFFFF) - FIRST
-    term = said.term[inside]
-    known = place < room[at]  # otherwise another process has just added it
-    return (at, place, term) if known.all() else (at[known], place[known], term[known])
+    position = (said.ids[inside] >> POSITION & 0xFFFF) - FIRST
+    known = position < sizes[at]  # otherwise another process has just added it
+    return at[known], position[known], said.term[inside][known]
 
 
-def _window_idf(found: Numbers, lines: int, reach: int) -> Floats:
-    holding = lines * (1 - (1 - np.minimum(found, lines) / (lines + 1)) ** reach)
-    idf: Floats = np.maximum(np.log((lines - holding + 0.5) / (holding + 0.5)), 1e-6)
+def _window_idf(counts: Ids, documents: int, reach: int) -> Floats:
+    having = documents * (1 - (1 - np.minimum(counts, documents) / (documents + 1)) ** reach)
+    idf: Floats = np.maximum(np.log((documents - having + 0.5) / (having + 0.5)), 1e-6)
     return idf
 
 
-EMPTY = Postings(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64))
+class SessionScore(NamedTuple):
+    """The score of a session, and what it is made of."""
+
+    score: float
+    components: Mapping[str, float]
+
+
+def rank_sessions(
+    ranked: Ranked, session_of: Ids, more: Mapping[str, Mapping[int, float]], limit: int
+) -> dict[int, SessionScore]:
+    """The best sessions, best first; of equal ones the newest.
+
+    A session of several parts has the score of its best one. `more` is what else counts for a session, by name.
+    """
+    sessions = session_of[ranked.parts]
+    places = np.arange(len(sessions))
+    if len(places) > limit:
+        others = np.fromiter({session for scores in more.values() for session in scores}, np.int64)
+        top = np.argpartition(-ranked.scores, limit)[:limit]
+        places = np.union1d(top, np.isin(sessions, others).nonzero()[0])
+    found: dict[int, dict[str, float]] = {}
+    for place in places[np.argsort(ranked.scores[places], kind="stable")].tolist():  # the best part last
+        found[sessions.item(place)] = {name: values.item(place) for name, values in ranked.components.items()}
+    for name, scores in more.items():
+        for session, score in scores.items():
+            found.setdefault(session, {})[name] = score
+    totals = {session: sum(components.values()) for session, components in found.items()}
+    order = sorted(totals, key=lambda session: (-round(totals[session], 9), -session))[:limit]
+    return {
+        session: SessionScore(
+            totals[session], {name: round(value, 3) for name, value in found[session].items() if value}
+        )
+        for session in order
+    }

@@ -1,89 +1,71 @@
-"""The word index on SQLite: two FTS5 tables and what FTS5 itself says about words."""
+"""The inverted index on SQLite: two FTS5 tables without texts and positions, which hold our own stems."""
 
 from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import ClassVar
 
-from warmstart.recall.dividing import Divider
-from warmstart.recall.engine import GROUPS, Group, Interrupted, Numbers, Word
-from warmstart.recall.schema import EMPTY, MIGRATIONS
-from warmstart.sessions.appending import chunks, marks
-from warmstart.storage.database import Migration
-from warmstart.storage.sqlite import Database
+from warmstart.recall.documents import GROUPS, Group, Ids
+from warmstart.storage.database import Interrupted
+from warmstart.storage.sql import batches
+from warmstart.storage.sqlite import SQLiteDatabase
 
-_STEPS = 500  # of SQLite's machine between two looks at the clock
-_AT_ONCE = 8  # words in a statement, so that there are few different ones to prepare
+_STEPS = 500  # of SQLite's virtual machine between two looks at the clock
+_BATCH = 8  # stems in a statement, so that there are few different statements to prepare
+_CLEAR = (
+    "INSERT INTO said (said) VALUES ('delete-all')",
+    "INSERT INTO did (did) VALUES ('delete-all')",
+    "DELETE FROM said_terms",
+    "DELETE FROM did_terms",
+    "DELETE FROM recall_parts",
+    "DELETE FROM recall_documents",
+    "DELETE FROM recall_deleted",
+    "UPDATE recall_state SET generation = generation + 1, cleared = generation + 1, "
+    "documents = 0, deleted = 0, counted = 0",
+    "INSERT INTO recall_stale (session) SELECT pk FROM sessions WHERE pk NOT IN (SELECT session FROM recall_stale)",
+)
 
 
-class SQLiteEngine:
-    """Implements `Engine`."""
+class SQLiteTermIndex:
+    """Implements `TermIndex`."""
 
-    MIGRATIONS: ClassVar[Sequence[Migration]] = MIGRATIONS
-    TEXTS: ClassVar = "SELECT rowid AS id FROM texts_index WHERE texts_index MATCH :query ORDER BY rowid DESC"
-    NEWEST: ClassVar = ""
-    HOLDS: ClassVar = "instr(lower(t.body), :holds) > 0"
-
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: SQLiteDatabase) -> None:
         self._connection = database.connection
-        self._divider = Divider()
 
-    def words(self, text: str) -> list[Word]:
-        return self._divider.words(text)
+    def postings(self, stems: Mapping[Group, Sequence[str]], limit: int) -> dict[Group, list[Ids]]:
+        return {group: self._postings(group, some, limit) for group, some in stems.items()}
 
-    def frequencies(self, group: Group, stems: Sequence[str]) -> dict[str, int]:
-        found: dict[str, int] = {}
-        for some in chunks(list(stems)):
-            found.update(
-                self._connection.execute(f"SELECT term, lines FROM {group}_terms WHERE term IN ({marks(some)})", some)
-            )
-        return found
-
-    def postings(self, group: Group, words: Sequence[Word], limit: int) -> list[Numbers]:
+    def _postings(self, group: Group, stems: Sequence[str], limit: int) -> list[Ids]:
         import numpy as np  # takes a tenth of a second to load, and only a search needs it
 
-        # One text of all numbers is three times as fast as a row for each, and one statement as several.
+        # One text of all ids is three times as fast as a row for each, and one statement as several.
         one = f"SELECT group_concat(rowid) FROM (SELECT rowid FROM {group} WHERE {group} MATCH ? LIMIT ?)"
-        found: list[Numbers] = []
-        for start in range(0, len(words), _AT_ONCE):
-            some = words[start : start + _AT_ONCE]
-            values = [value for word in some for value in (f'"{word.word}"', limit)]
-            for (numbers,) in self._connection.execute(" UNION ALL ".join([one] * len(some)), values):
-                found.append(np.fromstring(numbers or "", dtype=np.int64, sep=","))
+        found: list[Ids] = []
+        for batch in batches(stems, _BATCH):
+            values = [value for stem in batch for value in (f'"{stem}"', limit)]
+            for (ids,) in self._connection.execute(" UNION ALL ".join([one] * len(batch)), values):
+                found.append(np.fromstring(ids or "", dtype=np.int64, sep=","))
         return found
 
-    def phrase(self, words: Sequence[Word]) -> str:
-        return '"' + " ".join(word.word for word in words) + '"'
+    def add(self, group: Group, documents: Iterable[tuple[int, str]]) -> None:
+        self._connection.executemany(f"INSERT INTO {group} (rowid, stems) VALUES (?, ?)", documents)
 
-    def all_of(self, words: Sequence[Word]) -> str:
-        return " AND ".join(f'"{word.word}"' for word in words)
-
-    def any_of(self, words: Sequence[Word]) -> str:
-        return " OR ".join(f'"{word.word}"' for word in words)
-
-    def add(self, group: Group, lines: Iterable[tuple[int, str]]) -> None:
-        self._connection.executemany(f"INSERT INTO {group} (rowid, body) VALUES (?, ?)", lines)
-
-    def count(self) -> None:
+    def count_terms(self) -> None:
         run = self._connection.execute
         for group in GROUPS:
             run(f"CREATE VIRTUAL TABLE IF NOT EXISTS temp.{group}_vocabulary USING fts5vocab (main, {group}, row)")
             run(f"DELETE FROM {group}_terms")
-            # A word that stands in one line is as rare as a new one, and half of all words are.
-            run(f"INSERT INTO {group}_terms (term, lines) SELECT term, doc FROM temp.{group}_vocabulary WHERE doc > 1")
+            # A stem of one document is as rare as a new one, and half of all stems are.
+            run(f"INSERT INTO {group}_terms SELECT term, doc FROM temp.{group}_vocabulary WHERE doc > 1")
 
-    def purge(self) -> bool:
-        return False  # FTS5 would need their texts
-
-    def empty(self) -> None:
-        for statement in EMPTY:
+    def clear(self) -> None:
+        for statement in _CLEAR:
             self._connection.execute(statement)
 
     @contextmanager
-    def limited(self, seconds: float | None) -> Iterator[None]:
+    def time_limit(self, seconds: float | None) -> Iterator[None]:
         if seconds is None:
             yield
             return

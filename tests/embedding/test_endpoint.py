@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 
 from warmstart import Settings
+from warmstart.embedding.embedders import EndpointEmbedder, open_embedder
 from warmstart.errors import ConfigError, EmbedderError
-from warmstart.recall.vectors.endpoint import EndpointEmbedder
-from warmstart.recall.vectors.named import open_embedder
 
 
 class Service(ThreadingHTTPServer):
@@ -96,7 +95,7 @@ def test_secrets_are_replaced_before_anything_is_sent(service, tmp_path):
     assert service.keys == [None]
 
 
-def test_a_service_that_stumbles_is_asked_again(service):
+def test_a_failing_service_is_asked_again(service):
     service.failures = [503, 429]
     assert EndpointEmbedder("tiny", url=service.url).embed(["abc"])[0, 0] == 3.0
     assert len(service.asked) == 3
@@ -109,21 +108,22 @@ def test_a_service_that_refuses_is_not_asked_again(service):
     assert len(service.asked) == 1
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        {"data": []},
-        {"error": "no"},
-        {"data": [{"index": 0, "embedding": "x"}]},
-        [1],
-        {"data": [{"index": 0}]},
-        {"data": [{"index": 0, "embedding": [float("nan"), 1.0]}]},
-    ],
-)
-def test_an_answer_without_embeddings_is_an_error(service, answer):
-    service.answer = answer
-    with pytest.raises(EmbedderError, match="check the model"):
-        EndpointEmbedder("tiny", url=service.url).embed(["abc"])
+ANSWERS = [
+    {"data": []},
+    {"error": "no"},
+    {"data": [{"index": 0, "embedding": "x"}]},
+    [1],
+    {"data": [{"index": 0}]},
+    {"data": [{"index": 0, "embedding": [float("nan"), 1.0]}]},
+]
+
+
+def test_an_answer_without_embeddings_is_an_error(service, subtests):
+    for answer in ANSWERS:
+        with subtests.test(str(answer)):
+            service.answer = answer
+            with pytest.raises(EmbedderError, match="check the model"):
+                EndpointEmbedder("tiny", url=service.url).embed(["abc"])
 
 
 def test_other_dimensions_than_before_are_an_error(service):
@@ -134,7 +134,7 @@ def test_other_dimensions_than_before_are_an_error(service):
         embedder.embed(["abc"])
 
 
-def test_a_service_that_is_slow_is_given_up_in_time(service):
+def test_a_slow_service_is_given_up_in_time(service):
     embedder = EndpointEmbedder("tiny", url=service.url)
     service.delay.clear()
     began = monotonic()
@@ -143,22 +143,37 @@ def test_a_service_that_is_slow_is_given_up_in_time(service):
     assert monotonic() - began < 2
 
 
-def test_a_service_that_is_not_there(service):
+def test_a_service_that_does_not_listen(service):
     url = "http://127.0.0.1:9/v1"
     with pytest.raises(EmbedderError, match="gave no embeddings"):
         EndpointEmbedder("tiny", url=url).embed(["abc"], 0.5)
 
 
-@pytest.mark.parametrize(
-    "url",
-    ["", "ftp://x/v1", "nonsense", "http://", "file:///etc/passwd", "http://[bad", "http://h/v 1", "http://h:x/v1"],
-)
-def test_an_address_that_is_none_is_refused(url):
-    with pytest.raises(ConfigError, match=r"recall\.endpoint"):
-        EndpointEmbedder("tiny", url=url)
+INVALID = [
+    "",
+    "ftp://x/v1",
+    "nonsense",
+    "http://",
+    "file:///etc/passwd",
+    "http://[bad",
+    "http://h/v 1",
+    "http://h:x/v1",
+]
 
 
-def test_somebody_elses_machine_is_not_local():
+def test_an_invalid_address_is_refused(subtests):
+    for url in INVALID:
+        with subtests.test(url), pytest.raises(ConfigError, match=r"recall\.endpoint"):
+            EndpointEmbedder("tiny", url=url)
+
+
+def test_an_address_may_have_any_host(subtests):
+    for url in ("http://[::1]:8080/v1", "http://localhost", "https://a.example.com:443/v1/", "http://10.0.0.1:8080/v1"):
+        with subtests.test(url):
+            assert EndpointEmbedder("tiny", url=url).name.startswith("openai:tiny@")
+
+
+def test_a_service_is_not_local():
     embedder = EndpointEmbedder("tiny", url="https://user:pass@api.example.com/v1")
     assert not embedder.local
     assert embedder.name == "openai:tiny@api.example.com/v1"
@@ -168,25 +183,27 @@ def test_vectors_are_numbers_of_one_kind(service):
     assert EndpointEmbedder("tiny", url=service.url).embed(["abc"]).dtype == np.float32
 
 
-def test_a_key_that_is_none_is_not_shown():
+def test_an_invalid_key_is_not_shown():
     with pytest.raises(ConfigError) as refused:
         EndpointEmbedder("tiny", url="http://127.0.0.1:9/v1", key="s3cret\nvalue")
     assert "s3cret" not in str(refused.value)
 
 
-@pytest.mark.parametrize("reply", [b"nonsense\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"])
-def test_a_reply_that_is_no_http_is_an_error_of_ours(reply):
-    with socket.create_server(("127.0.0.1", 0)) as listening:
+REPLIES = [b"nonsense\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"]
 
-        def answer() -> None:
-            for _ in range(1):
+
+def test_a_broken_reply_is_an_error_of_ours(subtests):
+    for reply in REPLIES:
+        with subtests.test(str(reply)), socket.create_server(("127.0.0.1", 0)) as listening:
+
+            def answer(listening: socket.socket = listening, reply: bytes = reply) -> None:
                 client, _ = listening.accept()
                 client.recv(65536)
                 client.sendall(reply)
                 client.close()
 
-        thread = threading.Thread(target=answer)
-        thread.start()
-        with pytest.raises(EmbedderError, match="gave no embeddings"):
-            EndpointEmbedder("tiny", url=f"http://127.0.0.1:{listening.getsockname()[1]}/v1").embed(["abc"], 2.0)
-        thread.join()
+            thread = threading.Thread(target=answer)
+            thread.start()
+            with pytest.raises(EmbedderError, match="gave no embeddings"):
+                EndpointEmbedder("tiny", url=f"http://127.0.0.1:{listening.getsockname()[1]}/v1").embed(["abc"], 2.0)
+            thread.join()

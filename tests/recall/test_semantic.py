@@ -1,4 +1,4 @@
-"""Search by meaning: what is embedded when, and what vectors add to words."""
+"""Search by semantic: what is embedded when, and what vectors add to words."""
 
 from __future__ import annotations
 
@@ -11,14 +11,12 @@ import numpy as np
 import pytest
 
 from tests.recall.stores import NOW, keep, opened, turns
-from warmstart import Evidence, Message, Recall, Settings, ToolResult
+from warmstart import Evidence, Message, Settings, ToolResult
+from warmstart.embedding import open_vectors
+from warmstart.embedding.embedders import Embedder, Matrix, WordLlamaEmbedder
 from warmstart.errors import ConfigError, EmbedderError, StoreError
-from warmstart.recall.vectors.embedder import Embedder, Matrix
-from warmstart.recall.vectors.index import BLOCK, groups, quantised, signs
-from warmstart.recall.vectors.meaning import Meaning, make_meaning, open_meaning
-from warmstart.recall.vectors.named import open_embedder
-from warmstart.recall.vectors.stores import forget_gone, open_vectors
-from warmstart.recall.vectors.wordllama import WordLlamaEmbedder
+from warmstart.recall.recall import Recall
+from warmstart.recall.semantic import SemanticIndex, create_semantic_index, delete_old_vectors, open_semantic_index
 
 
 class Toy:
@@ -34,12 +32,18 @@ class Toy:
         self.given: list[str] = []
         self.most = 10**9
 
-    def embed(self, texts: Sequence[str], seconds: float | None = None) -> Matrix:
+    def embed(self, texts: Sequence[str], timeout: float | None = None) -> Matrix:
         if len(self.given) + len(texts) > self.most:
             raise EmbedderError("the toy is broken")
         self.given += texts
         rows = [np.random.default_rng(zlib.crc32(text.encode())).standard_normal(self.dimensions) for text in texts]
         return np.array(rows, np.float32).reshape(len(texts), self.dimensions)
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """A file: what differs between databases is tested with the vector stores."""
+    return str(tmp_path / "store.db")
 
 
 @pytest.fixture
@@ -53,15 +57,15 @@ def wordllama() -> WordLlamaEmbedder:
 
 
 @pytest.fixture
-def meaning(store, settings, wordllama) -> Iterator[Meaning]:
-    with make_meaning(store, settings, wordllama) as made:
+def semantic(store, settings, wordllama) -> Iterator[SemanticIndex]:
+    with create_semantic_index(store, settings, wordllama) as made:
         yield made
 
 
-def hybrid(store, meaning: Meaning, mode="hybrid") -> Recall:
-    recall = Recall(store, clock=lambda: NOW, meaning=meaning, mode=mode)
+def hybrid(store, semantic: SemanticIndex, mode="hybrid") -> Recall:
+    recall = Recall(store, clock=lambda: NOW, semantic=semantic, mode=mode)
     recall.update()
-    meaning.update()
+    semantic.update()
     return recall
 
 
@@ -72,112 +76,112 @@ def natives(found: list[Evidence]) -> list[str]:
 def embedded(store, settings, embedder: Embedder) -> int:
     """How many texts it takes to bring the vectors up to date."""
     Recall(store).update()
-    with make_meaning(store, settings, embedder) as made:
+    with create_semantic_index(store, settings, embedder) as made:
         return made.update()
 
 
 # -- what it finds
 
 
-def test_other_words_for_the_same_thing_are_found(store, meaning):
+def test_other_words_for_the_same_thing_are_found(store, semantic):
     keep(store, "dog", "my puppy chewed the couch again", "Puppies need toys.")
     keep(store, "tax", "the invoice is due on friday", "Pay the invoice before then.")
     keep(store, "car", "the engine of the truck stalls", "Check its fuel pump.")
-    recall = hybrid(store, meaning)
+    recall = hybrid(store, semantic)
     assert Recall(store).search("dog destroyed furniture") == []
     found = recall.search("dog destroyed furniture", limit=1)
     assert natives(found) == ["dog"]
     assert "puppy chewed" in found[0].text
-    assert found[0].parts["vectors"] > 0
+    assert found[0].components["vectors"] > 0
 
 
-def test_words_are_not_replaced(store, meaning):
+def test_words_are_not_replaced(store, semantic):
     keep(store, "exact", "what does ECONNREFUSED in dock_gate.py mean?", "Nobody listens there.")
     for number in range(30):
         keep(store, f"other{number}", f"the connection to server {number} was refused", "Start the server first.")
-    recall = hybrid(store, meaning)
+    recall = hybrid(store, semantic)
     assert natives(recall.search("ECONNREFUSED"))[0] == "exact"
     assert natives(recall.search("dock_gate.py"))[0] == "exact"
 
 
-def test_meaning_alone_asks_for_no_word_and_no_date(store, meaning):
+def test_meaning_alone_asks_for_no_word_and_no_date(store, semantic):
     keep(store, "dog", "my puppy chewed the couch again", "Puppies need toys.", days=300)
     keep(store, "new", "yesterday the invoice was due", "Pay the invoice.", days=1)
-    found = hybrid(store, meaning, "vector").search("dog destroyed furniture yesterday")
+    found = hybrid(store, semantic, "vector").search("dog destroyed furniture yesterday")
     assert natives(found)[0] == "dog"
-    assert set(found[0].parts) == {"vectors"}
+    assert set(found[0].components) == {"vectors"}
 
 
-def test_vectors_stay_inside_the_project(store, meaning):
+def test_vectors_stay_inside_the_project(store, semantic):
     for number in range(20):
         keep(store, f"a{number}", f"puppy {number} chewed the couch", project="/src/a", days=number)
         keep(store, f"b{number}", f"invoice {number} is due", project="/src/b", days=number)
     for mode in ("hybrid", "vector"):
-        recall = hybrid(store, meaning, mode)
-        for question in ("dogs ruin furniture", "a bill that must be paid"):
+        recall = hybrid(store, semantic, mode)
+        for question in ("dogs ruin furniture", "payment overdue"):
             assert {each.project for each in recall.search(question, project="/src/b", limit=50)} <= {"/src/b"}
             assert {each.project for each in recall.search(question, project="/src/a", limit=50)} <= {"/src/a"}
         assert recall.search("dogs ruin furniture", project="/src/a")
-        assert recall.search("a bill that must be paid", project="/src/b")
+        assert recall.search("payment overdue", project="/src/b")
 
 
-def test_injected_text_and_summaries_have_no_vectors(store, meaning):
+def test_injected_text_and_summaries_have_no_vectors(store, semantic):
     said = turns("s", ["my puppy chewed the couch"])
     injected = Message(native_id="i", role="user", text="the dog destroyed furniture", injected=True)
     keep(store, "s", *said, injected)
-    found = hybrid(store, meaning, "vector").search("dog destroyed furniture", limit=10)
+    found = hybrid(store, semantic, "vector").search("dog destroyed furniture", limit=10)
     assert [each.text for each in found] == ["my puppy chewed the couch"]
 
 
-def test_whatever_is_asked_there_is_an_answer(store, meaning):
+def test_whatever_is_asked_there_is_an_answer(store, semantic):
     keep(store, "dog", "my puppy chewed the couch again", "Puppies need toys.")
     for mode in ("hybrid", "vector"):
-        recall = hybrid(store, meaning, mode)
+        recall = hybrid(store, semantic, mode)
         for question in ("", " ", "?", "🐶", "犬", '"', "a" * 100_000, "dog " * 30_000, "NOT AND OR", "\0", "--"):
             assert isinstance(recall.search(question), list)
 
 
 def test_no_time_for_vectors_leaves_the_words(store, settings):
     class Slow(Toy):
-        def embed(self, texts: Sequence[str], seconds: float | None = None) -> Matrix:
-            if seconds is not None:
+        def embed(self, texts: Sequence[str], timeout: float | None = None) -> Matrix:
+            if timeout is not None:
                 raise EmbedderError("too slow")
             return super().embed(texts)
 
     keep(store, "dog", "my puppy chewed the couch again")
-    with make_meaning(store, settings, Slow()) as slow:
+    with create_semantic_index(store, settings, Slow()) as slow:
         recall = hybrid(store, slow)
         assert natives(recall.search("puppy", deadline_ms=2000)) == ["dog"]
         with pytest.raises(EmbedderError, match="too slow"):
             hybrid(store, slow, "vector").search("puppy", deadline_ms=2000)
 
 
-def test_what_only_a_tool_said_is_found_beside_what_is_near(store, meaning):
+def test_what_only_a_tool_said_is_found_beside_what_is_near(store, semantic):
     output = Message(
         native_id="o", role="tool", tool_results=(ToolResult(call_id="c", outcome="error", text="pod gate: OOMKilled"),)
     )
     keep(store, "pod", "why does the deployment fail?", output, "It needs more memory.")
     for number in range(10):
         keep(store, f"other{number}", f"the module {number} was refactored", "All tests pass.")
-    recall = hybrid(store, meaning)
+    recall = hybrid(store, semantic)
     for question in ("OOMKilled", "oomkilled module refactored tests"):
         found = {each.native_id: each for each in recall.search(question, limit=5)}
         assert "OOMKilled" in found["pod"].text, question
         assert all(each.score > 0 for each in found.values())
 
 
-def test_nothing_is_near_what_has_no_words(store, meaning):
+def test_nothing_is_near_what_has_no_words(store, semantic):
     keep(store, "dog", "my puppy chewed the couch again", "Puppies need toys.")
     for mode in ("hybrid", "vector"):
         for question in ("", "?", "...", "\n", "😀", '" "', "-- ;"):
-            assert hybrid(store, meaning, mode).search(question) == []
+            assert hybrid(store, semantic, mode).search(question) == []
 
 
-def test_which_passage_is_shown_is_for_words_to_say(store, meaning):
+def test_which_passage_is_shown_is_for_words_to_say(store, semantic):
     turns_of = [f"we talked about ships and boats {number}" for number in range(30)]
     keep(store, "ships", *turns_of, "the anchor code is 4711", *turns_of)
     keep(store, "cars", "cars and engines")
-    for recall in (Recall(store, clock=lambda: NOW), hybrid(store, meaning)):
+    for recall in (Recall(store, clock=lambda: NOW), hybrid(store, semantic)):
         assert recall.search("anchor code", limit=1)[0].text.startswith("the anchor code is 4711")
 
 
@@ -222,14 +226,14 @@ def test_a_run_that_was_interrupted_goes_on_where_it_was(store, settings):
 
 def test_a_long_session_that_was_interrupted_goes_on_inside(store, settings):
     toy = Toy()
-    keep(store, "long", *(f"text {place}" for place in range(40 * BLOCK)))
+    keep(store, "long", *(f"text {place}" for place in range(2560)))
     toy.most = 1500
     with pytest.raises(EmbedderError):
         embedded(store, settings, toy)
     done = len(toy.given)
     toy.most = 10**9
     assert done > 1000
-    assert embedded(store, settings, toy) == 40 * BLOCK - done
+    assert embedded(store, settings, toy) == 2560 - done
 
 
 def test_vectors_of_two_embedders_never_mix(store, settings):
@@ -240,38 +244,41 @@ def test_vectors_of_two_embedders_never_mix(store, settings):
     broken.most = 0
     with pytest.raises(EmbedderError):
         embedded(store, settings, broken)
-    index = open_vectors(store, make=True)
-    assert index.made().name == "large"
+    index = open_vectors(store.database)
+    assert index.model().name == "large"
     assert index.stamps() == {}
-    assert list(index.hashes(range(10))) == []
+    assert index.groups() == set()
     index.close()
     assert embedded(store, settings, Toy("large", 128)) == 3
-    index = open_vectors(store, make=True)
-    blocks = index.blocks([(part, 0) for part in index.stamps()])
-    assert {block.vectors.shape[1] for block in blocks} == {128}
+    index = open_vectors(store.database)
+    keys = np.array([key for group in index.groups() for key in index.hashes(group)])
+    assert index.vectors(keys)[1].shape == (3, 128)
     index.close()
 
 
 def test_an_embedder_that_took_over_is_not_written_over(store, settings, url):
     keep(store, "one", "first", "second")
     Recall(store).update()
-    with make_meaning(store, settings, Toy("small", 64)) as small, make_meaning(store, settings, Toy("large", 128)):
+    with (
+        create_semantic_index(store, settings, Toy("small", 64)) as small,
+        create_semantic_index(store, settings, Toy("large", 128)),
+    ):
         with pytest.raises(StoreError, match="large"):
             small.update()
-        assert Recall(store, meaning=small).search("first")
+        assert Recall(store, semantic=small).search("first")
     assert embedded(store, settings, Toy("large", 128)) == 2
 
 
 def test_a_session_that_was_embedded_in_part_can_be_forgotten(store, settings):
     toy = Toy()
-    long = keep(store, "long", *(f"text {place}" for place in range(40 * BLOCK)))
+    long = keep(store, "long", *(f"text {place}" for place in range(2560)))
     toy.most = 1500
     with pytest.raises(EmbedderError):
         embedded(store, settings, toy)
     store.delete(long.id)
-    forget_gone(store)
-    index = open_vectors(store, make=True)
-    assert index.parts() == set()
+    delete_old_vectors(store)
+    index = open_vectors(store.database)
+    assert index.groups() == set()
     index.close()
 
 
@@ -279,8 +286,8 @@ def test_another_process_may_index_in_the_middle_of_a_search(store, settings, ur
     toy = Toy()
     keep(store, "one", "first", "second")
     embedded(store, settings, toy)
-    with make_meaning(store, settings, toy) as meaning, closing(opened(url)) as other:
-        near = meaning.near
+    with create_semantic_index(store, settings, toy) as semantic, closing(opened(url)) as other:
+        near = semantic.near
 
         def late(*arguments):
             Recall(other).rebuild()
@@ -288,9 +295,9 @@ def test_another_process_may_index_in_the_middle_of_a_search(store, settings, ur
             return near(*arguments)
 
         for mode in ("hybrid", "vector"):
-            recall = Recall(store, meaning=meaning, mode=mode)
+            recall = Recall(store, semantic=semantic, mode=mode)
             recall.search("first")
-            monkeypatch.setattr(meaning, "near", late)
+            monkeypatch.setattr(semantic, "near", late)
             assert isinstance(recall.search("first"), list)
             monkeypatch.undo()
 
@@ -310,7 +317,7 @@ def test_a_service_is_not_asked_where_nothing_is_new(store, settings):
     keep(store, "one", "first", "second")
     counting = Counting()
     Recall(store).update()
-    with make_meaning(store, settings, counting) as made:
+    with create_semantic_index(store, settings, counting) as made:
         made.update()
         before = counting.asked
         assert made.update() == 0
@@ -322,11 +329,11 @@ def test_vectors_of_what_was_deleted_go(store, settings):
     kept = [keep(store, f"s{number}", f"text {number}", f"answer {number}") for number in range(3)]
     embedded(store, settings, toy)
     store.delete(kept[1].id)
-    forget_gone(store)
-    index = open_vectors(store, make=True)
+    delete_old_vectors(store)
+    index = open_vectors(store.database)
     assert len(index.stamps()) == 2
     everything = index.nearest(np.ones(64, np.float32), None, 100, None)
-    assert len(everything) == 2
+    assert len(everything) == 4
     index.close()
     assert embedded(store, settings, toy) == 0
 
@@ -339,75 +346,18 @@ def test_a_message_that_is_gone_is_no_longer_near(store, settings):
         connection.execute("UPDATE messages SET flags = 2 WHERE native_id = 'one/1'")
         connection.execute("UPDATE sessions SET revision = revision + 1")
     assert embedded(store, settings, toy) == 0
-    index = open_vectors(store, make=True)
-    (block,) = index.blocks([(part, 0) for part in index.stamps()])
-    assert block.vectors.any(axis=1).tolist() == [True, False, True]
+    index = open_vectors(store.database)
+    (group,) = index.groups()
+    assert sorted(key & 0xFFFF for key in index.hashes(group)) == [0, 2]
+    assert len(index.nearest(np.ones(64, np.float32), None, 10, None)) == 2
     index.close()
-
-
-def test_what_is_near_is_what_numpy_says(store, settings):
-    toy = Toy(dimensions=256)
-    texts = [f"text {number}" for number in range(300)]
-    for number in range(10):
-        keep(store, f"s{number}", *texts[number * 30 : (number + 1) * 30])
-    embedded(store, settings, toy)
-    index = open_vectors(store, make=True)
-    question = toy.embed(["text 7"])[0]
-    blocks = index.blocks([(part, 0) for part in sorted(index.stamps())])
-    held = {line: bits for block in blocks for line, bits in zip(*groups(block), strict=True)}
-    assert len(held) == 10 * 8
-    distances = {int(line): int(np.unpackbits(bits ^ signs(question)).sum()) for line, bits in held.items()}
-    lines = index.nearest(question, None, 20, None)
-    assert [distances[line] for line in lines.tolist()] == sorted(distances.values())[:20]
-    every = np.array(sorted({line >> 16 for line in distances}))
-    assert [distances[line] for line in index.nearest(question, every, 20, None).tolist()] == [
-        distances[line] for line in lines.tolist()
-    ]
-    some = index.nearest(question, every[:3], 100, None)
-    assert len(some) == 3 * 8
-    assert set((some >> 16).tolist()) == set(every[:3].tolist())
-    assert len(index.nearest(question, np.arange(1000) + 10**6, 100, None)) == 0
-    index.close()
-
-
-# -- embedders
-
-
-def test_small_numbers_keep_the_direction():
-    vectors = np.random.default_rng(1).standard_normal((50, 256)).astype(np.float32) * 1000
-    small = quantised(vectors).astype(np.float32)
-    cosine = (vectors * small).sum(axis=1) / np.linalg.norm(vectors, axis=1) / np.linalg.norm(small, axis=1)
-    assert cosine.min() > 0.999
-    assert not quantised(np.zeros((1, 8), np.float32)).any()
-
-
-def test_wordllama_gives_a_row_for_each_text(wordllama):
-    vectors = wordllama.embed(["a dog barks", "", "a dog barks", "x " * 100_000])
-    assert vectors.shape == (4, 256)
-    assert not vectors[1].any()
-    assert np.array_equal(vectors[0], vectors[2])
-    assert wordllama.embed([]).shape == (0, 256)
-
-
-def test_wordllama_is_additive(wordllama):
-    whole = wordllama.embed(["the dog chewed the couch"])[0]
-    parts = wordllama.embed(["the", "dog", "chewed", "the", "couch"]).sum(axis=0)
-    assert whole @ parts / np.linalg.norm(whole) / np.linalg.norm(parts) > 0.98
-
-
-def test_embedders_that_are_none(settings):
-    for name in ("nonsense", "openai:", "sentence-transformers:", ""):
-        with pytest.raises(ConfigError, match="no embedder is called"):
-            open_embedder(name, settings)
-    with pytest.raises(ConfigError, match=r"recall\.endpoint"):
-        open_embedder("openai:some-model", settings)
 
 
 def test_vectors_are_opened_with_the_embedder_that_made_them(store, settings):
-    assert open_meaning(store, settings) is None
-    make_meaning(store, settings, "wordllama").close()
-    with open_meaning(store, settings) as opened:
+    assert open_semantic_index(store, settings) is None
+    create_semantic_index(store, settings, "wordllama").close()
+    with open_semantic_index(store, settings) as opened:
         assert opened.embedder.name == "wordllama"
-    make_meaning(store, settings, Toy()).close()
-    with pytest.raises(ConfigError, match="no embedder is called 'toy'"):
-        open_meaning(store, settings)
+    create_semantic_index(store, settings, Toy()).close()
+    with pytest.raises(ConfigError, match="unknown embedder 'toy'"):
+        open_semantic_index(store, settings)

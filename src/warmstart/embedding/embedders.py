@@ -1,0 +1,219 @@
+"""What turns texts into vectors, and the names users give it."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import time
+from collections.abc import Callable, Sequence
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warmstart.config import Settings
+from warmstart.errors import ConfigError, EmbedderError
+
+Matrix: TypeAlias = NDArray[np.float32]
+
+DEFAULT_EMBEDDER = "wordllama"
+TRANSFORMERS = "sentence-transformers:"
+ENDPOINT = "openai:"
+MAX_CHARACTERS = 8000  # of a text
+_URL = re.compile(r"https?://(?:[^\s/@]*@)?(?:\[[\da-fA-F:.]+\]|[^\s/:@\[\]]+)(?::\d{1,5})?(?:/[^\s\x00-\x1f\x7f]*)?")
+_BATCH = 64  # texts in a request
+_TIMEOUT = 60.0
+_ATTEMPTS = 4
+
+
+class Embedder(Protocol):
+    """Maps texts to vectors such that texts of similar meaning point in similar directions.
+
+    Vectors are stored under `name`; vectors of different names never mix. `additive` says that the vector of a text is
+    about the sum of the vectors of its words, so that a query can weight its words. `local` says that no text leaves
+    this process. Texts with a cosine similarity below `floor` are unrelated.
+    """
+
+    name: str
+    additive: bool
+    local: bool
+    floor: float
+
+    @property
+    def dimensions(self) -> int: ...
+
+    def embed(self, texts: Sequence[str], timeout: float | None = None) -> Matrix:
+        """One row per text, not normalized; all zeros for a text without words.
+
+        Raises `EmbedderError` when a service does not answer within `timeout` seconds.
+        """
+        ...
+
+
+def open_embedder(name: str, settings: Settings) -> Embedder:
+    """The embedder with this name. Raises `ConfigError` if there is none or a package it needs is missing."""
+    if name == DEFAULT_EMBEDDER:
+        return WordLlamaEmbedder()
+    if name.startswith(TRANSFORMERS) and name != TRANSFORMERS:
+        return TransformersEmbedder(name.removeprefix(TRANSFORMERS))
+    if name.startswith(ENDPOINT) and name != ENDPOINT:
+        from warmstart.redact.configured import configured_redactor
+
+        redact = configured_redactor(settings).clean
+        return EndpointEmbedder(
+            name.removeprefix(ENDPOINT),
+            url=settings.recall_endpoint,
+            key=settings.recall_key,
+            redact=lambda text: redact(text),
+        )
+    raise ConfigError(
+        f"unknown embedder {name!r}; use {DEFAULT_EMBEDDER}, {TRANSFORMERS}MODEL, "
+        f"or {ENDPOINT}MODEL with recall.endpoint in config.toml"
+    )
+
+
+class WordLlamaEmbedder:
+    """The offline embedder: WordLlama's static vectors, one per subword token.
+
+    The package's own module takes a second to import and configures logging for the whole process, so this reads its
+    two files directly: the vectors and the tokenizer.
+    """
+
+    name = DEFAULT_EMBEDDER
+    dimensions = 256
+    additive = True
+    local = True
+    floor = 0.15
+
+    def __init__(self) -> None:
+        spec = importlib.util.find_spec("wordllama")
+        if spec is None or not spec.origin:
+            raise ConfigError("semantic search needs wordllama: pip install 'warmstart[vectors]'")
+        folder = Path(spec.origin).parent
+        try:
+            from safetensors.numpy import load_file
+            from tokenizers import Tokenizer
+
+            self._table = load_file(folder / f"weights/l2_supercat_{self.dimensions}.safetensors")["embedding.weight"]
+            self._tokenizer = Tokenizer.from_file(str(folder / "tokenizers/l2_supercat_tokenizer_config.json"))
+        except Exception as error:  # tokenizers raises nothing narrower
+            raise ConfigError(
+                f"cannot read wordllama's files in {str(folder)!r} ({error}); "
+                "reinstall it: pip install --force-reinstall wordllama"
+            ) from error
+        self._tokenizer.no_padding()
+        self._tokenizer.no_truncation()
+
+    def embed(self, texts: Sequence[str], timeout: float | None = None) -> Matrix:
+        vectors = np.zeros((len(texts), self.dimensions), np.float32)
+        encoded = self._tokenizer.encode_batch([text[:MAX_CHARACTERS] for text in texts], add_special_tokens=False)
+        for place, each in enumerate(encoded):
+            if each.ids:
+                vectors[place] = self._table[each.ids].astype(np.float32).sum(axis=0)
+        return vectors
+
+
+class TransformersEmbedder:
+    """A model of the library sentence-transformers, by its name or its folder."""
+
+    additive = False
+    local = True
+    floor = 0.25
+
+    def __init__(self, model: str) -> None:
+        try:
+            from sentence_transformers import SentenceTransformer
+        except ImportError as missing:
+            raise ConfigError(f"{TRANSFORMERS}{model} needs a library: pip install sentence-transformers") from missing
+        try:
+            self._model: Any = SentenceTransformer(model)
+        except (OSError, ValueError) as error:
+            reason = str(error).strip().splitlines()[0]
+            raise ConfigError(f"cannot load the model {model!r} ({reason}); give its name or its folder") from error
+        self.name = TRANSFORMERS + model
+        self.dimensions = int(self._model.get_sentence_embedding_dimension())
+
+    def embed(self, texts: Sequence[str], timeout: float | None = None) -> Matrix:
+        if not texts:
+            return np.zeros((0, self.dimensions), np.float32)
+        shortened = [text[:MAX_CHARACTERS] for text in texts]
+        return np.asarray(self._model.encode(shortened, show_progress_bar=False), np.float32)
+
+
+class EndpointEmbedder:
+    """A service with OpenAI's interface; `url` is what comes before `/embeddings`. Texts are redacted and sent."""
+
+    additive = False
+    local = False
+    floor = 0.25
+
+    def __init__(self, model: str, *, url: str, key: str = "", redact: Callable[[str], str] = str) -> None:
+        if not _URL.fullmatch(url):
+            raise ConfigError(
+                f"the embedder {ENDPOINT}{model} needs an address: set recall.endpoint in config.toml, "
+                "or WARMSTART_EMBEDDINGS_URL, to something like http://127.0.0.1:8080/v1"
+            )
+        if not key.isprintable() or not key.isascii():
+            raise ConfigError("the embedder's key (recall.key) has characters that no key has; copy it again")
+        parts = urlsplit(url)
+        self._model, self.name = model, f"{ENDPOINT}{model}@{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
+        self._url = url.rstrip("/") + "/embeddings"
+        self._headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
+        self._redact = redact
+        self._dimensions = 0
+
+    @property
+    def dimensions(self) -> int:
+        if not self._dimensions:
+            self._request(["dimensions"])
+        return self._dimensions
+
+    def embed(self, texts: Sequence[str], timeout: float | None = None) -> Matrix:
+        places = [place for place, text in enumerate(texts) if text.strip()]  # servers refuse an empty text
+        if not places:
+            return np.zeros((len(texts), self.dimensions), np.float32)
+        rows = []
+        for first in range(0, len(places), _BATCH):
+            batch = places[first : first + _BATCH]
+            rows.append(self._request([self._redact(texts[place])[:MAX_CHARACTERS] for place in batch], timeout))
+        vectors = np.zeros((len(texts), rows[0].shape[1]), np.float32)
+        vectors[places] = np.concatenate(rows)
+        return vectors
+
+    def _request(self, texts: list[str], timeout: float | None = None) -> Matrix:
+        answer = self._post({"model": self._model, "input": texts, "encoding_format": "float"}, timeout)
+        try:
+            rows = sorted(answer["data"], key=lambda row: row["index"])
+            vectors = np.array([row["embedding"] for row in rows], np.float32)
+            expected = (len(texts), self._dimensions or vectors.shape[1])
+        except (TypeError, KeyError, ValueError, IndexError) as error:
+            raise EmbedderError(f"{self._url} answered something other than embeddings; check the model") from error
+        if vectors.shape != expected or not np.isfinite(vectors).all():
+            raise EmbedderError(f"{self._url} gave {vectors.shape} numbers for {len(texts)} texts; check the model")
+        self._dimensions = vectors.shape[1]
+        return vectors
+
+    def _post(self, body: dict[str, Any], timeout: float | None) -> Any:
+        attempts = _ATTEMPTS if timeout is None else 1
+        request = Request(self._url, json.dumps(body).encode(), self._headers)  # noqa: S310 - http or https, see above
+        for attempt in range(1, attempts + 1):
+            try:
+                with urlopen(request, timeout=_TIMEOUT if timeout is None else max(timeout, 0.001)) as response:  # noqa: S310
+                    return json.load(response)
+            except HTTPError as error:
+                reason = f"{error.code} {error.reason}"
+                if error.code not in (408, 429) and error.code < 500:
+                    break
+            except (URLError, TimeoutError, ConnectionError, HTTPException) as error:
+                reason = str(getattr(error, "reason", error)) or type(error).__name__
+            except ValueError as error:
+                reason = f"no JSON: {error}"
+            if attempt < attempts:
+                time.sleep(0.25 * 2**attempt)
+        raise EmbedderError(f"{self._url} gave no embeddings ({reason}); vectors made so far are kept")

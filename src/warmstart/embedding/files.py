@@ -1,0 +1,51 @@
+"""Where the vectors of a database are kept: in a file beside a SQLite store, or in the PostgreSQL database."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from warmstart.storage.database import Database
+from warmstart.storage.schema import migrations_of
+from warmstart.storage.sqlite import SQLiteDatabase
+
+MIGRATIONS = migrations_of("embedding", __file__)
+
+if TYPE_CHECKING:  # with numpy, which a quick look does not need
+    from warmstart.embedding.vectors import VectorStore
+
+
+def vectors_path(database: Database) -> Path | None:
+    """The vector file of a SQLite store; None for PostgreSQL."""
+    path = database.path if isinstance(database, SQLiteDatabase) else None
+    return path and path.with_name(f"{path.stem}.vectors.db")
+
+
+def has_vectors(database: Database) -> bool:
+    """Whether there may be vectors; a quick check."""
+    path = vectors_path(database)
+    if path is not None:
+        return path.exists()
+    with database.translate_errors():
+        run = database.connection.execute
+        exists = run("SELECT to_regclass('vector_models') IS NOT NULL").fetchone()[0]
+        return exists and run("SELECT 1 FROM vector_models").fetchone() is not None
+
+
+def open_vectors(database: Database) -> VectorStore:
+    """The vectors of a database, which has the tables of this package; creates the file of a SQLite store."""
+    path = vectors_path(database)
+    if path is not None:
+        from warmstart.embedding.sqlite_vec import SQLiteVectors
+
+        return SQLiteVectors(path)
+    from warmstart.embedding.pgvector import PostgresVectors
+
+    return PostgresVectors(database)
+
+
+def delete_vectors_file(database: Database) -> None:
+    """Delete the vector file of a SQLite store; the vectors can be made again from the texts."""
+    if (path := vectors_path(database)) is not None:
+        for ending in ("", "-wal", "-shm"):
+            path.with_name(path.name + ending).unlink(missing_ok=True)

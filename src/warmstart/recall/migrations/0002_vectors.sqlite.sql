@@ -1,0 +1,1 @@
+-- Nothing to do: beside a SQLite store, vectors are in a file of their own.

@@ -1,1 +1,0 @@
-"""Search by meaning: vectors of what was said, beside the index of words."""

@@ -1,0 +1,77 @@
+"""How a query is taken apart, and how its words are found in a text."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from warmstart.recall import query
+from warmstart.recall.excerpts import Matcher, excerpt
+from warmstart.recall.query import Word, index_terms, parse, rarest
+
+
+@given(st.text(alphabet="abcDE19_-./: ", max_size=40))
+def test_plain_words_are_no_names(text):
+    for word in text.split():
+        if not query._is_name(word):
+            assert not query._JOINED.search(word)
+            assert not query._CODE.search(word)
+
+
+@given(st.text(alphabet="aAbBtTeEsS1 _-.é", max_size=60))
+def test_matched_words_are_those_that_are_found(text):
+    matcher = Matcher(["test", "tests", "abate", "at", "b1"])
+    found = {match.word for match in matcher.find(text)}
+    assert found <= set(matcher.matched(text))
+
+
+def test_a_match_is_a_word_in_any_form_or_a_name(subtests):
+    matcher = Matcher(["connection", "zurich", "库连"], ["gate.py"])
+    cases = {
+        "CONNECTIONS fail": ["CONNECTIONS"],
+        "in Zürich": ["Zürich"],
+        "see gate.py, connecting": ["gate.py", "connecting"],
+        "数据库连接": ["数据库连接"],
+        "nothing": [],
+    }
+    for text, expected in cases.items():
+        with subtests.test(text):
+            assert [text[match.start : match.end] for match in matcher.find(text)] == expected
+
+
+def test_an_excerpt_is_where_most_words_are():
+    text = "lorem ipsum " * 300 + "the drawbridge is stuck " + "dolor sit " * 300
+    found = excerpt(text, Matcher(["drawbridge", "stuck"]), 200)
+    assert "the drawbridge is stuck" in found
+    assert len(found) < 210
+    assert found.startswith("… ")
+    assert found.endswith(" …")
+
+
+def test_a_word_that_occurs_nowhere_does_not_keep_out_the_others():
+    words = [Word(word, word) for word in ("mistyped", "tide", "table", "the")]
+    known = {"tide": 900, "table": 5000, "the": 90_000}
+    for budget in (2000, 500):
+        assert [word.word for word in rarest(words, known, budget, 60)] == ["mistyped", "tide"]
+    assert len(rarest(words, {}, 2, 3)) == 3
+
+
+def test_stop_words_count_only_where_there_is_nothing_else():
+    assert [word.word for word in parse("what about the tide").words] == ["tide"]
+    assert [word.word for word in parse("the of and").words] == ["the", "of", "and"]
+
+
+def test_the_content_of_a_query_is_what_is_asked_besides_the_time():
+    assert parse("what happened on 7 May 2023, two days ago?").content == set()
+    assert parse("what happened to the drawbridge last week").content == {"drawbridg"}
+
+
+def test_of_a_long_query_the_beginning_and_the_end_are_read():
+    words = {word.word for word in parse("first1 " + "tide table " * 10_000 + " last1").words}
+    assert words == {"first1", "tide", "table", "last1"}
+
+
+def test_names_in_mixed_case_are_indexed_by_their_parts():
+    count, stems = index_terms("call readConfigFile in HTTPServer")
+    assert count == 4
+    assert {"readconfigfil", "read", "config", "file", "http", "server"} <= stems
