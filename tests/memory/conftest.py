@@ -1,27 +1,46 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
+from tempfile import mkdtemp
+from typing import NamedTuple
 
 import pytest
 
 from tests.memory.honcho_server import HonchoServer, running
+from tests.postgres import Server
 from warmstart.memory.honcho import HonchoBackend
 from warmstart.memory.local import LocalBackend
 from warmstart.memory.postgres import PostgresBackend
 from warmstart.memory.sql import SQLBackend
 
+DATABASES = ("local", "postgres")
 
-@pytest.fixture(params=["local", "postgres"])
-def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SQLBackend]:
-    """Memory in either database."""
-    if request.param == "local":
-        opened: SQLBackend = LocalBackend(tmp_path / "m.db")
-    else:
-        opened = PostgresBackend(request.getfixturevalue("postgres_url"))
-    with closing(opened):
-        yield opened
+OpenHoncho = Callable[..., HonchoBackend]
+
+
+class Honcho(NamedTuple):
+    """A server, and what opens backends that speak to it."""
+
+    server: HonchoServer
+    opened: OpenHoncho
+
+
+@pytest.fixture
+def fresh(tmp_path: Path, postgres: Server) -> Callable[[str], AbstractContextManager[SQLBackend]]:
+    """Opens an empty memory in one of `DATABASES`."""
+
+    @contextmanager
+    def open_fresh(database: str) -> Iterator[SQLBackend]:
+        if database == "local":
+            with closing(LocalBackend(Path(mkdtemp(dir=tmp_path)) / "m.db")) as local:
+                yield local
+        else:
+            with postgres.database() as name, closing(PostgresBackend(postgres.url(name))) as backend:
+                yield backend
+
+    return open_fresh
 
 
 @pytest.fixture
@@ -30,8 +49,8 @@ def server() -> Iterator[HonchoServer]:
         yield server
 
 
-@pytest.fixture
-def opened(tmp_path: Path) -> Iterator[Callable[..., HonchoBackend]]:
+@contextmanager
+def opening(folder: Path) -> Iterator[OpenHoncho]:
     """Makes backends that are closed in the end. `machine` names the folder of the index.
 
     They wait for answers longer than is usual, so that a busy machine does not change what they say.
@@ -40,7 +59,7 @@ def opened(tmp_path: Path) -> Iterator[Callable[..., HonchoBackend]]:
 
     def open_backend(url: str, machine: str = "here", **options: object) -> HonchoBackend:
         given = {"settle_seconds": 0.0, "fresh_seconds": 0.0, "timeout_ms": 5000, **options}
-        backends.append(HonchoBackend(base_url=url, path=tmp_path / machine, **given))
+        backends.append(HonchoBackend(base_url=url, path=folder / machine, **given))
         return backends[-1]
 
     yield open_backend
@@ -49,6 +68,24 @@ def opened(tmp_path: Path) -> Iterator[Callable[..., HonchoBackend]]:
 
 
 @pytest.fixture
-def honcho(server: HonchoServer, opened: Callable[..., HonchoBackend]) -> HonchoBackend:
+def opened(tmp_path: Path) -> Iterator[OpenHoncho]:
+    with opening(tmp_path) as open_backend:
+        yield open_backend
+
+
+@pytest.fixture
+def fresh_honcho(tmp_path: Path) -> Callable[[], AbstractContextManager[Honcho]]:
+    """Starts a server that knows nothing, for backends with empty indexes."""
+
+    @contextmanager
+    def start() -> Iterator[Honcho]:
+        with running() as server, opening(Path(mkdtemp(dir=tmp_path))) as open_backend:
+            yield Honcho(server, open_backend)
+
+    return start
+
+
+@pytest.fixture
+def honcho(server: HonchoServer, opened: OpenHoncho) -> HonchoBackend:
     """A memory whose server is there."""
     return opened(server.url)

@@ -89,13 +89,16 @@ class HonchoServer(ThreadingHTTPServer):
         return [message["content"] for message in self.messages(workspace)] if workspace in self.workspaces else []
 
     def derive(self, workspace: str = "warmstart") -> None:
-        """Conclude from every message what it says, as the real one does some time later."""
+        """Conclude from every message what it says, as the real one does some time later.
+
+        Also from those with reasoning off: the real deriver reads all messages of a session between those that it is
+        to reason about.
+        """
         with self.lock:
             space = self.workspaces[workspace]
             known = {each["content"] for each in space.conclusions}
             for message in self.messages(workspace):
-                reasoning = (message["configuration"] or {}).get("reasoning") or {}
-                if reasoning.get("enabled", True) and message["content"] not in known:
+                if message["content"] not in known:
                     space.conclusions.append(
                         _conclusion(message["content"], message["peer_id"], message["peer_id"], message["session_id"])
                     )

@@ -1,27 +1,20 @@
-"""The contract, on every backend of our own."""
+"""The contract, on every backend of our own: test by test on each kind, in one test on each variant."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import ClassVar
 
 import pytest
 
+from tests.memory.suite import run_suite
 from tests.postgres import Server
 from warmstart.memory.local import LocalBackend
 from warmstart.memory.null import NullBackend
 from warmstart.memory.postgres import PostgresBackend
 from warmstart.testing.memory import MemoryBackendSuite
-
-
-class TestNull(MemoryBackendSuite):
-    keeps: ClassVar = False
-
-    @pytest.fixture
-    def backend(self) -> NullBackend:
-        return NullBackend()
 
 
 class TestLocal(MemoryBackendSuite):
@@ -38,8 +31,18 @@ class TestPostgres(MemoryBackendSuite):
             yield fresh
 
 
-class TestPostgresAsSuperuser(MemoryBackendSuite):
-    @pytest.fixture
-    def backend(self, postgres: Server) -> Iterator[PostgresBackend]:
-        with postgres.database() as name, closing(PostgresBackend(postgres.url(name, "postgres"))) as fresh:
-            yield fresh
+def test_the_suite_passes_as_superuser(postgres: Server, subtests: pytest.Subtests) -> None:
+    @contextmanager
+    def fresh() -> Iterator[PostgresBackend]:
+        with postgres.database() as name, closing(PostgresBackend(postgres.url(name, "postgres"))) as backend:
+            yield backend
+
+    run_suite(subtests, fresh)
+
+
+class NullSuite(MemoryBackendSuite):
+    keeps: ClassVar = False
+
+
+def test_the_suite_passes_where_nothing_is_kept(subtests: pytest.Subtests) -> None:
+    run_suite(subtests, lambda: closing(NullBackend()), NullSuite)

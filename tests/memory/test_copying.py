@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from contextlib import closing
+from contextlib import closing, contextmanager
+from itertools import product
 from typing import Any
 
 import pytest
@@ -12,7 +13,6 @@ import pytest
 from tests.memory.dictionary import DictBackend
 from warmstart.memory.copying import copy_memory
 from warmstart.memory.local import LocalBackend
-from warmstart.memory.postgres import PostgresBackend
 from warmstart.memory.restoring import archive_of
 from warmstart.memory.values import View
 
@@ -26,13 +26,6 @@ def source(tmp_path):
     backend.store("mara", "test", "make check", {"scope": "project", "project": "/tides"})
     backend.store("mara", "test", "tox", {"scope": "project", "project": "/moon"})
     backend.store("jonas", "editor", "WebStorm")
-    yield backend
-    backend.close()
-
-
-@pytest.fixture(params=["local", "dictionary"])
-def target(request, tmp_path):
-    backend = LocalBackend(tmp_path / "target.db") if request.param == "local" else DictBackend()
     yield backend
     backend.close()
 
@@ -65,10 +58,12 @@ def test_copying_again_writes_nothing(source, tmp_path):
     target.close()
 
 
-def test_one_user_can_be_chosen(source, target):
-    copied = copy_memory(source, target, users=["jonas"])
-    assert (copied.users, copied.entries) == (1, 1)
-    assert target.users() == ["jonas"]
+def test_one_user_can_be_chosen(source, tmp_path, subtests):
+    for open_target in (DictBackend, lambda: LocalBackend(tmp_path / "target.db")):
+        with subtests.test(target=open_target), closing(open_target()) as target:
+            copied = copy_memory(source, target, users=["jonas"])
+            assert (copied.users, copied.entries) == (1, 1)
+            assert target.users() == ["jonas"]
 
 
 class Breaks(DictBackend):
@@ -81,30 +76,33 @@ class Breaks(DictBackend):
         return super().store(user_id, key, value, metadata)
 
 
-@pytest.mark.parametrize("writes", range(5))
-def test_an_interrupted_copy_is_completed_by_the_next(writes):
-    source = DictBackend()
-    for value in ("one", "two", "three"):
-        source.store("mara", "count", value)
-    source.store("mara", "shell", "fish")
-    target = Breaks()
-    target.left = writes
-    if writes < 4:
-        with pytest.raises(KeyboardInterrupt):
-            copy_memory(source, target)
-    target.left = 100
-    copied = copy_memory(source, target)
-    assert copied.differences == []
-    assert [version.value for version in target.history("mara", "count")] == ["three", "two", "one"]
-    assert len(target.history("mara", "shell")) == 1
+def test_an_interrupted_copy_is_completed_by_the_next(subtests):
+    for writes in range(5):
+        with subtests.test(writes=writes):
+            source = DictBackend()
+            for value in ("one", "two", "three"):
+                source.store("mara", "count", value)
+            source.store("mara", "shell", "fish")
+            target = Breaks()
+            target.left = writes
+            if writes < 4:
+                with pytest.raises(KeyboardInterrupt):
+                    copy_memory(source, target)
+            target.left = 100
+            copied = copy_memory(source, target)
+            assert copied.differences == []
+            assert [version.value for version in target.history("mara", "count")] == ["three", "two", "one"]
+            assert len(target.history("mara", "shell")) == 1
 
 
-def test_what_the_other_knows_newer_is_left_alone_and_named(source, target):
-    target.store("mara", "shell", "nushell")
-    copied = copy_memory(source, target, users=["mara"])
-    assert copied.newer == ["mara: shell"]
-    assert "mara: shell has another value" not in copied.differences
-    assert target.retrieve("mara", "shell").value == "nushell"
+def test_what_the_other_knows_newer_is_left_alone_and_named(source, tmp_path, subtests):
+    for open_target in (DictBackend, lambda: LocalBackend(tmp_path / "target.db")):
+        with subtests.test(target=open_target), closing(open_target()) as target:
+            target.store("mara", "shell", "nushell")
+            copied = copy_memory(source, target, users=["mara"])
+            assert copied.newer == ["mara: shell"]
+            assert "mara: shell has another value" not in copied.differences
+            assert target.retrieve("mara", "shell").value == "nushell"
 
 
 def test_what_was_deleted_stays_so(source, tmp_path):
@@ -170,94 +168,100 @@ def age(run):
     run("UPDATE memory_history SET since = since - 1e6, until = until - 1e6")
 
 
-@pytest.fixture(params=["local to postgres", "postgres to local", "local to local"])
-def pair(request, tmp_path, postgres_url):
-    opened = {
-        "local": lambda name: LocalBackend(tmp_path / f"{name}.db"),
-        "postgres": lambda name: PostgresBackend(postgres_url),
-    }
-    first, _, second = request.param.partition(" to ")
-    here, there = opened[first]("here"), opened[second]("there")
-    fill(here)
-    age(here._held.database.connection.execute)
-    yield here, there
-    here.close()
-    there.close()
+PAIRS = [("local", "postgres"), ("postgres", "local"), ("local", "local")]
 
 
-def test_nothing_is_lost_between_local_and_postgres(pair):
-    here, there = pair
-    copied = copy_memory(here, there)
-    assert (copied.differences, copied.lost, copied.newer, copied.undeleted) == ([], [], [], [])
-    assert (copied.users, copied.entries, copied.versions, copied.deletions) == (3, 8, 9, 5)
-    assert memory_of(there) == memory_of(here)
-    assert there.list_keys("mara") == here.list_keys("mara")
-    here.expire()
-    for key in ("editor", "test", "decaf", "tea", "over", "lasting"):
-        assert there.history("mara", key) == here.history("mara", key), key
-    for view in (View(), View(project="/tides"), View(project="/moon"), View(agent="codex")):
-        assert there.at(view).retrieve("mara", "test") == here.at(view).retrieve("mara", "test")
-    assert [entry.key for entry in there.query("mara", "green tea")] == ["tea"]
-    assert there.retrieve("mara", "editor").created_at < time.time() - 9e5
+@pytest.fixture
+def filled(fresh):
+    """Opens two memories, of which the first has something of everything."""
+
+    @contextmanager
+    def open_pair(source, target):
+        with fresh(source) as here, fresh(target) as there:
+            fill(here)
+            age(here._held.database.connection.execute)
+            yield here, there
+
+    return open_pair
 
 
-def test_copying_there_and_back_changes_nothing(pair):
-    here, there = pair
-    before = memory_of(here)
-    copy_memory(here, there)
-    for source, target in ((here, there), (there, here), (here, there)):
-        again = copy_memory(source, target)
-        assert (again.entries, again.present, again.versions, again.deletions) == (0, 8, 0, 0)
-    assert memory_of(here) == memory_of(there) == before
-    here.store("mara", "editor", "ed")
-    there.store("mara", "shell", "fish")
-    copy_memory(here, there)
-    assert [version.value for version in there.history("mara", "editor")] == ["ed", "Helix", "VS Code"]
-    assert there.history("mara", "editor") == here.history("mara", "editor")
-    assert there.retrieve("mara", "shell").value == "fish"
-    assert there.query("mara", "ed")[0].value == "ed"
+def test_nothing_is_lost_between_local_and_postgres(filled, subtests):
+    for source, target in PAIRS:
+        with subtests.test(source=source, target=target), filled(source, target) as (here, there):
+            copied = copy_memory(here, there)
+            assert (copied.differences, copied.lost, copied.newer, copied.undeleted) == ([], [], [], [])
+            assert (copied.users, copied.entries, copied.versions, copied.deletions) == (3, 8, 9, 5)
+            assert memory_of(there) == memory_of(here)
+            assert there.list_keys("mara") == here.list_keys("mara")
+            here.expire()
+            for key in ("editor", "test", "decaf", "tea", "over", "lasting"):
+                assert there.history("mara", key) == here.history("mara", key), key
+            for view in (View(), View(project="/tides"), View(project="/moon"), View(agent="codex")):
+                assert there.at(view).retrieve("mara", "test") == here.at(view).retrieve("mara", "test")
+            assert [entry.key for entry in there.query("mara", "green tea")] == ["tea"]
+            assert there.retrieve("mara", "editor").created_at < time.time() - 9e5
 
 
-@pytest.mark.parametrize("after", range(0, 12, 3))
-def test_an_interrupted_copy_between_stores_is_completed(pair, after):
-    here, there = pair
-
-    def stop(done, total):
-        if done > after:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        copy_memory(here, there, progress=stop)
-    assert copy_memory(here, there).differences == []
-    assert memory_of(there) == memory_of(here)
-
-
-def test_histories_of_both_are_joined_and_nothing_that_is_newer_is_touched(pair):
-    here, there = pair
-    here.store("mara", "city", "Oslo")
-    age(here._held.database.connection.execute)
-    there.store("mara", "city", "Bergen")
-    age(there._held.database.connection.execute)
-    here.store("mara", "city", "Porto")
-    there.store("mara", "lasting", "for ever")
-    copied = copy_memory(here, there, users=["mara"])
-    assert (copied.newer, copied.differences) == (["mara: lasting"], [])
-    assert [version.value for version in there.history("mara", "city")] == ["Porto", "Bergen", "Oslo"]
-    assert there.retrieve("mara", "lasting").value == "for ever"
-    copy_memory(here, there, users=["mara"])
-    assert len(there.history("mara", "city")) == 3
+def test_copying_there_and_back_changes_nothing(filled, subtests):
+    for source, target in PAIRS:
+        with subtests.test(source=source, target=target), filled(source, target) as (here, there):
+            before = memory_of(here)
+            copy_memory(here, there)
+            for one, other in ((here, there), (there, here), (here, there)):
+                again = copy_memory(one, other)
+                assert (again.entries, again.present, again.versions, again.deletions) == (0, 8, 0, 0)
+            assert memory_of(here) == memory_of(there) == before
+            here.store("mara", "editor", "ed")
+            there.store("mara", "shell", "fish")
+            copy_memory(here, there)
+            assert [version.value for version in there.history("mara", "editor")] == ["ed", "Helix", "VS Code"]
+            assert there.history("mara", "editor") == here.history("mara", "editor")
+            assert there.retrieve("mara", "shell").value == "fish"
+            assert there.query("mara", "ed")[0].value == "ed"
 
 
-def test_what_was_deleted_here_and_is_still_there_is_named(pair):
-    here, there = pair
-    copy_memory(here, there)
-    here.delete("mara", "lasting")
-    copied = copy_memory(here, there)
-    assert copied.undeleted == ["mara: lasting"]
-    assert there.retrieve("mara", "lasting") is not None
-    there.delete("mara", "lasting")
-    there.store("mara", "lasting", "anew")
-    assert copy_memory(here, there).newer == ["mara: lasting"]
+def test_an_interrupted_copy_between_stores_is_completed(filled, subtests):
+    for (source, target), after in product(PAIRS, range(0, 12, 3)):
+        with subtests.test(source=source, target=target, after=after), filled(source, target) as (here, there):
+
+            def stop(done, total, after=after):
+                if done > after:
+                    raise KeyboardInterrupt
+
+            with pytest.raises(KeyboardInterrupt):
+                copy_memory(here, there, progress=stop)
+            assert copy_memory(here, there).differences == []
+            assert memory_of(there) == memory_of(here)
+
+
+def test_histories_of_both_are_joined_and_nothing_that_is_newer_is_touched(filled, subtests):
+    for source, target in PAIRS:
+        with subtests.test(source=source, target=target), filled(source, target) as (here, there):
+            here.store("mara", "city", "Oslo")
+            age(here._held.database.connection.execute)
+            there.store("mara", "city", "Bergen")
+            age(there._held.database.connection.execute)
+            here.store("mara", "city", "Porto")
+            there.store("mara", "lasting", "for ever")
+            copied = copy_memory(here, there, users=["mara"])
+            assert (copied.newer, copied.differences) == (["mara: lasting"], [])
+            assert [version.value for version in there.history("mara", "city")] == ["Porto", "Bergen", "Oslo"]
+            assert there.retrieve("mara", "lasting").value == "for ever"
+            copy_memory(here, there, users=["mara"])
+            assert len(there.history("mara", "city")) == 3
+
+
+def test_what_was_deleted_here_and_is_still_there_is_named(filled, subtests):
+    for source, target in PAIRS:
+        with subtests.test(source=source, target=target), filled(source, target) as (here, there):
+            copy_memory(here, there)
+            here.delete("mara", "lasting")
+            copied = copy_memory(here, there)
+            assert copied.undeleted == ["mara: lasting"]
+            assert there.retrieve("mara", "lasting") is not None
+            there.delete("mara", "lasting")
+            there.store("mara", "lasting", "anew")
+            assert copy_memory(here, there).newer == ["mara: lasting"]
 
 
 def test_secrets_do_not_come_in_with_a_history(tmp_path):

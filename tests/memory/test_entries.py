@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import closing
-from pathlib import Path
+from functools import partial
+from itertools import product
 from typing import Any
 
 import pytest
 
+from tests.memory.conftest import DATABASES
 from warmstart.errors import InvalidEntry
 from warmstart.memory.entries import Given, prepared, view_as_kept
-from warmstart.memory.local import LocalBackend
 from warmstart.memory.sql import SQLBackend
 from warmstart.memory.values import MemoryEntry, View
 from warmstart.redact.redactor import Redactor
@@ -29,33 +29,33 @@ def rows(backend: SQLBackend) -> str:
     return str([tuple(row) for row in run("SELECT * FROM memories").fetchall()])
 
 
-@pytest.mark.parametrize("scope", ["project", "agent"])
-def test_a_secret_in_a_project_or_an_agent_is_kept_nowhere_and_still_tells_them_apart(
-    backend: SQLBackend, scope: str
-) -> None:
-    place, other = f"https://mara:{TOKEN}@example.com/tides", f"https://mara:{TOKEN[::-1]}@example.com/tides"
-    here, there = (backend.at(View(**{scope: each})) for each in (place, other))
-    backend.store("mara", "port", "5433", {"scope": scope, scope: place})
-    here.store("mara", "style", "tabs", {"scope": scope})
-    assert TOKEN not in rows(backend)
-    assert here.list_keys("mara") == ["style", "port"]
-    assert [entry.key for entry in here.query("mara", "port")] == ["port"]
-    found = here.retrieve("mara", "port")
-    assert found is not None
-    assert found.metadata[scope] == getattr(view_as_kept(View(**{scope: place}), REDACTOR), scope)
-    assert [version.value for version in here.history("mara", "port")] == ["5433"]
-    assert there.list_keys("mara") == there.query("mara", "port") == there.history("mara", "port") == []
-    assert there.retrieve("mara", "port") is None
-    assert there.delete("mara", "port") is False
-    assert here.delete("mara", "port") is True
+def test_a_secret_in_a_project_or_an_agent_is_kept_nowhere_and_still_tells_them_apart(fresh, subtests) -> None:
+    for database, scope in product(DATABASES, ["project", "agent"]):
+        with subtests.test(database=database, scope=scope), fresh(database) as backend:
+            place, other = f"https://mara:{TOKEN}@example.com/tides", f"https://mara:{TOKEN[::-1]}@example.com/tides"
+            here, there = (backend.at(View(**{scope: each})) for each in (place, other))
+            backend.store("mara", "port", "5433", {"scope": scope, scope: place})
+            here.store("mara", "style", "tabs", {"scope": scope})
+            assert TOKEN not in rows(backend)
+            assert here.list_keys("mara") == ["style", "port"]
+            assert [entry.key for entry in here.query("mara", "port")] == ["port"]
+            found = here.retrieve("mara", "port")
+            assert found is not None
+            assert found.metadata[scope] == getattr(view_as_kept(View(**{scope: place}), REDACTOR), scope)
+            assert [version.value for version in here.history("mara", "port")] == ["5433"]
+            assert there.list_keys("mara") == there.query("mara", "port") == there.history("mara", "port") == []
+            assert there.retrieve("mara", "port") is None
+            assert there.delete("mara", "port") is False
+            assert here.delete("mara", "port") is True
 
 
-@pytest.mark.parametrize("key", [f"{TOKEN} password", f"password {TOKEN} password", "password", "db_passwords"])
-def test_what_is_left_of_a_key_names_its_value(key: str) -> None:
-    kept = given(key, PASSWORD)
-    assert TOKEN not in kept.key
-    assert PASSWORD not in kept.value
-    assert kept.value.startswith("[redacted:password:")
+def test_what_is_left_of_a_key_names_its_value(subtests) -> None:
+    for key in [f"{TOKEN} password", f"password {TOKEN} password", "password", "db_passwords"]:
+        with subtests.test(key=key):
+            kept = given(key, PASSWORD)
+            assert TOKEN not in kept.key
+            assert PASSWORD not in kept.value
+            assert kept.value.startswith("[redacted:password:")
 
 
 def test_a_secret_that_begins_in_the_key_is_replaced_in_the_value() -> None:
@@ -65,9 +65,8 @@ def test_a_secret_that_begins_in_the_key_is_replaced_in_the_value() -> None:
     assert body not in given("-----BEGIN PRIVATE KEY-----", f"{body}\n-----END PRIVATE KEY-----").value
 
 
-@pytest.mark.parametrize(
-    "metadata",
-    [
+def test_names_in_metadata_tell_what_is_a_secret(subtests) -> None:
+    cases = [
         {"passwords": ["Tr0ub4dor&3xyz!"]},
         {"passwords": [["Tr0ub4dor&3xyz!"], "x"]},
         {"password": ["Tr0ub4dor&3xyz!"]},
@@ -81,40 +80,36 @@ def test_a_secret_that_begins_in_the_key_is_replaced_in_the_value() -> None:
         {"api_keys": ["sk9xQ2vLp7wTz"]},
         {"credentials": {"ftp": PASSWORD}},
         {f"{TOKEN} password": PASSWORD},
-    ],
-    ids=str,
-)
-def test_names_in_metadata_tell_what_is_a_secret(metadata: dict[str, Any]) -> None:
-    kept = given("note", metadata=metadata).metadata
-    for secret in ("Tr0ub4dor", "12345678901", PASSWORD, "sk9xQ2vLp7wTz", TOKEN):
-        assert secret not in kept
-    assert "[redacted:" in kept
+    ]
+    for metadata in cases:
+        with subtests.test(metadata=metadata):
+            kept = given("note", metadata=metadata).metadata
+            for secret in ("Tr0ub4dor", "12345678901", PASSWORD, "sk9xQ2vLp7wTz", TOKEN):
+                assert secret not in kept
+            assert "[redacted:" in kept
 
 
-@pytest.mark.parametrize(
-    "metadata",
-    [
+def test_what_only_sounds_like_a_secret_is_kept(fresh, subtests) -> None:
+    cases = [
         {"tokens": 12345678901, "max_tokens": 128000, "usage": {"tokens": {"input": 12345678}}},
         {"password_changed_at": 1790000000, "password": {"changed_at": 1790000000, "length": 12}},
-        {"password_manager": "1Password", "passwords": ["Bitwarden", "KeePassXC"], "password": True},
+        {"password_manager": "1Password", "password_tools": ["Bitwarden", "KeePassXC"], "password": True},
         {"session": "0197f3a2-5f2b-7c1a-9d1e-2b3c4d5e6f70", "expires_at": 4e9, "keys": ["F1", "ctrl+alt+x"]},
         {"token_limit": "128k", "key": "C-sharp-minor", "auth": "oauth2", "deep": {"n": 1.5, "none": None}},
-    ],
-)
-def test_what_only_sounds_like_a_secret_is_kept(metadata: dict[str, Any], tmp_path: Path) -> None:
-    with closing(LocalBackend(tmp_path / "m.db")) as backend:
-        backend.store("mara", "note", "value", metadata)
-        found = backend.retrieve("mara", "note")
-        assert found is not None
-        assert found.metadata == metadata
+    ]
+    for metadata in cases:
+        with subtests.test(metadata=metadata), fresh("local") as backend:
+            backend.store("mara", "note", "value", metadata)
+            found = backend.retrieve("mara", "note")
+            assert found is not None
+            assert found.metadata == metadata
 
 
 LONG = "long" * 125 + "x"
 
 
-@pytest.mark.parametrize(
-    ("user", "key", "metadata"),
-    [
+def test_what_is_too_long_or_no_text_is_refused_in_one_line(fresh, subtests) -> None:
+    cases = [
         (LONG, "key", None),
         ("mara", LONG, None),
         ("mara", "key" * 3000, None),
@@ -130,50 +125,50 @@ LONG = "long" * 125 + "x"
         (7, "key", None),
         ("mara", None, None),
         (["mara"], "key", None),
-    ],
-    ids=lambda each: ascii(each)[:24],
-)
-def test_what_is_too_long_or_no_text_is_refused_in_one_line(
-    backend: SQLBackend, user: Any, key: Any, metadata: Any
-) -> None:
-    with pytest.raises(InvalidEntry) as refused:
-        backend.store(user, key, "value", metadata)
-    assert "\n" not in str(refused.value)
-    assert backend.users() == []
-
-
-def test_what_is_as_long_as_may_be_is_kept(backend: SQLBackend) -> None:
-    user, key, place = LONG[:-1], "🗝" * 250, "🏠" * 250
-    assert backend.store(user, key, "one", {"scope": "project", "project": place, "notes": "x" * 60_000})
-    assert backend.store(user, LONG[:-1], "two")
-    here = backend.at(View(project=place))
-    found = here.retrieve(user, key)
-    assert found is not None
-    assert found.value == "one"
-    assert here.delete(user, key)
-    assert backend.users() == [user]
-
-
-@pytest.mark.parametrize("wrong", [None, 7, b"mara", ["mara"]])
-def test_a_question_that_is_no_text_is_refused(backend: SQLBackend, wrong: Any) -> None:
-    backend.store("mara", "key", "value")
-    asked = [
-        lambda: backend.query("mara", wrong),
-        lambda: backend.query(wrong, "key"),
-        lambda: backend.retrieve("mara", wrong),
-        lambda: backend.retrieve(wrong, "key"),
-        lambda: backend.delete("mara", wrong),
-        lambda: backend.delete(wrong, "key"),
-        lambda: backend.list_keys(wrong),
-        lambda: backend.history("mara", wrong),
-        lambda: backend.history(wrong, "key"),
-        lambda: backend.forget_user(wrong),
     ]
-    for ask in asked:
-        with pytest.raises(InvalidEntry, match="must be text"):
-            ask()
-    with pytest.raises(InvalidEntry, match="whole number"):
-        backend.query("mara", "key", "3")  # type: ignore[arg-type]
+    for user, key, metadata in cases:
+        with subtests.test(user=user, key=key, metadata=metadata), fresh("local") as backend:
+            with pytest.raises(InvalidEntry) as refused:
+                backend.store(user, key, "value", metadata)
+            assert "\n" not in str(refused.value)
+            assert backend.users() == []
+
+
+def test_what_is_as_long_as_may_be_is_kept(fresh, subtests) -> None:
+    for database in DATABASES:
+        with subtests.test(database=database), fresh(database) as backend:
+            user, key, place = LONG[:-1], "🗝" * 250, "🏠" * 250
+            assert backend.store(user, key, "one", {"scope": "project", "project": place, "notes": "x" * 60_000})
+            assert backend.store(user, LONG[:-1], "two")
+            here = backend.at(View(project=place))
+            found = here.retrieve(user, key)
+            assert found is not None
+            assert found.value == "one"
+            assert here.delete(user, key)
+            assert backend.users() == [user]
+
+
+def test_a_question_that_is_no_text_is_refused(fresh, subtests) -> None:
+    for wrong in [None, 7, b"mara", ["mara"]]:
+        with subtests.test(wrong=wrong), fresh("local") as backend:
+            backend.store("mara", "key", "value")
+            asked = [
+                partial(backend.query, "mara", wrong),
+                partial(backend.query, wrong, "key"),
+                partial(backend.retrieve, "mara", wrong),
+                partial(backend.retrieve, wrong, "key"),
+                partial(backend.delete, "mara", wrong),
+                partial(backend.delete, wrong, "key"),
+                partial(backend.list_keys, wrong),
+                partial(backend.history, "mara", wrong),
+                partial(backend.history, wrong, "key"),
+                partial(backend.forget_user, wrong),
+            ]
+            for ask in asked:
+                with pytest.raises(InvalidEntry, match="must be text"):
+                    ask()
+            with pytest.raises(InvalidEntry, match="whole number"):
+                backend.query("mara", "key", "3")  # type: ignore[arg-type]
 
 
 def test_metadata_nested_too_deeply_is_refused() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
@@ -16,7 +15,6 @@ from tests.memory.dictionary import DictBackend
 from warmstart.memory import MemoryEntry, NullBackend
 from warmstart.memory.evaluation import evaluate_backend, evaluate_backends
 from warmstart.memory.evaluation.hooks import Hooks, Sent, hooks_of
-from warmstart.memory.evaluation.intervals import wilson
 from warmstart.memory.evaluation.labelled import labelled
 from warmstart.memory.evaluation.latency import percentile
 from warmstart.memory.evaluation.reliability import reliability
@@ -26,6 +24,7 @@ from warmstart.memory.evaluation.values import verdict_of
 from warmstart.memory.evaluation.visitors import Visitors
 from warmstart.memory.local import LocalBackend
 from warmstart.memory.postgres import PostgresBackend
+from warmstart.stats import wilson
 
 SMALL = (10, 50)
 
@@ -134,25 +133,41 @@ def test_a_cloud_has_five_points_for_privacy():
     assert evaluated(Cloud()).points.privacy == 5
 
 
+class Clock:
+    """In place of the module `time`: it stands still until it is put forward."""
+
+    now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    perf_counter = monotonic
+
+
 class Slow(DictBackend):
-    pause = 0.0
+    """Takes its time to store, by a clock of its own."""
+
+    def __init__(self, clock: Clock, pause: float) -> None:
+        super().__init__()
+        self.clock, self.pause = clock, pause
 
     def store(self, user_id: str, key: str, value: str, metadata: Mapping[str, Any] | None = None) -> bool:
-        time.sleep(self.pause)
+        self.clock.now += self.pause
         return super().store(user_id, key, value, metadata)
 
 
-@pytest.mark.parametrize(("pause", "points"), [(0.05, 15), (0.25, 10), (0.65, 5)])
-def test_latency_is_the_mean_of_what_worked(pause, points):
-    backend = Slow()
-    backend.pause = pause  # of a third of the operations
-    with Visitors(backend, hooks_of(backend), "eval_user") as visitors:
-        assert score(backend, visitors, hooks_of(backend), seconds=10).points.latency == points
+def test_latency_is_the_mean_of_what_worked(monkeypatch, subtests):
+    clock = Clock()
+    monkeypatch.setattr("warmstart.memory.evaluation.score.time", clock)
+    for pause, points in [(0.05, 15), (0.25, 10), (0.65, 5)]:  # of a third of the operations
+        with subtests.test(pause=pause, points=points):
+            backend = Slow(clock, pause)
+            with Visitors(backend, hooks_of(backend), "eval_user") as visitors:
+                assert score(backend, visitors, hooks_of(backend), seconds=10).points.latency == points
 
 
-@pytest.mark.parametrize(
-    ("points", "verdict"),
-    [
+def test_verdicts(subtests):
+    cases = [
         (100, "recommended"),
         (80, "recommended"),
         (79, "acceptable"),
@@ -161,10 +176,10 @@ def test_latency_is_the_mean_of_what_worked(pause, points):
         (40, "marginal"),
         (39, "not recommended"),
         (0, "not recommended"),
-    ],
-)
-def test_verdicts(points, verdict):
-    assert verdict_of(points) == verdict
+    ]
+    for points, verdict in cases:
+        with subtests.test(points=points, verdict=verdict):
+            assert verdict_of(points) == verdict
 
 
 class Raising(DictBackend):
@@ -260,13 +275,11 @@ def test_entries_of_others_are_counted_also_where_they_are_passed_off_as_ones_ow
     assert "of another user came back" in report.warnings[0]
 
 
-def test_what_takes_too_long_is_stopped_and_says_so():
-    class Sleepy(DictBackend):
-        def store(self, user_id: str, key: str, value: str, metadata: Mapping[str, Any] | None = None) -> bool:
-            time.sleep(0.01)
-            return super().store(user_id, key, value, metadata)
-
-    backend = Sleepy()
+def test_what_takes_too_long_is_stopped_and_says_so(monkeypatch):
+    clock = Clock()
+    for module in ("latency", "relevance"):
+        monkeypatch.setattr(f"warmstart.memory.evaluation.{module}.time", clock)
+    backend = Slow(clock, 0.01)
     found = evaluate_backend(backend, sizes=(10, 1000), seconds=0.3)
     assert found.relevance is None
     assert any("relevance was not measured" in note for note in found.notes)
@@ -290,12 +303,11 @@ def test_a_cloud_is_not_filled_with_a_hundred_thousand_entries():
     assert "cloud" in found.latency[-1].note
 
 
-@pytest.mark.parametrize(
-    ("values", "share", "expected"),
-    [([1.0], 0.5, 1.0), ([1.0], 0.95, 1.0), (list(range(1, 101)), 0.5, 50), (list(range(1, 101)), 0.95, 95)],
-)
-def test_percentiles(values, share, expected):
-    assert percentile(values, share) == expected
+def test_percentiles(subtests):
+    cases = [([1.0], 0.5, 1.0), ([1.0], 0.95, 1.0), (list(range(1, 101)), 0.5, 50), (list(range(1, 101)), 0.95, 95)]
+    for values, share, expected in cases:
+        with subtests.test(values=values, share=share, expected=expected):
+            assert percentile(values, share) == expected
 
 
 def test_cost_is_nothing_locally_counted_where_it_is_and_unknown_otherwise():
@@ -420,13 +432,12 @@ def test_what_is_deleted_is_looked_for_in_the_files(tmp_path):
     assert evaluate_backend(Diary(), sizes=(1,)).forgetting.in_files == 0
 
 
-@pytest.mark.parametrize(
-    ("hits", "number", "low", "high"),
-    [(5, 10, 0.2366, 0.7634), (0, 10, 0, 0.2775), (10, 10, 0.7225, 1), (1, 1, 0.2065, 1)],
-)
-def test_intervals(hits, number, low, high):
-    assert wilson(hits, number) == pytest.approx((low, high), abs=1e-4)
-    assert wilson(0, 0) is None
+def test_intervals(subtests):
+    cases = [(5, 10, 0.2366, 0.7634), (0, 10, 0, 0.2775), (10, 10, 0.7225, 1), (1, 1, 0.2065, 1)]
+    for hits, number, low, high in cases:
+        with subtests.test(hits=hits, number=number, low=low, high=high):
+            assert wilson(hits, number) == pytest.approx((low, high), abs=1e-4)
+            assert wilson(0, 0) is None
 
 
 def test_every_share_has_its_interval():

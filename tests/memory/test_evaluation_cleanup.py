@@ -8,7 +8,9 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import closing, nullcontext
+from itertools import product
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import pytest
@@ -117,25 +119,27 @@ class Dying(LocalBackend):
         return super().forget_user(user_id)
 
 
-@pytest.mark.parametrize("left", [0, 2, 100, 203, 300])
-@pytest.mark.parametrize("error", [StoreUnreachable("the disk is gone"), KeyboardInterrupt()], ids=["dies", "stopped"])
-def test_nothing_is_left_in_the_tables_and_nobody_else_is_touched(tmp_path, left, error):
-    path = tmp_path / "store.db"
-    with closing(LocalBackend(path)) as mine:
-        for value in ("ed", "vi"):
-            mine.store("eval_user", "pref_editor", value)
-        mine.store("eval_user", "coffee", "none")
-        mine.delete("eval_user", "coffee")
-        mine.store("mara", "pref_editor", "Helix")
-        mine.query("mara", "editor")
-    before = kept_in(path)
-    with closing(Dying(path)) as backend:
-        backend.path, backend.left, backend.error = path, left, error
-        stopped = pytest.raises(KeyboardInterrupt) if left and isinstance(error, KeyboardInterrupt) else nullcontext()
-        with stopped:
-            found = evaluate_backend(backend, sizes=(10,))
-            assert not any("could not be removed" in note for note in found.notes)
-    assert kept_in(path) == before
+def test_nothing_is_left_in_the_tables_and_nobody_else_is_touched(tmp_path, subtests):
+    for error, left in product([StoreUnreachable("the disk is gone"), KeyboardInterrupt()], [0, 2, 100, 203, 300]):
+        with subtests.test(error=error, left=left):
+            path = Path(mkdtemp(dir=tmp_path)) / "store.db"
+            with closing(LocalBackend(path)) as mine:
+                for value in ("ed", "vi"):
+                    mine.store("eval_user", "pref_editor", value)
+                mine.store("eval_user", "coffee", "none")
+                mine.delete("eval_user", "coffee")
+                mine.store("mara", "pref_editor", "Helix")
+                mine.query("mara", "editor")
+            before = kept_in(path)
+            with closing(Dying(path)) as backend:
+                backend.path, backend.left, backend.error = path, left, error
+                stopped = (
+                    pytest.raises(KeyboardInterrupt) if left and isinstance(error, KeyboardInterrupt) else nullcontext()
+                )
+                with stopped:
+                    found = evaluate_backend(backend, sizes=(10,))
+                    assert not any("could not be removed" in note for note in found.notes)
+            assert kept_in(path) == before
 
 
 def test_what_a_killed_evaluation_left_is_removed_by_one_of_the_next_day():
@@ -156,7 +160,7 @@ def test_what_a_killed_evaluation_left_is_removed_by_one_of_the_next_day():
 
 
 KILLED = """
-import os, sys, time
+import sys
 from warmstart.memory.evaluation.hooks import hooks_of
 from warmstart.memory.evaluation.visitors import Visitors
 from warmstart.memory.local import LocalBackend
@@ -164,13 +168,15 @@ backend = LocalBackend(sys.argv[1])
 visitors = Visitors(backend, hooks_of(backend), "eval_user")
 backend.store(visitors.new("score"), "key", "value")
 print("written", flush=True)
-time.sleep(60)
+sys.stdin.read()
 """
 
 
 def test_what_a_killed_evaluation_left_is_removed_by_the_next_and_a_living_one_is_not_touched(tmp_path):
     path = tmp_path / "store.db"
-    running = subprocess.Popen([sys.executable, "-c", KILLED, str(path)], stdout=subprocess.PIPE, text=True)
+    running = subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     try:
         assert running.stdout.readline() == "written\n"
         with closing(LocalBackend(path)) as backend:

@@ -29,7 +29,8 @@ def test_what_does_not_arrive_is_not_stored(server, opened, monkeypatch):
         raise Wrong(503, "no room")
 
     def gone_then() -> None:
-        if server.requests[-1].path.endswith("/conclusions/list"):  # with which a user is forgotten
+        asked = server.requests[-1]
+        if asked.path.endswith("/sessions/list") and "warmstart_user" in str(asked.body):  # to forget a user
             server.failing = 503
 
     monkeypatch.setattr(server, "_add", full)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -49,9 +50,10 @@ def test_hermes_entries_stand_between_signs(tmp_path):
     assert found[0].metadata == {"source": str(tmp_path / "memories" / "MEMORY.md"), "file": "MEMORY.md"}
 
 
-@pytest.mark.parametrize("text", ["", "\n", "§", "\n§\n§\n", "§\n\n§"])
-def test_a_hermes_file_without_entries(tmp_path, text):
-    assert read(tmp_path / "MEMORY.md", text, "hermes") == []
+def test_a_hermes_file_without_entries(tmp_path, subtests):
+    for text in ["", "\n", "§", "\n§\n§\n", "§\n\n§"]:
+        with subtests.test(text=text):
+            assert read(tmp_path / "MEMORY.md", text, "hermes") == []
 
 
 def test_hermes_files_go_out_as_they_came_in(tmp_path):
@@ -221,38 +223,47 @@ HARD = [
 ]
 
 
-@pytest.mark.parametrize("value", HARD, ids=range(len(HARD)))
-@pytest.mark.parametrize("key", ["plain", "with `ticks`", "two  spaces\nand lines", " ", "a: b"])
-def test_whatever_is_exported_comes_back_as_it_was(tmp_path, key, value):
-    tides = {"scope": "project", "project": "/home/mara/tides", "session": "s-1"}
-    odd = {"scope": "project", "project": "/a  b\n# c"}
-    kept = [
-        MemoryEntry(key, value, "me", 1.0, 1.0),
-        MemoryEntry(key, f"{value}!", "me", 2.0, 2.0, tides),
-        MemoryEntry(key, f"{value}?", "me", 3.0, 3.0, odd),
-        MemoryEntry(key, value, "me", 4.0, 4.0, {"scope": "agent", "agent": "codex", "expires_at": 4e9, "x": ["-->"]}),
-        MemoryEntry("last", "stays apart", "me", 5.0, 5.0),
+def test_whatever_is_exported_comes_back_as_it_was(tmp_path, subtests):
+    for key, value in product(["plain", "with `ticks`", "two  spaces\nand lines", " ", "a: b"], HARD):
+        with subtests.test(key=key, value=value):
+            tides = {"scope": "project", "project": "/home/mara/tides", "session": "s-1"}
+            odd = {"scope": "project", "project": "/a  b\n# c"}
+            kept = [
+                MemoryEntry(key, value, "me", 1.0, 1.0),
+                MemoryEntry(key, f"{value}!", "me", 2.0, 2.0, tides),
+                MemoryEntry(key, f"{value}?", "me", 3.0, 3.0, odd),
+                MemoryEntry(
+                    key, value, "me", 4.0, 4.0, {"scope": "agent", "agent": "codex", "expires_at": 4e9, "x": ["-->"]}
+                ),
+                MemoryEntry("last", "stays apart", "me", 5.0, 5.0),
+            ]
+            made = export_file(kept, "markdown")
+            back = read(tmp_path / "export.md", made.text, "warmstart")
+            origin = {"source": str(tmp_path / "export.md"), "file": "export.md"}
+            expected = [(each.key, each.value, origin | each.metadata) for each in kept]
+            assert sorted(((each.key, each.value, each.metadata) for each in back), key=repr) == sorted(
+                expected, key=repr
+            )
+            again = [MemoryEntry(each.key, each.value, "me", 1.0, 1.0, each.metadata) for each in back]
+            assert sorted(
+                read(tmp_path / "export.md", export_file(again, "markdown").text, "warmstart"), key=repr
+            ) == sorted(back, key=repr)
+
+
+def test_a_comment_that_is_none_of_ours_changes_nothing(tmp_path, subtests):
+    cases = [
+        '{"value": 5}',
+        '{"metadata": []}',
+        '{"what": "x"}',
+        "{]}",
+        '{"key": null}',
+        "{" + '"a": {' * 2000 + "}" * 2001,
     ]
-    made = export_file(kept, "markdown")
-    back = read(tmp_path / "export.md", made.text, "warmstart")
-    origin = {"source": str(tmp_path / "export.md"), "file": "export.md"}
-    expected = [(each.key, each.value, origin | each.metadata) for each in kept]
-    assert sorted(((each.key, each.value, each.metadata) for each in back), key=repr) == sorted(expected, key=repr)
-    again = [MemoryEntry(each.key, each.value, "me", 1.0, 1.0, each.metadata) for each in back]
-    assert sorted(read(tmp_path / "export.md", export_file(again, "markdown").text, "warmstart"), key=repr) == sorted(
-        back, key=repr
-    )
-
-
-@pytest.mark.parametrize(
-    "aside",
-    ['{"value": 5}', '{"metadata": []}', '{"what": "x"}', "{]}", '{"key": null}', "{" + '"a": {' * 2000 + "}" * 2001],
-    ids=range(6),
-)
-def test_a_comment_that_is_none_of_ours_changes_nothing(tmp_path, aside):
-    (one,) = read(tmp_path / "notes.md", f"- `key`: as it stands\n  <!-- warmstart {aside} -->\n", "warmstart")
-    assert (one.key, one.value) == ("key", "as it stands")
-    assert set(one.metadata) == {"source", "file"}
+    for aside in cases:
+        with subtests.test(aside=aside):
+            (one,) = read(tmp_path / "notes.md", f"- `key`: as it stands\n  <!-- warmstart {aside} -->\n", "warmstart")
+            assert (one.key, one.value) == ("key", "as it stands")
+            assert set(one.metadata) == {"source", "file"}
 
 
 def test_a_secret_is_neither_kept_nor_becomes_a_key(tmp_path):
@@ -281,12 +292,13 @@ def test_nothing_to_export_is_an_empty_page():
     assert export_file([], "hermes-user") == ("", [])
 
 
-@pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"x" * 4_000_001, b"\x7fELF\x00\x01", "- x".encode("utf-16")])
-def test_what_is_no_memory_file_is_said(tmp_path, content):
-    path = tmp_path / "CLAUDE.md"
-    path.write_bytes(content)
-    with pytest.raises(LogError, match=r"CLAUDE\.md"):
-        read_file(MemoryFile(path, "claude-code"))
+def test_what_is_no_memory_file_is_said(tmp_path, subtests):
+    for content in [b"\xff\xfe\x00", b"x" * 4_000_001, b"\x7fELF\x00\x01", "- x".encode("utf-16")]:
+        with subtests.test(content=content):
+            path = tmp_path / "CLAUDE.md"
+            path.write_bytes(content)
+            with pytest.raises(LogError, match=r"CLAUDE\.md"):
+                read_file(MemoryFile(path, "claude-code"))
 
 
 def test_a_file_that_is_gone_is_said(tmp_path):
@@ -337,9 +349,8 @@ def test_files_are_found_where_agents_have_them(tmp_path):
     assert found("claude-code", {"CLAUDE_CONFIG_DIR": str(tmp_path / "none")}, "") == []
 
 
-@pytest.mark.parametrize(
-    ("path", "agent"),
-    [
+def test_whose_a_file_is_shows_in_its_name(subtests):
+    cases = [
         ("/h/.hermes/memories/MEMORY.md", "hermes"),
         ("/elsewhere/USER.md", "hermes"),
         ("/p/CLAUDE.md", "claude-code"),
@@ -347,7 +358,7 @@ def test_files_are_found_where_agents_have_them(tmp_path):
         ("/p/AGENTS.md", "codex"),
         ("/h/.codex/memories/MEMORY.md", "codex"),
         ("/p/export.md", "warmstart"),
-    ],
-)
-def test_whose_a_file_is_shows_in_its_name(path, agent):
-    assert agent_of(Path(path)) == agent
+    ]
+    for path, agent in cases:
+        with subtests.test(path=path, agent=agent):
+            assert agent_of(Path(path)) == agent

@@ -7,13 +7,14 @@ import resource
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from itertools import product
 from pathlib import Path
+from tempfile import mkdtemp
 
-import pytest
-
+from tests.memory.conftest import DATABASES
 from warmstart.memory.local import LocalBackend
 from warmstart.memory.sql import SQLBackend
-from warmstart.storage.sqlite import Database
+from warmstart.storage.sqlite import SQLiteDatabase
 
 TABLES = ("memories", "memory_history", "memory_deletions", "memory_words", "memory_indexed", "memory_users")
 
@@ -33,37 +34,40 @@ def fill(backend: SQLBackend, user: str = "mara") -> None:
         backend.store(user, f"note_{number}", f"filler {number}")
 
 
-def test_an_entry_leaves_nothing_in_any_table_but_that_it_was_there(backend: SQLBackend) -> None:
-    fill(backend)
-    backend.store("mara", "animal", "quokkaesque", {"session": "numbatlike"})
-    backend.query("mara", "quokkaesque")
-    backend.store("mara", "animal", "wombatlike")
-    backend.query("mara", "wombatlike")
-    assert all(word in rows(backend) for word in ("quokkaesque", "wombatlike", "numbatlike"))
-    assert backend.delete("mara", "animal")
-    kept = rows(backend)
-    assert not [word for word in ("quokka", "wombat", "numbat") if word in kept]
-    assert kept.count("animal") == 1
-
-
-@pytest.mark.parametrize("indexed", [True, False])
-@pytest.mark.parametrize("length", [1, 3000])
-def test_the_bytes_of_an_entry_are_gone_from_the_file(tmp_path: Path, indexed: bool, length: int) -> None:
-    with closing(LocalBackend(tmp_path / "m.db")) as backend:
-        fill(backend)
-        backend.store("mara", "animal", "quokkaesque " + "and so on " * length)
-        if indexed:
+def test_an_entry_leaves_nothing_in_any_table_but_that_it_was_there(fresh, subtests) -> None:
+    for database in DATABASES:
+        with subtests.test(database=database), fresh(database) as backend:
             fill(backend)
+            backend.store("mara", "animal", "quokkaesque", {"session": "numbatlike"})
             backend.query("mara", "quokkaesque")
-        backend.store("mara", "animal", "wombatlike " + "or so " * length)
-        if indexed:
-            fill(backend)
+            backend.store("mara", "animal", "wombatlike")
             backend.query("mara", "wombatlike")
-        assert all(word in written(tmp_path) for word in (b"quokkaesque", b"wombatlike"))
-        assert backend.delete("mara", "animal")
-        left = written(tmp_path)
-        assert not [word for word in (b"quokka", b"wombat") if word in left]
-        assert len(backend.list_keys("mara")) == 70
+            assert all(word in rows(backend) for word in ("quokkaesque", "wombatlike", "numbatlike"))
+            assert backend.delete("mara", "animal")
+            kept = rows(backend)
+            assert not [word for word in ("quokka", "wombat", "numbat") if word in kept]
+            assert kept.count("animal") == 1
+
+
+def test_the_bytes_of_an_entry_are_gone_from_the_file(tmp_path: Path, subtests) -> None:
+    for length, indexed in product([1, 3000], [True, False]):
+        with subtests.test(length=length, indexed=indexed):
+            folder = Path(mkdtemp(dir=tmp_path))
+            with closing(LocalBackend(folder / "m.db")) as backend:
+                fill(backend)
+                backend.store("mara", "animal", "quokkaesque " + "and so on " * length)
+                if indexed:
+                    fill(backend)
+                    backend.query("mara", "quokkaesque")
+                backend.store("mara", "animal", "wombatlike " + "or so " * length)
+                if indexed:
+                    fill(backend)
+                    backend.query("mara", "wombatlike")
+                assert all(word in written(folder) for word in (b"quokkaesque", b"wombatlike"))
+                assert backend.delete("mara", "animal")
+                left = written(folder)
+                assert not [word for word in (b"quokka", b"wombat") if word in left]
+                assert len(backend.list_keys("mara")) == 70
 
 
 def test_what_expired_leaves_no_bytes_either(tmp_path: Path) -> None:
@@ -109,7 +113,7 @@ def test_nothing_of_many_users_is_left_once_the_store_is_vacuumed(tmp_path: Path
         kept = rows(backend)
         assert not [mark for mark in gone if mark[:-1] in kept]
         database = backend._held.database
-        assert isinstance(database, Database)
+        assert isinstance(database, SQLiteDatabase)
         database.vacuum()
         left = written(tmp_path)
         assert not [mark for mark in gone if mark.encode() in left]
@@ -119,62 +123,69 @@ def test_nothing_of_many_users_is_left_once_the_store_is_vacuumed(tmp_path: Path
             assert found is None or marks[-1] in found.value
 
 
-def test_a_user_is_forgotten_with_his_name(backend: SQLBackend) -> None:
-    fill(backend, "zelda of the harbour")
-    backend.store("zelda of the harbour", "note_0", "quokka")
-    backend.store("ben", "note", "filler")
-    backend.delete("zelda of the harbour", "note_1")
-    backend.query("zelda of the harbour", "filler")
-    assert backend.forget_user("zelda of the harbour") == 69
-    kept = rows(backend)
-    assert not [word for word in ("zelda", "quokka", "note_") if word in kept]
-    assert backend.users() == ["ben"]
-    assert [entry.value for entry in backend.query("ben", "filler")] == ["filler"]
-    assert backend.forget_user("zelda of the harbour") == backend.forget_user("nobody") == 0
+def test_a_user_is_forgotten_with_his_name(fresh, subtests) -> None:
+    for database in DATABASES:
+        with subtests.test(database=database), fresh(database) as backend:
+            fill(backend, "zelda of the harbour")
+            backend.store("zelda of the harbour", "note_0", "quokka")
+            backend.store("ben", "note", "filler")
+            backend.delete("zelda of the harbour", "note_1")
+            backend.query("zelda of the harbour", "filler")
+            assert backend.forget_user("zelda of the harbour") == 69
+            kept = rows(backend)
+            assert not [word for word in ("zelda", "quokka", "note_") if word in kept]
+            assert backend.users() == ["ben"]
+            assert [entry.value for entry in backend.query("ben", "filler")] == ["filler"]
+            assert backend.forget_user("zelda of the harbour") == backend.forget_user("nobody") == 0
 
 
-def test_a_user_who_comes_back_is_another_one(backend: SQLBackend) -> None:
-    with closing(backend.reopen()) as other:
-        for user in ("ben", "mara"):
-            backend.store(user, "pet", f"a wombat of {user}")
-            assert other.retrieve(user, "pet") is not None
-        backend.forget_user("mara")
-        backend.store("cleo", "pet", "a numbat")
-        other.store("mara", "pet", "a quokka")  # by the number that she had, as far as this one knows
-        for each in (backend, other):
-            assert [entry.value for entry in each.query("mara", "quokka")] == ["a quokka"]
-            assert [version.value for version in each.history("mara", "pet")] == ["a quokka"]
-            assert [entry.value for entry in each.query("cleo", "numbat")] == ["a numbat"]
-        numbers = backend._held.database.connection.execute("SELECT user_id, number FROM memory_users").fetchall()
-        assert {user: number for user, number in numbers if user} == {"ben": 1, "cleo": 3, "mara": 4}
-        other.forget_user("mara")
-        assert backend.retrieve("mara", "pet") is None
-        assert backend.query("mara", "quokka") == backend.list_keys("mara") == backend.history("mara", "pet") == []
+def test_a_user_who_comes_back_is_another_one(fresh, subtests) -> None:
+    for database in DATABASES:
+        with subtests.test(database=database), fresh(database) as backend, closing(backend.reopen()) as other:
+            for user in ("ben", "mara"):
+                backend.store(user, "pet", f"a wombat of {user}")
+                assert other.retrieve(user, "pet") is not None
+            backend.forget_user("mara")
+            backend.store("cleo", "pet", "a numbat")
+            other.store("mara", "pet", "a quokka")  # by the number that she had, as far as this one knows
+            for each in (backend, other):
+                assert [entry.value for entry in each.query("mara", "quokka")] == ["a quokka"]
+                assert [version.value for version in each.history("mara", "pet")] == ["a quokka"]
+                assert [entry.value for entry in each.query("cleo", "numbat")] == ["a numbat"]
+            numbers = backend._held.database.connection.execute("SELECT user_id, number FROM memory_users").fetchall()
+            assert {user: number for user, number in numbers if user} == {"ben": 1, "cleo": 3, "mara": 4}
+            other.forget_user("mara")
+            assert backend.retrieve("mara", "pet") is None
+            assert backend.query("mara", "quokka") == backend.list_keys("mara") == backend.history("mara", "pet") == []
 
 
-def test_the_number_of_the_last_user_is_not_given_again(backend: SQLBackend) -> None:
-    for _ in range(3):
-        backend.store("visitor", "pet", "a wombat")
-        backend.forget_user("visitor")
-    run = backend._held.database.connection.execute
-    assert [tuple(row) for row in run("SELECT number, user_id FROM memory_users").fetchall()] == [(3, None)]
-    backend.store("mara", "pet", "a quokka")
-    assert run("SELECT number FROM memory_users WHERE user_id = 'mara'").fetchone()[0] == 4
+def test_the_number_of_the_last_user_is_not_given_again(fresh, subtests) -> None:
+    for database in DATABASES:
+        with subtests.test(database=database), fresh(database) as backend:
+            for _ in range(3):
+                backend.store("visitor", "pet", "a wombat")
+                backend.forget_user("visitor")
+            run = backend._held.database.connection.execute
+            assert [tuple(row) for row in run("SELECT number, user_id FROM memory_users").fetchall()] == [(3, None)]
+            backend.store("mara", "pet", "a quokka")
+            assert run("SELECT number FROM memory_users WHERE user_id = 'mara'").fetchone()[0] == 4
 
 
-def test_a_number_is_not_given_twice_when_the_newest_are_deleted(backend: SQLBackend) -> None:
-    backend.store("mara", "old", "wombat")
-    for number in range(3):
-        backend.store("mara", "new", f"quokka {number}")
-        backend.query("mara", "quokka")
-        backend.store("mara", "new", f"numbat {number}")
-        assert backend.delete("mara", "new")
-        assert backend.query("mara", "quokka") == backend.query("mara", "numbat") == []
-    backend.store("mara", "new", "bilby")
-    run = backend._held.database.connection.execute
-    newest = run("SELECT max(id) FROM memories WHERE scope >= 0").fetchone()[0]
-    assert newest - (1 << 40) == 8
-    assert backend.list_keys("mara") == ["new", "old"]
+def test_a_number_is_not_given_twice_when_the_newest_are_deleted(fresh, subtests) -> None:
+    for database in DATABASES:
+        with subtests.test(database=database), fresh(database) as backend:
+            backend.store("mara", "old", "wombat")
+            for number in range(3):
+                backend.store("mara", "new", f"quokka {number}")
+                backend.query("mara", "quokka")
+                backend.store("mara", "new", f"numbat {number}")
+                assert backend.delete("mara", "new")
+                assert backend.query("mara", "quokka") == backend.query("mara", "numbat") == []
+            backend.store("mara", "new", "bilby")
+            run = backend._held.database.connection.execute
+            newest = run("SELECT max(id) FROM memories WHERE scope >= 0").fetchone()[0]
+            assert newest - (1 << 40) == 8
+            assert backend.list_keys("mara") == ["new", "old"]
 
 
 @contextmanager

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import json
 import socket
+import sqlite3
 import sys
+import threading
 import time
+from contextlib import closing, contextmanager
 from datetime import datetime
+from functools import partial
 
 import pytest
 
-from tests.memory.honcho_server import free_port
+from tests.memory.honcho_server import free_port, running
+from tests.memory.suite import run_suite
+from tests.memory.waiting import put_forward
 from warmstart import Settings
 from warmstart.config import load_settings
 from warmstart.errors import ConfigError, InvalidEntry, MemoryBackendError
+from warmstart.memory.copying import copy_memory
 from warmstart.memory.honcho import HonchoBackend
 from warmstart.memory.honcho.wire import PRODUCTION, Record, outgoing, peer_name, question
+from warmstart.memory.local import LocalBackend
 from warmstart.memory.values import View
 from warmstart.testing.memory import MemoryBackendSuite
 
@@ -28,12 +36,13 @@ class TestHoncho(MemoryBackendSuite):
         return honcho
 
 
-class TestHonchoAway(MemoryBackendSuite):
-    """The same when nobody is there."""
+def test_the_suite_passes_when_the_server_is_gone(fresh_honcho, subtests):
+    @contextmanager
+    def fresh():
+        with fresh_honcho() as (_, opened):
+            yield opened(f"http://127.0.0.1:{free_port()}", timeout_ms=500)
 
-    @pytest.fixture
-    def backend(self, opened):
-        return opened(f"http://127.0.0.1:{free_port()}", timeout_ms=500)
+    run_suite(subtests, fresh)
 
 
 # -- where anything goes
@@ -54,30 +63,29 @@ def attempts(monkeypatch):
     return tried
 
 
-@pytest.mark.parametrize(
-    "base_url", ["", PRODUCTION, PRODUCTION + "/", "https://demo.honcho.dev", "https://API.honcho.dev."]
-)
-def test_without_a_key_nothing_leaves(base_url, attempts, tmp_path, monkeypatch):
+def test_without_a_key_nothing_leaves(attempts, tmp_path, monkeypatch, subtests):
     monkeypatch.setenv("HONCHO_API_KEY", "the-sdk-would-take-this")
     monkeypatch.setenv("HONCHO_URL", PRODUCTION)
-    backend = HonchoBackend(base_url=base_url, path=tmp_path / "index")
-    assert not backend.is_available()
-    assert not backend.is_reachable()
-    for act in (
-        lambda: backend.store("u", "k", "v"),
-        lambda: backend.retrieve("u", "k"),
-        lambda: backend.query("u", "k"),
-        lambda: backend.delete("u", "k"),
-        lambda: backend.list_keys("u"),
-        lambda: backend.history("u", "k"),
-        backend.users,
-        backend.flush,
-    ):
-        with pytest.raises(MemoryBackendError, match="HONCHO_API_KEY"):
-            act()
-    backend.close()
-    assert attempts == []
-    assert not (tmp_path / "index").exists()
+    for base_url in ["", PRODUCTION, PRODUCTION + "/", "https://demo.honcho.dev", "https://API.honcho.dev."]:
+        with subtests.test(base_url=base_url):
+            backend = HonchoBackend(base_url=base_url, path=tmp_path / "index")
+            assert not backend.is_available()
+            assert not backend.is_reachable()
+            for act in (
+                partial(backend.store, "u", "k", "v"),
+                partial(backend.retrieve, "u", "k"),
+                partial(backend.query, "u", "k"),
+                partial(backend.delete, "u", "k"),
+                partial(backend.list_keys, "u"),
+                partial(backend.history, "u", "k"),
+                backend.users,
+                backend.flush,
+            ):
+                with pytest.raises(MemoryBackendError, match="HONCHO_API_KEY"):
+                    act()
+            backend.close()
+            assert attempts == []
+            assert not (tmp_path / "index").exists()
 
 
 def test_with_a_key_the_address_is_production(attempts, tmp_path):
@@ -102,10 +110,10 @@ def test_a_server_on_this_machine_is_a_cloud_too(honcho):
     assert honcho.is_reachable()
 
 
-@pytest.mark.parametrize("url", ["nonsense", "ftp://127.0.0.1", "file:///etc/passwd"])
-def test_an_address_that_is_none_is_refused(url, tmp_path):
-    with pytest.raises(ConfigError, match="address of Honcho"):
-        HonchoBackend(base_url=url, path=tmp_path)
+def test_an_address_that_is_none_is_refused(tmp_path, subtests):
+    for url in ["nonsense", "ftp://127.0.0.1", "file:///etc/passwd"]:
+        with subtests.test(url=url), pytest.raises(ConfigError, match="address of Honcho"):
+            HonchoBackend(base_url=url, path=tmp_path)
 
 
 def test_a_key_of_the_environment_is_not_sent_where_it_is_not_for(honcho, server, monkeypatch):
@@ -145,11 +153,12 @@ def test_settings_decide(server, tmp_path):
     assert "k-2" not in repr(settings)
 
 
-@pytest.mark.parametrize("given", ['"300"', "0", "-5", "true", "1.5"])
-def test_a_timeout_is_a_whole_number(given, tmp_path):
-    (tmp_path / "config.toml").write_text(f"[memory.honcho]\ntimeout_ms = {given}\n")
-    with pytest.raises(ConfigError, match="whole number"):
-        load_settings({}, home=tmp_path)
+def test_a_timeout_is_a_whole_number(tmp_path, subtests):
+    for given in ['"soon"', "0", "-5", "true", "1.5"]:
+        with subtests.test(given=given):
+            (tmp_path / "config.toml").write_text(f"[memory.honcho]\ntimeout_ms = {given}\n")
+            with pytest.raises(ConfigError, match="whole number"):
+                load_settings({}, home=tmp_path)
 
 
 def test_another_package_of_that_name_is_not_taken_for_the_sdk(tmp_path, monkeypatch):
@@ -196,7 +205,7 @@ def test_an_entry_is_a_message_in_a_session_of_the_users_own(honcho, server):
 
 
 def test_another_machine_sees_it_and_the_newest_value_wins(server, opened):
-    here, there = opened(server.url, "here"), opened(server.url, "there")
+    here, there = opened(server.url, "here", send_scoped=True), opened(server.url, "there")
     here.store("mara@example.com", "editor", "vim", {"expires_at": time.time() + 1000, "session": "s-1"})
     assert here.flush()
     assert there.sync("mara@example.com")
@@ -243,31 +252,29 @@ def test_a_key_is_found_before_everything_was_read(server, opened):
     assert len(fresh.list_keys("u")) == 350
 
 
-@pytest.mark.parametrize(
-    "value",
-    ["", "x" * 30_000, "a <|endoftext|> b", "tabs\tand\nlines", "naïve 日本語 🦊", ": :", " spaces "],
-    ids=["empty", "long", "token", "lines", "unicode", "colons", "spaces"],
-)
-def test_a_value_comes_back_as_it_was(value, server, opened):
-    here, there = opened(server.url, "here"), opened(server.url, "there")
-    here.store("u", "some: key", value)
-    assert here.flush()
-    assert here.status().refused == ()
-    assert there.sync("u")
-    assert there.retrieve("u", "some: key").value == value
+def test_a_value_comes_back_as_it_was(fresh_honcho, subtests):
+    for value in ["", "x" * 30_000, "a <|endoftext|> b", "tabs\tand\nlines", "naïve 日本語 🦊", ": :", " spaces "]:
+        with subtests.test(value=value), fresh_honcho() as (server, opened):
+            here, there = opened(server.url, "here"), opened(server.url, "there")
+            here.store("u", "some: key", value)
+            assert here.flush()
+            assert here.status().refused == ()
+            assert there.sync("u")
+            assert there.retrieve("u", "some: key").value == value
 
 
-@pytest.mark.parametrize("user", ["mara", "mara@example.com", "user-mara", "日本", "a/b", "x" * 500, "a b"])
-def test_users_never_see_each_others_entries(user, server, opened):
-    here, there = opened(server.url, "here"), opened(server.url, "there")
-    here.store(user, "k", "mine")
-    here.store("other", "k", "theirs")
-    assert here.flush()
-    assert there.sync(user)
-    assert there.retrieve(user, "k").value == "mine"
-    assert [entry.value for entry in there.query(user, "k")] == ["mine"]
-    assert there.list_keys("nobody") == []
-    assert len({peer_name(user), peer_name("other"), peer_name(peer_name(user) + " ")}) == 3
+def test_users_never_see_each_others_entries(fresh_honcho, subtests):
+    for user in ["mara", "mara@example.com", "user-mara", "日本", "a/b", "x" * 500, "a b"]:
+        with subtests.test(user=user), fresh_honcho() as (server, opened):
+            here, there = opened(server.url, "here"), opened(server.url, "there")
+            here.store(user, "k", "mine")
+            here.store("other", "k", "theirs")
+            assert here.flush()
+            assert there.sync(user)
+            assert there.retrieve(user, "k").value == "mine"
+            assert [entry.value for entry in there.query(user, "k")] == ["mine"]
+            assert there.list_keys("nobody") == []
+            assert len({peer_name(user), peer_name("other"), peer_name(peer_name(user) + " ")}) == 3
 
 
 def test_secrets_are_replaced_before_anything_is_kept_or_sent(honcho, server, tmp_path):
@@ -283,7 +290,7 @@ def test_secrets_are_replaced_before_anything_is_kept_or_sent(honcho, server, tm
         assert all(secret.encode() not in path.read_bytes() for path in (tmp_path / "here").iterdir())
 
 
-def test_scopes_the_narrowest_wins_and_honcho_does_not_reason_about_them(honcho, server):
+def test_scopes_the_narrowest_wins_and_honcho_is_not_sent_them(honcho, server):
     honcho.store("u", "indent", "4")
     honcho.store("u", "indent", "2", {"scope": "project", "project": "web"})
     honcho.at(View(agent="codex")).store("u", "indent", "tabs", {"scope": "agent"})
@@ -305,25 +312,91 @@ def test_scopes_the_narrowest_wins_and_honcho_does_not_reason_about_them(honcho,
     assert both.retrieve("u", "indent").value == "2"
     assert honcho.delete("u", "indent")
     assert both.retrieve("u", "indent") is None
+    assert honcho.flush()
+    assert server.entries() == ["indent: 4", "(forgotten: indent)"]
 
 
-def test_what_has_expired_is_gone_and_what_it_replaced_does_not_come_back(honcho):
+LIMITED = [
+    {"scope": "project", "project": "web"},
+    {"scope": "agent", "agent": "codex"},
+    {"expires_at": time.time() + 1000},
+    {"expires_at": "2100-01-31"},
+    {"scope": "project", "project": "web", "expires_at": time.time() + 1000},
+]
+
+
+def test_what_is_scoped_or_expires_stays_here_unless_it_may_be_sent(fresh_honcho, subtests):
+    for metadata in LIMITED:
+        with subtests.test(metadata=metadata), fresh_honcho() as (server, opened):
+            here = opened(server.url, "here")
+            here.store("u", "codename", "Albatross", metadata)
+            here.store("u", "codename", "Bluebird", metadata)
+            here.store("u", "editor", "vim")
+            assert here.flush()
+            assert here.sync("u")
+            view = View(project="web", agent="codex")
+            assert here.at(view).retrieve("u", "codename").value == "Bluebird"
+            assert [entry.key for entry in here.at(view).query("u", "Bluebird")] == ["codename"]
+            assert [version.value for version in here.at(view).history("u", "codename")] == ["Bluebird", "Albatross"]
+            assert here.delete("u", "codename")
+            assert here.flush()
+            assert here.forgotten("u") == []
+            sent = str([request.body for request in server.requests])
+            assert not [
+                word for word in ("codename", "Albatross", "Bluebird") if word in sent.replace("query': 'Bluebird", "")
+            ]
+            here.close()  # or its courier takes what is queued, and drops it
+            allowed = opened(server.url, "here", send_scoped=True)
+            allowed.store("u", "codename", "Cormorant", metadata)
+            assert allowed.flush()
+            assert "codename: Cormorant" in server.entries()
+            allowed.close()
+            again = opened(server.url, "here")
+            again.delete("u", "codename")  # what is there is deleted there, whatever may be sent by now
+            assert again.flush()
+            assert server.entries()[-1] == "(forgotten: codename)"
+
+
+def test_what_waited_when_sending_was_turned_off_is_not_sent(opened):
+    port = free_port()
+    backend = opened(f"http://127.0.0.1:{port}", send_scoped=True)
+    backend.store("u", "codename", "Albatross", LIMITED[0])
+    backend.store("u", "editor", "vim")
+    assert not backend.flush(0.05)
+    backend.close()
+    with running(port) as server:
+        assert opened(server.url).flush()
+        assert server.entries() == ["editor: vim"]
+
+
+def test_a_copy_to_honcho_sends_nothing_that_is_scoped_or_expires(server, opened, tmp_path):
+    with closing(LocalBackend(tmp_path / "m.db")) as local:
+        for metadata in ({"scope": "project", "project": "web"}, {"expires_at": time.time() + 1000}):
+            local.store("u", "codename", "Albatross", metadata)
+            local.store("u", "codename", "Bluebird", metadata)
+        local.store("u", "editor", "vim")
+        honcho = opened(server.url)
+        assert copy_memory(local, honcho).differences == []
+    assert honcho.flush()
+    assert server.entries() == ["editor: vim"]
+
+
+def test_what_has_expired_is_gone_and_what_it_replaced_does_not_come_back(honcho, monkeypatch):
     honcho.store("u", "k", "first")
-    honcho.store("u", "k", "second", {"expires_at": time.time() + 2})
+    honcho.store("u", "k", "second", {"expires_at": time.time() + 1000})
     assert honcho.retrieve("u", "k").value == "second"
-    deadline = time.monotonic() + 30
-    while honcho.retrieve("u", "k") is not None:
-        assert time.monotonic() < deadline
+    put_forward(monkeypatch, 2000)
+    assert honcho.retrieve("u", "k") is None
     assert honcho.query("u", "second") == []
     assert honcho.query("u", "") == []
     assert honcho.list_keys("u") == []
     assert not honcho.delete("u", "k")
 
 
-@pytest.mark.parametrize("metadata", [{"scope": "team"}, {"scope": "project"}, {"expires_at": "soon"}, {"x": object()}])
-def test_what_cannot_be_kept_is_refused(metadata, honcho):
-    with pytest.raises(InvalidEntry):
-        honcho.store("u", "k", "v", metadata)
+def test_what_cannot_be_kept_is_refused(honcho, subtests):
+    for metadata in [{"scope": "team"}, {"scope": "project"}, {"expires_at": "soon"}, {"x": object()}]:
+        with subtests.test(metadata=metadata), pytest.raises(InvalidEntry):
+            honcho.store("u", "k", "v", metadata)
 
 
 def test_a_query_finds_parts_of_words_substrings_and_the_newest(honcho):
@@ -377,27 +450,71 @@ def test_entries_are_not_crowded_out(honcho, server):
     assert ["conclusion" in entry.key for entry in found] == [False] * 4 + [True] * 2
 
 
-def test_a_conclusion_from_what_is_no_longer_true_is_not_shown(honcho, server):
-    honcho.store("u", "editor", "prefers vim with four spaces")
-    honcho.store("u", "city", "lives in Oldenburg")
+def conclude(server, content, session=None):
+    """Have another application, or Honcho itself, conclude something about the user u."""
+    body = {"conclusions": [{"content": content, "observer_id": "u", "observed_id": "u", "session_id": session}]}
+    server.answer("POST", "/v3/workspaces/warmstart/conclusions", {}, body)
+
+
+def conclusions(server):
+    return [each["content"] for each in server.workspaces["warmstart"].conclusions]
+
+
+def test_replacing_a_value_deletes_no_conclusion(fresh_honcho, subtests):
+    for before, after in [("True", "False"), ("vim with four spaces", "emacs"), ("x", "x y")]:
+        with subtests.test(before=before, after=after), fresh_honcho() as (server, opened):
+            honcho = opened(server.url)
+            honcho.store("u", "prefers_python", before)
+            assert honcho.flush()
+            server.derive()
+            for session in (None, "warmstart-memory-u", "somebody-elses"):
+                conclude(server, f"u prefers python: {before}", session)
+                conclude(server, f"It is {before} that u writes Python at work", session)
+            known = conclusions(server)
+            honcho.store("u", "prefers_python", after)
+            assert honcho.flush()
+            for query in ("prefers python", before, f"is it {before}?"):
+                honcho.query("u", query)
+            assert honcho.flush()
+            assert conclusions(server) == known
+            assert not any(request.method == "DELETE" for request in server.requests)
+            assert honcho.retrieve("u", "prefers_python").value == after
+            first, *derived = honcho.query("u", "prefers python")
+            assert first.value == after
+            assert {each.metadata["source"] for each in derived} == {"honcho conclusion"}
+            assert all(each.created_at for each in derived)
+
+
+def test_deleting_a_key_deletes_no_conclusion_and_shows_none_that_may_repeat_it(honcho, server):
+    honcho.store("u", "city", "Oldenburg")
+    honcho.store("u", "editor", "vim")
     assert honcho.flush()
     server.derive()
-    honcho.store("u", "editor", "prefers emacs with four spaces")
+    conclude(server, "u moved to Oldenburg")
+    conclude(server, "u said that the Oldenburg office is closed", "somebody-elses")
+    known = conclusions(server)
     honcho.delete("u", "city")
-    shown = [entry.value for query in ("editor", "city", "vim Oldenburg") for entry in honcho.query("u", query)]
-    assert shown
-    assert all("vim" not in value and "Oldenburg" not in value for value in shown)
+    shown = [entry.value for query in ("Oldenburg", "city") for entry in honcho.query("u", query)]
+    assert set(shown) == {"u said that the Oldenburg office is closed"}
     assert honcho.flush()
-    kept = [each["content"] for each in server.workspaces["warmstart"].conclusions]
-    assert all("vim" not in each and "Oldenburg" not in each for each in kept)
+    assert conclusions(server) == known
 
 
-def test_a_value_that_is_true_again_is_shown_again(honcho, server):
-    for value in ("vim", "emacs", "vim"):
-        honcho.store("u", "editor", value)
+def test_deletions_of_conclusions_that_an_older_version_queued_are_dropped(server, opened, tmp_path):
+    honcho = opened(server.url)
+    honcho.store("u", "city", "Oldenburg")
     assert honcho.flush()
     server.derive()
-    assert any(entry.value == "editor: vim" for entry in honcho.query("u", "editor"))
+    honcho.close()
+    (path,) = (tmp_path / "here").glob("honcho-*.db")
+    with closing(sqlite3.connect(path)) as older, older:
+        older.execute("CREATE TABLE retired (version TEXT PRIMARY KEY)")
+        older.execute("DROP INDEX versions_deleted")
+        older.execute("DELETE FROM migrations WHERE name = 'honcho/004_keep_conclusions'")
+        ids = json.dumps([each["id"] for each in server.workspaces["warmstart"].conclusions])
+        older.execute("INSERT INTO outbox (user_id, kind, version, payload) VALUES ('u', 'unconclude', '', ?)", (ids,))
+    assert opened(server.url).flush()
+    assert conclusions(server) == ["city: Oldenburg"]
 
 
 def test_a_server_without_embeddings_is_not_asked_for_conclusions_again(honcho, server):
@@ -414,11 +531,13 @@ def test_conclusions_that_do_not_come_in_time_are_not_waited_for_again(server, o
     backend = opened(server.url, timeout_ms=800)
     backend.store("u", "editor", "vim")
     assert backend.flush()
-    server.delay = lambda: time.sleep(1.6) if server.requests[-1].path.endswith("/conclusions/query") else None
+    is_over = threading.Event()
+    server.delay = lambda: is_over.wait(60) if server.requests[-1].path.endswith("/conclusions/query") else None
     began = time.perf_counter()
-    for _ in range(4):
+    for _ in range(20):
         assert [entry.value for entry in backend.query("u", "editor")] == ["vim"]
-    assert time.perf_counter() - began < 2.4  # four times 0.8 would be 3.2
+    assert time.perf_counter() - began < 10  # twenty times 0.8 would be 16
+    is_over.set()
     assert sum(request.path.endswith("/conclusions/query") for request in server.requests) == 1
 
 
@@ -478,7 +597,7 @@ def test_what_is_for_a_project_with_a_secret_in_its_name_is_found_there(honcho):
     assert found.value == "make check"
 
 
-@pytest.mark.parametrize("user", [None, "u" * 501])
-def test_a_user_that_cannot_be_kept_is_refused(honcho, user):
-    with pytest.raises(InvalidEntry, match="user"):
-        honcho.store(user, "key", "value")
+def test_a_user_that_cannot_be_kept_is_refused(honcho, subtests):
+    for user in [None, "u" * 501]:
+        with subtests.test(user=user), pytest.raises(InvalidEntry, match="user"):
+            honcho.store(user, "key", "value")

@@ -14,10 +14,11 @@ from collections.abc import Callable
 import pytest
 
 from tests.memory.honcho_server import a_port_that_answers_nothing, free_port, running
+from tests.memory.waiting import is_quicker, seconds, wait_until
 from warmstart.memory.honcho import HonchoBackend
 
 LIMIT = 0.3  # seconds, the default
-SLACK = 1.0  # for a machine that does other things too; who waits for a request to end waits for ten
+SLACK = 5.0  # for a machine that does other things too; who waits for a request to end waits for ten
 IMPATIENT = {"timeout_ms": round(LIMIT * 1000)}
 
 # A process that writes `count` entries called PREFIX_0, PREFIX_1, …, and one that delivers what waits.
@@ -52,12 +53,6 @@ def numbers(entries: list[str], prefix: str) -> list[int]:
     return [int(entry.split(":")[0].rpartition("_")[2]) for entry in entries if entry.startswith(f"{prefix}_")]
 
 
-def seconds(act: Callable[[], object]) -> float:
-    began = time.perf_counter()
-    act()
-    return time.perf_counter() - began
-
-
 def reads(backend: HonchoBackend) -> list[Callable[[], object]]:
     return [
         lambda: backend.retrieve("u", "k"),
@@ -79,15 +74,15 @@ def test_a_server_that_says_nothing_costs_one_read_its_time_and_the_others_none(
         backend = opened(url, **IMPATIENT)
         backend._link.load()
         assert seconds(lambda: backend.store("u", "k", "v")) < SLACK
-        times = [seconds(act) for act in reads(backend) * 3]
+        times = [seconds(act) for act in reads(backend) * 10]
         assert max(times) < LIMIT + SLACK
-        assert sum(times) < LIMIT * 4 + SLACK  # after 1, 2, 4… seconds somebody tries again; all would take 7
+        assert sum(times) < LIMIT * 4 + SLACK  # after 1, 2, 4… seconds somebody tries again; all would take 24
         assert backend.retrieve("u", "k").value == "v"
         assert seconds(backend.close) < SLACK
 
 
 def test_a_server_that_is_gone_costs_nothing(opened):
-    backend = opened(f"http://127.0.0.1:{free_port()}")  # with a limit of five seconds
+    backend = opened(f"http://127.0.0.1:{free_port()}", timeout_ms=60_000)
     backend._link.load()
     backend.store("u", "k", "v")
     assert max(seconds(act) for act in reads(backend)) < SLACK
@@ -95,36 +90,39 @@ def test_a_server_that_is_gone_costs_nothing(opened):
 
 
 def test_the_time_is_for_the_whole_call(server, opened):
-    backend = opened(server.url, timeout_ms=700)
+    backend = opened(server.url, timeout_ms=350)
     backend.store("u", "k", "v")
     assert backend.flush()
-    server.delay = lambda: time.sleep(0.6)
-    assert max(seconds(act) for act in reads(backend)) < 1.2  # which two requests one after the other take
+    server.delay = lambda: time.sleep(0.3)
+    for act in reads(backend):
+        assert is_quicker(act, 0.6)  # which two requests one after the other take
 
 
 def test_a_name_that_is_not_resolved_in_time_does_not_block(opened, monkeypatch):
     """What httpx has no timeout for."""
     backend = opened("http://honcho.example.com", **IMPATIENT)
     backend._link.load()
-    asked = threading.Event()
+    asked, is_over = threading.Event(), threading.Event()
 
     def wait(*_, **__):
         asked.set()
-        time.sleep(4)
+        is_over.wait(60)
         raise OSError("no such name")
 
     monkeypatch.setattr("socket.getaddrinfo", wait)
     assert seconds(lambda: backend.retrieve("u", "k")) < LIMIT + SLACK
     assert asked.is_set()
+    is_over.set()
 
 
 def test_another_process_does_not_wait_again(opened):
     with a_port_that_answers_nothing() as url:
-        first = opened(url, timeout_ms=1500)
+        first = opened(url, **IMPATIENT)
         first._link.load()
-        assert seconds(lambda: first.retrieve("u", "k")) > 1.4
-        # For a second from then on.
-        assert seconds(lambda: opened(url, timeout_ms=1500).retrieve("u", "k")) < SLACK
+        assert seconds(lambda: first.retrieve("u", "k")) > LIMIT * 0.9
+        # For a second from then on; for a minute, so that a busy machine begins in time.
+        first._index.patience._connections.in_passing("UPDATE patience SET until = until + 60")
+        assert seconds(lambda: opened(url, timeout_ms=60_000).retrieve("u", "k")) < SLACK
 
 
 def test_loading_the_sdk_is_not_waited_for_where_the_index_is_whole(server, tmp_path, opened):
@@ -154,10 +152,7 @@ def test_reads_wait_again_when_the_server_is_back(server, opened):
     server.failing = 0
     here.store("u", "k", "new")
     assert here.flush()
-    deadline = time.monotonic() + 30
-    while there.retrieve("u", "k").value != "new":
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: there.retrieve("u", "k").value == "new")
 
 
 # -- what arrives
@@ -174,14 +169,15 @@ def test_writes_of_a_time_without_server_arrive_once_and_in_order(opened):
         assert numbers(server.entries(), "a") == list(range(250))
 
 
-@pytest.mark.parametrize("status", [429, 500, 502, 503])
-def test_a_server_that_stumbles_is_asked_again(status, server, opened):
-    server.failures = [status, status]
-    backend = opened(server.url)
-    for number in range(5):
-        backend.store("u", f"a_{number}", "v")
-    assert backend.flush(20)
-    assert numbers(server.entries(), "a") == list(range(5))
+def test_a_server_that_stumbles_is_asked_again(fresh_honcho, subtests):
+    for status in [429, 500, 502, 503]:
+        with subtests.test(status=status), fresh_honcho() as (server, opened):
+            server.failures = [status, status]
+            backend = opened(server.url)
+            for number in range(5):
+                backend.store("u", f"a_{number}", "v")
+            assert backend.flush(20)
+            assert numbers(server.entries(), "a") == list(range(5))
 
 
 def test_a_server_that_asks_for_patience_is_given_it(server, opened):
@@ -189,10 +185,7 @@ def test_a_server_that_asks_for_patience_is_given_it(server, opened):
     server.failures = [429]
     backend = opened(server.url)
     backend.store("u", "k", "v")
-    deadline = time.monotonic() + 30
-    while not server.entries():  # nobody hurries
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_until(server.entries)  # nobody hurries
     assert len(server.entries()) == 1
 
 
@@ -222,7 +215,7 @@ def test_a_write_that_takes_effect_late_is_not_sent_twice(server, opened):
     def slow_once():
         if server.requests[-1].path.endswith("/messages") and not first.is_set():
             first.set()
-            time.sleep(0.6)
+            wait_until(lambda: backend.status().error)
 
     server.delay = slow_once
     backend.store("u", "a_0", "v")
@@ -341,8 +334,9 @@ def test_killed_at_any_moment(server, tmp_path, opened):
     chance = random.Random(6)
     server.delay = lambda: time.sleep(0.005)
     for turn in range(25):
+        seen = len(server.requests) + chance.randrange(8)
         writer = process(WRITER + "\nbackend.flush(30)\n", server.url, tmp_path / "here", f"r{turn}", 60)
-        time.sleep(chance.uniform(0.2, 1.6))
+        wait_until(lambda: len(server.requests) > seen or writer.poll() is not None)  # noqa: B023 - called at once
         writer.send_signal(signal.SIGKILL)
         writer.communicate()
     backend = opened(server.url)

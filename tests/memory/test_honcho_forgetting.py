@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-import time
+import threading
 
 from tests.memory.honcho_server import free_port, running
+from tests.memory.waiting import wait_until
 
 
 def test_a_deleted_entry_is_hidden_at_once_and_what_honcho_keeps_is_said(server, opened, tmp_path):
@@ -22,8 +23,7 @@ def test_a_deleted_entry_is_hidden_at_once_and_what_honcho_keeps_is_said(server,
     assert here.flush()
     [told] = here.forgotten("u")
     assert str(told) == (
-        "'city' is hidden; Honcho deleted 1 conclusion drawn from it, "
-        "but keeps the text of 1 message: it has no way to delete it alone"
+        "'city' is hidden, but Honcho keeps the text of 1 message and what it concluded: it cannot delete one alone"
     )
     assert there.retrieve("u", "city") is None
     assert [version.value for version in there.history("u", "city")] == [None]
@@ -93,8 +93,10 @@ def test_a_user_of_whom_nothing_could_be_read_is_told(server, opened):
     here.store("mara", "k", "v")
     assert here.flush()
     there._link.load()
-    server.delay = lambda: time.sleep(2) if server.requests[-1].path.endswith("/messages/list") else None
+    is_over = threading.Event()
+    server.delay = lambda: is_over.wait(60) if server.requests[-1].path.endswith("/messages/list") else None
     assert there.users() == ["mara"]
+    is_over.set()
 
 
 # -- a whole user
@@ -127,14 +129,41 @@ def test_a_forgotten_user_is_gone_here_and_at_honcho(server, opened, tmp_path):
     assert server.entries() == ["city: Leer"]
     assert [each["content"] for each in server.workspaces["warmstart"].conclusions] == ["city: Leer"]
     assert str(here.forgotten("mara")[0]) == (
-        "everything of 'mara' is hidden; Honcho deleted 2 conclusions drawn from it, "
-        "and deletes the messages when it comes to it; that there is such a peer it keeps"
+        "everything of 'mara' is hidden; Honcho deletes the messages and what it concluded from them when it comes to "
+        "it, and keeps the peer, its card and what it concluded elsewhere"
     )
     for backend, machine in ((here, "here"), (there, "there")):
         backend.close()
         kept = b"".join(path.read_bytes() for path in (tmp_path / machine).iterdir())
         assert b"Oldenburg" not in kept
         assert b"Bremen" not in kept
+
+
+def test_forgetting_a_user_leaves_what_is_another_applications(server, opened):
+    here = opened(server.url, "here")
+    here.store("mara", "city", "Oldenburg")
+    assert here.flush()
+    server.derive()
+    ask = lambda method, path, body=None: server.answer(method, f"/v3/workspaces/warmstart/{path}", {}, body)  # noqa: E731
+    theirs = [("mara likes tea", "chats"), ("mara lives in Oldenburg", "chats"), ("mara is 40", None)]
+    made = [
+        {"content": content, "observer_id": "mara", "observed_id": "mara", "session_id": session}
+        for content, session in theirs
+    ]
+    ask("POST", "conclusions", {"conclusions": made})
+    ask("PUT", "peers/mara/card", {"peer_card": ["likes tea"]})
+    ask("POST", "sessions", {"id": "chats", "peers": {"mara": {}}})
+    ask("POST", "sessions", {"id": "warmstart-memory-ben", "peers": {"ben": {}}})
+    here.forget_user("mara")
+    here.forget_user("ben")  # who has a session of that name, but not of ours
+    assert here.flush()
+    server.reap()
+    space = server.workspaces["warmstart"]
+    assert [(each["content"], each["session_id"]) for each in space.conclusions] == theirs
+    assert space.peers["mara"]["card"] == ["likes tea"]
+    assert list(space.sessions) == ["chats", "warmstart-memory-ben"]
+    deleted = [request.path for request in server.requests if request.method == "DELETE"]
+    assert deleted == ["/v3/workspaces/warmstart/sessions/warmstart-memory-mara"]
 
 
 def test_what_another_machine_wrote_after_it_stays(server, opened):
@@ -174,10 +203,7 @@ def test_a_forgotten_user_may_come_back_and_holds_nobody_up(server, opened):
     here.forget_user("mara")
     here.store("mara", "city", "Leer")
     here.store("ben", "k", "v")
-    deadline = time.monotonic() + 30
-    while here.status().waiting != 1 or "not found" not in here.status().error:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(lambda: here.status().waiting == 1 and "not found" in here.status().error)
     assert "k: v" in server.entries()
     assert here.is_reachable()
     assert here.retrieve("mara", "city").value == "Leer"

@@ -8,6 +8,7 @@ from contextlib import closing
 import pytest
 
 from tests.memory.honcho_server import Wrong
+from tests.memory.waiting import put_forward
 from warmstart.memory.copying import copy_memory
 from warmstart.memory.local import LocalBackend
 from warmstart.memory.values import View
@@ -78,13 +79,13 @@ def test_reading_on_asks_for_one_page(server, opened):
     assert len(server.requests) == 1
 
 
-def test_what_has_expired_is_erased_by_one_of_the_next_writes(server, opened, tmp_path):
-    here = opened(server.url, "here")
+def test_what_has_expired_is_erased_by_one_of_the_next_writes(server, opened, tmp_path, monkeypatch):
+    here = opened(server.url, "here", send_scoped=True)
     here.store("mara", "gate", "Rosengarten")
-    here.store("mara", "gate", "Taubenschlag", {"expires_at": time.time() + 0.2, "source": "Heckenweg"})
+    here.store("mara", "gate", "Taubenschlag", {"expires_at": time.time() + 1000, "source": "Heckenweg"})
     here.store("mara", "stays", "v")
     assert here.flush()
-    time.sleep(0.25)
+    put_forward(monkeypatch, 2000)
     here.store("mara", "other", "v")
     assert here.list_keys("mara") == ["other", "stays"]
     assert here.retrieve("mara", "gate") is None
@@ -100,9 +101,9 @@ def test_what_has_expired_is_erased_by_one_of_the_next_writes(server, opened, tm
         assert not [word for word in (b"Taubenschlag", b"Heckenweg", b"Rosengarten") if word in kept]
 
 
-def test_what_is_stored_after_it_expired_is_new(honcho):
-    honcho.store("u", "k", "one", {"expires_at": time.time() + 0.1})
-    time.sleep(0.15)
+def test_what_is_stored_after_it_expired_is_new(honcho, monkeypatch):
+    honcho.store("u", "k", "one", {"expires_at": time.time() + 1000})
+    put_forward(monkeypatch, 2000)
     honcho.store("u", "other", "v")
     honcho.store("u", "k", "two")
     assert honcho.flush()

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
-import pytest
-
 from warmstart.memory.honcho import HonchoBackend
 from warmstart.memory.honcho.wire import PRODUCTION
 
@@ -57,15 +55,13 @@ def answering(body: bytes, kind: str) -> Iterator[str]:
         thread.join()
 
 
-@pytest.mark.parametrize(
-    ("body", "kind"),
-    [
+def test_whatever_else_answers_is_not_honcho(opened, subtests):
+    cases = [
         (b"<!doctype html><title>Sign in</title>", "text/html"),
         (b'{"status": "ok"}', "application/json"),
         (b"[]", "application/json"),
         (b"", "text/plain"),
-    ],
-)
-def test_whatever_else_answers_is_not_honcho(body, kind, opened):
-    with answering(body, kind) as url:
-        assert not opened(url).is_reachable()
+    ]
+    for body, kind in cases:
+        with subtests.test(body=body, kind=kind), answering(body, kind) as url:
+            assert not opened(url).is_reachable()

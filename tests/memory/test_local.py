@@ -6,13 +6,11 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-import pytest
-
 from warmstart.config import load_settings
 from warmstart.memory.local import LocalBackend
 from warmstart.memory.values import View
 from warmstart.redact.redactor import Redactor
-from warmstart.sessions.sqlite import SQLiteSessionStore
+from warmstart.sessions.sql_store import SQLiteSessionStore
 from warmstart.testing.stores import said, session
 
 
@@ -146,14 +144,32 @@ def test_the_order_of_writes_stays_when_the_index_catches_up(tmp_path: Path) -> 
         assert backend.list_keys("mara")[:2] == ["note_3", "note_50"]
 
 
-@pytest.mark.parametrize("others", [0, 60, 700])
-def test_a_common_word_alone_answers_no_question_and_a_telling_one_does(tmp_path: Path, others: int) -> None:
-    with closing(LocalBackend(tmp_path / "m.db", redact=False)) as backend:
-        for key, value in {"pref_editor": "vim with the gruvbox theme", "pet": "a cat called Miso"}.items():
-            backend.store("mara", key, value)
-        for number in range(others):
-            backend.store("mara", f"note_{number}", f"the user prefers type {number} work in the morning")
-        for question in ("what work does grandmother prefer", "what type of blood does grandmother have"):
-            assert backend.query("mara", question) == []
-        for question, key in {"which theme": "pref_editor", "what is my cat called": "pet", "Miso?": "pet"}.items():
-            assert [entry.key for entry in backend.query("mara", question)] == [key]
+def test_a_common_word_alone_answers_no_question_and_a_telling_one_does(tmp_path: Path, subtests) -> None:
+    for others in [0, 60, 700]:
+        path = tmp_path / f"{others}.db"
+        with subtests.test(others=others), closing(LocalBackend(path, redact=False)) as backend:
+            for key, value in {"pref_editor": "vim with the gruvbox theme", "pet": "a cat called Miso"}.items():
+                backend.store("mara", key, value)
+            for number in range(others):
+                backend.store("mara", f"note_{number}", f"the user prefers type {number} work in the morning")
+            for question in ("what work does grandmother prefer", "what type of blood does grandmother have"):
+                assert backend.query("mara", question) == []
+            for question, key in {
+                "which theme": "pref_editor",
+                "what is my cat called": "pet",
+                "Miso?": "pet",
+            }.items():
+                assert [entry.key for entry in backend.query("mara", question)] == [key]
+
+
+def test_entries_indexed_with_the_earlier_stemmer_are_found(tmp_path: Path) -> None:
+    path = tmp_path / "m.db"
+    with closing(LocalBackend(path)) as backend:
+        backend.store("mara", "stack", "our technology of choice")
+        assert backend.query("mara", "technology")
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE memory_words SET word = 'technolog' WHERE word = 'technologi'")
+        connection.execute("UPDATE memory_indexed SET words = replace(words, 'technologi', 'technolog')")
+        connection.execute("DELETE FROM migrations WHERE name = 'memory/0004_stems'")
+    with closing(LocalBackend(path)) as backend:
+        assert [entry.key for entry in backend.query("mara", "technology")] == ["stack"]

@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterator
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.memory.mutants import MUTANTS
+from tests.memory.suite import cases
 from warmstart.memory.local import LocalBackend
-from warmstart.testing.memory import MemoryBackendSuite
-
-
-def cases() -> Iterator[tuple[str, Callable[[LocalBackend], None]]]:
-    """Every test of the suite, for every value that it is run with."""
-    suite = MemoryBackendSuite()
-    for name, test in inspect.getmembers(suite, inspect.ismethod):
-        if not name.startswith("test_"):
-            continue
-        marks = [mark for mark in getattr(test, "pytestmark", ()) if mark.name == "parametrize"]
-        if not marks:
-            yield name, test
-        for mark in marks:
-            yield from ((name, partial(test, **{mark.args[0]: value})) for value in mark.args[1])
 
 
 def failed(kind: type[LocalBackend], folder: Path) -> str:

@@ -66,9 +66,8 @@ def test_evaluate_sends_nothing_away_on_an_agents_word(backend, monkeypatch):
     assert stored == []
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
+def test_what_is_wrong_is_said_with_what_to_do(backend, subtests):
+    cases = [
         ({"action": "remember"}, "unknown action 'remember'; use one of: store, retrieve"),
         ({"action": None}, "unknown action None"),
         ({"action": ["store"]}, "unknown action ['store']"),
@@ -92,14 +91,14 @@ def test_evaluate_sends_nothing_away_on_an_agents_word(backend, monkeypatch):
         ({"action": "query", "query_text": ["a"]}, "query_text must be a string"),
         ({"action": "store", "key": "k", "value": "x", "metadata": "m"}, "metadata must be an object, not str 'm'"),
         ({"action": "store", "key": "k", "value": "x" * 8001}, "value has 8,001 characters and the limit is 8,000"),
-    ],
-)
-def test_what_is_wrong_is_said_with_what_to_do(backend, arguments, said):
-    answer = call(**arguments)
-    assert answer["success"] is False
-    assert said in answer["error"]
-    assert list(answer) == ["success", "error"]
-    assert backend.data == {}
+    ]
+    for arguments, said in cases:
+        with subtests.test(arguments=arguments, said=said):
+            answer = call(**arguments)
+            assert answer["success"] is False
+            assert said in answer["error"]
+            assert list(answer) == ["success", "error"]
+            assert backend.data == {}
 
 
 def test_the_limit_is_a_setting(backend, home):
@@ -109,13 +108,14 @@ def test_the_limit_is_a_setting(backend, home):
     assert "the limit is 10;" in call("store", key="k", value="x" * 11)["error"]
 
 
-@pytest.mark.parametrize("value", ["0", "-3", '"many"', "true", "1.5"])
-def test_a_limit_that_is_no_number_is_said(backend, home, value):
+def test_a_limit_that_is_no_number_is_said(backend, home, subtests):
     (home / ".warmstart").mkdir()
-    (home / ".warmstart" / "config.toml").write_text(f"[memory]\nmax_value = {value}\n")
-    answer = call("store", key="k", value="x")
-    assert answer["success"] is False
-    assert "memory.max_value" in answer["error"]
+    for value in ["0", "-3", '"many"', "true", "1.5"]:
+        with subtests.test(value=value):
+            (home / ".warmstart" / "config.toml").write_text(f"[memory]\nmax_value = {value}\n")
+            answer = call("store", key="k", value="x")
+            assert answer["success"] is False
+            assert "memory.max_value" in answer["error"]
 
 
 def test_a_backend_that_fails_is_told_and_not_raised(backend, monkeypatch):

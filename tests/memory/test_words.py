@@ -1,13 +1,10 @@
 from __future__ import annotations
 
-import pytest
-
 from warmstart.memory.words import asked, stems
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
+def test_texts_are_divided_into_stems(subtests):
+    for text, words in (
         ("pref_python", ["pref", "python"]),
         ("camelCase", ["camelcas", "camel", "case"]),
         ("HTTPServer", ["httpserver", "http", "server"]),
@@ -21,10 +18,9 @@ from warmstart.memory.words import asked, stems
         ("", []),
         ("?!_-", []),
         ("🦀", []),
-    ],
-)
-def test_texts_are_divided_into_words(text: str, words: list[str]) -> None:
-    assert stems(text) == words
+    ):
+        with subtests.test(text):
+            assert stems(text) == words
 
 
 def test_a_question_is_its_telling_words() -> None:
@@ -32,3 +28,4 @@ def test_a_question_is_its_telling_words() -> None:
     assert asked("who are you") == [("who",), ("ar",), ("you",)]
     assert asked("python3") == [("python3", "python", "3")]
     assert asked("") == []
+    assert asked("東京タワー") == [("東京",), ("京タ",), ("タワ",), ("ワー",)]

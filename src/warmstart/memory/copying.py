@@ -18,7 +18,7 @@ from typing import Any
 from warmstart.memory.backend import MemoryBackend
 from warmstart.memory.kept import Archives, Kept, Outcome, Place, place_of, without_secrets
 from warmstart.memory.restoring import archive_of, redactor_of, told_by
-from warmstart.memory.values import AGENT, PROJECT, SCOPE, SESSION, SOURCE, MemoryEntry, Version, View
+from warmstart.memory.values import AGENT, EXPIRES_AT, PROJECT, SCOPE, SESSION, SOURCE, MemoryEntry, Version, View
 
 _ALL = 1_000_000  # entries of one user
 _SAME_TIME = 0.001  # seconds
@@ -152,7 +152,7 @@ class _Replaying:
                 begin = len(values)  # the history there is its own
         self._losses["former"] += len(values) - begin
         for version in kept.former[begin:]:
-            self._store(kept, str(version.value), _metadata(kept.place, version))
+            self._store(kept, str(version.value), _metadata(kept, version))
         self._store(kept, kept.entry.value, kept.entry.metadata)
         return "written"
 
@@ -160,8 +160,12 @@ class _Replaying:
         self._target.store(kept.user_id, kept.place.key, value, metadata or None)
 
 
-def _metadata(place: Place, version: Version) -> dict[str, Any]:
+def _metadata(kept: Kept, version: Version) -> dict[str, Any]:
+    """That of a former value, which is for nobody else and for no longer than the entry."""
+    place, entry = kept.place, kept.entry
     scope = {} if place.scope == "user" else {SCOPE: place.scope, place.scope: place.place}
+    if entry and entry.metadata.get(EXPIRES_AT) is not None:
+        scope[EXPIRES_AT] = entry.metadata[EXPIRES_AT]
     return {**scope, **{name: said for name, said in ((SESSION, version.session), (SOURCE, version.source)) if said}}
 
 

@@ -73,14 +73,19 @@ class Exported(NamedTuple):
 # -- where they are
 
 
-def memory_files(agent: Agent, env: Mapping[str, str], home: Path, project: str = "") -> list[MemoryFile]:
-    """The memory files of an agent that there are here: the user's own, and those of the project."""
+def memory_files(
+    agent: Agent, env: Mapping[str, str], home: Path, project: str = "", *, tree: str = ""
+) -> list[MemoryFile]:
+    """The memory files of an agent that there are here: the user's own, and those of the project.
+
+    `tree` is the working tree in which to look for them, if that is not the project's main folder.
+    """
     if agent == "hermes":
         base = Path(env.get("HERMES_HOME") or home / ".hermes")
         folders = [base, *sorted(base.glob("profiles/*"))]
         paths = [folder / "memories" / name for folder in folders for name in _HERMES_FILES.values()]
         return _there(paths, agent)
-    root = Path(project) if project else None
+    root = Path(tree or project) if project else None
     if agent == "claude-code":
         base = Path(env.get("CLAUDE_CONFIG_DIR") or home / ".claude")
         own = [base / "CLAUDE.md", *sorted(base.glob("rules/**/*.md"))]

@@ -10,7 +10,7 @@ from warmstart.config import Settings
 from warmstart.memory.owners import Owners
 from warmstart.redact.configured import configured_redactor
 from warmstart.redact.redactor import Redactor
-from warmstart.storage.database import AnyDatabase
+from warmstart.storage.database import Database
 
 # What keeps secrets out: the shipped rules, none, a redactor, or what makes one when it is first needed.
 Redacting = bool | Redactor | Callable[[], Redactor]
@@ -24,21 +24,21 @@ def redactor_of(settings: Settings) -> Redacting:
 class Held:
     """The database behind a backend and all its views: opened when it is first needed."""
 
-    def __init__(self, opening: Callable[[], AnyDatabase], redact: Redacting) -> None:
+    def __init__(self, opening: Callable[[], Database], redact: Redacting) -> None:
         self.lock = RLock()
         self.owners = Owners()
         self.fresh = 0  # entries written here since the index was last brought up to date
         self.traces = False  # whether something was forgotten of which older pages may still lie about
         self._opening = opening
         self._redact = redact
-        self._database: AnyDatabase | None = None
+        self._database: Database | None = None
         self._redactor: Redactor | None = None
 
     def anew(self) -> Held:
         return Held(self._opening, self._redact)
 
     @property
-    def database(self) -> AnyDatabase:
+    def database(self) -> Database:
         if self._database is not None and self._database.is_lost:
             self.close()  # a server that was started again is another one
         if self._database is None:

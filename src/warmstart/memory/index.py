@@ -12,6 +12,7 @@ from warmstart.memory.owners import Owner, numbers
 from warmstart.memory.ranking import Text
 from warmstart.memory.words import stems_of
 from warmstart.storage.database import Connection
+from warmstart.storage.sql import placeholders
 
 PAGE = 2000  # entries that are put into the index in one write
 
@@ -136,9 +137,8 @@ class WordIndex:
                 continue
             words = row[0].split()
             if words:
-                places = ",".join("?" * len(words))
                 self._run(
-                    f"DELETE FROM memory_words WHERE owner = ? AND id = ? AND word IN ({places})",
+                    f"DELETE FROM memory_words WHERE owner = ? AND id = ? AND word IN ({placeholders(words)})",
                     (self._owner, entry, *words),
                 )
             self._run("DELETE FROM memory_indexed WHERE id = ?", (entry,))

@@ -12,8 +12,8 @@ from warmstart.errors import StoreError
 from warmstart.memory.held import Redacting, redactor_of
 from warmstart.memory.schema import MIGRATIONS
 from warmstart.memory.sql import SQLBackend
-from warmstart.storage.database import AnyDatabase
-from warmstart.storage.sqlite import Database
+from warmstart.storage.database import Database
+from warmstart.storage.sqlite import SQLiteDatabase
 
 _HOLDS = "instr(memory_folded({}), :part) > 0"
 _WAIT = 20  # milliseconds that bringing the index up to date, or emptying the log, waits for others
@@ -34,8 +34,9 @@ class LocalBackend(SQLBackend):
     CONTAINS: ClassVar = "{} LIKE :part ESCAPE '\\'"
 
     def __init__(self, db_path: Path | str | None = None, *, redact: Redacting = True) -> None:
-        def opened() -> AnyDatabase:
-            database = Database(Path(db_path) if db_path is not None else ambient_settings().store_path, MIGRATIONS)
+        def opened() -> Database:
+            path = ambient_settings().store_path if db_path is None else Path(db_path)
+            database = SQLiteDatabase(path, MIGRATIONS)
             # Also while nothing is deleted: pages that are divided or written over keep no copy of what they had.
             database.connection.execute("PRAGMA secure_delete = ON")
             database.connection.create_function("memory_folded", 1, str.casefold, deterministic=True)
@@ -63,19 +64,19 @@ class LocalBackend(SQLBackend):
 
     def _write_at_once(self, row: tuple[Any, ...]) -> bool:
         database = self._held.database
-        if not isinstance(database, Database) or database.connection.in_transaction:
+        if not isinstance(database, SQLiteDatabase) or database.connection.in_transaction:
             return False
         try:  # a statement by itself is a write of its own
             return bool(database.connection.execute(self._insert, row).rowcount)
         except Exception:
-            with database.translated():
+            with database.translate_errors():
                 raise
 
     def _sweep(self) -> None:
         if not self._held.traces:
             return
         try:
-            with self._held.database.translated(), self._at_once():
+            with self._held.database.translate_errors(), self._at_once():
                 busy = self._held.database.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
         except StoreError:  # what is forgotten is forgotten; a full disk keeps its older pages for now
             return
@@ -84,7 +85,7 @@ class LocalBackend(SQLBackend):
     def files(self) -> tuple[Path, ...]:
         """The files that hold what is remembered, as far as they are there."""
         database = self._held.database
-        path = database.path if isinstance(database, Database) else Path(database.name)
+        path = database.path if isinstance(database, SQLiteDatabase) else Path(database.name)
         return tuple(file for end in ("", "-wal") if (file := Path(f"{path}{end}")).exists())
 
     @contextmanager

@@ -12,7 +12,7 @@ from warmstart.memory.index import Seen, WordIndex
 from warmstart.memory.owners import Owner
 from warmstart.memory.schema import MIGRATIONS
 from warmstart.memory.sql import SQLBackend
-from warmstart.storage.database import AnyDatabase, Connection
+from warmstart.storage.database import Connection, Database
 
 _ADD = (
     "INSERT INTO memory_words (owner, word, id) SELECT ?, w.word, w.id "
@@ -34,10 +34,10 @@ class PostgresBackend(SQLBackend):
     CONTAINS: ClassVar = "{} ILIKE :part"
 
     def __init__(self, url: str, *, tenant: str = "", redact: Redacting = True) -> None:
-        def opened() -> AnyDatabase:
-            from warmstart.storage.postgres import Database  # with psycopg, which comes with an extra
+        def opened() -> Database:
+            from warmstart.storage.postgres import PostgresDatabase  # with psycopg, which comes with an extra
 
-            return Database(url, MIGRATIONS, tenant=tenant)
+            return PostgresDatabase(url, MIGRATIONS, tenant=tenant)
 
         super().__init__(opened, redact)
 

@@ -21,7 +21,7 @@ from warmstart.memory.ranking import Question
 from warmstart.memory.values import SESSION, SOURCE, MemoryEntry, Version, View
 from warmstart.memory.words import stems_of
 from warmstart.sessions.values import clean
-from warmstart.storage.database import AnyDatabase, Connection
+from warmstart.storage.database import Connection, Database
 
 _DECODE = msgspec.json.Decoder().decode
 
@@ -60,7 +60,7 @@ class SQLReading(MemoryBackend):
 
     CONTAINS: ClassVar[str]  # whether a column fits the pattern `:part`, in capitals or not
 
-    def __init__(self, opening: Callable[[], AnyDatabase], redact: Redacting) -> None:
+    def __init__(self, opening: Callable[[], Database], redact: Redacting) -> None:
         self._held = Held(opening, redact)
         self._view: View | None = None
         self._kept: View | None = None  # the same by the names that are kept, once it was needed
@@ -78,7 +78,7 @@ class SQLReading(MemoryBackend):
 
     def is_available(self) -> bool:
         try:
-            with self._held.lock, self._held.database.translated():
+            with self._held.lock, self._held.database.translate_errors():
                 self._held.database.connection.execute("SELECT 1 FROM memories LIMIT 1").fetchall()
         except (WarmstartError, OSError):
             return False
@@ -100,7 +100,7 @@ class SQLReading(MemoryBackend):
                 if row is None:
                     row = self._sought(held.database.connection, user_id, key)
             except Exception:
-                with held.database.translated():
+                with held.database.translate_errors():
                     raise
         return _entry(user_id, row) if row else None
 
@@ -281,7 +281,7 @@ class SQLReading(MemoryBackend):
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
-        with self._held.lock, self._held.database.translated():
+        with self._held.lock, self._held.database.translate_errors():
             yield self._held.database.connection
 
     def _seen(self) -> str:

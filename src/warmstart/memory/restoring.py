@@ -50,7 +50,7 @@ class _SQLArchive:
         self._held = backend._held
 
     def archived_users(self) -> list[str]:
-        with self._held.lock, self._held.database.translated():
+        with self._held.lock, self._held.database.translate_errors():
             rows = self._held.database.connection.execute(
                 "SELECT u.user_id FROM memory_users u WHERE u.user_id IS NOT NULL "
                 "AND (EXISTS (SELECT 1 FROM memories m WHERE m.owner = u.number AND m.scope >= 0) "
@@ -59,7 +59,7 @@ class _SQLArchive:
         return [row[0] for row in rows]
 
     def archive(self, user_id: str) -> list[Kept]:
-        with self._held.lock, self._held.database.translated():
+        with self._held.lock, self._held.database.translate_errors():
             connection = self._held.database.connection
             owner = self._held.owners.find(connection, user_id)
             if owner is None:
@@ -87,7 +87,8 @@ class _SQLArchive:
     def restore(self, kept: Kept) -> Outcome:
         held, backend = self._held, self._backend
         with held.lock:
-            outcome = held.database.write(lambda connection: self._restore(connection, kept))
+            with held.database.transaction() as connection:
+                outcome = self._restore(connection, kept)
             if outcome == "written" and kept.entry is not None:
                 held.fresh += 1
                 if held.fresh >= backend.BATCH > 1:

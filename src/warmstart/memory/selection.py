@@ -1,12 +1,14 @@
 """Which backend keeps the memories: what was set, Honcho where there is a key for it, or what fits the use.
 
+No other takes its place when it cannot be used: a write that it does not take is an error where it is made, and is not
+kept where nobody looks for it.
+
 Other packages add theirs by an entry point in the group `warmstart.memory`: its name is the backend's, and what it
 names is called with the `Settings` and gives a `MemoryBackend`.
 """
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,11 +26,8 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 GROUP = "warmstart.memory"
-NO_FALLBACK = "none"
 
 Factory = Callable[[Settings], MemoryBackend]
-
-_LOG = logging.getLogger("warmstart.memory")
 
 
 @dataclass(slots=True)
@@ -47,18 +46,18 @@ def get_memory_backend(settings: Settings | None = None, *, host: bool = False) 
 
     `host` says that this is an agent's host or a command, which means to remember: then `local` is used where nothing
     was set, and otherwise `null`. Without `settings` it is the backend that was chosen before, a host's before others',
-    and for the first who asks the one of the environment's settings. A backend that was set and is not available is
-    replaced by the one that `memory.fallback` names, and that is logged once. What was given is never closed here.
+    and for the first who asks the one of the environment's settings. It is given whether it is available or not. What
+    was given is never closed here.
     """
     with _choosing:
         chosen = _before(settings)
         if chosen is None:
             wanted = settings or ambient_settings()
-            chosen = _Chosen(wanted, host, _selected(wanted, host=host))
+            chosen = _Chosen(wanted, host, select_backend(wanted, host=host))
             _chosen.append(chosen)
         elif host and not chosen.host:
             if isinstance(chosen.backend, NullBackend):  # which others took who do not mean to remember
-                chosen.backend = _selected(chosen.settings, host=True)
+                chosen.backend = select_backend(chosen.settings, host=True)
             chosen.host = True
         return chosen.backend
 
@@ -104,56 +103,11 @@ def backend_names() -> list[str]:
     return list(dict.fromkeys([*_BUILT_IN, *sorted(entry_points(group=GROUP).names)]))
 
 
-def _selected(settings: Settings, *, host: bool) -> MemoryBackend:
-    if name := settings.memory_backend:
-        return _available(name, settings)
-    otherwise = "local" if host else "null"
-    if settings.honcho_key and is_installed():
-        honcho = import_module("warmstart.memory.honcho.backend").HonchoBackend.configured(settings)
-        if honcho.is_reachable() and honcho.is_available():
-            return honcho  # type: ignore[no-any-return]
-        honcho.close()
-        _LOG.warning(
-            "there is a key for Honcho, but %s gives no answer to it; %s for now. "
-            "With memory.backend set to 'honcho' they wait until it does",
-            honcho.base_url,
-            f"memories go to {otherwise!r}" if host else "memories are not kept",
-        )
-    return open_backend(otherwise, settings)
-
-
-def _available(name: str, settings: Settings) -> MemoryBackend:
-    try:
-        backend = open_backend(name, settings)
-        if backend.is_available():
-            return backend
-        reason = why_not(backend)
-        backend.close()
-    except ConfigError as error:
-        if name not in _BUILT_IN and name not in backend_names():
-            raise
-        if settings.memory_fallback == NO_FALLBACK:
-            raise
-        reason = str(error)
-    except WarmstartError as error:
-        reason = str(error)
-    except Exception as error:
-        if name in _BUILT_IN:
-            raise
-        reason = f"{type(error).__name__}: {error}"  # somebody else's, who does not keep the contract
-    if settings.memory_fallback in (NO_FALLBACK, name):
-        raise ConfigError(
-            f"the memory backend {name!r} cannot be used: {reason}; mend that, or set memory.backend or memory.fallback"
-        )
-    # Not asked whether it is available: if it is not, its writes fail where they are made, and are not lost in silence.
-    fallback = open_backend(settings.memory_fallback, settings)
-    _LOG.warning(
-        "the memory backend %r cannot be used (%s); memories go to %r for now, as memory.fallback says",
-        name,
-        reason,
-        fallback.backend_name,
-    )
-    return fallback
+def select_backend(settings: Settings, *, host: bool = True) -> MemoryBackend:
+    name = settings.memory_backend
+    if not name:
+        name = "honcho" if settings.honcho_key and is_installed() else "local" if host else "null"
+    return open_backend(name, settings)
 
 
 def _null(settings: Settings) -> MemoryBackend:
@@ -197,12 +151,12 @@ def _of_others(point: EntryPoint, settings: Settings) -> MemoryBackend:
     except Exception as error:  # it is somebody else's code, which must not take ours down
         raise ConfigError(
             f"the memory backend {point.name!r}{package} cannot be loaded ({type(error).__name__}: {error}); "
-            "mend or remove that package, or set memory.backend to another"
+            "fix or remove that package, or set memory.backend to another"
         ) from error
     if not isinstance(backend, MemoryBackend):
         raise ConfigError(
             f"the memory backend {point.name!r}{package} gives a {type(backend).__name__}, which is no MemoryBackend; "
-            "mend or remove that package, or set memory.backend to another"
+            "fix or remove that package, or set memory.backend to another"
         )
     return backend
 

@@ -75,13 +75,15 @@ class SQLBackend(SQLReading):
             try:
                 owner = held.owners.known.get(user_id)
                 if owner is None or not self._write_at_once(_written(owner, given)):
-                    held.database.write(lambda connection: self._write(connection, user_id, given))
+                    with held.database.transaction() as connection:
+                        self._write(connection, user_id, given)
             except StoreError:
                 # Another process may have forgotten the user, whose number is nobody's since.
-                with held.database.translated():
+                with held.database.translate_errors():
                     if not held.owners.changed(held.database.connection, user_id):
                         raise
-                held.database.write(lambda connection: self._write(connection, user_id, given))
+                with held.database.transaction() as connection:
+                    self._write(connection, user_id, given)
             held.fresh += 1
             if held.fresh >= self.BATCH > 1:
                 self._bring_up_to_date(user_id)
@@ -206,7 +208,7 @@ class SQLBackend(SQLReading):
     # -- the index
 
     def _bring_up_to_date(self, user_id: str) -> None:
-        with self._held.database.translated():
+        with self._held.database.translate_errors():
             owner = self._held.owners.find(self._held.database.connection, user_id)
         if owner is not None:
             self._caught_up(owner)

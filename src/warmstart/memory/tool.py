@@ -11,11 +11,12 @@ from warmstart.config import ambient_settings
 from warmstart.errors import WarmstartError
 from warmstart.memory.backend import MemoryBackend
 from warmstart.memory.null import NullBackend
-from warmstart.memory.remote import Remote
+from warmstart.memory.remote import Delivery, Remote
 from warmstart.memory.values import MemoryEntry
 
 Action = Literal["store", "retrieve", "query", "list", "delete", "info", "evaluate"]
 ACTIONS: tuple[Action, ...] = get_args(Action)
+_DELIVERY_SECONDS = 2.0  # that a write waits for a server which answers
 
 MEMORY_BACKEND_SCHEMA: dict[str, Any] = {
     "name": "memory_backend",
@@ -134,9 +135,10 @@ def _backend() -> MemoryBackend:
 
 def _store(given: _Given) -> dict[str, Any]:
     backend = _backend()
+    delivery = Delivery(backend)
     if not backend.store(given.user_id, given.key, given.value, given.metadata):
         raise _Wrong(f"{backend.backend_name} did not keep {given.key!r}; try again, or see the action 'info'")
-    return {"key": given.key, "backend": backend.backend_name, **_note(backend)}
+    return {"key": given.key, "backend": backend.backend_name, **_note(backend), **_queued(delivery)}
 
 
 def _retrieve(given: _Given) -> dict[str, Any]:
@@ -157,9 +159,11 @@ def _list(given: _Given) -> dict[str, Any]:
 
 
 def _delete(given: _Given) -> dict[str, Any]:
-    if not _backend().delete(given.user_id, given.key):
+    backend = _backend()
+    delivery = Delivery(backend)
+    if not backend.delete(given.user_id, given.key):
         raise _Wrong(f"there is no entry {given.key!r} to delete; the action 'list' shows the keys")
-    return {"key": given.key}
+    return {"key": given.key, **_queued(delivery)}
 
 
 def _info(given: _Given) -> dict[str, Any]:
@@ -181,6 +185,12 @@ def _note(backend: MemoryBackend) -> dict[str, str]:
     if isinstance(backend, NullBackend):
         return {"note": 'memory is switched off and nothing is kept; memory.backend = "local" in config.toml keeps it'}
     return {}
+
+
+def _queued(delivery: Delivery) -> dict[str, Any]:
+    """That a write waits to be sent, if it does; an error where waiting does not help."""
+    waits = delivery.finish(_DELIVERY_SECONDS)
+    return {"queued": True, "note": waits} if waits else {}
 
 
 def _evaluate(given: _Given) -> dict[str, Any]:

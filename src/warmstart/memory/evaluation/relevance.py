@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from warmstart.memory.backend import MemoryBackend
-from warmstart.memory.evaluation.intervals import Interval, wilson
 from warmstart.memory.evaluation.labelled import KINDS, SILENT, Labelled, Question
 from warmstart.memory.evaluation.values import KindRelevance, Relevance
 from warmstart.memory.evaluation.visitors import Visitors
 from warmstart.memory.values import MemoryEntry
+from warmstart.stats import Interval, wilson
 
 DISTANT = "paraphrased, in other words"
 _DEPTH = 5

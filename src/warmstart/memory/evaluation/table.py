@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from warmstart.memory.evaluation.intervals import Interval
 from warmstart.memory.evaluation.values import (
     BackendEvaluation,
     KindRelevance,
@@ -13,6 +12,7 @@ from warmstart.memory.evaluation.values import (
     Percentiles,
     Trial,
 )
+from warmstart.stats import Interval
 
 NONE = "–"
 _SILENT = {"other": "another user's", "unanswerable": "unanswerable"}
@@ -85,7 +85,9 @@ def _relevance(evaluations: Sequence[BackendEvaluation]) -> list[Row]:
 
 def share(value: float, interval: Interval | None) -> str:
     """A share, and in brackets where the true one lies."""
-    return f"{value:.0%} ({interval})" if interval is not None else f"{value:.0%}"
+    if interval is None:
+        return f"{value:.0%}"
+    return f"{value:.0%} ({interval.low * 100:.0f}–{interval.high * 100:.0f}%)"
 
 
 def kind_of(each: BackendEvaluation, name: str) -> KindRelevance | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from warmstart.memory.evaluation.intervals import Interval
+from warmstart.stats import Interval
 
 Verdict = Literal["recommended", "acceptable", "marginal", "not recommended"]
 

@@ -28,20 +28,21 @@ from warmstart.memory.honcho.joining import Found, fused, of_answer, of_conclusi
 from warmstart.memory.honcho.link import Link, Refused, Unsure
 from warmstart.memory.honcho.outbox import Forgetting
 from warmstart.memory.honcho.sdk import MISSING, is_installed
-from warmstart.memory.honcho.stale import is_stale
 from warmstart.memory.honcho.wire import (
     ID,
     PRODUCTION,
+    Record,
     Traffic,
     incoming,
     is_production,
     key_digest,
     question,
+    session_name,
     short,
 )
 from warmstart.memory.kept import Kept
 from warmstart.memory.remote import Status
-from warmstart.memory.values import SCOPES, MemoryEntry, Version, View
+from warmstart.memory.values import EXPIRES_AT, SCOPE, SCOPES, MemoryEntry, Version, View
 from warmstart.redact import Redactor
 from warmstart.redact.configured import configured_redactor
 from warmstart.sessions.values import clean
@@ -62,7 +63,8 @@ class HonchoBackend(MemoryBackend):
 
     With neither key nor address given they are those of the settings. Without either it is not available; without a
     key nothing is sent to Honcho's own servers. `path` is the folder of the index. With `dialectic`, queries are also
-    put to Honcho's language model, which takes seconds.
+    put to Honcho's language model, which takes seconds. Entries of a project or an agent, and those that expire, stay
+    in the index unless `send_scoped` is set: Honcho knows neither scopes nor expiry, and reasons about all it is sent.
     """
 
     backend_name = "honcho (cloud)"
@@ -78,6 +80,7 @@ class HonchoBackend(MemoryBackend):
         redactor: Redactor | None = None,
         timeout_ms: int = TIMEOUT_MS,
         dialectic: bool = False,
+        send_scoped: bool = False,
         fresh_seconds: float = _FRESH_SECONDS,
         settle_seconds: float = _SETTLE_SECONDS,
         request_seconds: float = _REQUEST_SECONDS,
@@ -87,6 +90,7 @@ class HonchoBackend(MemoryBackend):
             api_key, base_url = found.honcho_key, found.honcho_url
             workspace, path = workspace or found.honcho_workspace, path or found.home
             redactor = redactor or configured_redactor(found)
+            send_scoped = send_scoped or found.honcho_send_scoped
         api_key, workspace = api_key or "", workspace or WORKSPACE
         self.base_url = (base_url or (PRODUCTION if api_key else "")).rstrip("/")
         self.problem = _problem(self.base_url, api_key)  # why it cannot be used, if it cannot
@@ -95,6 +99,7 @@ class HonchoBackend(MemoryBackend):
         self.redactor = redactor or Redactor()
         self._seconds = timeout_ms / 1000
         self._dialectic = dialectic
+        self._send_scoped = send_scoped
         self._fresh = fresh_seconds
         self._settle = settle_seconds
         self._view: View | None = None
@@ -112,6 +117,7 @@ class HonchoBackend(MemoryBackend):
             redactor=configured_redactor(settings),
             timeout_ms=settings.honcho_timeout_ms or TIMEOUT_MS,
             dialectic=dialectic,
+            send_scoped=settings.honcho_send_scoped,
         )
 
     def is_available(self) -> bool:
@@ -133,13 +139,12 @@ class HonchoBackend(MemoryBackend):
     # -- the contract
 
     def store(self, user_id: str, key: str, value: str, metadata: Mapping[str, Any] | None = None) -> bool:
-        """Keep a value here and send it in the background; secrets are replaced before either."""
+        """Keep a value here and send it in the background, if it may be; secrets are replaced before either."""
         check_user(user_id)
         given = prepared(key, value, metadata, view=self._view, redactor=self.redactor)
         place = f"{SCOPES[given.scope]}:{given.place}" if given.scope else ""
-        self._index.write(
-            clean(user_id), place, given.key, given.value, expires_at=given.expires_at, metadata=given.metadata
-        )
+        record = Record("", clean(user_id), place, given.key, given.value, 0.0, given.expires_at, given.metadata)
+        self._index.write(record, send_scoped=self._send_scoped)
         self._courier.wake()
         return True
 
@@ -155,7 +160,7 @@ class HonchoBackend(MemoryBackend):
     def query(
         self, user_id: str, query_text: str, limit: int = 10, *, dialectic: bool | None = None
     ) -> list[MemoryEntry]:
-        """Entries first, by words here and by Honcho's own search, then what Honcho concluded and that still holds.
+        """Entries first, by words here and by Honcho's own search, then what Honcho concluded.
 
         With `dialectic` the answer of Honcho's language model comes first. What is not an entry has a `source` in its
         metadata that begins with `honcho`.
@@ -172,7 +177,7 @@ class HonchoBackend(MemoryBackend):
         ids = list(dict.fromkeys(str(each.metadata[ID]) for each in found.messages if ID in each.metadata))
         current = index.of_versions(user_id, self._places, ids)
         entries = fused(local, [current[each] for each in ids if each in current])
-        derived = self._still_true(user_id, found)
+        derived = self._derived(user_id, found)
         room = min(len(derived), max(limit // 3, limit - len(entries)))
         return [*found.answers, *entries[: limit - room], *derived[:room]][:limit]
 
@@ -254,13 +259,18 @@ class HonchoBackend(MemoryBackend):
     def forget_user(self, user_id: str) -> int:
         """Remove all of a user here at once, and have Honcho delete what it can; how many entries there were.
 
-        Honcho deletes the session with its messages when it comes to it, and until then takes nothing new of this user.
-        What it concluded goes at once. `forgotten` says what came of it. Other machines forget it too if they look
+        Honcho deletes the session, with its messages and what it concluded from them, when it comes to it, and until
+        then takes nothing new of this user. `forgotten` says what came of it. Other machines forget it too if they look
         before Honcho has deleted the session; one that does not keeps what it has read.
         """
         gone = self._index.forget_user(clean(user_id))
         self._courier.wake()
         return gone
+
+    def stays_here(self, metadata: Mapping[str, Any]) -> bool:
+        """Whether an entry with this metadata is never sent."""
+        scoped = metadata.get(SCOPE) not in (None, "user") or metadata.get(EXPIRES_AT) is not None
+        return scoped and not self._send_scoped
 
     def forgotten(self, user_id: str) -> list[Forgetting]:
         """What became of what was deleted here, the newest first."""
@@ -291,6 +301,7 @@ class HonchoBackend(MemoryBackend):
             self._courier.error,
             traffic.calls,
             traffic.bytes,
+            self._link.denied,
         )
 
     # -- asking
@@ -305,7 +316,11 @@ class HonchoBackend(MemoryBackend):
                     raise MemoryBackendError(_CLOSED)
                 self._shared.index = Index(self._folder / self._name)
                 self._shared.courier = Courier(
-                    self._shared.index, self._link, settle=self._settle, patience=self._seconds
+                    self._shared.index,
+                    self._link,
+                    settle=self._settle,
+                    patience=self._seconds,
+                    send_scoped=self._send_scoped,
                 )
                 if self._shared.index.outbox.waiting():  # left by a process that ended
                     self._shared.courier.wake()
@@ -387,16 +402,20 @@ class HonchoBackend(MemoryBackend):
         said = [of_answer(user_id, text, chat.value)] if chat.value else []
         return Found(answers[1].value or [], conclusions.value or [], said)
 
-    def _still_true(self, user_id: str, found: Found) -> list[MemoryEntry]:
-        """What Honcho says on its own that does not repeat what was superseded or deleted."""
-        gone = self._index.retired(user_id)
-        stale = [each.id for each in found.conclusions if is_stale(each.content, gone)]
-        if stale:
-            self._index.outbox.unconclude(user_id, stale)
-            self._courier.wake()
-        shown = [of_conclusion(user_id, each) for each in found.conclusions if each.id not in stale]
+    def _derived(self, user_id: str, found: Found) -> list[MemoryEntry]:
+        """What Honcho says on its own.
+
+        Once something was deleted, this leaves out what Honcho concluded from our session, or from where it does not
+        say: nothing tells which of it repeats what was deleted.
+        """
+        conclusions = found.conclusions
+        if self._index.has_deleted(user_id):
+            conclusions = [each for each in conclusions if each.session not in ("", session_name(user_id))]
         others = [message for message in found.messages if ID not in message.metadata]
-        return shown + [of_message(user_id, each) for each in others if not is_stale(each.content, gone)]
+        return [
+            *(of_conclusion(user_id, each) for each in conclusions),
+            *(of_message(user_id, each) for each in others),
+        ]
 
 
 class _Shared:

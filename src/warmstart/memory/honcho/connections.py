@@ -9,8 +9,8 @@ from pathlib import Path
 
 from warmstart.errors import StoreBusy
 from warmstart.memory.honcho.tables import MIGRATIONS
-from warmstart.storage.database import Connection
-from warmstart.storage.sqlite import BUSY_SECONDS, Database
+from warmstart.storage.database import BUSY_SECONDS, Connection
+from warmstart.storage.sqlite import SQLiteDatabase
 
 
 class Connections:
@@ -28,7 +28,7 @@ class Connections:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        with self._reader.lock, self._reader.database.translated():
+        with self._reader.lock, self._reader.database.translate_errors():
             yield self._reader.database.connection
 
     @contextmanager
@@ -51,7 +51,7 @@ class _Access:
 
     def __init__(self, path: Path, *, timeout: float = BUSY_SECONDS) -> None:
         self.lock = threading.RLock()
-        self.database = Database(path, MIGRATIONS, timeout=timeout or BUSY_SECONDS)
+        self.database = SQLiteDatabase(path, MIGRATIONS, timeout=timeout or BUSY_SECONDS)
         self.database.connection.execute("PRAGMA secure_delete = ON")  # what is deleted is not left on free pages
         if not timeout:
             self.database.connection.execute("PRAGMA busy_timeout = 0")

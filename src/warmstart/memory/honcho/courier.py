@@ -9,7 +9,6 @@ ends with the process.
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import threading
 import time
@@ -20,7 +19,6 @@ from warmstart.errors import WarmstartError
 from warmstart.memory.honcho.index import Index, Position
 from warmstart.memory.honcho.link import Away, Gone, Link, Refused, Unsure
 from warmstart.memory.honcho.outbox import Parcel
-from warmstart.memory.honcho.stale import is_stale
 from warmstart.memory.honcho.wire import FORGOTTEN, ID, farewell, incoming, outgoing
 
 _AT_ONCE = 100  # messages in a request, which is Honcho's limit
@@ -32,12 +30,13 @@ _LOCKED_OUT = 0.05  # seconds between looks at a lock that another process holds
 class Courier:
     """A thread of the background that ends when there is nothing left to bring."""
 
-    def __init__(self, index: Index, link: Link, *, settle: float, patience: float) -> None:
+    def __init__(self, index: Index, link: Link, *, settle: float, patience: float, send_scoped: bool) -> None:
         self._index = index
         self._outbox = index.outbox
         self._link = link
         self._settle = settle  # seconds in which a request without an answer may still take effect
         self._patience = patience  # seconds within which an answer shows that reads may wait for one
+        self._send_scoped = send_scoped
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
         self._wanted = False
@@ -161,9 +160,13 @@ class Courier:
         batch = batch[: _AT_ONCE - len(first)]
         self._outbox.attempt(batch)
         # Read only now: what is deleted from here on is known to be on its way, and is followed by its deletion.
-        records = {record.id: record for record in self._outbox.records([parcel.version for parcel in batch])}
+        records = {
+            record.id: record
+            for record in self._outbox.records([parcel.version for parcel in batch])
+            if self._send_scoped or record.is_general or record.value is None
+        }
         for parcel in batch:
-            if parcel.version not in records:  # deleted before
+            if parcel.version not in records:  # deleted before, or no longer to be sent
                 self._outbox.done(parcel)
         batch = [parcel for parcel in batch if parcel.version in records]
         if not batch:
@@ -200,23 +203,15 @@ class Courier:
         self._outbox.unattempt([parcel for parcel in parcels if parcel.version not in there])
 
     def _run(self, errand: Parcel) -> None:
-        if errand.kind == "unconclude":
-            for conclusion_id in json.loads(errand.payload):
-                self._link.delete_conclusion(errand.user_id, conclusion_id)
+        if errand.kind == "forget_user":
+            self._link.forget(errand.user_id, float(errand.payload))
             self._outbox.done(errand)
             return
-        if errand.kind == "forget_user":
-            self._outbox.done(errand, conclusions=self._link.forget(errand.user_id, float(errand.payload)))
-            return
         found = self._outbox.records([errand.version])
-        gone = self._index.retired(errand.user_id)
-        stale = [each for each in self._link.all_conclusions(errand.user_id) if is_stale(each.content, gone)]
-        for conclusion in stale:
-            self._link.delete_conclusion(errand.user_id, conclusion.id)
         earlier = self._outbox.earlier(found[0]) if found else []
         for version, message_id in earlier:
             self._link.blank(errand.user_id, message_id, {ID: version, FORGOTTEN: True})
-        self._outbox.done(errand, conclusions=len(stale), messages=len(earlier))
+        self._outbox.done(errand, messages=len(earlier))
 
 
 def pull(index: Index, link: Link, user_id: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -17,10 +18,10 @@ from uuid import uuid4
 from warmstart.memory.honcho.connections import Connections
 from warmstart.memory.honcho.outbox import Outbox, post
 from warmstart.memory.honcho.patience import Patience
-from warmstart.memory.honcho.stale import Retired, telling
 from warmstart.memory.honcho.versions import after, apply, expire, told
 from warmstart.memory.honcho.wire import Record, Traffic
 from warmstart.memory.values import MemoryEntry, Version
+from warmstart.memory.words import asked
 from warmstart.storage.database import Connection
 
 Places = Sequence[str] | None  # those that are seen, the narrowest first; without, all of them
@@ -58,14 +59,15 @@ class Index:
 
     # -- writing
 
-    def write(self, user_id: str, place: str, key: str, value: str, *, expires_at: float | None, metadata: str) -> None:
-        """Keep a value, to be sent."""
+    def write(self, record: Record, *, send_scoped: bool) -> None:
+        """Keep a value under a new id and the time of now, to be sent if it may be."""
         with self._writing() as run:
             expire(run)
-            at = after(run, user_id, place, key)
-            record = Record(uuid4().hex, user_id, place, key, value, at, expires_at, metadata)
+            at = after(run, record.user_id, record.place, record.key)
+            record = replace(record, id=uuid4().hex, at=at)
             apply(run, record)
-            post(run, user_id, "message", record.id)
+            if send_scoped or record.is_general:
+                post(run, record.user_id, "message", record.id)
 
     def erase(self, user_id: str, view: Places, key: str) -> bool:
         """Delete a key, to be sent; whether it was there. What it was worth is gone here at once.
@@ -82,7 +84,10 @@ class Index:
                 rows = rows[:1]
             for place, _ in rows:
                 record = Record(uuid4().hex, user_id, place, key, None, after(run, user_id, place, key))
+                sent = _is_sent(run, record)
                 apply(run, record)
+                if not sent:
+                    continue
                 post(run, user_id, "message", record.id)
                 post(run, user_id, "forget", record.id)
                 run.execute(
@@ -105,7 +110,7 @@ class Index:
         at = time.time()
         with self._writing() as run:
             there = run.execute("SELECT count(*) FROM entries WHERE user_id = ?", (user_id,)).fetchone()[0]
-            for table in ("versions", "entries", "retired", "outbox", "positions", "forgotten"):
+            for table in ("versions", "entries", "outbox", "positions", "forgotten"):
                 run.execute(f"DELETE FROM {table} WHERE user_id = ?", (user_id,))
             _forgot(run, user_id, at, done=False)
             post(run, user_id, "forget_user", "", repr(at))
@@ -141,7 +146,8 @@ class Index:
     def search(self, user_id: str, view: Places, text: str, limit: int) -> list[MemoryEntry]:
         """Entries by their words, of which a beginning is enough; where there are none, by substring."""
         text = text[:_ASKED]
-        terms = " OR ".join(f'"{word}"*' if len(word) >= _BEGINNING else f'"{word}"' for word in telling(text))
+        words = dict.fromkeys(part for word in asked(text) for part in word)
+        terms = " OR ".join(f'"{_beginning(word)}"*' if len(word) >= _BEGINNING else f'"{word}"' for word in words)
         seen = {**_seen_from(user_id, view), "n": limit}
         rows: list[Any] = []
         with self._reading() as run:
@@ -213,11 +219,16 @@ class Index:
             asked = " UNION ALL ".join(f"SELECT 1 FROM {table} WHERE user_id = :user" for table in tables)
             return bool(run.execute(f"SELECT EXISTS ({asked})", {"user": user_id}).fetchone()[0])
 
-    def retired(self, user_id: str) -> list[Retired]:
-        """What was true of a user and no longer is, as far as it takes to know it again."""
+    def has_deleted(self, user_id: str) -> bool:
+        """Whether any entry of a user was ever deleted, or all of them were."""
         with self._reading() as run:
-            rows = run.execute("SELECT words, telling FROM retired WHERE user_id = ?", (user_id,)).fetchall()
-        return [Retired(frozenset(json.loads(row[0])), frozenset(json.loads(row[1]))) for row in rows]
+            return bool(
+                run.execute(
+                    "SELECT EXISTS (SELECT 1 FROM versions WHERE user_id = :user AND deleted"
+                    " UNION ALL SELECT 1 FROM forgotten_users WHERE user_id = :user)",
+                    {"user": user_id},
+                ).fetchone()[0]
+            )
 
     def traffic(self) -> Traffic:
         """What went over the wire before, from this machine."""
@@ -289,7 +300,7 @@ def _take_over(run: Connection, records: Sequence[Record]) -> None:
 def _forget_before(run: Connection, user_id: str, at: float) -> None:
     """Do here what was done on another machine: forget a user up to a moment."""
     of_then = "SELECT id FROM versions WHERE user_id = :user AND at <= :at"
-    for table in ("outbox", "retired", "forgotten", "entries"):
+    for table in ("outbox", "forgotten", "entries"):
         run.execute(f"DELETE FROM {table} WHERE version IN ({of_then})", {"user": user_id, "at": at})
     run.execute("DELETE FROM versions WHERE user_id = :user AND at <= :at", {"user": user_id, "at": at})
     _forgot(run, user_id, at, done=True)
@@ -298,7 +309,7 @@ def _forget_before(run: Connection, user_id: str, at: float) -> None:
 def _forgot(run: Connection, user_id: str, at: float, *, done: bool) -> None:
     run.execute(
         "INSERT INTO forgotten_users (user_id, at, done, told) VALUES (?, ?, ?, ?) ON CONFLICT (user_id) DO UPDATE"
-        " SET at = excluded.at, done = excluded.done, told = excluded.told, conclusions = 0",
+        " SET at = excluded.at, done = excluded.done, told = excluded.told",
         (user_id, at, done, done),  # who read it need not say it
     )
 
@@ -309,6 +320,13 @@ def _of_key(run: Connection, user_id: str, view: Places, key: str) -> list[tuple
     if view is None:
         return found.fetchall()
     return sorted((row for row in found if row[0] in view), key=lambda row: view.index(row[0]))
+
+
+def _is_sent(run: Connection, record: Record) -> bool:
+    """Whether any version of this key is at Honcho, or on its way there."""
+    there = "message_id != '' OR EXISTS (SELECT 1 FROM outbox o WHERE o.version = v.id)"
+    asked = f"SELECT EXISTS (SELECT 1 FROM versions v WHERE user_id = ? AND place = ? AND key = ? AND ({there}))"
+    return bool(run.execute(asked, (record.user_id, record.place, record.key)).fetchone()[0])
 
 
 def _entry(user_id: str, row: Sequence[Any]) -> MemoryEntry:
@@ -339,3 +357,8 @@ def _seen(view: Places) -> str:
 
 def _seen_from(user_id: str, view: Places) -> dict[str, Any]:
     return {"user": user_id, "now": time.time(), **{f"place{n}": place for n, place in enumerate(view or ())}}
+
+
+def _beginning(stem: str) -> str:
+    """Entries that were written with an earlier stemmer have `technolog` where the stem is `technologi` now."""
+    return stem[:-1] if stem.endswith(("ologi", "bli")) else stem

@@ -30,7 +30,7 @@ from warmstart.memory.honcho.wire import (
 
 _SDK = threading.Event()  # set when this process has loaded it
 _IDLE = 2.0  # seconds after which a connection is not used again; Honcho's server hangs up after 5
-_PAGES = 50  # of a hundred, of one user's conclusions
+_DENIED = frozenset((401, 403))
 _FINAL = frozenset((400, 413, 422))  # statuses that may be about what was sent; all others may pass
 
 
@@ -81,6 +81,7 @@ class Link:
         self._traffic = Traffic()
         self._answered_at = 0.0
         self._closed = False
+        self.denied = False  # whether the last answer was that the key is not accepted
 
     @property
     def is_loaded(self) -> bool:
@@ -194,38 +195,20 @@ class Link:
             found = self._peer(user_id).conclusions.query(query, top_k=max(1, min(limit, 100)))
         return [_conclusion(each) for each in found]
 
-    def all_conclusions(self, user_id: str) -> list[Conclusion]:
-        found: list[Conclusion] = []
-        with self._asking(missing_ok=True):
-            view = self._peer(user_id).conclusions
-            for number in range(1, _PAGES + 1):
-                page = view.list(page=number, size=100)
-                found += [_conclusion(each) for each in page.items]
-                if not page.has_next_page():
-                    break
-        return found
-
-    def delete_conclusion(self, user_id: str, id: str) -> None:
-        with self._asking(missing_ok=True):
-            self._peer(user_id).conclusions.delete(id)
-
-    def forget(self, user_id: str, at: float) -> int:
-        """Have a user's session deleted, with what was concluded from it and the peer's card; how many conclusions.
+    def forget(self, user_id: str, at: float) -> None:
+        """Have a user's session deleted, with which Honcho deletes the messages and what it concluded from them.
 
         Honcho shows the messages until it comes to deleting them, so the last of them says that they are forgotten.
-        The peer itself it keeps.
+        The peer, its card and its other conclusions may be another application's, and stay.
         """
         if self.page(user_id, 1, 1).total:
             with suppress(Gone):  # it was deleted before
                 self.add(user_id, [farewell(at)])
-        drawn = [each for each in self.all_conclusions(user_id) if each.session in ("", session_name(user_id))]
-        for each in drawn:
-            self.delete_conclusion(user_id, each.id)
         with self._asking(missing_ok=True):
-            self._session(user_id).delete()
-            self._peer(user_id).set_card([])
+            ours = self.load().sessions(filters={"metadata": {ID: "memory", USER: user_id}}, size=100)
+            if session_name(user_id) in [session.id for session in ours]:
+                self._session(user_id).delete()
         self._known.discard(user_id)
-        return len(drawn)
 
     def chat(self, user_id: str, query: str, seconds: float) -> str:
         """What Honcho answers in words; a language model is behind it, so it takes its time."""
@@ -256,9 +239,11 @@ class Link:
             with urllib.request.build_opener(*direct).open(asked, timeout=self._seconds) as answer:
                 said = answer.read()
             self._count(Traffic(received=len(said)))
+            self.denied = False
             page = json.loads(said)
             return isinstance(page, dict) and isinstance(page.get("items"), list)
         except HTTPError as error:
+            self.denied = error.code in _DENIED
             error.close()
             return False
         except (OSError, HTTPException, ValueError):
@@ -329,9 +314,10 @@ class Link:
         self._count(Traffic(1, len(str(request.url)) + int(request.headers.get("Content-Length", 0))))
 
     def _coming(self, response: Any) -> None:
+        self.denied = response.status_code in _DENIED
         if response.status_code < 500:
             self._answered_at = time.monotonic()
-        else:  # Honcho's server hangs up after these without saying so
+        if response.status_code >= 400 or self._closed:  # Honcho's server hangs up after 500 without saying so
             response.read()
             response.extensions["network_stream"].close()
         self._count(Traffic(received=int(response.headers.get("Content-Length", 0))))

@@ -12,7 +12,7 @@ from warmstart.memory.honcho.connections import Connections
 from warmstart.memory.honcho.wire import Record
 from warmstart.storage.database import Connection
 
-Kind = Literal["message", "forget", "unconclude", "forget_user"]
+Kind = Literal["message", "forget", "forget_user"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,19 +23,23 @@ class Forgetting:
     key: str | None
     at: float
     done: bool
-    conclusions: int  # that Honcho deleted
     messages: int  # whose text it keeps
 
     def __str__(self) -> str:
         what = f"everything of {self.user_id!r}" if self.key is None else repr(self.key)
         if not self.done:
             return f"{what} is hidden here; Honcho has not been asked to delete anything yet"
-        said = f"{what} is hidden; Honcho deleted {_counted(self.conclusions, 'conclusion')} drawn from it"
         if self.key is None:
-            return f"{said}, and deletes the messages when it comes to it; that there is such a peer it keeps"
-        if self.messages:
-            said += f", but keeps the text of {_counted(self.messages, 'message')}: it has no way to delete it alone"
-        return said
+            return (
+                f"{what} is hidden; Honcho deletes the messages and what it concluded from them when it comes to it, "
+                "and keeps the peer, its card and what it concluded elsewhere"
+            )
+        if not self.messages:
+            return f"{what} is hidden"
+        texts = _counted(self.messages, "message")
+        return (
+            f"{what} is hidden, but Honcho keeps the text of {texts} and what it concluded: it cannot delete one alone"
+        )
 
 
 def _counted(number: int, noun: str) -> str:
@@ -140,13 +144,6 @@ class Outbox:
         with self._connections.writing() as run:
             run.execute("UPDATE outbox SET refused = ? WHERE seq = ?", (reason[:500], parcel.seq))
 
-    def unconclude(self, user_id: str, ids: Sequence[str]) -> None:
-        """Have conclusions deleted that are no longer true."""
-        with self._connections.writing() as run:
-            asked_before = "SELECT 1 FROM outbox WHERE user_id = ? AND kind = 'unconclude' AND refused IS NULL"
-            if not run.execute(asked_before, (user_id,)).fetchone():
-                post(run, user_id, "unconclude", "", json.dumps(ids))
-
     def earlier(self, record: Record) -> list[tuple[str, str]]:
         """The versions of the same key before this one that are at Honcho, and their messages."""
         with self._connections.reading() as run:
@@ -156,27 +153,21 @@ class Outbox:
                 (record.user_id, record.place, record.key, record.at, record.id),
             ).fetchall()
 
-    def done(self, parcel: Parcel, *, conclusions: int = 0, messages: int = 0) -> None:
+    def done(self, parcel: Parcel, *, messages: int = 0) -> None:
         """An errand was run, or has become needless."""
         with self._connections.writing() as run:
             if parcel.kind == "forget":
-                run.execute(
-                    "UPDATE forgotten SET done = 1, conclusions = ?, messages = ? WHERE version = ?",
-                    (conclusions, messages, parcel.version),
-                )
+                run.execute("UPDATE forgotten SET done = 1, messages = ? WHERE version = ?", (messages, parcel.version))
             elif parcel.kind == "forget_user":
-                run.execute(
-                    "UPDATE forgotten_users SET done = 1, conclusions = ? WHERE user_id = ?",
-                    (conclusions, parcel.user_id),
-                )
+                run.execute("UPDATE forgotten_users SET done = 1 WHERE user_id = ?", (parcel.user_id,))
             run.execute("DELETE FROM outbox WHERE seq = ?", (parcel.seq,))
 
     def forgotten(self, user_id: str) -> list[Forgetting]:
         with self._connections.reading() as run:
             rows = run.execute(
-                "SELECT user_id, key, at, done, conclusions, messages FROM forgotten WHERE user_id = :user UNION ALL"
-                " SELECT user_id, NULL, at, done, conclusions, 0 FROM forgotten_users WHERE user_id = :user"
+                "SELECT user_id, key, at, done, messages FROM forgotten WHERE user_id = :user UNION ALL"
+                " SELECT user_id, NULL, at, done, 0 FROM forgotten_users WHERE user_id = :user"
                 " ORDER BY at DESC",
                 {"user": user_id},
             ).fetchall()
-        return [Forgetting(row[0], row[1], row[2], bool(row[3]), row[4], row[5]) for row in rows]
+        return [Forgetting(row[0], row[1], row[2], bool(row[3]), row[4]) for row in rows]

@@ -11,7 +11,6 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from warmstart.memory.honcho.stale import retired, words
 from warmstart.memory.honcho.wire import Record
 from warmstart.memory.values import SESSION, SOURCE, Version
 from warmstart.memory.words import stems
@@ -53,8 +52,8 @@ def apply(run: Connection, record: Record) -> None:
             run.execute("UPDATE versions SET message_id = ? WHERE id = ?", (record.message_id, record.id))
         return
     lines = _lines(run, record, same)
-    _retire(run, same, lines)
     if lines[-1].deleted:
+        _erase_former(run, same, lines[-1].id)
         run.execute("DELETE FROM entries WHERE user_id = ? AND place = ? AND key = ?", same)
     else:
         _put(run, same, lines)
@@ -111,29 +110,15 @@ def _born(lines: Sequence[_Line]) -> float:
     return later.at
 
 
-def _retire(run: Connection, same: tuple[str, str, str], lines: Sequence[_Line]) -> None:
-    """Remember what the earlier values were about, and let go of them altogether when the key was deleted."""
-    head = lines[-1]
-    now = words("" if head.deleted else f"{same[2]} {head.value}")
-    for line in lines[:-1]:
-        if line.value is not None and not line.deleted:
-            gone = retired(line.value, now)
-            run.execute(
-                "INSERT INTO retired (version, user_id, words, telling) VALUES (?, ?, ?, ?) ON CONFLICT (version)"
-                " DO UPDATE SET telling = excluded.telling",
-                (line.id, same[0], json.dumps(sorted(gone.words)), json.dumps(sorted(gone.telling))),
-            )
-    if not head.deleted:  # what is true again is no longer retired
-        again = json.dumps(sorted(words(head.value)))
-        run.execute("DELETE FROM retired WHERE user_id = ? AND words = ?", (same[0], again))
-        return
+def _erase_former(run: Connection, same: tuple[str, str, str], deletion: str) -> None:
+    """Let go of the values of a key that was deleted."""
     others = "WHERE user_id = ? AND place = ? AND key = ? AND id != ? AND NOT deleted"
     run.execute(  # what has not been sent of it is never sent
         "DELETE FROM outbox WHERE attempted_at IS NULL AND kind = 'message'"
         f" AND version IN (SELECT id FROM versions {others})",
-        (*same, head.id),
+        (*same, deletion),
     )
-    run.execute(f"UPDATE versions SET value = NULL, metadata = '' {others}", (*same, head.id))
+    run.execute(f"UPDATE versions SET value = NULL, metadata = '' {others}", (*same, deletion))
 
 
 def expire(run: Connection) -> None:

@@ -49,9 +49,14 @@ class Record:
     message_id: str = ""
     everything: bool = False
 
+    @property
+    def is_general(self) -> bool:
+        """Whether it is about the user everywhere and for good, and not about one project or agent or for a time."""
+        return not self.place and self.expires_at is None
+
 
 class Outgoing(NamedTuple):
-    """A message to send. Without `reasoning` Honcho draws no conclusions from it."""
+    """A message to send. Without `reasoning` Honcho is asked not to reason about it, which its deriver may ignore."""
 
     content: str
     metadata: dict[str, Any]
@@ -126,7 +131,7 @@ def short(*parts: str) -> str:
 
 
 def outgoing(record: Record) -> Outgoing:
-    """The message of a version. Honcho reasons only about what is true of the user everywhere and for good."""
+    """The message of a version."""
     entry: dict[str, Any] = {"key": record.key, "at": record.at}
     if record.place:
         entry["place"] = record.place
@@ -142,7 +147,7 @@ def outgoing(record: Record) -> Outgoing:
         content = _plain(whole)
         if content != whole:
             entry["value"] = record.value
-    reasoning = record.value is not None and not record.place and record.expires_at is None
+    reasoning = record.value is not None and record.is_general
     metadata = {ID: record.id, KEY: key_digest(record.key), ENTRY: json.dumps(entry)}
     return Outgoing(content, metadata, record.at, reasoning)
 
