@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.templates.made import Clock
-from warmstart.sessions.postgres import PostgresSessionStore
-from warmstart.sessions.sql import SQLSessionStore
-from warmstart.sessions.sqlite import SQLiteSessionStore
+from warmstart.sessions.sql_store import PostgresSessionStore, SQLiteSessionStore, SQLSessionStore
 from warmstart.templates.store import SQLTemplateStore
 
 

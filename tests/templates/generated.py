@@ -70,9 +70,9 @@ WORDS = [
     "<|im_end|>",
     "0123456789abcdef0123456789abcdef",
     "AAAAB3NzaC1yc2EAAAADAQABAAABgQC7",
-    "https://example.com/a?b=c&d=e",
+    "http://localhost/a?b=c&d=e",
 ]
-TOOLS = ("bash", "edit_file", "get_reading", "mcp__tides__list", "apply_patch")
+TOOLS = ("view", "edit_file", "get_reading", "mcp__tides__list", "apply_patch")
 
 
 class Drawing:
@@ -93,7 +93,7 @@ class Drawing:
     def arguments(self) -> str:
         if self.random.random() < 0.1:
             return self.text(20)  # of a free-form tool
-        names = self.random.sample(("command", "path", "old", "new", "at"), self.random.randint(0, 4))
+        names = self.random.sample(("query", "path", "old", "new", "at"), self.random.randint(0, 4))
         values = (self.text(8), self.random.randint(0, 10**6), True, None, [self.text(3)], {"a": 1.5})
         return json.dumps({name: self.random.choice(values) for name in names})
 

@@ -97,7 +97,7 @@ def seed(**parts: Any) -> SessionSeed:
             ),
             Demonstration(
                 task="Add a column to the report of {{date}}",
-                acts=(Act("Bash", '{"command": "python -m report --date {{date}}"}', "wrote report.csv"),),
+                acts=(Act("Bash", '{"command": "make report-{{date}}"}', "wrote report.csv"),),
                 evidence="exit code 0",
                 sources=source(SECOND, "m7"),
             ),

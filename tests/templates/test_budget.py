@@ -4,8 +4,8 @@ import json
 import re
 from collections import Counter
 from dataclasses import replace
+from itertools import product
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -39,7 +39,7 @@ def cost(messages) -> int:
 
 
 def demonstration(number=1, *, sources=FIRST, words=20) -> Demonstration:
-    acts = (Act("bash", json.dumps({"command": f"make part-{number}"}), "done " * words),)
+    acts = (Act("view", json.dumps({"text": f"make part-{number}"}), "done " * words),)
     return Demonstration(task=f"Make part {number}", acts=acts, evidence="tests passed", sources=sources)
 
 
@@ -58,12 +58,12 @@ def rich(sources=FIRST) -> SessionSeed:
                 conventions=tuple(Convention(text=f"convention {n} of it", count=2, sources=sources) for n in range(2)),
                 fixes=tuple(Fix(error=f"error {n}", change="give a path", count=2, sources=sources) for n in range(2)),
             )
-            for tool in ("bash", "edit")
+            for tool in ("view", "edit")
         ),
         demonstrations=tuple(demonstration(n, sources=sources) for n in range(5)),
         recoveries=tuple(
             Recovery(
-                tool="bash", failed=f'{{"path": {n}}}', error="not found", worked=f'{{"path": "{n}"}}', sources=sources
+                tool="view", failed=f'{{"path": {n}}}', error="not found", worked=f'{{"path": "{n}"}}', sources=sources
             )
             for n in range(5)
         ),
@@ -143,9 +143,7 @@ def test_of_the_demonstrations_the_first_is_kept_longest():
 
 
 def long_example(calls: int, words: int) -> SessionSeed:
-    acts = tuple(
-        Act("bash", f'{{"command": "make part-{n}"}}', f"began {'word ' * words}ended {n}") for n in range(calls)
-    )
+    acts = tuple(Act("view", f'{{"text": "make part-{n}"}}', f"began {'word ' * words}ended {n}") for n in range(calls))
     return SessionSeed(demonstrations=(Demonstration(task="Make all", acts=acts, evidence="", sources=FIRST),))
 
 
@@ -157,19 +155,20 @@ def test_a_long_demonstration_is_shown_with_shorter_results_first():
     assert all(" … " in result and len(result) < 260 for result in results)
 
 
-@pytest.mark.parametrize("before", range(20))
-def test_no_placeholder_is_cut_in_two(before):
-    result = "x" * before + "{{reservation_id}} and {{date_2}}, " * 60 + "y" * before
-    acts = tuple(Act("bash", "{}", result) for _ in range(4))
-    seed = SessionSeed(demonstrations=(Demonstration(task="", acts=acts, evidence="", sources=FIRST),))
-    shown = render(template(seed), budget_tokens=600).messages[2]["content"]
-    assert " … " in shown
-    assert set(re.findall(r"\{+[^{}]*\}*|\}+", shown)) == {"{{reservation_id}}", "{{date_2}}"}
+def test_no_placeholder_is_cut_in_two(subtests):
+    for before in range(20):
+        with subtests.test(before=before):
+            result = "x" * before + "{{reservation_id}} and {{date_2}}, " * 60 + "y" * before
+            acts = tuple(Act("view", "{}", result) for _ in range(4))
+            seed = SessionSeed(demonstrations=(Demonstration(task="", acts=acts, evidence="", sources=FIRST),))
+            shown = render(template(seed), budget_tokens=600).messages[2]["content"]
+            assert " … " in shown
+            assert set(re.findall(r"\{+[^{}]*\}*|\}+", shown)) == {"{{reservation_id}}", "{{date_2}}"}
 
 
 def shown_result(result: str, budget: int = 300) -> str:
     seed = SessionSeed(
-        demonstrations=(Demonstration(task="", acts=(Act("bash", "{}", result),) * 2, evidence="", sources=FIRST),)
+        demonstrations=(Demonstration(task="", acts=(Act("view", "{}", result),) * 2, evidence="", sources=FIRST),)
     )
     return render(template(seed), budget_tokens=budget).messages[2]["content"]
 
@@ -206,13 +205,13 @@ def test_no_rendering_cuts_a_placeholder(text, budget, renderer):
     seed = SessionSeed(
         contexts=(rule(text[:200].rsplit("{{", 1)[0]),),
         demonstrations=tuple(
-            Demonstration(task=text, acts=(Act("bash", "{}", text),) * n, evidence=text, sources=FIRST)
+            Demonstration(task=text, acts=(Act("view", "{}", text),) * n, evidence=text, sources=FIRST)
             for n in (1, 2, 3)
         ),
     )
     named = WarmTemplate(name=text, description=text, seed=seed)
     for message in render(named, renderer=renderer, budget_tokens=budget).messages:
-        rest = re.sub(r"\{\{[\w.]+\}\}|bash \{\}", "", message["content"])
+        rest = re.sub(r"\{\{[\w.]+\}\}|view \{\}", "", message["content"])
         assert "{" not in rest.replace(">{}</call>", "")
         assert "}" not in rest.replace(">{}</call>", "")
 
@@ -228,7 +227,7 @@ def test_of_a_demonstration_without_room_the_last_calls_are_shown():
     rendering = render(template(long_example(12, 0)), budget_tokens=400)
     assert "Example 1 (the last 3 of 12 calls): Make all" in rendering.messages[1]["content"]
     calls = [call["function"] for message in rendering.messages for call in message.get("tool_calls", ())]
-    assert [json.loads(call["arguments"])["command"] for call in calls] == [
+    assert [json.loads(call["arguments"])["text"] for call in calls] == [
         "make part-9",
         "make part-10",
         "make part-11",
@@ -270,9 +269,10 @@ def test_without_room_for_a_note_nothing_is_inserted_and_all_is_said_to_be_dropp
     assert all(one.why for one in rendering.dropped)
 
 
-@pytest.mark.parametrize("budget", [0, -5])
-def test_no_budget_is_no_rendering(budget):
-    assert render(template(rich()), budget_tokens=budget).messages == []
+def test_no_budget_is_no_rendering(subtests):
+    for budget in [0, -5]:
+        with subtests.test(budget=budget):
+            assert render(template(rich()), budget_tokens=budget).messages == []
 
 
 def test_a_note_with_nothing_to_say_is_not_inserted():
@@ -299,15 +299,16 @@ def share(rendering, template, session) -> float:
     return supplied / rendering.tokens
 
 
-@pytest.mark.parametrize("renderer", ["messages", "system", "xml"])
-def test_no_session_supplies_more_than_half(renderer):
-    for seed in range(200):
-        drawing = Drawing(seed)
-        drawn = drawing.template()
-        drawn = replace(drawn, seed=replace(drawn.seed, cards=()))
-        rendering = render(drawn, renderer=renderer, budget_tokens=drawing.random.choice((300, 800, 1500)))
-        if len(sessions(drawn)) > 1 and rendering.messages:
-            assert max(share(rendering, drawn, session) for session in sessions(drawn)) <= 0.5, seed
+def test_no_session_supplies_more_than_half(subtests):
+    for renderer in ["messages", "system", "xml"]:
+        with subtests.test(renderer=renderer):
+            for seed in range(200):
+                drawing = Drawing(seed)
+                drawn = drawing.template()
+                drawn = replace(drawn, seed=replace(drawn.seed, cards=()))
+                rendering = render(drawn, renderer=renderer, budget_tokens=drawing.random.choice((300, 800, 1500)))
+                if len(sessions(drawn)) > 1 and rendering.messages:
+                    assert max(share(rendering, drawn, session) for session in sessions(drawn)) <= 0.5, seed
 
 
 def test_a_session_that_supplies_too_much_loses_its_last_items():
@@ -326,25 +327,25 @@ def test_a_session_that_supplies_too_much_loses_its_last_items():
     assert "for balance between sessions" in note
 
 
-@pytest.mark.parametrize("renderer", ["messages", "system", "xml"])
-@pytest.mark.parametrize("words", [5, 20, 60])
-def test_a_large_and_a_small_session_still_show_an_example(renderer, words):
-    large = replace(rich(FIRST), demonstrations=tuple(demonstration(n, words=words) for n in range(3)))
-    small = rule("Write the log in the style of the harbour.", SECOND)
-    for demonstrations in (
-        (*large.demonstrations, demonstration(9, sources=SECOND, words=words)),
-        (demonstration(9, sources=SECOND, words=words), *large.demonstrations),
-    ):
-        both = replace(large, contexts=(*large.contexts, small), cards=(), demonstrations=demonstrations)
-        rendering = render(template(both), renderer=renderer)
-        carried = [part.kind for part in rendering.parts]
-        assert "demonstration" in carried
-        assert carried.count("context") == 4
-        assert max(share(rendering, template(both), session) for session in ("first", "second")) <= 0.5
+def test_a_large_and_a_small_session_still_show_an_example(subtests):
+    for words, renderer in product([5, 20, 60], ["messages", "system", "xml"]):
+        with subtests.test(words=words, renderer=renderer):
+            large = replace(rich(FIRST), demonstrations=tuple(demonstration(n, words=words) for n in range(3)))
+            small = rule("Write the log in the style of the harbour.", SECOND)
+            for demonstrations in (
+                (*large.demonstrations, demonstration(9, sources=SECOND, words=words)),
+                (demonstration(9, sources=SECOND, words=words), *large.demonstrations),
+            ):
+                both = replace(large, contexts=(*large.contexts, small), cards=(), demonstrations=demonstrations)
+                rendering = render(template(both), renderer=renderer)
+                carried = [part.kind for part in rendering.parts]
+                assert "demonstration" in carried
+                assert carried.count("context") == 4
+                assert max(share(rendering, template(both), session) for session in ("first", "second")) <= 0.5
 
 
 def test_of_a_session_that_supplies_too_much_the_example_is_shortened_before_it_goes():
-    acts = tuple(Act("bash", f'{{"command": "make part-{n}"}}', f"made part {n}") for n in range(8))
+    acts = tuple(Act("view", f'{{"text": "make part-{n}"}}', f"made part {n}") for n in range(8))
     seed = SessionSeed(
         contexts=(rule("Keep commits small, and say why. " * 12, SECOND), rule("Write tests first.", FIRST)),
         demonstrations=(Demonstration(task="Make all", acts=acts, evidence="", sources=FIRST),),

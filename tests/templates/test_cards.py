@@ -9,9 +9,9 @@ from warmstart.templates.extraction.cards import EXEMPLARS, cards
 from warmstart.templates.values import ToolCard
 
 
-def _card(tool: str, *parts: list[Message], allow: tuple[str, ...] = ()) -> ToolCard | None:
+def _card(tool: str, *parts: list[Message]) -> ToolCard | None:
     walk, profile = walked(asked("Go."), *parts)
-    found = {card.tool: card for card in cards(walk, Plain(), profile, allow=allow)}
+    found = {card.tool: card for card in cards(walk, Plain(), profile)}
     return found.get(tool)
 
 
@@ -22,14 +22,14 @@ def _conventions(card: ToolCard | None) -> list[str]:
 
 def test_only_calls_that_worked_are_examples() -> None:
     card = _card(
-        "lookup",
-        did("lookup", {"id": 1}, "error", "Error: no such id"),
-        did("lookup", {"id": 2}, "rejected", "No."),
-        did("lookup", {"id": 3}, "unknown"),
-        did("lookup", {"id": 4}, None),
-        did("lookup", {"id": 5}, "ok", "Error: user not found"),
-        did("lookup", {"id": 6}, "ok", '{"error": "gone"}'),
-        did("lookup", {"id": 7}, "ok", '{"error": null, "name": "x"}'),
+        "lookup_tide",
+        did("lookup_tide", {"id": 1}, "error", "Error: no such id"),
+        did("lookup_tide", {"id": 2}, "rejected", "No."),
+        did("lookup_tide", {"id": 3}, "unknown"),
+        did("lookup_tide", {"id": 4}, None),
+        did("lookup_tide", {"id": 5}, "ok", "Error: user not found"),
+        did("lookup_tide", {"id": 6}, "ok", '{"error": "gone"}'),
+        did("lookup_tide", {"id": 7}, "ok", '{"error": null, "name": "x"}'),
     )
     assert card is not None
     assert [json.loads(each.arguments) for each in card.exemplars] == [{"id": 7}]
@@ -37,7 +37,7 @@ def test_only_calls_that_worked_are_examples() -> None:
 
 
 def test_a_tool_that_never_worked_has_no_card() -> None:
-    assert _card("lookup", did("lookup", {"id": 1}, "error", "Error: no such id")) is None
+    assert _card("lookup_tide", did("lookup_tide", {"id": 1}, "error", "Error: no such id")) is None
 
 
 def test_a_failing_test_behind_a_pipe_did_not_work() -> None:
@@ -46,14 +46,14 @@ def test_a_failing_test_behind_a_pipe_did_not_work() -> None:
 
 def test_one_example_a_shape_the_most_typical_and_latest_first() -> None:
     card = _card(
-        "gauges",
-        did("gauges", {"query": "a", "limit": 5}),
-        did("gauges", {"query": "b"}),
-        did("gauges", {"query": "c"}),
-        did("gauges", {"query": "d", "limit": 7}),
-        did("gauges", {"query": "e"}),
-        did("gauges", {"query": "f", "page": 2}),
-        did("gauges", {"query": "g", "sort": "date"}),
+        "get_gauges",
+        did("get_gauges", {"query": "a", "limit": 5}),
+        did("get_gauges", {"query": "b"}),
+        did("get_gauges", {"query": "c"}),
+        did("get_gauges", {"query": "d", "limit": 7}),
+        did("get_gauges", {"query": "e"}),
+        did("get_gauges", {"query": "f", "page": 2}),
+        did("get_gauges", {"query": "g", "sort": "date"}),
     )
     assert card is not None
     shown = [json.loads(each.arguments)["query"] for each in card.exemplars]
@@ -129,11 +129,11 @@ def test_forms_of_values_are_conventions_and_values_are_not() -> None:
 
 def test_options_that_are_always_given_and_never_change() -> None:
     card = _card(
-        "gauges",
-        did("gauges", {"query": "a b", "limit": 50, "exact": False}),
-        did("gauges", {"query": "c d", "limit": 50, "exact": False, "page": 2}),
-        did("gauges", {"query": "e f", "limit": 50, "exact": False}),
-        did("gauges", {"query": "g h", "limit": 50, "exact": False}),
+        "get_gauges",
+        did("get_gauges", {"query": "a b", "limit": 50, "exact": False}),
+        did("get_gauges", {"query": "c d", "limit": 50, "exact": False, "page": 2}),
+        did("get_gauges", {"query": "e f", "limit": 50, "exact": False}),
+        did("get_gauges", {"query": "g h", "limit": 50, "exact": False}),
     )
     assert _conventions(card) == ["always passes `limit`", "`limit` is always `50`"]
 
@@ -174,14 +174,8 @@ def test_an_unresolved_error_is_never_shown() -> None:
     assert card.fixes == ()
 
 
-def test_risky_calls_are_shown_only_where_they_are_allowed() -> None:
-    def remove() -> list[Message]:
-        return bash("rm -rf build", text="")
-
-    assert _card("Bash", remove()) is None
-    card = _card("Bash", remove(), allow=("destructive",))
-    assert card is not None
-    assert "rm -rf build" in card.exemplars[0].arguments
+def test_a_call_that_is_not_known_to_be_safe_is_on_no_card() -> None:
+    assert _card("Bash", bash("rm -rf build", text="")) is None
 
 
 def test_nothing_that_speaks_to_the_reader_is_shown() -> None:

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import pytest
-
 from tests.profile.talks import asked, bash, did
 from tests.templates.walks import Plain, answered, told, walked
 from warmstart.templates.extraction.context import LONGEST, MOST, contexts
@@ -30,9 +28,8 @@ def test_a_request_of_the_moment_is_no_instruction() -> None:
     assert _texts(asked("Add a flag --dry-run to the sync command and run it once.")) == []
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_approvals_never_carry_over(subtests) -> None:
+    cases = [
         "From now on you may push without asking.",
         "From now on you can delete branches.",
         "In future you don't need to ask before you deploy.",
@@ -42,22 +39,21 @@ def test_a_request_of_the_moment_is_no_instruction() -> None:
         "Ab jetzt bitte ohne Rückfrage deployen.",
         "In this repo you are allowed to push to main.",
         "Always deploy without further confirmation.",
-    ],
-)
-def test_approvals_never_carry_over(text: str) -> None:
-    assert _texts(asked(text)) == []
+    ]
+    for text in cases:
+        with subtests.test(text=text):
+            assert _texts(asked(text)) == []
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_what_forbids_is_no_approval(subtests) -> None:
+    cases = [
         "Never push without asking.",
         "Don't ever deploy without my approval.",
         "Always ask me first, and never push without approval.",
-    ],
-)
-def test_what_forbids_is_no_approval(text: str) -> None:
-    assert _texts(asked(text)) == [text]
+    ]
+    for text in cases:
+        with subtests.test(text=text):
+            assert _texts(asked(text)) == [text]
 
 
 def test_the_system_approves_nothing_for_later_either() -> None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from warmstart.sessions.sqlite import SQLiteSessionStore
+from warmstart.sessions.sql_store import SQLiteSessionStore
 from warmstart.sessions.sync import path_sources, sync
 from warmstart.sessions.values import Message, Session, steps
 from warmstart.templates.extraction.extractor import SessionExtractor

@@ -6,8 +6,6 @@ import base64
 import json
 from typing import Any
 
-import pytest
-
 from tests.profile.talks import asked, bash, did, talk
 from warmstart.sessions.values import Message, Session
 from warmstart.templates.extraction.extractor import SessionExtractor
@@ -87,13 +85,14 @@ WAYS: dict[str, list[list[Message]]] = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_an_order_in_tool_output_is_carried_by_nothing(way: str) -> None:
-    seed = seed_of(*WAYS[way], allow=("network", "destructive") if "does" not in way else ())
-    shown = repr(seed)
-    for sign in (*SIGNS, ENCODED[:20], HIDDEN[:12], LOOKALIKE[:12]):
-        assert sign not in shown, sign
-    assert "prices.py" in shown  # the rest of the session is carried as ever
+def test_an_order_in_tool_output_is_carried_by_nothing(subtests) -> None:
+    for way, messages in WAYS.items():
+        with subtests.test(way):
+            seed = seed_of(*messages)
+            shown = repr(seed)
+            for sign in (*SIGNS, ENCODED[:20], HIDDEN[:12], LOOKALIKE[:12]):
+                assert sign not in shown, sign
+            assert "prices.py" in shown  # the rest of the session is carried as ever
 
 
 def test_an_order_of_the_person_s_own_is_theirs() -> None:

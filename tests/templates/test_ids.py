@@ -6,9 +6,7 @@ from threading import Thread
 import pytest
 
 from tests.templates.made import Clock, template
-from warmstart.sessions.postgres import PostgresSessionStore
-from warmstart.sessions.sql import SQLSessionStore
-from warmstart.sessions.sqlite import SQLiteSessionStore
+from warmstart.sessions.sql_store import PostgresSessionStore, SQLiteSessionStore, SQLSessionStore
 from warmstart.templates.store import SQLTemplateStore
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import copy
 import json
 import re
+from itertools import product
 
 import pytest
 
@@ -132,15 +133,15 @@ def test_the_callers_messages_are_not_changed():
     assert "changed" not in json.dumps(inject(TEMPLATE, OPENAI))
 
 
-@pytest.mark.parametrize("renderer", ["messages", "system", "xml"])
-@pytest.mark.parametrize("messages", [OPENAI, ANTHROPIC], ids=["openai", "anthropic"])
-def test_a_template_is_inserted_once(messages, renderer):
-    once = inject(TEMPLATE, messages, renderer=renderer)
-    assert len(once) > len(messages)
-    again = inject(TEMPLATE, once, renderer=renderer)
-    assert again == once
-    assert again is not once
-    assert inject(TEMPLATE, once) == once
+def test_a_template_is_inserted_once(subtests):
+    for messages, renderer in product([OPENAI, ANTHROPIC], ["messages", "system", "xml"]):
+        with subtests.test(messages=messages, renderer=renderer):
+            once = inject(TEMPLATE, messages, renderer=renderer)
+            assert len(once) > len(messages)
+            again = inject(TEMPLATE, once, renderer=renderer)
+            assert again == once
+            assert again is not once
+            assert inject(TEMPLATE, once) == once
 
 
 def test_a_template_in_the_middle_of_a_system_prompt_is_seen():
@@ -154,13 +155,14 @@ def test_other_notes_of_ours_do_not_keep_a_template_out():
     assert len(inject(TEMPLATE, messages)) > 1
 
 
-@pytest.mark.parametrize("renderer", ["messages", "system", "xml"])
-def test_anthropic_messages_stay_valid(renderer):
-    messages = inject(TEMPLATE, ANTHROPIC, renderer=renderer)
-    check_anthropic(messages)
-    assert messages[-3:] == ANTHROPIC
-    assert is_marked(messages[0]["content"][0]["text"])
-    assert is_marked(messages[-4]["content"][0]["text"])
+def test_anthropic_messages_stay_valid(subtests):
+    for renderer in ["messages", "system", "xml"]:
+        with subtests.test(renderer=renderer):
+            messages = inject(TEMPLATE, ANTHROPIC, renderer=renderer)
+            check_anthropic(messages)
+            assert messages[-3:] == ANTHROPIC
+            assert is_marked(messages[0]["content"][0]["text"])
+            assert is_marked(messages[-4]["content"][0]["text"])
 
 
 def test_calls_of_the_anthropic_shape_have_their_input_as_an_object():
@@ -184,9 +186,8 @@ def test_nothing_hands_over_where_no_users_message_follows():
     assert inject(TEMPLATE, [], shape="anthropic")[-1]["role"] == "assistant"
 
 
-@pytest.mark.parametrize(
-    ("messages", "shape"),
-    [
+def test_the_shape_is_told_from_the_messages(subtests):
+    cases = [
         (OPENAI, "openai"),
         (ANTHROPIC, "anthropic"),
         ([{"role": "user", "content": "Hi"}], None),
@@ -195,10 +196,10 @@ def test_nothing_hands_over_where_no_users_message_follows():
         ([{"role": "user", "content": [{"type": "text", "text": "Hi"}]}], "anthropic"),
         ([{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}], "openai"),
         ([{"role": "system", "content": ""}, {"role": "user", "content": [{"type": "text", "text": "Hi"}]}], "openai"),
-    ],
-)
-def test_the_shape_is_told_from_the_messages(messages, shape):
-    assert shape_of(messages) == shape
+    ]
+    for messages, shape in cases:
+        with subtests.test(messages=messages, shape=shape):
+            assert shape_of(messages) == shape
 
 
 def test_the_shape_of_tools_decides_where_messages_do_not():
@@ -228,12 +229,13 @@ def test_every_inserted_message_is_marked():
             assert all(is_marked_call(call["id"]) for call in message.get("tool_calls", ()))
 
 
-@pytest.mark.parametrize("state", ["quarantined", "retired"])
-def test_templates_that_may_not_be_used_are_refused(state):
-    template = WarmTemplate(id="warm_1", name="tides", seed=SEED, state=state)
-    with pytest.raises(InvalidTemplate, match=f"'warm_1' is {state}: warmstart templates promote warm_1"):
-        inject(template, OPENAI)
-    assert len(inject(template, OPENAI, allow_quarantined=True)) > len(OPENAI)
+def test_templates_that_may_not_be_used_are_refused(subtests):
+    for state in ["quarantined", "retired"]:
+        with subtests.test(state=state):
+            template = WarmTemplate(id="warm_1", name="tides", seed=SEED, state=state)
+            with pytest.raises(InvalidTemplate, match=f"'warm_1' is {state}: warmstart templates promote warm_1"):
+                inject(template, OPENAI)
+            assert len(inject(template, OPENAI, allow_quarantined=True)) > len(OPENAI)
 
 
 def test_candidates_may_be_used():
@@ -281,18 +283,21 @@ def test_a_log_of_claude_code_gives_back_nothing_of_ours(tmp_path):
     check_walk(list(ClaudeCodeReader().read(path, Reading(path))))
 
 
-@pytest.mark.parametrize("renderer", ["system", "xml"])
-def test_a_note_inside_a_systems_prompt_is_not_extracted(renderer):
-    note = inject(TEMPLATE, [{"role": "user", "content": "Hello"}], renderer=renderer)[0]["content"]
-    prompt = f"You keep the tides.\n\n- Always use type hints.\n\n{note}\n\n- Never use tabs.\n"
-    messages = [
-        Message(native_id="m1", role="system", text=prompt),
-        Message(native_id="m2", role="user", text="Look at the tides, please."),
-    ]
-    said = [each.text for each in SessionExtractor().extract(Session(agent="a", native_id="s"), messages).contexts]
-    assert any("type hints" in text for text in said)
-    assert any("tabs" in text for text in said)
-    assert not any("push to main" in text or "warmstart" in text for text in said)
+def test_a_note_inside_a_systems_prompt_is_not_extracted(subtests):
+    for renderer in ["system", "xml"]:
+        with subtests.test(renderer=renderer):
+            note = inject(TEMPLATE, [{"role": "user", "content": "Hello"}], renderer=renderer)[0]["content"]
+            prompt = f"You keep the tides.\n\n- Always use type hints.\n\n{note}\n\n- Never use tabs.\n"
+            messages = [
+                Message(native_id="m1", role="system", text=prompt),
+                Message(native_id="m2", role="user", text="Look at the tides, please."),
+            ]
+            said = [
+                each.text for each in SessionExtractor().extract(Session(agent="a", native_id="s"), messages).contexts
+            ]
+            assert any("type hints" in text for text in said)
+            assert any("tabs" in text for text in said)
+            assert not any("push to main" in text or "warmstart" in text for text in said)
 
 
 def check_walk(pairs) -> None:

@@ -8,7 +8,7 @@ from tests.profile.talks import asked, bash, did, talk
 from tests.templates.walks import PROJECT, session, told
 from warmstart.errors import InvalidTemplate, NothingToCarry, SessionNotFound
 from warmstart.redact import Redactor
-from warmstart.sessions.sql import SQLSessionStore
+from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.sessions.values import Message, Session
 from warmstart.templates.items import items_of, sources_in, without_sessions
 from warmstart.templates.making import make

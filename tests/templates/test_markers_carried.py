@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import pytest
-
 from tests.profile.talks import asked, bash, did
 from tests.templates.walks import PROJECT, Plain, session, walked
 from warmstart.sessions.values import Message
@@ -44,12 +42,18 @@ def test_a_failing_call_used_nothing() -> None:
     assert _values(_edit(f"{PROJECT}/a.py", "error"), did("Read", {"file_path": f"{PROJECT}/b.py"}, "error")) == []
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["/tmp/scratch.py", "/etc/passwd", "~/.ssh/config", "/home/mia/.aws/credentials", "/srv/other/a.py", "../x.py"],
-)
-def test_a_file_outside_the_project_is_no_marker(path: str) -> None:
-    assert _values(did("Read", {"file_path": path}), _edit(path), bash(f"cat {path}")) == []
+def test_a_file_outside_the_project_is_no_marker(subtests) -> None:
+    cases = [
+        "/tmp/scratch.py",
+        "/etc/passwd",
+        "~/.ssh/config",
+        "/home/mia/.aws/credentials",
+        "/srv/other/a.py",
+        "../x.py",
+    ]
+    for path in cases:
+        with subtests.test(path=path):
+            assert _values(did("Read", {"file_path": path}), _edit(path), bash(f"cat {path}")) == []
 
 
 def test_shell_commands_use_files_as_well() -> None:

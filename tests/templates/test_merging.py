@@ -4,7 +4,6 @@ from datetime import UTC, datetime, timedelta
 from itertools import permutations
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -82,29 +81,27 @@ def test_what_more_sessions_say_comes_first_and_names_them_all() -> None:
     assert {source.session for source in merged.contexts[0].sources} == {A, B}
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
+def test_of_two_instructions_that_clash_the_newest_holds_and_a_note_says_so(subtests) -> None:
+    cases = [
         ("Always use tabs.", "Use spaces for indentation."),
         ("Always squash commits before merging.", "Never squash commits before merging."),
         ("We use npm here.", "We use pnpm, not npm."),
         ("Use black for formatting.", "Use ruff for formatting."),
         ("Lines are at most 100 characters.", "Lines are at most 120 characters."),
         ("Prefer clarity over speed.", "Prefer speed over clarity."),
-    ],
-)
-def test_of_two_instructions_that_clash_the_newest_holds_and_a_note_says_so(old: str, new: str) -> None:
-    merged = merge([Dated(_seed(B, new), _at(2)), Dated(_seed(A, old), _at(1))])
-    assert [context.text for context in merged.contexts] == [new]
-    (note,) = merged.notes
-    assert set(note.sessions) == {A, B}
-    assert old in note.text
-    assert new in note.text
+    ]
+    for old, new in cases:
+        with subtests.test(old=old, new=new):
+            merged = merge([Dated(_seed(B, new), _at(2)), Dated(_seed(A, old), _at(1))])
+            assert [context.text for context in merged.contexts] == [new]
+            (note,) = merged.notes
+            assert set(note.sessions) == {A, B}
+            assert old in note.text
+            assert new in note.text
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
+def test_rules_that_only_look_alike_both_hold(subtests) -> None:
+    cases = [
         ("Never push to main.", "Never push to develop."),
         ("Always update the changelog.", "Always update the readme."),
         ("Use uv.", "Never commit secrets."),
@@ -112,11 +109,11 @@ def test_of_two_instructions_that_clash_the_newest_holds_and_a_note_says_so(old:
         ("Use pytest, never unittest.", "Use pytest."),
         ("Never push without asking.", "Always ask before you deploy."),
         ("Use uv for installs.", "Use npm for the web folder."),
-    ],
-)
-def test_rules_that_only_look_alike_both_hold(one: str, other: str) -> None:
-    assert not contradict(one, other)
-    assert not contradict(other, one)
+    ]
+    for one, other in cases:
+        with subtests.test(one=one, other=other):
+            assert not contradict(one, other)
+            assert not contradict(other, one)
 
 
 def test_two_fixes_of_one_error_resolve_to_the_newest() -> None:

@@ -4,16 +4,15 @@ import json
 import re
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.profile.talks import asked, did, talk
 from warmstart.redact.redactor import Redactor
 from warmstart.sessions.values import Message, Session
-from warmstart.templates.extraction.cutting import cut
 from warmstart.templates.extraction.placeholders import Placeholders
 from warmstart.templates.extraction.walk import walk
+from warmstart.text.truncate import truncate
 
 SESSION = Session(agent="openai", native_id="s1", project="/home/mira/shop")
 MIA: dict[str, Any] = {
@@ -51,9 +50,8 @@ def flat(value: object) -> list[str]:
     return [text for part in value for text in flat(part)] if isinstance(value, list) else [str(value)]
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
+def test_values_are_known_by_their_form(subtests) -> None:
+    cases = [
         ("write to mia.li@example.com now", "write to {{email}} now"),
         ("call +1 415 555 0132", "call {{phone}}"),
         ("call (415) 555-0132", "call {{phone}}"),
@@ -72,15 +70,14 @@ def flat(value: object) -> list[str]:
         ("see https://example.org/orders/1234567?token=abcdef123", "see {{url}}"),
         ("see http://localhost:8000/orders/1234567", "see http://localhost:8000/orders/{{id}}"),
         ("from 192.168.10.4", "from {{ip}}"),
-    ],
-)
-def test_values_are_known_by_their_form(text: str, shown: str) -> None:
-    assert places().text(text) == shown
+    ]
+    for text, shown in cases:
+        with subtests.test(text=text, shown=shown):
+            assert places().text(text) == shown
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_conventions_stay_as_they_are(subtests) -> None:
+    cases = [
         "python -m pytest -q --maxfail=1 tests/test_cart.py",
         "src/app.py:12:30: E501 line too long",
         "4 passed, 1 skipped in 0.12s",
@@ -94,10 +91,10 @@ def test_values_are_known_by_their_form(text: str, shown: str) -> None:
         "{{date}} and {{user_id_2}}",
         "[redacted:github-token:ab12]",
         "http://localhost:3000/health",
-    ],
-)
-def test_conventions_stay_as_they_are(text: str) -> None:
-    assert places().text(text) == text
+    ]
+    for text in cases:
+        with subtests.test(text=text):
+            assert places().text(text) == text
 
 
 def test_the_same_value_has_the_same_placeholder_everywhere() -> None:
@@ -212,22 +209,21 @@ def test_arguments_that_nothing_can_stand_for_are_empty() -> None:
     assert known.arguments("f", '{"user_id": "mia_li"}') == ""
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
+def test_words_that_anybody_may_use_name_nobody(subtests) -> None:
+    cases = [
         {"user_id": "default"},
         {"session_id": "main", "id": "header", "element_id": "sidebar-left"},
         {"username": "postgres", "address": "localhost:8080"},
         {"user_id": "string", "email": "string", "date": "date", "zip": "docs.zip"},
         {"name": "build", "version": "1.2.3"},
         {"line_number": "120", "status_code": "404"},
-    ],
-)
-def test_words_that_anybody_may_use_name_nobody(given: dict[str, str]) -> None:
-    known = places(did("f", given))
-    assert json.loads(known.arguments("f", json.dumps(given))) == given
-    for value in given.values():
-        assert known.text(f"run {value} again") == f"run {value} again"
+    ]
+    for arguments in cases:
+        with subtests.test(arguments=arguments):
+            known = places(did("f", arguments))
+            assert json.loads(known.arguments("f", json.dumps(arguments))) == arguments
+            for value in arguments.values():
+                assert known.text(f"run {value} again") == f"run {value} again"
 
 
 def test_secrets_go_with_and_without_placeholders() -> None:
@@ -263,7 +259,7 @@ def test_arguments_stay_json_of_the_same_types(given_values: dict[str, Any]) -> 
 @given(st.text(alphabet="ab {}_\n😀é", max_size=200), st.integers(10, 120))
 def test_a_cut_text_is_never_longer_and_cuts_no_placeholder(text: str, most: int) -> None:
     whole = f"{text}{{{{user_id}}}}{text}"
-    shown = cut(whole, most)
+    shown = truncate(whole, most)
     assert len(shown) <= most
     shown.encode()
     assert len(re.findall(r"\{\{user_id", shown)) == len(re.findall(r"\{\{user_id\}\}", shown))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import msgspec
-import pytest
 
 from tests.templates.poison import PLACEMENTS, VARIANTS, Talk, ending, opening, poisoned
 from warmstart.profile.profiler import Profiler
@@ -36,17 +35,19 @@ def test_the_session_by_itself_is_worth_carrying() -> None:
     assert any(marker.value.endswith("convert.py") for marker in seed.markers)
 
 
-@pytest.mark.parametrize("placement", PLACEMENTS)
-def test_no_seed_carries_what_a_tool_told_the_agent_to_do(placement: str) -> None:
-    carried = []
-    for variant in VARIANTS:
-        said = told(extracted(poisoned(placement, variant)))
-        carried += [f"{variant.name}: {trace!r}" for trace in variant.traces if trace in said]
-    assert carried == []
+def test_no_seed_carries_what_a_tool_told_the_agent_to_do(subtests) -> None:
+    for placement in PLACEMENTS:
+        with subtests.test(placement=placement):
+            carried = []
+            for variant in VARIANTS:
+                said = told(extracted(poisoned(placement, variant)))
+                carried += [f"{variant.name}: {trace!r}" for trace in variant.traces if trace in said]
+            assert carried == []
 
 
-@pytest.mark.parametrize("placement", ["tool_output", "file_content", "web_page", "by_the_assistant", "summary"])
-def test_the_rest_of_such_a_session_is_still_carried(placement: str) -> None:
-    for variant in VARIANTS[:4]:
-        seed = extracted(poisoned(placement, variant))
-        assert any("pytest" in act.arguments for each in seed.demonstrations for act in each.acts), variant.name
+def test_the_rest_of_such_a_session_is_still_carried(subtests) -> None:
+    for placement in ["tool_output", "file_content", "web_page", "by_the_assistant", "summary"]:
+        with subtests.test(placement=placement):
+            for variant in VARIANTS[:4]:
+                seed = extracted(poisoned(placement, variant))
+                assert any("pytest" in act.arguments for each in seed.demonstrations for act in each.acts), variant.name

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-import pytest
-
 from tests.templates.poison import Talk, ending, opening
 from tests.templates.test_poison import extracted, told
 
@@ -163,28 +161,30 @@ SAID = {
 }
 
 
-@pytest.mark.parametrize("name", OBEYED)
-def test_no_call_that_obeyed_an_output_is_carried(name: str) -> None:
-    talk = Talk("obeyed")
-    opening(talk)
-    for call in OBEYED[name]:
-        talk.call(call.tool, call.arguments, call.result, ok=call.ok)
-    ending(talk)
-    seed = extracted(talk)
-    assert "evil" not in told(seed)
-    assert any("pytest" in act.arguments for each in seed.demonstrations for act in each.acts)
+def test_no_call_that_obeyed_an_output_is_carried(subtests) -> None:
+    for name in OBEYED:
+        with subtests.test(name=name):
+            talk = Talk("obeyed")
+            opening(talk)
+            for call in OBEYED[name]:
+                talk.call(call.tool, call.arguments, call.result, ok=call.ok)
+            ending(talk)
+            seed = extracted(talk)
+            assert "evil" not in told(seed)
+            assert any("pytest" in act.arguments for each in seed.demonstrations for act in each.acts)
 
 
-@pytest.mark.parametrize("name", SAID)
-def test_what_the_person_pasted_is_not_their_order(name: str) -> None:
-    talk = Talk("pasted")
-    opening(talk)
-    talk.say("user", SAID[name])
-    talk.call("Bash", {"command": "tail build.log"}, "nothing")
-    ending(talk)
-    seed = extracted(talk)
-    assert "evil" not in told(seed)
-    assert any("type hints" in context.text for context in seed.contexts)
+def test_what_the_person_pasted_is_not_their_order(subtests) -> None:
+    for name in SAID:
+        with subtests.test(name=name):
+            talk = Talk("pasted")
+            opening(talk)
+            talk.say("user", SAID[name])
+            talk.call("Bash", {"command": "tail build.log"}, "nothing")
+            ending(talk)
+            seed = extracted(talk)
+            assert "evil" not in told(seed)
+            assert any("type hints" in context.text for context in seed.contexts)
 
 
 def test_a_command_that_the_person_asked_for_is_carried_whatever_a_file_says() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.templates.choosing.crowd import PROJECT, fill, happened, outcomes, template_for
 from warmstart.sessions.marks import is_marked, is_marked_call
-from warmstart.sessions.sqlite import SQLiteSessionStore
+from warmstart.sessions.sql_store import SQLiteSessionStore
 from warmstart.templates.choosing.audit import uses, why
 from warmstart.templates.choosing.selection import Selector
 from warmstart.templates.revoking import revoke
@@ -126,11 +126,11 @@ def test_a_session_whose_template_was_revoked_or_deleted_since_starts_cold(store
     assert start_warm(store, "abc", MESSAGES, **WARM).messages == MESSAGES
 
 
-def test_a_candidate_that_is_tried_is_put_in(store):
-    kept = store.add(template_for(TASK, state="candidate"))
+def test_no_session_starts_from_a_candidate(store):
+    store.add(template_for(TASK, state="candidate"))
     started = start_warm(store, "abc", MESSAGES, explore=1.0, **WARM)
-    assert started.choice.template.id == kept.id
-    assert len(started.messages) > len(MESSAGES)
+    assert started.messages == MESSAGES
+    assert started.choice.why == "no template may be used here: 1 not promoted"
 
 
 def test_the_task_may_be_given_apart_from_the_messages(store):
@@ -155,9 +155,8 @@ def test_every_renderer_can_start_a_session(store, renderer):
     assert len(started.messages) > len(MESSAGES)
 
 
-@pytest.mark.parametrize(
-    ("messages", "request_"),
-    [
+def test_the_task_is_the_last_thing_that_the_user_said(subtests):
+    cases = [
         ([], ""),
         ([{"role": "system", "content": "x"}], ""),
         ([{"role": "user", "content": "one"}, {"role": "user", "content": "two"}], "two"),
@@ -168,10 +167,10 @@ def test_every_renderer_can_start_a_session(store, renderer):
         ),
         ([{"role": "user", "content": "a"}, {"role": "user", "content": "[warmstart] a note"}], "a"),
         ([{"role": "user", "content": None}], ""),
-    ],
-)
-def test_the_task_is_the_last_thing_that_the_user_said(messages, request_):
-    assert last_request(messages) == request_
+    ]
+    for messages, request_ in cases:
+        with subtests.test(messages=messages, request_=request_):
+            assert last_request(messages) == request_
 
 
 def test_two_processes_that_start_the_same_session_agree(tmp_path):

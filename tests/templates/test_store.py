@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from tests.templates.made import Clock, seed, source, template, use
 from tests.templates.strategies import templates
 from warmstart.errors import AmbiguousId, InvalidTemplate, StoreCorrupt, TemplateNotFound
-from warmstart.sessions.sqlite import SQLiteSessionStore
+from warmstart.sessions.sql_store import SQLiteSessionStore
 from warmstart.templates.hashing import content_hash
 from warmstart.templates.rows import checked, decode, encode_body
 from warmstart.templates.store import SQLTemplateStore, TemplateFilter

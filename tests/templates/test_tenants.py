@@ -10,7 +10,7 @@ import pytest
 from tests.postgres import Server
 from tests.templates.made import FIRST, template, use
 from warmstart.errors import TemplateNotFound
-from warmstart.sessions.postgres import PostgresSessionStore
+from warmstart.sessions.sql_store import PostgresSessionStore
 from warmstart.templates.revoking import revoke, revoked
 from warmstart.templates.store import SQLTemplateStore
 

@@ -82,9 +82,8 @@ def line_of(text: str, part: str) -> int:
     return text[: text.index(part)].count("\n") + 1
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "place", "said"),
-    [
+def test_a_mistake_is_told_with_its_line(subtests) -> None:
+    cases = [
         ('name = "shop"', 'name = "shop', 'name = "shop', "'"),
         ('name = "shop"', "", "# The", "missing required field `name`"),
         ('name = "shop"', "name = 1", "name = 1", "expected `str`, got `int`"),
@@ -96,25 +95,25 @@ def line_of(text: str, part: str) -> int:
         ("[[pattern]]", "[[patern]]", "[[patern]]", "unknown field `patern`"),
         ("item = {0}", 'item = "123456789abc"', 'item = "123456789abc"', "no context '123456789abc'"),
         ("item = {1}", "item = {0}", "[[demonstration]]\nitem = {0}", "no demonstration '"),
-    ],
-)
-def test_a_mistake_is_told_with_its_line(old: str, new: str, place: str, said: str) -> None:
-    kept = template()
-    text = to_text(kept)
-    keys = (
-        re.findall(r"\[\[context\]\]\nitem = (.*)", text)[:1]
-        + re.findall(r"\[\[demonstration\]\]\nitem = (.*)", text)[1:]
-    )
-    old, new, place = (re.sub(r"\{(\d)\}", lambda m: keys[int(m[1])], each) for each in (old, new, place))
-    assert old in text
-    broken = text.replace(old, new, 1)
-    with pytest.raises(InvalidTemplate) as raised:
-        from_text(broken, kept)
-    message = str(raised.value)
-    assert "\n" not in message
-    assert said in message
-    line = line_of(broken, place)
-    assert message.startswith((f"line {line}: ", f"line {line + 1}: "))
+    ]
+    for old, new, place, said in cases:
+        with subtests.test(old=old, new=new, place=place, said=said):
+            kept = template()
+            text = to_text(kept)
+            keys = (
+                re.findall(r"\[\[context\]\]\nitem = (.*)", text)[:1]
+                + re.findall(r"\[\[demonstration\]\]\nitem = (.*)", text)[1:]
+            )
+            old, new, place = (each.format(*keys) for each in (old, new, place))
+            assert old in text
+            broken = text.replace(old, new, 1)
+            with pytest.raises(InvalidTemplate) as raised:
+                from_text(broken, kept)
+            message = str(raised.value)
+            assert "\n" not in message
+            assert said in message
+            line = line_of(broken, place)
+            assert message.startswith((f"line {line}: ", f"line {line + 1}: "))
 
 
 def test_a_text_that_is_nested_without_end_is_refused() -> None:

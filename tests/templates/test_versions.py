@@ -98,7 +98,7 @@ def test_processes_that_change_one_template_lose_nothing(store: SQLTemplateStore
     program = (
         "import sys\n"
         "from warmstart.errors import TemplateChanged\n"
-        "from warmstart.sessions.sqlite import SQLiteSessionStore\n"
+        "from warmstart.sessions.sql_store import SQLiteSessionStore\n"
         "from warmstart.templates.store import SQLTemplateStore\n"
         "store = SQLTemplateStore(SQLiteSessionStore(sys.argv[1]))\n"
         "for number in range(10):\n"

@@ -27,7 +27,7 @@ _USE = (
 
 def copy_templates(source: SQLTemplateStore, target: SQLTemplateStore) -> int:
     """Copy all templates that the target lacks, or has in an older version; returns how many."""
-    with target.database.transaction() as there, source.database.translated():
+    with target.database.transaction() as there, source.database.translate_errors():
         here = source.database.connection
         _copy_deletions(here, target, there)
         copied = 0

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from warmstart.errors import ConfigError, ModelError
-from warmstart.profile.phrases import standing
+from warmstart.profile.feedback import standing_instructions
 from warmstart.profile.values import Profiled
 from warmstart.redact import Redactor
 from warmstart.templates.extraction.demonstrating import UNSAID
@@ -88,7 +88,7 @@ def _says(line: str, *, shown: bool) -> int:
         + ("{{" not in line)
         + 2 * shown
         - bool(_INTRODUCES.match(line))
-        - 3 * bool(standing(line))  # a rule for every task says nothing of this one
+        - 3 * bool(standing_instructions(line))  # a rule for every task says nothing of this one
     )
 
 

@@ -6,7 +6,8 @@ because half of the Cyrillic letters look like Latin ones.
 
 from __future__ import annotations
 
-from warmstart.templates.wording import Rule, words
+from warmstart.templates.wording import words
+from warmstart.text.scanner import Rule
 
 _WHY = "gives an order in {}"
 
@@ -75,7 +76,7 @@ WORDS = (
 def _native(name: str, anchors: str, *patterns: str) -> Rule:
     """A rule for a text in its own letters; `~` is whatever parts two words."""
     joined = "|".join(patterns).replace("~", r"[\W_]{1,8}")
-    return Rule(_WHY.format(name), tuple(anchors.split("|")), joined)
+    return Rule(tuple(anchors.split("|")), joined, _WHY.format(name))
 
 
 NATIVE = (

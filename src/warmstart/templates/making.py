@@ -14,8 +14,10 @@ from warmstart.errors import NothingToCarry
 from warmstart.profile.profiles import profile_of
 from warmstart.profile.values import Profile, Profiled, TaskType
 from warmstart.redact import Redactor
-from warmstart.sessions.sql import SQLSessionStore
+from warmstart.sessions.bad_sessions import BAD_SESSION, Skip, log_skip
+from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.sessions.values import Session
+from warmstart.templates.allowlist import showable
 from warmstart.templates.describing import describe
 from warmstart.templates.extraction.extractor import SessionExtractor
 from warmstart.templates.extraction.merging import Dated, merge
@@ -50,24 +52,23 @@ def make(
     max_examples: int = 3,
     redactor: Redactor | None = None,
     tools: Definitions | None = None,
-    allow: Collection[str] = (),
     placeholders: bool = True,
     origin: str = "user",
     state: State = "active",
     revoked: Collection[str] = (),
     kinds: Mapping[str, str] | None = None,
+    skip: Skip = log_skip,
 ) -> WarmTemplate:
     """A template of these sessions, not saved yet. `revoked` are the ids of sessions that may give nothing any more.
 
-    `kinds` is the user's own table of what tools are for. Raises `SessionNotFound`, `NothingToCarry` where no session
-    gives anything, and `InvalidTemplate` where what they give breaks a rule.
+    `kinds` is the user's own table of what tools are for; `skip` is told of a session that cannot be read. Raises
+    `SessionNotFound`, `NothingToCarry` where no session gives anything, and `InvalidTemplate` where what they give
+    breaks a rule.
     """
     redactor = redactor or Redactor()
     known = tuple(tools) if tools is not None else None
-    extractor = SessionExtractor(
-        redactor=redactor, tools=known, max_examples=max_examples, placeholders=placeholders, allow=allow
-    )
-    gave = given(store, sessions, extractor, revoked=revoked, kinds=kinds)
+    extractor = SessionExtractor(redactor=redactor, tools=known, max_examples=max_examples, placeholders=placeholders)
+    gave = given(store, sessions, extractor, revoked=revoked, kinds=kinds, skip=skip)
     if all(each.why_not for each in gave):
         raise NothingToCarry(redactor.clean(_nothing(gave)))
     # Whatever the order in which they are named, the same sessions give the same template.
@@ -89,7 +90,6 @@ def make(
         state=state,
         tools=_fingerprints(seed, known),
         origin=origin,
-        allowed=tuple(sorted(set(allow))),
     )
     return _checked(template, profiled, known, redactor)
 
@@ -98,7 +98,7 @@ def _checked(
     template: WarmTemplate, profiled: Sequence[Profiled], tools: Definitions | None, redactor: Redactor
 ) -> WarmTemplate:
     """The template without what breaks a rule, and described by what is left."""
-    template = sieved(template, tools=tools)
+    template = sieved(showable(template), tools=tools)
     seed = template.seed
     if not _is_worth(seed):
         raise NothingToCarry("; ".join(note.text for note in seed.notes[:_TOLD]) + "; choose other sessions")
@@ -121,13 +121,19 @@ def given(
     *,
     revoked: Collection[str] = (),
     kinds: Mapping[str, str] | None = None,
+    skip: Skip = log_skip,
 ) -> list[Gave]:
     """What each of these sessions gives, each session once."""
     found: dict[str, Gave] = {}
     for name in sessions:
         session = store.get(name)
         if session.id not in found:
-            found[session.id] = _gave(store, session, extractor, revoked, kinds)
+            try:
+                found[session.id] = _gave(store, session, extractor, revoked, kinds)
+            except BAD_SESSION as error:
+                skip(session.id, error)
+                why = f"it cannot be read ({type(error).__name__}: {' '.join(str(error).split())[:_EVIDENCE]})"
+                found[session.id] = Gave(session, Profile(), SessionSeed(), why, "choose another session")
     return list(found.values())
 
 
@@ -141,8 +147,8 @@ def _gave(
     if session.id in revoked:
         return Gave(session, Profile(), SessionSeed(), "it was revoked", "choose another session")
     profile = profile_of(store, session, tools=kinds)
-    if profile.verdict.outcome == "failure":
-        evidence = f"{' '.join(profile.verdict.evidence.split())[:_EVIDENCE]}: " if profile.verdict.evidence else ""
+    if profile.outcome.value == "failure":
+        evidence = f"{' '.join(profile.outcome.evidence.split())[:_EVIDENCE]}: " if profile.outcome.evidence else ""
         after_all = f"`warmstart sessions outcome {session.id} success` if it went well after all"
         advice = f"{evidence}choose another, or say {after_all}"
         return Gave(session, profile, SessionSeed(), "it ended in failure", advice)

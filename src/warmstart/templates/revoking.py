@@ -19,8 +19,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from warmstart.errors import AmbiguousId, SessionNotFound
-from warmstart.sessions.appending import chunks, marks
 from warmstart.storage.database import Connection
+from warmstart.storage.sql import batches, placeholders
 from warmstart.templates.items import is_edit, items_of, sessions_of, without_sessions
 from warmstart.templates.rows import BODIES, decode, sources_of
 from warmstart.templates.store import SQLTemplateStore
@@ -62,11 +62,11 @@ def revoke(store: SQLTemplateStore, session_id: str, *, author: str = "") -> lis
             "INSERT INTO template_revoked (session, at, author) VALUES (?, ?, ?) ON CONFLICT (session) DO NOTHING",
             [(session, at, store.words(author)) for session in family],
         )
-        for some in chunks(family):
+        for some in batches(family):
             # A host may have named the session by the agent's own id.
             connection.execute(
-                f"UPDATE template_uses SET task = '' WHERE session IN ({marks(some)}) "
-                f"OR session IN (SELECT native_id FROM sessions WHERE id IN ({marks(some)}))",
+                f"UPDATE template_uses SET task = '' WHERE session IN ({placeholders(some)}) "
+                f"OR session IN (SELECT native_id FROM sessions WHERE id IN ({placeholders(some)}))",
                 [*some, *some],
             )
         quotes: set[str] = set()
@@ -81,7 +81,7 @@ def revoke(store: SQLTemplateStore, session_id: str, *, author: str = "") -> lis
 
 def revoked(store: SQLTemplateStore) -> frozenset[str]:
     """The sessions that nothing may be taken from: those that were revoked, and their children by now."""
-    with store.database.translated():
+    with store.database.translate_errors():
         return revoked_in(store.database.connection)
 
 
@@ -108,9 +108,9 @@ def _named(store: SQLTemplateStore, connection: Connection, session_id: str) -> 
 def _touched(connection: Connection, sessions: list[str]) -> dict[str, list[int]]:
     """The templates that hold anything of these sessions, and in which versions."""
     found: dict[str, set[int]] = {}
-    for some in chunks(sessions):
+    for some in batches(sessions):
         for template, version in connection.execute(
-            f"SELECT template, version FROM template_sources WHERE session IN ({marks(some)})", some
+            f"SELECT template, version FROM template_sources WHERE session IN ({placeholders(some)})", some
         ):
             found.setdefault(template, set()).add(version)
     return {template: sorted(versions) for template, versions in found.items()}
@@ -231,20 +231,22 @@ def _called(connection: Connection, sessions: Collection[str]) -> list[str]:
     """The names of the tools that these sessions called, as far as the store has them."""
     return [
         row[0]
-        for some in chunks(list(sessions))
+        for some in batches(sessions)
         for row in connection.execute(
             "SELECT DISTINCT c.name FROM sessions s JOIN messages m ON m.session = s.pk "
-            f"JOIN tool_calls c ON c.message = m.pk WHERE s.id IN ({marks(some)})",
+            f"JOIN tool_calls c ON c.message = m.pk WHERE s.id IN ({placeholders(some)})",
             some,
         )
     ]
 
 
 def _about(connection: Connection, sessions: Collection[str]) -> list[str]:
-    """The titles and projects of these sessions, as far as the store has them."""
+    """The titles and folders of these sessions, as far as the store has them."""
     return [
         text
-        for some in chunks(list(sessions))
-        for row in connection.execute(f"SELECT title, project FROM sessions WHERE id IN ({marks(some)})", some)
+        for some in batches(sessions)
+        for row in connection.execute(
+            f"SELECT title, project, directory FROM sessions WHERE id IN ({placeholders(some)})", some
+        )
         for text in row
     ]

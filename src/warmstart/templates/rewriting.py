@@ -10,8 +10,11 @@ from warmstart.templates.rows import BODIES, decode, encode_body, encode_head
 from warmstart.templates.texts import rewritten
 
 
-def rewrite_rows(connection: Connection, change: Callable[[str], str]) -> int:
-    """Apply a change to every text of every version, and to what audits say; returns how many rows changed."""
+def rewrite_rows(connection: Connection, change: Callable[[str], str], rename: Callable[[str], str]) -> int:
+    """Apply a change to every text of every version, and to what audits say; returns how many rows changed.
+
+    `rename` is applied to what sessions and projects are called there.
+    """
     changed = 0
     for row in connection.execute(f"{BODIES} WHERE v.body IS NOT NULL").fetchall():
         old = decode(row)
@@ -29,6 +32,8 @@ def rewrite_rows(connection: Connection, change: Callable[[str], str]) -> int:
     changed += _rewrite_column(connection, "template_versions", "template, version", "reason", change)
     for column in ("task", "why"):
         changed += _rewrite_column(connection, "template_uses", "id", column, change)
+    for column in ("session", "project", "agent"):
+        changed += _rewrite_column(connection, "template_uses", "id", column, rename)
     return changed
 
 

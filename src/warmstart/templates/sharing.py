@@ -8,9 +8,6 @@ until somebody promotes it. Nothing in a file is a path, a command or a query to
 from __future__ import annotations
 
 import json
-import os
-import tempfile
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -19,15 +16,17 @@ from typing import Any
 from warmstart.errors import InvalidTemplate, WarmstartError
 from warmstart.profile.values import TaskType
 from warmstart.redact.redactor import Redactor
+from warmstart.storage.files import write_private
 from warmstart.templates import plain_json
+from warmstart.templates.allowlist import showable
 from warmstart.templates.hashing import content_hash
 from warmstart.templates.items import edited_by, is_edit
 from warmstart.templates.shapes import plain, shaped
 from warmstart.templates.store import SQLTemplateStore
 from warmstart.templates.texts import redacted
-from warmstart.templates.unseen import controls, unseen
 from warmstart.templates.validation import check
 from warmstart.templates.values import SessionSeed, Source, WarmTemplate
+from warmstart.text.untrusted import find_controls, find_invisible
 
 FORMAT = "warmstart-template"
 FORMAT_VERSION = 1
@@ -80,7 +79,7 @@ class _File:
 
 def export_text(template: WarmTemplate) -> str:
     """The file of a template, as text."""
-    shared = redacted(_impersonal(template), Redactor())
+    shared = redacted(_impersonal(showable(template)), Redactor())
     content = {name: getattr(shared, name) for name in _Content.__slots__}
     provenance = {name: getattr(shared, name) for name in _Provenance.__slots__}
     file = {
@@ -95,24 +94,13 @@ def export_text(template: WarmTemplate) -> str:
 
 def export(template: WarmTemplate, path: Path, *, overwrite: bool = False) -> None:
     """Write the file of a template, whole or not at all. Raises `WarmstartError` where one is already."""
-    text = export_text(template)
-    draft = ""
     try:
-        handle, draft = tempfile.mkstemp(prefix=f".{path.name[:80]}.", dir=path.parent)
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-        if not overwrite:
-            path.touch(0o600, exist_ok=False)  # takes the name; of two that export to it, one does
-        Path(draft).replace(path)
+        write_private(path, [export_text(template)], overwrite=overwrite)
     except FileExistsError as error:
         raise WarmstartError(f"{str(path)!r} is there already; give another name, or say --overwrite") from error
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise WarmstartError(f"{str(path)!r} cannot be written ({why}); give another place") from error
-    finally:
-        if draft:
-            with suppress(OSError):
-                Path(draft).unlink()
 
 
 def _impersonal(template: WarmTemplate) -> WarmTemplate:
@@ -177,7 +165,7 @@ def same(store: SQLTemplateStore, template: WarmTemplate) -> WarmTemplate | None
 
 def _shared_hash(template: WarmTemplate) -> str:
     """The hash that a template has in a file, under the name that the store would give it."""
-    return content_hash(_impersonal(replace(template, name=" ".join(template.name.split()))))
+    return content_hash(_impersonal(replace(showable(template), name=" ".join(template.name.split()))))
 
 
 def _template(file: _File, name: str) -> WarmTemplate:
@@ -198,5 +186,5 @@ def _template(file: _File, name: str) -> WarmTemplate:
 
 def _name(path: Path) -> str:
     """The name of a file as it can be told: without what nobody sees."""
-    hidden = {*unseen(path.name), *controls(path.name), "\n", "\r", "\t", "[", "]", "<", ">"}
+    hidden = {*find_invisible(path.name), *find_controls(path.name), "\n", "\r", "\t", "[", "]", "<", ">"}
     return "".join("?" if sign in hidden else sign for sign in path.name)[:_LONGEST_NAME]

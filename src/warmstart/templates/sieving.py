@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from warmstart.templates.allowlist import SILENT
 from warmstart.templates.items import Placed, kept, sessions_of
 from warmstart.templates.tools import Definitions
 from warmstart.templates.validation import Problem, problems
 from warmstart.templates.values import Demonstration, Item, Kind, Note, SessionSeed, Task, ToolCard, WarmTemplate
 
-SILENT = "(no output)"
 _NOTES = 12
 
 

@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 from warmstart.errors import AmbiguousId, InvalidTemplate, TemplateChanged, TemplateNotFound
 from warmstart.profile.values import TaskType
 from warmstart.redact.redactor import Redactor
-from warmstart.sessions.appending import chunks, marks
-from warmstart.sessions.sql import SQLSessionStore
+from warmstart.sessions.redaction import redacted_name
+from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.sessions.values import clean
-from warmstart.storage.database import AnyDatabase, Connection
+from warmstart.storage.database import Connection, Database
+from warmstart.storage.sql import batches, placeholders
 from warmstart.templates.hashing import content_hash
 from warmstart.templates.ids import take_id
 from warmstart.templates.rewriting import rewrite_rows
@@ -96,7 +97,7 @@ class SQLTemplateStore:
         self.database.migrate(MIGRATIONS)
 
     @property
-    def database(self) -> AnyDatabase:
+    def database(self) -> Database:
         """The database that the tables are in, for other parts of the room."""
         return self.sessions.database
 
@@ -107,6 +108,10 @@ class SQLTemplateStore:
     def words(self, text: str) -> str:
         """A text as it may be kept: without secrets, and with nothing that a database cannot hold."""
         return self._redactor.clean(clean(text))
+
+    def name(self, given: str) -> str:
+        """An id or a path as the store of sessions keeps it."""
+        return redacted_name(clean(given), self._redactor)
 
     # -- writing
 
@@ -172,10 +177,13 @@ class SQLTemplateStore:
                 (self.now().timestamp(), self.words(author), found),
             )
 
-    def rewrite(self, change: Callable[[str], str]) -> int:
-        """Apply a change to every text that is stored, in every version; returns how many rows changed."""
+    def rewrite(self, change: Callable[[str], str], rename: Callable[[str], str] | None = None) -> int:
+        """Apply a change to every text that is stored, in every version, and `rename` to the names of sessions.
+
+        Returns how many rows changed.
+        """
         with self.database.transaction() as connection:
-            return rewrite_rows(connection, change)
+            return rewrite_rows(connection, change, rename or change)
 
     def _ready(self, connection: Connection, template: WarmTemplate) -> WarmTemplate:
         """The template as it may be kept."""
@@ -231,7 +239,7 @@ class SQLTemplateStore:
 
         Raises `TemplateNotFound` or `AmbiguousId`.
         """
-        with self.database.translated():
+        with self.database.translate_errors():
             found = self.find(id)
             which = "v.version = t.version" if version is None else f"v.version = {min(max(version, 0), _HIGHEST)}"
             row = self.database.connection.execute(f"{BODIES} AND {which} WHERE t.id = ?", (found,)).fetchone()
@@ -243,17 +251,17 @@ class SQLTemplateStore:
         """Templates in their newest version, newest first."""
         wanted = [summary.id for summary in self.summaries(filter)]
         found: dict[str, WarmTemplate] = {}
-        with self.database.translated():
-            for some in chunks(wanted):
+        with self.database.translate_errors():
+            for some in batches(wanted):
                 rows = self.database.connection.execute(
-                    f"{BODIES} AND v.version = t.version WHERE t.id IN ({marks(some)})", some
+                    f"{BODIES} AND v.version = t.version WHERE t.id IN ({placeholders(some)})", some
                 )
                 found.update((row[0], decode(row)) for row in rows)
         return [found[each] for each in wanted if each in found]
 
     def summaries(self, filter: TemplateFilter = TemplateFilter()) -> builtins.list[Summary]:  # noqa: B008 - is frozen
         """What is known of the templates without their seeds, newest first."""
-        with self.database.translated():
+        with self.database.translate_errors():
             rows = self.database.connection.execute(
                 "SELECT created_at, id, head, used, successes, failures FROM templates"
             ).fetchall()
@@ -266,13 +274,13 @@ class SQLTemplateStore:
 
     def revision(self) -> int:
         """A number that is another one after every write that summaries could show."""
-        with self.database.translated():
+        with self.database.translate_errors():
             row = self.database.connection.execute("SELECT number FROM template_revision").fetchone()
         return int(row[0]) if row else 0
 
     def versions(self, id: str) -> builtins.list[Version]:
         """The versions of a template, newest first."""
-        with self.database.translated():
+        with self.database.translate_errors():
             found = self.find(id)
             rows = self.database.connection.execute(
                 "SELECT version, author, at, reason, hash, body IS NULL, state FROM template_versions "
@@ -291,7 +299,7 @@ class SQLTemplateStore:
         """
         wanted = clean(id).strip()
         run = self.database.connection.execute
-        with self.database.translated():
+        with self.database.translate_errors():
             rows = run("SELECT id FROM templates WHERE id = ?", (wanted,)).fetchall()
             rows = rows or run("SELECT id FROM templates WHERE name = ? ORDER BY id LIMIT 5", (wanted,)).fetchall()
             if not rows and wanted:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from warmstart.sessions.appending import chunks, marks
 from warmstart.storage.database import Connection
+from warmstart.storage.sql import batches, placeholders
 
 
 def revoked_in(connection: Connection) -> frozenset[str]:
@@ -22,8 +22,8 @@ def family_of(connection: Connection, sessions: Iterable[str]) -> list[str]:
         found.update(dict.fromkeys(newest))
         children = [
             row[0]
-            for some in chunks(newest)
-            for row in connection.execute(f"SELECT id FROM sessions WHERE parent_id IN ({marks(some)})", some)
+            for some in batches(newest)
+            for row in connection.execute(f"SELECT id FROM sessions WHERE parent_id IN ({placeholders(some)})", some)
         ]
         newest = [child for child in children if child not in found]
     return list(found)

@@ -13,12 +13,19 @@ from functools import lru_cache
 from warmstart.templates import languages, roles, wording
 from warmstart.templates.disguises import spread, undisguised
 from warmstart.templates.encoded import undone
-from warmstart.templates.programs import Risk
-from warmstart.templates.risks import risk
-from warmstart.templates.scanning import Scan
-from warmstart.templates.unseen import conceals, folded, plain, unseen, without_signs
+from warmstart.text.scanner import Scanner
+from warmstart.text.untrusted import (
+    REACH,
+    drop_symbols,
+    find_hidden,
+    find_injection,
+    fold_lookalikes,
+    rules,
+    simplify,
+    space_words,
+)
 
-__all__ = ["Risk", "cuts_in", "is_tool_name", "risk", "suspicious", "unseen", "without_reminder"]
+__all__ = ["cuts_in", "is_tool_name", "suspicious", "without_reminder"]
 
 _DEPTH = 2  # encodings within encodings that are undone
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:/-]{0,127}")
@@ -33,19 +40,15 @@ _ORDERS = re.compile(
 _MOST_WORDS = 9  # of a tool's own name
 _ESCAPE = re.compile(r"\\{1,4}u([0-9a-fA-F]{4})")
 _REMINDER = re.compile(r"\s*<system-reminder>(?:(?!<system-reminder>).)*</system-reminder>\s*\Z", re.DOTALL)
-# Everything that is no letter or digit parts words; what is not ASCII stays.
-_APART = bytes(code if chr(code).isalnum() or code > 127 else 32 for code in range(256))
-_WORDS = Scan((*wording.WORDS, *languages.WORDS))
-_SIGNS = Scan((*roles.PARTS, *roles.HINTS, *roles.FETCHED, roles.REMEMBERED))
-_PARTS = Scan((*roles.PARTS, *roles.FETCHED))
-_HARMFUL = Scan(wording.HARMFUL)
-_NATIVE = Scan(languages.NATIVE)
+_WORDS = Scanner((*rules("orders"), *wording.WORDS, *languages.WORDS), REACH)
+_SIGNS = Scanner((*rules("roles"), *rules("fetches"), *roles.HINTS, roles.REMEMBERED), REACH)
+_NATIVE = Scanner(languages.NATIVE, REACH)
 
 
 def suspicious(text: str) -> str | None:
     """Why a text from outside looks like an instruction or hides something; `None` where it does not."""
     text = _unescaped(text)
-    return _hides(text) or _said(text, _DEPTH)
+    return find_hidden(text) or _said(text, _DEPTH)
 
 
 def cuts_in(text: str) -> str | None:
@@ -53,13 +56,7 @@ def cuts_in(text: str) -> str | None:
 
     A person may well give orders, but not to ignore others, to run what is fetched, or to send secrets away.
     """
-    text = _unescaped(text)
-    small = folded(plain(text))
-    return (
-        _hides(text)
-        or _PARTS.first(small.encode("utf-8", "replace"))
-        or _HARMFUL.first(_parted(without_signs(small).encode("utf-8", "replace")))
-    )
+    return find_injection(_unescaped(text))
 
 
 @lru_cache(maxsize=1024)
@@ -85,38 +82,22 @@ def _unescaped(text: str) -> str:
     return units.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _hides(text: str) -> str | None:
-    if unseen(text):
-        return "has characters that nobody sees"
-    return "has a part that a terminal hides" if conceals(text) else None
-
-
 def _said(text: str, depth: int) -> str | None:
     """Why a text looks like an instruction: as it stands, without a disguise, or with its encoding undone."""
-    small = plain(text)
+    small = simplify(text)
     if not small.isascii():
         if why := _NATIVE.first(small.encode("utf-8", "replace")):
             return why
-        small = folded(small)
+        small = fold_lookalikes(small)
     data = small.encode("utf-8", "replace")
-    if why := _SIGNS.first(data) or _WORDS.first(_parted(without_signs(small).encode("utf-8", "replace"))):
+    if why := _SIGNS.first(data) or _WORDS.first(space_words(drop_symbols(small).encode("utf-8", "replace"))):
         return why
     if spread(data):
         return "has words with their letters apart"
     for other in undisguised(text, data):
-        if why := _SIGNS.first(other) or _WORDS.first(_parted(other)):
+        if why := _SIGNS.first(other) or _WORDS.first(space_words(other)):
             return f"{why}, in disguise"
     for inner in undone(text) if depth else ():
         if why := _said(inner, depth - 1):
             return f"{why}, in an encoding"
     return None
-
-
-def _parted(data: bytes) -> bytes:
-    """The words with one space between them."""
-    data = data.translate(_APART, b"'")
-    for many in (16, 4, 2):
-        data = data.replace(b" " * many, b" ")
-    while b"  " in data:
-        data = data.replace(b"  ", b" ")
-    return data.strip()

@@ -15,13 +15,14 @@ import msgspec
 
 from warmstart.errors import InvalidTemplate
 from warmstart.redact import redact
+from warmstart.templates.allowlist import is_safe, says_safely
 from warmstart.templates.items import is_edit, items_of
 from warmstart.templates.schemas import argument_problem
 from warmstart.templates.texts import texts_in
 from warmstart.templates.tools import Definitions, schemas_of
-from warmstart.templates.trust import cuts_in, is_tool_name, risk, suspicious
-from warmstart.templates.unseen import controls, unseen
+from warmstart.templates.trust import cuts_in, is_tool_name, suspicious
 from warmstart.templates.values import SessionSeed, Sources, ToolCard, WarmTemplate
+from warmstart.text.untrusted import find_controls, find_invisible
 from warmstart.tokens import count
 
 LONGEST_NAME = 120  # characters
@@ -44,7 +45,6 @@ _FAILED = re.compile(
     r"|\b[Ee]xit(?:ed)?(?: with)?(?: (?:code|status))?[:=]? (?:code |status )?-?[1-9]\d{0,4}\b|<tool_use_error>",
     re.MULTILINE,
 )
-_QUOTED = re.compile(r"`([^`\n]{1,400})`|\"([^\"\n]{1,400})\"")
 
 
 class Problem(NamedTuple):
@@ -174,7 +174,7 @@ class _Looked:
     def __init__(self, template: WarmTemplate, schemas: Mapping[str, Mapping[str, Any] | None]) -> None:
         self._sources = frozenset(template.sources)
         self._tools = template.tools
-        self._allowed = frozenset(template.allowed)
+        self._project = template.project
         self._schemas = schemas
 
     def at(self, where: str, part: Any, kind: str) -> Iterator[Problem]:
@@ -197,7 +197,7 @@ class _Looked:
             if len(text) > LONGEST_TEXT:
                 yield Problem(where, f"has a text of {len(text):,} characters, more than {LONGEST_TEXT:,}")
                 continue
-            if bad := controls(text):
+            if bad := find_controls(text):
                 yield Problem(where, f"has the control character {bad[0]!r}")
             for secret in redact(text).findings:
                 yield Problem(where, f"has a secret ({secret.kind})")
@@ -231,20 +231,17 @@ class _Looked:
         self, where: str, tool: str, arguments: str, what: str = "arguments", *, worked: bool = True
     ) -> Iterator[Problem]:
         """What is wrong with a call that is shown; one that failed may break the schema, which is why it failed."""
-        yield from self._tool(where, tool)
-        if len(arguments) > LONGEST_TEXT:
-            return
-        yield from self._outside(where, what, arguments)
-        if what_is := _not_arguments(arguments):
-            yield Problem(where, f"the {what} {what_is}")
-        elif (
-            worked
-            and (schema := self._schemas.get(tool)) is not None
-            and (wrong := argument_problem(schema, arguments))
-        ):
-            yield Problem(where, f"the {what} {wrong}")
-        if (kind := risk(tool, arguments)) and kind not in self._allowed:
-            yield Problem(where, f"the call of {_short(tool)!r} is {kind}, which was not allowed")
+        wrong = [*self._tool(where, tool)]
+        if len(arguments) <= LONGEST_TEXT:
+            wrong += self._outside(where, what, arguments)
+            problem: str | None = _not_arguments(arguments)
+            if not problem and worked and (schema := self._schemas.get(tool)) is not None:
+                problem = argument_problem(schema, arguments)
+            if problem:
+                wrong.append(Problem(where, f"the {what} {problem}"))
+            if not wrong and not is_safe(tool, arguments, project=self._project):
+                wrong.append(Problem(where, f"the call of {_short(tool)!r} is not known to be safe"))
+        yield from wrong
 
     def _tool(self, where: str, tool: str) -> Iterator[Problem]:
         if not tool:
@@ -252,11 +249,9 @@ class _Looked:
         elif tool not in self._tools:
             yield Problem(where, f"the tool {_short(tool)!r} is none of the template's")
 
-    def _quoted(self, where: str, text: str) -> Iterator[Problem]:
-        """Commands that are quoted in a sentence are looked at like those that are shown."""
-        for found in _QUOTED.finditer(text[:LONGEST_TEXT]):
-            if (kind := risk("Bash", json.dumps({"command": found[1] or found[2]}))) and kind not in self._allowed:
-                yield Problem(where, f"the command {_short(found[1] or found[2])!r} is {kind}, which was not allowed")
+    def _quoted(self, where: str, tool: str, text: str) -> Iterator[Problem]:
+        if not says_safely(tool, text[:LONGEST_TEXT]):
+            yield Problem(where, "it tells of a command that is not known to be safe")
 
     # one for each kind of part
 
@@ -278,15 +273,15 @@ class _Looked:
         yield from self._call(where, tool, exemplar.arguments)
 
     def _convention(self, where: str, part: Any) -> Iterator[Problem]:
-        _, convention = part
+        tool, convention = part
         yield from self._outside(where, "text", convention.text)
-        yield from self._quoted(where, convention.text)
+        yield from self._quoted(where, tool, convention.text)
 
     def _fix(self, where: str, part: Any) -> Iterator[Problem]:
-        _, fix = part
+        tool, fix = part
         yield from self._outside(where, "error", fix.error)
         yield from self._outside(where, "change", fix.change)
-        yield from self._quoted(where, fix.change)
+        yield from self._quoted(where, tool, fix.change)
 
     def _demonstration(self, where: str, part: Any) -> Iterator[Problem]:
         yield from self._inside(where, "task", part.task)
@@ -310,7 +305,7 @@ class _Looked:
         yield from self._call(where, part.tool, part.worked, "arguments that worked")
         yield from self._outside(where, "error", part.error)
         yield from self._outside(where, "change", part.change)
-        yield from self._quoted(where, part.change)
+        yield from self._quoted(where, part.tool, part.change)
 
     def _pattern(self, where: str, part: Any) -> Iterator[Problem]:
         yield from self._inside(where, "text", part.text)
@@ -341,7 +336,7 @@ def _said(where: str, text: str, longest: int) -> Iterator[Problem]:
     if len(text) > longest:
         yield Problem(where, f"has {len(text):,} characters, more than {longest:,}")
         return
-    if bad := controls(text):
+    if bad := find_controls(text):
         yield Problem(where, f"has the control character {bad[0]!r}")
     if why := cuts_in(text):
         yield Problem(where, why)
@@ -352,7 +347,7 @@ def _said(where: str, text: str, longest: int) -> Iterator[Problem]:
 def _ids(where: str, ids: Iterable[str]) -> Iterator[Problem]:
     """What is wrong with the ids of sessions and messages, which nobody reads."""
     for each in dict.fromkeys(ids):
-        if len(each) > LONGEST_ID or controls(each) or unseen(each) or cuts_in(each):
+        if len(each) > LONGEST_ID or find_controls(each) or find_invisible(each) or cuts_in(each):
             yield Problem(where, f"{_short(each)!r} is no id")
 
 

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Literal, NamedTuple
 
 from warmstart.profile.values import TaskType
-from warmstart.templates.intervals import Interval, wilson
+from warmstart.stats import Interval, wilson
 
 State = Literal["quarantined", "candidate", "active", "retired"]
 Kind = Literal["context", "card", "demonstration", "recovery", "pattern", "marker"]
@@ -184,8 +184,8 @@ class WarmTemplate:
     """A named, versioned seed. `id` and `version` are the store's to give; the counts are of the sessions it started.
 
     `tools` are the tools of the source sessions with the fingerprint of their schema, empty where it is not known.
-    `origin` says who made it: `user`, `auto`, or `imported from …`. `allowed` are kinds of calls (`destructive`,
-    `network`) that the user let demonstrations show.
+    `origin` says who made it: `user`, `auto`, or `imported from …`. `allowed` is of
+    files and stores of earlier versions, and allows nothing any more.
     """
 
     id: str = ""

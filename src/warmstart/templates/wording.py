@@ -8,20 +8,8 @@ repetition is bounded.
 
 from __future__ import annotations
 
-import re
-from typing import NamedTuple
-
-
-class Rule(NamedTuple):
-    """What a text does when the pattern fits, and the strings of which one has to be there for it.
-
-    The pattern is compiled when an anchor is first met: most processes meet few of them.
-    """
-
-    why: str
-    anchors: tuple[str, ...]
-    pattern: str
-
+from warmstart.text.scanner import Rule
+from warmstart.text.untrusted import expand_words
 
 _TOLD_OF = (
     *("can", "will", "would", "could", "which", "that", "it", "we", "i", "they", "is", "are", "was", "were", "not"),
@@ -34,8 +22,7 @@ def words(why: str, anchors: str, *sentences: str) -> Rule:
     joined = "|".join(sentences)
     for name, some in _SETS.items():
         joined = joined.replace("{" + name + "}", some)
-    joined = re.sub(r"<(\d)> ", r"(?:[^ ]{1,20} ){0,\1}", joined)
-    return Rule(why, tuple(anchors.split("|")), rf"(?<![^ ])(?:{joined})(?![^ ])")
+    return Rule(tuple(anchors.split("|")), expand_words(joined), why)
 
 
 _SETS = {
@@ -75,17 +62,6 @@ _SETS = {
 }
 
 WORDS = (
-    words(
-        "tells the reader to ignore what it was told",
-        "ignore|disregard|forget|override|overrule|bypass|not follow|dont follow|stop follow|supersede|discard|neglect",
-        r"(?:ignore|disregard|forget|overrule|bypass|neglect|discard|supersedes?|(?:stop"
-        r"|{never}) follow(?:ing)?) <3> (?:"
-        r"previous|prior|above|earlier|preceding|foregoing|former|your|system|safety|all|any|other|everything|these"
-        r"|existing|original|initial|whatever|what|past) <3> {told}",
-        r"(?:ignore|disregard|forget|discard) (?:everything|all|anything|whatever) (?:you|that|about|above|before|of)",
-        r"(?:ignore|disregard) (?:the )?(?:previous|prior|above|preceding)(?: text| content| output)?",
-        r"override <2> (?:your|previous|prior|system|safety|earlier) <2> {told}",
-    ),
     words(
         "speaks for all time to come",
         "from now|from this|from here|from today|henceforth|hereafter|future|going forward|every session|each session"
@@ -250,35 +226,10 @@ WORDS = (
         r"(?:secretly|silently|quietly) {execute}",
     ),
     words(
-        "wants something fetched and run",
-        "pipe|download|fetch|retrieve|grab|curl|wget",
-        r"pip(?:e|ed|es|ing) <8> (?:to|into|through|in) <3> {shell}",
-        r"(?:download|fetch|get|grab|retrieve) <9> (?:and|then) (?:then )?(?:run|execute|source|eval|pipe) (?:it|them"
-        r"|this"
-        r"|that|the (?:script|result|output|content|file)|with)",
-        r"(?:run|execute|eval|source|feed|trust) <6> (?:output|result|response|contents?|script|body|payload) <2> (?:of"
-        r"|from|at|returned by) <4> (?:curl|wget|https?|url|link|server|site)",
-    ),
-    words(
         "wants something to start by itself",
         "bashrc|zshrc|bash profile|zprofile|zshenv|hookspath|authorized keys|crontab",
         r"(?:add|append|put|write|insert|source|place|set|install|configure|copy|register) <9> (?:bashrc|zshrc"
         r"|bash profile"
         r"|zprofile|zshenv|hookspath|authorized keys|crontab)",
     ),
-    words(
-        "wants secrets sent away",
-        "exfiltrat|credentials|secrets|api key|environment var|env file|id rsa|ssh key|tokens|password|private key",
-        r"(?:exfiltrate|leak) <4> (?:data|secrets?|keys?|credentials?|tokens?|env|environment|files?|code)",
-        r"(?:send|upload|post|forward|transmit|email|mail|submit) <6> (?:secrets?|api keys?|credentials?|passwords?|env"
-        r"|environment variables?|id rsa|ssh keys?|private keys?|access tokens?) <4> (?:to|via|at|https?)",
-    ),
-)
-
-# What nobody's words may ask of a session, not even the person's own from another day.
-HARMFUL = tuple(
-    rule
-    for rule in WORDS
-    if rule.why
-    in ("tells the reader to ignore what it was told", "wants something fetched and run", "wants secrets sent away")
 )

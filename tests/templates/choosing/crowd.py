@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
-from warmstart.sessions.sql import SQLSessionStore
+from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.sessions.values import Message, Session, SessionOutcome, ToolCall, ToolResult
 from warmstart.templates.store import SQLTemplateStore
 from warmstart.templates.values import Act, Context, Demonstration, SessionSeed, Source, Task, WarmTemplate

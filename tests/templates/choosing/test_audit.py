@@ -56,6 +56,16 @@ def test_a_row_is_found_by_our_id_and_by_the_agents_own(either):
     assert started(either, session.id) == started(either, "native-1") is not None
 
 
+def test_a_secret_in_the_name_of_a_session_is_not_kept_and_the_session_is_known_again(either):
+    secret = f"ghp_{'aB3dE6gH9jK2' * 3}"
+    either.add(template_for(ROUNDING))
+    first = begun(either, f"run-{secret}", agent=f"bot-{secret}", task="fix it " * 70 + secret)
+    assert secret[:12] not in repr(first)
+    assert begun(either, f"run-{secret}") == first == started(either, f"run-{secret}")
+    begun(either, f"run-{secret[::-1]}")
+    assert len(uses(either)) == 2
+
+
 def test_a_beginning_of_an_id_is_enough_to_ask_but_not_to_be_the_same_session(store):
     store.add(template_for(ROUNDING))
     begun(store, "abc-1")

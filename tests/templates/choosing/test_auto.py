@@ -3,10 +3,9 @@ from __future__ import annotations
 import pytest
 
 from tests.templates.choosing.crowd import PROJECT, happened, outcomes
-from tests.templates.made import use
 from warmstart.redact import Redactor
 from warmstart.templates.choosing.auto import auto
-from warmstart.templates.choosing.lifecycle import review
+from warmstart.templates.choosing.lifecycle import promote, review
 from warmstart.templates.revoking import revoke
 
 TASKS = (
@@ -178,26 +177,41 @@ def test_a_revocation_does_not_make_a_template_somebodys_own(store):
     assert first.id not in made.template.sources
 
 
-def test_what_recurs_in_two_independent_sessions_becomes_active(store):
-    worked(store, 0)
-    (made,) = auto(store)
-    assert review(store) == []
-    happened(store.sessions, "another", *EDIT_AND_TEST)
-    (changed,) = review(store)
-    assert (changed.template, changed.new) == (made.template.id, "active")
-
-
 def test_a_life_from_good_sessions_to_retirement_in_either_database(either):
     worked(either, 0)
     (made,) = auto(either)
-    happened(either.sessions, "warm", *EDIT_AND_TEST)
-    use(either, made.template.id, session="warm")
+    for number in range(1, 4):
+        happened(either.sessions, f"another-{number}", *EDIT_AND_TEST, days=number)
     assert review(either) == []
-    happened(either.sessions, "another", *EDIT_AND_TEST)
-    assert [changed.new for changed in review(either)] == ["active"]
+    promote(either, made.template.id, author="mara")
+    assert review(either) == []
     outcomes(either, made.template.id, successes=0, failures=12)
     outcomes(either, made.template.id, successes=12, failures=0, arm="holdout")
     assert [changed.new for changed in review(either)] == ["retired"]
+
+
+def test_what_a_person_promoted_stays_what_they_saw(store):
+    worked(store, 0)
+    (made,) = auto(store)
+    promote(store, made.template.id, author="mara")
+    worked(store, 1)
+    (again,) = auto(store)
+    assert again.action == "skipped"
+    assert "was promoted and stays as it is" in again.why
+    assert store.get(made.template.id).seed == made.template.seed
+
+
+def test_a_session_that_cannot_be_read_is_named_and_the_others_are_used(store):
+    worked(store, 0)
+    bad = worked(store, 1)
+    worked(store, 2, project="/home/mara/other")
+    with store.database.transaction() as connection:
+        pk = connection.execute("SELECT pk FROM sessions WHERE id = ?", (bad.id,)).fetchone()[0]
+        connection.execute("UPDATE messages SET at = 1e300 WHERE session = ?", (pk,))
+    skipped = {}
+    made = auto(store, skip=skipped.__setitem__)
+    assert [each.action for each in made] == ["created", "created"]
+    assert list(skipped) == [bad.id]
 
 
 def test_a_store_without_sessions_makes_nothing(store):

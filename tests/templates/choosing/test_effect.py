@@ -16,18 +16,17 @@ def test_the_effect_is_the_difference_with_its_interval(store):
     assert found == pytest.approx((0.2, 0.0524, 0.3339, 70, 80), abs=5e-5)
 
 
-@pytest.mark.parametrize(
-    "counts",
-    [
+def test_with_none_or_one_on_a_side_the_effect_is_not_yet_known(subtests):
+    cases = [
         Counts(),
         Counts(successes=5),
         Counts(cold_successes=5),
         Counts(successes=1, cold_successes=9),
         Counts(successes=9, cold_failures=1),
-    ],
-)
-def test_with_none_or_one_on_a_side_the_effect_is_not_yet_known(counts):
-    assert effect_of(counts) is None
+    ]
+    for counts in cases:
+        with subtests.test(counts=counts):
+            assert effect_of(counts) is None
 
 
 def test_two_on_each_side_are_an_effect_with_a_wide_interval():

@@ -1,20 +1,17 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from random import Random
 
 import pytest
 
-from tests.templates.choosing.crowd import PROJECT, happened, outcomes, seed_for, template_for
+from tests.templates.choosing.crowd import PROJECT, happened, outcomes, template_for
 from tests.templates.made import use
+from warmstart.errors import TemplateChanged
 from warmstart.templates.choosing.filters import ChangedTool
 from warmstart.templates.choosing.lifecycle import promote, retire_changed, review
-from warmstart.templates.choosing.recurring import actions, recurs
 from warmstart.templates.choosing.selection import Selector
 from warmstart.templates.choosing.states import Changed, apply
 from warmstart.templates.choosing.values import Policy
-from warmstart.templates.items import is_edit
-from warmstart.templates.values import Marker, Recovery, Source
 
 TASK = "Fix the rounding of the invoice totals"
 # What the template of `template_for` demonstrates.
@@ -40,131 +37,43 @@ def state(store, template):
 # -- becoming active
 
 
-def test_a_candidate_that_recurs_in_an_independent_session_becomes_active(store, sessions, candidate):
+def test_nothing_becomes_active_by_itself(store, sessions, candidate, clock):
+    imported = store.add(template_for(TASK, state="quarantined", origin="imported from a.json"))
+    for day in range(1, 5):
+        happened(sessions, f"again-{day}", LOOK, EDIT, TEST, days=day, outcome="success")
+    for kept in (candidate, imported):
+        outcomes(store, kept.id, successes=30, failures=0)
+        outcomes(store, kept.id, successes=0, failures=30, arm="holdout")
     assert review(store) == []
-    other = happened(sessions, "second", LOOK, EDIT, TEST, days=1)
+    assert (state(store, candidate), state(store, imported)) == ("candidate", "quarantined")
+
+
+@pytest.mark.parametrize(("origin", "before"), [("auto", "candidate"), ("imported from a.json", "quarantined")])
+def test_what_an_earlier_version_made_active_goes_back_and_is_not_used(store, origin, before):
+    kept = store.add(template_for(TASK, state=before, origin=origin), author="warmstart")
+    store.set_state(kept.id, "active", author="warmstart", reason="a demonstration recurs in two independent sessions")
+    assert Selector(store).choose(TASK, project=PROJECT, seed=1).template is None
+    store.change(kept.id, author="warmstart", reason="1 new session that went well", description="Changed")
+    store.revert(kept.id, 2, author="mara")  # shows nobody what it says
+    assert review(store, dry_run=True)
+    assert state(store, kept) == "active"
     (changed,) = review(store)
-    assert (changed.template, changed.old, changed.new) == (candidate.id, "candidate", "active")
-    assert other.id[:8] in changed.reason
-    assert state(store, candidate) == "active"
-    newest = store.versions(candidate.id)[0]
-    assert (newest.number, newest.author, newest.reason) == (2, "warmstart", changed.reason)
+    assert (changed.new, changed.reason) == (before, "no person has promoted it")
+    promote(store, kept.id, author="mara")
     assert review(store) == []
+    assert Selector(store, policy=Policy(holdout=0.0)).choose(TASK, project=PROJECT).template.id == kept.id
 
 
-def test_a_shared_look_around_is_no_recurrence(store, sessions, candidate):
-    happened(sessions, "second", LOOK, ("Read", {"file_path": "src/cart.py"}), days=1)
-    happened(sessions, "third", TEST, days=1)
-    assert review(store) == []
+def test_what_was_changed_automatically_after_its_promotion_is_to_be_promoted_again(store, candidate):
+    promote(store, candidate.id, author="mara")
+    store.change(candidate.id, author="warmstart", reason="1 new session", description="Something else.")
+    assert [changed.new for changed in review(store)] == ["candidate"]
 
 
-def test_calls_that_failed_are_no_recurrence(store, sessions, candidate):
-    happened(sessions, "second", EDIT, TEST, worked=False, days=1)
-    assert review(store) == []
-
-
-def test_a_session_that_failed_is_no_recurrence(store, sessions, candidate):
-    happened(sessions, "second", EDIT, TEST, outcome="failure", days=1)
-    assert review(store) == []
-
-
-def test_a_session_of_another_project_is_no_recurrence(store, sessions, candidate):
-    happened(sessions, "second", EDIT, TEST, project="/home/mara/other", days=1)
-    assert review(store) == []
-
-
-@pytest.mark.parametrize("kind", ["subagent", "branch", "resume", "compaction"])
-def test_a_session_of_the_same_family_is_not_independent(store, sessions, first, candidate, kind):
-    happened(sessions, "second", EDIT, TEST, days=1, parent_id=first.id, parent_kind=kind)
-    assert review(store) == []
-
-
-def test_a_session_that_started_from_the_template_is_not_independent(store, sessions, candidate):
-    happened(sessions, "second", EDIT, TEST, days=1)
-    use(store, candidate.id, session="second")
-    assert review(store) == []
-    happened(sessions, "third", EDIT, TEST, days=2)
-    assert len(review(store)) == 1
-
-
-@pytest.mark.parametrize("independent", [True, False])
-def test_a_candidate_whose_own_sources_say_the_same_becomes_active(store, sessions, first, independent):
-    parent = {} if independent else {"parent_id": first.id, "parent_kind": "branch"}
-    second = happened(sessions, "second", LOOK, days=1, **parent)
-    seed = seed_for([TASK], session=first.id)
-    (shown,) = seed.demonstrations
-    seed = replace(seed, demonstrations=(replace(shown, sources=(Source(first.id), Source(second.id))),))
-    store.add(template_for(TASK, seed=seed, sources=(first.id, second.id), state="candidate"))
-    assert len(review(store)) == independent
-
-
-def test_a_mended_mistake_of_two_sessions_counts_and_a_common_file_does_not(store, sessions, first):
-    second = happened(sessions, "second", LOOK, days=1)
-    both = (Source(first.id), Source(second.id))
-    marker = Marker(kind="file", value="README.md", use="read", sources=both)
-    common = seed_for([TASK], session=first.id, markers=(marker,))
-    kept = store.add(template_for(TASK, seed=common, sources=(first.id, second.id), state="candidate"))
-    assert review(store) == []
-    mended = Recovery(tool="Bash", failed="{}", error="no", worked="{}", sources=both)
-    store.change(kept.id, author="warmstart", reason="more", seed=replace(common, recoveries=(mended,)))
-    assert [changed.new for changed in review(store)] == ["active"]
-
-
-def test_an_edit_by_a_person_is_no_second_session(store, first):
-    seed = seed_for([TASK], session=first.id)
-    (shown,) = seed.demonstrations
-    edited = replace(shown, sources=(Source(first.id), Source("edit:mara", "m")))
-    assert is_edit(edited.sources[1])
-    store.add(template_for(TASK, seed=replace(seed, demonstrations=(edited,)), session=first.id, state="candidate"))
-    assert review(store) == []
-
-
-def test_one_source_that_does_what_the_other_shows_is_enough(store, sessions, first):
-    second = happened(sessions, "second", EDIT, TEST, days=1)
-    kept = store.add(template_for(TASK, session=first.id, sources=(first.id, second.id), state="candidate"))
-    assert [changed.template for changed in review(store)] == [kept.id]
-
-
-def test_a_dry_run_changes_nothing(store, sessions, candidate):
-    happened(sessions, "second", EDIT, TEST, days=1)
-    assert len(review(store, dry_run=True)) == 1
-    assert state(store, candidate) == "candidate"
-
-
-@pytest.mark.parametrize(
-    ("call", "signature"),
-    [
-        (("Bash", '{"command": "python3 -m pytest -q tests/a.py"}'), ["-m pytest -q"]),
-        (("Bash", '{"command": "npm run build --silent && ls"}'), ["npm run build --silent"]),
-        (("Bash", '{"command": "git commit -m x"}'), []),
-        (("Bash", '{"command": "ls -la; cat a.txt; pwd"}'), []),
-        (("Bash", '{"command": "python tools/seed.py --all"}'), ["seed.py"]),
-        (("Bash", '{"command": "python -c \'print(1)\'"}'), []),
-        (("Read", '{"file_path": "/x/src/cart.py"}'), ["file: Read cart.py"]),
-        (("Read", '{"file_path": "{{file}}"}'), []),
-        (("Grep", '{"path": "/x/src"}'), []),
-        (("TodoWrite", '{"todos": []}'), []),
-        (("WebFetch", '{"url": "https://docs.example.com/a"}'), ["WebFetch docs.example.com"]),
-        (("get_user", '{"user_id": "{{user_id}}"}'), ["get_user(user_id)"]),
-        (("Bash", "not json"), ["not json"]),
-    ],
-)
-def test_the_signature_of_an_action_leaves_out_what_every_session_does(call, signature):
-    assert list(actions("claude-code", *call)) == signature
-
-
-@pytest.mark.parametrize(
-    ("telling", "done", "again"),
-    [("a", "a", True), ("ab", "a", False), ("abc", "ab", True), ("abcde", "ab", False), ("abcde", "abc", True)],
-)
-def test_most_of_a_demonstration_has_to_be_done_again(telling, done, again):
-    assert recurs(frozenset(telling), frozenset(done)) is again
-
-
-def test_touching_the_same_file_is_not_enough():
-    edit = "file: Edit cart.py"
-    assert not recurs(frozenset((edit,)), frozenset((edit, "make test")))
-    assert recurs(frozenset((edit, "make test")), frozenset((edit, "make test")))
+def test_a_version_that_nobody_saw_is_not_promoted(store, candidate):
+    store.change(candidate.id, author="warmstart", reason="1 new session", description="Something else.")
+    with pytest.raises(TemplateChanged):
+        promote(store, candidate.id, author="mara", expected=candidate.version)
 
 
 # -- being retired
@@ -226,24 +135,6 @@ def test_a_changed_tool_retires_the_template_of_the_same_agent(store):
     assert changed[0].reason == "the schema of Bash has changed"
     assert (state(store, one), state(store, other)) == ("retired", "active")
     assert retire_changed(store, [ChangedTool(one.id, "Bash")]) == []
-
-
-# -- out of quarantine
-
-
-def test_only_a_measured_effect_or_the_user_leads_out_of_quarantine(store, sessions, first, clock):
-    happened(sessions, "second", EDIT, TEST, days=1)
-    kept = store.add(template_for(TASK, session=first.id, state="quarantined", origin="imported from a.json"))
-    clock.go(days=400)
-    assert review(store) == []
-    outcomes(store, kept.id, successes=2, failures=0)
-    outcomes(store, kept.id, successes=0, failures=2, arm="holdout")
-    assert review(store) == []
-    outcomes(store, kept.id, successes=10, failures=1)
-    outcomes(store, kept.id, successes=1, failures=10, arm="holdout")
-    (changed,) = review(store)
-    assert (changed.old, changed.new) == ("quarantined", "active")
-    assert "measured effect: +" in changed.reason
 
 
 def test_a_change_that_comes_too_late_is_not_made(store):

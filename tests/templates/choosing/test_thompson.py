@@ -30,18 +30,13 @@ def test_a_rate_is_higher_than_another_as_often_as_theory_says():
 @given(
     st.lists(st.tuples(st.integers(0, 500), st.integers(0, 500), st.floats(0.1, 1.0)), min_size=1, max_size=6),
     st.floats(0.0, 1.0),
-    st.integers(0, 4),
 )
-def test_probabilities_sum_to_one_and_none_is_below_the_floor(arms, floor, also):
+def test_probabilities_sum_to_one_and_none_is_below_the_floor(arms, floor):
     beliefs = [belief(successes, failures, COLD) for successes, failures, _ in arms]
-    shares = odds(beliefs, [fit for _, _, fit in arms], floor=floor, also=also)
-    assert len(shares) == len(arms) + also
+    shares = odds(beliefs, [fit for _, _, fit in arms], floor=floor)
+    assert len(shares) == len(arms)
     assert sum(shares) == pytest.approx(1.0)
     assert min(shares) >= floor / len(shares) - 1e-12
-
-
-def test_candidates_alone_have_only_the_share_of_exploration():
-    assert odds([], [], floor=0.1, also=2) == [0.05, 0.05]
 
 
 def test_nothing_is_drawn_from_nothing():

@@ -21,7 +21,7 @@ def why(store: SQLTemplateStore, session: str) -> list[Use]:
     given = clean(session)
     found = uses_of(store, names_of(store, given))
     if not found and given:
-        with store.database.translated():
+        with store.database.translate_errors():
             rows = store.database.connection.execute(
                 "SELECT DISTINCT session FROM template_uses WHERE substr(session, 1, length(?1)) = ?1 LIMIT 2", (given,)
             ).fetchall()

@@ -1,7 +1,7 @@
 """Templates made without being asked for: of the sessions that went well, per project and type of task.
 
 Ten to twenty different sessions make a good one. There is one automatic template for each project and type: when new
-sessions come, it gets a new version. It begins as a candidate, and proves itself or does not.
+sessions come, it gets a new version. It is a candidate until a person promotes it, and stays what they saw from then.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ from warmstart.memory.words import stems
 from warmstart.profile.profiles import profiled
 from warmstart.profile.values import Profile, Profiled, TaskType
 from warmstart.redact.redactor import Redactor
+from warmstart.sessions.bad_sessions import BAD_SESSION, Skip, log_skip
 from warmstart.sessions.store import Filter
 from warmstart.sessions.values import Session
 from warmstart.templates.choosing.families import families
 from warmstart.templates.choosing.lifecycle import AUTHOR
+from warmstart.templates.choosing.states import unpromoted
 from warmstart.templates.choosing.values import MAX_ERROR_RATE, MIN_CALLS
 from warmstart.templates.hashing import content_hash
 from warmstart.templates.making import make
@@ -67,16 +69,17 @@ def auto(
     kinds: Mapping[str, str] | None = None,
     redactor: Redactor | None = None,
     progress: Progress | None = None,
+    skip: Skip = log_skip,
 ) -> list[Made]:
     """Make templates of the sessions that succeeded with few errors, of one project or of all.
 
-    `kinds` is the user's own table of what tools are for; `progress` is told how many sessions were profiled. With
-    `dry_run` no template is written.
+    `kinds` is the user's own table of what tools are for; `progress` is told how many sessions were profiled,
+    and `skip` which session cannot be read. With `dry_run` no template is written.
     """
     gone = revoked(store)
-    every = profiled(store.sessions, tools=kinds, filter=Filter(project=project), progress=progress)
+    every = profiled(store.sessions, tools=kinds, filter=Filter(project=project), progress=progress, skip=skip)
     groups = _groups(store, every, gone, min_calls=min_calls, max_error_rate=max_error_rate)
-    making = _Making(store, store.summaries(), gone, kinds, redactor, dry_run)
+    making = _Making(store, store.summaries(), gone, kinds, redactor, dry_run, skip)
     return [making.of(place, task_type, group) for (place, task_type), group in sorted(groups.items())]
 
 
@@ -111,8 +114,8 @@ def _lacking(session: Session, profile: Profile, min_calls: int, max_error_rate:
     """Why a session is no example; empty for one that is."""
     if session.parent_kind == "subagent":
         return "of a subagent"
-    if profile.verdict.outcome != "success":
-        return "failed" if profile.verdict.outcome == "failure" else "without a known outcome"
+    if profile.outcome.value != "success":
+        return "failed" if profile.outcome.value == "failure" else "without a known outcome"
     if profile.markers.calls < min_calls:
         return f"with fewer than {min_calls} calls"
     rate = profile.markers.error_rate
@@ -130,14 +133,17 @@ class _Making:
         kinds: Mapping[str, str] | None,
         redactor: Redactor | None,
         dry_run: bool,
+        skip: Skip,
     ) -> None:
         self._store = store
         self._known = {(each.project, each.task_type): each for each in known if each.origin == ORIGIN}
         self._names = {each.name for each in known}
+        self._unpromoted = unpromoted(store)
         self._gone = gone
         self._kinds = kinds
         self._redactor = redactor
         self._dry_run = dry_run
+        self._skip = skip
 
     def of(self, project: str, task_type: TaskType, group: _Group) -> Made:
         """What comes of a group of sessions."""
@@ -165,10 +171,13 @@ class _Making:
                 state="candidate",
                 revoked=self._gone,
                 kinds=self._kinds,
+                skip=self._skip,
             )
             return self._kept(made, old, project, tuple(chosen), group.passed_over)
         except (NothingToCarry, InvalidTemplate, SessionNotFound, TemplateChanged) as error:
             return skipped(str(error).splitlines()[0])
+        except BAD_SESSION as error:  # what no session shows alone, such as in merging
+            return skipped(f"these sessions cannot be used together ({type(error).__name__}: {error})"[:300])
 
     def _untouchable(self, old: Summary) -> str:
         if old.state == "retired":
@@ -179,6 +188,8 @@ class _Making:
             edited = earlier is None or earlier.hash != version.hash
             if edited and version.author != AUTHOR and not version.reason.startswith(_REVOKED):
                 return f"{old.id} was edited by {version.author or 'a person'}; it is theirs now"
+        if old.state == "active" and old.id not in self._unpromoted:
+            return f"{old.id} was promoted and stays as it is; delete it to have another made"
         return ""
 
     def _kept(
@@ -202,6 +213,7 @@ class _Making:
                 author=AUTHOR,
                 reason=f"{_sessions(len(set(made.sources) - set(old.sources)), 'new ')} that went well",
                 expected=old.version,
+                state="candidate",
                 seed=made.seed,
                 description=made.description,
                 described_by=made.described_by,

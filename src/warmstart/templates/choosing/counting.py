@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
-from warmstart.sessions.appending import chunks, marks
+from warmstart.storage.sql import batches, placeholders
 from warmstart.templates.store import SQLTemplateStore
 
 
@@ -38,7 +38,7 @@ _COUNTED = """
 def counts_of(store: SQLTemplateStore) -> dict[str, Counts]:
     """The counts of every template that was ever drawn, by its id."""
     found: dict[str, Counts] = {}
-    with store.database.translated():
+    with store.database.translate_errors():
         for template, arm, number, successes, failures, last in store.database.connection.execute(_COUNTED):
             counts = found.get(template, Counts())
             if arm == "warm":
@@ -55,7 +55,7 @@ def counts_of(store: SQLTemplateStore) -> dict[str, Counts]:
 def colds_of(store: SQLTemplateStore) -> dict[str, tuple[int, int]]:
     """How many of the sessions that were held out from each template succeeded and failed."""
     found: dict[str, tuple[int, int]] = {}
-    with store.database.translated():
+    with store.database.translate_errors():
         rows = store.database.connection.execute(
             "SELECT template, outcome, count(*) FROM template_uses "
             "WHERE arm = 'holdout' AND template IS NOT NULL AND outcome <> '' GROUP BY template, outcome"
@@ -69,10 +69,10 @@ def colds_of(store: SQLTemplateStore) -> dict[str, tuple[int, int]]:
 def standings_of(store: SQLTemplateStore, templates: Collection[str]) -> dict[str, Standing]:
     """How some templates did."""
     found: dict[str, Standing] = {}
-    with store.database.translated():
-        for some in chunks(list(templates)):
+    with store.database.translate_errors():
+        for some in batches(templates):
             rows = store.database.connection.execute(
-                f"SELECT id, successes, failures FROM templates WHERE id IN ({marks(some)})", some
+                f"SELECT id, successes, failures FROM templates WHERE id IN ({placeholders(some)})", some
             )
             found.update((row[0], Standing(row[1], row[2])) for row in rows)
     return found
@@ -80,7 +80,7 @@ def standings_of(store: SQLTemplateStore, templates: Collection[str]) -> dict[st
 
 def stamp_of(store: SQLTemplateStore) -> tuple[int, ...]:
     """What is another after templates came, went or got a new version; how they were used does not change it."""
-    with store.database.translated():
+    with store.database.translate_errors():
         row = store.database.connection.execute(
             "SELECT (SELECT count(*) FROM template_versions), (SELECT count(*) FROM templates), "
             "(SELECT count(*) FROM template_ids)"

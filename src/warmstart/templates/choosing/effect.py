@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from warmstart.stats import newcombe
 from warmstart.templates.choosing.counting import Counts, counts_of
-from warmstart.templates.intervals import newcombe
 from warmstart.templates.store import SQLTemplateStore
 from warmstart.templates.values import Effect
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Mapping
 
 from warmstart.templates.store import SQLTemplateStore
 
@@ -21,17 +21,9 @@ class Families:
             session = parent
         return session
 
-    def roots(self, sessions: Iterable[str]) -> set[str]:
-        """The conversations that these sessions belong to: as many as are independent."""
-        return {self.root(session) for session in sessions}
-
-    def is_independent(self, session: str, others: Collection[str]) -> bool:
-        """Whether a session has nothing to do with any of these."""
-        return self.root(session) not in self.roots(others)
-
 
 def families(store: SQLTemplateStore) -> Families:
     """The families of the sessions in a store."""
-    with store.database.translated():
+    with store.database.translate_errors():
         rows = store.database.connection.execute("SELECT id, parent_id FROM sessions WHERE parent_id IS NOT NULL")
         return Families({row[0]: row[1] for row in rows})

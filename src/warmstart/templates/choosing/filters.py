@@ -6,12 +6,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
+from warmstart.sessions.projects import repository_of
 from warmstart.templates.rows import Summary
 from warmstart.templates.tools import Definitions, fingerprint, schemas_of
 
 Reason = Literal[
     "of another project",
     "quarantined",
+    "not promoted",
     "retired",
     "of another agent",
     "without a tool of this session",
@@ -56,8 +58,8 @@ def host_of(
 def eligible(templates: Iterable[Summary], host: Host) -> Eligible:
     """Tell the templates that may be chosen from the others.
 
-    Without a project only templates without one fit; a template of no project fits everywhere. What was imported is
-    quarantined until somebody, or a measured effect, says otherwise: the state stands for the trust.
+    Without a project only templates without one fit; a template of no project fits everywhere. Only what a person
+    made active may be chosen.
     """
     given = None if host.tools is None else dict(host.tools)
     some: list[Summary] = []
@@ -77,10 +79,8 @@ def eligible(templates: Iterable[Summary], host: Host) -> Eligible:
 def _reason(template: Summary, host: Host, given: Mapping[str, str] | None) -> Reason | None:
     if not host.all_projects and template.project and not is_project(template.project, host.project):
         return "of another project"
-    if template.state == "quarantined":
-        return "quarantined"
-    if template.state == "retired":
-        return "retired"
+    if template.state != "active":
+        return "not promoted" if template.state == "candidate" else template.state
     if given is None:
         # Agents call their tools by different names: without knowing which there are, the agent decides.
         return "of another agent" if template.agent and host.agent and template.agent != host.agent else None
@@ -91,7 +91,7 @@ def _reason(template: Summary, host: Host, given: Mapping[str, str] | None) -> R
 
 def is_project(path: str, given: str) -> bool:
     """Whether a project is meant by a whole path or the last part of one; of an import only that part is known."""
-    path = path.rstrip("/")
+    path = repository_of(path)  # a template may be older than what is known of its project
     if "/" not in path:
         return path == given.rsplit("/", 1)[-1]
     return path == given or (bool(given) and not given.startswith("/") and path.endswith(f"/{given}"))

@@ -15,7 +15,6 @@ from typing import Literal
 
 _BITS = 53
 _ALL = float(1 << _BITS)
-_ROUNDING = 1e-9
 
 Question = Literal["holdout", "template"]
 
@@ -34,10 +33,6 @@ def is_held_out(share: float, session: str, seed: int | None = None) -> bool:
     return drawn("holdout", session, seed) < share
 
 
-def pick(odds: Sequence[float], number: float) -> int | None:
-    """The place at which a number falls into one of these shares; none where it falls into what they leave."""
-    reached = 0.0
-    for place, reached in enumerate(accumulate(odds)):
-        if number < reached:
-            return place
-    return len(odds) - 1 if reached > 1 - _ROUNDING else None
+def pick(odds: Sequence[float], number: float) -> int:
+    """The place of the share that a number falls into; the shares sum to 1."""
+    return next((place for place, reached in enumerate(accumulate(odds)) if number < reached), len(odds) - 1)

@@ -12,8 +12,7 @@ from typing import Any
 
 import msgspec
 
-from warmstart.sessions.appending import marks
-from warmstart.sessions.values import clean
+from warmstart.storage.sql import placeholders
 from warmstart.templates.choosing.values import Choice, Use
 from warmstart.templates.store import SQLTemplateStore
 
@@ -42,7 +41,7 @@ def record(
 
     The task is redacted and shortened; `tokens` and `items` are what was injected.
     """
-    session = clean(session)
+    session = store.name(session)
     template = choice.template
     policy = {**choice.policy._asdict(), "odds": dict(choice.odds)}
     if template is not None:
@@ -51,11 +50,11 @@ def record(
         session,
         choice.arm,
         store.now().timestamp(),
-        clean(project),
-        clean(agent),
+        store.name(project),
+        store.name(agent),
         template.id if template else None,
         template.version if template else None,
-        store.words(" ".join(task.split())[:_LONGEST]),
+        store.words(" ".join(task.split()))[:_LONGEST],
         store.words(choice.why),
         choice.propensity,
         tokens,
@@ -67,7 +66,7 @@ def record(
             return known
         (number,) = connection.execute(
             "INSERT INTO template_uses (session, arm, at, project, agent, template, version, task, why, propensity, "
-            f"tokens, items, policy) VALUES ({marks(values)}) RETURNING id",
+            f"tokens, items, policy) VALUES ({placeholders(values)}) RETURNING id",
             values,
         ).fetchone()
         row = connection.execute(f"SELECT {_COLUMNS} FROM template_uses WHERE id = ?", (number,)).fetchone()
@@ -81,8 +80,8 @@ def started(store: SQLTemplateStore, session: str) -> Use | None:
 
 def names_of(store: SQLTemplateStore, session: str) -> set[str]:
     """What a session may be called in a row: as it is given, by our id and by the agent's own."""
-    given = clean(session)
-    with store.database.translated():
+    given = store.name(session)
+    with store.database.translate_errors():
         rows = store.database.connection.execute(
             "SELECT id, native_id FROM sessions WHERE id = ?1 OR native_id = ?1 LIMIT 2", (given,)
         ).fetchall()
@@ -91,7 +90,7 @@ def names_of(store: SQLTemplateStore, session: str) -> set[str]:
 
 def uses(store: SQLTemplateStore, *, template: str = "", limit: int = 100) -> list[Use]:
     """The latest rows, of one template if it is named, newest first."""
-    with store.database.translated():
+    with store.database.translate_errors():
         rows = store.database.connection.execute(
             f"SELECT {_COLUMNS} FROM template_uses WHERE (?1 = '' OR template = ?1) ORDER BY id DESC LIMIT ?2",
             (template, limit),
@@ -101,9 +100,9 @@ def uses(store: SQLTemplateStore, *, template: str = "", limit: int = 100) -> li
 
 def uses_of(store: SQLTemplateStore, names: Collection[str]) -> list[Use]:
     """The rows of a session by any of these names, oldest first."""
-    with store.database.translated():
+    with store.database.translate_errors():
         rows = store.database.connection.execute(
-            f"SELECT {_COLUMNS} FROM template_uses WHERE session IN ({marks([*names])}) ORDER BY id", [*names]
+            f"SELECT {_COLUMNS} FROM template_uses WHERE session IN ({placeholders([*names])}) ORDER BY id", [*names]
         ).fetchall()
     return [_use(row) for row in rows]
 

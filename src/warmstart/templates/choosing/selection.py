@@ -2,8 +2,8 @@
 
 In this order: what may not be chosen is left out (project, tools, state, trust); what is near enough to the task stays;
 of that, what has worked is preferred by Thompson sampling, with a floor under each so that all are tried sometimes;
-candidates are taken for that exploration alone. Where nothing is near enough, or what is near has done worse than
-starting cold, nothing is chosen. A share of the sessions that would start warm starts cold instead.
+where nothing is near enough, or what is near has done worse than starting cold, nothing is chosen. A share of the
+sessions that would start warm starts cold instead.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from warmstart.templates.choosing.similarity import (
     joined,
     says_enough,
 )
+from warmstart.templates.choosing.states import unpromoted
 from warmstart.templates.choosing.thompson import Belief, belief, cold_belief, does_harm, odds
 from warmstart.templates.choosing.values import DEFAULT, Choice, Policy, Suggestion
 from warmstart.templates.rows import Summary
@@ -154,7 +155,10 @@ class Selector:
         stamp = stamp_of(self._store)
         # A text that was rewritten leaves no stamp; it is not to be remembered for long.
         if stamp != self._stamp or monotonic() > self._read_at + _FRESH_SECONDS:
-            self._summaries = self._store.summaries()
+            doubtful = unpromoted(self._store)
+            self._summaries = [
+                each._replace(state="candidate") if each.id in doubtful else each for each in self._store.summaries()
+            ]
             self._views = {}
             self._stamp, self._read_at = stamp, monotonic()
         self._colds = colds_of(self._store)
@@ -210,7 +214,7 @@ class Selector:
             sure=sureness(fit.similarity),
             similarity=fit.similarity,
             utility=known.mean - cold.mean,
-            why=_reasons(summary, fit, standing),
+            why=_reasons(fit, standing),
             description=summary.description,
             task=fit.task,
         )
@@ -225,29 +229,13 @@ class Selector:
     def _drawn(self, arms: Sequence[_Arm], some: Eligible, session: str, seed: int | None) -> Choice:
         policy = self._policy
         nearest = max(arm.fit.similarity for arm in arms)
-        near = [arm for arm in arms if arm.fit.similarity >= _NEARLY * nearest]
-        active = [arm for arm in near if arm.summary.state == "active"][:_ARMS]
-        candidates = [arm for arm in near if arm.summary.state == "candidate"][:_ARMS]
+        drawn_from = [arm for arm in arms if arm.fit.similarity >= _NEARLY * nearest][:_ARMS]
         # Squared: how near a template is counts more than what little is known of most of them. Rounded: the same
         # question comes again.
-        fits = [round((arm.fit.similarity / nearest) ** 2, 2) for arm in active]
-        shares = odds([arm.known for arm in active], fits, floor=policy.explore, also=len(candidates))
-        drawn_from = [*active, *candidates]
+        fits = [round((arm.fit.similarity / nearest) ** 2, 2) for arm in drawn_from]
+        shares = odds([arm.known for arm in drawn_from], fits, floor=policy.explore)
         named = {arm.summary.id: share for arm, share in zip(drawn_from, shares, strict=True)}
         place = pick(shares, drawn("template", session, seed))
-        if place is None:
-            why = (
-                f"{_several(len(candidates), 'template')} would fit, but only as a candidate; none was tried this time"
-            )
-            return Choice(
-                arm="abstained",
-                template=None,
-                why=why,
-                propensity=1 - sum(shares),
-                odds=named,
-                changed=some.changed,
-                policy=policy,
-            )
         arm, share = drawn_from[place], shares[place]
         cold = is_held_out(policy.holdout, session, seed)
         why = f"{arm.suggestion.why}; drawn with probability {share:.2f}"
@@ -309,7 +297,7 @@ def sureness(similarity: float) -> float:
     return 1 / (1 + exp((_MIDDLE - similarity) / _STEEPNESS))
 
 
-def _reasons(summary: Summary, fit: Fit, standing: Standing) -> str:
+def _reasons(fit: Fit, standing: Standing) -> str:
     said = []
     if fit.words:
         words = ", ".join(repr(word) for word in fit.words)
@@ -323,8 +311,6 @@ def _reasons(summary: Summary, fit: Fit, standing: Standing) -> str:
         said.append(f"{standing.successes} of {_several(known, 'session')} that started from it succeeded")
     else:
         said.append("how well it works is not yet known")
-    if summary.state == "candidate":
-        said.append("a candidate that is being tried")
     return "; ".join(said)
 
 

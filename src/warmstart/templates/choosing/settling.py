@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from warmstart.errors import SessionNotFound
 from warmstart.profile.profiles import profile_of
-from warmstart.sessions.appending import chunks, marks
+from warmstart.sessions.bad_sessions import BAD_SESSION, log_skip
 from warmstart.sessions.rows import to_time
+from warmstart.storage.sql import batches, placeholders
 from warmstart.templates.store import SQLTemplateStore
 
 OPEN = 200  # uses that are looked at, the newest that have no outcome
@@ -47,7 +48,7 @@ def settle(store: SQLTemplateStore, *, tools: Mapping[str, str] | None = None, l
 
 def _rows(store: SQLTemplateStore, limit: int) -> list[_Row]:
     columns = "SELECT id, session, agent, settled_at FROM template_uses"
-    with store.database.translated():
+    with store.database.translate_errors():
         run = store.database.connection.execute
         rows = run(f"{columns} WHERE settled_at IS NULL ORDER BY at DESC LIMIT ?", (limit,)).fetchall()
         latest = run(
@@ -61,9 +62,9 @@ def _rows(store: SQLTemplateStore, limit: int) -> list[_Row]:
 def _known(store: SQLTemplateStore, rows: list[_Row]) -> dict[tuple[str, str], _Known]:
     """The sessions of the rows that are in the store, by what a host may have called them."""
     found: dict[tuple[str, str], _Known] = {}
-    with store.database.translated():
-        for some in chunks(sorted({row.session for row in rows if row.session})):
-            places = marks(some)
+    with store.database.translate_errors():
+        for some in batches(sorted({row.session for row in rows if row.session})):
+            places = placeholders(some)
             for id, native, agent, ended in store.database.connection.execute(  # noqa: A001
                 "SELECT id, native_id, agent, ended_at FROM sessions "
                 f"WHERE id IN ({places}) OR native_id IN ({places})",
@@ -85,13 +86,16 @@ def _settled(store: SQLTemplateStore, row: _Row, session: _Known, tools: Mapping
         profile = profile_of(store.sessions, store.sessions.get(session.id), tools=tools)
     except (SessionNotFound, StopIteration):
         return False  # another process deleted it
-    if profile.verdict.outcome == "unknown":
+    except BAD_SESSION as error:
+        log_skip(session.id, error)
+        return False
+    if profile.outcome.value == "unknown":
         return False
     with store.database.transaction() as connection:
         connection.execute(
             "UPDATE template_uses SET outcome = ?, errors = ?, calls = ?, settled_at = ? WHERE id = ?",
             (
-                profile.verdict.outcome,
+                profile.outcome.value,
                 profile.markers.errors,
                 profile.markers.calls,
                 store.now().timestamp(),

@@ -14,8 +14,9 @@ from heapq import nlargest
 from math import fsum, log, sqrt
 from typing import NamedTuple, Protocol
 
-from warmstart.memory.words import STOPWORDS, stems_of
-from warmstart.recall.values import Evidence
+from warmstart.memory.words import stems_of
+from warmstart.recall.evidence import Evidence
+from warmstart.text.words import STOPWORDS
 
 _ASCII = {place: chr(place).lower() if chr(place).isalnum() else " " for place in range(128)}
 _CLOSELY = 24  # templates that are compared sub-task by sub-task

@@ -23,9 +23,30 @@ class Changed(NamedTuple):
     reason: str
 
 
-def promote(store: SQLTemplateStore, template: str, *, author: str = "", reason: str = "") -> WarmTemplate:
-    """Make a template active on the user's word, whatever state it is in."""
-    return store.set_state(template, "active", author=author, reason=reason or "promoted by the user")
+def promote(
+    store: SQLTemplateStore, template: str, *, author: str = "", reason: str = "", expected: int | None = None
+) -> WarmTemplate:
+    """Make a template active on the user's word, whatever state it is in.
+
+    `expected` is the version that they saw; raises `TemplateChanged` if there is a newer one.
+    """
+    reason = reason or "promoted by the user"
+    return store.change(template, author=author, reason=reason, expected=expected, state="active")
+
+
+def unpromoted(store: SQLTemplateStore) -> set[str]:
+    """The active templates that no person made active, or that were changed automatically since."""
+    with store.database.translate_errors():
+        rows = store.database.connection.execute(
+            "SELECT t.id FROM templates t JOIN template_versions n ON n.template = t.id AND n.version = t.version "
+            "WHERE n.state = 'active' AND EXISTS (SELECT 1 FROM template_versions a "
+            "WHERE a.template = t.id AND a.author = ? AND a.state = 'active' AND NOT EXISTS ("
+            "SELECT 1 FROM template_versions p WHERE p.template = t.id AND p.version > a.version "
+            "AND p.author <> ? AND p.state = 'active' AND p.reason NOT LIKE 'revoked %' "
+            "AND p.reason NOT LIKE 'reverted %'))",
+            (AUTHOR, AUTHOR),
+        )
+        return {row[0] for row in rows}
 
 
 def retire_changed(store: SQLTemplateStore, tools: Sequence[ChangedTool], *, agent: str = "") -> list[Changed]:

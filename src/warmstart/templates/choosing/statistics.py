@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from warmstart.profile.values import TaskType
+from warmstart.stats import Interval, wilson
 from warmstart.templates.choosing.counting import Counts, counts_of
 from warmstart.templates.choosing.effect import effect_of, together
-from warmstart.templates.intervals import Interval, wilson
 from warmstart.templates.store import SQLTemplateStore
 from warmstart.templates.values import Effect, State
 
@@ -60,7 +60,7 @@ def stats(store: SQLTemplateStore) -> Statistics:
     """The statistics of a store, the most used templates first."""
     counts = counts_of(store)
     summaries = store.summaries()
-    with store.database.translated():
+    with store.database.translate_errors():
         run = store.database.connection.execute
         (abstained,) = run("SELECT count(*) FROM template_uses WHERE arm = 'abstained'").fetchone()
         (unsettled,) = run("SELECT count(*) FROM template_uses WHERE outcome = '' AND arm <> 'abstained'").fetchone()

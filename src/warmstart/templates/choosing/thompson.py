@@ -59,18 +59,13 @@ def _capped(a: float, b: float) -> Belief:
     return Belief(a * scale, b * scale)
 
 
-def odds(beliefs: Sequence[Belief], fits: Sequence[float], *, floor: float, also: int = 0) -> list[float]:
+def odds(beliefs: Sequence[Belief], fits: Sequence[float], *, floor: float) -> list[float]:
     """The probability of each to be taken.
 
-    First those with a belief, weighed by how well they fit, then `also` others that are taken for exploration alone.
-    The share `floor` goes to all alike, so that each is taken sometimes; without any belief the rest goes to nobody.
+    They are weighed by how well they fit; the share `floor` goes to all alike, so that each is taken sometimes.
     """
-    number = len(beliefs) + also
-    if not number:
-        return []
-    each = floor / number
     best = being_best(tuple(beliefs), tuple(fits))
-    return [*((1 - floor) * share + each for share in best), *([each] * also)]
+    return [(1 - floor) * share + floor / len(best) for share in best]
 
 
 @lru_cache(maxsize=1024)

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from warmstart.profile import shell
-from warmstart.profile.arguments import command_in
-from warmstart.profile.tasks import SHELLS, TOOLS
+from warmstart.profile.tools import SHELLS, agent_tools, command_in
 from warmstart.profile.values import Profile
 from warmstart.templates.extraction.conventions import conventions
 from warmstart.templates.extraction.likeness import shape_of
@@ -22,6 +21,7 @@ from warmstart.templates.extraction.walk import Taken, Walk
 from warmstart.templates.extraction.worked import Fitting, worked
 from warmstart.templates.trust import is_tool_name
 from warmstart.templates.values import Exemplar, Fix, ToolCard
+from warmstart.text.shell import parse_commands
 
 MOST = 12  # tools
 EXEMPLARS = 3  # of a tool
@@ -39,17 +39,19 @@ _LATEST = 4  # calls of a shape that are looked at
 _SOURCES = 8  # of one item
 
 
-def cards(walk: Walk, places: Places, profile: Profile, *, allow: Collection[str] = ()) -> tuple[ToolCard, ...]:
-    """A card for each tool that worked, the most used first; `allow` are the kinds of risky calls that may be shown."""
+def cards(walk: Walk, places: Places, profile: Profile) -> tuple[ToolCard, ...]:
+    """A card for each tool that worked, the most used first."""
     made: dict[str, list[Taken]] = {}
-    planning = TOOLS.get(walk.session.agent, {})  # how an agent keeps its own list of things to do teaches nothing
+    planning = agent_tools().get(
+        walk.session.agent, {}
+    )  # how an agent keeps its own list of things to do teaches nothing
     for step in walk.taken:
         if planning.get(step.call.name) != "other" and step.call.name not in _HANDLES and worked(step):
             made.setdefault(step.call.name, []).append(step)
     remedies: dict[str, list[Mended]] = {}
-    for each in mended(walk, profile, allow=allow):
+    for each in mended(walk, profile):
         remedies.setdefault(each.failed.call.name, []).append(each)
-    fits = Fitting(allow)
+    fits = Fitting(walk.session.project)
     tools = sorted(filter(is_tool_name, made), key=lambda tool: (-len(made[tool]), tool))[:MOST]
     found = (
         ToolCard(
@@ -98,7 +100,7 @@ def _worth(tool: str, group: Sequence[Taken]) -> float:
     if tool in SHELLS:
         text = command_in(group[-1].call.arguments)
         kind = shell.kind_of(text)
-        weight *= 3.0 if any(map(shell.check_of, shell.commands(text))) else 1.0 if kind == "code" else 0.3
+        weight *= 3.0 if any(map(shell.check_of, parse_commands(text))) else 1.0 if kind == "code" else 0.3
     return weight * len(group)
 
 

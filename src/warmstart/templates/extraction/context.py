@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from warmstart.profile.phrases import standing
+from warmstart.profile.feedback import standing_instructions
 from warmstart.sessions.values import Message
 from warmstart.templates.extraction.contradicting import contradict
 from warmstart.templates.extraction.places import Places
@@ -107,7 +107,7 @@ def _said(walk: Walk) -> Iterator[tuple[str, Source]]:
     for request in walk.requests:
         text = raw.get(request.source.message, "")
         plain = text.replace("’", "'")  # as the reading of the person's words has it, letter by letter
-        for sentence in standing(request.text):
+        for sentence in standing_instructions(request.text):
             place = plain.find(sentence)
             if place >= 0 and _holds(sentence):
                 yield text[place : place + len(sentence)], request.source
@@ -160,7 +160,7 @@ def _part(text: str) -> str:
 def _weight(text: str, *, bullet: bool, first: bool) -> int:
     if first and _IDENTITY.match(text):
         return 9
-    if standing(text):
+    if standing_instructions(text):
         return 5
     strong = bool(_STRONG.search(text))
     if bullet:

@@ -12,14 +12,14 @@ from itertools import islice
 from typing import NamedTuple
 
 from warmstart.profile import shell
-from warmstart.profile.arguments import command_in, fields_of
-from warmstart.profile.tasks import SHELLS
+from warmstart.profile.tools import SHELLS, command_in, fields_of
 from warmstart.templates.extraction.placeholders import CannotShow
 from warmstart.templates.extraction.places import Places
 from warmstart.templates.extraction.walk import Taken
 from warmstart.templates.extraction.worked import Fitting
 from warmstart.templates.trust import suspicious
 from warmstart.templates.values import Convention
+from warmstart.text.shell import Command, parse_commands
 
 MOST = 6
 _OFTEN = 0.8  # of the calls that could have been otherwise
@@ -107,7 +107,7 @@ def _of_shell(steps: Sequence[Taken]) -> Iterator[tuple[str, Sequence[Taken]]]:
     runs: dict[str, list[_Run]] = {}
     for step in steps:
         text = command_in(step.call.arguments)
-        for command in shell.commands(text):
+        for command in parse_commands(text):
             name = _name(command)
             if name and (start := _start(text, command, name)):
                 runs.setdefault(name, []).append(_Run(start, _flags(command), step))
@@ -115,9 +115,9 @@ def _of_shell(steps: Sequence[Taken]) -> Iterator[tuple[str, Sequence[Taken]]]:
         yield from _started(name, uses)
 
 
-def _name(command: shell.Command) -> str:
+def _name(command: Command) -> str:
     """What a command is known by: `pytest`, also as `python -m pytest`, `git commit`, `cargo test`."""
-    words = [word for word in command.words if not word.startswith(("-", "\0"))]
+    words = [word for word in command.words if not word.startswith("-")]
     if shell.commits(command):
         return "git commit"
     if not shell.check_of(command):
@@ -151,7 +151,7 @@ _VERBED = frozenset(
 )
 
 
-def _start(text: str, command: shell.Command, name: str) -> str:
+def _start(text: str, command: Command, name: str) -> str:
     """The words up to the program's name as they were written: `PYTHONPATH=src uv run pytest`."""
     last = name.split()[-1]
     for part in _RUN.finditer(text):
@@ -163,9 +163,9 @@ def _start(text: str, command: shell.Command, name: str) -> str:
     return ""
 
 
-def _flags(command: shell.Command) -> tuple[str, ...]:
+def _flags(command: Command) -> tuple[str, ...]:
     """The flags as they were written, each alone and with the word after it: that may be its value."""
-    words = [word for word in command.words if not word.startswith("\0")]
+    words = command.words
     found: list[str] = []
     for flag, after in zip(words, [*words[1:], ""], strict=True):
         if _FLAG.fullmatch(flag) and (flag != "-m" or not shell.interprets(command)):

@@ -1,7 +1,7 @@
 """Few calls that show how a sub-task was done: what changed or checked something, and what had to be read for it.
 
 Nothing that failed, did nothing or was seen before is shown, nothing that came from output which speaks to the reader,
-and no harm that the person did not allow.
+and no call that is not known to be safe.
 """
 
 from __future__ import annotations
@@ -11,30 +11,30 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from warmstart.profile.arguments import command_in, fields_of, path_in
-from warmstart.profile.shell import commands, reads
-from warmstart.profile.tasks import SHELLS
-from warmstart.templates.extraction.cutting import one_line
+from warmstart.profile.shell import reads
+from warmstart.profile.tools import SHELLS, command_in, fields_of, path_in
+from warmstart.profile.values import Role
 from warmstart.templates.extraction.listed import listed
 from warmstart.templates.extraction.placeholders import Placeholders
 from warmstart.templates.extraction.results import bare, shortened
-from warmstart.templates.extraction.roles import Role, role_of
 from warmstart.templates.extraction.stretches import Stretch, is_task
 from warmstart.templates.extraction.undoing import paths_of
 from warmstart.templates.extraction.walk import Taken
-from warmstart.templates.extraction.worked import may_show, worked
-from warmstart.templates.trust import suspicious, unseen, without_reminder
+from warmstart.templates.extraction.worked import JUDGED, may_show, worked
+from warmstart.templates.trust import suspicious, without_reminder
 from warmstart.templates.values import Act, Demonstration, Task
+from warmstart.text.shell import parse_commands
+from warmstart.text.truncate import one_line
+from warmstart.text.untrusted import find_invisible
 
 ACTS = 8  # in a demonstration
 TASK = 160  # characters
 UNSAID = "Carry out the plan."  # what was asked for in words that are not the person's own
 _LOOKED_AT = 20_000  # characters of a result in which an error is looked for
 _LONG = 800  # characters of arguments of which little is shown
-_JUDGED = 4_000  # characters of arguments that are judged besides what is shown of them
 _END = 500  # characters of both ends of a result that are judged besides what is shown of it
 
-_WORTH: dict[Role, float] = {"change": 5, "check": 6, "run": 3, "read": 2, "look": 0.5, "note": 0}
+_WORTH: dict[Role, float] = {"edit": 5, "check": 6, "run": 3, "read": 2, "look": 0.5, "note": 0}
 _AGAIN: dict[Role, float] = {"check": 1.5, "read": 0.5, "run": 0.3}  # what a call is worth less after one like it
 _LEAST, _FEW = 1.0, 3  # what a call has to be worth where there are a few better ones
 _NEEDED = 4.0  # a read of what was changed afterwards
@@ -80,7 +80,7 @@ def task_of(stretch: Stretch, places: Placeholders) -> Task | None:
     request = next((request for request in stretch.requests if is_task(request.text)), None)
     if request is None:
         return None
-    hidden = set(unseen(request.text))
+    hidden = set(find_invisible(request.text))
     said = "".join(letter for letter in request.text if letter not in hidden) if hidden else request.text
     said = _own(_GREETING.sub("", said.strip(), count=1) or said)
     return Task(one_line(places.text(said), TASK), request.source) if is_task(said) else None
@@ -93,11 +93,11 @@ def _own(text: str) -> str:
 
 
 class Demonstrator:
-    """Makes demonstrations of stretches. `allow` are the kinds of harm that a call which is shown may do."""
+    """Makes demonstrations of stretches of sessions in `project`."""
 
-    def __init__(self, places: Placeholders, *, allow: Collection[str] = ()) -> None:
+    def __init__(self, places: Placeholders, *, project: str = "") -> None:
         self._places = places
-        self._allow = allow
+        self._project = project
 
     def demonstrations(self, stretches: Sequence[Stretch], most: int) -> tuple[Demonstration, ...]:
         """The best of the stretches, best first; a call that one of them shows is not shown by the next."""
@@ -140,12 +140,12 @@ class Demonstrator:
 
     def _act(self, step: Taken, role: Role) -> Act | None:
         """The call as it is shown; `None` where it cannot be shown without showing too much."""
-        if not may_show(step.call.name, step.call.arguments[:_JUDGED], self._allow):
+        if not may_show(step.call.name, step.call.arguments, self._project):
             return None
         arguments = self._places.arguments(step.call.name, step.call.arguments)
         if not arguments or '"{{command}}"' in arguments:
             return None
-        if len(step.call.arguments) > _JUDGED and suspicious(arguments) is not None:
+        if len(step.call.arguments) > JUDGED and suspicious(arguments) is not None:
             return None
         result = shortened(step.text, self._places, numbered=role in ("read", "change"))
         if (
@@ -175,7 +175,7 @@ def _choices(steps: Sequence[Taken]) -> list[_Choice]:
     often: dict[tuple[str, str], int] = {}
     seen: set[str] = set()
     for step in reversed(good):  # of the same calls the last is the one that counted
-        role = role_of(step)
+        role = step.role
         if (signature := _raw_signature(step)) in seen:
             continue
         seen.add(signature)
@@ -191,7 +191,7 @@ def _choices(steps: Sequence[Taken]) -> list[_Choice]:
 
 
 def _is_good(step: Taken) -> bool:
-    role = role_of(step)
+    role = step.role
     if role == "note" or not worked(step) or _is_idle(step, role):
         return False
     return role in ("read", "look") or not _tells_error(step.text[:_LOOKED_AT])
@@ -199,7 +199,7 @@ def _is_good(step: Taken) -> bool:
 
 def _worth(stretch: Stretch, choices: Sequence[_Choice]) -> float:
     roles = {choice.role for choice in choices}
-    return stretch.strength * 2 + 2 * ("change" in roles) + 2 * ("check" in roles) + 0.5 * min(len(choices), 6)
+    return stretch.strength * 2 + 2 * ("edit" in roles) + 2 * ("check" in roles) + 0.5 * min(len(choices), 6)
 
 
 def _is_idle(step: Taken, role: Role) -> bool:
@@ -218,7 +218,7 @@ def _is_idle(step: Taken, role: Role) -> bool:
 
 def _changed(steps: Sequence[Taken]) -> dict[str, int]:
     """The files that were changed, each with the place of the last change."""
-    return {path: step.place for step in steps if role_of(step) == "change" for path in paths_of(step)}
+    return {path: step.place for step in steps if step.role == "edit" for path in paths_of(step)}
 
 
 def _is_needed(step: Taken, changed: Mapping[str, int]) -> bool:
@@ -229,7 +229,7 @@ def _read(step: Taken) -> Iterator[str]:
     if path := path_in(step.call.arguments):
         yield path
     elif step.call.name in SHELLS:
-        for command in commands(command_in(step.call.arguments)):
+        for command in parse_commands(command_in(step.call.arguments)):
             yield from reads(command)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from warmstart.profile.profiler import Profiler
@@ -28,8 +28,7 @@ TASKS = 20  # sub-tasks of one session
 class SessionExtractor:
     """Extracts what is worth carrying from sessions, by one set of rules.
 
-    `tools` are the definitions that arguments have to stay valid for, `allow` the kinds of calls (`destructive`,
-    `network`) that may be shown. Without `placeholders` only secrets are replaced.
+    `tools` are the definitions that arguments have to stay valid for. Without `placeholders` only secrets are replaced.
     """
 
     def __init__(
@@ -39,31 +38,29 @@ class SessionExtractor:
         tools: Definitions | None = None,
         max_examples: int = 3,
         placeholders: bool = True,
-        allow: Collection[str] = (),
     ) -> None:
         self._redactor = redactor or Redactor()
         self._schemas = schemas_of(tools or ())
         self._max_examples = max_examples
         self._placeholders = placeholders
-        self._allow = frozenset(allow)
         self._profiler = Profiler()
 
     def extract(self, session: Session, messages: Sequence[Message], *, profile: Profile | None = None) -> SessionSeed:
         """What is worth carrying from a session; nothing at all from one that is known to have failed."""
         known = profile or self._profiler.profile(session, messages)
-        if has_failed(session, known.verdict):
+        if has_failed(session, known.outcome):
             return SessionSeed()
         whole = walk(session, messages)
         places = Placeholders(whole, redactor=self._redactor, enabled=self._placeholders, schemas=self._schemas)
-        good = stretches(whole, known.verdict)
+        good = stretches(whole, known.outcome)
         done = replace(whole, taken=tuple(step for stretch in good for step in stretch.steps))
         # Placeholders are counted in the order in which they are met: first where a reader meets them.
-        demonstrations = Demonstrator(places, allow=self._allow).demonstrations(good, self._max_examples)
+        demonstrations = Demonstrator(places, project=session.project).demonstrations(good, self._max_examples)
         seed = SessionSeed(
             demonstrations=demonstrations,
             contexts=contexts(whole, places),
-            cards=cards(done, places, known, allow=self._allow),
-            recoveries=recoveries(done, places, known, allow=self._allow),
+            cards=cards(done, places, known),
+            recoveries=recoveries(done, places, known),
             patterns=patterns(whole, places, known),
             markers=markers(done, places),
             tasks=_tasks(good, places),

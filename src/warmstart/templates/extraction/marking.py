@@ -15,14 +15,13 @@ from typing import Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from warmstart.profile import shell
-from warmstart.profile.arguments import command_in, fields_of, path_in
-from warmstart.profile.shell import Command
-from warmstart.profile.tasks import SHELLS
+from warmstart.profile.tools import SHELLS, command_in, fields_of, path_in
 from warmstart.templates.extraction.places import Places
 from warmstart.templates.extraction.walk import Taken, Walk
 from warmstart.templates.extraction.worked import worked
 from warmstart.templates.trust import is_tool_name, suspicious
 from warmstart.templates.values import Marker, Source, Use
+from warmstart.text.shell import SHELL_PROGRAMS, Command, parse_commands
 
 MOST = 20
 LONGEST = 200  # characters of a marker
@@ -73,7 +72,7 @@ def markers(walk: Walk, places: Places) -> tuple[Marker, ...]:
     found: dict[tuple[_Kind, str], list[tuple[Use, Source, int]]] = {}
     for step in walk.taken:
         if step.call.name in tools and worked(step):
-            for kind, value, use in dict.fromkeys(_used(step, walk.session.project, named)):
+            for kind, value, use in dict.fromkeys(_used(step, walk.session.directory or walk.session.project, named)):
                 found.setdefault((kind, value), []).append((use, step.source, step.place))
     made = [(_marker(kind, value, uses), -uses[-1][2]) for (kind, value), uses in found.items()]
     made.sort(key=lambda each: (_RANK[each[0].use], -each[0].count, each[1]))
@@ -94,7 +93,7 @@ def _may_carry(value: str, places: Places) -> bool:
 def _used(step: Taken, project: str, named: frozenset[str]) -> Iterator[_Used]:
     arguments = step.call.arguments
     if step.call.name in SHELLS:
-        for command in shell.commands(command_in(arguments)):
+        for command in parse_commands(command_in(arguments)):
             yield from _by_command(command, project, named)
         return
     yield from _by_tool(step.call.name, arguments, project, named)
@@ -124,13 +123,13 @@ def _by_tool(tool: str, arguments: str, project: str, named: frozenset[str]) -> 
 
 def _by_command(command: Command, project: str, named: frozenset[str]) -> Iterator[_Used]:
     program, words = command.program, command.words
-    plain = [word for word in words if not word.startswith(("-", "\0"))]
+    plain = [word for word in words if not word.startswith("-")]
     folder = shell.folder_of(command)
     if shell.edits(command):
         yield from _files(_written(command, plain), "changed", project, folder)
     elif program in ("git", "gh"):
         yield from _references(program, plain, words)
-    elif shell.check_of(command) or shell.interprets(command) or program in shell.SHELLS:
+    elif shell.check_of(command) or shell.interprets(command) or program in SHELL_PROGRAMS:
         if not {"-c", "-e"} & set(words):
             run = [word.partition("::")[0] for word in plain]
             yield from _files((word for word in run if _FILE.fullmatch(word)), "run", project, folder)
@@ -142,9 +141,8 @@ def _by_command(command: Command, project: str, named: frozenset[str]) -> Iterat
 
 def _written(command: Command, plain: list[str]) -> list[str]:
     """The files that a command changes, as far as it names them."""
-    words = command.words
-    if "\0>" in words:
-        return [word.lstrip("\0>") for word in words[words.index("\0>") + 1 :][:1]]
+    if command.outputs:
+        return list(command.outputs)
     if command.program in ("sed", "perl", "gsed"):
         return plain[-1:] if len(plain) > 1 else []
     return plain[-1:] if command.program in ("tee", "cp", "mv", "touch") else []

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from warmstart.profile.patterns import patterns as read
-from warmstart.profile.values import Patterns, Profile
+from warmstart.profile.feedback import writing_style
+from warmstart.profile.values import Profile, WritingStyle
 from warmstart.sessions.values import Message
 from warmstart.templates.extraction.places import Places
 from warmstart.templates.extraction.walk import Request, Walk
@@ -72,8 +72,8 @@ def patterns(walk: Walk, places: Places, profile: Profile) -> tuple[UserPattern,
     if not said:
         return ()
     sources = tuple(request.source for request in said)
-    lines = [(line, sources) for line in _manner(read(_opening(walk, said)))]
-    lines += _habits(said, _standing(walk, profile.patterns.instructions))
+    lines = [(line, sources) for line in _manner(writing_style(_opening(walk, said)))]
+    lines += _habits(said, _standing(walk, profile.style.instructions))
     return tuple(UserPattern(text=places.text(line), sources=shown) for line, shown in lines)
 
 
@@ -84,7 +84,7 @@ def _opening(walk: Walk, said: Sequence[Request]) -> list[Message]:
     return list(walk.messages[: end + 1])
 
 
-def _manner(seen: Patterns) -> Iterator[str]:
+def _manner(seen: WritingStyle) -> Iterator[str]:
     if seen.messages >= _FEWEST and seen.length is not None:
         direct = seen.directness is not None and seen.directness >= _MOSTLY
         words = f"(median {seen.length:.0f} words)"

@@ -8,25 +8,21 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
-from warmstart.profile.arguments import command_in, fields_of
-from warmstart.profile.recoveries import described
-from warmstart.profile.recoveries import recoveries as recovered
-from warmstart.profile.shell import commands
-from warmstart.profile.signatures.signature import signature
-from warmstart.profile.signatures.wording import is_ours
-from warmstart.profile.tasks import SHELLS
-from warmstart.profile.values import Call, Profile
-from warmstart.sessions.values import Step
+from warmstart.profile.public_names import is_public_signature
+from warmstart.profile.recoveries import describe_recovery, find_recoveries
+from warmstart.profile.tools import SHELLS, command_in, fields_of
+from warmstart.profile.values import Profile
 from warmstart.templates.extraction.placeholders import CannotShow
 from warmstart.templates.extraction.places import Places
 from warmstart.templates.extraction.walk import Taken, Walk
 from warmstart.templates.extraction.worked import may_show, worked
 from warmstart.templates.trust import is_tool_name, suspicious
 from warmstart.templates.values import Recovery, Source
+from warmstart.text.shell import parse_commands
 
 MOST = 12
 LONGEST = 1_500  # characters of the arguments of a call
@@ -66,10 +62,10 @@ class Mended(NamedTuple):
         return tuple(dict.fromkeys((self.failed.source, self.worked.source)))
 
 
-def recoveries(walk: Walk, places: Places, profile: Profile, *, allow: Collection[str] = ()) -> tuple[Recovery, ...]:
+def recoveries(walk: Walk, places: Places, profile: Profile) -> tuple[Recovery, ...]:
     """Each error that was got over, once, the most frequent first and of equals the latest."""
     groups: dict[tuple[str, str], list[Mended]] = {}
-    for each in mended(walk, profile, allow=allow):
+    for each in mended(walk, profile):
         groups.setdefault((each.failed.call.name, each.error), []).append(each)
     ranked = sorted(groups.values(), key=lambda group: (-len(group), -group[-1].failed.place))
     made = (_recovery(group, places) for group in ranked[: 2 * MOST])
@@ -100,41 +96,35 @@ def usual(group: Sequence[Mended]) -> Mended:
     return max(enumerate(group), key=lambda placed: (told.count(placed[1].change), placed[0]))[1]
 
 
-def mended(walk: Walk, profile: Profile, *, allow: Collection[str] = ()) -> Iterator[Mended]:
+def mended(walk: Walk, profile: Profile) -> Iterator[Mended]:
     """Every failing call that the same attempt, altered, followed with success.
 
     An error that came back and stayed is none of them, whatever helped against it before.
     """
     taken = walk.taken
     stayed = {(end.tool, end.signature) for end in profile.dead_ends}
-    steps = [Step(each.call, each.result, None) for each in taken]
-    calls = [_call(each) for each in taken]
-    for found in recovered(calls, steps):
+    for found in find_recoveries(taken):
         failed, better = taken[found.failed], taken[found.succeeded]
-        error = calls[found.failed].signature
-        change = described(found)
+        error = failed.signature
+        change = describe_recovery(found)
         if (failed.call.name, error) in stayed or _NOT_OF_THE_CALL.match(error):
             continue
         if not worked(better) or not _is_remedy(failed, better, found.between):
             continue
         fine = all(map(is_tool_name, found.between)) and _may_tell(error) and suspicious(change) is None
-        if fine and all(_is_showable(each, allow) for each in (failed, better)):
+        if fine and all(_is_showable(each, walk.session.project) for each in (failed, better)):
             yield Mended(failed, error, better, change)
 
 
 def _may_tell(error: str) -> bool:
     """Whether an error may be told: in our words, or in those of a message that only states what is wrong."""
-    return suspicious(error) is None and (is_ours(error) or not (_ORDERS.search(error) or len(error) > _STATED))
+    return suspicious(error) is None and (
+        is_public_signature(error) or not (_ORDERS.search(error) or len(error) > _STATED)
+    )
 
 
-def _call(step: Taken) -> Call:
-    failed = step.outcome == "error"
-    told = signature(step.call.name, step.text, arguments=step.call.arguments) if failed else ""
-    return Call(step.call.name, step.outcome, "other", step.turn, signature=told)
-
-
-def _is_showable(step: Taken, allow: Collection[str]) -> bool:
-    return len(step.call.arguments) <= LONGEST and may_show(step.call.name, step.call.arguments, allow)
+def _is_showable(step: Taken, project: str) -> bool:
+    return len(step.call.arguments) <= LONGEST and may_show(step.call.name, step.call.arguments, project)
 
 
 def _is_remedy(failed: Taken, better: Taken, between: Sequence[str]) -> bool:
@@ -161,8 +151,8 @@ def _is_remedy(failed: Taken, better: Taken, between: Sequence[str]) -> bool:
 
 def _same_program(one: str, other: str) -> bool:
     """Whether a program of the first command runs in the other, also as `python -m pytest`."""
-    first = {command.program for command in commands(one)}
-    return any({command.program, *command.words} & first for command in commands(other))
+    first = {command.program for command in parse_commands(one)}
+    return any({command.program, *command.words} & first for command in parse_commands(other))
 
 
 def _is_path(value: object) -> bool:

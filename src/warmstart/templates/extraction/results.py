@@ -7,8 +7,8 @@ import re
 
 import msgspec
 
-from warmstart.templates.extraction.cutting import cut
 from warmstart.templates.extraction.placeholders import Placeholders
+from warmstart.text.truncate import count_left_out, left_out, truncate
 
 MOST = 300  # characters of a result
 NOTHING = "(no output)"
@@ -32,7 +32,6 @@ _FRAME_END = re.compile(r"\n?<shellId: \S+ completed with exit code 0>\s*\Z|\n?<
 _ASIDE = re.compile(r"^Shell cwd was reset to .*\n?|^<(?:/)?(?:output|stdout|stderr|result)>\n?", re.MULTILINE)
 _SNIPPET = re.compile(r" ?Here's the result of running `cat -n`.*", re.DOTALL)
 _LINE_NUMBER = re.compile(r"^ *\d+(?:→|\t|\.(?: |$))", re.MULTILINE)
-_LEFT_OUT = re.compile(r"… (\d+) lines? left out …")
 _RULE = re.compile(r"[\s=\-_*#~.│─]*")
 
 
@@ -42,7 +41,7 @@ def shortened(text: str, places: Placeholders, *, numbered: bool = False) -> str
     data = _decoded(text)
     if data is not None:
         shown = json.dumps(places.data(_pruned(data, 0)), ensure_ascii=False)
-        return cut(shown, MOST)
+        return truncate(shown, MOST)
     if numbered and all(map(_LINE_NUMBER.match, text[:_LINE_HEAD].splitlines()[:3])):
         text = _LINE_NUMBER.sub("", text[:_READ])
     return _lines(text, places) or NOTHING
@@ -89,8 +88,8 @@ def _pruned(value: object, depth: int) -> object:
 def _lines(text: str, places: Placeholders) -> str:
     lines = [line for line in text.splitlines() if not _RULE.fullmatch(line[:400])]
     if len(lines) > _HEAD + _TAIL + 1:
-        lines = [*lines[:_HEAD], _left_out(len(lines) - _HEAD - _TAIL), *lines[-_TAIL:]]
-    shown = [cut(places.text(_whole(line)), _LINE).rstrip() for line in lines]
+        lines = [*lines[:_HEAD], left_out(len(lines) - _HEAD - _TAIL), *lines[-_TAIL:]]
+    shown = [truncate(places.text(_whole(line)), _LINE).rstrip() for line in lines]
     return _fitted(shown)
 
 
@@ -105,13 +104,9 @@ def _whole(line: str) -> str:
 def _fitted(lines: list[str]) -> str:
     """As many of the lines as fit, from both ends: the last ones say what came of it."""
     if sum(map(len, lines)) + len(lines) <= MOST or len(lines) < 4:
-        return cut("\n".join(lines), MOST)
+        return truncate("\n".join(lines), MOST)
     first, last = lines[:1], lines[-2:]
-    left_out = sum(int(found[1]) if (found := _LEFT_OUT.fullmatch(line)) else 1 for line in lines[1:-2])
+    count = sum(count_left_out(line) or 1 for line in lines[1:-2])
     return "\n".join(
-        [*(cut(line, _SHORT) for line in first), _left_out(left_out), *(cut(line, _SHORT) for line in last)]
+        [*(truncate(line, _SHORT) for line in first), left_out(count), *(truncate(line, _SHORT) for line in last)]
     )
-
-
-def _left_out(lines: int) -> str:
-    return f"… {lines} line{'s' * (lines != 1)} left out …"

@@ -10,17 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from warmstart.profile.languages import words_in
-from warmstart.profile.markers import is_turn
-from warmstart.profile.patterns import own
-from warmstart.profile.phrases import agrees, approves, complains, corrects
-from warmstart.profile.values import Verdict
-from warmstart.profile.verdicts import verdict
-from warmstart.sessions.values import Session, Step
-from warmstart.templates.extraction.roles import role_of
+from warmstart.profile.feedback import agrees, approves, complains, corrects, count_words, is_request, own_words
+from warmstart.profile.outcome import judge_calls
+from warmstart.profile.values import Outcome
+from warmstart.sessions.values import Session
 from warmstart.templates.extraction.undoing import undone
 from warmstart.templates.extraction.walk import Request, Taken, Walk
 
@@ -77,7 +73,7 @@ class _Group:
     approved: bool = False
     refused: bool = False
     doubted: bool = False  # the person answered with an error that they got
-    told: Verdict | None = None  # what tests, builds and commits say about its calls alone
+    told: Outcome | None = None  # what tests, builds and commits say about its calls alone
 
 
 def is_task(text: str) -> bool:
@@ -89,14 +85,14 @@ def is_task(text: str) -> bool:
     )
 
 
-def has_failed(session: Session, found: Verdict) -> bool:
+def has_failed(session: Session, found: Outcome) -> bool:
     """Whether somebody who knows said that the session failed."""
     return (session.outcome == "failure" and session.judge != "") or (
-        found.outcome == "failure" and found.source in ("user", "reward")
+        found.value == "failure" and found.source in ("user", "reward")
     )
 
 
-def stretches(walk: Walk, found: Verdict) -> tuple[Stretch, ...]:
+def stretches(walk: Walk, found: Outcome) -> tuple[Stretch, ...]:
     """The sub-tasks that ended well, in their order, without the changes that they took back themselves."""
     if has_failed(walk.session, found):
         return ()
@@ -104,7 +100,7 @@ def stretches(walk: Walk, found: Verdict) -> tuple[Stretch, ...]:
     taken_back = undone(walk.taken)
     undoing = {*taken_back, *taken_back.values()}
     broken = _broken(walk, groups)
-    told = found.evidence if found.outcome == "success" and found.source in ("user", "reward") else ""
+    told = found.evidence if found.value == "success" and found.source in ("user", "reward") else ""
     good: list[Stretch] = []
     for place, group in enumerate(groups):
         if not group.steps or group.refused or (place >= broken and _changes(group.steps)):
@@ -149,7 +145,7 @@ def _objects(text: str, answers: bool) -> bool:
 def _goes_on(text: str, answers: bool, group: _Group) -> bool:
     if not is_task(text):
         return True
-    words = words_in(text)
+    words = count_words(text)
     if agrees(text) and (words <= GO_AHEAD or (words <= ANSWER and _YES.match(text) and not _MORE.search(text))):
         return True
     # Once something was changed, the next request that is more than a go-ahead is the next sub-task.
@@ -162,8 +158,8 @@ def _turns(walk: Walk) -> Iterator[tuple[bool, bool]]:
     """For every request, whether the agent had asked something before it, and whether it is a pasted error."""
     asked = False
     for message in walk.messages:
-        if is_turn(message):
-            said = words_in(own(message))
+        if is_request(message):
+            said = count_words(own_words(message))
             yield asked, said <= REMARK and _PASTED_ERROR.search(message.text[:_LOOKED_AT]) is not None
             asked = False
         elif message.role == "assistant" and message.text:
@@ -171,19 +167,15 @@ def _turns(walk: Walk) -> Iterator[tuple[bool, bool]]:
 
 
 def _changes(steps: Iterable[Taken]) -> bool:
-    return any(step.outcome == "ok" and role_of(step) == "change" for step in steps)
+    return any(step.outcome == "ok" and step.role == "edit" for step in steps)
 
 
-def _steps(taken: Sequence[Taken]) -> list[Step]:
-    return [Step(step.call, step.result, None) for step in taken]
-
-
-def _by_environment(session: Session, taken: Sequence[Taken]) -> Verdict:
+def _by_environment(session: Session, taken: Sequence[Taken]) -> Outcome:
     """What tests, builds and commits say about these calls alone."""
-    return verdict(replace(session, outcome="unknown", judge="", evidence=""), (), _steps(taken))
+    return judge_calls(taken, session.directory or session.project)
 
 
-def _told(session: Session, group: _Group) -> Verdict:
+def _told(session: Session, group: _Group) -> Outcome:
     if group.told is None:
         group.told = _by_environment(session, group.steps)
     return group.told
@@ -191,18 +183,18 @@ def _told(session: Session, group: _Group) -> Verdict:
 
 def _broken(walk: Walk, groups: Sequence[_Group]) -> int:
     """The first group of those after which the tests failed and were never mended."""
-    if _by_environment(walk.session, walk.taken).outcome != "failure":
+    if _by_environment(walk.session, walk.taken).value != "failure":
         return len(groups)
-    sound = (place for place, group in enumerate(groups) if _told(walk.session, group).outcome == "success")
+    sound = (place for place, group in enumerate(groups) if _told(walk.session, group).value == "success")
     return max(sound, default=-1) + 1
 
 
 def _evidence(session: Session, group: _Group, *, last: bool) -> tuple[str, int]:
     """What says that a group ended well, and how strong that is; empty where nothing does."""
     found = _told(session, group)
-    if found.outcome == "failure" or "failed" in found.evidence:
+    if found.value == "failure" or "failed" in found.evidence:
         return "", 0
-    if found.outcome == "success":
+    if found.value == "success":
         return _CALLS.sub("", found.evidence), 3
     if group.doubted or not _came_out_well(group.steps):
         return "", 0
@@ -218,7 +210,7 @@ def _evidence(session: Session, group: _Group, *, last: bool) -> tuple[str, int]
 
 def _came_out_well(steps: Sequence[Taken]) -> bool:
     """Whether the last calls came out well, and every tool that failed worked later."""
-    real = [step for step in steps if role_of(step) != "note"]
+    real = [step for step in steps if step.role != "note"]
     if not real or real[-1].outcome != "ok":
         return False
     later: set[str] = set()

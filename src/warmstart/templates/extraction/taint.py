@@ -14,12 +14,13 @@ from collections.abc import Collection, Iterator, Sequence
 
 from ahocorasick_rs import BytesAhoCorasick
 
-from warmstart.profile.arguments import command_in
-from warmstart.profile.shell import KNOWN, Command, check_of, commands
+from warmstart.profile.shell import check_of, common_programs
+from warmstart.profile.tools import command_in
 from warmstart.templates.extraction.listed import listed
 from warmstart.templates.extraction.walk import Walk
 from warmstart.templates.trust import suspicious
-from warmstart.templates.unseen import plain, strange
+from warmstart.text.shell import Command, parse_commands
+from warmstart.text.untrusted import non_ascii, simplify
 
 LOOKED_AT = 16_000  # characters of an output: most of them from its beginning, the rest from its end
 _END = 4_000
@@ -124,7 +125,7 @@ def _pieces(text: str) -> Iterator[bytes]:
     text = _PLACEHOLDER.sub(" \n ", text)
     lines = text.replace("\\n", "\n").replace('\\"', '"')
     yield from _windows(lines, _WINDOW)
-    yield from (b" ".join(found) for url in _URL.findall(plain(lines)) if len(found := _words(url)) > 2)
+    yield from (b" ".join(found) for url in _URL.findall(simplify(lines)) if len(found := _words(url)) > 2)
     yield from (word for word in _words(lines) if len(word) >= _BLOB)
     if command := command_in(text):
         # That a README tells to run the tests is no reason not to.
@@ -139,22 +140,18 @@ def _names(text: str) -> Iterator[bytes]:
     ran = command_in(text := _PLACEHOLDER.sub(" ", text))
     if not ran:
         yield from (b" ".join(_words(name)) for name in set(_HYPHENED.findall(text)) if len(name) >= _NAME)
-    for command in commands(ran):
+    for command in parse_commands(ran):
         if command.program not in _ABOUT_FILES and not check_of(command):
             yield from (b" ".join(words) for words in map(_words, _known_by(command)) if words)
 
 
 def _known_by(command: Command) -> Iterator[str]:
-    named = [word for word in command.words if not word.startswith(("-", "\0"))]
-    if command.program not in KNOWN and command.program not in _EVERYWHERE:
+    named = [word for word in command.words if not word.startswith("-")]
+    if command.program not in common_programs() and command.program not in _EVERYWHERE:
         yield command.program
     elif named:
         yield " ".join((command.program, *named[:2]))
-    yield from (
-        word
-        for word in command.words[:_LOOKED_WORDS]
-        if len(word) >= _NAME and "\0" not in word and _PARTED.search(word)
-    )
+    yield from (word for word in command.words[:_LOOKED_WORDS] if len(word) >= _NAME and _PARTED.search(word))
 
 
 def _windows(text: str, length: int) -> Iterator[bytes]:
@@ -174,13 +171,13 @@ def _plain(text: str) -> bytes:
     """The text as it is compared; that it is ASCII is the rule, and quick."""
     if text.isascii() and "\x1b" not in text:
         return text.encode()
-    text = plain(text)
-    return (_BETWEEN.sub(" ", text) if _IS_UNSPACED.search(strange(text)) else text).encode("utf-8", "replace")
+    text = simplify(text)
+    return (_BETWEEN.sub(" ", text) if _IS_UNSPACED.search(non_ascii(text)) else text).encode("utf-8", "replace")
 
 
 def _checks(command: str) -> Iterator[bytes]:
     """The words of the commands that test, build or lint."""
-    for part in commands(command):
+    for part in parse_commands(command):
         if check_of(part):
             yield from _words(" ".join((part.program, *part.words)))
 

@@ -10,11 +10,10 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from warmstart.profile.arguments import command_in, fields_of, path_in
-from warmstart.profile.shell import Command, commands, commits, edits
-from warmstart.profile.tasks import SHELLS
-from warmstart.templates.extraction.roles import role_of, verb_of
+from warmstart.profile.shell import commits, edits, subcommand
+from warmstart.profile.tools import SHELLS, command_in, fields_of, path_in
 from warmstart.templates.extraction.walk import Taken
+from warmstart.text.shell import Command, parse_commands
 
 _PATCHED = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+?)\s*$|^\+\+\+ b/(\S+)", re.MULTILINE)
 _PATCH = 65_536  # characters of a patch in which files are looked for
@@ -95,7 +94,7 @@ def undone(taken: Sequence[Taken]) -> dict[int, int]:
             continue
         if step.call.name in SHELLS:
             _follow_shell(tree, step)
-        elif role_of(step) == "change":
+        elif step.role == "edit":
             _follow_edit(tree, step)
     return tree.undone
 
@@ -144,7 +143,7 @@ def paths_of(step: Taken) -> Iterator[str]:
 
 def _follow_shell(tree: _Tree, step: Taken) -> None:
     text = command_in(step.call.arguments)
-    for command in commands(text):
+    for command in parse_commands(text):
         if command.program == "git":
             _follow_git(tree, step, command)
         elif command.program == "rm":
@@ -158,7 +157,7 @@ def _follow_shell(tree: _Tree, step: Taken) -> None:
 
 
 def _follow_git(tree: _Tree, step: Taken, command: Command) -> None:
-    verb, words, place = verb_of(command), command.words, step.place
+    verb, words, place = subcommand(command), command.words, step.place
     if commits(command):
         tree.commit(step.text)
     elif verb == "stash":
@@ -183,13 +182,13 @@ def _follow_git(tree: _Tree, step: Taken, command: Command) -> None:
 
 
 def _operands(command: Command) -> tuple[str, ...]:
-    return tuple(word for word in _named(command) if word != verb_of(command))
+    return tuple(word for word in _named(command) if word != subcommand(command))
 
 
 def _restored(command: Command) -> tuple[str, ...]:
     """What git is told to restore, among it what is no file; nothing where it is all of them."""
     words = command.words[command.words.index("--") + 1 :] if "--" in command.words else command.words[1:]
-    named = tuple(word for word in words if not word.startswith(("-", "\0")))
+    named = tuple(word for word in words if not word.startswith("-"))
     return () if "." in named else named or ("\0",)
 
 
@@ -198,15 +197,11 @@ def _same_hash(one: str, other: str) -> bool:
 
 
 def _named(command: Command) -> tuple[str, ...]:
-    return tuple(word for word in command.words if not word.startswith(("-", "\0")))
+    return tuple(word for word in command.words if not word.startswith("-"))
 
 
 def _written(command: Command) -> Iterator[str]:
-    words = command.words
-    if "\0>" in words:
-        yield from (word[1:] for word in words[words.index("\0>") + 1 :][:1])
-    else:
-        yield from _named(command)
+    yield from command.outputs or _named(command)
 
 
 def _touches(change: _Change, paths: Sequence[str]) -> bool:

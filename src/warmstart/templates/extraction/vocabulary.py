@@ -12,9 +12,9 @@ from collections.abc import Iterator
 import msgspec
 from ahocorasick_rs import AhoCorasick, MatchKind
 
-from warmstart.profile.arguments import path_in
-from warmstart.profile.tasks import SHELLS
-from warmstart.redact.personal import NOBODY
+from warmstart.profile.tools import SHELLS, path_in
+from warmstart.redact.contexts import NOBODY
+from warmstart.sessions.values import clean
 from warmstart.templates.extraction.identifying import Hint, hint_of, identifies, is_ordinary, names_person
 from warmstart.templates.extraction.listed import listed
 from warmstart.templates.extraction.walk import Walk
@@ -78,9 +78,10 @@ class Vocabulary:
     # -- gathering
 
     def _gather(self, walk: Walk) -> None:
-        project = walk.session.project.rstrip("/")
-        if project.count("/") > 1:
-            self._add(project, "project")
+        project = clean(walk.session.project).rstrip("/")
+        for folder in dict.fromkeys((project, clean(walk.session.directory).rstrip("/"))):
+            if folder.count("/") > 1:
+                self._add(folder, "project")
         home = _HOME.search(project)
         if home and not (is_ordinary(home[1]) or home[1].lower() in NOBODY | _WORDS):
             self._add(home[1], "user")
@@ -152,7 +153,7 @@ class Vocabulary:
                 self._person(found[1], "name")
 
     def _add(self, value: str, type: str) -> None:
-        if len(self._types) <= _MOST:
+        if len(self._types) <= _MOST and len(value.strip()) > 1:
             self._types.setdefault(value, type)
 
 

@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 
-from warmstart.profile.markers import is_turn
-from warmstart.profile.patterns import own
+from warmstart.profile.feedback import is_request, own_words
+from warmstart.profile.profiler import Profiler
+from warmstart.profile.values import Role
 from warmstart.sessions.marks import is_marked_call, is_ours, without_ours
-from warmstart.sessions.values import CallOutcome, Message, Session, ToolCall, ToolResult, steps
+from warmstart.sessions.values import CallOutcome, Message, Session, ToolCall, ToolResult
 from warmstart.templates.values import Source
 
 # How hosts begin a summary of what went before, also where a log does not mark it as one.
@@ -37,6 +38,8 @@ class Taken(NamedTuple):
     call: ToolCall
     result: ToolResult | None
     source: Source
+    role: Role = "run"
+    signature: str = ""
 
     @property
     def outcome(self) -> CallOutcome:
@@ -71,14 +74,11 @@ def walk(session: Session, messages: Sequence[Message]) -> Walk:
     """The session as extraction sees it."""
     real = tuple(_theirs(message) for message in messages if not (message.sidechain or _is_machine(message)))
     requests: list[Request] = []
-    places: list[tuple[int, Source]] = []
-    turn = 0
     for message in real:
-        if is_turn(message):
-            turn += 1
-            requests.append(Request(turn, own(message), Source(session.id, message.native_id), message.timestamp))
-        places += ((turn, Source(session.id, message.native_id)) for _ in message.tool_calls)
-    return Walk(session, real, tuple(requests), tuple(_taken(real, places)))
+        if is_request(message):
+            source = Source(session.id, message.native_id)
+            requests.append(Request(len(requests) + 1, own_words(message), source, message.timestamp))
+    return Walk(session, real, tuple(requests), tuple(_taken(session, real)))
 
 
 def _is_machine(message: Message) -> bool:
@@ -91,7 +91,9 @@ def _theirs(message: Message) -> Message:
     return message if text == message.text else replace(message, text=text)
 
 
-def _taken(messages: Sequence[Message], places: Sequence[tuple[int, Source]]) -> Iterator[Taken]:
-    for place, (step, (turn, source)) in enumerate(zip(steps(messages), places, strict=True)):
-        if not is_marked_call(step.call.id):
-            yield Taken(place, turn, step.call, step.result, source)
+def _taken(session: Session, messages: Sequence[Message]) -> Iterator[Taken]:
+    for step in Profiler().steps(session, messages):
+        if step.call.name and not is_marked_call(step.call.id):
+            role: Role = "edit" if step.role == "commit" else step.role
+            source = Source(session.id, step.message_id)
+            yield Taken(step.position, step.turn, step.call, step.result, source, role, step.signature)

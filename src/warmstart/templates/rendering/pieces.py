@@ -13,7 +13,6 @@ from functools import cache
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from warmstart.templates.extraction.cutting import one_line
 from warmstart.templates.items import Part, Placed, items_of, sessions_of
 from warmstart.templates.rendering.arguments import Arguments, Schemas
 from warmstart.templates.rendering.values import Dropped, PieceKind, Reason, Waiting
@@ -31,6 +30,7 @@ from warmstart.templates.values import (
     ToolCard,
     UserPattern,
 )
+from warmstart.text.truncate import one_line
 
 MOST_DEMONSTRATIONS = 3
 _FIRST_RECOVERIES = 3

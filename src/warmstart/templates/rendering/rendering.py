@@ -1,8 +1,8 @@
 """A template as the messages that a session starts with.
 
-The same template, tools and budget give the same bytes, so that prompt caches hold. Every text is redacted and made
-safe once more, whatever the store or a file said; every message is marked, so that it is never taken for a session's
-own.
+The same template, tools and budget give the same bytes, so that prompt caches hold. Calls that are not known to be safe
+are left out and every text is redacted once more, whatever the store or a file said; every message is marked, so that
+it is never taken for a session's own.
 """
 
 from __future__ import annotations
@@ -15,17 +15,18 @@ import msgspec
 
 from warmstart.errors import ConfigError
 from warmstart.redact.redactor import Redactor
-from warmstart.templates.extraction.cutting import one_line
+from warmstart.templates.allowlist import showable
 from warmstart.templates.rendering import note
 from warmstart.templates.rendering.arguments import Schemas
 from warmstart.templates.rendering.budget import Fitted, fit
 from warmstart.templates.rendering.layout import Layout
 from warmstart.templates.rendering.pieces import Pieces, pieces_of
-from warmstart.templates.rendering.quoting import safe
 from warmstart.templates.rendering.trimming import Trimmer
 from warmstart.templates.rendering.values import Part, Renderer, Rendering, Shape, Waiting, Weighed
 from warmstart.templates.tools import Definitions, schemas_of
 from warmstart.templates.values import SessionSeed, WarmTemplate
+from warmstart.text.truncate import one_line
+from warmstart.text.untrusted import neutralize
 from warmstart.tokens import Counter, count
 
 BUDGET = 1200
@@ -46,19 +47,20 @@ def render(
 ) -> Rendering:
     """What to insert for a template; with `tools` only what those can do."""
     _check(renderer, shape)
+    template = showable(template)
     redactor = redactor or _shipped()
     schemas: Schemas | None = schemas_of(tools) if tools is not None else None
     looked: list[str] = []
 
     def look(text: str) -> str:
-        looked.append(safe(text))
+        looked.append(neutralize(text))
         return looked[-1]
 
     make = partial(_made, template, schemas, renderer=renderer, shape=shape, budget=budget_tokens, counter=counter)
     rendering = make(look)
     # What was extracted is redacted already: one look at all of it together is ten times as fast as one at each text.
     if redactor.find("\n".join(looked)):
-        rendering = make(lambda text: redactor.clean(safe(text)))
+        rendering = make(lambda text: redactor.clean(neutralize(text)))
     return rendering
 
 

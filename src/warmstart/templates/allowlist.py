@@ -1,0 +1,349 @@
+"""Which calls a template may show: those known to be safe, and no others.
+
+A shell command has to be plain: programs of the table with options of the table, joined by `&&`, `||`, `;`, `|` or in a
+subshell. An assignment, a variable, a substitution, a heredoc, a path that leaves the project, a host or an image
+makes the whole command unsafe, and so does any syntax that is not understood. Other tools are known by name or by the
+verb that their name begins with.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache, lru_cache
+from importlib.resources import files
+from typing import NamedTuple
+
+from warmstart.profile.tools import SHELLS, agent_tools, command_in, fields_of
+from warmstart.templates.extraction.listed import listed
+from warmstart.templates.values import Demonstration, Recovery, ToolCard, WarmTemplate
+
+SILENT = "(no output)"  # stands for a result that says nothing
+_MAX_COMMAND, _MAX_ARGUMENTS = 2_000, 20_000  # characters; what is longer is no plain example
+_PYTHON = re.compile(r"python(?:3(?:\.\d+)?)?")
+# A program by path: what the project's own tools are installed as.
+_INSTALLED = re.compile(
+    r"(?:\./)?(?:(?:[\w-]+/)*(?:\.?venv/(?:bin|Scripts)|node_modules/\.bin|vendor/bin)/([\w.-]+)|(gradlew|mvnw))"
+)
+_WORD = r"(?:'[^']*'|\"(?:\\[^\n]|\$(?=[?\"|)\s])|[^\"\\$`])*\"|\\[^\n]|\$\?|[^\s;|&<>()'\"`\\$])+"
+_TOKEN = re.compile(
+    rf"(?P<end>&&|\|\|?|;|&(?!>)|[()\n])|(?P<closed>\d?>&[\d-])|(?P<redirect>\d?>>?|&>)|(?P<word>{_WORD})"
+    r"|[ \t]+(?:\\\n[ \t]*)?",
+    re.DOTALL,
+)
+_QUOTES = re.compile(r"'([^']*)'|\"((?:\\.|[^\"\\])*)\"|\\(.)", re.DOTALL)
+# A comment, or what the shell turns into other words: options, assignments, the folder above. `*.{ts,tsx}` is harmless.
+_EXPANDED = re.compile(r"#|(?:(?!\*\.\{[\w,]+\}).)*?\{.*(?:,|\.\.)|(?:.*/)?\.[?*\[]")
+_SED = re.compile(r"(?:\d+|\$)(?:,(?:\d+|\$))?p")
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
+_OUTSIDE = re.compile(r"/(?!dev/null$)|~|[A-Za-z]:[\\/]|(?:.*[/=:])?\.\.(?:[/\\]|$)|-\w?[/~]|-[^=]*=(?:\w+:)?[/~]")
+_HIDDEN = re.compile(r"(?:.*/)?\.(?!/|$)")
+# What a command may write: nothing that a later command runs.
+_OUTPUT = re.compile(r"/dev/null|(?!.*(?:CMakeLists|requirements))[^.~/][^~]*\.(?:txt|log|out|csv|html|diff|patch)")
+_SCRIPT = re.compile(r"/|\.\w+$")
+# Options whose value may come before the subcommand. Of others it may be the subcommand itself.
+_FIRST = listed("-C --prefix -w --workspace -F --filter -pl")
+_TLD = (
+    r"(?:com|org|net|io|dev|ai|app|co|gg|info|biz|edu|gov|cloud|xyz|site|online|top|example|invalid|internal|corp|lan"
+    r"|onion|de|uk|fr|eu|ru|cn|jp|br|nl|ch)"
+)
+_LOOPBACK = r"(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1\])(?![\w.@-])"
+_VALUE = r"(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s\"'`]*)"
+# A host or an image in any text, a line that sets a variable for a command, and files that run by themselves later.
+_REACHES = re.compile(
+    rf"\b[a-z][\w+.-]{{0,20}}://(?!/|{_LOOPBACK})|\bgit@|(?<![\w.@/-])(?:[\w-]+\.)+{_TLD}(?::\d+)?/"
+    r"|^[ \t]*FROM[ \t]+(?:--\S+[ \t]+)?\w[\w.-]*[/:@]\w|\b(?:image|container|uses):[ \t]*[\"']?[\w.-]+[/:]"
+    r"|\b(?:docker|podman|nerdctl)(?:-compose)?(?:[ \t]+-\S+){0,4}"
+    r"\s+(?:run|pull|push|exec|build|create|compose|up|load|import|login)\b"
+    rf"|(?:^|[\"'`])[ \t+$>#-]{{0,20}}(?:export |env )?(?-i:[A-Z_][A-Z0-9_]*)={_VALUE}[ \t]+[\w./]"
+    r"|\bindex-url\b|\btrusted-host\b|\bregistry[ \t]*=[ \t]*(?:\w+:)?//"
+    r"|(?:^|[/~\s\"'>])\.(?:bashrc|bash_profile|bash_login|bash_aliases|profile|zshrc|zshenv|zprofile|gitconfig)\b"
+    r"|\.ssh/|\.git/|\.claude/settings|/LaunchAgents/|\.config/(?:fish|autostart|systemd)/|/etc/(?:profile|cron|ld\.so)",
+    re.IGNORECASE | re.MULTILINE,
+)
+# In a word of a command a bare host counts too, and so do coordinates of a package.
+_HOST = re.compile(
+    rf"[\w.-]+@[\w-]|\w://|(?<![\w./-])(?:[\w-]+\.)+{_TLD}(?![\w(-]|\.\w)|\b\d{{1,3}}(?:\.\d{{1,3}}){{3}}\b"
+    r"|^(?:com|org|net|io|dev|ai|co|de)\.[\w.-]+:|^(?!localhost:)[A-Za-z][\w-]*:\d{2,5}$",
+    re.IGNORECASE,
+)
+_EMAIL = re.compile(r"[\w.+-]{1,64}@[\w.-]{1,200}\w")
+_VARIABLE = re.compile(rf"\b[A-Z][A-Z0-9_]*={_VALUE}[ \t]+[a-z./]")
+_CODE = re.compile(r"`([^`\n]+[ \t][^`\n]+)`")
+_QUOTED = re.compile(r"`([^`\n]{1,400})`|\"([^\"\n]{1,400})\"")
+
+_KNOWN_TOOLS = frozenset(name for table in agent_tools().values() for name, kind in table.items() if kind == "file")
+_VERBS = listed(
+    "read view get list ls search find glob grep query show describe lookup look count check calculate think edit "
+    "write patch replace str create insert update modify apply book cancel add set save rename return exchange assign "
+    "approve schedule transfer file text directory notebook multi"
+)
+_REACHING = listed(
+    "web browser http https url urls internet page webpage website download upload ssh sql terminal process shell "
+    "command env environment container image"
+)
+_NAME_PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+_COMMAND_FIELDS = listed("command cmd commands script code shell bash program args chars")
+_REMARKS = listed("description justification explanation summary")
+_FOLDERS = listed("workdir cwd dir_path directory")
+_PLACEHOLDER = re.compile(r"\{\{\w+\}\}")
+_DURATION = re.compile(r"\d[\d.]*[smh]?")
+
+
+class _Words(NamedTuple):
+    subcommands: frozenset[str]
+    options: frozenset[str]  # without the `=` of those that take a value
+    valued: frozenset[str]
+
+
+class _Table(NamedTuple):
+    programs: dict[str, _Words]
+    wrappers: dict[str, tuple[str, _Words]]
+    modules: frozenset[str]
+
+
+def is_safe(tool: str, arguments: str, *, project: str = "") -> bool:
+    """Whether a call is known to be safe. Paths inside `project`, where it is given, are the project's own."""
+    if project.count("/") > 1:
+        arguments = re.sub(rf"{re.escape(project.rstrip('/'))}(?![\w.+@~-])", "{{project}}", arguments)
+    return len(arguments) <= _MAX_ARGUMENTS and _is_safe(tool, arguments)
+
+
+@lru_cache(maxsize=1024)
+def _is_safe(tool: str, arguments: str) -> bool:
+    fields = fields_of(arguments)
+    if not all(is_safe_text(_EMAIL.sub("", text)) for text in _strings(fields or arguments)):
+        return False
+    if tool in SHELLS:
+        # What else a shell is given (a folder, an environment) decides what the command does.
+        others = [field for field in fields.items() if field[0] not in _COMMAND_FIELDS]
+        return (
+            len(fields) - len(others) <= 1 and is_safe_command(command_in(arguments)) and all(map(_is_remark, others))
+        )
+    words = [word.lower() for word in _NAME_PART.findall(re.split(r"__|[.:/]", tool)[-1])]
+    if tool not in _KNOWN_TOOLS and (not words or words[0] not in _VERBS or not _REACHING.isdisjoint(words)):
+        return False
+    return all(_is_command(value) for name, value in fields.items() if _COMMAND_FIELDS.intersection(name.split("_")))
+
+
+def _strings(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _strings(part)
+
+
+def _is_remark(field: tuple[str, object]) -> bool:
+    name, value = field
+    if not isinstance(value, str):
+        return value is None or isinstance(value, bool | int | float)
+    if name in _FOLDERS:
+        return not _OUTSIDE.match(value)
+    return name in _REMARKS or _PLACEHOLDER.fullmatch(value) is not None
+
+
+def _is_command(value: object) -> bool:
+    return isinstance(value, str) and (value.isidentifier() or is_safe_command(value))
+
+
+def is_safe_text(text: str) -> bool:
+    """Whether a text names no host and no image, and has no line that sets a variable for a command."""
+    return _REACHES.search(text) is None
+
+
+def says_safely(tool: str, text: str) -> bool:
+    """Whether a sentence about a tool may be shown: a command that it quotes is judged like one that is shown."""
+    quoted = [found[1] or found[2] for found in _QUOTED.finditer(text)] if tool in SHELLS else ()
+    return is_safe_text(text) and all(map(_is_command, quoted))
+
+
+def is_safe_rule(text: str) -> bool:
+    """Whether a standing instruction may be shown. Those of the system may be those of a repository."""
+    return is_safe_text(text) and not _VARIABLE.search(text) and all(map(is_safe_command, _CODE.findall(text)))
+
+
+def is_safe_command(text: str) -> bool:
+    """Whether a shell command is made of programs, subcommands and options that are known to be safe."""
+    if not text.strip() or len(text) > _MAX_COMMAND or not is_safe_text(text):
+        return False
+    simple = _simple_commands(text)
+    return simple is not None and any(simple) and all(_is_safe_simple(words) for words in simple if words)
+
+
+def _simple_commands(text: str) -> list[list[str]] | None:
+    """The words of each simple command; `None` where something is not understood, or is written outside the project."""
+    found: list[list[str]] = [[]]
+    place, redirected = 0, False
+    text = text.strip()
+    while place < len(text):
+        token = _TOKEN.match(text, place)
+        if token is None or (redirected and token.lastgroup not in ("word", None)):
+            return None
+        place = token.end()
+        if token.lastgroup == "word":
+            if _EXPANDED.match(_QUOTES.sub("", token[0])):
+                return None
+            word = _QUOTES.sub(lambda quoted: quoted[1] or quoted[2] or quoted[3] or "", token[0])
+            if not redirected:
+                found[-1].append(word)
+            elif not _is_output(word):
+                return None
+            redirected = False
+        elif token.lastgroup == "end":
+            found.append([])
+        redirected = redirected or token.lastgroup == "redirect"
+    return None if redirected else found
+
+
+def _is_output(path: str) -> bool:
+    return _OUTPUT.fullmatch(path) is not None and not (_OUTSIDE.match(path) or _HIDDEN.match(path))
+
+
+def _is_safe_simple(words: list[str]) -> bool:
+    table = _table()
+    name, *rest = words
+    if by_path := _INSTALLED.fullmatch(name):
+        name = by_path[1] or by_path[2]
+    if _PYTHON.fullmatch(name):
+        return rest[:1] == ["-m"] and rest[1:2] != [] and rest[1] in table.modules and _is_safe_simple(rest[1:])
+    if name in table.wrappers and (inner := _wrapped(rest, *table.wrappers[name])) is not None:
+        return bool(inner) and _is_safe_simple(inner)
+    return name in table.programs and _are_harmless(name, rest) and _are_plain(rest, table.programs[name])
+
+
+def _are_harmless(name: str, words: list[str]) -> bool:
+    """Whether a program that can do more than its options say is given nothing but harmless words."""
+    match name:
+        case "cd":
+            return len(words) == 1 and words != ["-"] and not _HIDDEN.match(words[0])
+        case "tee":
+            return all(_is_output(word) for word in words if not word.startswith("-"))
+        case "sed":
+            return words[:1] == ["-n"] and len(words) > 1 and _SED.fullmatch(words[1]) is not None
+        case "bun" | "mise":
+            return {"run", "r"}.isdisjoint(words) or not any(map(_SCRIPT.search, words))
+        case "make" | "just" | "task":  # which have operators of their own: `X != evil`
+            return not any("=" in word for word in words if not word.startswith("-"))
+    return True
+
+
+def _wrapped(words: list[str], subcommand: str, known: _Words) -> list[str] | None:
+    """The command that a wrapper runs; `None` where it runs none, and empty where its options are not known."""
+    if subcommand:
+        if words[:1] != [subcommand]:
+            return None
+        words = words[1:]
+    place = 0
+    while place < len(words) and (words[place].startswith("-") or _DURATION.fullmatch(words[place])):
+        if words[place].startswith("-") and not _is_known(words[place], known):
+            return []
+        has_value = words[place] in known.valued and not "".join(words[place + 1 : place + 2]).startswith("-")
+        place += 2 if has_value else 1
+    return words[place:]
+
+
+def _are_plain(words: list[str], known: _Words) -> bool:
+    """Whether the words of a program are a subcommand and options that are known, and plain words."""
+    first, valued = bool(known.subcommands), ""  # whether the subcommand is to come, and the option that takes a value
+    for word in words:
+        if any((_OUTSIDE.match(word), _HOST.search(word), _ASSIGNMENT.match(word), _REACHES.search(word))):
+            return False
+        if word.startswith("-") and word not in ("-", "--"):  # also after an option whose value may be left out
+            if not _is_known(word, known):
+                return False
+            valued = word if word in known.valued else ""
+        elif valued:
+            if first and valued not in _FIRST:
+                return False
+            valued = ""
+        elif word.startswith("@"):  # a file with more options
+            return False
+        elif first and word != "--":
+            if word not in known.subcommands:
+                return False
+            first = False
+    return not first or words[:1] == ["--version"]
+
+
+def _is_known(option: str, known: _Words) -> bool:
+    name = option.partition("=")[0]
+    if name in known.options or option == "--version" or re.fullmatch(r"-\d+", option):
+        return True
+    if option.startswith("--"):
+        return False
+    if any(len(each) > 3 and each[1] != "-" for each in known.options):  # as of go and find, which join none
+        return False
+    # `-xq` is `-x -q`, and `-n4` is `-n 4`.
+    return option[:2] in known.valued or all(f"-{letter}" in known.options - known.valued for letter in option[1:])
+
+
+@cache
+def _table() -> _Table:
+    data = tomllib.loads((files("warmstart.templates") / "allowlist.toml").read_text(encoding="utf-8"))
+    return _Table(
+        {name: _words(row) for name, row in data["programs"].items()},
+        {name: (subcommand, _words(row)) for name, (subcommand, row) in data["wrappers"].items()},
+        frozenset(data["python"]["modules"].split()),
+    )
+
+
+def _words(row: str) -> _Words:
+    options = [word for word in row.split() if word.startswith("-")]
+    return _Words(
+        frozenset(row.split()).difference(options),
+        frozenset(option.rstrip("=") for option in options),
+        frozenset(option[:-1] for option in options if option.endswith("=")),
+    )
+
+
+# -- templates
+
+
+def showable(template: WarmTemplate) -> WarmTemplate:
+    """The template without calls that are not known to be safe, whoever made it and whenever."""
+    seed = template.seed
+    shown = _Shown(template.project)
+    rest = replace(
+        seed,
+        contexts=tuple(each for each in seed.contexts if is_safe_rule(each.text)),
+        cards=tuple(card for card in map(shown.card, seed.cards) if card.sources),
+        demonstrations=tuple(each for each in map(shown.demonstration, seed.demonstrations) if each.acts),
+        recoveries=tuple(filter(shown.has_recovery, seed.recoveries)),
+        markers=tuple(each for each in seed.markers if each.use != "run"),
+        # Earlier versions quoted the commands that they left out.
+        notes=tuple(each for each in seed.notes if "was not allowed" not in each.text),
+    )
+    return template if rest == seed else replace(template, seed=rest)
+
+
+class _Shown:
+    def __init__(self, project: str) -> None:
+        self._project = project
+
+    def _has(self, tool: str, *calls: str) -> bool:
+        return all(is_safe(tool, call, project=self._project) for call in calls)
+
+    def card(self, card: ToolCard) -> ToolCard:
+        return replace(
+            card,
+            exemplars=tuple(each for each in card.exemplars if self._has(card.tool, each.arguments)),
+            conventions=tuple(each for each in card.conventions if says_safely(card.tool, each.text)),
+            fixes=tuple(
+                each for each in card.fixes if says_safely(card.tool, each.change) and is_safe_text(each.error)
+            ),
+        )
+
+    def demonstration(self, one: Demonstration) -> Demonstration:
+        acts = (act._replace(result=_safe_lines(act.result)) for act in one.acts if self._has(act.tool, act.arguments))
+        return replace(one, acts=tuple(acts), evidence=one.evidence if is_safe_text(one.evidence) else "a check passed")
+
+    def has_recovery(self, one: Recovery) -> bool:
+        safe = self._has(one.tool, one.failed, one.worked)
+        return safe and says_safely(one.tool, one.change) and is_safe_text(one.error)
+
+
+def _safe_lines(text: str) -> str:
+    return text if is_safe_text(text) else "\n".join(filter(is_safe_text, text.split("\n"))).strip() or SILENT
