@@ -6,14 +6,17 @@ import shutil
 import struct
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from fcntl import ioctl
 from pathlib import Path
+from tempfile import mkdtemp
 from termios import TIOCSWINSZ
 from threading import Timer
 from typing import NamedTuple
 
 import pytest
+from tests.conftest import VARIABLES
 
 import warmstart
 from warmstart.cli import main
@@ -29,6 +32,13 @@ class Ran(NamedTuple):
 
 
 Run = Callable[..., Ran]
+
+
+@pytest.fixture(autouse=True)
+def outside_of_any_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A current directory that belongs to no project, so that commands show all projects."""
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
 
 
 @pytest.fixture
@@ -92,11 +102,42 @@ def terminal() -> Callable[..., tuple[int, str]]:
     return terminal
 
 
+@pytest.fixture(scope="session")
+def imported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a store with the samples, for tests to copy."""
+    home = tmp_path_factory.mktemp("imported")
+    env = {name: value for name, value in os.environ.items() if name not in VARIABLES}
+    subprocess.run([*PROGRAM, "sync", "--path", SAMPLES], env={**env, "HOME": str(home)}, check=True)
+    return home / ".warmstart"
+
+
 @pytest.fixture
-def synced(run: Run) -> Path:
+def synced(run: Run, home: Path, imported: Path) -> Path:
     """The samples, imported into the store of the test's own home."""
-    assert run("sync", "--path", SAMPLES).code == 0
+    if os.environ.keys() & {"WARMSTART_HOME", "WARMSTART_STORE"}:
+        assert run("sync", "--path", SAMPLES).code == 0
+    else:
+        shutil.copytree(imported, home / ".warmstart")
     return SAMPLES
+
+
+@pytest.fixture
+def fresh(tmp_path: Path, imported: Path) -> Callable[..., AbstractContextManager[Path]]:
+    """Moves into another home and another current directory, for one of many cases in a test."""
+
+    @contextmanager
+    def move(*, synced: bool = False) -> Iterator[Path]:
+        place = Path(mkdtemp(dir=tmp_path))
+        (place / "here").mkdir()
+        (place / "home").mkdir()
+        if synced:
+            shutil.copytree(imported, place / "home" / ".warmstart")
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setenv("HOME", str(place / "home"))
+            patched.chdir(place / "here")
+            yield place / "home"
+
+    return move
 
 
 @pytest.fixture

@@ -5,8 +5,6 @@ import stat
 import subprocess
 import sys
 
-import pytest
-
 FILES = ["sessions.jsonl", "calls.jsonl", "sessions.parquet", "calls.parquet", "README.md"]
 
 
@@ -19,7 +17,9 @@ def test_the_samples_become_a_dataset(run, synced, tmp_path):
     directory = tmp_path / "markers"
     ran = run("dataset", "export", directory)
     sessions, calls = lines(directory / "sessions.jsonl"), lines(directory / "calls.jsonl")
-    said = f"{len(sessions)} sessions and {len(calls)} calls written to {directory}: {', '.join(FILES)}.\n"
+    said = (
+        f"{len(sessions)} sessions and {len(calls)} calls (all projects) written to {directory}: {', '.join(FILES)}.\n"
+    )
     assert ran == (0, said, "")
     listed = json.loads(run("sessions", "list", "--limit", 0, "--json").out)
     assert len(sessions) == len(listed)
@@ -31,7 +31,9 @@ def test_nothing_of_the_samples_people_is_in_it(run, synced, tmp_path):
     assert run("dataset", "export", tmp_path / "markers").code == 0
     listed = json.loads(run("sessions", "list", "--limit", 0, "--json").out)
     private = {"mara", "tomas", "tidewatch", "port ellery"}
-    private |= {row[name].lower() for row in listed for name in ("id", "native_id", "project", "title") if row[name]}
+    private |= {
+        row[name].lower() for row in listed for name in ("session_id", "native_id", "project", "title") if row[name]
+    }
     for name in ("sessions.jsonl", "calls.jsonl", "README.md"):
         text = (tmp_path / "markers" / name).read_text(encoding="utf-8").lower()
         assert {word for word in private if word in text} == set(), name
@@ -49,12 +51,14 @@ def test_json_tells_what_was_written(run, synced, tmp_path):
     }
 
 
-@pytest.mark.parametrize("option", [("--since", "2026-09-10"), ("--project", "tidewatch"), ("--agent", "gemini-cli")])
-def test_options_choose_the_sessions(run, synced, tmp_path, option):
-    run("dataset", "export", tmp_path / "markers", *option)
-    chosen = json.loads(run("sessions", "list", "--limit", 0, "--json", *option).out)
-    everything = json.loads(run("sessions", "list", "--limit", 0, "--json").out)
-    assert 0 < len(lines(tmp_path / "markers" / "sessions.jsonl")) == len(chosen) < len(everything)
+def test_options_choose_the_sessions(run, synced, tmp_path, subtests):
+    for option in [("--since", "2026-09-10"), ("--project", "tidewatch"), ("--agent", "gemini-cli")]:
+        with subtests.test(option=option):
+            markers = tmp_path / option[1]
+            run("dataset", "export", markers, *option)
+            chosen = json.loads(run("sessions", "list", "--limit", 0, "--json", *option).out)
+            everything = json.loads(run("sessions", "list", "--limit", 0, "--json").out)
+            assert 0 < len(lines(markers / "sessions.jsonl")) == len(chosen) < len(everything)
 
 
 def test_two_exports_can_be_joined_and_the_key_is_private(run, synced, tmp_path, home):
@@ -114,7 +118,7 @@ def test_error_text_is_in_it_only_if_asked_for(run, synced, tmp_path):
 
 def test_an_empty_store_gives_an_empty_dataset(run, tmp_path):
     ran = run("dataset", "export", tmp_path / "markers")
-    assert (ran.code, ran.out.split(" written")[0]) == (0, "0 sessions and 0 calls")
+    assert (ran.code, ran.out.split(" written")[0]) == (0, "0 sessions and 0 calls (all projects)")
 
 
 def test_without_pyarrow_it_says_what_to_install(synced, tmp_path):
@@ -124,7 +128,7 @@ def test_without_pyarrow_it_says_what_to_install(synced, tmp_path):
     )
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert ran.stdout.endswith("sessions.jsonl, calls.jsonl, README.md.\n")
-    assert ran.stderr == "No Parquet, which needs pyarrow: pip install 'warmstart[dataset]'\n"
+    assert ran.stderr == "No Parquet files: they need pyarrow (pip install 'warmstart[dataset]').\n"
 
 
 def test_a_terminal_shows_the_same_in_the_end(terminal, synced, tmp_path):

@@ -97,7 +97,7 @@ def test_what_others_can_read_is_a_warning(run, home, synced, name, mode):
     path.chmod(mode)
     ran = run("doctor")
     assert ran.code == 0
-    assert f"warning  {'home' if path.is_dir() else 'store'}: {path} can be read by others" in ran.out
+    assert f"warning  {'home' if path.is_dir() else 'store'}: other users can read {path}" in ran.out
     assert f"→ chmod {700 if path.is_dir() else 600} {path}" in ran.out
 
 
@@ -132,7 +132,7 @@ def test_a_row_that_points_nowhere_is_a_problem(run, home, synced):
     [
         ("WARMSTART_STORE", "mysql://localhost/x", "settings", "sqlite:///path"),
         ("WARMSTART_STORE", "~nobody-of-this-name/x.db", "settings", "write the whole path"),
-        ("WARMSTART_STORE", "/", "store", "is a folder"),
+        ("WARMSTART_STORE", "/", "store", "is not a file"),
         ("WARMSTART_HOME", "/dev/null", "settings", "check WARMSTART_HOME"),
     ],
 )
@@ -162,7 +162,7 @@ def test_a_read_only_home_is_said_in_one_line_and_left_alone(place):
     assert "WARMSTART_HOME" in ran.stderr
     told = without_rights(place, "doctor")
     assert told.returncode == 1
-    assert f"problem  home: {place / 'kept'} cannot be written" in told.stdout
+    assert f"problem  home: {place / 'kept'} is not writable" in told.stdout
     assert f"chmod u+rwx {place / 'kept'}" in told.stdout
     assert list((place / "kept").iterdir()) == []
 

@@ -40,7 +40,7 @@ def cloud(monkeypatch: pytest.MonkeyPatch) -> Cloud:
 
 def test_what_is_set_can_be_got_searched_listed_and_deleted(run, project):
     ran = done(run, "set", "pref_editor", "Uses Helix.")
-    assert (ran.out, ran.err) == ("", "Remembered pref_editor.\n")
+    assert (ran.out, ran.err) == ("", "Stored pref_editor.\n")
     done(run, "set", "shell", "fish")
     assert done(run, "get", "pref_editor").out == "Uses Helix.\n"
     assert list(data(run, "get", "pref_editor")) == ENTRY
@@ -48,13 +48,13 @@ def test_what_is_set_can_be_got_searched_listed_and_deleted(run, project):
     assert [each["key"] for each in data(run, "list")] == ["shell", "pref_editor"]
     assert [each["key"] for each in data(run, "list", "--limit", 1)] == ["shell"]
     assert done(run, "list").out.splitlines()[0].split() == ["key", "updated", "for", "value"]
-    assert done(run, "delete", "shell").err == "Forgot shell.\n"
+    assert done(run, "delete", "shell", "--yes").err == "Deleted shell.\n"
     assert [each["key"] for each in data(run, "list")] == ["pref_editor"]
 
 
 def test_a_secret_is_not_remembered_and_that_is_said(run, project):
     ran = done(run, "set", "token", "ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8")
-    assert ran.err == "Remembered token, without the secret in it.\n"
+    assert ran.err == "Stored token, with its secret replaced.\n"
     assert "ghp_" not in done(run, "get", "token").out
 
 
@@ -64,7 +64,7 @@ def test_users_are_apart(run, project):
     assert done(run, "get", "a", "--user", "mara").out == "one\n"
     ran = done(run, "list")
     assert ran.out == ""
-    assert "There are entries of mara; see --user." in ran.err
+    assert r"There are entries of other users: mara (--user)." in ran.err
 
 
 def test_history_tells_what_it_was(run, project):
@@ -96,14 +96,13 @@ def test_what_has_expired_is_gone(run, project):
     assert data(run, "get", "a")["metadata"]["expires_at"] > 0
     ran = run("memory", "set", "b", "x", "--expires", "2020-01-01")
     assert ran.code == 2
-    assert "is over already" in ran.err
+    assert "is in the past" in ran.err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "said"),
-    [
-        (("get", "nope"), 1, "warmstart: nothing is known as 'nope'; `warmstart memory list` shows the keys\n"),
-        (("delete", "nope"), 1, "nothing is known as 'nope'"),
+def test_bad_input_is_one_line(run, project, subtests):
+    cases = [
+        (("get", "nope"), 1, "warmstart: no memory has the key 'nope'; `warmstart memory list` shows the keys\n"),
+        (("delete", "nope"), 1, "no memory has the key 'nope'"),
         (("get", "a", "--backend", "nope"), 1, "there is no memory backend 'nope'"),
         (("get", "a", "--backend", "postgres"), 1, "warmstart: "),
         (("get", "a", "--backend", "nowhere/memory.db"), 1, "there is no file 'nowhere/memory.db'"),
@@ -117,24 +116,24 @@ def test_what_has_expired_is_gone(run, project):
         (("list", "--project", "p", "--all-projects"), 2, "--all-projects contradicts"),
         (("import",), 2, "give FILES, or --from hermes"),
         (("import", "nope.md"), 2, "does not exist"),
-        (("copy", "--to", "local"), 1, "'local' is the backend that is to be copied"),
+        (("copy", "--to", "local"), 1, "'local' is the backend you copy from"),
         (("copy",), 2, "Missing option '--to'"),
         (("evaluate", "--backend", "nope"), 1, "there is no memory backend 'nope'"),
         (("evaluate", "--size", "0"), 2, "0 is not in the range"),
-    ],
-)
-def test_bad_input_is_one_line(run, project, arguments, code, said):
-    ran = run("memory", *arguments)
-    assert ran.code == code
-    assert said in ran.err
-    assert "Traceback" not in ran.err
-    assert code == 2 or ran.err.count("\n") == 1
+    ]
+    for arguments, code, said in cases:
+        with subtests.test(arguments=arguments, code=code, said=said):
+            ran = run("memory", *arguments)
+            assert ran.code == code
+            assert said in ran.err
+            assert "Traceback" not in ran.err
+            assert code == 2 or ran.err.count("\n") == 1
 
 
 def test_memory_that_is_off_says_so(run, project, monkeypatch):
     monkeypatch.setenv("WARMSTART_MEMORY_BACKEND", "null")
     ran = done(run, "set", "a", "b")
-    assert "was not kept" in ran.err
+    assert "was not stored" in ran.err
     assert done(run, "list").out == ""
 
 
@@ -144,7 +143,7 @@ def test_info(run, project):
     assert (found["backend"], found["is_available"], found["is_cloud"]) == ("local (SQLite)", True, False)
     assert (found["entries"], found["users"], found["max_value"]) == (1, 1, 8000)
     assert {"null", "local", "postgres", "honcho"} <= set(found["backends"])
-    assert "What is stored stays on this machine." in done(run, "info").out
+    assert "Memories stay on this machine." in done(run, "info").out
     assert data(run, "info", "--backend", "null")["entries"] == 0
 
 
@@ -158,12 +157,12 @@ def test_files_are_imported_once(run, project, home):
     (memories / "USER.md").write_text("Likes short answers.")
     (project / "CLAUDE.md").write_text("# Rules\n\n- Never push to main\n")
     dry = done(run, "import", "--from", "hermes", "--dry-run")
-    assert "3 entries would be remembered from 2 files." in dry.err
+    assert "3 entries would be imported from 2 files." in dry.err
     assert data(run, "list") == []
-    assert done(run, "import", "--from", "hermes").err == "3 entries remembered from 2 files.\n"
+    assert done(run, "import", "--from", "hermes").err == "3 entries imported from 2 files.\n"
     again = data(run, "import", "--from", "hermes")
     assert (again["entries"], again["present"]) == ([], 3)
-    assert "There are no memory files of codex here." in done(run, "import", "--from", "codex").err
+    assert "No memory files of codex found." in done(run, "import", "--from", "codex").err
     done(run, "import", "--from", "claude-code")
     (rule,) = data(run, "search", "push")
     assert (rule["metadata"]["scope"], rule["metadata"]["source"]) == ("project", str(project / "CLAUDE.md"))
@@ -205,29 +204,29 @@ def test_copy_takes_everything_and_compares(run, project, home, cloud):
     done(run, "set", "shell", "fish", "--user", "mara")
     refused = run("memory", "copy", "--to", "cloud")
     assert refused.code == 1
-    assert "say so with --yes" in refused.err
+    assert "pass --yes" in refused.err
     assert cloud.data == {}
     ran = done(run, "copy", "--to", "cloud", "--yes")
-    assert ran.out == "2 entries of 2 users copied to cloud, with 1 former value.\n"
-    assert "leaves this machine" in ran.err
+    assert ran.out == "2 entries of 2 users copied to cloud, with 1 previous value.\n"
+    assert "leave this machine" in ran.err
     assert [version.value for version in cloud.history("default", "editor")] == ["Helix", "VS Code"]
     again = data(run, "copy", "--to", "cloud", "--yes")
     assert (again["entries"], again["present"], again["differences"]) == (0, 2, [])
     cloud.store("mara", "shell", "zsh")
-    assert "newer there: mara: shell" in done(run, "copy", "--to", "cloud", "--yes").err
+    assert "because the target is newer: mara: shell" in done(run, "copy", "--to", "cloud", "--yes").err
 
 
 def test_a_file_can_be_copied_to_and_looked_into(run, project, home):
     done(run, "set", "editor", "Helix")
     file = home / "backup.db"
     assert done(run, "copy", "--to", file).out == f"1 entry of 1 user copied to {file}.\n"
-    done(run, "delete", "editor")
+    done(run, "delete", "editor", "--yes")
     assert done(run, "get", "editor", "--backend", file).out == "Helix\n"
     assert done(run, "copy", "--from", file, "--to", "local").out == "1 entry of 1 user copied to local.\n"
     assert done(run, "get", "editor").out == "Helix\n"
     same = run("memory", "copy", "--to", home / ".warmstart" / "warmstart.db")
     assert same.code == 1
-    assert "is the backend that is to be copied" in same.err
+    assert "is the backend you copy from" in same.err
 
 
 def test_a_copy_that_is_not_the_same_is_an_error(run, project, cloud, monkeypatch):
@@ -235,7 +234,7 @@ def test_a_copy_that_is_not_the_same_is_an_error(run, project, cloud, monkeypatc
     monkeypatch.setattr(Cloud, "store", lambda *arguments: True)
     ran = run("memory", "copy", "--to", "cloud", "--yes")
     assert ran.code == 1
-    assert "is not the same: default: a is missing" in ran.err
+    assert "differs: default: a is missing" in ran.err
 
 
 # -- evaluation
@@ -249,7 +248,7 @@ def test_evaluate_compares_and_recommends(run, project, home, cloud):
     assert "100 recommended" in ran.out
     assert "Use local (SQLite): 100 of 100" in ran.out
     assert "Warning: cloud (test): what is stored there leaves this machine." in ran.out
-    assert "500 invented memories and 200 questions leave this machine" in ran.err
+    assert "sends 500 made-up memories and 200 queries" in ran.err
     assert cloud.data == {}
     kept = LocalBackend(home / ".warmstart" / "warmstart.db")
     assert kept.users() == ["default"]
@@ -265,7 +264,7 @@ def test_evaluate_as_json_and_as_a_page(run, project, home):
 
 def test_what_cannot_be_opened_is_left_out_of_a_comparison_of_all(run, project):
     ran = done(run, "evaluate", "--size", 5)
-    assert "postgres is left out: " in ran.err
+    assert "Skipping postgres: " in ran.err
     assert "local (SQLite)" in ran.out
 
 
@@ -295,11 +294,11 @@ def honcho(server: HonchoServer, monkeypatch: pytest.MonkeyPatch) -> HonchoServe
 
 
 def test_a_write_has_arrived_when_the_command_ends(run, project, honcho):
-    assert done(run, "set", "city", "Oldenburg").err == "Remembered city.\n"
+    assert done(run, "set", "city", "Oldenburg").err == "Stored city.\n"
     assert honcho.entries() == ["city: Oldenburg"]
     ran = done(run, "delete", "city", "--yes")
-    assert ran.err.splitlines()[0] == "Forgot city."
-    assert "but keeps the text of 1 message" in ran.err.splitlines()[1]
+    assert ran.err.splitlines()[0] == "Deleted city."
+    assert "keeps the text of 1 message" in ran.err.splitlines()[1]
 
 
 def test_what_another_machine_wrote_is_seen_at_once(run, project, honcho, tmp_path, monkeypatch):
@@ -321,14 +320,14 @@ def test_a_write_that_waits_says_so_and_is_delivered_by_the_next_command(run, pr
     monkeypatch.setenv("WARMSTART_MEMORY_HONCHO_TIMEOUT_MS", "300")
     honcho.failing = 503
     ran = done(run, "set", "city", "Oldenburg")
-    assert ran.err.splitlines()[0] == "Remembered city."
+    assert ran.err.splitlines()[0] == "Stored city."
     assert ran.err.splitlines()[1].startswith(f"1 write waits here for {honcho.url}")
     ran = done(run, "get", "city")
     assert ran.out == "Oldenburg\n"
-    assert f"{honcho.url} does not answer: this is what is known here." in ran.err
+    assert f"{honcho.url} does not answer; showing the local copy." in ran.err
     told = data(run, "info")["server"]
     assert (told["address"], told["is_reachable"], told["waiting"]) == (honcho.url, False, 1)
-    assert "1 write waits to be delivered" in done(run, "info").out
+    assert "1 write queued" in done(run, "info").out
     honcho.failing = 0
     monkeypatch.setenv("WARMSTART_MEMORY_HONCHO_TIMEOUT_MS", "5000")
     assert done(run, "get", "city").err == ""
@@ -355,3 +354,7 @@ def test_honcho_without_a_key_says_what_is_missing(run, project):
     assert (ran.code, ran.err.count("\n")) == (1, 1)
     assert "set HONCHO_API_KEY" in ran.err
     assert "set HONCHO_API_KEY" in done(run, "info", "--backend", "honcho").out
+
+
+def test_bytes_that_are_not_text_are_not_called_a_secret(run):
+    assert run("memory", "set", "k", "\udcff").err == "Stored k.\n"

@@ -31,9 +31,9 @@ def test_every_command_says_the_same_on_both_stores(run, home, samples, server, 
         synced = [shown(run, "sync", "--path", samples) for _ in range(2)]
         listed = shown(run, "sessions", "list", "--limit", 0)
         assert len(listed) > 5
-        session = listed[0]["id"]
+        session = listed[0]["session_id"]
         assert run("sessions", "outcome", session, "success", "--because", "merged").code == 0
-        assert run("sessions", "delete", listed[-1]["id"], "--yes", "--secure").code == 0
+        assert run("sessions", "delete", listed[-1]["session_id"], "--yes", "--secure").code == 0
         exported = run("sessions", "export", session, "--format", "jsonl").out
         folder = tmp_path / str(abs(hash(store)))
         dataset = shown(run, "dataset", "export", folder)
@@ -51,6 +51,18 @@ def test_every_command_says_the_same_on_both_stores(run, home, samples, server, 
         ]
 
     assert all_of(server) == all_of("")
+
+
+def test_who_may_only_read_lists_sessions(run, home, samples, postgres: Server, server):
+    name = server.rpartition("/")[2].partition("?")[0]
+    assert run("sync", "--path", samples).code == 0
+    listed = shown(run, "sessions", "list")
+    postgres.run("UPDATE sessions SET revision = revision + 1", name)
+    postgres.run(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+    ran = run("sessions", "list", "--json")
+    assert [row["session_id"] for row in json.loads(ran.out)] == [row["session_id"] for row in listed]
+    assert "outcomes may be missing or out of date" in ran.err
+    assert run("sessions", "show", listed[0]["session_id"]).code == 0
 
 
 def test_the_store_may_be_named_in_the_file(run, home, postgres_url):
@@ -118,17 +130,17 @@ def test_a_copy_that_is_not_the_same_is_an_error(run, home, synced, tmp_path, mo
     other = tmp_path / "other.db"
     assert run("store", "copy", "--to", other).code == 0
     monkeypatch.setenv("WARMSTART_STORE", str(other))
-    run("sessions", "outcome", listed[0]["id"], "failure")
+    run("sessions", "outcome", listed[0]["session_id"], "failure")
     monkeypatch.delenv("WARMSTART_STORE")
     ran = run("store", "copy", "--to", other)
     assert ran.code == 1
-    assert f"is not the same: {listed[0]['id']}" in ran.err
+    assert f"differs: {listed[0]['session_id']}" in ran.err
 
 
 def test_a_store_is_not_copied_onto_itself(run, home, synced):
     ran = run("store", "copy", "--to", home / ".warmstart" / "warmstart.db")
     assert ran.code == 1
-    assert "give another one" in ran.err
+    assert "name another one" in ran.err
 
 
 def test_a_copy_shows_its_progress_on_a_terminal(terminal, home, synced, tmp_path):
@@ -139,8 +151,8 @@ def test_a_copy_shows_its_progress_on_a_terminal(terminal, home, synced, tmp_pat
 
 def test_a_server_that_shuts_down_is_said(postgres: Server, server: str, run, samples: Path):
     # The nearest to it that leaves the server to the other tests: every connection is ended.
-    from warmstart import PostgresSessionStore
     from warmstart.errors import StoreUnreachable
+    from warmstart.sessions.sql_store import PostgresSessionStore
 
     store = PostgresSessionStore(server)
     postgres.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'mara'")

@@ -7,12 +7,12 @@ import subprocess
 from contextlib import closing
 from pathlib import Path
 
-import pytest
 from tests.profile.talks import asked, bash, did, orphan, talk
 from tests.unprivileged import as_nobody, let_in
 
-from warmstart import Message, Session, SQLiteSessionStore, ToolCall, ToolResult
-from warmstart.storage.sqlite import Database
+from warmstart import Message, Session, ToolCall, ToolResult
+from warmstart.sessions.sql_store import SQLiteSessionStore
+from warmstart.storage.sqlite import SQLiteDatabase
 from warmstart.testing.stores import at, session
 
 KEYS = [
@@ -98,20 +98,19 @@ def test_the_report_agrees_with_the_list_of_sessions(run, synced):
     assert sum(found["outcomes"].values()) == 8
 
 
-@pytest.mark.parametrize(
-    "option",
-    [
+def test_options_choose_the_sessions(run, synced, subtests):
+    cases = [
         ("--agent", "claude-code"),
         ("--project", "tidewatch"),
         ("--since", "2026-09-10"),
         ("--agent", "claude-code", "--since", "2026-09-20"),
-    ],
-)
-def test_options_choose_the_sessions(run, synced, option):
-    chosen = json.loads(run("sessions", "list", "--limit", 0, "--json", *option).out)
-    found = said(run, *option)
-    assert 0 < found["sessions"] == len(chosen) < 8
-    assert found["errors"] == sum(row["errors"] for row in chosen)
+    ]
+    for option in cases:
+        with subtests.test(option=option):
+            chosen = json.loads(run("sessions", "list", "--limit", 0, "--json", *option).out)
+            found = said(run, *option)
+            assert 0 < found["sessions"] == len(chosen) < 8
+            assert found["errors"] == sum(row["errors"] for row in chosen)
 
 
 def test_the_text_begins_with_the_numbers_and_the_reading(run, synced):
@@ -119,9 +118,9 @@ def test_the_text_begins_with_the_numbers_and_the_reading(run, synced):
     assert (ran.code, ran.err) == (0, "")
     lines = ran.out.splitlines()
     found = said(run, "--agent", "claude-code")
-    begin = f"{found['sessions']} sessions (claude-code), {found['calls']} calls, {found['errors']} errors or "
-    assert lines[0].startswith(begin)
-    assert lines[2] == f"Does it learn, or is it selection? {found['diagnostics']['reading']}"
+    begin = f"{found['sessions']} sessions (all projects, agent claude-code), {found['calls']} calls, "
+    assert lines[0].startswith(begin + f"{found['errors']} errors or ")
+    assert lines[3] == f"Do sessions learn, or do the bad ones just end early? {found['diagnostics']['reading']}"
     for heading in ("messages", "tool", "task type", "week"):
         assert any(line.startswith(f"{heading}  ") for line in lines), heading
     assert "Recovery" in lines
@@ -140,7 +139,7 @@ def test_a_terminal_shows_a_bar_and_then_the_report(terminal, synced):
     code, screen = terminal("profile", columns=120)
     assert code == 0
     assert "Profiling" in screen
-    assert "Does it learn, or is it selection?" in screen
+    assert "Do sessions learn, or do the bad ones just end early?" in screen
 
 
 def test_nothing_overflows_a_narrow_terminal(terminal, synced, home):
@@ -179,32 +178,30 @@ def test_a_filter_that_nothing_passes(run, synced):
     assert said(run, "--agent", "nobody")["sessions"] == 0
 
 
-@pytest.mark.parametrize(
-    "parts",
-    [
-        [asked("hello", 0)],
-        [asked("hello")],
-        [bash("a", "rejected"), bash("b", "rejected")],
-        [bash("a", None)],
-        [bash("a", "error", "boom"), bash("a")],
-        [orphan("error", "boom"), orphan()],
-        [did("", "", "error", "")],
-        [bash("a", "error", "boom"), bash("a", "error", "boom")],
-    ],
-    ids=["no call", "no time", "rejected", "no result", "undated", "no calls in the log", "nothing", "dead end"],
-)
-def test_sessions_that_say_little_are_no_trouble(run, home, tmp_path, parts):
-    kept = keep(home, session("odd"), *parts)
-    for arguments in ((), ("--html", tmp_path / "p.html"), (kept.id,)):
-        ran = run("profile", *arguments)
-        assert ran.code == 0, ran.err
-    assert said(run)["sessions"] == 1
-    assert said(run, kept.id)["id"] == kept.id
+def test_sessions_that_say_little_are_no_trouble(run, fresh, subtests):
+    cases = {
+        "no call": [asked("hello", 0)],
+        "no time": [asked("hello")],
+        "rejected": [bash("a", "rejected"), bash("b", "rejected")],
+        "no result": [bash("a", None)],
+        "undated": [bash("a", "error", "boom"), bash("a")],
+        "no calls in the log": [orphan("error", "boom"), orphan()],
+        "nothing": [did("", "", "error", "")],
+        "dead end": [bash("a", "error", "boom"), bash("a", "error", "boom")],
+    }
+    for name, parts in cases.items():
+        with subtests.test(name), fresh() as home:
+            kept = keep(home, session("odd"), *parts)
+            for arguments in ((), ("--html", home / "p.html"), (kept.id,)):
+                ran = run("profile", *arguments)
+                assert ran.code == 0, ran.err
+            assert said(run)["sessions"] == 1
+            assert said(run, kept.id)["session_id"] == kept.id
 
 
 def test_one_is_one(run, home):
     kept = keep(home, session("one", title="A title"), asked("Go", 0), bash("cat a", "error", "boom"), bash("cat a"))
-    assert run("profile").out.startswith("1 session, 2 calls, 1 error or 50.0%, 0 rejected\n")
+    assert run("profile").out.startswith("1 session (all projects), 2 calls, 1 error or 50.0%, 0 rejected\n")
     out = run("profile", kept.id).out
     assert "5 messages, 1 turn, 2 calls" in out
     assert "1 identical call, 0 files read again" in out
@@ -321,15 +318,15 @@ def test_an_argument_that_is_no_text_is_no_trouble_for_the_page(synced, program,
 def test_one_session_in_json(run, synced):
     found = said(run, FIRST)
     assert list(found) == [
-        "id",
+        "session_id",
         "agent",
         "native_id",
         "title",
         "started_at",
         "task_type",
         "markers",
-        "verdict",
-        "patterns",
+        "outcome",
+        "style",
         "calls",
         "recoveries",
         "dead_ends",
@@ -340,7 +337,7 @@ def test_one_session_in_json(run, synced):
     assert (found["markers"]["messages"], found["markers"]["calls"], found["markers"]["errors"]) == (42, 18, 6)
     assert len(found["calls"]) == 18
     assert list(found["calls"][0]) == ["tool", "outcome", "kind", "turn", "at", "seconds", "model", "signature"]
-    assert list(found["verdict"]) == ["outcome", "evidence", "source"]
+    assert list(found["outcome"]) == ["value", "evidence", "source"]
     assert sum(call["outcome"] == "error" for call in found["calls"]) == 6
 
 
@@ -358,26 +355,26 @@ def test_one_session_in_text(run, synced):
 def test_the_users_word_shows_at_once(run, synced):
     assert "failure" not in said(run)["outcomes"]
     assert run("sessions", "outcome", FIRST, "failure", "--because", "it crashes").code == 0
-    assert said(run, FIRST)["verdict"] == {"outcome": "failure", "evidence": "it crashes", "source": "user"}
+    assert said(run, FIRST)["outcome"] == {"value": "failure", "evidence": "it crashes", "source": "user"}
     assert said(run)["outcomes"]["failure"] == 1
 
 
-@pytest.mark.parametrize("arguments", [(), ("--json",)])
-def test_an_unknown_session_is_one_line(run, synced, arguments):
-    ran = run("profile", "nothing", *arguments)
-    assert (ran.code, ran.out, ran.err.count("\n")) == (1, "", 1)
-    assert "'nothing'" in ran.err
+def test_an_unknown_session_is_one_line(run, synced, subtests):
+    for arguments in [(), ("--json",)]:
+        with subtests.test(arguments=arguments):
+            ran = run("profile", "nothing", *arguments)
+            assert (ran.code, ran.out, ran.err.count("\n")) == (1, "", 1)
+            assert "'nothing'" in ran.err
 
 
-@pytest.mark.parametrize(
-    "option", [("--agent", "codex"), ("--since", "7d"), ("--project", "tidewatch"), ("--html", "p.html")]
-)
-def test_one_session_and_a_choice_of_many_is_wrong_usage(run, synced, option, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    ran = run("profile", FIRST, *option)
-    assert (ran.code, ran.out) == (2, "")
-    assert "SESSION" in ran.err
-    assert not (tmp_path / "p.html").exists()
+def test_one_session_and_a_choice_of_many_is_wrong_usage(run, synced, tmp_path, monkeypatch, subtests):
+    for option in [("--agent", "codex"), ("--since", "7d"), ("--project", "tidewatch"), ("--html", "p.html")]:
+        with subtests.test(option=option):
+            monkeypatch.chdir(tmp_path)
+            ran = run("profile", FIRST, *option)
+            assert (ran.code, ran.out) == (2, "")
+            assert "SESSION" in ran.err
+            assert not (tmp_path / "p.html").exists()
 
 
 # -- settings and the store
@@ -393,17 +390,19 @@ def test_the_users_table_of_tools_is_used(run, synced, home):
     assert said(run, FIRST) == before
 
 
-@pytest.mark.parametrize("config", ['Bash = "coding"', "Bash = 3", 'Bash = ["code"]'])
-@pytest.mark.parametrize("arguments", [(), (FIRST,)])
-def test_a_wrong_table_is_one_line(run, synced, home, config, arguments):
-    (home / ".warmstart" / "config.toml").write_text(f"[profile.tools]\n{config}\n")
-    ran = run("profile", *arguments)
-    assert (ran.code, ran.out, ran.err.count("\n")) == (1, "", 1)
-    assert "profile.tools" in ran.err
+def test_a_wrong_table_is_one_line(run, synced, home, subtests):
+    for config in ['Bash = "coding"', "Bash = 3", 'Bash = ["code"]']:
+        (home / ".warmstart" / "config.toml").write_text(f"[profile.tools]\n{config}\n")
+        for arguments in [(), (FIRST,)]:
+            with subtests.test(config=config, arguments=arguments):
+                ran = run("profile", *arguments)
+                assert (ran.code, ran.out, ran.err.count("\n")) == (1, "", 1)
+                assert "profile.tools" in ran.err
 
 
 def test_a_store_that_another_process_holds_is_one_line(run, synced, home, monkeypatch):
-    monkeypatch.setitem(Database.__init__.__kwdefaults__, "timeout", 0.05)
+    monkeypatch.setitem(SQLiteDatabase.__init__.__kwdefaults__, "timeout", 0.05)
+    run("sessions", "outcome", "58e3c7d9", "success")
     with closing(SQLiteSessionStore(home / ".warmstart" / "warmstart.db")) as other:
         with other.transaction():
             ran = run("profile")

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from tests.recall.stores import opened
 
-from warmstart import Message, Session, SQLiteSessionStore
+from warmstart import Message, Session
+from warmstart.sessions.sql_store import SQLiteSessionStore
 
 KEYS = ["session_id", "native_id", "agent", "project", "date", "role", "score", "text", "message_ids"]
 
@@ -63,9 +64,9 @@ def test_a_row_in_json_has_exactly_these_keys(run, project):
 
 def test_it_can_be_explained(run, project):
     (row,) = rows(run, "database ports", "--explain")
-    assert list(row) == [*KEYS, "matched", "terms", "parts"]
+    assert list(row) == [*KEYS, "matched", "terms", "components"]
     assert set(row["matched"]) == {"database", "ports"}
-    assert sum(row["parts"].values()) == pytest.approx(row["score"], abs=0.01)
+    assert sum(row["components"].values()) == pytest.approx(row["score"], abs=0.01)
     assert "score" in run("recall", "database", "--explain").out
 
 
@@ -82,12 +83,14 @@ def test_it_stays_in_the_project_of_the_current_directory(run, project):
 
 
 def test_a_project_without_sessions_is_told_about_the_others(run, project, home, monkeypatch):
-    monkeypatch.chdir(home)
+    (home / "empty" / ".git").mkdir(parents=True)
+    monkeypatch.chdir(home / "empty")
     ran = run("recall", "database")
     assert (ran.code, ran.out) == (0, "")
-    assert "No sessions of the project" in ran.err
-    assert "--all-projects" in ran.err
-    assert "Nothing found" in run("recall", "zanzibar", "--all-projects").err
+    assert ran.err == "No passages (project empty; --all-projects shows all).\n"
+    monkeypatch.chdir(home)
+    assert run("recall", "database").err == "2 passages (all projects).\n"
+    assert "No passages (all projects" in run("recall", "zanzibar", "--all-projects").err
 
 
 def test_a_store_without_sessions_says_how_to_fill_it(run):
@@ -101,13 +104,14 @@ def test_it_can_be_restricted(run, project):
     assert len(rows(run, "database", "--all-projects", "--limit", 1)) == 1
 
 
-@pytest.mark.parametrize("mode", ["vector", "hybrid"])
-def test_a_search_by_meaning_says_what_is_missing(run, project, mode):
-    ran = run("recall", "database", "--mode", mode)
-    assert ran.code == 1
-    assert "warmstart recall index --embedder wordllama" in ran.err
-    assert len(ran.err.splitlines()) == 1
-    assert len(rows(run, "database", "--mode", "lexical")) == 1
+def test_a_search_by_meaning_says_what_is_missing(run, project, subtests):
+    for mode in ["vector", "hybrid"]:
+        with subtests.test(mode=mode):
+            ran = run("recall", "database", "--mode", mode)
+            assert ran.code == 1
+            assert "warmstart recall index --embedder wordllama" in ran.err
+            assert len(ran.err.splitlines()) == 1
+            assert len(rows(run, "database", "--mode", "lexical")) == 1
 
 
 def test_a_terminal_shows_dated_passages_with_what_matched(terminal, project):
@@ -145,7 +149,7 @@ def test_a_deleted_session_leaves_no_word_behind(run, project, home):
 
 def test_help_speaks_of_questions_and_of_the_index(run):
     shown = run("recall", "--help").out
-    assert 'warmstart recall "QUESTION"' in shown
+    assert 'warmstart recall "QUERY"' in shown
     assert "index" in shown
     assert run("recall").code in (0, 2)
 
@@ -157,10 +161,14 @@ def test_vectors_are_made_searched_and_kept_up_to_date(run, project, place):
     ran = run("recall", "index", "--embedder", "wordllama", "--json")
     assert json.loads(ran.out) == {"sessions": 2, "embedder": "wordllama", "texts": 2}
     assert json.loads(run("recall", "index", "--json").out) == {"sessions": 0, "embedder": "wordllama", "texts": 0}
-    assert rows(run, "postgres listens", "--mode", "lexical", "--explain")[0]["parts"].keys() == {"said", "windows"}
+    assert rows(run, "postgres listens", "--mode", "lexical", "--explain")[0]["components"].keys() == {
+        "said",
+        "windows",
+    }
     assert rows(run, "server socket number", "--mode", "lexical") == []
-    assert [row["native_id"] for row in rows(run, "server socket number")] == ["mine"]
-    assert list(rows(run, "server socket number", "--mode", "vector", "--explain")[0]["parts"]) == ["vectors"]
+    assert rows(run, "server socket number") == []  # no word of it occurs, and nothing is certainly similar
+    assert rows(run, "server socket number", "--mode", "vector")[0]["native_id"] == "mine"
+    assert list(rows(run, "server socket number", "--mode", "vector", "--explain")[0]["components"]) == ["vectors"]
     with closing(opened(place)) as store:
         store.append(
             Session(agent="tester", native_id="new", project=str(project)),
@@ -194,8 +202,8 @@ def test_damaged_vectors_leave_the_words(run, project, home):
     ran = run("recall", "database ports")
     assert ran.code == 0
     assert "5433" in ran.out
-    assert "Searched by words only" in ran.err
-    assert "delete that file" in ran.err
+    assert "Searching by words only" in ran.err
+    assert "delete it and run" in ran.err
     assert run("recall", "database ports", "--mode", "hybrid").code == 1
     checks = {check["subject"]: check for check in json.loads(run("doctor", "--json").out)}
     assert checks["vectors"]["status"] == "problem"

@@ -65,7 +65,7 @@ def test_rules_of_the_user_count(run, tmp_path, home):
     config.write_text('[redact.patterns]\nacme = "["\n')
     ran = run("redact", file)
     assert (ran.code, ran.err.count("\n")) == (1, 1)
-    assert "no regular expression" in ran.err
+    assert "not a regular expression" in ran.err
 
 
 def test_personal_data_goes_when_asked(run, tmp_path):
@@ -108,7 +108,7 @@ def test_the_store_can_be_redacted_later(run, tmp_path, home):
     assert ran.code == 0
     assert "Warning" in ran.err
     assert SECRET.encode() in stored(home)
-    assert run("redact", "--store").out == "3 texts had secrets, which are gone now.\n"
+    assert run("redact", "--store").out == "Replaced secrets in 3 texts.\n"
     assert SECRET.encode() not in stored(home)
     assert SECRET.lower().encode() not in stored(home)
     assert json.loads(run("redact", "--store", "--json").out) == {"changed": 0}
@@ -116,6 +116,22 @@ def test_the_store_can_be_redacted_later(run, tmp_path, home):
     assert "[redacted:password:" in messages[0]["text"]
     assert "[redacted:password:" in messages[2]["tool_results"][0]["text"]
     assert run("redact", "--store", "--check").code == 2
+
+
+def test_names_in_the_store_can_be_redacted_later_and_a_word_on_the_outcome_is_at_once(run, tmp_path, home):
+    key = f"ghp_{'aB3dE6gH9jK2' * 3}"
+    log = tmp_path / key / "chat.json"
+    log.parent.mkdir()
+    called = [{"id": f"call_{key}", "function": {"name": f"run_{key}", "arguments": "{}"}}]
+    said = [{"role": "user", "content": "go"}, {"role": "assistant", "model": f"m-{key}", "tool_calls": called}]
+    log.write_text(json.dumps({"id": f"chat-{key}", "messages": said}))
+    assert run("sync", "--path", log, "--no-redact").code == 0
+    assert key.encode() in stored(home)
+    assert run("redact", "--store").code == 0
+    assert run("sessions", "outcome", "chat", "success", "--because", f"{key} works").code == 0
+    assert key.lower().encode() not in stored(home).lower()
+    log.touch()
+    assert json.loads(run("sync", "--path", log, "--json").out)["agents"][0]["messages"] == 0
 
 
 def test_a_missing_file_is_one_line(run, tmp_path):

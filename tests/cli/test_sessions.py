@@ -5,15 +5,21 @@ import os
 import re
 import shutil
 import subprocess
+from collections import Counter
+from contextlib import closing
+from itertools import product
 from pathlib import Path
 
 import pytest
+from tests.sessions.logs import name as log_name
+from tests.sessions.logs import turns, write
 
-from warmstart import Message, Session, SQLiteSessionStore, ToolCall, ToolResult
+from warmstart import Message, Session, ToolCall, ToolResult
+from warmstart.sessions.sql_store import SQLiteSessionStore
 from warmstart.testing.stores import at, said, session
 
 KEYS = [
-    "id",
+    "session_id",
     "agent",
     "native_id",
     "project",
@@ -88,7 +94,7 @@ def test_filters(run, synced):
     assert natives(run, "--since", "2026-09-20") == [BEST]
     assert natives(run, "--since", "2026-09-21T06:00:00Z") == [BEST]
     assert len(listed(run, "--since", "9000w")) == 8
-    assert len(listed(run, "--agent", "claude-code", "--since", "2026-09-20", "--outcome", "unknown")) == 1
+    assert len(listed(run, "--agent", "claude-code", "--since", "2026-09-20", "--outcome", "success")) == 1
     assert listed(run, "--outcome", "failure") == []
 
 
@@ -104,11 +110,44 @@ def test_a_project_is_found_by_its_folder_and_any_path_inside_it(run, home, tmp_
     assert natives(run, "--project", ".") == natives(run, "--project", "..") == ["here"]
 
 
-@pytest.mark.parametrize("when", ["yesterday", "0001-01-01", "99999999d", "2026-13-01", ""])
-def test_a_date_that_is_none_is_wrong_usage(run, when):
-    ran = run("sessions", "list", "--since", when)
-    assert ran.code == 2
-    assert "--since" in ran.err
+def test_a_worktree_is_its_repository_and_names_are_as_long_as_needed(run, home, tmp_path, monkeypatch):
+    repository = tmp_path / "work" / "tides"
+    (repository / ".git" / "worktrees" / "a").mkdir(parents=True)
+    (repository / ".git" / "worktrees" / "a" / "commondir").write_text("../..\n")
+    worktree = tmp_path / "work" / "tides-a"
+    (worktree / "src").mkdir(parents=True)
+    (worktree / ".git").write_text(f"gitdir: {repository}/.git/worktrees/a\n")
+    for name, cwd in {
+        "one": repository,
+        "two": worktree / "src",
+        "other": "/srv/gone/tides",
+        "win": r"D:\x\moon",
+    }.items():
+        write(tmp_path / "logs", name, [{**line, "cwd": str(cwd)} for line in turns(name, range(1))])
+    assert run("sync", "--path", tmp_path / "logs").code == 0
+    both = {log_name("one")[:8], log_name("two")[:8]}
+    for given in (repository, worktree, worktree / "src", f"{worktree}/", "work/tides"):
+        assert set(natives(run, "--project", given)) == both, given
+    monkeypatch.chdir(worktree / "src")
+    assert set(natives(run, "--project", ".")) == both
+    assert len(natives(run, "--project", "tides")) == 3
+    for given in (r"d:\x\moon", "D:/x/moon", "/d/x/moon", "moon"):
+        assert natives(run, "--project", given) == [log_name("win")[:8]]
+    assert run("sessions", "list").err == "2 sessions (project work/tides; --all-projects shows all).\n"
+    table = run("sessions", "list", "--all-projects").out
+    assert {row.split()[4] for row in table.splitlines()[1:]} == {"work/tides", "gone/tides", "moon"}
+    page = tmp_path / "page.html"
+    run("profile", "--html", page)
+    assert "work/tides" in page.read_text()
+    assert str(tmp_path) not in page.read_text()
+
+
+def test_a_date_that_is_none_is_wrong_usage(run, subtests):
+    for when in ["yesterday", "0001-01-01", "99999999d", "2026-13-01", ""]:
+        with subtests.test(when=when):
+            ran = run("sessions", "list", "--since", when)
+            assert ran.code == 2
+            assert "--since" in ran.err
 
 
 def test_an_empty_list_says_what_to_do(run):
@@ -126,16 +165,17 @@ def test_a_pipe_gets_whole_cells_in_columns(run, synced):
     assert {row[place:].split()[0] for row in rows} == {"claude-code", "codex", "gemini-cli", "openai"}
 
 
-@pytest.mark.parametrize("columns", [80, 100, 200])
-def test_a_narrow_terminal_still_shows_ids_that_can_be_copied(run, terminal, synced, columns):
-    ids = [str(row["id"])[:10] for row in listed(run)]
-    code, screen = terminal("sessions", "list", columns=columns)
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", screen).replace("\r", "").splitlines()
-    assert code == 0
-    assert [line.split()[0] for line in plain[1:] if line.strip()] == ids
-    assert all(len(line) <= columns for line in plain)
-    assert ("calls" in plain[0]) == (columns == 200)
-    assert "title" in plain[0]
+def test_a_narrow_terminal_still_shows_ids_that_can_be_copied(run, terminal, synced, subtests):
+    for columns in [80, 100, 200]:
+        with subtests.test(columns=columns):
+            ids = [str(row["session_id"])[:10] for row in listed(run)]
+            code, screen = terminal("sessions", "list", columns=columns)
+            plain = re.sub(r"\x1b\[[0-9;]*m", "", screen).replace("\r", "").splitlines()
+            assert code == 0
+            assert [line.split()[0] for line in plain[1 : len(ids) + 1]] == ids
+            assert all(len(line) <= columns for line in plain)
+            assert ("calls" in plain[0]) == (columns == 200)
+            assert "title" in plain[0]
 
 
 # -- show
@@ -183,43 +223,85 @@ def test_a_parent_is_shown(run, synced):
 
 def test_an_id_may_be_shortened_and_the_agents_own_works(run, synced):
     whole = next(row for row in listed(run) if str(row["native_id"]).startswith(BEST))
-    for name in (whole["id"], str(whole["id"])[:6], whole["native_id"], BEST, BEST[:3]):
-        assert shown(run, name)["id"] == whole["id"]
+    for name in (whole["session_id"], str(whole["session_id"])[:6], whole["native_id"], BEST, BEST[:3]):
+        assert shown(run, name)["session_id"] == whole["session_id"]
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
+def test_an_ambiguous_or_unknown_id_is_one_clear_line(run, synced, subtests):
+    commands = [
         ["show", "ID"],
         ["show", "ID", "--json"],
         ["outcome", "ID", "success"],
         ["export", "ID"],
         ["delete", "ID", "--yes"],
         ["delete", BEST, "ID", "--yes"],
-    ],
-)
-@pytest.mark.parametrize(("id", "complaint"), [("25", "fits several sessions"), ("feed", "no session has the id")])
-def test_an_ambiguous_or_unknown_id_is_one_clear_line(run, synced, command, id, complaint):
-    before = listed(run)
-    ran = run("sessions", *[id if word == "ID" else word for word in command])
-    assert (ran.code, ran.out) == (1, "")
-    assert re.fullmatch(f"warmstart: .*{complaint}.*\n", ran.err)
-    assert repr(id) in ran.err
-    assert listed(run) == before
+    ]
+    complaints = [("25", "fits several sessions"), ("feed", "no session has the id")]
+    for (wrong, complaint), command in product(complaints, commands):
+        with subtests.test(wrong=wrong, command=command):
+            before = listed(run)
+            ran = run("sessions", *[wrong if word == "ID" else word for word in command])
+            assert (ran.code, ran.out) == (1, "")
+            assert re.fullmatch(f"warmstart: .*{complaint}.*\n", ran.err)
+            assert repr(wrong) in ran.err
+            assert listed(run) == before
 
 
 # -- outcome
 
 
 def test_your_word_on_the_outcome_outlives_the_next_sync(run, synced):
-    ran = run("sessions", "outcome", BEST, "success", "--because", "merged and in use")
+    ran = run("sessions", "outcome", BEST, "failure", "--because", "taken back a week later")
     assert (ran.code, ran.err) == (0, "")
     run("sync", "--path", synced)
-    assert natives(run, "--outcome", "success") == [BEST]
-    assert (shown(run, BEST)["outcome"], shown(run, BEST)["evidence"]) == ("success", "merged and in use")
-    assert "success: merged and in use" in run("sessions", "show", BEST).out
+    assert natives(run, "--outcome", "failure") == [BEST]
+    assert (shown(run, BEST)["outcome"], shown(run, BEST)["evidence"]) == ("failure", "taken back a week later")
+    assert "failure: taken back a week later" in run("sessions", "show", BEST).out
     run("sessions", "outcome", BEST, "unknown")
-    assert natives(run, "--outcome", "success") == []
+    assert natives(run, "--outcome", "failure") == []
+
+
+def test_every_command_says_the_same_outcome(run, synced, home):
+    def agreed() -> dict[str, object]:
+        rows = listed(run, "--limit", 0)
+        for row in rows:
+            verdict = json.loads(run("profile", row["session_id"], "--json").out)["outcome"]
+            assert [row["outcome"], shown(run, row["session_id"])["evidence"]] == [
+                verdict["value"],
+                verdict["evidence"],
+            ]
+            assert row["session_id"] in [each["session_id"] for each in listed(run, "--outcome", row["outcome"])]
+        counts = json.loads(run("profile", "--json").out)["outcomes"]
+        assert counts == Counter(row["outcome"] for row in rows)
+        return {str(row["native_id"])[:8]: row["outcome"] for row in rows}
+
+    assert agreed()[BEST] == "success"
+    run("sessions", "outcome", CODEX, "failure")
+    assert agreed()[CODEX] == "failure"
+    # The session goes on: what was found before does not count any more.
+    store = SQLiteSessionStore(home / ".warmstart" / "warmstart.db")
+    with closing(store):
+        best = store.get(BEST)
+        store.append(best, [said("later", "no, that is wrong. undo it", 10**6)])
+        assert (store.get(best.id).outcome, store.get(best.id).evidence) == ("unknown", "")
+    assert natives(run, "--limit", 1) == [BEST]
+    assert listed(run, "--limit", 1)[0]["outcome"] != "success"
+    agreed()
+
+
+def test_a_filter_that_matches_nothing_says_so(run, synced):
+    for chosen in (
+        ("--outcome", "failure"),
+        ("--agent", "nobody"),
+        ("--project", "/nowhere"),
+        ("--since", "2030-01-01"),
+    ):
+        ran = run("sessions", "list", *chosen)
+        assert (ran.code, ran.out, ran.err.count("\n")) == (0, "", 1)
+        assert ran.err.startswith("No sessions (")
+        assert "sync" not in ran.err
+        ran = run("sessions", "list", "--json", *chosen)
+        assert (ran.code, json.loads(ran.out), ran.err.count("\n")) == (0, [], 1)
 
 
 def test_an_outcome_that_is_none_is_wrong_usage(run, synced):
@@ -269,29 +351,35 @@ def test_yes_is_not_asked(run, terminal, synced):
 # -- export
 
 
-@pytest.fixture(params=[FIRST, CODEX, BEST, "a94be6f3", "d17f5a80", "6e2b90c4", "conv_tidebot"])
-def there_and_back(request, run, synced, tmp_path, monkeypatch) -> tuple[dict, dict]:
+def there_and_back(id: str, run, folder: Path) -> tuple[dict, dict]:
     """A session, and what comes of it when it is exported as chat messages and read into another store."""
-    row = next(row for row in listed(run) if str(row["native_id"]).startswith(request.param))
-    before = shown(run, row["id"])
-    exported = tmp_path / "exported.json"
-    assert run("sessions", "export", before["id"], "--format", "openai", "--keep-personal", "-o", exported).code == 0
-    monkeypatch.setenv("WARMSTART_HOME", str(tmp_path / "other"))
-    assert run("sync", "--path", exported, "--format", "openai").code == 0
-    [row] = listed(run)
-    return before, shown(run, row["id"])
+    row = next(row for row in listed(run) if str(row["native_id"]).startswith(id))
+    before = shown(run, row["session_id"])
+    exported = folder / "exported.json"
+    assert (
+        run("sessions", "export", before["session_id"], "--format", "openai", "--keep-personal", "-o", exported).code
+        == 0
+    )
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("WARMSTART_HOME", str(folder / "other"))
+        assert run("sync", "--path", exported, "--format", "openai").code == 0
+        [row] = listed(run)
+        return before, shown(run, row["session_id"])
 
 
-def test_an_export_to_openai_keeps_messages_and_calls(there_and_back):
+def test_an_export_to_openai_keeps_messages_and_calls(run, synced, tmp_path, subtests):
     def spoken(whole: dict) -> list[tuple[str, str]]:
         return [(message["role"], message["text"]) for message in whole["messages"] if message["role"] != "tool"]
 
     def called(whole: dict) -> list[tuple[str, ...]]:
         return [(call["id"], call["name"], call["arguments"], call["result"]) for call in whole["tool_calls"]]
 
-    before, after = there_and_back
-    assert spoken(after) == spoken(before)
-    assert called(after) == called(before)
+    for native in [FIRST, CODEX, BEST, "a94be6f3", "d17f5a80", "6e2b90c4", "conv_tidebot"]:
+        with subtests.test(native):
+            (tmp_path / native).mkdir()
+            before, after = there_and_back(native, run, tmp_path / native)
+            assert spoken(after) == spoken(before)
+            assert called(after) == called(before)
 
 
 def test_jsonl_has_everything_and_is_the_default(run, synced):
@@ -299,6 +387,11 @@ def test_jsonl_has_everything_and_is_the_default(run, synced):
     assert (session["type"], session["agent"], session["native_id"][:8]) == ("session", "codex", CODEX)
     assert len(messages) == 33
     assert [message["text"] for message in messages] == [m["text"] for m in shown(run, CODEX)["messages"]]
+
+
+def test_json_has_nothing_that_only_the_store_uses(run, synced):
+    exported = run("sessions", "export", CODEX, "--format", "jsonl").out
+    assert "stored_" not in exported + json.dumps(shown(run, CODEX))
 
 
 def test_markdown_is_a_document_to_read(run, synced):
@@ -352,18 +445,26 @@ def hostile(home: Path) -> Session:
     )
 
 
-@pytest.mark.parametrize(
-    "command",
-    [["list"], ["list", "--json"], ["show"], ["show", "--full"], ["show", "--tools"], ["show", "--json"], ["export"]],
-)
-def test_codes_in_logs_never_reach_the_terminal(terminal, hostile, command):
-    which = [hostile.id] if command[0] != "list" else []
-    code, screen = terminal("sessions", *command, *which, columns=200)
-    assert code == 0
-    assert (
-        set(re.findall(r"[\x00-\x08\x0b-\x1f\x7f-\x9f][^\x1b]?", re.sub(r"\x1b\[[0-9;]*m|\r\n", "", screen))) == set()
-    )
-    assert "\x1b[31m" not in re.sub(r"\x1b\[31merror\x1b\[0m", "", screen)
+def test_codes_in_logs_never_reach_the_terminal(terminal, hostile, subtests):
+    cases = [
+        ["list"],
+        ["list", "--json"],
+        ["show"],
+        ["show", "--full"],
+        ["show", "--tools"],
+        ["show", "--json"],
+        ["export"],
+    ]
+    for command in cases:
+        with subtests.test(command=command):
+            which = [hostile.id] if command[0] != "list" else []
+            code, screen = terminal("sessions", *command, *which, columns=200)
+            assert code == 0
+            assert (
+                set(re.findall(r"[\x00-\x08\x0b-\x1f\x7f-\x9f][^\x1b]?", re.sub(r"\x1b\[[0-9;]*m|\r\n", "", screen)))
+                == set()
+            )
+            assert "\x1b[31m" not in re.sub(r"\x1b\[31merror\x1b\[0m", "", screen)
 
 
 def test_markdown_on_a_terminal_has_no_codes_either(run, terminal, hostile):

@@ -13,7 +13,7 @@ from threading import Timer
 
 import pytest
 
-COLUMNS = ["agent", "sessions", "messages", "tool calls", "errors", "skipped", "seconds"]
+COLUMNS = ["agent", "sessions", "messages", "tool calls", "errors", "seconds"]
 # A shell that starts the tests in the background may have told them to ignore Ctrl-C; the watcher must not.
 WATCHER = (
     "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from warmstart.cli import main; main()"
@@ -63,9 +63,8 @@ def test_an_agents_own_variable_moves_its_history(run, samples, monkeypatch, var
     assert set(tallies(run)) == {folder}
 
 
-@pytest.mark.parametrize(
-    ("variable", "agent"),
-    [
+def test_every_agents_variable_is_followed(run, tmp_path, subtests):
+    cases = [
         ("CLAUDE_CONFIG_DIR", "claude-code"),
         ("CODEX_HOME", "codex"),
         ("GEMINI_CLI_HOME", "gemini-cli"),
@@ -73,18 +72,18 @@ def test_an_agents_own_variable_moves_its_history(run, samples, monkeypatch, var
         ("OPENCODE_DB", "opencode"),
         ("COPILOT_HOME", "copilot-cli"),
         ("HERMES_HOME", "hermes"),
-    ],
-)
-def test_every_agents_variable_is_followed(run, tmp_path, monkeypatch, variable, agent):
-    monkeypatch.setenv(variable, str(tmp_path / "elsewhere"))
-    checks = {check["subject"]: check["finding"] for check in json.loads(run("doctor", "--json").out)}
-    assert str(tmp_path / "elsewhere") in checks[agent]
+    ]
+    for variable, agent in cases:
+        with subtests.test(variable=variable, agent=agent), pytest.MonkeyPatch.context() as patched:
+            patched.setenv(variable, str(tmp_path / "elsewhere"))
+            checks = {check["subject"]: check["finding"] for check in json.loads(run("doctor", "--json").out)}
+            assert str(tmp_path / "elsewhere") in checks[agent]
 
 
 def test_no_history_anywhere_is_said(run):
     ran = run("sync")
     assert (ran.code, ran.err) == (0, "")
-    assert "No agent histories found" in ran.out
+    assert "No agent logs found" in ran.out
     assert "warmstart doctor" in ran.out
 
 
@@ -127,6 +126,25 @@ def test_json_says_the_same_as_the_table_and_more(run, samples):
     for tally in report["agents"]:
         assert {"agent", "sessions", "messages", "tool_calls", "errors", "skipped", "seconds"} <= set(tally)
         assert sum(tally["skipped_kinds"].values()) == tally["skipped"]
+        assert list(tally["skipped_reasons"]) == list(tally["skipped_kinds"])
+        assert all(tally["skipped_reasons"].values())
+
+
+def test_what_is_skipped_is_explained_when_asked_for(run, samples, tmp_path):
+    shutil.copytree(samples / "claude-code", tmp_path / "logs")
+    (tmp_path / "logs" / "package.json").write_text('{"name": "tidewatch"}')
+    log = next((tmp_path / "logs").rglob("3f0c1d52*.jsonl"))
+    log.write_text('{"type": "hologram"}\n' * 7 + log.read_text())
+    plain = run("sync", "--path", tmp_path / "logs")
+    assert "skipped" not in plain.out + plain.err
+    run("sessions", "delete", "3f0c1d52", "--yes")
+    log.write_text(log.read_text() + '{"type": "hologram"}\n')
+    ran = run("sync", "-v", "--path", tmp_path / "logs")
+    assert (ran.code, ran.err) == (0, "")
+    assert re.search(r"^claude-code +hologram +8 +not a known kind of message", ran.out, re.MULTILINE)
+    assert re.search(r"^claude-code +deleted +\d+ +the session was deleted", ran.out, re.MULTILINE)
+    assert str(tmp_path / "logs" / "package.json") in ran.out
+    assert "Nothing was skipped" in run("sync", "--verbose", "--path", samples / "openai").out
 
 
 def test_a_terminal_gets_a_progress_bar_and_a_pipe_gets_none(terminal, program, samples, home):
@@ -166,7 +184,7 @@ def test_a_relative_path_is_the_same_log_from_anywhere(run, samples, tmp_path, m
     monkeypatch.chdir(tmp_path.parent)
     assert tallies(run, "--path", log)["openai"]["unchanged"] == 1
     [session] = json.loads(run("sessions", "list", "--json").out)
-    assert json.loads(run("sessions", "show", session["id"], "--json").out)["source"] == str(log)
+    assert json.loads(run("sessions", "show", session["session_id"], "--json").out)["source"] == str(log)
 
 
 def test_a_path_where_nothing_is(run, tmp_path):
@@ -175,16 +193,17 @@ def test_a_path_where_nothing_is(run, tmp_path):
     assert ran.err == f"warmstart: there is nothing at {str(tmp_path / 'nothing')!r}; check the path\n"
 
 
-@pytest.mark.parametrize("format", ["openai", "codex", "claude-code", "hermes", "opencode", "gemini-cli"])
-def test_a_file_that_is_not_what_the_format_claims(run, tmp_path, format):
+def test_a_file_that_is_not_what_the_format_claims(run, tmp_path, fresh, subtests):
     (tmp_path / "note.txt").write_text("Dear diary,\nno JSON today.\n")
-    for _ in range(2):
-        ran = run("sync", "--path", tmp_path / "note.txt", "--format", format)
-        assert (ran.code, ran.out) == (1, "")
-        assert re.fullmatch(
-            rf"warmstart: nothing at '.*note.txt' can be read as {format}.*leave out --format.*\n", ran.err
-        )
-    assert json.loads(run("sessions", "list", "--json").out) == []
+    for claimed in ["openai", "codex", "claude-code", "hermes", "opencode", "gemini-cli"]:
+        with subtests.test(claimed), fresh():
+            for _ in range(2):
+                ran = run("sync", "--path", tmp_path / "note.txt", "--format", claimed)
+                assert (ran.code, ran.out) == (1, "")
+                assert re.fullmatch(
+                    rf"warmstart: nothing at '.*note.txt' can be read as {claimed}.*leave out --format.*\n", ran.err
+                )
+            assert json.loads(run("sessions", "list", "--json").out) == []
 
 
 def test_a_log_of_another_agent_than_the_format_claims(run, samples):
@@ -208,10 +227,24 @@ def test_a_file_that_is_no_log(run, tmp_path):
     (tmp_path / "note.txt").write_text("Dear diary")
     ran = run("sync", "--path", tmp_path / "note.txt")
     assert (ran.code, ran.out, len(ran.err.splitlines())) == (1, "", 1)
-    assert "no agent's log at" in ran.err
+    assert "no log in a supported format at" in ran.err
     assert "--format" in ran.err
     told = run("sync", "--path", tmp_path / "note.txt", "--json")
     assert (told.code, json.loads(told.out)["foreign"]) == (1, [str(tmp_path / "note.txt")])
+
+
+def test_the_logs_of_qwen_code_are_in_a_format_that_is_not_read(run, tmp_path):
+    common = {"sessionId": "q", "timestamp": "2026-11-16T16:55:57Z", "cwd": "/nowhere/app", "version": "0.24.4"}
+    asked = {**common, "uuid": "q1", "type": "user", "message": {"role": "user", "parts": [{"text": "go"}]}}
+    answered = {**common, "uuid": "q2", "type": "assistant", "message": {"role": "model", "parts": [{"text": "ok"}]}}
+    chats = tmp_path / ".qwen" / "projects" / "-nowhere-app" / "chats"
+    chats.mkdir(parents=True)
+    (chats / "q.jsonl").write_text(f"{json.dumps(asked)}\n{json.dumps(answered)}\n")
+    ran = run("sync", "--path", tmp_path / ".qwen")
+    assert (ran.code, ran.out) == (1, "")
+    assert "no log in a supported format" in ran.err
+    assert run("sync", "--path", tmp_path / ".qwen", "--format", "claude-code").code == 1
+    assert run("sessions", "list", "--json").out.strip() == "[]"
 
 
 def test_files_that_are_no_logs_are_counted_beside_those_that_are(run, samples, tmp_path):
@@ -219,7 +252,7 @@ def test_files_that_are_no_logs_are_counted_beside_those_that_are(run, samples, 
     (tmp_path / "logs" / "package.json").write_text('{"name": "tidewatch"}')
     ran = run("sync", "--path", tmp_path / "logs")
     assert ran.code == 0
-    assert ran.err == "Passed over 1 file that no agent wrote.\n"
+    assert ran.err == "Skipped 1 file in unsupported formats.\n"
 
 
 def test_format_without_path_is_wrong_usage(run):
@@ -299,7 +332,7 @@ def test_watch_imports_what_is_appended_and_ends_cleanly(run, watch, tmp_path):
 
 def test_watch_picks_up_a_new_log_in_a_default_place(watch, home, samples):
     with watch() as watcher:
-        watcher.until("No agent histories found")
+        watcher.until("No agent logs found")
         shutil.copytree(samples / "codex", home / ".codex")
         assert re.match(r"codex +1 +33 ", watcher.until("1 log read")[1])
         assert watcher.interrupt()[0] == 130

@@ -8,7 +8,10 @@ import subprocess
 
 import pytest
 
-from warmstart import SQLTemplateStore, load_settings, open_store, start_warm
+from warmstart import load_settings
+from warmstart.sessions.sql_store import open_store
+from warmstart.templates.starting import start_warm
+from warmstart.templates.store import SQLTemplateStore
 
 TASK = "warn when the level runs above the prediction, and keep it in the database"
 PROJECT = "/home/mara/tidewatch"
@@ -17,7 +20,7 @@ PROJECT = "/home/mara/tidewatch"
 @pytest.fixture
 def made(run, synced) -> str:
     """The id of a template that was extracted from the good sample session."""
-    return str(json.loads(run("templates", "extract", "58e3c7d9", "--name", "surges", "--json").out)["id"])
+    return str(json.loads(run("templates", "extract", "58e3c7d9", "--name", "surges", "--json").out)["template_id"])
 
 
 def started(session: str, task: str = TASK, **options: object):
@@ -73,7 +76,7 @@ def test_why_tells_what_a_session_started_with(run, made):
     assert "\n  demonstration: " in ran.out
     assert "\n  card: Bash\n" in ran.out
     (use,) = json.loads(run("templates", "why", f"session-{number}", "--json").out)
-    assert (use["template"], use["version"]) == (made, 1)
+    assert (use["template_id"], use["version"]) == (made, 1)
     assert 0 < use["propensity"] <= 1
     assert use["tokens"] > 0
     assert use["items"]
@@ -83,14 +86,14 @@ def test_why_tells_what_a_session_started_with(run, made):
 def test_why_tells_of_cold_starts_and_of_what_came_of_a_session(run, made, synced):
     held = started("held-out", holdout=1.0)
     assert held.choice.arm == "holdout"
-    assert f"started cold, to measure {made}" in run("templates", "why", "held-out").out
+    assert f"started cold, in the control group of {made}" in run("templates", "why", "held-out").out
     assert started("other", "write a poem about marmalade").choice.arm == "abstained"
     assert "started cold\n" in run("templates", "why", "other").out
     # The sample session itself, as if it had started from the template: its profile says how it ended.
     assert started("58e3c7d9-4a06-4f92-87bd-e91f0c2d6b34", holdout=0.0).choice.arm == "warm"
     told = run("templates", "why", "58e3c7d9").out
     assert "success" in told
-    assert "errors:   0 of 19 calls" in told
+    assert "errors:     0 of 19 calls" in told
     assert json.loads(run("templates", "list", "--json").out)[0]["usage"] == "1 time, 100 % success"
 
 

@@ -17,7 +17,7 @@ MARK = "[warmstart]"
 @pytest.fixture
 def made(run, synced) -> str:
     """The id of a template that was extracted from the good sample session."""
-    return str(json.loads(run("templates", "extract", "58e3c7d9", "--name", "surges", "--json").out)["id"])
+    return str(json.loads(run("templates", "extract", "58e3c7d9", "--name", "surges", "--json").out)["template_id"])
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_an_edit_is_a_new_version_and_the_diff_is_readable(run, made, editor):
     assert "nothing changed" in run("templates", "revert", made, 3).err
     same = run("templates", "diff", made, 1, 3)
     assert (same.code, same.out) == (0, "")
-    assert "the same" in same.err
+    assert "are equal" in same.err
 
 
 def test_an_editor_that_changes_nothing_makes_no_version(run, made, monkeypatch, editor):
@@ -134,7 +134,7 @@ def test_export_delete_and_import_give_the_same_rendering(run, made, home):
     imported = json.loads(ran.out)
     assert imported["state"] == "quarantined"
     assert imported["origin"].startswith("imported from")
-    tested = run("templates", "test", imported["id"], "hello", "--json")
+    tested = run("templates", "test", imported["template_id"], "hello", "--json")
     assert "quarantined" in tested.err
     assert json.loads(tested.out)["messages"] == before
 
@@ -152,8 +152,8 @@ def test_an_export_overwrites_only_when_asked_and_goes_to_the_terminal(run, made
 def test_what_is_here_already_is_not_imported_twice(run, made, home):
     run("templates", "export", made, home / "t.json")
     ran = run("templates", "import", home / "t.json")
-    assert (ran.code, "here already" in ran.err) == (0, True)
-    assert [each["id"] for each in listed(run)] == [made]
+    assert (ran.code, "already here" in ran.err) == (0, True)
+    assert [each["template_id"] for each in listed(run)] == [made]
 
 
 def test_a_file_that_was_changed_is_refused_with_each_problem_on_a_line(run, made, home):
@@ -185,7 +185,7 @@ def test_a_template_is_valid_unless_a_tool_says_otherwise(run, made, home):
 
 def test_a_template_is_retired_and_promoted(run, made):
     assert run("templates", "retire", made).code == 0
-    assert [each["id"] for each in listed(run, "--state", "retired")] == [made]
+    assert [each["template_id"] for each in listed(run, "--state", "retired")] == [made]
     assert "retired" in run("templates", "test", made, "hello").err
     assert run("templates", "promote", made, "--yes").code == 0
     assert listed(run)[0]["state"] == "active"
@@ -196,8 +196,12 @@ def test_promoting_on_a_terminal_shows_what_would_enter_prompts_and_asks(run, te
     run("templates", "retire", made)
     code, screen = terminal("templates", "promote", made, typed="n\n")
     assert code == 0
-    assert "[warmstart]" in screen
-    assert "It stays retired" in screen
+    shown = json.loads(run("templates", "show", made, "--json").out)["seed"]
+    calls = [act["arguments"] for each in shown["demonstrations"] for act in each["acts"]]
+    calls += [each["arguments"] for card in shown["cards"] for each in card["exemplars"]]
+    assert calls
+    assert all(" ".join(call.split()) in screen for call in calls)
+    assert "stays retired" in screen
     assert listed(run)[0]["state"] == "retired"
     terminal("templates", "promote", made, typed="y\n")
     assert listed(run)[0]["state"] == "active"
@@ -214,10 +218,10 @@ def test_deleting_on_a_terminal_asks(run, terminal, made):
 
 
 def test_what_came_from_a_session_goes(run, made, home):
-    ran = run("templates", "revoke", "58e3c7d9", "--json")
+    ran = run("templates", "revoke", "58e3c7d9", "--json", "--yes")
     assert ran.code == 0, ran.err
     (gone,) = json.loads(ran.out)
-    assert gone["template"] == made
+    assert gone["template_id"] == made
     (left,) = listed(run)
     assert left["state"] == "retired"
     for version in ("1", "2"):
@@ -226,14 +230,14 @@ def test_what_came_from_a_session_goes(run, made, home):
     assert run("templates", "revert", made, 1).code == 1
     again = run("templates", "extract", "58e3c7d9", "--name", "again")
     assert (again.code, len(again.err.splitlines())) == (1, 1)
-    assert json.loads(run("templates", "revoke", "58e3c7d9", "--json").out) == []
+    assert json.loads(run("templates", "revoke", "58e3c7d9", "--json", "--yes").out) == []
 
 
 def test_a_session_that_is_not_here_can_be_revoked_by_its_whole_id(run, synced):
-    ran = run("templates", "revoke", "0123456789abcdef")
+    ran = run("templates", "revoke", "0123456789abcdef", "--yes")
     assert (ran.code, ran.out) == (0, "")
     assert "0123456789abcdef" in ran.err
-    assert run("templates", "revoke", "of-another-machine").code == 1
+    assert run("templates", "revoke", "of-another-machine", "--yes").code == 1
 
 
 def test_deleting_a_session_says_what_templates_still_carry(run, made):
@@ -243,7 +247,7 @@ def test_deleting_a_session_says_what_templates_still_carry(run, made):
         True,
         True,
     )
-    assert run("templates", "revoke", SESSION).code == 0
+    assert run("templates", "revoke", SESSION, "--yes").code == 0
     assert "skippers" not in run("templates", "show", made).out
     assert run("sessions", "delete", "3f0c1d52", "--yes").err == ""
 
@@ -268,13 +272,13 @@ def test_redacting_the_store_covers_the_templates(run, made, home):
 def test_on_a_server_it_is_the_same(run, samples, postgres_url, home, monkeypatch):
     monkeypatch.setenv("WARMSTART_STORE", postgres_url)
     assert run("sync", "--path", samples).code == 0
-    made = json.loads(run("templates", "extract", "58e3c7d9", "--name", "surges", "--json").out)["id"]
+    made = json.loads(run("templates", "extract", "58e3c7d9", "--name", "surges", "--json").out)["template_id"]
     assert run("templates", "list").code == 0
     assert MARK in run("templates", "test", made, "hello").out
     assert run("templates", "suggest", "keep the storm warnings in the database", "--all-projects").code == 0
     assert run("templates", "stats").code == run("templates", "auto", "--json").code == 0
     assert run("store", "copy", "--to", home / "copy.db").code == 0
-    assert json.loads(run("templates", "revoke", "58e3c7d9", "--json").out)
+    assert json.loads(run("templates", "revoke", "58e3c7d9", "--json", "--yes").out)
     assert "skippers" not in run("templates", "show", made).out
     monkeypatch.setenv("WARMSTART_STORE", str(home / "copy.db"))
     assert "skippers" in run("templates", "show", made).out
@@ -286,7 +290,7 @@ def test_nothing_of_a_revoked_session_can_be_recovered_from_the_store(run, synce
     run("sessions", "delete", "58e3c7d9", "--yes", "--secure")
     (source,) = listed(run)[0]["sources"]
     assert b"Zebadiah" in stored(home)
-    assert run("templates", "revoke", source).code == 0
+    assert run("templates", "revoke", source, "--yes").code == 0
     assert b"Zebadiah" not in stored(home)
 
 

@@ -1,108 +1,83 @@
-"""The command line: parse, call one library function, show. Commands are loaded when they are called."""
+"""The command line: parse, call one library function, print. `main` is the entry point and handles every error.
 
-from __future__ import annotations
+Importing this module imports almost nothing, so that Ctrl-C is handled as early as possible.
+"""
 
+import _signal  # type: ignore[import-not-found]  # built in: loads no file, as `signal` does
 import os
 import sys
-from importlib import import_module
-from io import TextIOWrapper
-from typing import TYPE_CHECKING
 
-import click
-
-from warmstart.errors import WarmstartError
-
+TYPE_CHECKING = False  # `typing` itself takes milliseconds to load
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Name, and the line that `warmstart --help` shows without loading the command.
-COMMANDS = {
-    "sync": "Import what is new in the agents' own histories.",
-    "sessions": "List, show, judge, export and delete sessions.",
-    "dataset": "Publish how sessions went, without what was said in them.",
-    "profile": "Show how sessions went: errors, recoveries, and whether sessions learn.",
-    "recall": "Find where something was said in past sessions.",
-    "memory": "Keep, find, move and compare what is known across sessions.",
-    "templates": "Carry what worked from one session into the next.",
-    "store": "Move the store: from a file to a server, and back.",
-    "redact": "Replace the secrets in a text, or in what is stored.",
-    "doctor": "Check the store, the agents' histories and the installation.",
-}
+    from warmstart.cli.commands import COMMANDS, root
+
+__all__ = ["COMMANDS", "main", "root"]
 
 
-class _LazyGroup(click.Group):
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+def main(arguments: "Sequence[str] | None" = None) -> None:
+    """Run the command line; exit with 1 for an error, 2 for wrong usage, 130 when interrupted.
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        command: click.Command = import_module(f"warmstart.cli.{cmd_name}").command
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
-
-
-def _version(ctx: click.Context, parameter: click.Parameter, wanted: bool) -> None:
-    if wanted and not ctx.resilient_parsing:
-        from importlib.metadata import version
-
-        click.echo(f"warmstart {version('warmstart')}")
-        ctx.exit()
+    Without `--debug` every error, bugs included, becomes one line; the log has the details.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    end = given.index("--") if "--" in given else len(given)  # what follows is not an option
+    words = [word for word in given[:end] if word != "--debug"] + given[end:]
+    code = _run(words, debug=len(words) < len(given))
+    if arguments is None:
+        _signal.signal(_signal.SIGINT, _signal.SIG_IGN)  # during shutdown Python would print a traceback for Ctrl-C
+    if code:
+        sys.exit(code)
 
 
-@click.group(
-    cls=_LazyGroup,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Example: warmstart sync && warmstart sessions list",
-)
-@click.option("--debug", is_flag=True, help="Show the traceback when something fails; may stand anywhere.")
-@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
-def root(debug: bool) -> None:
-    """Warmstart carries what an agent learned from one session into the next, and proves that it helps."""
+def _run(words: list[str], *, debug: bool) -> int:
+    try:
+        _open_closed_streams()
+        from warmstart.cli.terminal import screened_output
+
+        with screened_output():
+            try:
+                from warmstart.cli.commands import run
+
+                return run(words)
+            except BaseException as error:
+                from warmstart.cli.failure import explain
+
+                return explain(error, words, debug=debug)
+    except BaseException as error:
+        if debug:
+            raise
+        if isinstance(error, KeyboardInterrupt):
+            return 130
+        # Out of memory, or a damaged installation.
+        try:
+            what = " ".join(f"{type(error).__name__}: {error}"[:200].split())
+            os.write(2, f"warmstart: {what}; --debug shows where\n".encode(errors="backslashreplace"))
+        except (OSError, MemoryError):
+            return 1
+        return 1
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and leave the process: 0 when all went well, 1 for an error, 2 for wrong usage."""
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
-    debug = "--debug" in arguments
-    # What runs us may have closed them (`>&-`).
-    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: PTH123, SIM115 - for as long as the process lives
-    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: PTH123, SIM115
+def _open_closed_streams() -> None:
+    """Reopen standard streams that the caller closed (`<&-`, `>&-`); the next file would take their descriptor."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR if number else os.O_WRONLY)  # reading a closed stdin stays an error
+    sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115 - as long as the process lives
+    sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            # A terminal that has no "→", or a path that is no text, must not end in a traceback.
+        if hasattr(stream, "reconfigure"):
+            # Characters that the terminal cannot show are no error.
             stream.reconfigure(errors="backslashreplace")
-    try:
-        _run([argument for argument in arguments if argument != "--debug"])
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except (click.Abort, KeyboardInterrupt):
-        if debug:
-            raise
-        sys.exit(130)
-    except BrokenPipeError:
-        # The reader of our output went away; let Python's own flush at exit find nothing to complain about.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
-    except (WarmstartError, OSError) as error:
-        if debug:
-            raise
-        click.echo(f"warmstart: {_said(error)}", err=True)
-        sys.exit(1)
 
 
-def _run(arguments: list[str]) -> None:
-    try:
-        root.main(arguments, "warmstart", standalone_mode=False)
-    except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.ctx.get_help() if error.ctx else "")
+def __getattr__(name: str) -> object:
+    if name in ("COMMANDS", "root"):
+        import warmstart.cli.commands as commands
 
-
-def _said(error: WarmstartError | OSError) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename!r}: {error.strerror}" if error.filename else error.strerror
-    return str(error)
+        return getattr(commands, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -7,78 +7,84 @@ from pathlib import Path
 
 import click
 
-from warmstart.cli.output import counted, print_json, settings
-from warmstart.cli.progress import progress_bar
-from warmstart.cli.selection import Since, stored_project
+from warmstart.cli.options import Group, agent_option, json_option, project_options, scope_of, since_option
+from warmstart.cli.output import Scope, counted, print_json, progress_bar, settings, warn_skip
 from warmstart.errors import DatasetError
-from warmstart.profile.dataset.export import DatasetExport, export_dataset
+from warmstart.profile.dataset import DatasetExport, export_dataset
 from warmstart.profile.profiles import profiled
-from warmstart.redact.configured import configured_redactor
-from warmstart.redact.keys import kept_key
+from warmstart.redact.configured import configured_redactor, load_key
 from warmstart.redact.redactor import PERSONAL
+from warmstart.sessions.sql_store import open_store
 from warmstart.sessions.store import Filter
-from warmstart.sessions.stores import open_store
 
 
-@click.group(epilog="Example: warmstart dataset export markers --since 30d")
+@click.group(cls=Group, epilog="Example: warmstart dataset export markers --since 30d")
 def command() -> None:
-    """Publish how sessions went, without what was said in them.
+    """Export how sessions went, without their text.
 
-    For people who study agents, and for yourself in a notebook.
+    For research, or for a notebook of your own.
     """
 
 
 @command.command(epilog="Example: warmstart dataset export markers --agent claude-code --since 30d")
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--agent", default="", help="Only sessions of this agent.")
-@click.option("--project", default="", help="Only sessions of this project: its folder, a path inside it, or its name.")
-@click.option("--since", type=Since(), help="Only sessions that started since: 2026-09-01, 7d, 12h.")
+@project_options
+@agent_option
+@since_option
 @click.option(
     "--with-error-text",
     is_flag=True,
-    help="Keep the words of error messages that no rule knows, redacted, in place of a hash.",
+    help="Include unrecognized error messages, redacted, instead of their hashes.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
+@json_option
 def export(
-    directory: Path, agent: str, project: str, since: datetime | None, with_error_text: bool, as_json: bool
+    directory: Path,
+    project: str,
+    all_projects: bool,
+    agent: str,
+    since: datetime | None,
+    with_error_text: bool,
+    as_json: bool,
 ) -> None:
-    """Write the rows and their data card into DIR.
+    """Export sessions and tool calls, with a data card, into DIR.
 
-    One row a session with its markers, one row a tool call with its outcome; JSON lines, and Parquet too if pyarrow is
-    installed. There is no text of any message in it: sessions, projects, MCP servers and error messages are hashed with
-    a key of your own. With --with-error-text lines of error messages are in it, without secrets, personal data and the
-    names of your projects and users as far as they are known: read them before you publish.
+    One row per session with its metrics and one per tool call with its outcome, as JSON lines, and as Parquet if
+    pyarrow is installed. No message text is included; sessions, projects, MCP servers and error messages are hashed
+    with a key of your own. --with-error-text includes error messages, without secrets, personal data and names of your
+    projects and users as far as they are known: read them before you publish.
     """
     current = settings()
     _refuse_home(directory, current.home)
-    key = kept_key(current.home / "dataset.key")
+    key = load_key(current.home / "dataset.key")
     redactor = configured_redactor(current, personal=PERSONAL)
-    chosen = Filter(agent=agent, project=stored_project(project), since=since)
     with open_store(current) as store, progress_bar("Profiling") as progress:
+        scope = scope_of(project, all_projects, store.projects())
+        chosen = Filter(agent=agent, project=scope.project, since=since)
         written = export_dataset(
-            profiled(store, tools=current.profile_tools, filter=chosen, progress=progress),
+            profiled(store, tools=current.profile_tools, filter=chosen, progress=progress, skip=warn_skip),
             directory,
             key=key,
             redactor=redactor,
             made=datetime.now(UTC),
-            projects={row.session.project for row in store.list()},
+            projects={path for row in store.list() for path in (row.session.project, row.session.directory)},
             error_text=with_error_text,
+            skip=warn_skip,
         )
-    _show(written, directory, as_json)
+    _show(written, directory, scope, as_json)
 
 
 def _refuse_home(directory: Path, home: Path) -> None:
-    """Raise `DatasetError` if whoever gets the directory would get the key of its hashes too."""
+    """Raise `DatasetError` if the directory would include the key of its hashes."""
     place, kept = directory.resolve(), home.resolve()
     if place == kept or place in kept.parents:
-        raise DatasetError(f"{str(directory)!r} holds {str(home)!r}, and with it the key; give a directory of its own")
+        raise DatasetError(f"{str(directory)!r} contains {str(home)!r} and the key in it; choose another directory")
 
 
-def _show(written: DatasetExport, directory: Path, as_json: bool) -> None:
+def _show(written: DatasetExport, directory: Path, scope: Scope, as_json: bool) -> None:
     if as_json:
         print_json({**written._asdict(), "directory": str(directory)})
     else:
         sessions, calls = counted(written.sessions, "session"), counted(written.calls, "call")
-        click.echo(f"{sessions} and {calls} written to {directory}: {', '.join(written.files)}.")
+        click.echo(f"{sessions} and {calls} ({scope}) written to {directory}: {', '.join(written.files)}.")
     if not any(name.endswith(".parquet") for name in written.files):
-        click.echo("No Parquet, which needs pyarrow: pip install 'warmstart[dataset]'", err=True)
+        click.echo("No Parquet files: they need pyarrow (pip install 'warmstart[dataset]').", err=True)

@@ -15,22 +15,26 @@ from typing import Literal, NamedTuple
 
 import click
 
-from warmstart.cli.output import counted, print_json, printable, settings
+from warmstart.cli.options import json_option, user_home
+from warmstart.cli.output import counted, print_json, settings
+from warmstart.cli.terminal import printable
 from warmstart.config import Settings
-from warmstart.errors import ConfigError, StoreError, WarmstartError
+from warmstart.embedding import vectors_path
+from warmstart.errors import ConfigError, StoreError, StoreTooNew, WarmstartError
+from warmstart.log import NAME, last_error
+from warmstart.memory.schema import MIGRATIONS as MEMORY
 from warmstart.profile.store import SQLProfileStore
-from warmstart.recall.index import Index, engine_of
-from warmstart.recall.vectors.stores import vectors_beside
+from warmstart.recall.index import Index
 from warmstart.sessions.readers.registry import readers
+from warmstart.sessions.sql_store import open_store
 from warmstart.sessions.store import AgentStatistics
-from warmstart.sessions.stores import open_store
 from warmstart.templates.store import SQLTemplateStore
 
 _COLOURS = {"ok": "green", "note": "cyan", "warning": "yellow", "problem": "red"}
 
 
 class Check(NamedTuple):
-    """One thing that was looked at: how it stands, and how to mend it where it needs mending."""
+    """The result of one check, and how to fix what is wrong."""
 
     subject: str
     status: Literal["ok", "note", "warning", "problem"]
@@ -39,11 +43,11 @@ class Check(NamedTuple):
 
 
 @click.command(epilog="Example: warmstart doctor --json")
-@click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON.")
+@json_option
 def command(as_json: bool) -> None:
-    """Check the store, the agents' histories and the installation.
+    """Check the store, the agents' logs and the installation.
 
-    Says how to mend what is wrong, and exits with 1 when there is a problem.
+    Says how to fix what is wrong, and exits with 1 if there is a problem.
     """
     checks = list(_checks())
     if as_json:
@@ -66,6 +70,7 @@ def _checks() -> Iterator[Check]:
         yield Check("settings", "problem", str(error))
         return
     yield _home(current.home)
+    yield from _log(current.home)
     yield from _store(current)
     yield from _histories(current)
     yield from _extras()
@@ -85,14 +90,30 @@ def _python() -> Check:
 
 def _home(home: Path) -> Check:
     if not home.exists():
-        return Check("home", "note", f"{home} does not exist yet", "`warmstart sync` makes it")
+        return Check("home", "note", f"{home} does not exist yet", "`warmstart sync` creates it")
     if not home.is_dir():
         return Check("home", "problem", f"{home} is not a folder", "point WARMSTART_HOME at a folder")
     if not os.access(home, os.W_OK | os.X_OK):
-        return Check("home", "problem", f"{home} cannot be written", f"chmod u+rwx {home}, or set WARMSTART_HOME")
+        return Check("home", "problem", f"{home} is not writable", f"chmod u+rwx {home}, or set WARMSTART_HOME")
     if stat.S_IMODE(home.stat().st_mode) & 0o077:
-        return Check("home", "warning", f"{home} can be read by others", f"chmod 700 {home}")
+        return Check("home", "warning", f"other users can read {home}", f"chmod 700 {home}")
     return Check("home", "ok", str(home))
+
+
+def _log(home: Path) -> Iterator[Check]:
+    if not home.is_dir():
+        return
+    path = home / NAME
+    try:
+        line = last_error(home)
+    except OSError as error:
+        why = "it is a symbolic link" if path.is_symlink() else error.strerror
+        yield Check("log", "warning", f"cannot use {path} ({why}): nothing is logged", f"move {path} away")
+        return
+    if line is None:
+        yield Check("log", "ok", f"no errors in {path}")
+    else:
+        yield Check("log", "note", f"last error: {line}", f"{path} has the earlier ones")
 
 
 def _store(current: Settings) -> Iterator[Check]:
@@ -103,19 +124,18 @@ def _store(current: Settings) -> Iterator[Check]:
     try:
         there = path.exists()
     except OSError as error:
-        yield Check(
-            "store", "problem", f"cannot look at {path}: {error.strerror}", "mend the permissions of its folder"
-        )
+        yield Check("store", "problem", f"cannot access {path}: {error.strerror}", "fix the permissions of its folder")
         return
     if not there:
-        yield Check("store", "note", f"{path} does not exist yet", "`warmstart sync` makes it")
+        yield Check("store", "note", f"{path} does not exist yet", "`warmstart sync` creates it")
         return
     if path.is_file() and stat.S_IMODE(path.stat().st_mode) & 0o077:
-        yield Check("store", "warning", f"{path} can be read by others", f"chmod 600 {path}")
+        yield Check("store", "warning", f"other users can read {path}", f"chmod 600 {path}")
     try:
         with open_store(current) as store:
             wrong = store.integrity()
             agents = store.statistics()
+            vectors = vectors_path(store.database)
     except StoreError as error:
         yield Check("store", "problem", str(error))
         return
@@ -123,48 +143,51 @@ def _store(current: Settings) -> Iterator[Check]:
         remedy = "move the file away and run `warmstart sync`; it rebuilds the store from the agents' logs"
         yield Check("store", "problem", f"{path} is damaged: {wrong[0]}", remedy)
         return
-    yield Check("store", "ok", f"{path}: {_held(agents)}, {path.stat().st_size / 1e6:.1f} MB")
-    yield from _vectors(vectors_beside(path))
+    yield Check("store", "ok", f"{path}: {_contents(agents)}, {path.stat().st_size / 1e6:.1f} MB")
+    if vectors is not None and vectors.exists():
+        yield from _vectors(vectors)
 
 
 def _vectors(path: Path) -> Iterator[Check]:
-    if not path.exists():
-        return
-    from warmstart.recall.vectors.sqlite_vec import SQLiteVectors
+    from warmstart.embedding.sqlite_vec import SQLiteVectors
 
     try:
         with closing(SQLiteVectors(path)) as vectors:
-            made, wrong = vectors.made(), vectors.damage()
+            model, wrong = vectors.model(), vectors.check()
     except ConfigError as error:
         yield Check("vectors", "note", str(error))
         return
+    except StoreTooNew as error:
+        yield Check("vectors", "problem", str(error))
+        return
     except StoreError as error:
-        made, wrong = None, str(error)
+        model, wrong = None, str(error)
     if wrong:
-        remedy = f"delete {path}; `warmstart recall index --embedder …` makes it anew"
+        remedy = f"delete {path}; `warmstart recall index --embedder …` rebuilds it"
         yield Check("vectors", "problem", f"{path} is damaged: {wrong}", remedy)
-    elif made is not None:
-        yield Check("vectors", "ok", f"{path}: made with {made.name}, {path.stat().st_size / 1e6:.1f} MB")
+    elif model is not None:
+        yield Check("vectors", "ok", f"{path}: {model.name}, {path.stat().st_size / 1e6:.1f} MB")
 
 
 def _server(current: Settings) -> Check:
     try:
         with open_store(current) as store:
-            # Who owns the tables makes those of all rooms for the others, who may not.
+            # The owner creates the tables of every package; other roles may not.
             SQLProfileStore(store)
-            Index(store.database, engine_of(store))
+            Index(store)
             SQLTemplateStore(store)
+            store.database.migrate(MEMORY)
             wrong = store.integrity()
-            held = _held(store.statistics())
-            finding = f"{store.name}: {store.about}, {held}"
+            contents = _contents(store.statistics())
+            finding = f"{store.name}: {store.about}, {contents}"
     except WarmstartError as error:
         return Check("store", "problem", str(error))
     if wrong:
-        return Check("store", "problem", f"{finding}; {wrong[0]}", "ask the administrator of the server")
+        return Check("store", "problem", f"{finding}; {wrong[0]}", "ask the server's administrator")
     return Check("store", "ok", finding)
 
 
-def _held(agents: Sequence[AgentStatistics]) -> str:
+def _contents(agents: Sequence[AgentStatistics]) -> str:
     sessions, messages = sum(row.sessions for row in agents), sum(row.messages for row in agents)
     return f"{counted(sessions, 'session')}, {counted(messages, 'message')}"
 
@@ -175,22 +198,22 @@ def _histories(current: Settings) -> Iterator[Check]:
         with suppress(WarmstartError), open_store(current) as store:  # an error is reported above
             seen = set(store.positions())
     for reader in readers().values():
-        roots = reader.roots(os.environ, Path.home())
+        roots = reader.roots(os.environ, user_home())
         if not roots:
             continue
         remedy = "run Warmstart as the user who runs the agent"
         try:
             present = [root for root in roots if root.exists()]
             if not present:
-                yield Check(reader.agent, "note", f"no history at {', '.join(map(str, roots))}")
+                yield Check(reader.agent, "note", f"no logs at {', '.join(map(str, roots))}")
                 continue
             logs = [path for root in present for path in reader.find(root)]
         except OSError as error:
-            yield Check(reader.agent, "problem", f"cannot look at {error.filename}: {error.strerror}", remedy)
+            yield Check(reader.agent, "problem", f"cannot access {error.filename}: {error.strerror}", remedy)
             continue
         closed = [path for path in (*present, *logs) if not os.access(path, os.R_OK)]
         if closed:
-            finding = f"{counted(len(closed), 'log')} cannot be read, e.g. {closed[0]}"
+            finding = f"cannot read {counted(len(closed), 'log')}, e.g. {closed[0]}"
             yield Check(reader.agent, "problem", finding, remedy)
             continue
         new = sum(str(path) not in seen for path in logs)

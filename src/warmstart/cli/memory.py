@@ -1,49 +1,59 @@
-"""`warmstart memory`: what is known, in whichever backend; moving, importing and comparing."""
+"""`warmstart memory`: facts and preferences under keys."""
 
 from __future__ import annotations
 
+import math
+import shutil
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from warmstart.cli.memory_moving import copy, export_command, import_command
+from warmstart.cli.completion import complete_agents, complete_keys, complete_projects
 from warmstart.cli.memory_options import (
-    ALL,
+    MAX_ENTRIES,
     REMOTE_SECONDS,
-    Until,
     backend_option,
-    delivering,
-    ended_in_order,
-    json_option,
+    deliver,
     memory,
     named,
+    orderly_exit,
     seen_from,
+    stays_here,
     user_option,
     where_options,
 )
-from warmstart.cli.output import counted, local, one_line, print_json, printable, settings, table
-from warmstart.cli.progress import progress_bar
-from warmstart.cli.selection import stored_project
+from warmstart.cli.memory_transfer import copy, export_command, import_command
+from warmstart.cli.options import SECONDS, Count, Group, When, html_option, json_option, limit_option, yes_option
+from warmstart.cli.output import confirm, counted, local, one_line, print_json, progress_bar, settings, table
+from warmstart.cli.terminal import write_data
 from warmstart.errors import ConfigError, EntryNotFound, InvalidEntry, StoreError, WarmstartError
 from warmstart.memory.backend import MemoryBackend
 from warmstart.memory.null import NullBackend
-from warmstart.memory.remote import Remote, Retries
+from warmstart.memory.remote import Delivery, Remote, Retries
 from warmstart.memory.selection import backend_names, get_memory_backend, reset_backend, why_not
 from warmstart.memory.tool import entry_dict, moment
 from warmstart.memory.values import AGENT, EXPIRES_AT, PROJECT, SCOPE, SOURCE, MemoryEntry, View
+from warmstart.sessions.projects import resolve_project
+from warmstart.sessions.values import clean
+from warmstart.storage.files import write_private
+
+if TYPE_CHECKING:
+    from warmstart.memory.evaluation.table import Row
+    from warmstart.memory.evaluation.values import EvaluationReport
 
 
-@click.group(epilog='Example: warmstart memory set pref_editor "Helix" && warmstart memory search editor')
+@click.group(cls=Group, epilog='Example: warmstart memory set pref_editor "Helix" && warmstart memory search editor')
 def command() -> None:
-    """Keep, find, move and compare what is known across sessions.
+    """Remember facts and preferences across sessions.
 
-    Preferences and facts, each under a key. An entry is the user's, or of one project or agent; the narrowest that fits
-    wins. Secrets are replaced before anything is kept.
+    Each is stored under a key, for a user or only for one project or agent; the most specific one wins. Secrets are
+    replaced before anything is stored.
     """
 
 
@@ -51,68 +61,82 @@ def command() -> None:
 @click.argument("key")
 @click.argument("value")
 @user_option
-@click.option("--project", default="", help="Only for this project: a folder, or a name.")
-@click.option("--agent", default="", help="Only for this agent.")
-@click.option("--expires", type=Until(), help="Until then: 2027-01-31, 30d, 12h.")
-@click.option("--source", default="command line", show_default=True, help="Where it is from.")
+@click.option("--project", default="", shell_complete=complete_projects, help="Only for this project.")
+@click.option("--agent", default="", shell_complete=complete_agents, help="Only for this agent.")
+@click.option("--expires", type=When(future=True), help="Expiry date: 2027-01-31, 30d, 12h.")
+@click.option("--source", default="command line", show_default=True, help="Where it comes from.")
 @backend_option
+@json_option
 def set_command(
-    key: str, value: str, user: str, project: str, agent: str, expires: datetime | None, source: str, name: str | None
+    key: str,
+    value: str,
+    user: str,
+    project: str,
+    agent: str,
+    expires: datetime | None,
+    source: str,
+    name: str | None,
+    as_json: bool,
 ) -> None:
-    """Remember VALUE under KEY, in place of what it was before, which becomes history."""
+    """Store VALUE under KEY. The previous value becomes history."""
     if project and agent:
         raise click.UsageError("--project and --agent contradict each other; give one of them")
     if not key.strip() or not value.strip():
-        raise click.UsageError("KEY and VALUE must not be empty; `warmstart memory delete KEY` forgets a key")
+        raise click.UsageError("KEY and VALUE must not be empty; `warmstart memory delete KEY` deletes a key")
     limit = settings().memory_max_value
     if len(value) > limit:
         raise InvalidEntry(
-            f"VALUE has {len(value):,} characters and the limit is {limit:,}; set the gist, or raise memory.max_value"
+            f"VALUE has {len(value):,} characters and the limit is {limit:,}; shorten it, or raise memory.max_value"
         )
     metadata: dict[str, Any] = {SOURCE: source} if source else {}
     if project:
-        metadata |= {SCOPE: "project", PROJECT: stored_project(project)}
+        metadata |= {SCOPE: "project", PROJECT: resolve_project(project)}
     if agent:
         metadata |= {SCOPE: "agent", AGENT: agent}
     if expires is not None:
         if expires <= datetime.now(UTC):
-            raise click.UsageError(f"--expires {expires:%Y-%m-%d %H:%M} is over already; give a time to come")
+            raise click.UsageError(f"--expires {expires:%Y-%m-%d %H:%M} is in the past; give a future date")
         metadata[EXPIRES_AT] = expires.timestamp()
     with memory(name, writes=True) as backend:
+        delivery = Delivery(backend)
         if not backend.store(user, key, value, metadata):
-            raise StoreError(f"{backend.backend_name} did not keep {key!r}; `warmstart memory info` says how it is")
+            raise StoreError(f"{backend.backend_name} did not store {key!r}; `warmstart memory info` shows why")
+        waits = delivery.finish(REMOTE_SECONDS)
         if isinstance(backend, NullBackend):
-            click.echo(
-                f"Memory is switched off: {key} was not kept. memory.backend in config.toml changes that.", err=True
-            )
+            click.echo(f"Memory is switched off, so {key} was not stored. Set memory.backend in config.toml.", err=True)
         else:
             view = View(project=str(metadata.get(PROJECT, "")), agent=agent)
             kept = backend.at(view).retrieve(user, key)
-            secret = ", without the secret in it" if kept is not None and kept.value != value else ""
-            click.echo(f"Remembered {key}{secret}.", err=True)
+            secret = ", with its secret replaced" if kept is not None and kept.value != clean(value) else ""
+            click.echo(f"Stored {key}{secret}{stays_here(backend, metadata)}.", err=True)
+        if waits:
+            click.echo(waits, err=True)
+        if as_json:
+            queued = bool(waits) and not stays_here(backend, metadata)  # the queue may hold other writes
+            print_json({"key": key, "backend": backend.backend_name, "queued": queued})
 
 
 @command.command(epilog="Example: warmstart memory set pref_editor Helix && warmstart memory get pref_editor")
-@click.argument("key")
+@click.argument("key", shell_complete=complete_keys)
 @user_option
 @where_options
 @backend_option
 @json_option
 def get(key: str, user: str, project: str, agent: str, all_projects: bool, name: str | None, as_json: bool) -> None:
-    """Print what KEY is worth."""
+    """Print the value of KEY."""
     with memory(name, user) as backend:
         entry = seen_from(backend, project, agent, all_projects).retrieve(user, key)
     if entry is None:
-        raise EntryNotFound(f"nothing is known as {key!r}; `warmstart memory list` shows the keys")
+        raise EntryNotFound(f"no memory has the key {key!r}; `warmstart memory list` shows the keys")
     if as_json:
         print_json(entry_dict(entry))
     else:
-        click.echo(printable(entry.value) if sys.stdout.isatty() else entry.value)
+        write_data(f"{entry.value}\n")
 
 
 @command.command(epilog='Example: warmstart memory search "which editor"')
 @click.argument("query", nargs=-1, required=True)
-@click.option("--limit", type=click.IntRange(min=1), default=10, show_default=True, help="At most so many entries.")
+@click.option("--limit", type=Count(1), default=10, show_default=True, help="Maximum number of entries.")
 @user_option
 @where_options
 @backend_option
@@ -127,14 +151,14 @@ def search(
     name: str | None,
     as_json: bool,
 ) -> None:
-    """Find entries by words, the best first."""
+    """Find entries by words, best first."""
     with memory(name, user) as backend:
         found = seen_from(backend, project, agent, all_projects).query(user, " ".join(query), limit=limit)
-    _print_entries(found, as_json, "Nothing found.")
+    _print_entries(found, as_json, "No entries match.")
 
 
 @command.command("list", epilog="Example: warmstart memory list --limit 50")
-@click.option("--limit", type=click.IntRange(min=0), default=20, show_default=True, help="At most so many; 0 for all.")
+@limit_option
 @user_option
 @where_options
 @backend_option
@@ -142,12 +166,12 @@ def search(
 def list_command(
     limit: int, user: str, project: str, agent: str, all_projects: bool, name: str | None, as_json: bool
 ) -> None:
-    """List entries, the newest first."""
+    """List entries, newest first."""
     with memory(name, user) as backend:
-        found = seen_from(backend, project, agent, all_projects).query(user, "", limit=limit or ALL)
+        found = seen_from(backend, project, agent, all_projects).query(user, "", limit=limit or MAX_ENTRIES)
         others = [other for other in backend.users() if other != user] if not found else []
-    hint = f" There are entries of {', '.join(others[:5])}; see --user." if others else ""
-    _print_entries(found, as_json, f"Nothing is remembered of {user!r}.{hint}")
+    hint = f" There are entries of other users: {', '.join(others[:5])} (--user)." if others else ""
+    _print_entries(found, as_json, f"No memories for user {user!r}.{hint}")
 
 
 def _print_entries(found: list[MemoryEntry], as_json: bool, nothing: str) -> None:
@@ -165,7 +189,7 @@ def _print_entries(found: list[MemoryEntry], as_json: bool, nothing: str) -> Non
             )
             for entry in found
         ]
-        table(("key", "updated", "for", "value"), rows, spare=("for", "updated"))
+        table(("key", "updated", "for", "value"), rows, spare=("for", "updated"), flexible=("key", "value"))
 
 
 def _scope(entry: MemoryEntry) -> str:
@@ -181,44 +205,59 @@ def _time(seconds: float | None) -> datetime | None:
 
 
 @command.command(epilog="Example: warmstart memory set pref_editor Helix && warmstart memory delete pref_editor --yes")
-@click.argument("keys", metavar="KEY...", nargs=-1, required=True)
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.argument("keys", metavar="KEY...", nargs=-1, required=True, shell_complete=complete_keys)
+@yes_option
 @user_option
 @where_options
 @backend_option
+@json_option
 def delete(
-    keys: tuple[str, ...], yes: bool, user: str, project: str, agent: str, all_projects: bool, name: str | None
+    keys: tuple[str, ...],
+    yes: bool,
+    user: str,
+    project: str,
+    agent: str,
+    all_projects: bool,
+    name: str | None,
+    as_json: bool,
 ) -> None:
-    """Forget entries."""
-    missing = []
+    """Delete entries and their history."""
+    deleted, missing = [], []
     with memory(name, user) as backend:
+        began, delivery = time.time(), Delivery(backend)
         seen = seen_from(backend, project, agent, all_projects)
         for key in dict.fromkeys(keys):
             entry = seen.retrieve(user, key)
             if entry is None:
                 missing.append(key)
                 continue
-            asked = not yes and sys.stdin.isatty()
-            if asked and not click.confirm(f"Forget {key} ({one_line(entry.value, 60)})?"):
+            if not confirm(f"Delete {key} ({one_line(entry.value, 60)})?", yes=yes):
                 click.echo(f"Kept {key}.", err=True)
             elif seen.delete(user, key):
-                click.echo(f"Forgot {key}.", err=True)
+                click.echo(f"Deleted {key}.", err=True)
+                deleted.append(key)
             else:
                 missing.append(key)
+        queued = deliver(delivery)
+        for each in reversed(backend.forgotten(user) if deleted and isinstance(backend, Remote) else ()):
+            if each.at >= began and each.messages:
+                click.echo(f"{each}.", err=True)
+    if as_json:
+        print_json({"deleted": deleted, "missing": missing, "queued": queued})
     if missing:
         raise EntryNotFound(
-            f"nothing is known as {', '.join(map(repr, missing))}; `warmstart memory list` shows the keys"
+            f"no memory has the key {', '.join(map(repr, missing))}; `warmstart memory list` shows the keys"
         )
 
 
 @command.command(epilog="Example: warmstart memory set database PostgreSQL && warmstart memory history database")
-@click.argument("key")
+@click.argument("key", shell_complete=complete_keys)
 @user_option
 @where_options
 @backend_option
 @json_option
 def history(key: str, user: str, project: str, agent: str, all_projects: bool, name: str | None, as_json: bool) -> None:
-    """Show what KEY was before, since when, and from where."""
+    """Show the values of KEY over time, and where each came from."""
     with memory(name, user) as backend:
         versions = seen_from(backend, project, agent, all_projects).history(user, key)
         known = backend.backend_name
@@ -229,7 +268,7 @@ def history(key: str, user: str, project: str, agent: str, all_projects: bool, n
                     "value": version.value,
                     "since": moment(version.since),
                     "until": moment(version.until),
-                    "session": version.session,
+                    "session_id": version.session,
                     "source": version.source,
                 }
                 for version in versions
@@ -251,12 +290,12 @@ def history(key: str, user: str, project: str, agent: str, all_projects: bool, n
 
 
 @command.command(epilog="Example: warmstart memory info")
-@click.option("--retry", is_flag=True, help="Send again what the server refused.")
+@click.option("--retry", is_flag=True, help="Resend what the server rejected.")
 @user_option
 @backend_option
 @json_option
 def info(retry: bool, user: str, name: str | None, as_json: bool) -> None:
-    """Show which backend is used, whether it is there, and what is in it."""
+    """Show which backend is in use, whether it works, and how much it holds."""
     current = settings()
     backend = named(name) if name else get_memory_backend(current, host=True)
     try:
@@ -284,30 +323,31 @@ def info(retry: bool, user: str, name: str | None, as_json: bool) -> None:
         return
     why = f": {problem}" if problem else ""
     click.echo(f"{data['backend']}, {'available' if available else 'not available' + why}")
-    click.echo("What is stored leaves this machine." if data["is_cloud"] else "What is stored stays on this machine.")
+    here = "go to the PostgreSQL server" if data["backend"].startswith("postgres") else "stay on this machine"
+    click.echo(f"Memories {'leave this machine' if data['is_cloud'] else here}.")
     if data["server"]:
         _print_server(data["server"])
     if available:
-        click.echo(f"{counted(data['entries'], 'key')} of {user!r}, {counted(data['users'], 'user')} in all.")
+        click.echo(f"{counted(data['entries'], 'key')} for user {user!r}, {counted(data['users'], 'user')} in total.")
     click.echo(f"Backends: {', '.join(data['backends'])}")
 
 
 def _retry(backend: MemoryBackend) -> None:
     if not isinstance(backend, Retries):
-        raise ConfigError(f"{backend.backend_name} has no server that could refuse anything; leave --retry out")
-    count = backend.retry()
-    with delivering(backend):
-        pass
-    click.echo(f"{counted(count, 'write')} sent again.", err=True)
+        raise ConfigError(f"{backend.backend_name} has no server; leave --retry out")
+    delivery, count = Delivery(backend), backend.retry()
+    deliver(delivery)
+    click.echo(f"{counted(count, 'write')} resent.", err=True)
 
 
 def _server(backend: Remote, user: str) -> dict[str, Any]:
-    """How it stands with the server, after reading what is new."""
+    """The state of the server, after fetching what is new."""
     reachable = backend.is_reachable() and backend.sync(user, REMOTE_SECONDS)
     status = backend.status()
     return {
         "address": status.base_url,
         "is_reachable": reachable,
+        "denied": status.denied,
         "waiting": status.waiting,
         "refused": [{"user": user, "key": key, "reason": reason} for user, key, reason in status.refused],
         "error": status.error,
@@ -317,17 +357,18 @@ def _server(backend: Remote, user: str) -> dict[str, Any]:
 
 
 def _print_server(server: dict[str, Any]) -> None:
-    answers = "answers" if server["is_reachable"] else "does not answer: this is what is known here"
+    problem = "does not accept the key" if server["denied"] else "does not answer"
+    answers = "answers" if server["is_reachable"] else f"{problem}; showing the local copy"
     click.echo(f"{server['address']} {answers}.")
     waiting = server["waiting"]
     click.echo(
-        f"{counted(waiting, 'write')} {'waits' if waiting == 1 else 'wait'} to be delivered; sent so far: "
+        f"{counted(waiting, 'write')} queued; sent so far: "
         f"{counted(server['calls'], 'request')}, {server['bytes']:,} bytes."
     )
     if server["error"]:
-        click.echo(f"The last trouble: {one_line(server['error'], 200)}")
+        click.echo(f"Last error: {one_line(server['error'], 200)}")
     for each in server["refused"]:
-        click.echo(f"Refused: {each['key']} of {each['user']}: {one_line(each['reason'], 120)}; --retry sends it again")
+        click.echo(f"Rejected: {each['key']} of {each['user']}: {one_line(each['reason'], 120)}; --retry resends it")
 
 
 command.add_command(import_command)
@@ -336,22 +377,22 @@ command.add_command(copy)
 
 
 @command.command(epilog="Example: warmstart memory evaluate --backend local --size 1000 --html memory.html")
-@click.option("--backend", "names", metavar="NAME", multiple=True, help="Only this one; may be given several times.")
+@click.option("--backend", "names", metavar="NAME", multiple=True, help="Only this backend; repeatable.")
 @click.option(
     "--size",
     "sizes",
-    type=click.IntRange(1, 1_000_000),
+    type=Count(1, 1_000_000),
     multiple=True,
-    help="Measure latency with so many entries; may be given several times. Default: 10, 1,000 and 100,000.",
+    help="Measure latency with this many entries; repeatable. Default: 10, 1,000 and 100,000.",
 )
-@click.option("--seconds", type=click.FloatRange(min=0.1), default=120.0, show_default=True, help="For each measure.")
-@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a page with charts to this file.")
+@click.option("--seconds", type=SECONDS, default=120.0, show_default=True, help="Time limit per measurement.")
+@html_option
 @json_option
 def evaluate(names: tuple[str, ...], sizes: tuple[int, ...], seconds: float, html: Path | None, as_json: bool) -> None:
-    """Compare backends: a score, and relevance, latency, reliability, cost and forgetting beside it.
+    """Compare backends by relevance, latency, reliability, cost and deletion.
 
-    Without --backend all that are known, available or not. Everything is done with invented memories of users that
-    exist only for it, and is removed afterwards: it can be run on a backend in use.
+    Compares all backends unless --backend names some. It uses made-up memories of temporary users and removes them
+    afterwards, so it is safe on a backend in use.
     """
     from warmstart.memory.evaluation import evaluate_backends
     from warmstart.memory.evaluation.evaluate import SIZES
@@ -359,11 +400,11 @@ def evaluate(names: tuple[str, ...], sizes: tuple[int, ...], seconds: float, htm
     chosen = _to_evaluate(names)
     backends = list(chosen.values())
     known_as = {id(backend): name for name, backend in chosen.items()}
-    with ended_in_order(), _closing_all(backends):
+    with orderly_exit(), _closing_all(backends):
         for backend in backends:
             if backend.is_cloud and backend.is_available():
                 click.echo(
-                    f"{backend.backend_name}: 500 invented memories and 200 questions leave this machine.", err=True
+                    f"{backend.backend_name} sends 500 made-up memories and 200 queries to its server.", err=True
                 )
         with progress_bar("Evaluating") as progress:
             report = evaluate_backends(
@@ -376,32 +417,29 @@ def evaluate(names: tuple[str, ...], sizes: tuple[int, ...], seconds: float, htm
     if html is not None:
         from warmstart.memory.evaluation.page import page
 
-        html.write_bytes(page(report).encode("utf-8", "replace"))
+        write_private(html, [page(report)])
         click.echo(f"Evaluation of {counted(len(backends), 'backend')} written to {html}.", err=True)
     if as_json:
         print_json(report.to_dict())
     elif html is None:
-        from warmstart.cli.memory_report import print_report
-
-        print_report(report)
+        _print_report(report)
 
 
 @contextmanager
 def _closing_all(backends: list[MemoryBackend]) -> Iterator[None]:
-    """Close these in the end, after what was removed from them is removed from their servers too."""
+    """Close the backends in the end, after their servers have removed the test data too."""
     try:
         yield
     finally:
         for backend in backends:
             try:
-                with delivering(backend):
-                    pass
+                deliver(Delivery(backend))
             finally:
                 backend.close()
 
 
 def _to_evaluate(names: tuple[str, ...]) -> dict[str, MemoryBackend]:
-    """The backends named, or all; one that is not set up is left out unless it was asked for."""
+    """The backends named, or all that are set up."""
     opened: dict[str, MemoryBackend] = {}
     for name in dict.fromkeys(names or backend_names()):
         try:
@@ -411,5 +449,45 @@ def _to_evaluate(names: tuple[str, ...]) -> dict[str, MemoryBackend]:
                 for backend in opened.values():
                     backend.close()
                 raise
-            click.echo(f"{name} is left out: {error}", err=True)
+            click.echo(f"Skipping {name}: {error}", err=True)
     return opened
+
+
+def _print_report(report: EvaluationReport) -> None:
+    """Print the backends side by side, notes, and a recommendation."""
+    from warmstart.memory.evaluation.table import rows
+
+    found = rows(report.evaluations)
+    if _width(found, report.backends_evaluated) <= _max_width():
+        _print_rows(found, report.backends_evaluated, range(len(report.evaluations)))
+    else:
+        for place in range(len(report.evaluations)):
+            _print_rows(found, report.backends_evaluated, [place])
+            click.echo()
+    click.echo()
+    for each in report.evaluations:
+        for note in each.notes:
+            click.echo(f"{each.backend_name}: {note}.")
+    for warning in report.warnings:
+        click.echo(f"Warning: {warning}")
+    click.echo(report.recommendation)
+
+
+def _print_rows(found: Sequence[Row], names: Sequence[str], places: Sequence[int]) -> None:
+    lines = []
+    last = ""
+    for row in found:
+        lines.append((row.group if row.group != last else "", row.name, *(row.cells[place] for place in places)))
+        last = row.group
+    table(("", "measure", *(names[place] for place in places)), lines)
+
+
+def _width(found: Sequence[Row], names: Sequence[str]) -> int:
+    columns = [[row.group for row in found], [row.name for row in found]]
+    columns += [[name, *(row.cells[place] for row in found)] for place, name in enumerate(names)]
+    return sum(max(map(len, column), default=0) + 2 for column in columns)
+
+
+def _max_width() -> float:
+    """The width that a table may have; unlimited in a pipe."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else math.inf

@@ -1,4 +1,4 @@
-"""What commands share in showing things: JSON, tables, dates, and the settings they start from."""
+"""How commands show things: JSON, tables, dates, progress, questions; and the settings they start from."""
 
 from __future__ import annotations
 
@@ -6,36 +6,38 @@ import json
 import math
 import os
 import re
+import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
+from warmstart.cli.terminal import CONTROL, printable, raw
 from warmstart.config import Settings, load_settings
+from warmstart.errors import ConfigError
+from warmstart.sessions.bad_sessions import describe_skip
 
-# CSI (colours, the cursor), OSC (titles, links), and the shorter ones. One that never ends hides one line, not all.
-_ESCAPE = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]")
-_LAST = 24  # the least width of a table's last column worth showing
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_MIN_WIDTH = 24  # of the last column; narrower than that, other columns are left out
 
 
 def settings() -> Settings:
-    """The settings of this process; the command line is the one place that reads the environment."""
+    """The settings of this process. Only the command line reads the environment."""
     return load_settings(os.environ)
 
 
 def print_json(data: Any) -> None:
-    """Print JSON: readable where the terminal has the letters, and without anything that would act on it."""
+    """Print JSON, without characters that would act on a terminal."""
     ascii_only = (sys.stdout.encoding or "").lower() != "utf-8"
     text = json.dumps(as_data(data), ensure_ascii=ascii_only, indent=2, allow_nan=False)
-    click.echo(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+    click.echo(re.sub(CONTROL, lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def as_data(value: Any) -> Any:
-    """Values as JSON has them: whatever has fields becomes an object, a sequence a list, and what is no number null."""
+    """Dataclasses and named tuples as objects, sequences as lists, times in ISO 8601, and `nan` as null."""
     if is_dataclass(value):
         return {field.name: as_data(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
@@ -44,40 +46,42 @@ def as_data(value: Any) -> Any:
         return [as_data(part) for part in value]
     if isinstance(value, dict):
         return {name: as_data(part) for name, part in value.items()}
+    if isinstance(value, datetime):
+        return iso(value)
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
 
 
+def rename_keys(row: Any, **names: str) -> dict[str, Any]:
+    """A value as an object for JSON, with some of its keys renamed."""
+    return {names.get(key, key): value for key, value in as_data(row).items()}
+
+
 def iso(time: datetime | None) -> str | None:
-    """A time as JSON has it."""
+    """A time in ISO 8601."""
     return None if time is None else time.isoformat().replace("+00:00", "Z")
 
 
 def local(time: datetime | None) -> str:
-    """A time as a person reads it, in their own zone."""
+    """A time for people, in their own time zone."""
     return "" if time is None else time.astimezone().strftime("%Y-%m-%d %H:%M")
 
 
 def seconds(value: float | None) -> str:
-    """A duration as a person reads it."""
+    """A duration for people."""
     if value is None:
         return ""
     if value < 60:
         return f"{value:.1f} s"
     try:
         return str(timedelta(seconds=round(value)))
-    except (OverflowError, ValueError):  # no log knows a duration like that, but some claim one
+    except (OverflowError, ValueError):  # some logs claim absurd durations
         return f"{value:.3g} s"
 
 
-def printable(text: str) -> str:
-    """The text without what would move the cursor or colour the screen: logs are full of terminal codes."""
-    return _CONTROL.sub("", _ESCAPE.sub("", text))
-
-
 def one_line(text: str, width: int) -> str:
-    """The text on one line, cut to `width` characters."""
+    """The text on one line, truncated to `width` characters."""
     line = printable(" ".join(text.split()))
     return line if len(line) <= width else line[: width - 1].rstrip() + "…"
 
@@ -87,52 +91,127 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+class Scope(NamedTuple):
+    """The project that a command looks at, as the store knows it; empty for all projects."""
+
+    project: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"project {self.name}" if self.project else "all projects"
+
+    @property
+    def hint(self) -> str:
+        """How to look further, where one can."""
+        return "; --all-projects shows all" if self.project else ""
+
+
+def print_scope(count: int, noun: str, scope: Scope, filters: str = "", *, create: str = "") -> None:
+    """State on standard error how much was found and where it was looked for; `create` is how to get some."""
+    where = f"{scope}, {filters}" if filters else str(scope)
+    found = counted(count, noun) if count else f"No {noun}s"
+    hint = scope.hint
+    if not count and where == "all projects":
+        hint = f"; {create or '`warmstart sync` imports them from your agents'}"
+    click.echo(printable(f"{found} ({where}{hint})."), err=True)
+
+
+def describe_filters(*, agent: str = "", since: datetime | None = None, outcome: str | None = None) -> str:
+    """The filters of a command in words; empty without any."""
+    parts = (
+        f"agent {agent}" if agent else "",
+        f"since {since:%Y-%m-%d}" if since else "",
+        f"outcome {outcome}" if outcome else "",
+    )
+    return ", ".join(filter(None, parts))
+
+
 def table(
     columns: Sequence[str],
     rows: Sequence[Sequence[object]],
     *,
     right: Sequence[str] = (),
     spare: Sequence[str] = (),
+    flexible: Sequence[str] = (),
 ) -> None:
-    """A table that fits the terminal; in a pipe, whole cells in plain aligned columns.
+    """Print a table that fits the terminal; in a pipe, print whole cells in aligned columns.
 
-    Where the terminal is narrow, the columns in `spare` are left out one after the other, and the last column is cut.
+    On a narrow terminal the columns in `spare` are dropped one by one until the `flexible` ones (by default the last)
+    have a readable width; these are then truncated to fit.
     """
-    cells = [[printable(" ".join(str(cell).split())) for cell in row] for row in rows]
-    widths = [max(len(line[i]) for line in [list(columns), *cells]) for i in range(len(columns))]
-    if sys.stdout.isatty():
-        _rich_table(columns, cells, widths, right, spare)
-        return
-    for line in [list(columns), *cells]:
-        parts = (
-            cell.rjust(width) if name in right else cell.ljust(width)
-            for cell, width, name in zip(line, widths, columns, strict=True)
-        )
-        click.echo("  ".join(parts).rstrip())
+    terminal = sys.stdout.isatty()
+    measure: Callable[[str], int] = len
+    if terminal:
+        from rich.cells import cell_len as measure
+
+    lines = [list(columns), *([printable(" ".join(str(cell).split())) for cell in row] for row in rows)]
+    widths = {name: max(measure(line[i]) for line in lines) for i, name in enumerate(columns)}
+    if terminal:
+        widths = _fit(widths, shutil.get_terminal_size().columns, spare, flexible or columns[-1:])
+    for number, line in enumerate(lines):
+        parts = []
+        for name, cell in zip(columns, line, strict=True):
+            if name in widths:
+                shown = _shorten(cell, widths[name], measure)
+                padding = " " * (widths[name] - measure(shown))
+                parts.append(padding + shown if name in right else shown + padding)
+        text = "  ".join(parts).rstrip()
+        click.echo(click.style(text, bold=True) if terminal and not number else text)
 
 
-def _rich_table(
-    columns: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    widths: Sequence[int],
-    right: Sequence[str],
-    spare: Sequence[str],
-) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+def _shorten(cell: str, width: int, measure: Callable[[str], int]) -> str:
+    if measure(cell) <= width:
+        return cell
+    while measure(cell) >= width:
+        cell = cell[:-1]
+    return cell.rstrip() + "…"
 
-    console = Console()
-    kept = list(range(len(columns)))
-    wanted = [*widths[:-1], min(widths[-1], _LAST)]
+
+def _fit(widths: dict[str, int], width: int, spare: Sequence[str], flexible: Sequence[str]) -> dict[str, int]:
+    """The columns that fit, with their widths."""
+    widths = dict(widths)
+
+    def excess(limit: int, shrinking: Sequence[str]) -> int:
+        """By how much the table is too wide when the shrinking columns are no wider than `limit`."""
+        sizes = [min(size, limit) if name in shrinking else size for name, size in widths.items()]
+        return sum(sizes) + 2 * (len(sizes) - 1) - width
+
     for name in spare:
-        if sum(wanted[i] + 2 for i in kept) - 2 <= console.width:
+        if excess(_MIN_WIDTH, flexible) <= 0:
             break
-        kept.remove(columns.index(name))
-    shown = Table(box=None, pad_edge=False, header_style="bold")
-    for i in kept:
-        # What may not wrap keeps its width, so the last column alone gives way; its cells are cut all the same.
-        shown.add_column(columns[i], justify="right" if columns[i] in right else "left", no_wrap=i != kept[-1])
-    for row in rows:
-        shown.add_row(*(Text(row[i], no_wrap=True, overflow="ellipsis") for i in kept))
-    console.print(shown)
+        del widths[name]
+    for shrinking in (flexible, tuple(widths)):  # where that is not enough, every column has to shrink
+        largest = max((size for name, size in widths.items() if name in shrinking), default=0)
+        while largest > _MIN_WIDTH // 3 and excess(largest, shrinking) > 0:
+            largest -= 1
+        widths = {name: min(size, largest) if name in shrinking else size for name, size in widths.items()}
+    return widths
+
+
+@contextmanager
+def progress_bar(label: str) -> Iterator[Callable[[int, int], None] | None]:
+    """A callback that takes (done, total) and draws a bar; `None` where standard error is not a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(file=raw(sys.stderr)), transient=True) as bar:
+        task = bar.add_task(label, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def warn_skip(session: str, error: Exception) -> None:
+    """Name a session that a batch skipped, and why, in one line."""
+    click.echo(printable(f"Warning: {describe_skip(session, error)}"), err=True)
+
+
+def confirm(question: str, *, yes: bool) -> bool:
+    """Whether the person agrees, or passed `--yes`. Without a terminal there is nobody to ask."""
+    if yes:
+        return True
+    if sys.stdin is None or sys.stdin.closed or not sys.stdin.isatty():
+        raise ConfigError(f"{question} There is no terminal to ask on; pass --yes to confirm")
+    return click.confirm(question, err=True)

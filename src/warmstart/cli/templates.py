@@ -1,26 +1,33 @@
-"""`warmstart templates`: what worked, made into something that the next session starts from."""
+"""`warmstart templates`: what worked in past sessions, for new ones to start from."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from typing import Any, get_args
 
 import click
 
-from warmstart.cli.output import counted, one_line, print_json, printable, settings, table
-from warmstart.cli.templates_options import (
+from warmstart.app import Warmstart
+from warmstart.cli.completion import complete_sessions, complete_templates
+from warmstart.cli.options import Count, Group, Tags, json_option, project_options, scope_of, tools_option
+from warmstart.cli.output import one_line, print_json, print_scope, settings, table, warn_skip
+from warmstart.cli.templates_report import (
     STATES,
     TYPES,
-    Tags,
     author,
-    json_option,
-    settled,
+    kinds,
+    print_rendering,
+    print_template,
+    rendering_dict,
+    settle_uses,
+    template_dict,
     templates,
-    tools_option,
+    usage,
 )
-from warmstart.cli.templates_report import kinds, print_rendering, print_template, rendering_dict, template_dict, usage
+from warmstart.cli.terminal import printable
 from warmstart.config import Settings, without_password
 from warmstart.errors import ConfigError
 from warmstart.profile.values import TaskType
@@ -29,34 +36,32 @@ from warmstart.templates.bootstrapper import WarmSessionBootstrapper
 from warmstart.templates.choosing.effect import effect
 from warmstart.templates.choosing.statistics import stats as statistics
 from warmstart.templates.rendering.values import Renderer, Shape
-from warmstart.templates.revoking import revoked
 from warmstart.templates.store import TemplateFilter
 from warmstart.templates.values import State, WarmTemplate
 
-_NONE = "No templates. `warmstart templates extract SESSION --name NAME` makes one of a session that went well."
+_CREATE = "`warmstart templates extract SESSION --name NAME` creates one"
 
-
-# The other commands, and where they are: each is loaded when it is called.
+# Commands in other modules, which are loaded when they are called.
 _ELSEWHERE = {
     "delete": ("versions", "delete"),
-    "validate": ("moving", "validate"),
+    "validate": ("versions", "validate"),
     "history": ("versions", "history"),
     "diff": ("versions", "diff"),
     "revert": ("versions", "revert"),
     "edit": ("versions", "edit"),
-    "export": ("moving", "export_command"),
-    "import": ("moving", "import_command"),
-    "stats": ("choosing", "stats"),
-    "auto": ("choosing", "auto"),
-    "suggest": ("choosing", "suggest"),
+    "export": ("versions", "export_command"),
+    "import": ("versions", "import_command"),
+    "stats": ("selection", "stats"),
+    "auto": ("selection", "auto"),
+    "suggest": ("selection", "suggest"),
     "revoke": ("versions", "revoke"),
     "promote": ("versions", "promote"),
     "retire": ("versions", "retire"),
-    "why": ("choosing", "why"),
+    "why": ("selection", "why"),
 }
 
 
-class _Group(click.Group):
+class _Group(Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*self.commands, *_ELSEWHERE]
 
@@ -73,38 +78,29 @@ class _Group(click.Group):
     epilog="Example: warmstart templates extract 58e3c7d9 --name surges && warmstart templates list",
 )
 def command() -> None:
-    """Carry what worked from one session into the next.
+    """Start new sessions from what worked in past ones.
 
-    A template is made of sessions that went well: instructions, calls that worked, mistakes and how they were mended.
-    A new session that starts from it has them in its first messages. Everywhere ID is a template's id, the beginning
-    of it, or its name.
+    A template holds instructions, tool calls that worked, and past mistakes with their fixes. A session that starts
+    from it has them in its first messages. ID is a template's id, the beginning of it, or its name.
     """
 
 
 @command.command(epilog='Example: warmstart templates extract 58e3c7d9 --name surges --description "Tide surges"')
-@click.argument("sessions", metavar="SESSION...", nargs=-1, required=True)
-@click.option("--name", required=True, help="What to call it.")
-@click.option("--description", default="", help="What it is good for. Default: what the sessions did, by rule.")
-@click.option("--type", "task_type", type=TYPES, help="What kind of work it is for. Default: as the sessions were.")
-@click.option("--tags", type=Tags(), default="", help="Words to find it by.")
+@click.argument("sessions", metavar="SESSION...", nargs=-1, required=True, shell_complete=complete_sessions)
+@click.option("--name", required=True, help="The name of the template.")
+@click.option("--description", default="", help="What it is for. Default: derived from the sessions.")
+@click.option("--type", "task_type", type=TYPES, help="The task type. Default: that of the sessions.")
+@click.option("--tags", type=Tags(), default="", help="Tags to find it by.")
 @click.option(
     "--max-examples",
-    type=click.IntRange(1, 20),
+    type=Count(1, 20),
     default=3,
     show_default=True,
-    help="At most so many sub-tasks shown call by call.",
+    help="Maximum number of demonstrations.",
 )
-@click.option("--keep-values", is_flag=True, help="Keep values that are particular to the old task as they are.")
-@click.option(
-    "--allow",
-    type=click.Choice(("destructive", "network")),
-    multiple=True,
-    help="Show calls of this kind too, which are left out otherwise; may be given twice.",
-)
+@click.option("--keep-values", is_flag=True, help="Keep values that belong to the old task.")
 @tools_option
-@click.option(
-    "--describe", is_flag=True, help="Let the model in the settings write the description, from tasks, tools and files."
-)
+@click.option("--describe", is_flag=True, help="Have the configured model write the description.")
 @json_option
 def extract(
     sessions: tuple[str, ...],
@@ -114,42 +110,34 @@ def extract(
     tags: tuple[str, ...],
     max_examples: int,
     keep_values: bool,
-    allow: tuple[str, ...],
     tools: list[Mapping[str, Any] | str] | None,
     describe: bool,
     as_json: bool,
 ) -> None:
-    """Make a template of sessions that went well.
+    """Create a template from sessions that went well.
 
-    From several sessions at once, what more of them have comes first. Only what ended well is shown, secrets are
-    replaced, and so are values that belong to the old task: `{{date}}`, `{{email}}`. No model is asked, unless
-    --describe is given.
+    What several sessions have in common comes first. Secrets are replaced, and so are values that belong to the old
+    task: `{{date}}`, `{{email}}`. No model is called unless you pass --describe.
     """
     if not name.strip():
-        raise click.UsageError("--name needs a word to call the template by")
-    from warmstart.templates.making import make  # with all of extraction, which the other commands do not need
-
+        raise click.UsageError("--name must not be empty")
     current = settings()
-    with templates(current) as store:
-        made = make(
-            store.sessions,
-            sessions,
+    with Warmstart(current) as app:
+        kept = app.templates.extract(
+            *sessions,
             name=name,
+            author=author(),
+            revise=partial(_describe, current=current) if describe else lambda template: template,
+            skip=warn_skip,
             description=description,
             task_type=task_type,
             tags=tags,
             max_examples=max_examples,
-            redactor=configured_redactor(current),
             tools=tools,
-            allow=allow,
             placeholders=not keep_values,
-            revoked=revoked(store),
-            kinds=current.profile_tools,
         )
-        if describe:
-            made = _described(made, current)
-        kept = store.add(made, author=author(), reason=f"extracted from {counted(len(made.sources), 'session')}")
-        others = [other.id for other in store.summaries() if other.name == kept.name and other.id != kept.id]
+        summaries = app.templates.store.summaries()
+    others = [other.id for other in summaries if other.name == kept.name and other.id != kept.id]
     if as_json:
         print_json(template_dict(kept))
         return
@@ -157,12 +145,12 @@ def extract(
     for note in kept.seed.notes:
         click.echo(f"Note: {one_line(note.text, 200)}", err=True)
     if others:
-        click.echo(f"{others[0]} has this name too: from now on both are named by their ids.", err=True)
-    click.echo(f'`warmstart templates test {kept.id} "MESSAGE"` shows what a session would start with.', err=True)
+        click.echo(f"{others[0]} has the same name; use the ids to tell them apart.", err=True)
+    click.echo(f'`warmstart templates test {kept.id} "MESSAGE"` shows how a session would start.', err=True)
 
 
-def _described(made: WarmTemplate, current: Settings) -> WarmTemplate:
-    """The template with a description by the model in the settings."""
+def _describe(template: WarmTemplate, current: Settings) -> WarmTemplate:
+    """The template with a description by the configured model."""
     if not current.templates_endpoint or not current.templates_model:
         raise ConfigError(
             "--describe needs a model: set templates.endpoint and templates.model in config.toml, "
@@ -171,11 +159,11 @@ def _described(made: WarmTemplate, current: Settings) -> WarmTemplate:
     from warmstart.templates.describing import ask_model
 
     click.echo(
-        f"Its tasks and the names of its tools and files are sent to {without_password(current.templates_endpoint)}.",
+        f"Sending its tasks and the names of its tools and files to {without_password(current.templates_endpoint)}.",
         err=True,
     )
     return ask_model(
-        made,
+        template,
         endpoint=current.templates_endpoint,
         model=current.templates_model,
         key=current.templates_key,
@@ -184,39 +172,56 @@ def _described(made: WarmTemplate, current: Settings) -> WarmTemplate:
 
 
 @command.command("list", epilog="Example: warmstart templates list --state active --tags tidewatch")
-@click.option("--type", "task_type", type=TYPES, help="Only templates for this kind of work.")
-@click.option("--tags", type=Tags(), default="", help="Only templates that have all of these.")
-@click.option("--state", type=STATES, help="Only templates in this state.")
+@click.option("--type", "task_type", type=TYPES, help="Only this task type.")
+@click.option("--tags", type=Tags(), default="", help="Only templates with all of these tags.")
+@click.option("--state", type=STATES, help="Only this state.")
+@project_options
 @json_option
-def list_command(task_type: TaskType | None, tags: tuple[str, ...], state: State | None, as_json: bool) -> None:
-    """List templates: what each is for, and how the sessions went that started from it."""
+def list_command(
+    task_type: TaskType | None,
+    tags: tuple[str, ...],
+    state: State | None,
+    project: str,
+    all_projects: bool,
+    as_json: bool,
+) -> None:
+    """List the templates of the project, and those of no project."""
     current = settings()
     with templates(current) as store:
-        settled(store, current)
+        scope = scope_of(project, all_projects, store.sessions.projects())
+        settle_uses(store, current)
         found = store.list(TemplateFilter(type=task_type, tags=tags, state=state))
-        there = bool(found) or bool(store.summaries())
+        if scope.project:
+            found = [each for each in found if not each.project or _is_in(each.project, scope.project)]
         effects = {line.id: line.usage.effect for line in statistics(store).lines} if found else {}
     if as_json:
         rows = [replace(template, effect=effects.get(template.id)) for template in found]
         print_json([template_dict(row, seed=False) for row in rows])
-    elif not found:
-        click.echo("No template is like that; `warmstart templates list` shows all." if there else _NONE, err=True)
-    else:
+    elif found:
         cells = [
             (template.id, one_line(template.name, 40), template.state, usage(template), template.description)
             for template in found
         ]
-        table(("id", "name", "state", "usage", "description"), cells, spare=("state",))
+        columns = ("id", "name", "state", "usage", "description")
+        table(columns, cells, spare=("usage",), flexible=("name", "description"))
+    if not found or not as_json:
+        filters = "matching" if task_type or tags or state else ""
+        print_scope(len(found), "template", scope, filters, create=_CREATE)
+
+
+def _is_in(path: str, project: str) -> bool:
+    """Whether a project has this path, or a name that is the end of it."""
+    return path == project or path.endswith(f"/{project}")
 
 
 @command.command(
     epilog="Example: warmstart templates extract 58e3c7d9 --name surges && warmstart templates show surges"
 )
-@click.argument("id")
-@click.option("--version", type=click.IntRange(min=1), help="As it was in this version. Default: as it is.")
+@click.argument("id", shell_complete=complete_templates)
+@click.option("--version", type=Count(1), help="An earlier version.")
 @json_option
 def show(id: str, version: int | None, as_json: bool) -> None:
-    """Show what a template carries, and which session each piece is from."""
+    """Show the items of a template, and which session each comes from."""
     with templates() as store:
         template = store.get(id, version=version)
         template = replace(template, effect=effect(store, template.id))
@@ -230,19 +235,23 @@ def show(id: str, version: int | None, as_json: bool) -> None:
     epilog="Example: warmstart templates extract 58e3c7d9 --name surges && "
     'warmstart templates test surges "keep the storm warnings in the database"'
 )
-@click.argument("id")
+@click.argument("id", shell_complete=complete_templates)
 @click.argument("message")
 @click.option(
     "--renderer",
     type=click.Choice(get_args(Renderer)),
     default="messages",
     show_default=True,
-    help="As messages with tool calls, as text in the system prompt, or as XML there.",
+    help="Render as messages with tool calls, as text for the system prompt, or as XML.",
 )
 @click.option(
-    "--shape", type=click.Choice(get_args(Shape)), default="openai", show_default=True, help="Whose API it is for."
+    "--shape",
+    type=click.Choice(get_args(Shape)),
+    default="openai",
+    show_default=True,
+    help="The API they are for.",
 )
-@click.option("--budget", type=click.IntRange(min=1), help="At most so many tokens. Default: as in the settings.")
+@click.option("--budget", type=Count(1), help="Maximum number of tokens. Default: templates.budget_tokens.")
 @tools_option
 @json_option
 def test(
@@ -254,9 +263,9 @@ def test(
     tools: list[Mapping[str, Any] | str] | None,
     as_json: bool,
 ) -> None:
-    """Show exactly the messages that a session that begins with MESSAGE would start with.
+    """Show exactly how a session whose first message is MESSAGE would start.
 
-    Nothing is sent, and nothing is recorded. With the tokens of each part, and what was left out, and why.
+    Lists the tokens of each part, and what was left out and why. Nothing is sent or recorded.
     """
     current = settings()
     with templates(current) as store:
@@ -274,7 +283,7 @@ def test(
     if template.state in ("quarantined", "retired"):
         click.echo(
             f"Warning: {template.id} is {template.state}; no session starts from it "
-            f"before `warmstart templates promote {template.id}`.",
+            f"until you run `warmstart templates promote {template.id}`.",
             err=True,
         )
     if as_json:

@@ -1,38 +1,46 @@
-"""Commands that change a template, each as a new version, and those that look back."""
+"""`warmstart templates`: versions, states, and templates as files."""
 
 from __future__ import annotations
 
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 
-from warmstart.cli.output import iso, local, one_line, print_json, printable, settings, table
-from warmstart.cli.templates_options import author, json_option, templates, yes_option
-from warmstart.cli.templates_report import print_rendering
-from warmstart.errors import ConfigError, InvalidTemplate, StoreBusy, StoreCorrupt
-from warmstart.templates.bootstrapper import WarmSessionBootstrapper
-from warmstart.templates.choosing.lifecycle import promote as make_active
+from warmstart.cli.completion import complete_sessions, complete_templates
+from warmstart.cli.options import Count, json_option, tools_option, yes_option
+from warmstart.cli.output import confirm, counted, iso, local, one_line, print_json, rename_keys, settings, table
+from warmstart.cli.templates_report import author, kinds, print_template, settle_uses, template_dict, templates
+from warmstart.cli.terminal import printable, write_data
+from warmstart.errors import ConfigError, InvalidTemplate, StoreBusy, StoreCorrupt, TemplateNotFound
+from warmstart.redact.configured import configured_redactor
+from warmstart.templates.allowlist import showable
+from warmstart.templates.choosing.lifecycle import promote as promote_template
 from warmstart.templates.differing import diff as differences
 from warmstart.templates.differing import summary
 from warmstart.templates.revoking import revoke as revoke_session
 from warmstart.templates.rows import CHANGEABLE
+from warmstart.templates.sharing import export, export_text, import_file, read_file
 from warmstart.templates.store import SQLTemplateStore
 from warmstart.templates.text_form import from_text, to_text
-from warmstart.templates.validation import check
+from warmstart.templates.texts import redacted
+from warmstart.templates.validation import Problem, check, problems
+from warmstart.templates.values import WarmTemplate
 
-_MADE = "warmstart templates extract 58e3c7d9 --name surges && "
+_NEW = "warmstart templates extract 58e3c7d9 --name surges && "
+_template_argument = click.argument("id", shell_complete=complete_templates)
 
 
-@click.command(epilog=f"Example: {_MADE}warmstart templates history surges")
-@click.argument("id")
+@click.command(epilog=f"Example: {_NEW}warmstart templates history surges")
+@_template_argument
 @json_option
 def history(id: str, as_json: bool) -> None:
-    """Show the versions of a template: when, by whom, and why."""
+    """List the versions of a template: when, by whom and why."""
     with templates() as store:
         found = store.versions(id)
     if as_json:
@@ -62,50 +70,50 @@ def history(id: str, as_json: bool) -> None:
     table(("version", "at", "author", "reason"), rows, right=("version",))
 
 
-@click.command(epilog=f"Example: {_MADE}warmstart templates retire surges && warmstart templates diff surges 1 2")
-@click.argument("id")
-@click.argument("old", metavar="V1", type=click.IntRange(min=1))
-@click.argument("new", metavar="V2", type=click.IntRange(min=1))
+@click.command(epilog=f"Example: {_NEW}warmstart templates retire surges && warmstart templates diff surges 1 2")
+@_template_argument
+@click.argument("old", metavar="V1", type=Count(1))
+@click.argument("new", metavar="V2", type=Count(1))
 @json_option
 def diff(id: str, old: int, new: int, as_json: bool) -> None:
     """Show what changed between two versions."""
     with templates() as store:
-        lines = differences(store.get(id, version=old), store.get(id, version=new))
+        lines = differences(*(showable(store.get(id, version=version)) for version in (old, new)))
     if as_json:
         print_json({"from": old, "to": new, "changes": lines})
     elif not lines:
-        click.echo(f"Versions {old} and {new} say the same.", err=True)
+        click.echo(f"Versions {old} and {new} are equal.", err=True)
     else:
         for line in lines:
             click.echo(printable(line))
 
 
-@click.command(epilog=f"Example: {_MADE}warmstart templates revert surges 1")
-@click.argument("id")
-@click.argument("version", metavar="V", type=click.IntRange(min=1))
+@click.command(epilog=f"Example: {_NEW}warmstart templates revert surges 1")
+@_template_argument
+@click.argument("version", metavar="V", type=Count(1))
 def revert(id: str, version: int) -> None:
-    """Make a template as it was; that is a new version too."""
+    """Restore an earlier version of a template, as a new version."""
     with templates() as store:
         before = store.get(id)
         template = store.revert(before.id, version, author=author())
     if template.version == before.version:
-        click.echo(f"{template.id} says what version {version} says; nothing changed.", err=True)
+        click.echo(f"{template.id} already equals version {version}; nothing changed.", err=True)
     else:
-        click.echo(f"{template.id} is as in version {version} again; this is version {template.version}.", err=True)
+        click.echo(f"Restored version {version} of {template.id} as version {template.version}.", err=True)
 
 
-@click.command(epilog=f"Example: {_MADE}warmstart templates edit surges")
-@click.argument("id")
+@click.command(epilog=f"Example: {_NEW}warmstart templates edit surges")
+@_template_argument
 def edit(id: str) -> None:
-    """Change a template in your editor, as text.
+    """Edit a template as text in your editor.
 
-    Opens $VISUAL or $EDITOR. What is saved is checked and becomes a new version; text that cannot be used is kept in a
-    file, so that nothing is lost.
+    Opens $VISUAL or $EDITOR. The text is checked and becomes a new version; if it is not valid, it stays in a file so
+    that nothing is lost.
     """
     with templates() as store:
-        template = store.get(id)
+        template = showable(store.get(id))
         if not (os.environ.get("VISUAL") or os.environ.get("EDITOR") or sys.stdin.isatty()):
-            raise ConfigError("there is no terminal to open an editor on; set VISUAL or EDITOR to one that needs none")
+            raise ConfigError("there is no terminal for an editor; set VISUAL or EDITOR to one that needs none")
         with _draft(to_text(template)) as draft:
             click.edit(filename=str(draft))
             changed = from_text(_read(draft), template, author=author())
@@ -120,12 +128,12 @@ def edit(id: str) -> None:
                 expected=template.version,
                 **{name: getattr(changed, name) for name in CHANGEABLE - {"state"}},
             )
-    click.echo(f"{kept.id} is at version {kept.version} now.", err=True)
+    click.echo(f"Saved {kept.id} as version {kept.version}.", err=True)
 
 
 @contextmanager
 def _draft(text: str) -> Iterator[Path]:
-    """A file to edit a text in. Where that fails, the file stays as soon as it holds anything new."""
+    """A temporary file to edit a text in. On failure it stays if it holds anything new."""
     handle, name = tempfile.mkstemp(prefix="warmstart-edit-", suffix=".toml")
     path, given = Path(name), text.encode()
     with os.fdopen(handle, "wb") as file:
@@ -145,18 +153,18 @@ def _read(draft: Path) -> str:
     try:
         return draft.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
-        raise InvalidTemplate("what was saved is not text in UTF-8; save it as such") from error
+        raise InvalidTemplate("the file is not valid UTF-8; save it as UTF-8") from error
 
 
-@click.command(epilog=f"Example: {_MADE}warmstart templates delete surges --yes")
-@click.argument("ids", metavar="ID...", nargs=-1, required=True)
+@click.command(epilog=f"Example: {_NEW}warmstart templates delete surges --yes")
+@click.argument("ids", metavar="ID...", nargs=-1, required=True, shell_complete=complete_templates)
 @yes_option
 def delete(ids: tuple[str, ...], yes: bool) -> None:
-    """Delete templates, with all their versions."""
+    """Delete templates with all their versions."""
     with templates() as store:
         for each in dict.fromkeys(map(store.find, ids)):
             name = f"{each} ({_name(store, each)})"
-            if not yes and sys.stdin.isatty() and not click.confirm(f"Delete {name}?"):
+            if not confirm(f"Delete {name}?", yes=yes):
                 click.echo(f"Kept {name}.", err=True)
                 continue
             store.delete(each, author=author())
@@ -170,67 +178,161 @@ def _name(store: SQLTemplateStore, id: str) -> str:
         return "damaged"
 
 
-@click.command(epilog=f"Example: {_MADE}warmstart templates retire surges && warmstart templates promote surges --yes")
-@click.argument("id")
+@click.command(epilog=f"Example: {_NEW}warmstart templates retire surges && warmstart templates promote surges --yes")
+@_template_argument
 @yes_option
 def promote(id: str, yes: bool) -> None:
-    """Let sessions start from a template that is quarantined, a candidate or retired.
+    """Activate a template that is quarantined, a candidate or retired.
 
-    Shows what would enter their prompts first, and asks.
+    First shows everything that could enter a prompt, every call in full, and asks.
     """
-    with templates() as store:
-        template = store.get(id)
+    current = settings()
+    with templates(current) as store:
+        settle_uses(store, current, always=True)
+        template = showable(store.get(id))
         if template.state == "active":
-            click.echo(f"{template.id} is active already.", err=True)
+            click.echo(f"{template.id} is already active.", err=True)
             return
         check(template)
-        if not yes and sys.stdin.isatty():
-            budget = settings().templates_budget_tokens
-            warm = WarmSessionBootstrapper(template, budget_tokens=budget, allow_quarantined=True)
-            print_rendering(template, warm.rendering, warm.inject([]))
-            if not click.confirm(f"Let sessions start from {template.id} ({one_line(template.origin, 60)})?"):
-                click.echo(f"It stays {template.state}.", err=True)
-                return
-        template = make_active(store, template.id, author=author())
+        print_template(template, whole=True)
+        if not confirm(f"Let sessions start from {template.id} ({one_line(template.origin, 60)})?", yes=yes):
+            click.echo(f"{template.id} stays {template.state}.", err=True)
+            return
+        template = promote_template(store, template.id, author=author(), expected=template.version)
     click.echo(f"{template.id} is active.", err=True)
 
 
-@click.command(epilog=f'Example: {_MADE}warmstart templates retire surges --because "the API changed"')
-@click.argument("id")
-@click.option("--because", default="", help="Why, in your own words.")
+@click.command(epilog=f'Example: {_NEW}warmstart templates retire surges --because "the API changed"')
+@_template_argument
+@click.option("--because", default="", help="The reason.")
 def retire(id: str, because: str) -> None:
-    """Let no more sessions start from a template; it is kept."""
+    """Stop using a template, but keep it."""
     with templates() as store:
         template = store.get(id)
         if template.state != "retired":
-            template = store.set_state(template.id, "retired", author=author(), reason=because or "retired by hand")
+            template = store.set_state(template.id, "retired", author=author(), reason=because or "retired by the user")
     click.echo(f"{template.id} is retired.", err=True)
 
 
-@click.command(epilog=f"Example: {_MADE}warmstart templates revoke 58e3c7d9")
-@click.argument("session")
+@click.command(epilog=f"Example: {_NEW}warmstart templates revoke 58e3c7d9 --yes")
+@click.argument("session", shell_complete=complete_sessions)
+@yes_option
 @json_option
-def revoke(session: str, as_json: bool) -> None:
-    """Remove everything that came from a session, in every template.
+def revoke(session: str, yes: bool, as_json: bool) -> None:
+    """Remove everything that came from a session from all templates.
 
-    Each template that had something of it gets a new version without it, older versions can no longer be used, and a
-    template that has nothing left is retired. Nothing of the session is extracted again, and nothing of what went can
-    be recovered from the store.
+    Each affected template gets a new version without it, older versions are withdrawn, and a template with nothing
+    left is retired. The session is never extracted again, and what was removed cannot be recovered from the store.
     """
     with templates() as store:
+        if not confirm(f"Remove everything from session {one_line(session, 60)} from all templates for good?", yes=yes):
+            click.echo("Nothing was revoked.", err=True)
+            return
         done = revoke_session(store, session, author=author())
         try:
             store.sessions.scrub()
         except StoreBusy as error:
-            click.echo(f"It is revoked; but {error}.", err=True)
+            click.echo(f"Revoked, but {error}.", err=True)
     if as_json:
-        print_json([each._asdict() for each in done])
+        print_json([rename_keys(each, template="template_id") for each in done])
     elif not done:
-        click.echo(f"No template has anything of {one_line(session, 60)}, and none will.", err=True)
+        click.echo(f"No template has anything from session {one_line(session, 60)}, and none ever will.", err=True)
     else:
         rows = [
             (each.template, one_line(each.name, 40), each.version, each.state, each.items, len(each.withdrawn))
             for each in done
         ]
-        columns = ("id", "name", "version", "state", "items gone", "versions withdrawn")
-        table(columns, rows, right=("version", "items gone", "versions withdrawn"))
+        columns = ("id", "name", "version", "state", "removed", "withdrawn")
+        table(columns, rows, right=("version", "removed", "withdrawn"), flexible=("name",))
+
+
+@click.command("export", epilog=f"Example: {_NEW}warmstart templates export surges surges.json")
+@_template_argument
+@click.argument("file", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
+@click.option("--overwrite", is_flag=True, help="Overwrite an existing file.")
+def export_command(id: str, file: Path, overwrite: bool) -> None:
+    """Export a template to a JSON file that others can import; - prints it.
+
+    Secrets are replaced, and the project's path and the authors are left out. If you extracted it with --keep-values,
+    check the values before you share it.
+    """
+    current = settings()
+    with templates(current) as store:
+        template = redacted(store.get(id), configured_redactor(current))
+    if str(file) == "-":
+        write_data(export_text(template))
+        return
+    export(template, file, overwrite=overwrite)
+    click.echo(f"{template.id} written to {file}.", err=True)
+
+
+@click.command(
+    "import",
+    epilog=f"Example: {_NEW}warmstart templates export surges surges.json && warmstart templates import surges.json",
+)
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@json_option
+def import_command(file: Path, as_json: bool) -> None:
+    """Import a template from a file.
+
+    It is checked and quarantined: no session starts from it until you promote it.
+    """
+    with templates() as store:
+        template = import_file(store, file)
+    if as_json:
+        print_json(template_dict(template))
+        return
+    click.echo(f"{template.id}  {printable(template.name)}: {kinds(template.seed)}")
+    if template.state != "quarantined":
+        click.echo(f"It is already here and {template.state}; nothing changed.", err=True)
+        return
+    click.echo(
+        f"It is quarantined. Inspect it with `warmstart templates show {template.id}`, then activate it with "
+        f"`warmstart templates promote {template.id}`.",
+        err=True,
+    )
+
+
+@click.command(epilog=f"Example: {_NEW}warmstart templates validate surges")
+@click.argument("what", metavar="ID|FILE")
+@tools_option
+@json_option
+def validate(what: str, tools: list[Mapping[str, Any] | str] | None, as_json: bool) -> None:
+    """Check a template or an exported file, and list its problems.
+
+    Exits with 1 if there are any. With --tools, arguments are checked against the tools' schemas.
+    """
+    try:
+        template = _found(what)
+        wrong = problems(template, tools=tools)
+        name = template.id or what
+    except InvalidTemplate as error:  # a file that is not a template at all
+        wrong = [Problem(*_split_problem(line)) for line in error.problems] or [Problem("file", str(error))]
+        name = what
+    if as_json:
+        print_json({"valid": not wrong, "problems": [problem._asdict() for problem in wrong]})
+    else:
+        for problem in wrong:
+            click.echo(printable(": ".join(filter(None, problem))))
+        result = f"has {counted(len(wrong), 'problem')}" if wrong else "is valid"
+        click.echo(f"{one_line(name, 80)} {result}.", err=True)
+    if wrong:
+        sys.exit(1)
+
+
+def _found(what: str) -> WarmTemplate:
+    path = Path(what)
+    if path.is_file():
+        return read_file(path)
+    try:
+        with templates() as store:
+            return store.get(what)
+    except TemplateNotFound:
+        if "/" in what or path.suffix == ".json":
+            raise TemplateNotFound(f"there is no file {what!r}, and no template of that name") from None
+        raise
+
+
+def _split_problem(line: str) -> tuple[str, str]:
+    where, separator, what = line.partition(": ")
+    return (where, what) if separator else ("", line)

@@ -1,31 +1,33 @@
-"""A session on the terminal."""
+"""Sessions as transcripts on the terminal."""
 
 from __future__ import annotations
 
 import json
 import textwrap
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import click
 
-from warmstart.cli.output import local, one_line, printable, seconds
+from warmstart.cli.output import local, one_line, seconds
+from warmstart.cli.terminal import printable
 from warmstart.sessions.values import Message, Session, Step, steps
 
 _COLOURS = {"ok": "green", "error": "red", "rejected": "yellow", "unknown": "bright_black"}
 _ROLES = {"user": "cyan", "assistant": "magenta", "system": "bright_black"}
-_LINES = 12
-_RESULT_LINES = 4
+_MAX_LINES = 12
+_MAX_RESULT_LINES = 4
 
 
 def print_transcript(session: Session, messages: Sequence[Message], *, tools_only: bool, full: bool) -> None:
-    """Print who said what, each tool call with its outcome and the time it took."""
+    """Print messages, and tool calls with their outcomes and durations."""
     paired = list(steps(messages))
     _print_head(session, messages, paired)
     calls = iter(paired)
     for message in messages:
         if not tools_only and message.role != "tool" and (message.text or message.tool_calls):
-            _print_said(message, full)
+            _print_message(message, full)
         for _ in message.tool_calls:
             _print_call(next(calls), tools_only, full)
 
@@ -37,6 +39,7 @@ def _print_head(session: Session, messages: Sequence[Message], calls: list[Step]
         "id": f"{session.id} ({session.native_id})",
         "agent": " ".join(part for part in (session.agent, session.version, session.model) if part),
         "project": session.project + (f" on {session.branch}" if session.branch else ""),
+        "folder": session.directory if session.directory != session.project else "",
         "time": f"{local(session.started_at)} to {local(session.ended_at)}" if session.started_at else "",
         "parent": f"{session.parent_id} ({session.parent_kind})" if session.parent_id else "",
         "outcome": session.outcome + (f": {session.evidence}" if session.evidence else ""),
@@ -48,7 +51,7 @@ def _print_head(session: Session, messages: Sequence[Message], calls: list[Step]
             click.echo(f"{name:>8}  {one_line(value, 1000)}")
 
 
-def _print_said(message: Message, full: bool) -> None:
+def _print_message(message: Message, full: bool) -> None:
     when = f"{message.timestamp.astimezone():%H:%M:%S} " if message.timestamp else ""
     marks = [
         name
@@ -62,7 +65,7 @@ def _print_said(message: Message, full: bool) -> None:
     click.echo()
     click.secho(f"{when}{message.role}" + (f" ({', '.join(marks)})" if marks else ""), fg=_ROLES.get(message.role))
     if message.text:
-        click.echo(_cut(message.text, None if full else _LINES))
+        click.echo(_cut(message.text, None if full else _MAX_LINES))
 
 
 def _print_call(step: Step, tools_only: bool, full: bool) -> None:
@@ -71,18 +74,16 @@ def _print_call(step: Step, tools_only: bool, full: bool) -> None:
     shown = printable(step.call.arguments) if full else _arguments(step.call.arguments)
     click.echo(f"  → {click.style(one_line(step.call.name, 100), bold=True)} {shown}  [{label}{took}]")
     if step.result and step.result.text and (full or not tools_only or step.outcome in ("error", "rejected")):
-        click.secho(_cut(step.result.text, None if full else _RESULT_LINES, "      "), dim=True)
+        click.secho(_cut(step.result.text, None if full else _MAX_RESULT_LINES, "      "), dim=True)
 
 
 def _arguments(text: str) -> str:
-    """The arguments as a person would write them: names and short values."""
-    try:
+    """The arguments as names and short values."""
+    with suppress(ValueError, RecursionError):
         values: Any = json.loads(text)
-    except ValueError:
-        return one_line(text, 100)
-    if not isinstance(values, dict):
-        return one_line(text, 100)
-    return one_line(", ".join(f"{name}={_value(value)}" for name, value in values.items()), 140)
+        if isinstance(values, dict):
+            return one_line(", ".join(f"{name}={_value(value)}" for name, value in values.items()), 140)
+    return one_line(text, 100)
 
 
 def _value(value: Any) -> str:
@@ -90,7 +91,7 @@ def _value(value: Any) -> str:
 
 
 def _cut(text: str, lines: int | None, indent: str = "  ") -> str:
-    """The text indented, at most so many lines of it."""
+    """The text indented, truncated to `lines` lines."""
     kept = printable(text).rstrip("\n").split("\n")
     if lines is not None:
         more = len(kept) - lines

@@ -1,1 +1,1 @@
-"""Where it is kept: connections, transactions and migrations. Each room owns its own tables."""
+"""Where data is kept: connections, transactions and migrations. Each package owns its own tables."""

@@ -1,28 +1,29 @@
-"""What both kinds of database have in common: one writer at a time, transactions, migrations.
+"""What both dialects share: one writer at a time, transactions, migrations.
 
-Rooms write their SQL once, in what SQLite and PostgreSQL share: `?`, `?1` or `:name` for parameters, `CASE` and not
+Packages write their SQL once, in what SQLite and PostgreSQL share: `?`, `?1` or `:name` for parameters, `CASE` and not
 `iif`, `ON CONFLICT` and not `INSERT OR IGNORE`. On PostgreSQL every row belongs to a tenant; no statement mentions it.
 """
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol
 
-from warmstart.errors import StoreTooNew
+from warmstart.errors import StoreError, StoreTooNew
+from warmstart.storage.schema import ALIASES, NAMES, Migration
 
-T = TypeVar("T")
+BUSY_SECONDS = 120.0
 
-# A statement with its parameters; with a list of them it is run for each.
-Statement = tuple[str, tuple[object, ...] | list[tuple[object, ...]]]
+Statement = tuple[str, tuple[object, ...] | list[tuple[object, ...]]]  # SQL, and its parameters or rows of them
 Statements = Iterable[Statement]
 
 
 class Cursor(Protocol):
-    """What a statement gave: rows as tuples."""
+    """The result of a statement: rows as tuples."""
 
     @property
     def rowcount(self) -> int: ...
@@ -32,67 +33,61 @@ class Cursor(Protocol):
 
 
 class Connection(Protocol):
-    """What rooms need of a connection."""
+    """The part of a connection that both dialects have."""
 
     def execute(self, sql: str, parameters: Any = ..., /) -> Cursor: ...
     def executemany(self, sql: str, parameters: Iterable[Any], /) -> object: ...
 
 
 class Interrupted(Exception):
-    """The time that was given for some statements is over."""
+    """The statements took longer than `limited` allows."""
 
 
-class Migration(NamedTuple):
-    """One change of a room's tables; `name` is `room/number_what` and is never reused.
-
-    `postgres` is the same change for PostgreSQL, where its statements are other ones.
-    """
-
-    name: str
-    apply: Callable[[Any], None]
-    postgres: Callable[[Any], None] | None = None
-
-
-class AnyDatabase(ABC):
+class Database(ABC):
     """A connection to a database, for one thread."""
 
-    name: str  # what messages call it; without a password
+    DIALECT: ClassVar[str]
+    ERRORS: ClassVar[tuple[type[Exception], ...]]  # of the driver
+    name: str  # for messages: a path, or a URL without its password
     connection: Connection
 
     def __init__(self) -> None:
         self._depth = 0
-        self._worker: ThreadPoolExecutor | None = None
-        self._ending: Future[None] | None = None
+        self._worker = ThreadPoolExecutor(max_workers=1)  # starts its thread at the first use
+        self._commit: Future[None] | None = None
 
     @property
     def is_lost(self) -> bool:
-        """Whether the server hung up, so that only another connection can help."""
+        """Whether the server closed the connection, so that another one is needed."""
         return False
+
+    def integrity(self) -> list[str]:
+        """List what is wrong with the stored data, where the database does not take care of it by itself."""
+        return []
 
     def close(self) -> None:
         try:
-            with self.translated():
+            with self.translate_errors():
                 pass
         finally:
-            if self._worker is not None:
-                self._worker.shutdown()
+            self._worker.shutdown()
             self._disconnect()
 
     @contextmanager
     def transaction(self, last: Statements = (), *, wait: bool = True) -> Iterator[Connection]:
-        """One write, whole or not at all. Inside another transaction it becomes part of it.
+        """Write all or nothing. A transaction inside another one becomes part of it.
 
-        `last` are statements to run before the commit. Without `wait` they and the commit run in the background, while
-        the caller prepares its next write; whatever is asked of the database next waits for them first, and raises
-        what went wrong.
+        `last` are statements to run before the commit. Without `wait` they and the commit run in the background while
+        the caller prepares its next write (an import takes a quarter less time). The next use of the database waits
+        for them and raises their error.
         """
-        with self.translated():
+        with self.translate_errors():
             if self._depth:
                 yield self.connection
                 return
-            self._begin()
             self._depth += 1
             try:
+                self._begin()
                 yield self.connection
             except BaseException:
                 self._roll_back()
@@ -100,31 +95,11 @@ class AnyDatabase(ABC):
             finally:
                 self._depth -= 1
             if wait:
-                self._end(last)
+                self._finish(last)
             else:
-                self._worker = self._worker or ThreadPoolExecutor(max_workers=1)
-                self._ending = self._worker.submit(self._end, last)
+                self._commit = self._worker.submit(self._finish, last)
 
-    def write(self, action: Callable[[Connection], T]) -> T:
-        """What `action` does, as one write. `transaction` in a form that costs less, for many small ones."""
-        if self._depth or self._ending is not None:
-            with self.transaction() as connection:
-                return action(connection)
-        try:
-            self._begin()
-            self._depth += 1
-            try:
-                done = action(self.connection)
-            finally:
-                self._depth -= 1
-            self.connection.execute("COMMIT")
-        except BaseException:
-            with self.translated():
-                self._roll_back()
-                raise
-        return done
-
-    def _end(self, last: Statements) -> None:
+    def _finish(self, last: Statements) -> None:
         try:
             for statement, parameters in last:
                 if isinstance(parameters, list):
@@ -137,20 +112,19 @@ class AnyDatabase(ABC):
             raise
 
     @contextmanager
-    def translated(self) -> Iterator[None]:
-        """Turn what the database raises into our own errors, one clear line each."""
-        with self._own_errors():
-            if self._ending is not None:
-                ending, self._ending = self._ending, None
-                ending.result()
+    def translate_errors(self) -> Iterator[None]:
+        """Raise errors of the driver as our own. Waits for a commit in the background."""
+        try:
+            if self._commit is not None:
+                commit, self._commit = self._commit, None
+                commit.result()
             yield
+        except self.ERRORS as error:
+            raise self._store_error(error) from error
 
     def migrate(self, migrations: Sequence[Migration]) -> None:
-        """Apply what is pending of a room's migrations, all of it or nothing; where nothing is, this costs two reads.
-
-        A room brings its whole list each time: a migration of the room that is not in it was made by a newer version.
-        """
-        with self.translated():
+        """Apply the pending migrations, all or none. Refuses a store that a newer version has migrated."""
+        with self.translate_errors():
             pending = self._pending(migrations)
         if pending:
             with self._migrating() as connection:
@@ -160,48 +134,48 @@ class AnyDatabase(ABC):
                     connection.execute("INSERT INTO migrations (name) VALUES (?)", (migration.name,))
 
     def _pending(self, migrations: Sequence[Migration]) -> list[Migration]:
-        if not self._is_migrated():
+        if not self._has_migrations():
             return list(migrations)
-        applied = {row[0] for row in self.connection.execute("SELECT name FROM migrations")}
-        rooms = {migration.name.split("/")[0] for migration in migrations}
-        known = {migration.name for migration in migrations}
-        if unknown := sorted(name for name in applied - known if name.split("/")[0] in rooms):
-            raise StoreTooNew(
-                f"the store {self.name!r} was made by a newer Warmstart (it has {unknown[-1]!r}); "
-                "upgrade Warmstart, or point WARMSTART_STORE at another one (nothing was changed)"
-            )
+        rows = self.connection.execute("SELECT name FROM migrations")
+        applied = {ALIASES.get(name, name) for (name,) in rows}
+        known = {*NAMES, *(migration.name for migration in migrations)}
+        if unknown := sorted(applied - known):
+            advice = "upgrade Warmstart, or point WARMSTART_STORE at another store (nothing was changed)"
+            raise StoreTooNew(f"{self.name!r} was made by a newer Warmstart (it has {unknown[-1]!r}); {advice}")
         return [migration for migration in migrations if migration.name not in applied]
 
-    # -- what differs
+    def _apply(self, migration: Migration) -> None:
+        script = migration.script(self.DIALECT)
+        condition = re.match("-- only if: (.+)", script)
+        if condition is None or self.connection.execute(condition[1]).fetchone():
+            self._run_script(script)
+
+    # -- what the dialects implement
 
     @abstractmethod
     def stream(self, sql: str, parameters: Sequence[object] = ()) -> Iterator[Any]:
-        """Rows one after the other, held neither here nor by the driver; inside a transaction only."""
+        """Yield rows without keeping them all in memory. Only inside a transaction."""
 
     @abstractmethod
-    def integrity(self) -> list[str]:
-        """What is wrong with what is stored; empty when all is well."""
+    def vacuum(self) -> None: ...  # frees the space of deleted rows, and removes their content as far as possible
 
     @abstractmethod
     def _disconnect(self) -> None: ...
 
     @abstractmethod
-    def _begin(self) -> None:
-        """Begin a write; no other writer gets in between before it ends."""
+    def _begin(self) -> None: ...  # locks out other writers until the transaction ends
 
     @abstractmethod
     def _roll_back(self) -> None: ...
 
     @abstractmethod
-    def _own_errors(self) -> AbstractContextManager[None]: ...
+    def _store_error(self, error: Exception) -> StoreError: ...
 
     @abstractmethod
-    def _is_migrated(self) -> bool:
-        """Whether the table `migrations` is there."""
+    def _has_migrations(self) -> bool: ...  # whether that table exists
 
     @abstractmethod
-    def _migrating(self) -> AbstractContextManager[Connection]:
-        """A transaction in which the table `migrations` is there, and no one else migrates."""
+    def _migrating(self) -> AbstractContextManager[Connection]: ...  # a transaction with the right to migrate
 
     @abstractmethod
-    def _apply(self, migration: Migration) -> None: ...
+    def _run_script(self, script: str) -> None: ...

@@ -1,21 +1,23 @@
 """A PostgreSQL database as a store for many machines and many users.
 
-Every row belongs to a tenant, and row-level security shows a connection the rows of its own tenant alone. The tenant is
-the role that logged in. Only members of the role `warmstart_service` may act for another one, which they name in
-the setting `warmstart.tenant`; it is set for one transaction at a time, so that a pool of connections cannot carry it
-over to somebody else. Row-level security does not bind superusers; they work in the name of roles that it does bind
-(see `roles.py`), also for one transaction at a time.
+Every row belongs to a tenant, and row-level security shows a connection only the rows of its own tenant. The tenant is
+the role that logged in. Only members of the role `warmstart_service` may act for another tenant, which they name in the
+setting `warmstart.tenant`; it is set for one transaction at a time, so that a connection pool hands it to nobody.
+Row-level security does not bind superusers: they work as roles that it does bind (see `roles.py`).
 
-A tenant has one writer at a time, as a SQLite file has: a write locks the tenant's row in `tenants`. That is a row and
-not an advisory lock, because anybody may take any advisory lock, but nobody can lock a row that he cannot see.
+A tenant has one writer at a time, as a SQLite file has: a write locks the tenant's row in `tenants`. This is a row and
+not an advisory lock, because anybody may take any advisory lock, but nobody can lock a row that they cannot see.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, NamedTuple
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from itertools import count
+from math import ceil
+from typing import Any, ClassVar
 
 from warmstart.config import without_password
 from warmstart.errors import (
@@ -27,100 +29,155 @@ from warmstart.errors import (
     StoreReadOnly,
     StoreUnreachable,
 )
-from warmstart.storage.database import AnyDatabase, Migration
-from warmstart.storage.database import Connection as AnyConnection
-from warmstart.storage.tenants import FOUNDATION, MARK, SERVICE
+from warmstart.storage.database import BUSY_SECONDS, Connection, Cursor, Database, Interrupted
+from warmstart.storage.schema import Migration, migrations_of
+from warmstart.storage.sql import to_psycopg
 
 try:
     import psycopg
     from psycopg.conninfo import conninfo_to_dict
+    from psycopg.pq import TransactionStatus
     from psycopg.types.array import ListBinaryDumper
     from psycopg.types.numeric import Int8Dumper
 
     from warmstart.storage import roles
-    from warmstart.storage.postgres_connection import Connection
+    from warmstart.storage.roles import SERVICE
 except ImportError as missing:
     raise ConfigError("a store on PostgreSQL needs psycopg: pip install 'warmstart[postgres]'") from missing
 
-BUSY_SECONDS = 120.0
-OLDEST = 14  # the oldest major version that has all that is used here
-
-_CONNECT_SECONDS = 10
-_KEEP_ALIVE = {"keepalives_idle": 60, "keepalives_interval": 10, "keepalives_count": 6}  # a server that fell silent
+_COMMENT = "Warmstart"  # on the table `migrations`: marks our stores
 _MIGRATION_LOCK = 0x5741524D
+_FOUNDATION = migrations_of("storage", __file__)
+_MAX_ROLLBACKS = 20  # a rollback is a statement too: a time limit may cancel it
+_DEFAULTS = "application_name=warmstart connect_timeout=10 keepalives_idle=60 keepalives_interval=10 keepalives_count=6"
 
 
-class _Login(NamedTuple):
-    """The role of a connection: whether no policy binds it, and the schemas it looks into."""
+class PostgresDatabase(Database):
+    """A connection to a PostgreSQL database, for one thread.
 
-    name: str
-    unbound: bool
-    schemas: list[str]
+    Every transaction begins with the statements in `_acting`, which set role and tenant. What goes to `raw` outside of
+    a transaction acts for the role that logged in.
+    """
 
-
-class Database(AnyDatabase):
-    """A connection to a PostgreSQL database, for one thread."""
-
-    connection: Connection
+    DIALECT: ClassVar = "postgres"
+    ERRORS: ClassVar = (psycopg.Error,)
+    connection: PostgresDatabase  # itself: it has `execute` and `executemany`
 
     def __init__(
         self, url: str, migrations: Sequence[Migration], *, tenant: str = "", timeout: float = BUSY_SECONDS
     ) -> None:
         super().__init__()
         self.name = without_password(url)
+        self.connection = self
+        self.tenant = ""
+        self._login, self._unbound, self._schemas = "", False, list[str]()  # _unbound: by row-level security
         self._timeout = timeout
-        self._raw = self._connect(url)
-        self._raw.adapters.register_dumper(int, Int8Dumper)  # one type for all numbers: one plan for a statement
-        self._raw.adapters.register_dumper(list, ListBinaryDumper)  # as text, every element would have to be quoted
-        self.connection = Connection(self._raw)
+        self._acting: list[str] = []
+        self._streams = count()
+        self._limited = False
+        self._deadline: float | None = None
+        self._reading = False  # whether reads inside `limited` have opened their transaction
+        self.raw = self._connect(url)
+        self.raw.adapters.register_dumper(int, Int8Dumper)  # one type for all numbers: one plan for a statement
+        self.raw.adapters.register_dumper(list, ListBinaryDumper)  # text would quote every element
         try:
-            with self.translated():
-                self._login = self._check_server()
-                if self._login.unbound:
-                    self._is_migrated()  # or is empty: for another program's database no role is made
-                    self._make_roles()
-                self.migrate((*FOUNDATION, *migrations))
+            with self.translate_errors():
+                self._check_server()
+                if self._unbound:
+                    self._pending(migrations)  # refuses another program's database before it creates a role
+                    roles.create_roles(self.raw)
+                self.migrate((*_FOUNDATION, *migrations))
                 self.tenant = self._act_for(tenant)
         except BaseException:
-            self._raw.close()
+            self.raw.close()
             raise
 
     @property
     def is_lost(self) -> bool:
-        return bool(self._raw.broken or self._raw.closed)
-
-    @property
-    def version(self) -> str:
-        """The version of the server."""
-        return str(self._raw.info.parameter_status("server_version") or "")
-
-    def stream(self, sql: str, parameters: Sequence[object] = ()) -> Iterator[Any]:
-        return self.connection.stream(sql, parameters)
-
-    def integrity(self) -> list[str]:
-        """What the foreign keys find wrong; the rest is the server's own care."""
-        found: list[str] = []
-        with self.translated():
-            keys = self._raw.execute(
-                "SELECT conrelid::regclass::text, conname FROM pg_constraint "
-                "WHERE connamespace = current_schema()::regnamespace AND NOT convalidated"
-            ).fetchall()
-            found += [f"the constraint {name} of {table} does not hold" for table, name in keys]
-            broken = self._raw.execute(
-                "SELECT indexrelid::regclass::text FROM pg_index JOIN pg_class ON pg_class.oid = indrelid "
-                "WHERE relnamespace = current_schema()::regnamespace AND NOT indisvalid"
-            ).fetchall()
-            found += [f"the index {name} is not valid" for (name,) in broken]
-        return found
+        return bool(self.raw.broken or self.raw.closed)
 
     def vacuum(self) -> None:
-        """Free the room of deleted rows for others to use; for tables of another owner the server leaves it."""
-        with self.translated():
-            rows = self._raw.execute(
-                "SELECT oid::regclass::text FROM pg_class "
-                "WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p')"
-            ).fetchall()
-            self._raw.execute(f"VACUUM {', '.join(name for (name,) in rows)}".encode())
+        """Free the space of deleted rows. The server skips tables of another owner."""
+        with self.translate_errors():
+            self.raw.execute("VACUUM")
+
+    # -- statements
+
+    def execute(self, sql: str, parameters: Any = (), /, *, binary: bool = False) -> Cursor:
+        """Run a statement. `binary` results are quicker for large values."""
+        statement, values = _prepare(sql, parameters)
+        if self._limited:
+            return self._execute_limited(statement, values, binary)
+        with self._own_transaction():
+            return self.raw.execute(statement, values, binary=binary)
+
+    def executemany(self, sql: str, parameters: Iterable[Any], /) -> object:
+        rows = [_prepare(sql, row)[1] for row in parameters]
+        if rows:
+            with self._own_transaction(), self.raw.cursor() as cursor:
+                cursor.executemany(to_psycopg(sql)[0], rows)
+        return None
+
+    def stream(self, sql: str, parameters: Sequence[object] = ()) -> Iterator[Any]:
+        statement, values = _prepare(sql, parameters)
+        with self.raw.cursor(name=f"warmstart_{next(self._streams)}") as cursor:
+            cursor.itersize = 50  # rows fetched at a time
+            cursor.execute(statement, values)
+            yield from cursor
+
+    @contextmanager
+    def limited(self, seconds: float | None) -> Iterator[None]:
+        """Reads inside share one transaction, so that role and tenant are set once; a write has its own as usual."""
+        self._limited, self._deadline = True, None if seconds is None else time.monotonic() + seconds
+        try:
+            yield
+        finally:
+            self._limited, self._deadline = False, None
+            if self._reading:
+                self._roll_back()
+
+    def _execute_limited(self, statement: bytes, values: Any, binary: bool) -> Cursor:
+        first = self._time_limits()
+        if self._is_idle():
+            first = ["BEGIN READ ONLY", *first, *self._acting]
+            self._reading = True
+        try:
+            # All in one round trip.
+            with self.raw.pipeline() if first and psycopg.Pipeline.is_supported() else nullcontext():
+                for each in first:
+                    self.raw.execute(each.encode())
+                return self.raw.execute(statement, values, binary=binary)
+        except psycopg.Error as error:
+            if self._reading:
+                self._roll_back()
+            if isinstance(error, psycopg.errors.QueryCanceled):
+                raise Interrupted from None
+            raise
+
+    def _time_limits(self, lock: float | None = None) -> list[str]:
+        """The settings for what is left of the time, and for the wait for a lock."""
+        left = None if self._deadline is None else self._deadline - time.monotonic()
+        if left is not None and left <= 0:
+            raise Interrupted
+        limits = {"statement_timeout": left, "lock_timeout": lock if left is None or lock is None else min(lock, left)}
+        return [f"SET LOCAL {name} = {max(1, ceil(s * 1000))}" for name, s in limits.items() if s is not None]
+
+    @contextmanager
+    def _own_transaction(self) -> Iterator[None]:
+        """Give a statement outside of a transaction its own where role and tenant must be set."""
+        if not self._acting or not self._is_idle():
+            yield
+            return
+        with self.raw.transaction():
+            self._act()
+            yield
+
+    def _act(self) -> None:
+        if self._acting:
+            self.raw.execute("; ".join(self._acting).encode())
+
+    def _is_idle(self) -> bool:
+        return self.raw.info.transaction_status == TransactionStatus.IDLE
 
     # -- connecting
 
@@ -131,201 +188,140 @@ class Database(AnyDatabase):
             options = {"port": "?"}
         if not re.fullmatch(r"[\d,]*", str(options.get("port") or "")):
             # libpq quotes what it took for a port, which may be a piece of the password.
-            raise ConfigError(
-                f"the store {self.name!r} is no URL that PostgreSQL understands; "
-                "characters like @, : and / in a password are written %40, %3A and %2F"
-            ) from None
-        defaults = {"connect_timeout": _CONNECT_SECONDS, "application_name": "warmstart", **_KEEP_ALIVE}
-        chosen = {name: value for name, value in defaults.items() if name not in options}
+            advice = "write characters like @, : and / in a password as %40, %3A and %2F"
+            raise ConfigError(f"PostgreSQL does not understand the URL {self.name!r}; {advice}") from None
         try:
-            return psycopg.connect(url, autocommit=True, **chosen)  # type: ignore[arg-type]
+            return psycopg.connect(autocommit=True, **(conninfo_to_dict(_DEFAULTS) | options))  # type: ignore[arg-type]
         except psycopg.Error as error:
-            raise _refusal(self.name, error) from error
+            raise _connection_error(self.name, error) from error
 
-    def _check_server(self) -> _Login:
-        if self._raw.info.server_version < OLDEST * 10_000:
-            raise StoreError(
-                f"the store {self.name!r} is on PostgreSQL {self.version}; Warmstart needs {OLDEST} or newer"
-            )
-        row = self._raw.execute(
+    def _disconnect(self) -> None:
+        self.raw.close()
+
+    def _check_server(self) -> None:
+        self.version = str(self.raw.info.parameter_status("server_version"))
+        if self.raw.info.server_version < 140_000:
+            raise StoreError(f"{self.name!r} is on PostgreSQL {self.version}; Warmstart needs 14 or newer")
+        self._login, self._unbound, self._schemas = self.execute(
             "SELECT rolname::text, rolsuper OR rolbypassrls, current_schemas(false)::text[] FROM pg_roles "
             "WHERE rolname = current_user"
         ).fetchone()
-        login = _Login(*row or ("", False, []))
-        if not login.schemas:
-            raise StoreReadOnly(
-                f"the role {login.name!r} may use no schema of the store {self.name!r}; "
-                "GRANT USAGE ON SCHEMA public TO it"
-            )
-        return login
-
-    def _make_roles(self) -> None:
-        try:
-            roles.make_roles(self._raw)
-        except psycopg.errors.InsufficientPrivilege as error:
-            raise StoreReadOnly(
-                f"the role {self._login.name!r} of the store {self.name!r} is bound by no row-level security, and may "
-                f"not take on the roles {roles.OWNER} and {SERVICE} that are ({_line(error)}); "
-                "connect as a role of your own: CREATE ROLE name LOGIN PASSWORD '…'"
-            ) from error
+        if not self._schemas:
+            raise StoreReadOnly(f"the role {self._login!r} may use no schema; GRANT USAGE ON SCHEMA public TO it")
 
     def _act_for(self, tenant: str) -> str:
-        login = self._login
-        if login.unbound:
-            own = login.name
-            self.connection = Connection(self._raw, roles.acting(SERVICE, login.schemas, tenant or own))
-            reached, bound = self._reached()
-        else:
-            reached, bound = self._reached()
-            own = reached
-            if tenant not in ("", own):
-                self.connection = Connection(self._raw, roles.for_tenant(tenant))
-                reached, bound = self._reached()
-        chosen = tenant or own
-        if reached != chosen:
-            raise StoreReadOnly(
-                f"the role {own!r} may not act for the tenant {tenant!r}; leave out WARMSTART_TENANT, or let the "
-                f"owner of the server GRANT {SERVICE} TO it"
-            )
-        if not bound:
-            raise StoreError(
-                f"the tables of the store {self.name!r} are guarded by no row-level security, so that the rows of all "
-                f"users would mix; see that it is enabled, and that {SERVICE} is neither SUPERUSER nor BYPASSRLS"
-            )
-        return chosen
+        """Act for a tenant, by default the role that logged in, and check that the server agrees."""
+        wanted = tenant or (self._login if self._unbound else "")
+        if self._unbound:
+            self._acting = [*roles.act_as(SERVICE, self._schemas), *roles.act_for(wanted)]
+        elif tenant not in ("", self._login):
+            self._acting = roles.act_for(tenant)
+        reached, is_bound = self.execute("SELECT warmstart_tenant(), row_security_active('tenants')").fetchone()
+        if wanted and reached != wanted:
+            advice = f"unset WARMSTART_TENANT, or ask the owner of the server to GRANT {SERVICE} TO it"
+            raise StoreReadOnly(f"the role {self._login!r} may not act for the tenant {tenant!r}; {advice}")
+        if not is_bound:
+            advice = f"enable it, and make sure that {SERVICE} is neither SUPERUSER nor BYPASSRLS"
+            raise StoreError(f"row-level security does not protect the tables of the store {self.name!r}; {advice}")
+        return str(reached)
 
-    def _reached(self) -> tuple[str, bool]:
-        """For which tenant this connection acts, and whether it is held to that."""
-        row = self.connection.execute("SELECT warmstart_tenant(), row_security_active('tenants')").fetchone()
-        return row[0], row[1]
-
-    def _disconnect(self) -> None:
-        self._raw.close()
-
-    # -- transactions
+    # -- transactions and migrations
 
     def _begin(self) -> None:
-        self.connection.begin(self._timeout)
-        try:
-            while not self._raw.execute(
-                "SELECT 1 FROM tenants WHERE tenant = warmstart_tenant() FOR UPDATE"
-            ).fetchone():
-                self._raw.execute("INSERT INTO tenants DEFAULT VALUES ON CONFLICT DO NOTHING")
-        except BaseException:
+        if self._reading:
             self._roll_back()
-            raise
+        self.raw.execute("; ".join(["BEGIN", *self._time_limits(self._timeout), *self._acting]).encode())
+        if not self.tenant:  # the first migrations
+            return
+        lock = "SELECT 1 FROM tenants WHERE tenant = warmstart_tenant() FOR UPDATE"
+        if not self.raw.execute(lock).fetchone():
+            self.raw.execute("INSERT INTO tenants DEFAULT VALUES ON CONFLICT DO NOTHING")
+            if not self.raw.execute(lock).fetchone():
+                raise StoreReadOnly(f"a policy of the store {self.name!r} forbids writing; ask its owner for the right")
 
     def _roll_back(self) -> None:
-        self.connection.roll_back()
-
-    # -- migrations
+        self._reading = False
+        for _ in range(_MAX_ROLLBACKS):
+            if self.raw.closed or self._is_idle():
+                return
+            with suppress(psycopg.errors.QueryCanceled):
+                self.raw.rollback()
 
     def migrate(self, migrations: Sequence[Migration]) -> None:
         super().migrate(migrations)
-        if self._login.unbound:
-            with self.translated():
-                closed = roles.is_closed(self._raw)
-            if closed:
-                with self._migrating():
-                    pass
+        with self.translate_errors():
+            closed = self._unbound and self.raw.execute(roles.CLOSED_TABLES).fetchone()
+        if closed:
+            with self._migrating():
+                pass
 
-    def _is_migrated(self) -> bool:
-        row = self._raw.execute(
+    def _has_migrations(self) -> bool:
+        row = self.raw.execute(
             "SELECT obj_description(to_regclass('migrations'), 'pg_class'), "
             "(SELECT count(*) FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r' "
             "AND NOT EXISTS (SELECT 1 FROM pg_depend WHERE objid = pg_class.oid AND deptype = 'e'))"  # of an extension
         ).fetchone()
-        mark, tables = row or (None, 0)
-        if tables and mark != MARK:
-            raise StoreCorrupt(
-                f"the database {self.name!r} holds another program's tables; "
-                "give Warmstart a database of its own (nothing was changed)"
-            )
-        return mark == MARK
+        comment, tables = row or (None, 0)
+        if tables and comment != _COMMENT:
+            advice = "give Warmstart a database of its own (nothing was changed)"
+            raise StoreCorrupt(f"the database {self.name!r} has another program's tables; {advice}")
+        return comment == _COMMENT
 
     @contextmanager
-    def _migrating(self) -> Iterator[AnyConnection]:
-        if self._depth:
-            with self._locked():
-                yield self.connection
-            self.connection.act()
-            return
-        with self.translated():
-            self._raw.execute(f"BEGIN; SET LOCAL lock_timeout = {round(self._timeout * 1000)}".encode())
-            self._depth += 1
-            try:
-                with self._locked():
-                    yield self.connection
-                self._raw.execute("COMMIT")
-            except BaseException:
-                self._roll_back()
-                raise
-            finally:
-                self._depth -= 1
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Let nobody else migrate until the transaction ends, and be one who may."""
-        self._raw.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
-        if not self._login.unbound:
-            yield
-            return
-        with roles.owning(self._raw, self._login.schemas):
-            yield
+    def _migrating(self) -> Iterator[Connection]:
+        with self.transaction():
+            self.raw.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
+            with roles.as_owner(self.raw, self._schemas) if self._unbound else nullcontext():
+                yield self
+            self._act()
 
     def _apply(self, migration: Migration) -> None:
         try:
-            (migration.postgres or migration.apply)(self.connection)
+            super()._apply(migration)
         except psycopg.errors.InsufficientPrivilege as error:
-            raise StoreReadOnly(
-                f"the tables of the store {self.name!r} must be made or brought up to date by their owner: "
-                f"run `warmstart doctor` once as that role, or as a superuser ({_line(error)})"
-            ) from error
+            advice = f"run `warmstart doctor` once as that role, or as a superuser ({_message(error)})"
+            raise StoreReadOnly(f"only the owner may create the tables of the store {self.name!r}: {advice}") from error
 
-    # -- errors
+    def _run_script(self, script: str) -> None:
+        if "{schema}" in script:
+            row = self.raw.execute("SELECT quote_ident(current_schema())").fetchone()
+            script = script.replace("{schema}", row[0] if row else "")
+        self.raw.execute(script.encode())
 
-    @contextmanager
-    def _own_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except psycopg.Error as error:
-            raise _translation(self.name, error, lost=self._raw.broken or self._raw.closed) from error
+    def _store_error(self, error: Exception) -> StoreError:
+        name, message, code = self.name, _message(error), getattr(error, "sqlstate", "") or ""
+        if self.is_lost or code[:2] == "08" or code in ("57P01", "57P02", "57P03"):
+            return StoreUnreachable(f"the connection to the store {name!r} was lost ({message}); try again")
+        if code in ("25006", "42501"):
+            return StoreReadOnly(f"{name!r} refuses this ({message}); use the primary server, or get the right")
+        if code in ("55P03", "40P01", "40001", "53300"):
+            return StoreBusy(f"another process is using the store {name!r} ({message}); try again when it is done")
+        if code in ("53100", "53200"):
+            return StoreFull(f"no space left for the store {name!r} ({message}); nothing of this write was saved")
+        if code in ("XX001", "XX002", "42P01"):
+            return StoreCorrupt(f"the store {name!r} is damaged ({message}); restore it from a backup")
+        return StoreError(f"the store {name!r} failed: {message}")
 
 
-def _line(error: psycopg.Error) -> str:
-    """What the server says, on one line."""
-    said = error.diag.message_primary or str(error)
-    return "; ".join(line.strip() for line in said.splitlines() if line.strip())
+def _prepare(sql: str, parameters: Any) -> tuple[bytes, Any]:
+    text, numbered = to_psycopg(sql)
+    return text, {str(place): value for place, value in enumerate(parameters, 1)} if numbered else parameters
 
 
-def _refusal(name: str, error: psycopg.Error) -> StoreError:
-    """Why there is no connection. libpq tells by its words alone."""
-    said = _line(error)
-    reason = said.rsplit("FATAL: ", 1)[-1].strip()
-    if "does not exist" in said and "database" in said:
-        return StoreError(f"the store {name!r} does not exist ({reason}); make it with createdb")
-    if "authentication" in said or "password" in said or "pg_hba" in said or "role" in said:
-        return StoreReadOnly(
-            f"the server of the store {name!r} does not let you in ({reason}); check user and password"
-        )
-    if "too many" in said or "remaining connection slots" in said:
+def _message(error: Exception) -> str:
+    """The server's message on one line."""
+    text = (isinstance(error, psycopg.Error) and error.diag.message_primary) or str(error)
+    return "; ".join(line.strip() for line in text.splitlines() if line.strip())
+
+
+def _connection_error(name: str, error: psycopg.Error) -> StoreError:
+    """The reason for a failed connection, which libpq gives as text only."""
+    message = _message(error)
+    reason = message.rsplit("FATAL: ", 1)[-1].strip()
+    if "does not exist" in message and "database" in message:
+        return StoreError(f"the store {name!r} does not exist ({reason}); create it with createdb")
+    if any(word in message for word in ("authentication", "password", "permission", "pg_hba", "role")):
+        return StoreReadOnly(f"the server of {name!r} rejected you ({reason}); check user, password and rights")
+    if "too many" in message or "remaining connection slots" in message:
         return StoreBusy(f"the server of the store {name!r} has no connection left ({reason}); try again")
-    return StoreUnreachable(f"the server of the store {name!r} cannot be reached ({reason}); is it running?")
-
-
-def _translation(name: str, error: psycopg.Error, *, lost: bool) -> StoreError:
-    said = _line(error)
-    code = error.sqlstate or ""
-    if lost or code[:2] == "08" or code in ("57P01", "57P02", "57P03"):
-        return StoreUnreachable(
-            f"the connection to the store {name!r} was lost ({said}); an unfinished write was not kept; try again"
-        )
-    if code in ("42501", "25006"):
-        return StoreReadOnly(f"the server refuses a write to the store {name!r} ({said}); ask its owner for the right")
-    if code in ("55P03", "40P01", "40001", "53300"):
-        return StoreBusy(f"the store {name!r} is held by another process ({said}); try again when it is done")
-    if code in ("53100", "53200"):
-        return StoreFull(f"no room on the server for the store {name!r} ({said}); nothing of this write was kept")
-    if code in ("XX001", "XX002"):
-        return StoreCorrupt(f"the store {name!r} is damaged ({said}); restore it from a backup (it was left as it is)")
-    return StoreError(f"the store {name!r} failed: {said}")
+    return StoreUnreachable(f"cannot reach the server of the store {name!r} ({reason}); is it running?")

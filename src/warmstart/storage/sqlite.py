@@ -1,7 +1,6 @@
 """One SQLite file as a store: private, in WAL mode, migrated on opening, safe for many processes.
 
-A write happens inside `transaction()`, which takes the write lock at once (`BEGIN IMMEDIATE`), so that two processes
-never discover halfway through that they cannot both commit. SQLite's errors leave this module as our own.
+A write takes the lock at once (`BEGIN IMMEDIATE`): two processes never find out halfway that they cannot both commit.
 """
 
 from __future__ import annotations
@@ -9,42 +8,61 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from warmstart.errors import StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreReadOnly
-from warmstart.storage.database import AnyDatabase, Connection, Migration
+from warmstart.storage.database import BUSY_SECONDS, Connection, Database
+from warmstart.storage.schema import Migration
 
-APPLICATION_ID = 0x5741524D  # "WARM", in the file's header: tells our stores from other SQLite files
-BUSY_SECONDS = 120.0
+APPLICATION_ID = 0x5741524D  # "WARM", in the file's header: marks our stores
 
 _CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _READ_ONLY = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH}
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
 
-class Database(AnyDatabase):
+class SQLiteDatabase(Database):
     """A connection to one store file, for one thread."""
 
+    DIALECT: ClassVar = "sqlite"
+    ERRORS: ClassVar = (sqlite3.Error, UnicodeDecodeError)
     connection: sqlite3.Connection
 
     def __init__(self, path: Path, migrations: Sequence[Migration], *, timeout: float = BUSY_SECONDS) -> None:
         super().__init__()
         self.path = path
         self.name = str(path)
-        with self.translated():
+        with self.translate_errors():
             _create_private(path)
             # Only one thread uses it at a time: see `transaction`.
             self.connection = sqlite3.connect(path, timeout=timeout, isolation_level=None, check_same_thread=False)
             try:
-                self._configure()
-                _tighten(path)
+                self._configure(timeout)
+                with suppress(PermissionError):  # `warmstart doctor` reports a file of another user
+                    if stat.S_IMODE(path.stat().st_mode) & 0o077:
+                        path.chmod(0o600)
                 self.migrate(migrations)
             except BaseException:
                 self.connection.close()
                 raise
+
+    def _configure(self, timeout: float) -> None:
+        run = self.connection.execute
+        tables = run("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        if tables and run("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
+            advice = "point WARMSTART_STORE at another file (nothing was changed)"
+            raise StoreCorrupt(f"{self.name!r} is a database, but not a Warmstart store; {advice}")
+        use_wal(run, timeout)
+        run("PRAGMA synchronous = NORMAL")
+        run("PRAGMA foreign_keys = ON")
+        run("PRAGMA temp_store = MEMORY")
+        run("PRAGMA cache_size = -32768")
+        # A bulk import writes each index page many times; checkpointing every 4 MB would copy each of them out.
+        run("PRAGMA wal_autocheckpoint = 8192")
 
     def _disconnect(self) -> None:
         self.connection.close()
@@ -52,40 +70,29 @@ class Database(AnyDatabase):
     def stream(self, sql: str, parameters: Sequence[object] = ()) -> Iterator[Any]:
         return self.connection.execute(sql, parameters)
 
+    def integrity(self) -> list[str]:
+        with self.translate_errors():
+            found = [row[0] for row in self.connection.execute("PRAGMA integrity_check(20)") if row[0] != "ok"]
+            orphans = self.connection.execute("PRAGMA foreign_key_check").fetchmany(20)
+        return found + [f"row {row[1]} of {row[0]} refers to a missing row of {row[2]}" for row in orphans]
+
+    def vacuum(self) -> None:
+        """Rewrite the file without its free pages, and empty the write-ahead log."""
+        with self.translate_errors():
+            self.connection.execute("VACUUM")
+            busy = self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        if busy:
+            advice = "deleted data is still in its log; end that process and try again"
+            raise StoreBusy(f"another process is reading the store {self.name!r}; {advice}")
+
+    # -- transactions and migrations
+
     def _begin(self) -> None:
         self.connection.execute("BEGIN IMMEDIATE")
 
     def _roll_back(self) -> None:
         if self.connection.in_transaction:
             self.connection.execute("ROLLBACK")
-
-    @contextmanager
-    def _own_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise _translation(self.path, error) from error
-        except UnicodeDecodeError as error:
-            # SQLite quotes a damaged schema in its complaint, and Python fails to decode that.
-            raise StoreCorrupt(_corrupt(self.path, "its schema is unreadable")) from error
-
-    def integrity(self) -> list[str]:
-        """What `PRAGMA integrity_check` and the foreign keys find wrong; empty when all is well."""
-        with self.translated():
-            found = [row[0] for row in self.connection.execute("PRAGMA integrity_check(20)") if row[0] != "ok"]
-            orphans = self.connection.execute("PRAGMA foreign_key_check").fetchmany(20)
-        return found + [f"row {row[1]} of {row[0]} points to a missing row of {row[2]}" for row in orphans]
-
-    def vacuum(self) -> None:
-        """Rewrite the file without its free pages, and empty the write-ahead log."""
-        with self.translated():
-            self.connection.execute("VACUUM")
-            busy = self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
-        if busy:
-            raise StoreBusy(
-                f"another process reads the store {str(self.path)!r}, so its old pages are still there; "
-                "end that process and do this again"
-            )
 
     @contextmanager
     def _migrating(self) -> Iterator[Connection]:
@@ -97,85 +104,71 @@ class Database(AnyDatabase):
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             yield connection
 
-    def _is_migrated(self) -> bool:
-        found = self.connection.execute(
-            "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'migrations'"
-        ).fetchone()
-        return bool(found[0])
+    def _has_migrations(self) -> bool:
+        query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'migrations'"
+        return self.connection.execute(query).fetchone() is not None
 
-    def _apply(self, migration: Migration) -> None:
-        migration.apply(self.connection)
+    def _run_script(self, script: str) -> None:
+        # Not with `executescript`, which ends the transaction.
+        statement = ""
+        for piece in script.split(";"):
+            statement += piece + ";"
+            if sqlite3.complete_statement(statement):
+                self.connection.execute(statement)
+                statement = ""
 
-    def _configure(self) -> None:
-        run = self.connection.execute
-        tables = run("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        if tables and run("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
-            raise StoreCorrupt(
-                f"{str(self.path)!r} is a database, but not a Warmstart store; "
-                "point WARMSTART_STORE at another file (nothing was changed)"
-            )
-        if run("PRAGMA journal_mode").fetchone()[0] != "wal":
-            run("PRAGMA journal_mode = WAL")
-        run("PRAGMA synchronous = NORMAL")
-        run("PRAGMA foreign_keys = ON")
-        run("PRAGMA temp_store = MEMORY")
-        run("PRAGMA cache_size = -32768")
-        # A bulk import writes each index page many times; checkpointing every 4 MB would copy each of them out.
-        run("PRAGMA wal_autocheckpoint = 8192")
+    def _store_error(self, error: Exception) -> StoreError:
+        code = _primary_code(error)
+        if isinstance(error, UnicodeDecodeError) or code in _CORRUPT:  # SQLite quotes a damaged schema
+            advice = "move it away and run `warmstart sync` to build a new one (it was not changed)"
+            return StoreCorrupt(f"the store {self.name!r} is damaged or is not a store ({error}); {advice}")
+        if code in _READ_ONLY:
+            return _read_only(self.path)
+        if code in _BUSY:
+            return StoreBusy(f"another process is using the store {self.name!r}; try again when it is done")
+        if code == sqlite3.SQLITE_FULL:
+            return StoreFull(f"no space left for the store {self.name!r} ({error}); nothing of this write was saved")
+        return StoreError(f"the store {self.name!r} failed: {error}")
+
+
+def use_wal(run: Callable[[str], Any], timeout: float = BUSY_SECONDS) -> None:
+    """Switch a file to WAL mode; `run` is the `execute` of a connection of sqlite3 or apsw.
+
+    SQLite's busy timeout does not cover this statement: two processes that create the same file would each wait for
+    the other's lock, so SQLite fails one of them at once. That one tries again.
+    """
+    deadline = time.monotonic() + timeout
+    while run("PRAGMA journal_mode").fetchone()[0] != "wal":
+        try:
+            run("PRAGMA journal_mode = WAL").fetchall()
+        except Exception as error:
+            if _primary_code(error) not in _BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
 
 
 def _create_private(path: Path) -> None:
-    """Make a new file readable by its owner alone before SQLite writes to it; -wal and -shm take over its mode."""
+    """Create the file readable by its owner alone before SQLite writes to it; -wal and -shm take over its mode."""
     try:
-        if not path.parent.is_dir():
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with suppress(FileExistsError):
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-        if path.is_dir():
-            raise StoreCorrupt(f"{str(path)!r} is a folder, not a store; point WARMSTART_STORE at a file")
-        if not path.is_file():
-            raise StoreCorrupt(f"{str(path)!r} is no file that could be a store; point WARMSTART_STORE at another one")
-        if not os.access(path, os.R_OK | os.W_OK):
-            raise StoreReadOnly(_read_only(path))
     except FileExistsError as error:
         raise StoreCorrupt(f"{str(path.parent)!r} is not a folder; point WARMSTART_HOME at one") from error
     except OSError as error:
-        raise StoreReadOnly(_read_only(path)) from error
+        raise _read_only(path) from error
+    if not path.is_file():
+        raise StoreCorrupt(f"{str(path)!r} is not a file; point WARMSTART_STORE at a file")
+    if not os.access(path, os.R_OK | os.W_OK):
+        raise _read_only(path)
 
 
-def _tighten(path: Path) -> None:
-    """Close a store that others can read. It is known to be ours by now."""
-    with suppress(PermissionError):  # the owner is someone else, who decides; `warmstart doctor` reports it
-        if stat.S_IMODE(path.stat().st_mode) & 0o077:
-            path.chmod(0o600)
+def _primary_code(error: Exception) -> int | None:
+    """SQLite's result code without the extension, as sqlite3 or apsw reports it."""
+    code = getattr(error, "sqlite_errorcode", getattr(error, "result", None))
+    return None if code is None else code & 0xFF
 
 
-def _translation(path: Path, error: sqlite3.Error) -> StoreError:
-    code = getattr(error, "sqlite_errorcode", None)
-    primary = code & 0xFF if code is not None else None
-    name = str(path)
-    if primary in _CORRUPT:
-        return StoreCorrupt(_corrupt(path, error))
-    if primary in _READ_ONLY:
-        return StoreReadOnly(_read_only(path))
-    if primary in _BUSY:
-        return StoreBusy(f"the store {name!r} is held by another process; try again when it is done")
-    if primary == sqlite3.SQLITE_FULL:
-        return StoreFull(f"no room on the disk for the store {name!r} ({error}); nothing of this write was kept")
-    if primary == sqlite3.SQLITE_IOERR:
-        return StoreError(f"the disk under the store {name!r} failed ({error}); check it (the store was left as it is)")
-    return StoreError(f"the store {name!r} failed: {error}")
-
-
-def _corrupt(path: Path, reason: object) -> str:
-    return (
-        f"the store {str(path)!r} is damaged or is not a store ({reason}); "
-        "move it away and run `warmstart sync` to build a new one (it was left as it is)"
-    )
-
-
-def _read_only(path: Path) -> str:
-    return (
-        f"cannot write the store {str(path)!r}; check the permissions of its folder, "
-        "or point WARMSTART_HOME at a folder of your own"
-    )
+def _read_only(path: Path) -> StoreReadOnly:
+    advice = "check the permissions of its folder, or point WARMSTART_HOME at a folder of your own"
+    return StoreReadOnly(f"cannot write the store {str(path)!r}; {advice}")

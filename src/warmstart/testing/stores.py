@@ -90,6 +90,7 @@ class SessionStoreSuite:
             outcome="success",
             evidence="reward 1.0",
             judge="log",
+            usage=Usage(input=1400, output=40, cache_read=600),
         )
         store.append(full, [said("m1", "hello"), said("m2", "bye", 9)])
         kept = store.get(full.id)
@@ -99,6 +100,12 @@ class SessionStoreSuite:
             started_at=at(0),
             ended_at=at(9),
         )
+
+    def test_the_tokens_of_a_session_are_the_last_that_were_told(self, store: SyncStore) -> None:
+        store.append(session(usage=Usage(input=10)), [said("m1", "hello")])
+        store.append(session(usage=Usage(input=30, output=5)))
+        store.append(session(title="a title"))
+        assert store.get(session().id).usage == Usage(input=30, output=5)
 
     def test_a_session_without_a_message_does_not_exist(self, store: SyncStore) -> None:
         assert store.append(session(title="only a title")) == Appended()
@@ -163,29 +170,31 @@ class SessionStoreSuite:
             "resume",
         )
 
-    @pytest.mark.parametrize("order", list(permutations(range(3))))
-    def test_ownership_does_not_depend_on_the_order_of_import(self, store: SyncStore, order: tuple[int, ...]) -> None:
-        a = [said("a1", "a1", 0), said("a2", "a2", 1)]
-        b = [said("b1", "b1", 60)]
-        c = [said("c1", "c1", 120)]
-        logs = [(session("A"), a), (session("B"), a + b), (session("C"), a + b + c)]
-        for place in order:
-            store.append(*logs[place])
-        texts = {name: [m.text for m in store.messages(session(name).id)] for name in "ABC"}
-        assert texts == {"A": ["a1", "a2"], "B": ["b1"], "C": ["c1"]}
-        parents = {name: store.get(session(name).id).parent_id for name in "ABC"}
-        assert parents == {"A": None, "B": session("A").id, "C": session("B").id}
-        assert store.get(session("C").id).started_at == at(120)
+    def test_ownership_does_not_depend_on_the_order_of_import(self, store: SyncStore) -> None:
+        for number, order in enumerate(permutations(range(3))):
+            a = [said(f"a1.{number}", "a1", 0), said(f"a2.{number}", "a2", 1)]
+            b = [said(f"b1.{number}", "b1", 60)]
+            c = [said(f"c1.{number}", "c1", 120)]
+            one, two, three = (session(f"{name}{number}") for name in "ABC")
+            logs = [(one, a), (two, a + b), (three, a + b + c)]
+            for place in order:
+                store.append(*logs[place])
+            texts = [[m.text for m in store.messages(each.id)] for each in (one, two, three)]
+            assert texts == [["a1", "a2"], ["b1"], ["c1"]], order
+            parents = [store.get(each.id).parent_id for each in (one, two, three)]
+            assert parents == [None, one.id, two.id], order
+            assert store.get(three.id).started_at == at(120), order
 
-    @pytest.mark.parametrize("copy_first", [True, False])
-    def test_a_copy_that_names_its_origin_goes_there(self, store: SyncStore, copy_first: bool) -> None:
-        original = (session("old"), [said("a1", "x", 0), said("a2", "later", 500)])
-        copy = (session("new"), [said("a1", "x", 0, origin="old"), said("b1", "y", 60)])
-        for each in (copy, original) if copy_first else (original, copy):
-            store.append(*each)
-        assert {m.text for m in store.messages(session("old").id)} == {"x", "later"}
-        assert [m.text for m in store.messages(session("new").id)] == ["y"]
-        assert store.get(session("new").id).parent_id == session("old").id
+    def test_a_copy_that_names_its_origin_goes_there(self, store: SyncStore) -> None:
+        for first in ("copy", "original"):
+            old, new = session(f"old {first}"), session(f"new {first}")
+            original = (old, [said(f"{first} a1", "x", 0), said(f"{first} a2", "later", 500)])
+            copy = (new, [said(f"{first} a1", "x", 0, origin=old.native_id), said(f"{first} b1", "y", 60)])
+            for each in (copy, original) if first == "copy" else (original, copy):
+                store.append(*each)
+            assert {m.text for m in store.messages(old.id)} == {"x", "later"}, first
+            assert [m.text for m in store.messages(new.id)] == ["y"], first
+            assert store.get(new.id).parent_id == old.id, first
 
     def test_the_order_of_a_session_is_that_of_its_own_log(self, store: SyncStore) -> None:
         copied = [said("m2", "2", 2), said("m3", "3", 3)]
@@ -193,20 +202,21 @@ class SessionStoreSuite:
         store.append(session("old"), [said("m1", "1", 1), *copied, said("m4", "4", 4)])
         assert [m.text for m in store.messages(session("old").id)] == ["1", "2", "3", "4"]
 
-    @pytest.mark.parametrize("fork_first", [True, False])
-    def test_a_stated_parent_owns_what_both_hold(self, store: SyncStore, fork_first: bool) -> None:
-        shared = [said("q1", "q1", 0), said("q2", "q2", 1)]
-        parent = (session("parent"), [*shared, said("p1", "goes on", 500)])
-        fork = (
-            session("fork", parent_id=session("parent").id, parent_kind="branch"),
-            [*shared, said("f1", "ended long ago", 60)],
-        )
-        for each in (fork, parent) if fork_first else (parent, fork):
-            store.append(*each)
-        assert [m.text for m in store.messages(session("parent").id)] == ["q1", "q2", "goes on"]
-        assert [m.text for m in store.messages(session("fork").id)] == ["ended long ago"]
-        assert store.get(session("parent").id).parent_id is None
-        assert store.get(session("fork").id).parent_kind == "branch"
+    def test_a_stated_parent_owns_what_both_hold(self, store: SyncStore) -> None:
+        for first in ("fork", "parent"):
+            shared = [said(f"{first} q1", "q1", 0), said(f"{first} q2", "q2", 1)]
+            parent = session(f"parent {first}")
+            fork = session(f"fork {first}", parent_id=parent.id, parent_kind="branch")
+            logs = [
+                (fork, [*shared, said(f"{first} f1", "ended long ago", 60)]),
+                (parent, [*shared, said(f"{first} p1", "goes on", 500)]),
+            ]
+            for each in logs if first == "fork" else reversed(logs):
+                store.append(*each)
+            assert [m.text for m in store.messages(parent.id)] == ["q1", "q2", "goes on"], first
+            assert [m.text for m in store.messages(fork.id)] == ["ended long ago"], first
+            assert store.get(parent.id).parent_id is None, first
+            assert store.get(fork.id).parent_kind == "branch", first
 
     def test_dates_that_a_log_states_are_kept_where_messages_have_none(self, store: SyncStore) -> None:
         store.append(session(started_at=at(1), ended_at=at(9)), [said("m1", "x", timestamp=None)])
@@ -230,6 +240,19 @@ class SessionStoreSuite:
         store.append(other, [said("m1", "two")])
         assert [m.text for m in store.messages(session().id)] == ["one"]
         assert [m.text for m in store.messages(other.id)] == ["two"]
+
+    def test_what_two_sessions_wrote_under_one_id_is_two_messages(self, store: SyncStore) -> None:
+        mine = [replace(CALLED, origin="one"), replace(RESULTS, origin="one")]
+        theirs = [replace(CALLED, origin="two", text="Elsewhere."), replace(RESULTS, origin="two")]
+        for _ in range(2):
+            store.append(session("one"), mine)
+            store.append(session("two"), theirs)
+        assert [m.text for m in store.messages(session("one").id)] == ["Let me look.", ""]
+        assert [m.text for m in store.messages(session("two").id)] == ["Elsewhere.", ""]
+        assert {(row.tool_calls, row.errors, row.session.parent_id) for row in store.list()} == {(3, 1, None)}
+        store.delete(session("one").id)
+        assert store.append(session("two"), theirs).new == 0
+        assert store.append(session("three"), [replace(CALLED, origin="three")]).tool_calls == 3
 
     # -- finding sessions
 
@@ -304,6 +327,33 @@ class SessionStoreSuite:
         with pytest.raises(SessionNotFound):
             store.set_outcome("nothing", "success")
 
+    def test_an_outcome_that_nobody_stated_is_forgotten_when_the_session_changes(self, store: SyncStore) -> None:
+        found = session(outcome="success", evidence="committed")
+        store.append(found, [said("m1", "x")])
+        store.append(found, [said("m1", "x")])
+        assert (store.get(found.id).outcome, store.get(found.id).evidence) == ("success", "committed")
+        store.append(session(), [said("m2", "y")])
+        assert (store.get(found.id).outcome, store.get(found.id).evidence) == ("unknown", "")
+
+    # -- projects
+
+    def test_a_project_is_mapped_once(self, store: SyncStore) -> None:
+        store.append(session("a", project="/w/tide-1", source="/logs/a"), [said("a1", "x")])
+        store.append(session("b", project="/w/tide-1", source="/logs/b"), [said("b1", "y")])
+        assert store.projects() == ["/w/tide-1"]
+        for _ in range(2):
+            store.map_projects(lambda project, source: project[:-2] if source == "/logs/a" else "")
+        assert store.projects() == ["/w/tide", "/w/tide-1"]
+        mapped = store.get(session("a").id)
+        assert (mapped.project, mapped.directory) == ("/w/tide", "/w/tide-1")
+        assert store.get(session("b").id).directory == ""
+        # Its working tree is gone, and no longer tells what it belongs to.
+        for gone in ("/w/tide-1", "/w/tide-1/src"):
+            store.append(replace(mapped, project=gone, directory=gone), [said(gone, "z")])
+            assert store.get(session("a").id) == replace(mapped, title="x")
+        store.append(replace(mapped, project="/w/tide-10", directory="/w/tide-10"), [said("a2", "z")])
+        assert store.projects() == ["/w/tide-1", "/w/tide-10"]
+
     # -- deciding anew
 
     def test_rejudge_decides_every_result_anew(self, store: SyncStore) -> None:
@@ -370,12 +420,68 @@ class SessionStoreSuite:
         assert store.search("tides.py")[0].session_id == session().id
         assert store.search("unsaid") == store.search("") == store.search("tide", limit=0) == []
 
-    @pytest.mark.parametrize(
-        "text", ['"', "AND", "a OR", "NEAR(", "*", "-x", "^a:b", "(", "'; DROP TABLE x", "\0", "\ud800"]
-    )
-    def test_search_takes_whatever_is_typed(self, store: SyncStore, text: str) -> None:
+    def test_search_takes_anything_a_person_types(self, store: SyncStore) -> None:
         store.append(session(), [said("m1", "harmless")])
-        assert store.search(text) == []
+        for text in (
+            '"',
+            "AND",
+            "a OR",
+            "NEAR(",
+            "*",
+            "-x",
+            "^a:b",
+            "(",
+            "'; DROP TABLE x",
+            "\0",
+            "\ud800",
+            "\U00018cd6",
+        ):
+            assert store.search(text) == [], text
+
+    def test_search_knows_words_their_forms_and_their_parts(self, store: SyncStore) -> None:
+        store.append(
+            session(),
+            [
+                said("m1", 'open {"path": "/src/tides.py"}'),
+                said("m2", "py for the naïve: tides"),
+                said("m3", "<tool_use_error>commit 3f0c1d52 failed in 漁港町</tool_use_error>"),
+            ],
+        )
+        for text, expected in {
+            "tides.py": ["m1"],
+            "tides py": ["m1", "m2"],
+            "src/tides.py": ["m1"],
+            "TOOL_USE_ERROR": ["m3"],
+            "the": ["m2"],
+            "fails": ["m3"],
+            "3f0c1d52": ["m3"],
+            "naive": ["m2"],
+            "tides ... --": ["m1", "m2"],
+            "漁港町": ["m3"],
+            "港町漁": [],
+        }.items():
+            assert sorted(match.message_id for match in store.search(text)) == expected, text
+
+    def test_search_ranks_the_newest_of_very_many_texts(self, store: SyncStore) -> None:
+        store.append(session(), [said("old", "tide tide tide")])
+        store.append(session(), [said(f"m{n}", f"the tide at noon of day {n}") for n in range(600)])
+        assert "old" not in {match.message_id for match in store.search("tide")}
+        assert store.search("tide", limit=1000)[0].message_id == "old"
+        assert len(store.search("tide", limit=1000)) == 601
+        assert [match.message_id for match in store.search("day 7 noon")] == ["m7"]
+
+    def test_a_text_with_the_id_of_a_deleted_one_has_only_its_own_words(self, store: SyncStore) -> None:
+        for word in ("zanzibar", "marmalade", "xylophone"):
+            store.append(session(word), [said(word, f"the {word}")])
+            assert [match.text for match in store.search("the")] == [f"the {word}"]
+            store.delete(session(word).id)
+        with store.transaction():  # comes and goes in one write
+            store.append(session("b"), [said("b1", "harbour"), said("b2", "pier")])
+            store.delete(session("b").id)
+        store.append(session("c"), [said("c1", "the last")])
+        for word in ("zanzibar", "marmalade", "xylophone", "harbour", "pier"):
+            assert store.search(word) == [], word
+        assert store.index_complete
 
     def test_delete_removes_the_session_its_text_and_its_index(self, store: SyncStore) -> None:
         shared = "a text that both sessions hold"

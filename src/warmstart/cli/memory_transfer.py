@@ -1,10 +1,9 @@
-"""Moving memory: into and out of files, and from one backend to another."""
+"""`warmstart memory import`, `export` and `copy`: between files and backends."""
 
 from __future__ import annotations
 
 import json
 import os
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -12,22 +11,23 @@ from typing import Any
 import click
 
 from warmstart.cli.memory_options import (
-    ALL,
+    MAX_ENTRIES,
     backend_option,
-    delivering,
+    bring_up_to_date,
+    deliver,
     file_of,
-    json_option,
     memory,
     named_users,
     offline_option,
     opened,
     seen_from,
+    stays_here,
     user_option,
     where_options,
 )
-from warmstart.cli.output import counted, one_line, print_json, printable, settings, table
-from warmstart.cli.progress import progress_bar
-from warmstart.cli.selection import stored_project
+from warmstart.cli.options import current_project, json_option, user_home, yes_option
+from warmstart.cli.output import confirm, counted, one_line, print_json, progress_bar, settings, table
+from warmstart.cli.terminal import write_data
 from warmstart.errors import ConfigError, StoreError
 from warmstart.memory.backend import MemoryBackend
 from warmstart.memory.copying import CopiedMemory, copy_memory
@@ -46,11 +46,12 @@ from warmstart.memory.files import (
 )
 from warmstart.memory.kept import place_of
 from warmstart.memory.null import NullBackend
-from warmstart.memory.remote import Remote
-from warmstart.memory.values import SOURCE, MemoryEntry, View
+from warmstart.memory.remote import Delivery, Remote
+from warmstart.memory.values import EXPIRES_AT, SOURCE, MemoryEntry, View
 from warmstart.redact.configured import configured_redactor
 from warmstart.redact.redactor import Redactor
-from warmstart.sessions.projects import project_of
+from warmstart.sessions.projects import project_of, resolve_project
+from warmstart.storage.files import write_private
 
 
 @click.command("import", epilog="Example: warmstart memory import --from hermes --from claude-code --dry-run")
@@ -60,10 +61,10 @@ from warmstart.sessions.projects import project_of
     "agents",
     type=click.Choice(AGENTS[:-1]),
     multiple=True,
-    help="The files of this agent, where it has them.",
+    help="Import this agent's memory files; repeatable.",
 )
-@click.option("--project", default="", help="The project whose files to read, too. Default: the current one.")
-@click.option("--dry-run", is_flag=True, help="Show what would be remembered.")
+@click.option("--project", default="", help="Also read the files of this project. Default: the current one.")
+@click.option("--dry-run", is_flag=True, help="Show what would be imported.")
 @user_option
 @backend_option
 @json_option
@@ -76,25 +77,27 @@ def import_command(
     name: str | None,
     as_json: bool,
 ) -> None:
-    """Remember what stands in the memory files of Hermes, Claude Code or Codex, or in an export.
+    """Import the memory files of Hermes, Claude Code or Codex, or an export.
 
     Reads Hermes' MEMORY.md and USER.md; CLAUDE.md, CLAUDE.local.md, rules and the memory folder of Claude Code;
-    AGENTS.md and the memories of Codex. What stands in a project's files is remembered for that project. Importing
-    again writes only what changed; nothing is removed, and the files are left alone.
+    AGENTS.md and the memories of Codex. Entries from a project's files apply to that project only. Importing
+    again writes only what changed. Nothing is removed, and the files are not modified.
     """
     if not files and not agents:
         raise click.UsageError("give FILES, or --from hermes, --from claude-code or --from codex")
-    where = stored_project(project) or project_of(str(Path.cwd()))
+    where, folder = resolve_project(project) or current_project(), Path(project or ".")
+    tree = project_of(str(folder.absolute())) if folder.is_dir() else ""
     chosen = [MemoryFile(path.resolve(), agent_of(path.resolve())) for path in files]
     for agent in agents:
-        found = memory_files(agent, os.environ, Path.home(), where)
+        found = memory_files(agent, os.environ, user_home(), where, tree=tree)
         if not found:
-            click.echo(f"There are no memory files of {agent} here.", err=True)
+            click.echo(f"No memory files of {agent} found.", err=True)
         chosen += found
     written: list[dict[str, Any]] = []
     present = 0
     redactor = configured_redactor(settings())
     with memory(name, user, writes=True) as backend:
+        delivery = Delivery(backend)
         for file in chosen:
             for entry in read_file(file):
                 shown = _without_secrets(entry, redactor)
@@ -103,14 +106,20 @@ def import_command(
                     continue
                 written.append({"key": shown.key, "value": shown.value, "metadata": shown.metadata})
                 if not dry_run and not backend.store(user, entry.key, entry.value, entry.metadata):
-                    raise StoreError(f"{backend.backend_name} did not keep {entry.key!r}; import again to go on")
+                    raise StoreError(
+                        f"{backend.backend_name} did not keep {entry.key!r}; run the import again to continue"
+                    )
+        queued = deliver(delivery)
+        here = sum(bool(stays_here(backend, each["metadata"])) for each in written)
     if as_json:
-        print_json({"files": [str(file.path) for file in chosen], "entries": written, "present": present})
+        files_read = [str(file.path) for file in chosen]
+        print_json({"files": files_read, "entries": written, "present": present, "queued": queued})
         return
     if dry_run and written:
         table(("key", "value"), [(one_line(each["key"], 48), one_line(each["value"], 200)) for each in written])
-    done = "would be remembered" if dry_run else "remembered"
-    same = f", {present} were there already" if present else ""
+    done = "would be imported" if dry_run else "imported"
+    same = f", {present} already there" if present else ""
+    same += f"; {here} on this machine only (see memory.honcho.send_scoped)" if here else ""
     click.echo(f"{_entries(len(written))} {done} from {counted(len(chosen), 'file')}{same}.", err=True)
 
 
@@ -120,7 +129,7 @@ def _without_secrets(entry: Found, redactor: Redactor) -> Found:
 
 
 def _is_there(backend: MemoryBackend, user: str, entry: Found, shown: Found) -> bool:
-    """Whether this is kept where it belongs, as it is or, where secrets are replaced, without them."""
+    """Whether the backend already has this entry in its scope, with or without its secrets."""
     where = place_of(MemoryEntry(entry.key, entry.value, user, metadata=entry.metadata))
     view = View(**{where.scope: where.place}) if where.scope != "user" else View()
     there = backend.at(view).retrieve(user, entry.key)
@@ -133,7 +142,7 @@ def _is_there(backend: MemoryBackend, user: str, entry: Found, shown: Found) -> 
 
 @click.command("export", epilog="Example: warmstart memory export --format hermes-user -o USER.md")
 @click.option("--format", "format", type=click.Choice(FORMATS), default="markdown", show_default=True)
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="A file instead of the terminal.")
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to this file.")
 @offline_option
 @user_option
 @where_options
@@ -148,33 +157,24 @@ def export_command(
     all_projects: bool,
     name: str | None,
 ) -> None:
-    """Write what is remembered as Markdown, or as one of Hermes' files, within its limit.
+    """Export memories as Markdown, or as one of Hermes' files within its size limit.
 
-    What does not fit is named on standard error. Markdown can be imported again as it is.
+    Entries that do not fit are named on standard error. The Markdown can be imported again.
     """
     redactor = configured_redactor(settings())
     with memory(name, user, whole=not offline) as backend:
-        entries = seen_from(backend, project, agent, all_projects).query(user, "", limit=ALL)
+        entries = seen_from(backend, project, agent, all_projects).query(user, "", limit=MAX_ENTRIES)
     for entry in entries:
         entry.value = redactor.redact(entry.value).text
     made = export_file(entries, format, title=f"Memory of {user}")
     if output is None:
-        click.echo(printable(made.text) if sys.stdout.isatty() else made.text, nl=not made.text.endswith("\n"))
+        write_data(made.text if made.text.endswith("\n") else f"{made.text}\n")
     else:
-        _write(output, made.text)
+        write_private(output, [made.text])
         written = len(entries) - len(made.left_out)
         click.echo(f"{_entries(written)} written to {output}.", err=True)
     for key, reason in made.left_out:
         click.echo(f"Left out {key}: {reason}.", err=True)
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file that nobody else may read, as the store is."""
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with os.fdopen(file, "wb") as opened_file:
-        if path.is_file():
-            os.fchmod(file, 0o600)
-        opened_file.write(text.encode("utf-8", "replace"))
 
 
 @click.command(epilog="Example: warmstart memory copy --to backup.db")
@@ -190,37 +190,40 @@ def _write(path: Path, text: str) -> None:
     "users",
     multiple=True,
     callback=named_users,
-    help="Only this user's; may be given several times. Default: all.",
+    help="Only this user; repeatable. Default: all users.",
 )
 @offline_option
-@click.option("--yes", is_flag=True, help="Do not ask before data leaves the machine.")
+@yes_option
 @json_option
 def copy(target: str, source: str | None, users: tuple[str, ...], offline: bool, yes: bool, as_json: bool) -> None:
-    """Copy all entries with their history into another backend, and compare the two.
+    """Copy all entries with their history into another backend, then compare the two.
 
-    If it is interrupted, run it again. What the other backend has besides, or knows newer, is left alone. Set
-    memory.backend in config.toml to use the other one from then on.
+    Run it again if it is interrupted. Newer entries in the target, and entries that only it has, are not touched. To
+    switch to the other backend, set memory.backend in config.toml.
     """
     with memory(source, everyone=True, whole=not offline) as here:
         there = opened(target)
         try:
             if isinstance(there, NullBackend):
-                raise ConfigError(f"{target!r} keeps nothing that is copied to it; give another backend, or a file")
+                raise ConfigError(f"{target!r} stores nothing; name another backend, or a file")
             if _is_same(source, here, target, there):
-                raise ConfigError(f"{target!r} is the backend that is to be copied; give another one")
+                raise ConfigError(f"{target!r} is the backend you copy from; name another one")
             _ask_before_leaving(here, there, yes)
-            with delivering(there, everyone=True), progress_bar("Copying") as progress:
+            bring_up_to_date(there, everyone=True)
+            delivery = Delivery(there)
+            with progress_bar("Copying") as progress:
                 copied = copy_memory(here, there, users=users, progress=progress)
+            queued = deliver(delivery)
         finally:
             there.close()
-    _print_copied(copied, target, as_json)
+    _print_copied(copied, target, queued, as_json)
     if copied.differences:
         more = f" and {len(copied.differences) - 1} more" if len(copied.differences) > 1 else ""
-        raise StoreError(f"the copy in {target!r} is not the same: {copied.differences[0]}{more}")
+        raise StoreError(f"the copy in {target!r} differs: {copied.differences[0]}{more}")
 
 
 def _is_same(source: str | None, here: MemoryBackend, target: str, there: MemoryBackend) -> bool:
-    """Whether both are one: of the same kind, and not in two files."""
+    """Whether both are the same backend: of one kind, and in one file."""
     kept = settings().store_path
     files = [(file_of(name) if name else None) or kept for name in (source, target)]
     return here.backend_name == there.backend_name and files[0].resolve() == files[1].resolve()
@@ -229,27 +232,25 @@ def _is_same(source: str | None, here: MemoryBackend, target: str, there: Memory
 def _ask_before_leaving(here: MemoryBackend, there: MemoryBackend, yes: bool) -> None:
     if not there.is_cloud or here.is_cloud:
         return
-    click.echo(f"What is copied to {there.backend_name} leaves this machine.", err=True)
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise ConfigError("this sends memories away from this machine; say so with --yes")
-    click.confirm("Copy it there?", abort=True)
+    scoped = ", except entries that are scoped or expire" if stays_here(there, {EXPIRES_AT: 0}) else ""
+    click.echo(f"Entries copied to {there.backend_name} leave this machine{scoped}.", err=True)
+    if not confirm("Copy them?", yes=yes):
+        raise click.Abort
 
 
-def _print_copied(copied: CopiedMemory, target: str, as_json: bool) -> None:
+def _print_copied(copied: CopiedMemory, target: str, queued: bool, as_json: bool) -> None:
     if as_json:
-        print_json({"to": target, **asdict(copied)})
+        print_json({"to": target, **asdict(copied), "queued": queued})
         return
-    present = f", {copied.present} there already" if copied.present else ""
-    former = f", with {counted(copied.versions, 'former value')}" if copied.versions else ""
+    present = f", {copied.present} already there" if copied.present else ""
+    former = f", with {counted(copied.versions, 'previous value')}" if copied.versions else ""
     click.echo(f"{_entries(copied.entries)} of {counted(copied.users, 'user')} copied to {target}{former}{present}.")
     for name in copied.newer:
-        click.echo(f"Left alone, as it is newer there: {name}.", err=True)
+        click.echo(f"Not copied, because the target is newer: {name}.", err=True)
     for name in copied.undeleted:
-        click.echo(f"Deleted here and still there: {name}.", err=True)
+        click.echo(f"Deleted in the source but still in the target: {name}.", err=True)
     for line in copied.lost:
-        click.echo(f"Not carried over: {line}.", err=True)
+        click.echo(f"Not copied: {line}.", err=True)
 
 
 def _entries(number: int) -> str:

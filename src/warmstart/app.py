@@ -1,0 +1,414 @@
+"""`Warmstart`, the object that a program opens: one store, and everything that can be done with it.
+
+Each part is loaded when it is first used, because an agent's hook starts a process on every turn. An object is for one
+thread at a time.
+"""
+
+from __future__ import annotations
+
+import builtins
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from warmstart.config import Settings, ambient_settings, expanded
+from warmstart.errors import EntryNotFound, StoreError, StoreUnreachable, WarmstartError
+from warmstart.redact.configured import configured_redactor
+from warmstart.redact.redactor import Redactor
+from warmstart.sessions.bad_sessions import Skip, log_skip
+from warmstart.sessions.projects import resolve_project
+from warmstart.sessions.sql_store import open_store
+from warmstart.sessions.store import Filter, SessionSummary
+from warmstart.sessions.values import Message, Session, SessionOutcome, Step, steps
+
+if TYPE_CHECKING:
+    from warmstart.memory.backend import MemoryBackend
+    from warmstart.memory.values import MemoryEntry
+    from warmstart.profile.corpus import Report
+    from warmstart.profile.values import Profile
+    from warmstart.recall.evidence import Evidence
+    from warmstart.recall.recall import Recall
+    from warmstart.sessions.sql_store import SQLSessionStore
+    from warmstart.sessions.sync import Progress, SyncReport
+    from warmstart.templates.starting import Started
+    from warmstart.templates.store import SQLTemplateStore
+    from warmstart.templates.values import WarmTemplate
+
+_log = logging.getLogger("warmstart")
+
+StepProgress = Callable[[int, int], None]
+Bar = Callable[[str], AbstractContextManager[StepProgress | None]]
+
+
+def open(store: str | Path | None = None, *, home: str | Path | None = None) -> Warmstart:
+    """Open Warmstart. `store` is a path or a `postgresql://` URL; without it the settings decide.
+
+    Settings come from the arguments, then the environment, then `config.toml` in `home` (default `~/.warmstart`).
+    """
+    return Warmstart(
+        ambient_settings(home=None if home is None else Path(home), store=None if store is None else str(store))
+    )
+
+
+class Warmstart:
+    """An open store. Use it as a context manager, or call `close`."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._stack = ExitStack()
+        self.store: SQLSessionStore = self._stack.enter_context(open_store(settings))
+
+    def close(self) -> None:
+        """Close the store and the memory backend."""
+        self._stack.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @cached_property
+    def redactor(self) -> Redactor:
+        """Replaces secrets, by the built-in rules and those in the settings."""
+        return configured_redactor(self.settings)
+
+    # -- sessions
+
+    def sync(
+        self,
+        paths: Sequence[str | Path] = (),
+        *,
+        agents: Sequence[str] = (),
+        format: str | None = None,
+        redact: bool = True,
+    ) -> SyncReport:
+        """Import what is new in the agents' logs, or in the logs at `paths`, and bring everything up to date with it.
+
+        Secrets are replaced before anything is stored, unless `redact` is false.
+        """
+        report = self.import_logs(paths, agents=agents, format=format, redact=redact)
+        self.update()
+        return report
+
+    def import_logs(
+        self,
+        paths: Sequence[str | Path] = (),
+        *,
+        agents: Sequence[str] = (),
+        format: str | None = None,
+        redact: bool = True,
+        progress: Progress | None = None,
+    ) -> SyncReport:
+        """The first half of `sync`: import, without updating what is derived from the sessions."""
+        from warmstart.sessions.sync import default_sources, path_sources, sync
+
+        sources = (
+            path_sources([Path(path).absolute() for path in paths], format)
+            if paths
+            else default_sources(os.environ, expanded(Path("~")), agents)
+        )
+        redactor = self.redactor if redact else None
+        return sync(self.store, sources, agents=agents, redact=redact, redactor=redactor, progress=progress)
+
+    def update(
+        self,
+        *,
+        progress: Bar = lambda _: nullcontext(),
+        skip: Skip = log_skip,
+        warn: Callable[[str], None] = _log.warning,
+    ) -> None:
+        """The second half of `sync`: update the search index, the profiles and the vectors.
+
+        `progress` is called with the name of a step, and gives a context with a callback that takes (done, total).
+        `skip` is called with the id of a session that cannot be read, and the error.
+        """
+        with progress("Indexing") as step:
+            self.store.fill_index(step)
+            self.update_index(step)
+        with progress("Profiling") as step:
+            self.update_profiles(progress=step, skip=skip)
+        try:
+            with progress("Embedding") as step:
+                self.update_vectors(step)
+        except StoreUnreachable:
+            raise
+        except WarmstartError as error:
+            warn(f"The vectors were not updated: {error}")
+
+    def update_index(self, progress: StepProgress | None = None) -> None:
+        """Index the sessions that changed, for recall."""
+        from warmstart.recall.index import update_index
+
+        update_index(self.store, progress)
+
+    def update_profiles(
+        self,
+        filter: Filter = Filter(),  # noqa: B008 - Filter is frozen
+        *,
+        progress: StepProgress | None = None,
+        skip: Skip = log_skip,
+    ) -> None:
+        """Profile the sessions that changed, which also determines their outcomes."""
+        from warmstart.profile.rules import rules_version
+        from warmstart.profile.store import SQLProfileStore
+
+        profiles = SQLProfileStore(self.store)
+        tools = self.settings.profile_tools
+        if profiles.stale(rules_version(tools), filter):
+            # Loading these takes longer than everything above, and there is seldom anything to do.
+            from warmstart.profile.profiler import Profiler
+            from warmstart.profile.profiles import update
+
+            update(self.store, profiles, Profiler(tools), filter=filter, progress=progress, skip=skip)
+
+    def update_vectors(self, progress: StepProgress | None = None) -> None:
+        """Embed what is new, where the store has vectors of a local embedder. No text leaves the machine."""
+        from warmstart.embedding import has_vectors
+
+        if has_vectors(self.store.database):
+            from warmstart.recall import open_semantic_index
+
+            semantic = open_semantic_index(self.store, self.settings)
+            if semantic is not None:
+                with semantic:
+                    if semantic.embedder.local:
+                        semantic.update(progress)
+
+    def report(
+        self, *, project: str | None = ".", agent: str = "", since: datetime | None = None, skip: Skip = log_skip
+    ) -> Report:
+        """Statistics over many sessions. `project=None` takes those of all projects."""
+        from warmstart.profile.profiles import profiled
+        from warmstart.profile.summary import summarize
+
+        where = "" if project is None else resolve_project(project)
+        chosen = Filter(agent=agent, project=where, since=since)
+        found = list(profiled(self.store, tools=self.settings.profile_tools, filter=chosen, skip=skip))
+        return summarize(found, redact=lambda text: self.redactor.redact(text).text)
+
+    @cached_property
+    def sessions(self) -> Sessions:
+        """The sessions in the store."""
+        return Sessions(self)
+
+    # -- recall
+
+    @cached_property
+    def searcher(self) -> Recall:
+        """Searches the store. `recall` is the usual way to it."""
+        from warmstart.recall import Recall, open_semantic_index
+
+        return Recall(self.store, semantic=open_semantic_index(self.store, self.settings))
+
+    def recall(
+        self,
+        query: str,
+        *,
+        project: str | None = ".",
+        limit: int = 5,
+        since: datetime | None = None,
+        agents: Sequence[str] = (),
+        exclude_session: str | None = None,
+        deadline_ms: float | None = None,
+    ) -> list[Evidence]:
+        """Passages of past sessions that answer a question, best first. `project=None` searches all projects."""
+        return self.searcher.search(
+            query,
+            project=None if project is None else resolve_project(project),
+            limit=limit,
+            since=since,
+            agents=agents,
+            exclude_session=exclude_session,
+            deadline_ms=deadline_ms,
+        )
+
+    # -- memory and templates
+
+    @cached_property
+    def _backend(self) -> MemoryBackend:
+        from warmstart.memory.selection import select_backend
+
+        backend = select_backend(self.settings)
+        self._stack.callback(backend.close)
+        return backend
+
+    @cached_property
+    def memory(self) -> Memory:
+        """What is known across sessions, in the backend that the settings name."""
+        return Memory(self._backend)
+
+    @cached_property
+    def templates(self) -> Templates:
+        """The templates in the store."""
+        return Templates(self)
+
+
+class Sessions:
+    """The sessions in a store. An id may be shortened as long as it stays unique."""
+
+    def __init__(self, app: Warmstart) -> None:
+        self._app = app
+        self._store = app.store
+
+    def list(
+        self,
+        *,
+        project: str | None = ".",
+        agent: str = "",
+        since: datetime | None = None,
+        outcome: SessionOutcome | None = None,
+        limit: int = 0,
+    ) -> builtins.list[SessionSummary]:
+        """Sessions, newest first. `project=None` lists all projects; `limit=0` means no limit."""
+        where = "" if project is None else resolve_project(project)
+        chosen = Filter(agent=agent, project=where, since=since, outcome=outcome, limit=limit)
+        self._app.update_profiles(chosen)
+        return self._store.list(chosen)
+
+    def get(self, id: str) -> Session:
+        """One session. Raises `SessionNotFound`, or `AmbiguousId` for an id that is too short."""
+        session = self._store.get(id)
+        self._app.update_profiles(Filter(id=session.id))
+        return self._store.get(session.id)
+
+    def messages(self, id: str) -> Iterator[Message]:
+        """The messages of a session, in order."""
+        return self._store.messages(self._store.get(id).id)
+
+    def steps(self, id: str) -> Iterator[Step]:
+        """The tool calls of a session, each with its result, outcome and duration."""
+        return iter(steps(list(self.messages(id))))
+
+    def profile(self, id: str) -> Profile:
+        """How a session went."""
+        from warmstart.profile.profiles import profile_of
+
+        return profile_of(self._store, self._store.get(id), tools=self._app.settings.profile_tools)
+
+    def set_outcome(self, id: str, outcome: SessionOutcome, evidence: str = "") -> None:
+        """Record how a session went. This survives later syncs."""
+        self._store.set_outcome(self._store.get(id).id, outcome, self._app.redactor.clean(evidence))
+
+    def delete(self, id: str) -> None:
+        """Delete a session from the store and its indexes. The agent's log is not touched."""
+        from warmstart.recall import delete_old_vectors
+
+        self._store.delete(self._store.get(id).id)
+        delete_old_vectors(self._store)
+
+
+class Memory:
+    """Facts and preferences under keys, of one user at a time."""
+
+    def __init__(self, backend: MemoryBackend) -> None:
+        self.backend = backend
+
+    def set(self, key: str, value: str, *, user: str = "default", **metadata: Any) -> None:
+        """Remember a value. The one it replaces becomes history. Raises `StoreError` where it was not kept."""
+        if not self.backend.store(user, key, value, metadata):
+            raise StoreError(f"{self.backend.backend_name} did not keep {key!r}; `warmstart memory info` shows why")
+
+    def get(self, key: str, *, user: str = "default") -> str:
+        """The value of a key. Raises `EntryNotFound`."""
+        entry = self.backend.retrieve(user, key)
+        if entry is None:
+            raise EntryNotFound(f"no memory has the key {key!r}; `warmstart memory list` shows the keys")
+        return entry.value
+
+    def search(self, query: str, *, limit: int = 10, user: str = "default") -> builtins.list[MemoryEntry]:
+        """Entries that match the words of a query, best first."""
+        return self.backend.query(user, query, limit=limit)
+
+    def list(self, *, limit: int = 100, user: str = "default") -> builtins.list[MemoryEntry]:
+        """Entries, newest first."""
+        return self.backend.query(user, "", limit=limit)
+
+    def delete(self, key: str, *, user: str = "default") -> bool:
+        """Forget a key and its history. Returns whether there was one."""
+        return self.backend.delete(user, key)
+
+
+class Templates:
+    """Templates: what worked in past sessions, for new ones to start from."""
+
+    def __init__(self, app: Warmstart) -> None:
+        from warmstart.templates.store import SQLTemplateStore
+
+        self._app = app
+        self.store: SQLTemplateStore = SQLTemplateStore(app.store, redactor=app.redactor)
+
+    def extract(
+        self,
+        *sessions: str,
+        name: str,
+        author: str = "",
+        revise: Callable[[WarmTemplate], WarmTemplate] = lambda template: template,
+        skip: Skip = log_skip,
+        **options: Any,
+    ) -> WarmTemplate:
+        """Make a template from sessions and save it: extracted, redacted, checked. There is no other way.
+
+        `revise` may change the template before it is checked. `options` are those of `warmstart.templates.making.make`,
+        such as `description` and `tags`. Raises `NothingToCarry` or `InvalidTemplate`.
+        """
+        from warmstart.templates.making import make
+        from warmstart.templates.revoking import revoked
+        from warmstart.templates.validation import check
+
+        template = make(
+            self._app.store,
+            sessions,
+            name=name,
+            redactor=self._app.redactor,
+            revoked=revoked(self.store),
+            kinds=self._app.settings.profile_tools,
+            skip=skip,
+            **options,
+        )
+        template = revise(template)
+        check(template, tools=options.get("tools"))
+        count = len(template.sources)
+        reason = f"extracted from {count} session{'' if count == 1 else 's'}"
+        return self.store.add(template, author=author, reason=reason)
+
+    def list(self, *, project: str | None = ".") -> builtins.list[WarmTemplate]:
+        """Templates of a project and those of no project. `project=None` lists those of all projects."""
+        found = self.store.list()
+        if project is None:
+            return found
+        wanted = resolve_project(project)
+        return [template for template in found if template.project in ("", wanted)]
+
+    def get(self, id: str, *, version: int | None = None) -> WarmTemplate:
+        """A template by its id, the beginning of it, or its name. Raises `TemplateNotFound`."""
+        return self.store.get(id, version=version)
+
+    def start(
+        self, session_id: str, messages: Sequence[Mapping[str, Any]], *, project: str = ".", **options: Any
+    ) -> Started:
+        """The messages of a new session with the template that fits its task, or unchanged for a cold start.
+
+        A tenth of the sessions start cold, so that the effect of templates can be measured. `options` are those of
+        `warmstart.templates.starting.start_warm`.
+        """
+        from warmstart.templates.starting import start_warm
+
+        options = {"budget_tokens": self._app.settings.templates_budget_tokens, **options}
+        options = {"holdout": self._app.settings.templates_holdout, **options}
+        options = {"explore": self._app.settings.templates_explore, **options}
+        if "selector" not in options:
+            options.setdefault("recall", self._app.searcher)
+        return start_warm(
+            self.store,
+            session_id,
+            messages,
+            project=resolve_project(project),
+            redactor=self._app.redactor,
+            **options,
+        )

@@ -1,0 +1,168 @@
+"""Options that commands share: the same flag means the same everywhere.
+
+A command that shows sessions, templates or memories looks at the current project, or at all projects where the current
+directory belongs to none; `--project` names another one and `--all-projects` widens it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from warmstart.cli.completion import complete_agents, complete_projects
+from warmstart.cli.output import Scope
+from warmstart.config import expanded
+from warmstart.errors import ConfigError
+from warmstart.sessions.projects import repository_of, resolve_project, short_names
+
+MAX_COUNT = 1_000_000_000  # less than any database refuses
+_DURATION = re.compile(r"(\d+)([hdw])")
+_UNITS = {"h": "hours", "d": "days", "w": "weeks"}
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+class Group(click.Group):
+    """A group whose help shows the whole first line of each command; click truncates it."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        commands = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+        helps = {name: (found.help or "").partition("\n\n")[0] for name, found in commands.items() if found}
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text.replace("\n", " ")) for name, text in helps.items()])
+
+
+class Count(click.IntRange):
+    """A whole number that any store can take."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        number = super().convert(value, param, ctx)
+        if number > MAX_COUNT:
+            self.fail(f"{number} is more than {MAX_COUNT:,}", param, ctx)
+        return number
+
+
+class Finite(click.FloatRange):
+    """A number that is neither infinite nor `nan`, which no range rejects."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a number", param, ctx)
+        return number
+
+
+SECONDS = Finite(0.1, 86_400.0)
+SHARE = Finite(0, 1)
+
+
+class When(click.ParamType[datetime]):
+    """A date, a time, or a distance from now: `2026-09-01`, `2026-09-01T12:00`, `7d`, `12h`, `2w`."""
+
+    name = "when"
+
+    def __init__(self, *, future: bool = False) -> None:
+        self._future = future
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        if isinstance(value, datetime):
+            return value
+        try:
+            if found := _DURATION.fullmatch(value):
+                distance = timedelta(**{_UNITS[found[2]]: int(found[1])})
+                return datetime.now(UTC) + (distance if self._future else -distance)
+            return datetime.fromisoformat(value).astimezone(UTC)
+        except (ValueError, OverflowError):
+            example = "2027-01-31, or 30d for thirty days from now" if self._future else "2026-09-01, or 7d for a week"
+            self.fail(f"{value[:40]!r} is not a date; write {example}", param, ctx)
+
+
+class Tags(click.ParamType[tuple[str, ...]]):
+    """Words separated by commas: `a,b`."""
+
+    name = "a,b"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        if isinstance(value, tuple):
+            return value
+        return tuple(dict.fromkeys(filter(None, map(str.strip, value.split(",")))))
+
+
+class Tools(click.ParamType[list[Mapping[str, Any] | str]]):
+    """A JSON file of tool definitions in the shape of OpenAI, Anthropic or MCP, or of bare names."""
+
+    name = "file"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> list[Mapping[str, Any] | str]:
+        if isinstance(value, list):
+            return value
+        import msgspec
+
+        path = click.Path(exists=True, dir_okay=False, path_type=Path).convert(value, param, ctx)
+        try:
+            found = msgspec.json.decode(Path(path).read_bytes())
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            self.fail(f"{value!r} is not JSON ({error})", param, ctx)
+        if isinstance(found, dict):
+            found = found.get("tools")
+        if not isinstance(found, list) or not all(isinstance(tool, dict | str) for tool in found):
+            self.fail(f"{value!r} has no tool definitions; write a list of them, as for the model's API", param, ctx)
+        return found
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmation (required without a terminal).")
+agent_option = click.option("--agent", default="", shell_complete=complete_agents, help="Only this agent.")
+since_option = click.option("--since", type=When(), help="Only sessions that started since: 2026-09-01, 7d, 12h.")
+limit_option = click.option(
+    "--limit", type=Count(0), default=20, show_default=True, help="Maximum to show (0 = no limit)."
+)
+tools_option = click.option("--tools", type=Tools(), help="A JSON file with the definitions of the session's tools.")
+html_option = click.option(
+    "--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a page with charts to this file."
+)
+
+
+def project_options(command: _Command) -> _Command:
+    """Add `--project` and `--all-projects`."""
+    command = click.option("--all-projects", is_flag=True, help="All projects, not only the current one.")(command)
+    return click.option(
+        "--project",
+        default="",
+        shell_complete=complete_projects,
+        help="Another project: its folder, a path inside it, or its name.",
+    )(command)
+
+
+def scope_of(project: str, all_projects: bool, known: Iterable[str] = ()) -> Scope:
+    """The scope that `--project` and `--all-projects` ask for; `known` are the projects in the store."""
+    if project and all_projects:
+        raise click.UsageError("--project and --all-projects contradict each other; give one of them")
+    if all_projects:
+        return Scope("", "")
+    known = list(known)
+    current = resolve_project(project) or current_project()
+    if not project and current not in known and not (Path(current) / ".git").exists():
+        return Scope("", "")
+    return Scope(current, short_names({*known, current})[current])
+
+
+def current_project() -> str:
+    """The project of the current directory, as the store has it."""
+    try:
+        return repository_of(str(Path.cwd()))
+    except FileNotFoundError as error:
+        raise ConfigError("the current directory no longer exists; change to another one") from error
+
+
+def user_home() -> Path:
+    """The home directory of the user, where agents keep their logs."""
+    return expanded(Path("~"))

@@ -1,0 +1,138 @@
+"""Whatever destroys or promotes asks on a terminal, and refuses without one unless `--yes` is given."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from functools import partial
+from itertools import product
+
+import click
+import pytest
+
+from warmstart.cli import root
+
+SESSION = "58e3c7d9"
+COMMANDS = {
+    "memory": ("memory", "delete", "pref_editor"),
+    "sessions": ("sessions", "delete", SESSION),
+    "templates": ("templates", "delete", "surges"),
+    "revoke": ("templates", "revoke", SESSION),
+    "promote": ("templates", "promote", "surges"),
+}
+DESTROYING = frozenset(
+    "delete forget revoke promote remove rm drop purge prune clear reset wipe destroy erase scrub activate".split()  # noqa: SIM905
+)
+
+
+def fill(run) -> None:
+    """Keep something of everything that can be destroyed or promoted."""
+    assert run("memory", "set", "pref_editor", "Helix").code == 0
+    assert run("templates", "extract", SESSION, "--name", "surges").code == 0
+    assert run("templates", "retire", "surges").code == 0
+
+
+def seen(run) -> list[str]:
+    """All of it, as commands show it."""
+    shown = (
+        ("memory", "get", "pref_editor"),
+        ("sessions", "list", "--json"),
+        ("templates", "show", "surges", "--json"),
+    )
+    return [run(*each).out for each in shown]
+
+
+@pytest.fixture
+def known(run, synced):
+    """Something of everything, and how to see it."""
+    fill(run)
+    return partial(seen, run)
+
+
+def test_without_a_terminal_nothing_is_destroyed_or_promoted(run, known, monkeypatch, subtests):
+    for name, typed in product(COMMANDS, ["", "n\n", "y\n", "yes\n"]):
+        with subtests.test(name, typed=typed):
+            before = known()
+            monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
+            ran = run(*COMMANDS[name])
+            assert ran.code == 1
+            assert ran.err.count("\n") == 1
+            assert "pass --yes" in ran.err
+            assert known() == before
+
+
+def test_with_yes_it_is_done(run, fresh, subtests):
+    for name, line in COMMANDS.items():
+        with subtests.test(name), fresh(synced=True):
+            fill(run)
+            before = seen(run)
+            assert run(*line, "--yes").code == 0
+            assert seen(run) != before
+
+
+def test_closed_input_is_no_terminal(run, known, monkeypatch):
+    for stdin in (None, io.StringIO()):
+        if stdin is not None:
+            stdin.close()
+        monkeypatch.setattr(sys, "stdin", stdin)
+        assert "pass --yes" in run(*COMMANDS["promote"]).err
+
+
+def test_a_pipe_does_not_confirm(run, known, program):
+    before = known()
+    for typed in ("n\n", "y\n"):
+        ran = subprocess.run(
+            [*program, *COMMANDS["promote"]], input=typed, capture_output=True, text=True, check=False, timeout=60
+        )
+        assert ran.returncode == 1
+        assert "pass --yes" in ran.stderr
+    assert known() == before
+
+
+def test_on_a_terminal_it_asks(known, terminal, subtests):
+    for name, line in COMMANDS.items():
+        with subtests.test(name):
+            before = known()
+            code, screen = terminal(*line, typed="n\n")
+            assert code == 0
+            assert "[y/N]" in screen
+            assert known() == before
+
+
+def test_a_question_does_not_get_into_json(run, known, monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(sys, "stdin", Terminal("y\n"))
+    ran = run(*COMMANDS["memory"], "--json")
+    assert json.loads(ran.out)["deleted"] == ["pref_editor"]
+    assert "[y/N]" in ran.err
+
+
+def test_a_promotion_shows_every_call_in_full_before_it_asks(run, known, terminal):
+    seed = json.loads(run("templates", "show", "surges", "--json").out)["seed"]
+    calls = [act["arguments"] for each in seed["demonstrations"] for act in each["acts"]]
+    calls += [each["arguments"] for card in seed["cards"] for each in card["exemplars"]]
+    calls += [each[side] for each in seed["recoveries"] for side in ("failed", "worked")]
+    assert any(len(call) > 160 for call in calls)
+    _, screen = terminal("templates", "promote", "surges", typed="n\n")
+    before = screen[: screen.index("[y/N]")]
+    assert all(" ".join(call.split()) in before for call in calls)
+
+
+def commands(group: click.Group, *path: str):
+    with click.Context(group) as context:
+        for name in group.list_commands(context):
+            command = group.get_command(context, name)
+            yield (*path, name), command
+            if isinstance(command, click.Group):
+                yield from commands(command, *path, name)
+
+
+def test_every_command_that_destroys_or_promotes_has_yes():
+    named = {path: command for path, command in commands(root) if DESTROYING & set(path[-1].split("-"))}
+    assert {path for path in named if path[-1] != "group"} == {args[:2] for args in COMMANDS.values()}
+    assert not [path for path, command in named.items() if "yes" not in {each.name for each in command.params}]
