@@ -18,10 +18,10 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group dev --editable .
 	@touch $@
 
-demo: $(READY) ## Import the shipped sample sessions, show how they went, and start a new one warm
+demo: $(READY) ## Import the sample sessions, show how they went, and start a new one warm
 	@WARMSTART_HOME=$(DEMO) PATH="$(CURDIR)/$(BIN):$$PATH" sh demo.sh
 
-# Where nothing compiled may be kept, each worker would compile all tests anew.
+# Without byte code, each worker would compile all tests again.
 test test-slow: export PYTHONDONTWRITEBYTECODE :=
 
 test: $(READY) ## Run the tests
@@ -45,11 +45,11 @@ check: $(READY) ## Format, lint, types, tests
 	$(BIN)/mypy
 	@$(MAKE) --no-print-directory test
 
-format: $(READY) ## Format the code and mend what lint can mend
+format: $(READY) ## Format the code and fix what lint can fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(READY) ## Measure, against baselines of the same run
+bench: $(READY) ## Run the benchmarks, against baselines of the same run
 	$(BIN)/python bench/startup.py
 	$(BIN)/python bench/sync.py
 	$(BIN)/python bench/postgres.py
@@ -58,6 +58,8 @@ bench: $(READY) ## Measure, against baselines of the same run
 	$(BIN)/python bench/recall.py
 	$(BIN)/python bench/memory.py
 	$(BIN)/python bench/templates.py
+	$(BIN)/python bench/foresight.py
+	$(BIN)/python bench/turns.py
 
 docs: $(READY) ## Write the commands' help into docs/
 	$(BIN)/python docs/generate.py

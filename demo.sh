@@ -9,10 +9,10 @@ run() {
 }
 
 run warmstart sync --path "$samples"
-run warmstart sessions list
+run warmstart sessions list --all-projects
 run warmstart sessions show 58e3c7d9 --tools
 run warmstart profile 58e3c7d9
-run warmstart profile
+run warmstart profile --all-projects
 run warmstart recall 'where are the constants of the Port Ellery gauge' --all-projects --limit 2
 
 printf '\nA session that went well becomes a template, and this is what the next one would start with:\n'

@@ -79,9 +79,7 @@ def multiply(admin: Any, tenants: int) -> None:
             names = ", ".join(f'"{name}"' for name in columns)
             chosen = names
             if table == "texts_index":
-                chosen = names.replace(
-                    '"words"', f"ts_delete(words, '@bench') || array_to_tsvector(ARRAY['@t{number}'])"
-                )
+                chosen = names.replace('"stems"', f"array_replace(stems, '@bench', '@t{number}')")
             admin.execute(
                 f"INSERT INTO {table} (tenant, {names}) "
                 f"SELECT 't{number}', {chosen} FROM {table} WHERE tenant = 'bench'"
@@ -99,8 +97,7 @@ def main() -> None:
         return
     import psycopg
 
-    from warmstart.sessions.postgres import PostgresSessionStore
-    from warmstart.sessions.sqlite import SQLiteSessionStore
+    from warmstart.sessions.sql_store import PostgresSessionStore, SQLiteSessionStore
 
     with tempfile.TemporaryDirectory() as folder, closing(SQLiteSessionStore(Path(folder, "store.db"))) as store:
         base, messages = imported(store, arguments.data)

@@ -74,7 +74,7 @@ def _collect(record: object, texts: list[str]) -> None:
 
 def ours(data: Path, database: Path, redact: bool) -> None:
     """Import into `database`, then again, and print seconds and peak memory as JSON; runs in a process of its own."""
-    from warmstart.sessions.sqlite import SQLiteSessionStore
+    from warmstart.sessions.sql_store import SQLiteSessionStore
     from warmstart.sessions.sync import path_sources, sync
 
     times = []

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from warmstart.redact.redactor import Redactor
-from warmstart.sessions.sqlite import SQLiteSessionStore
+from warmstart.sessions.sql_store import SQLiteSessionStore
 from warmstart.sessions.values import Message, Session, ToolCall, ToolResult
 from warmstart.templates.bootstrapper import inject
 from warmstart.templates.choosing.selection import Selector

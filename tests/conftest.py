@@ -20,7 +20,6 @@ VARIABLES = {
     "WARMSTART_STORE",
     "WARMSTART_TENANT",
     "WARMSTART_MEMORY_BACKEND",
-    "WARMSTART_MEMORY_FALLBACK",
     "WARMSTART_MEMORY_REDACT",
     "HERMES_MEMORY_BACKEND",
     "WARMSTART_TEMPLATES_ENDPOINT",
@@ -50,6 +49,16 @@ def pytest_configure() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if folder := quick_folder():
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", folder)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
+    """Say loudly, after all else, what was not tested because the measuring data is missing."""
+    yield
+    skipped = [report for report in terminalreporter.getreports("skipped") if "corpus" in report.keywords]
+    if skipped:
+        said = f"{len(skipped)} corpus tests SKIPPED: there is no measuring data at {DATA}"
+        terminalreporter.write_line(said, red=True, bold=True)
 
 
 @pytest.fixture(autouse=True)

@@ -23,6 +23,7 @@ _TEMPLATE = "template_store"
 TABLES = (
     "texts",
     "texts_index",
+    "index_state",
     "sessions",
     "messages",
     "tool_calls",
@@ -52,7 +53,7 @@ class Server:
         from warmstart.memory.postgres import PostgresBackend
         from warmstart.profile.store import SQLProfileStore
         from warmstart.recall.index import update_index
-        from warmstart.sessions.postgres import PostgresSessionStore
+        from warmstart.sessions.sql_store import PostgresSessionStore
 
         self.run("CREATE EXTENSION vector", _TEMPLATE)
         with closing(PostgresSessionStore(self.url(_TEMPLATE))) as store:

@@ -6,8 +6,6 @@ from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pytest
-
 import warmstart
 
 SAMPLES = Path(warmstart.__file__).parent / "samples"
@@ -45,46 +43,40 @@ def test_there_are_seven_sessions_and_a_subagent_in_four_formats():
     found = Counter(path.relative_to(SAMPLES).parts[0] for path in LOGS)
     assert found == {"claude-code": 5, "codex": 1, "gemini-cli": 1, "openai": 1}
     assert sum("subagents" in path.parts for path in LOGS) == 1
-
-
-def test_the_samples_stay_small():
     assert sum(path.stat().st_size for path in SAMPLES.rglob("*") if path.is_file()) < 300_000
 
 
-@pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem[:18])
-def test_every_sample_is_whole_and_from_september(path):
-    text = path.read_text()
-    assert text.endswith("\n")
-    times = [datetime.fromisoformat(record["timestamp"]) for record in records(path) if "timestamp" in record]
-    assert times == sorted(times)
-    assert datetime(2026, 9, 1, tzinfo=UTC) < times[0] < times[-1] < datetime(2026, 10, 1, tzinfo=UTC)
+def test_every_sample_is_whole_and_from_september(subtests):
+    for path in LOGS:
+        with subtests.test(path.stem[:18]):
+            assert path.read_text().endswith("\n")
+            times = [datetime.fromisoformat(record["timestamp"]) for record in records(path) if "timestamp" in record]
+            assert times == sorted(times)
+            assert datetime(2026, 9, 1, tzinfo=UTC) < times[0] < times[-1] < datetime(2026, 10, 1, tzinfo=UTC)
 
 
-@pytest.mark.parametrize("path", sorted(CLAUDE.rglob("*.jsonl")), ids=lambda path: path.stem[:18])
-def test_every_claude_code_call_has_its_result_and_every_parent_exists(path):
-    calls = [block["id"] for block in blocks(path, "tool_use")]
-    results = [block["tool_use_id"] for block in blocks(path, "tool_result")]
-    known = {record["uuid"] for record in records(path) if "uuid" in record}
-    parents = [record.get("parentUuid") for record in records(path)]
-    opens_with_copies = path == RESUMED
-    assert sorted(calls) == sorted(results)
-    assert len(set(calls)) == len(calls)
-    assert sum(parent is not None and parent not in known for parent in parents) == opens_with_copies
-
-
-def test_one_api_message_spans_several_lines():
+def test_every_claude_code_call_has_its_result_and_every_parent_exists(subtests):
+    for path in sorted(CLAUDE.rglob("*.jsonl")):
+        with subtests.test(path.stem[:18]):
+            calls = [block["id"] for block in blocks(path, "tool_use")]
+            results = [block["tool_use_id"] for block in blocks(path, "tool_result")]
+            known = {record["uuid"] for record in records(path) if "uuid" in record}
+            parents = [record.get("parentUuid") for record in records(path)]
+            opens_with_copies = path == RESUMED
+            assert sorted(calls) == sorted(results)
+            assert len(set(calls)) == len(calls)
+            assert sum(parent is not None and parent not in known for parent in parents) == opens_with_copies
+    # One message of the API spans several lines.
     ids = Counter(record["message"]["id"] for record in records(FIRST) if record["type"] == "assistant")
     assert max(ids.values()) > 1
 
 
-def test_people_and_places_are_invented():
+def test_people_places_and_the_one_secret_are_invented():
     text = "".join(path.read_text() for path in LOGS)
     assert set(re.findall(r"/home/(\w+)", text)) == {"mara"}
     assert set(re.findall(r"https://([\w.]+)", text)) <= {"git.example.com"}
     assert "@gmail" not in text
-
-
-def test_exactly_one_secret_is_planted_and_it_opens_nothing():
+    # One secret is planted, and it opens nothing.
     found = [(path, line) for path in LOGS for line in path.read_text().splitlines() if "AKIA" in line]
     assert [path for path, _ in found] == [LATE]
     assert set(re.findall(r"AKIA\w+", found[0][1])) == {"AKIAT1DEWATCHSAMPLE0"}
@@ -111,7 +103,7 @@ def test_codex_is_turned_down_once_and_recovers_from_a_wrong_flag():
     assert any("never touch migrations by hand" in str(payload.get("message", "")) for payload in payloads)
 
 
-def test_one_session_has_a_compaction_a_rejection_and_a_subagent():
+def test_one_session_has_a_compaction_a_rejection_and_a_subagent_and_is_resumed():
     boundary = [record for record in records(LATE) if record.get("subtype") == "compact_boundary"]
     summaries = [record for record in records(LATE) if record.get("isCompactSummary")]
     [subagent] = (LATE.with_suffix("") / "subagents").iterdir()
@@ -119,9 +111,7 @@ def test_one_session_has_a_compaction_a_rejection_and_a_subagent():
     assert sum("doesn't want to proceed" in text for text in errors(LATE)) == 1
     assert sum(block["name"] == "Task" for block in blocks(LATE, "tool_use")) == 1
     assert all(record["isSidechain"] and record["sessionId"] == LATE.stem for record in records(subagent))
-
-
-def test_the_resumed_session_opens_with_copies_that_keep_their_ids():
+    # The resumed session opens with copies that keep their ids.
     before = {record["uuid"]: record for record in records(LATE) if "uuid" in record}
     copies = [record for record in records(RESUMED) if record.get("uuid") in before]
     assert len(copies) > 10
@@ -138,7 +128,7 @@ def test_gemini_and_the_duty_assistant_are_denied_once_each():
     assert sum(str(text).startswith("User denied") for text in duty) == 1
 
 
-def test_the_last_session_keeps_every_rule_and_fails_nothing():
+def test_the_last_session_keeps_every_rule_fails_nothing_and_reads_before_it_edits():
     ran = commands(BEST)
     names = [block["name"] for block in blocks(BEST, "tool_use")]
     last_edit = max(place for place, name in enumerate(names) if name in ("Edit", "Write"))
@@ -151,9 +141,7 @@ def test_the_last_session_keeps_every_rule_and_fails_nothing():
     assert not any("pip " in command.replace("uv pip", "") or "--no-verify" in command for command in ran)
     outputs = "\n".join(str(block["content"]) for block in blocks(BEST, "tool_result"))
     assert "40 passed" in outputs
-
-
-def test_the_last_session_reads_each_file_before_it_edits_it():
+    # It reads each file before it edits it.
     seen = set()
     for block in blocks(BEST, "tool_use"):
         if block["name"] in ("Read", "Write"):

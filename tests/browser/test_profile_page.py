@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from tests.profile import page_reports as reports
-from warmstart.profile.corpus.values import Report
-from warmstart.profile.page.page import page
+from warmstart.profile.corpus import Report
+from warmstart.profile.page import page
 
 pytestmark = pytest.mark.browser
 
@@ -99,7 +99,7 @@ def test_a_page_fits_and_nothing_overlaps(
         assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
         assert tab.evaluate(OVERLAPS) == []
         assert tab.evaluate(RUNAWAYS) == []
-        for heading in reports.HEADINGS:
+        for heading in reports.headings(kind()):
             assert tab.get_by_role("heading", name=heading, exact=True).is_visible(), heading
 
 

@@ -5,7 +5,7 @@ set -eu
 python=$1
 folder=$2
 hermes=0.19.0
-claude=2.1.197
+claude=2.1.325
 
 mkdir -p "$folder"
 if [ ! -e "$folder/hermes/.ready-$hermes" ]; then

@@ -1,7 +1,8 @@
 """A model endpoint that speaks OpenAI's chat API on a loopback port and says what a test tells it to say.
 
-Requests that offer tools are the agent's own turns and consume the script in order; requests without tools are an
-agent's side errands (a title, a summary of the conversation) and always get the same text. Every request is kept.
+Requests that offer tools are the agent's own turns and consume the script in order, where a reply `to` somebody waits
+for the conversation that opens with these words; requests without tools are an agent's side errands (a title, a summary
+of the conversation) and always get the same text. Every request is kept.
 """
 
 from __future__ import annotations
@@ -19,11 +20,16 @@ from tests.hosts.loopback import listening
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """One answer of the model: words, or calls of tools as (name, arguments), and the prompt size it claims."""
+    """One answer of the model: words, or calls of tools as (name, arguments), and the prompt size it claims.
+
+    `cached_tokens` of the prompt come from a cache.
+    """
 
     text: str = ""
     calls: Sequence[tuple[str, dict[str, Any]]] = ()
     prompt_tokens: int = 1_000
+    cached_tokens: int = 0
+    to: str = ""
 
 
 @dataclass(slots=True)
@@ -34,23 +40,26 @@ class ScriptedModel:
     errand: str = "A plain summary of what was done."
     requests: list[dict[str, Any]] = field(default_factory=list)
     url: str = ""
-    _turns: int = 0
     _calls: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def answer(self, request: dict[str, Any]) -> tuple[dict[str, Any], str, int]:
-        """The message, the finish reason and the prompt tokens for one request."""
+    def answer(self, request: dict[str, Any]) -> tuple[dict[str, Any], str, Reply]:
+        """The message, the finish reason and the scripted reply for one request."""
         with self._lock:
             self.requests.append(request)
             if not request.get("tools"):
-                return {"role": "assistant", "content": self.errand}, "stop", 500
-            reply = self.replies[self._turns] if self._turns < len(self.replies) else Reply(text="Done.")
-            self._turns += 1
+                return {"role": "assistant", "content": self.errand}, "stop", Reply(prompt_tokens=500)
+            opening = next((str(each["content"]) for each in request["messages"] if each["role"] == "user"), "")
+            reply = next((reply for reply in self.replies if reply.to in opening), None)
+            if reply is None:
+                reply = Reply(text="Done.")
+            else:
+                self.replies.remove(reply)
             calls = [self._call(index, name, arguments) for index, (name, arguments) in enumerate(reply.calls)]
         message: dict[str, Any] = {"role": "assistant", "content": reply.text}
         if calls:
             message["tool_calls"] = calls
-        return message, "tool_calls" if calls else "stop", reply.prompt_tokens
+        return message, "tool_calls" if calls else "stop", reply
 
     def _call(self, index: int, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         self._calls += 1
@@ -78,8 +87,14 @@ class _Handler(BaseHTTPRequestHandler):
             self._json({})
             return
         request = json.loads(body)
-        message, reason, tokens = self.model.answer(request)
-        usage = {"prompt_tokens": tokens, "completion_tokens": 20, "total_tokens": tokens + 20}
+        message, reason, reply = self.model.answer(request)
+        tokens = reply.prompt_tokens
+        usage = {
+            "prompt_tokens": tokens,
+            "completion_tokens": 20,
+            "total_tokens": tokens + 20,
+            "prompt_tokens_details": {"cached_tokens": reply.cached_tokens},
+        }
         frame = {"id": "chatcmpl-scripted", "created": 1_750_000_000, "model": "scripted"}
         if request.get("stream"):
             self._stream(frame, message, reason, usage)
@@ -87,7 +102,7 @@ class _Handler(BaseHTTPRequestHandler):
         choice = {"index": 0, "message": message, "finish_reason": reason}
         self._json({**frame, "object": "chat.completion", "choices": [choice], "usage": usage})
 
-    def _stream(self, frame: dict[str, Any], message: dict[str, Any], reason: str, usage: dict[str, int]) -> None:
+    def _stream(self, frame: dict[str, Any], message: dict[str, Any], reason: str, usage: dict[str, Any]) -> None:
         frame = {**frame, "object": "chat.completion.chunk"}
         chunks = [
             {**frame, "choices": [{"index": 0, "delta": message, "finish_reason": None}]},

@@ -1,15 +1,16 @@
 """The real Claude Code against a scripted model: what it writes is what the reader expects.
 
-`WARMSTART_TEST_CLAUDE` names a folder into which npm installed `@anthropic-ai/claude-code@2.1.197`.
+`WARMSTART_TEST_CLAUDE` names a folder into which npm installed `@anthropic-ai/claude-code@2.1.325`.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from threading import Timer
 from typing import Any
@@ -19,7 +20,7 @@ import pytest
 from tests.hosts.scripted_anthropic import Reply, ScriptedModel, serving
 from warmstart.sessions.readers.base import Reading
 from warmstart.sessions.readers.claude_code import ClaudeCodeReader
-from warmstart.sessions.sqlite import SQLiteSessionStore
+from warmstart.sessions.sql_store import SQLiteSessionStore
 from warmstart.sessions.sync import path_sources, sync
 from warmstart.sessions.values import Message, Session, Usage, session_id, steps
 
@@ -29,6 +30,12 @@ pytestmark = [
 ]
 
 READER = ClaudeCodeReader()
+REFUSED = {
+    "permissions": {"deny": ["Bash(echo secret:*)"]},
+    "hooks": {
+        "PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "! grep hooked || exit 2"}]}]
+    },
+}
 ALLOWED = ("--allowedTools", "Bash(echo:*)", "Bash(exit:*)", "Bash(sleep:*)", "Read", "Task")
 
 
@@ -130,11 +137,15 @@ def test_calls_have_their_outcomes(home: Path, work: Path) -> None:
         Reply(calls=[bash("touch denied")]),
         Reply(calls=[("Write", {"file_path": str(work / "denied"), "content": "x"})]),
         Reply(calls=[bash("curl http://127.0.0.1:9")]),
+        Reply(calls=[bash("echo secret")]),
+        Reply(calls=[bash("echo hooked")]),
         Reply(text="All done."),
     ]
     with serving(ScriptedModel(replies)) as model:
-        native_id = ask(home, model, "please work")
+        native_id = ask(home, model, "please work", "--settings", json.dumps(REFUSED))
     pairs = read(log_of(home, native_id))
+    results = [step.result for step in steps(message for _, message in pairs)]
+    assert all(result and result.duration is not None and 0 <= result.duration < 60 for result in results)
     found = [
         (step.call.name, step.outcome, step.result and step.result.exit_code) for step in steps(m for _, m in pairs)
     ]
@@ -147,6 +158,8 @@ def test_calls_have_their_outcomes(home: Path, work: Path) -> None:
         ("Bash", "rejected", None),
         ("Write", "rejected", None),
         ("Bash", "rejected", None),
+        ("Bash", "rejected", None),
+        ("Bash", "rejected", None),
     ]
     assert not (work / "denied").exists()
     answers = [message for _, message in pairs if message.role == "assistant"]
@@ -154,17 +167,17 @@ def test_calls_have_their_outcomes(home: Path, work: Path) -> None:
     assert (answers[0].text, answers[0].reasoning) == ("Running.", "Let me see.")
     assert answers[0].usage == Usage(input=1_000, output=20, cache_read=300, cache_write=40)
     assert answers[0].model.startswith("claude-")
-    assert [len(answer.tool_calls) for answer in answers] == [1, 1, 3, 1, 1, 1, 0]
+    assert [len(answer.tool_calls) for answer in answers] == [1, 1, 3, 1, 1, 1, 1, 1, 0]
     assert words(pairs) == ["please work", "Running.", "Three at once.", "All done."]
     session = pairs[-1][0]
     assert (session.native_id, session.project, session.parent_id) == (native_id, str(work), None)
-    assert session.version == "2.1.197"
+    assert session.version == "2.1.325"
 
 
 def test_a_subagent_has_a_log_of_its_own_and_is_a_child(home: Path, work: Path) -> None:
     task = {"description": "look", "prompt": "Look around and report.", "subagent_type": "general-purpose"}
     replies = [
-        Reply(calls=[("Task", task)]),
+        Reply(calls=[("Task", {**task, "run_in_background": False})]),
         Reply(text="Looking.", calls=[bash("echo sub")]),
         Reply(text="Nothing here."),
         Reply(text="It found nothing."),
@@ -199,6 +212,47 @@ def test_a_resumed_session_goes_on_in_its_own_log(home: Path, work: Path) -> Non
     assert words(read(reading.path)) == ["first", "One.", "second", "Two."]
 
 
+@contextmanager
+def waiting(home: Path, model: ScriptedModel, prompt: str, *options: str) -> Iterator[subprocess.Popen[str]]:
+    """Claude Code while it runs `cat pipe`."""
+    pipe = home / "work" / "pipe"
+    os.mkfifo(pipe)
+    started = command(home, model, prompt, *options)
+    with subprocess.Popen(**started, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
+        # Opening the pipe waits for the one who reads it, who may never come.
+        deadline = Timer(60, lambda: os.open(pipe, os.O_RDONLY | os.O_NONBLOCK))
+        deadline.start()
+        with pipe.open("w"):
+            deadline.cancel()
+            yield process
+            process.wait(60)
+    pipe.unlink()
+
+
+def test_what_a_crash_or_an_interruption_left_open_is_closed_without_inventing_an_answer(
+    home: Path, work: Path
+) -> None:
+    replies = [
+        Reply(text="One.", calls=[bash("cat pipe")]),
+        Reply(text="Two."),
+        Reply(text="Three.", calls=[bash("cat pipe")]),
+        Reply(text="Four."),
+    ]
+    with serving(ScriptedModel(replies)) as model:
+        with waiting(home, model, "first") as process:
+            process.kill()
+        (path,) = (home / ".claude" / "projects").glob("*/*.jsonl")
+        ask(home, model, "second", "--resume", path.stem)
+        with waiting(home, model, "third", "--resume", path.stem) as process:
+            process.send_signal(signal.SIGINT)
+        ask(home, model, "fourth", "--resume", path.stem)
+    assert "No response requested." in path.read_text()
+    pairs = read(path)
+    assert words(pairs) == ["first", "One.", "second", "Two.", "third", "Three.", "fourth", "Four."]
+    outcomes = [result.outcome for _, message in pairs for result in message.tool_results]
+    assert outcomes == ["unknown", "rejected"]
+
+
 def test_a_fork_is_linked_to_its_origin_which_keeps_its_messages(home: Path, work: Path) -> None:
     replies = [
         Reply(text="One.", calls=[bash("echo one")]),
@@ -222,7 +276,7 @@ def test_a_fork_is_linked_to_its_origin_which_keeps_its_messages(home: Path, wor
             for path in order:
                 sync(store, path_sources([path]))
             own, other = store.get(native_id), store.get(fork)
-            assert (own.parent_id, other.parent_id, other.parent_kind) == (None, own.id, "resume")
+            assert (own.parent_id, other.parent_id, other.parent_kind) == (None, own.id, "branch")
             said = [message.text for message in store.messages(own.id) if message.text]
             assert said == ["first", "One.", "Two.", "go on", "Three."]
             assert [message.text for message in store.messages(other.id)] == ["a question aside", "Aside."]
@@ -240,15 +294,7 @@ def test_the_summary_of_a_compaction_is_flagged(home: Path, work: Path) -> None:
     assert summary.role == "user"
     assert "They counted." in summary.text
     plain = [pair for pair in pairs if pair[1] is not summary]
-    # Claude Code itself closes the turn that `/compact` opened.
-    assert [text for text in words(plain) if text != "No response requested."] == [
-        "first",
-        "One.",
-        "second",
-        "Two.",
-        "third",
-        "Three.",
-    ]
+    assert words(plain) == ["first", "One.", "second", "Two.", "third", "Three."]
 
 
 def test_words_typed_while_it_works_are_the_persons_and_news_of_tasks_are_not(home: Path, work: Path) -> None:

@@ -13,7 +13,7 @@ from tests.postgres import OWNER, TABLES, Server
 
 from warmstart.errors import StoreCorrupt, StoreError, StoreReadOnly
 from warmstart.profile.profiles import profiled
-from warmstart.sessions.postgres import PostgresSessionStore
+from warmstart.sessions.sql_store import PostgresSessionStore
 from warmstart.sessions.store import Position
 from warmstart.testing.stores import CALLED, RESULTS, said, session
 
@@ -52,6 +52,8 @@ def fill(postgres: Server, database: str, role: str) -> None:
         store.delete(session("gone").id)
         store.save_position(Position(path="/log", agent="tester", signature=role))
         list(profiled(store))
+        with store.transaction() as connection:
+            connection.execute("INSERT INTO index_state (pending) VALUES (0)")
 
 
 def check(postgres: Server, database: str, *tenants: str) -> None:
@@ -78,9 +80,9 @@ def check(postgres: Server, database: str, *tenants: str) -> None:
                     assert {row[0] for row in connection.execute(ask)} == kept
                     assert {row[0] for row in store.database.stream(ask)} == kept
             for other in others:
-                for query in ("secret", f"'@{other}'", f"secret & '@{other}'"):
-                    rows = store.database.connection.execute("SELECT rank FROM warmstart_found(?, 99)", (query,))
-                    assert [rank for (rank,) in rows] in ([], [found[0].score])
+                for stems in (["secret"], [f"@{other}"], ["secret", f"@{other}"]):
+                    for every in (True, False):
+                        assert store.index.find(stems, every=every, limit=99) in ([], [1])
 
 
 def attack(postgres: Server, database: str, *, role: str, other: str) -> None:
@@ -99,7 +101,7 @@ def attack(postgres: Server, database: str, *, role: str, other: str) -> None:
         raw.execute(f"SET warmstart.tenant = '{other}'".encode())
         for table in TABLES:
             assert {row[0] for row in raw.execute(f"SELECT tenant FROM {table}".encode())} <= {role}
-        rows = raw.execute("SELECT t.tenant FROM warmstart_found('secret', 99) LEFT JOIN texts t USING (id)")
+        rows = raw.execute("SELECT t.tenant FROM warmstart_texts('{secret}', true, 99) LEFT JOIN texts t USING (id)")
         assert [tenant for (tenant,) in rows] == [role]
 
 
@@ -113,7 +115,9 @@ def owners(postgres: Server, database: str) -> set[object]:
 
 
 @pytest.mark.parametrize("first", ["postgres", "above"])
-def test_one_whom_no_policy_binds_makes_the_tables_and_is_bound(postgres: Server, database: str, first: str) -> None:
+def test_a_login_without_row_level_security_creates_the_tables_and_is_bound(
+    postgres: Server, database: str, first: str
+) -> None:
     if first == "above":
         postgres.run(f"ALTER DATABASE {database} OWNER TO above")
     fill(postgres, database, first)
@@ -209,25 +213,25 @@ def test_ten_superusers_may_start_at_once(postgres: Server, database: str) -> No
     assert kept == [[("postgres",)] * 3 + [("root",)] * 3] * 2
 
 
-def test_one_who_can_take_on_no_role_is_told(postgres: Server, database: str) -> None:
+def test_a_login_that_can_use_no_role_is_refused(postgres: Server, database: str) -> None:
     postgres.run("ALTER ROLE above NOCREATEROLE")
-    with pytest.raises(StoreReadOnly, match=r"row-level security.*warmstart_owner.*CREATE ROLE"):
+    with pytest.raises(StoreReadOnly, match="permission denied to create role"):
         opened(postgres, database, "above")
     assert postgres.run("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'", database) == [(0,)]
 
 
 def test_a_role_that_does_not_bind_is_refused(postgres: Server, database: str) -> None:
     postgres.run("CREATE ROLE warmstart_service NOLOGIN BYPASSRLS")
-    with pytest.raises(StoreError, match=r"guarded by no row-level security.*warmstart_service"):
+    with pytest.raises(StoreError, match=r"row-level security does not protect.*warmstart_service"):
         opened(postgres, database, "postgres")
     postgres.run("ALTER ROLE warmstart_service NOBYPASSRLS")
     fill(postgres, database, "postgres")
     postgres.run("ALTER TABLE tenants DISABLE ROW LEVEL SECURITY", database)
-    with pytest.raises(StoreError, match="guarded by no row-level security"):
+    with pytest.raises(StoreError, match="row-level security does not protect"):
         opened(postgres, database, "postgres")
 
 
-def test_no_role_is_made_for_another_programs_database(postgres: Server, database: str) -> None:
+def test_no_role_is_created_for_another_programs_database(postgres: Server, database: str) -> None:
     postgres.run("CREATE TABLE migrations (name text)", database)
     with pytest.raises(StoreCorrupt, match="another program's tables"):
         opened(postgres, database, "postgres")

@@ -1,0 +1,68 @@
+"""Count the functions of ours that run between one line of a Claude Code log and the answer of a search.
+
+Usage: python bench/trace_line.py [--list]. `docs/architecture.md` walks through them.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+from types import FrameType
+
+import warmstart
+
+SOURCE = str(Path(warmstart.__file__).parent)
+LINE = {
+    "type": "user",
+    "uuid": "5f0c9a52-7d4e-4a6b-9a53-0e5f3c1d2b7a",
+    "parentUuid": None,
+    "isSidechain": False,
+    "userType": "external",
+    "sessionId": "0b5d8c1e-52f4-4a7b-8d0e-6f1a2b3c4d5e",
+    "timestamp": "2026-09-03T08:12:00.000Z",
+    "cwd": "/home/mara/tidewatch",
+    "version": "2.1.0",
+    "message": {"role": "user", "content": "the database listens on port 5433"},
+}
+QUERY = "which port does the database use"
+
+
+def trace() -> list[tuple[str, str]]:
+    """The functions that run, as (file, name), in the order of their first call."""
+    calls: dict[tuple[str, str], None] = {}
+
+    def record(frame: FrameType, event: str, argument: object) -> None:
+        code = frame.f_code
+        if event == "call" and code.co_filename.startswith(SOURCE) and not code.co_name.startswith("<"):
+            calls.setdefault((code.co_filename.removeprefix(f"{SOURCE}/"), code.co_qualname))
+
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "projects" / "-home-mara-tidewatch" / f"{LINE['sessionId']}.jsonl"
+        log.parent.mkdir(parents=True)
+        log.write_text(json.dumps(LINE) + "\n", encoding="utf-8")
+        with warmstart.open(Path(folder) / "store.db", home=Path(folder)) as ws:
+            ws.sync([log])  # a first run creates the tables and loads every module
+            log.write_text("".join(json.dumps(LINE | {"uuid": str(n)}) + "\n" for n in range(2)), encoding="utf-8")
+            sys.setprofile(record)
+            try:
+                ws.import_logs([log])
+                ws.update_index()
+                found = ws.recall(QUERY, project=None)
+            finally:
+                sys.setprofile(None)
+    assert found, "the search must find the line"
+    return list(calls)
+
+
+def main() -> None:
+    functions = trace()
+    if "--list" in sys.argv[1:]:
+        for file, name in functions:
+            print(f"{file}: {name}")
+    print(f"{len(functions)} functions in {len({file for file, _ in functions})} files")
+
+
+if __name__ == "__main__":
+    main()

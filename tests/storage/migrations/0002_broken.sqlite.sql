@@ -1,0 +1,2 @@
+DROP TABLE notes;
+THIS IS NOT SQL;

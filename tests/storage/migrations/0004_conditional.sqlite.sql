@@ -1,0 +1,2 @@
+-- only if: SELECT 1 FROM notes WHERE body = 'wanted'
+INSERT INTO notes (body) VALUES ('applied');

@@ -1,0 +1,94 @@
+"""The front door: `warmstart.open()` and what can be done with it, on the shipped samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import warmstart
+from warmstart import Warmstart
+from warmstart.errors import EntryNotFound, NothingToCarry, SessionNotFound
+
+SAMPLES = Path(warmstart.__file__).parent / "samples"
+
+
+@pytest.fixture
+def ws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Warmstart]:
+    monkeypatch.chdir(tmp_path)
+    with warmstart.open(tmp_path / "store.db") as opened:
+        opened.sync([SAMPLES])
+        yield opened
+
+
+def test_open_follows_the_settings_and_its_arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WARMSTART_HOME", str(tmp_path / "home"))
+    with warmstart.open() as opened:
+        assert opened.settings.store_path == tmp_path / "home" / "warmstart.db"
+    with warmstart.open("other.db", home=tmp_path / "elsewhere") as opened:
+        assert opened.settings.store_path == tmp_path / "elsewhere" / "other.db"
+
+
+def test_sync_imports_indexes_and_profiles(ws: Warmstart) -> None:
+    found = ws.sessions.list(project=None)
+    assert len(found) == 8
+    assert {row.outcome for row in found} == {"success", "unknown"}
+    assert sum(row.tool_calls for row in found) == 102
+    again = ws.sync([SAMPLES])
+    assert again.changed == 0
+
+
+def test_sessions_are_listed_by_project(ws: Warmstart) -> None:
+    assert ws.sessions.list() == []  # the current directory is another project
+    listed = ws.sessions.list(project="tidewatch", limit=2)
+    assert [(row.id, row.title) for row in listed] == [(row.session.id, row.session.title) for row in listed]
+    assert len(listed) == 2
+
+
+def test_a_session_has_messages_steps_and_a_profile(ws: Warmstart) -> None:
+    session = ws.sessions.get("58e3c7d9")
+    assert next(iter(ws.sessions.messages("58e3c7d9"))).role == "user"
+    steps = list(ws.sessions.steps("58e3c7d9"))
+    assert len(steps) == ws.sessions.profile("58e3c7d9").markers.calls == 19
+    ws.sessions.set_outcome("58e3c7d9", "failure", "it was reverted")
+    assert (ws.sessions.get(session.id).outcome, ws.sessions.get(session.id).evidence) == ("failure", "it was reverted")
+    ws.sessions.delete(session.id)
+    with pytest.raises(SessionNotFound):
+        ws.sessions.get(session.id)
+
+
+def test_recall_stays_in_the_project_unless_it_is_widened(ws: Warmstart) -> None:
+    question = "where are the constants of the Port Ellery gauge"
+    assert ws.recall(question) == []
+    best = ws.recall(question, project=None, limit=1)[0]
+    assert "Port Ellery" in best.text
+    assert ws.recall(question, project="tidewatch", limit=1)[0].session_id == best.session_id
+
+
+def test_memory_is_set_searched_and_deleted(ws: Warmstart) -> None:
+    ws.memory.set("database_port", "PostgreSQL listens on 5433", source="test")
+    assert ws.memory.get("database_port") == "PostgreSQL listens on 5433"
+    assert [entry.key for entry in ws.memory.search("which port")] == ["database_port"]
+    assert [entry.metadata["source"] for entry in ws.memory.list()] == ["test"]
+    assert ws.memory.delete("database_port")
+    with pytest.raises(EntryNotFound):
+        ws.memory.get("database_port")
+
+
+def test_a_template_is_extracted_checked_saved_and_started_from(ws: Warmstart) -> None:
+    template = ws.templates.extract("58e3c7d9", name="surges", author="mara")
+    assert ws.templates.get("surges").id == template.id
+    assert [each.id for each in ws.templates.list(project=None)] == [template.id]
+    assert ws.templates.store.versions(template.id)[0].author == "mara"
+    messages = [{"role": "user", "content": "keep the storm surges in the database"}]
+    started = ws.templates.start("new-session", messages, project="tidewatch", holdout=0.0)
+    assert started.messages[-1] == messages[-1]
+    assert len(started.messages) >= len(messages)
+    ws.sessions.set_outcome("3f0c1d52", "failure")
+    with pytest.raises(NothingToCarry):
+        ws.templates.extract("3f0c1d52", name="failed")
+
+
+def test_a_report_covers_the_chosen_sessions(ws: Warmstart) -> None:
+    assert (ws.report().sessions, ws.report(project=None).sessions) == (0, 8)
