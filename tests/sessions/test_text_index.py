@@ -14,6 +14,7 @@ from tests.cli.conftest import PROGRAM
 from warmstart.sessions import stem_process, text_index
 from warmstart.sessions.sql_store import SQLiteSessionStore, SQLSessionStore
 from warmstart.testing.stores import said, session
+from warmstart.text.words import distinct_stems
 
 FILL = """
 import sys
@@ -125,7 +126,7 @@ def test_sync_fills_the_index_and_recall_warns_until_then(path: Path, tmp_path: 
 
 def test_another_process_stems_alike_and_is_not_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = ["Tides rising", "", "naïve 漁港", "x" * 1_000_000]
-    expected = [set(stem_process.distinct_stems(text).split()) for text in texts]
+    expected = [set(distinct_stems(text).split()) for text in texts]
     with closing(stem_process.StemProcess()) as process:
         assert [set(stems.split()) for stems in process.stem(texts)] == expected
         assert process._process is not None

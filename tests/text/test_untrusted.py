@@ -4,7 +4,7 @@ import re
 import tomllib
 from pathlib import Path
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from warmstart.text import untrusted
@@ -116,6 +116,7 @@ def test_neutralized_text_has_no_borders_and_stays_readable():
 
 
 @given(st.text(alphabet="a\u200b\u200d\ufe0f\u2800👩<|>/\x1b\n é:"))
+@example("\u2800\u2800\u2800:")
 def test_neutralizing_twice_changes_nothing_that_hides(text):
     once = neutralize(text)
     assert not find_controls(once)

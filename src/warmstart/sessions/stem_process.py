@@ -12,15 +12,10 @@ from typing import IO
 
 import msgspec
 
-from warmstart.text.words import stem_words, tokenize
+from warmstart.text.words import distinct_stems
 
 _COMMAND = "from warmstart.sessions.stem_process import serve; serve()"
 _HEADER = 8  # bytes that say how long a batch is
-
-
-def distinct_stems(text: str) -> str:
-    """The stems of a text, each once, separated by spaces."""
-    return " ".join(set(stem_words(list(set(tokenize(text))))))
 
 
 class StemProcess:

@@ -14,9 +14,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 
 import msgspec
 
-from warmstart.sessions.stem_process import StemProcess, distinct_stems
+from warmstart.sessions.stem_process import StemProcess
 from warmstart.storage.database import Database, Statement, Statements
 from warmstart.storage.sql import batches, placeholders
+from warmstart.text.words import distinct_stems
 
 _BATCH_CHARACTERS = 1_000_000  # stemmed and indexed by one statement
 _BATCH_TEXTS = 500  # indexed by one transaction while an empty index is filled

@@ -30,7 +30,7 @@ _ALONE = re.compile(
     f"|(?<=[0-9#*\u00a9\u00ae])\ufe0f(?![{_HIDDEN}])"  # keycaps and the two signs that are emoji as well
     "|(?<=\ufe0f)\u200d(?=[\u2600-\U0001fbff])"
     "|\\A\ufeff"
-    "|\u2800+(?![^\u2800\\s])|(?<=[\u2801-\u28ff])\u2800|\u2800(?=[\u2801-\u28ff])"  # Braille blanks in progress bars
+    "|\u2800++(?!\\S)|(?<=[\u2801-\u28ff])\u2800|\u2800(?=[\u2801-\u28ff])"  # Braille blanks in progress bars
 )
 _KEPT_OR_INVISIBLE = re.compile(f"({_ALONE.pattern})|[{_HIDDEN}]|[\x00-\x08\x0e-\x1f\x7f-\x9f]")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")

@@ -22,9 +22,11 @@ _UNSPACED = (
     "\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3041-\u30fa\u30fc-\u30ff"
     "\u3100-\u318f\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003134f"
 )
-_ASCII_LOWER = {code: chr(code).lower() if chr(code).isalnum() else " " for code in range(128)}
+_ASCII = bytes(range(128))
+_LOWER = bytes(ord(chr(byte).lower()) if byte < 128 and chr(byte).isalnum() else ord(" ") for byte in range(256))
 _ASCII_WORDS = re.compile("[A-Za-z0-9]+").findall
 _WORDS = re.compile(rf"[{_UNSPACED}]+|[^\W_{_UNSPACED}]+").findall
+_HAS_WORD = re.compile(rf"[\w\u0300-\u036f{_UNSPACED}]").search
 _NO_WORD = re.compile(rf"[^\w\x00-\x7f\u0300-\u036f{_UNSPACED}]+")
 _ACCENTS = re.compile("[\u0300-\u036f]+")
 _IS_UNSPACED = re.compile(f"[{_UNSPACED}]").match
@@ -44,11 +46,11 @@ STOPWORDS = frozenset(_STOPWORDS.split())
 
 def tokenize(text: str) -> list[str]:
     """The words of a text in order, in lower case and without accents."""
-    text = _normalize(text)
-    if text.isascii():
-        words = text.translate(_ASCII_LOWER).split()
+    data = text.encode(errors="replace")
+    if text.isascii() or not _HAS_WORD(data.translate(None, _ASCII).decode()):
+        words = data.translate(_LOWER).decode("ascii").split()  # the dashes, arrows and emoji of English text go
     else:
-        words = [part for word in _WORDS(text) for part in ((word,) if word.isascii() else _fold(word))]
+        words = [part for word in _WORDS(_normalize(text)) for part in ((word,) if word.isascii() else _fold(word))]
         words = list(map(str.lower, words))
     if words and max(map(len, words)) > MAX_WORD:
         words = [word[:MAX_WORD] for word in words]
@@ -128,3 +130,8 @@ stem_words = _Stemmer().stem_words
 def stems(text: str) -> list[str]:
     """The words of a text in order, without their English endings."""
     return stem_words(tokenize(text))
+
+
+def distinct_stems(text: str) -> str:
+    """The stems of a text, each once, separated by spaces."""
+    return " ".join(set(stems(text)))
