@@ -8,6 +8,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from warmstart.sessions.readers.base import Reading
 from warmstart.sessions.sql_store import SQLiteSessionStore
 from warmstart.sessions.sync import path_sources, sync
@@ -30,7 +32,7 @@ def cuts(data: bytes, step: int) -> list[int]:
 
 def continued(path: Path, reading: Reading) -> Reading:
     """A reading that goes on where another was left, after its state has been in a store."""
-    return Reading(path, reading.offset, reading.line, json.loads(json.dumps(reading.state)))
+    return Reading(path, reading.offset, reading.line, msgspec.json.decode(msgspec.json.encode(reading.state)))
 
 
 def latest(pairs: Iterable[tuple[Session, Message | None]]) -> dict[str, tuple[str, Message]]:

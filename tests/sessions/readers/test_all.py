@@ -161,7 +161,6 @@ COPILOT = [
             ("tool.execution_complete", None, {"toolCallId": "t2", "success": False, "error": {"code": "denied"}}),
             ("user.message", "helper", {"content": "look"}),
             ("session.compaction_complete", None, {"summaryContent": "so far"}),
-            ("session.handoff", None, {"remoteSessionId": "far", "summary": "x"}),
             ("session.title_changed", None, {"title": "A title"}),
         )
     )
@@ -185,15 +184,6 @@ OPENCODE_TALK = [
     ({"id": "msg_3", "role": "user"}, [{"type": "text", "text": "added", "synthetic": True}]),
 ]
 OPENCODE_EXPORT = {"info": FACTS, "messages": [{"info": info, "parts": parts} for info, parts in OPENCODE_TALK]}
-OPENCODE_FOLDER = {
-    "storage/session/p1/ses_1.json": FACTS,
-    **{f"storage/message/ses_1/{info['id']}.json": info for info, _ in OPENCODE_TALK},
-    **{
-        f"storage/part/{info['id']}/prt_{number}.json": {"id": f"prt_{number}", **part}
-        for info, parts in OPENCODE_TALK
-        for number, part in enumerate(parts)
-    },
-}
 OPENCODE_SCHEMA = """
 CREATE TABLE `session` (id, project_id, parent_id, directory, title, version, model, time_created, time_updated);
 CREATE TABLE `message` (id, session_id, time_created, time_updated, data);
@@ -255,8 +245,8 @@ CHAT: list[dict[str, Any]] = [
         "usage": {"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}},
     },
     {"role": "tool", "tool_call_id": "c1", "content": '{"exit_code": 1, "error": "no"}', "error": True},
-    {"role": "assistant", "content": "", "function_call": {"name": "ls", "arguments": "{}"}},
-    {"role": "function", "name": "ls", "content": "Error: no"},
+    {"role": "assistant", "content": "", "tool_calls": [{"id": "c2", "name": "ls", "arguments": {}}]},
+    {"role": "tool", "id": "c2", "content": "Error: no"},
 ]
 RECORD = {"id": "chat-1", "title": "A title", "model": "m", "created": 1.79e9, "messages": CHAT}
 TAU = [{"task_id": 3, "trial": 0, "reward": 1.0, "info": {}, "traj": CHAT}]
@@ -285,7 +275,6 @@ SEEDS = {
     "gemini-lines": Seed(agent="gemini-cli", files={"chats/session-1.jsonl": GEMINI_LINES}, lines=True),
     "copilot": Seed(agent="copilot-cli", files={f"{ID}/events.jsonl": COPILOT}, lines=True),
     "opencode": Seed(agent="opencode", files={"export.json": OPENCODE_EXPORT}),
-    "opencode-folder": Seed(agent="opencode", files=OPENCODE_FOLDER),
     "opencode-database": Seed(agent="opencode", files={"opencode.db": OPENCODE_ROWS}, schema=OPENCODE_SCHEMA),
     "hermes": Seed(agent="hermes", files={"state.db": HERMES_ROWS}, schema=HERMES_SCHEMA),
     "openai": Seed(agent="openai", files={"chat.json": CHAT}),

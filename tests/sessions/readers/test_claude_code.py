@@ -559,34 +559,6 @@ def test_a_subagent_behind_a_proxy_that_counts_from_one_keeps_all_it_said(log: P
     assert [message.native_id for message in messages(log)] == ids
 
 
-def test_marked_lines_without_a_name_are_told_apart_by_their_parents(log: Path) -> None:
-    def side(uuid: str, parent: str | None, words: str) -> Record:
-        return user(uuid, words, isSidechain=True, parentUuid=parent)
-
-    def answer(uuid: str, parent: str, words: str) -> Record:
-        return says(uuid, text(words), id=f"msg_{uuid}", isSidechain=True, parentUuid=parent)
-
-    write(
-        log,
-        user("u1", "go"),
-        side("x1", None, "look left"),
-        side("y1", None, "look right"),
-        answer("x2", "x1", "left it is"),
-        answer("y2", "y1", "right it is"),
-        side("y3", "y2", "sure?"),
-        side("x3", "x2", "really?"),
-        says("a1", text("Done.")),
-    )
-    said: dict[str, list[str]] = {}
-    for session, message in latest(read(log)).values():
-        said.setdefault(session, []).append(message.text)
-    assert {name: sorted(texts) for name, texts in said.items()} == {
-        OWN: ["Done.", "go"],
-        f"{OWN}/x1": ["left it is", "look left", "really?"],
-        f"{OWN}/y1": ["look right", "right it is", "sure?"],
-    }
-
-
 def test_the_last_words_of_many_subagents_are_all_kept(log: Path) -> None:
     records = [says("a1", text("Sending many.")), says("a2", call(1))]
     for number in range(100):

@@ -242,14 +242,6 @@ def test_machine_text_and_summaries_are_marked(log: Path) -> None:
     assert "event-19" not in marked
 
 
-def test_a_hand_over_names_the_session_before(log: Path) -> None:
-    write(log, [WHOLE[0], event("session.handoff", 1, remoteSessionId="remote", summary="half done")])
-    session, message = read(log)[0]
-    assert (session.parent_id, session.parent_kind) == (session_id("copilot-cli", "remote"), "handoff")
-    assert message is not None
-    assert message.text == "half done"
-
-
 def test_a_session_without_a_start_is_named_by_its_place(log: Path, tmp_path: Path) -> None:
     write(log, [event("user.message", 1, content="x")])
     assert read(log)[0][0].native_id == OWN

@@ -15,8 +15,8 @@ from tests.sessions.readers.logs import imported
 from warmstart.errors import LogError, WarmstartError
 from warmstart.sessions.outcomes import judge
 from warmstart.sessions.readers.base import Reading
-from warmstart.sessions.readers.decoding import MAX_DOCUMENT
 from warmstart.sessions.readers.gemini import GeminiReader
+from warmstart.sessions.readers.transcript import MAX_DOCUMENT
 from warmstart.sessions.values import Message, Usage, session_id
 
 DATA = Path(__file__).parents[4] / "shared" / "data" / "sessions" / "gemini_cli"
@@ -144,17 +144,17 @@ def test_a_document_gives_messages_calls_and_results(tmp_path):
     assert reading.offset == (tmp_path / "session-1.json").stat().st_size
 
 
-def test_the_offset_of_a_document_is_its_size_only_with_the_last_pair(tmp_path):
+def test_the_offset_of_a_document_is_its_size_when_all_is_read(tmp_path):
     path = write_document(tmp_path / "session-1.json", [user("u", "a"), model("m", "b")])
     reading = Reading(path)
     offsets = [reading.offset for _ in READER.read(path, reading)]
-    assert offsets == [0, path.stat().st_size]
+    assert (offsets, reading.offset) == ([0, 0], path.stat().st_size)
 
 
 def test_a_document_cut_anywhere_is_one_fault_and_no_pair(tmp_path):
     whole = write_document(tmp_path / "whole.json", [user("u", "a"), model("m", "b")]).read_bytes()
     path = tmp_path / "session-1.json"
-    for size in range(len(whole)):
+    for size in range(1, len(whole)):
         path.write_bytes(whole[:size])
         pairs, reading = read(path)
         assert (pairs, reading.malformed, reading.offset) == ([], 1, 0)

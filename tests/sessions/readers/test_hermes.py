@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tests.unprivileged import as_nobody, let_in
 from warmstart.errors import LogError
-from warmstart.profile.profiles import profile_of
+from warmstart.profile.profiler import profile_of
 from warmstart.sessions.readers.base import Reading
 from warmstart.sessions.readers.hermes import HermesReader
 from warmstart.sessions.sql_store import SQLiteSessionStore

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from warmstart.errors import LogError, WarmstartError
 from warmstart.sessions.readers.base import Reading
-from warmstart.sessions.readers.decoding import MAX_DOCUMENT
 from warmstart.sessions.readers.openai import OpenAIReader
+from warmstart.sessions.readers.transcript import MAX_DOCUMENT
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
 HEAD = 64 * 1024
@@ -285,25 +285,6 @@ def test_contents_come_as_text_blocks_or_nothing(tmp_path):
     chat = [{"role": "user", "content": content} for content in ("a", blocks, None, {"odd": 1}, 7)]
     texts = [message.text for message in messages_of(write(tmp_path, "c.json", chat))]
     assert texts == ["a", "look\n[image]", "", '{"odd":1}', "7"]
-
-
-def test_the_old_function_call_is_answered_by_role_function(tmp_path):
-    chat = [
-        {"role": "assistant", "content": None, "function_call": {"name": "tide", "arguments": "{}"}},
-        {"role": "function", "name": "tide", "content": "high"},
-    ]
-    call, answer = messages_of(write(tmp_path, "c.json", chat))
-    assert call.tool_calls[0].name == "tide"
-    assert answer.tool_results[0].call_id == call.tool_calls[0].id
-
-
-def test_results_without_ids_answer_their_calls_by_name_then_in_order(tmp_path):
-    calls = [{"function": {"name": name, "arguments": "{}"}} for name in ("a", "b", "c")]
-    answers = [{"role": "tool", "content": "1", "name": "b"}, {"role": "tool", "content": "2"}]
-    call, *results = messages_of(write(tmp_path, "c.json", [{"role": "assistant", "tool_calls": calls}, *answers]))
-    ids = [item.id for item in call.tool_calls]
-    assert len(set(ids)) == 3
-    assert [result.tool_results[0].call_id for result in results] == [ids[1], ids[0]]
 
 
 def test_a_simulated_users_own_calls_stay_on_the_users_message(tmp_path):

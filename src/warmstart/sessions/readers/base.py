@@ -14,9 +14,10 @@ import os
 import sqlite3
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 from urllib.parse import quote
 
 from warmstart.errors import LogError
@@ -24,6 +25,8 @@ from warmstart.sessions.values import CallOutcome, Message, Session, ToolResult
 
 MAX_PROBLEMS = 20
 MAX_QUOTE = 1000  # characters; sync cuts further after it has redacted
+
+SQLITE = b"SQLite format 3\0"  # the first bytes of a database
 
 Pair = tuple[Session, Message | None]
 
@@ -52,32 +55,41 @@ class Reading:
         """Count a record that is not a message, or of an unknown kind."""
         self.skipped[str(kind)[:MAX_QUOTE]] += 1
 
-    def report(self, line: int, reason: object, *, start: int | None = None) -> None:
+    def report(self, line: int, reason: object, *, once: bool = False) -> None:
         """Count a malformed record, and keep the first few for the user.
 
-        `start` is the byte where its line starts. Lines after the last valid one are read again when the log grows;
-        with `start` they are reported only once.
+        Lines after the last valid one are read again when the log grows. With `once`, only their first reading counts.
         """
-        if start is not None:
-            if start <= self.state.get("faulty", -1):
+        if once:
+            if line <= self.state.get("reported", 0):
                 return
-            self.state["faulty"] = start
+            self.state["reported"] = line
         self.malformed += 1
         if len(self.problems) < MAX_PROBLEMS:
             self.problems.append(Malformed(str(self.path), line, " ".join(str(reason).split())[:MAX_QUOTE]))
 
 
-class Reader(Protocol):
+class Log(Protocol):
+    """One log while it is read; `pairs` yields its content from `reading` on."""
+
+    def __init__(self, path: Path, reading: Reading) -> None: ...
+
+    def pairs(self) -> Iterator[Pair]: ...
+
+
+class Reader:
     """Knows one agent's logs: where they are, what they look like, and how the agent says that a call failed."""
 
-    @property
-    def agent(self) -> str:
-        """The name of the agent and of the format, e.g. `claude-code`."""
-        ...
+    agent: ClassVar[str]  # the name of the agent and of the format, e.g. `claude-code`
+    log: ClassVar[type[Log]]
 
     def roots(self, env: Mapping[str, str], home: Path) -> list[Path]:
         """The folders (or files) where this agent keeps its history. They need not exist."""
-        ...
+        raise NotImplementedError
+
+    def is_log(self, name: str) -> bool:
+        """Whether a file of this name below a root is a log."""
+        raise NotImplementedError
 
     def find(self, root: Path) -> Iterable[Path]:
         """The logs below `root`, which may be a log itself, by their names: nothing is opened.
@@ -85,40 +97,27 @@ class Reader(Protocol):
         Symbolic links to folders are followed. A folder that cannot be listed is yielded like a log, so that opening
         it reports why.
         """
-        ...
+        return files_below(root, self.is_log)
 
     def claims(self, path: Path, head: bytes) -> bool:
         """Whether the file that begins with `head` (up to 64 KB) is a log of this agent."""
-        ...
-
-    def read(self, path: Path, reading: Reading) -> Iterator[Pair]:
-        """Stream the content of `path` from `reading` on. Raises `LogError` when it cannot be read at all."""
-        ...
+        raise NotImplementedError
 
     def outcome_of(self, tool: str, result: ToolResult) -> CallOutcome:
         """The outcome of a stored result by the current rules; `tool` is empty where the call is unknown."""
-        ...
-
-
-class LogReader:
-    """What readers of files share. A subclass adds `agent`, `roots`, `claims`, `outcome_of` and the two below."""
-
-    def is_log(self, name: str) -> bool:
-        """Whether a file of this name below a root is a log."""
         raise NotImplementedError
-
-    def pairs(self, path: Path, reading: Reading) -> Iterator[Pair]:
-        """The content of `path`, as `read` yields it; may raise `OSError`."""
-        raise NotImplementedError
-
-    def find(self, root: Path) -> Iterable[Path]:
-        return files_below(root, self.is_log)
 
     def read(self, path: Path, reading: Reading) -> Iterator[Pair]:
+        """Stream the content of `path` from `reading` on. Raises `LogError` when it cannot be read at all."""
         try:
-            yield from self.pairs(path, reading)
-        except OSError as error:
-            raise LogError(f"cannot read {str(path)!r}: {error.strerror or error}") from error
+            yield from self.log(path, reading).pairs()
+        except (OSError, sqlite3.Error, UnicodeDecodeError) as error:
+            # SQLite quotes a damaged schema in its message, which Python cannot decode.
+            raise LogError(self.explain(path, error)) from error
+
+    def explain(self, path: Path, error: Exception) -> str:
+        """Why a log cannot be read, and what to do about it."""
+        return f"cannot read {str(path)!r}: {getattr(error, 'strerror', None) or error}"
 
 
 def files_below(root: Path, is_wanted: Callable[[str], bool]) -> Iterator[Path]:
@@ -130,44 +129,24 @@ def files_below(root: Path, is_wanted: Callable[[str], bool]) -> Iterator[Path]:
     if root.is_file():
         yield root
         return
+    unlistable: list[OSError] = []
     entered: set[tuple[int, int]] = set()
-    links = deque([root])
-    while links:
-        yield from _files_in(links.popleft(), is_wanted, entered, links)
-
-
-def _files_in(
-    top: Path, is_wanted: Callable[[str], bool], entered: set[tuple[int, int]], links: deque[Path]
-) -> Iterator[Path]:
-    unlistable: list[Path] = []
-
-    def note(error: OSError) -> None:
-        # A folder that is gone by now does not matter.
+    tops = deque([root])
+    while tops:
+        for name, folders, files in os.walk(tops.popleft(), onerror=unlistable.append):
+            folder = Path(name)
+            with suppress(OSError):  # gone by now
+                found = folder.stat()
+                if (found.st_dev, found.st_ino) in entered:
+                    folders.clear()
+                    continue
+                entered.add((found.st_dev, found.st_ino))
+            folders.sort()
+            tops.extend(link for each in folders if (link := folder / each).is_symlink())
+            yield from (folder / each for each in sorted(files) if is_wanted(each))
+    for error in unlistable:
         if not isinstance(error, FileNotFoundError | NotADirectoryError):
-            unlistable.append(Path(os.fsdecode(error.filename)) if error.filename else top)
-
-    for name, folders, files in os.walk(top, onerror=note):
-        folder = Path(name)
-        if not _enter(folder, entered):
-            folders.clear()
-            continue
-        folders.sort()
-        links.extend(link for each in folders if (link := folder / each).is_symlink())
-        yield from (folder / each for each in sorted(files) if is_wanted(each))
-    yield from unlistable
-
-
-def _enter(folder: Path, entered: set[tuple[int, int]]) -> bool:
-    """Whether the folder is entered for the first time."""
-    try:
-        found = folder.stat()
-    except OSError:
-        return True  # the walk reports what is wrong
-    identity = found.st_dev, found.st_ino
-    if identity in entered:
-        return False
-    entered.add(identity)
-    return True
+            yield Path(os.fsdecode(error.filename))
 
 
 def open_database(path: Path) -> sqlite3.Connection:

@@ -1,6 +1,4 @@
-"""Claude Code: one JSONL file per session, in `~/.claude/projects/<folder>/`.
-
-Traps of the format:
+"""Claude Code: one JSONL file per session, in `~/.claude/projects/<folder>/`. Its traps:
 
 - One API message is written as several lines, one block each, that share `message.id`; results of earlier blocks may
   stand between them. The lines become one message. The open message is kept in the reading's state, so that reading can
@@ -23,36 +21,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from warmstart.sessions.projects import project_of
-from warmstart.sessions.readers.base import LogReader, Pair, Reading
-from warmstart.sessions.readers.decoding import DECODE_ERRORS, Line, decode
-from warmstart.sessions.readers.fields import (
-    as_dict,
-    as_str,
-    as_text,
-    as_time,
-    from_json,
-    join_blocks,
-    joined,
-    usage_of,
-)
-from warmstart.sessions.readers.transcript import UUID, Transcript
-from warmstart.sessions.values import CallOutcome, Message, Session, ToolCall, ToolResult, Usage, session_id
+from warmstart.sessions.readers.base import Pair, Reader, Reading
+from warmstart.sessions.readers.content import join_blocks, joined
+from warmstart.sessions.readers.decoding import DECODE_ERRORS, Line
+from warmstart.sessions.readers.fields import as_time, usage_of
+from warmstart.sessions.readers.transcript import UUID, OpenMessage, Transcript
+from warmstart.sessions.values import CallOutcome, Message, Session, ToolCall, ToolResult, session_id
 
 AGENT = "claude-code"
 MAX_OPEN = 32  # sessions with an open message
 MAX_RECENT = 128  # lines that a title may refer to
 
 _HEAD = 64 * 1024
-_SNAPSHOT_DELAY = 60.0  # a snapshot is taken up to some seconds after its prompt
+_SNAPSHOT_DELAY = 60.0  # seconds: a snapshot is taken a little after its prompt
 _UUID_AT_END = re.compile(UUID.pattern + "$")
 _TIME = re.compile(rb'"timestamp":\s*"([^"]{20,40})"')
 _EXIT_CODE = re.compile(r"(?:Error: )?Exit code (\d{1,3})\b")
@@ -64,6 +54,7 @@ _REJECTED = re.compile(
 )
 _UNFINISHED = re.compile(r"\[(?:Tool|Agent) call (?:interrupted|did not complete|result not in this copy): ")
 _PLACEHOLDER = "No response requested."
+_SYNTHETIC = "<synthetic>"  # the model where Claude Code itself speaks in the assistant's place
 _MACHINE_TEXT = re.compile(
     r"\s*(?:<(?:local-command-|command-|bash-|system-reminder|ide_|user-prompt-submit-hook|task-notification)"
     r"|\[Request interrupted by user|Caveat: The messages below were generated)"
@@ -73,160 +64,94 @@ _MACHINE_TEXT = re.compile(
 class Block(msgspec.Struct):
     """One block of a message's content."""
 
-    type: Any = None
-    text: Any = None
-    thinking: Any = None
-    id: Any = None
-    name: Any = None
+    type: str = ""
+    text: str = ""
+    thinking: str = ""
+    id: str = ""
+    name: str = ""
     input: msgspec.Raw = msgspec.Raw(b"{}")
-    tool_use_id: Any = None
+    tool_use_id: str = ""
     content: Any = None
-    is_error: Any = None
+    is_error: bool | None = None
+
+
+class Tokens(msgspec.Struct):
+    """The token counts of an API message."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_input_tokens: int = 0
+    cache_creation_input_tokens: int = 0
 
 
 class Body(msgspec.Struct):
     """The message of a line, as in the API."""
 
-    id: Any = None
-    model: Any = None
+    id: str = ""
+    model: str = ""
     content: str | list[Block] | None = None
-    usage: msgspec.Raw = msgspec.Raw()
-
-    @property
-    def model_name(self) -> str:
-        """The model; empty where Claude Code itself speaks in the assistant's place."""
-        return "" if self.model == "<synthetic>" else as_str(self.model)
+    usage: Tokens | None = None
 
 
-class Record(msgspec.Struct):
-    """One line."""
+class Details(msgspec.Struct, rename="camel", frozen=True):
+    """The fields of the objects in a line that matter, whichever object they belong to."""
 
-    type: Any = None
-    subtype: Any = None
-    uuid: Any = None
-    parentUuid: Any = None  # noqa: N815
-    sessionId: Any = None  # noqa: N815
-    forkedFrom: Any = None  # noqa: N815
-    timestamp: Any = None
-    requestId: Any = None  # noqa: N815
-    cwd: Any = None
-    gitBranch: Any = None  # noqa: N815
-    version: Any = None
-    agentId: Any = None  # noqa: N815
-    isSidechain: Any = None  # noqa: N815
-    isMeta: Any = None  # noqa: N815
-    isCompactSummary: Any = None  # noqa: N815
-    message: Body | None = None
-    summary: Any = None
-    leafUuid: Any = None  # noqa: N815
-    customTitle: Any = None  # noqa: N815
-    aiTitle: Any = None  # noqa: N815
-    attachment: Any = None
-    toolDenialKind: Any = None  # noqa: N815
-    permissionDecision: Any = None  # noqa: N815
-    snapshot: msgspec.Raw = msgspec.Raw()
-    data: msgspec.Raw = msgspec.Raw()
-
-
-class Progress(msgspec.Struct):
-    """What a `progress` line wraps: a line of a subagent."""
-
-    agentId: Any = None  # noqa: N815
+    type: str = ""
+    timestamp: str = ""
+    session_id: str = ""
+    message_uuid: str = ""
+    decision: str = ""
+    prompt: Any = None
+    command_mode: str = ""
+    is_meta: bool = False
+    agent_id: str = ""
     message: Record | None = None
 
 
+class Record(msgspec.Struct, rename="camel"):
+    """One line."""
+
+    type: str = ""
+    subtype: str = ""
+    uuid: str = ""
+    session_id: str = ""
+    timestamp: str = ""
+    request_id: str = ""
+    cwd: str = ""
+    git_branch: str = ""
+    version: str = ""
+    agent_id: str = ""
+    is_sidechain: bool | None = None
+    is_meta: bool = False
+    is_compact_summary: bool = False
+    message: Body | None = None
+    message_id: str = ""
+    summary: str = ""
+    leaf_uuid: str = ""
+    custom_title: str = ""
+    ai_title: str = ""
+    tool_denial_kind: str = ""
+    permission_decision: Details = Details()
+    forked_from: Details = Details()
+    attachment: Details = Details()
+    snapshot: Details = Details()
+    data: Details = Details()
+
+
 _RECORD = msgspec.json.Decoder(Record)
-_PROGRESS = msgspec.json.Decoder(Progress)
-_OBJECT = msgspec.json.Decoder(dict[str, Any])
 
 
-class ClaudeCodeReader(LogReader):
-    """Reads Claude Code's transcripts."""
-
-    agent = AGENT
-
-    def roots(self, env: Mapping[str, str], home: Path) -> list[Path]:
-        return [Path(env.get("CLAUDE_CONFIG_DIR") or home / ".claude") / "projects"]
-
-    def is_log(self, name: str) -> bool:
-        return name.endswith(".jsonl")
-
-    def claims(self, path: Path, head: bytes) -> bool:
-        return path.suffix == ".jsonl" and any(_is_marked(line) for line in head.split(b"\n")[:50])
-
-    def pairs(self, path: Path, reading: Reading) -> Iterator[Pair]:
-        return _Log(path, reading).pairs()
-
-    def outcome_of(self, tool: str, result: ToolResult) -> CallOutcome:
-        """`flag` means error. A refusal stays one: the field that says so is not stored."""
-        refused = True if result.outcome == "rejected" else None
-        return _outcome(result.text, result.flag, ran=result.exit_code is not None, refused=refused)
-
-
-def _is_marked(line: bytes) -> bool:
-    """Whether a line is one of Claude Code's, or the beginning of one: the head of a file may end in its middle."""
-    try:
-        fields = decode(line, _OBJECT)
-    except DECODE_ERRORS:
-        opens = line.startswith(b'{"parentUuid":') and b'"isSidechain":' in line[:200]
-        return opens or all(name in line for name in (b'"sessionId"', b'"uuid"', b'"type"', b'"isSidechain"'))
-    kind = as_str(fields.get("type"))
-    if kind in ("summary", "file-history-snapshot"):
-        return bool(as_str(fields.get("leafUuid" if kind == "summary" else "messageId")))
-    # Qwen Code's lines have the other names as well.
-    named = bool(as_str(fields.get("uuid"))) and isinstance(fields.get("isSidechain"), bool)
-    return bool(kind and as_str(fields.get("sessionId"))) and (named or kind == "queue-operation")
-
-
-class _Answer(msgspec.Struct, kw_only=True):
-    """The content of one or more lines of the assistant."""
-
-    texts: list[str] = []
-    thoughts: list[str] = []
-    calls: list[ToolCall] = []
-
-    def add(self, body: Body) -> None:
-        if isinstance(body.content, str):
-            self.texts.append(body.content)
-            return
-        for block in body.content or ():
-            if block.type == "text":
-                self.texts.append(as_str(block.text))
-            elif block.type == "thinking":
-                self.thoughts.append(as_str(block.thinking))
-            elif block.type in ("tool_use", "server_tool_use"):
-                arguments = bytes(block.input).decode("utf-8", "replace")
-                self.calls.append(ToolCall(id=as_str(block.id), name=as_str(block.name), arguments=arguments))
-
-
-class _OpenMessage(_Answer, kw_only=True):
-    """A message of the assistant that may get more lines. `usage` is the JSON of the last line's token counts."""
+class _OpenMessage(OpenMessage, kw_only=True):
+    """`api` and `request` are the ids that the lines of the message share."""
 
     session: Session
-    native_id: str
     api: str
     request: str
-    timestamp: datetime | None
-    origin: str
-    model: str = ""
-    usage: bytes = b""
     yielded: bool = False
 
     def pair(self) -> Pair:
         self.yielded = True
-        message = Message(
-            native_id=self.native_id,
-            role="assistant",
-            text=join_blocks("\n\n", self.texts),
-            reasoning=join_blocks("\n\n", self.thoughts),
-            tool_calls=tuple(self.calls),
-            timestamp=self.timestamp,
-            model=self.model,
-            usage=_usage(self.usage),
-            sidechain=_is_child(self.session),
-            origin=self.origin,
-        )
-        return self.session, message
+        return self.session, self.message(sidechain=self.session.parent_kind == "subagent")
 
 
 class _Log(Transcript[Record]):
@@ -238,35 +163,35 @@ class _Log(Transcript[Record]):
     def __init__(self, path: Path, reading: Reading) -> None:
         super().__init__(path, reading)
         self.source = str(path).encode("utf-8", "replace").decode()  # the state is JSON
-        try:
-            self.open = msgspec.convert(self.state.get("open", {}), dict[str, _OpenMessage])
-        except msgspec.ValidationError:
-            # Another version left this state: read the log again from its start.
-            reading.offset = reading.line = 0
-            self.state.clear()
-            self.open = {}
-        self.state["open"] = self.open
-        self.chains: dict[str, str] = self.state.setdefault("chains", {})
+        self.open = self.state["open"] = msgspec.convert(self.state.get("open", {}), dict[str, _OpenMessage])
         self.recent: list[str] = self.state.setdefault("recent", [])
         self.sessions: dict[str, Session] = {}
 
     def take(self, record: Record, line: Line) -> list[Pair]:
         kind, body = record.type, record.message
         self.time = as_time(record.timestamp)
-        if kind in ("user", "assistant") and body is not None and body.content is not None:
-            self.remember_line(record)
-            return self.take_message(self.session_of(record, body), record, body)
-        if kind == "progress" and b"agent_progress" in bytes(record.data):
-            return self.take_progress(record, line)
+        if record.uuid and kind in ("user", "assistant", "attachment", "system"):
+            self.recent.append(record.uuid[:8])
+            if len(self.recent) > 2 * MAX_RECENT:
+                del self.recent[:MAX_RECENT]
+        if kind in ("user", "assistant"):
+            if body is None or body.content is None:
+                self.reading.report(line.number, f"a line of the {kind} without a message", once=True)
+                return []
+            session = self.session_of(record, body.model)
+            return self.take_user(session, record) if kind == "user" else self.take_answer(session, record, body)
+        if kind == "progress" and record.data.type == "agent_progress":
+            return self.take_progress(record)
         if kind in ("summary", "custom-title", "ai-title"):
             return self.take_title(record)
-        if kind in ("attachment", "system"):
-            self.remember_line(record)
-        if kind == "attachment" and as_dict(record.attachment).get("type") == "queued_command":
-            return self.take_queued(record)
-        if "session" not in self.state and (born := _born_after(record)):
+        if record.attachment.type == "queued_command" and (text := joined(record.attachment.prompt)):
+            return self.take_queued(record, text)
+        if "session" not in self.state and kind in ("queue-operation", "file-history-snapshot"):
+            # The file did not exist yet at this time.
+            time = as_time(record.snapshot.timestamp) or self.time
+            born = time.timestamp() - (_SNAPSHOT_DELAY if record.snapshot.timestamp else 0.0) if time else 0.0
             self.state["born"] = max(born, self.state.get("born", 0.0))
-        self.reading.skip(f"{kind}/{record.subtype}" if as_str(record.subtype) else kind)
+        self.reading.skip(f"{kind}/{record.subtype}" if record.subtype else kind or "?")
         return []
 
     def finish(self) -> Iterator[Pair]:
@@ -274,355 +199,256 @@ class _Log(Transcript[Record]):
             if not message.yielded:
                 yield message.pair()
 
-    def remember_line(self, record: Record) -> None:
-        if isinstance(record.uuid, str):
-            self.recent.append(record.uuid[:8])
-            if len(self.recent) > 2 * MAX_RECENT:
-                del self.recent[:MAX_RECENT]
-
-    # Sessions
-
-    def main_id(self, record: Record) -> str:
-        """The native id of the file's own session. `copies` says whose messages it opens with, and until when."""
-        if "session" not in self.state:
-            named = _UUID_AT_END.search(self.path.stem)
-            self.state["session"] = named.group() if named else as_str(record.sessionId) or Path(self.source).stem
-            born = self.state.pop("born", 0.0)
-            if writer := as_str(as_dict(record.forkedFrom).get("sessionId")):
-                self.state["copies"] = [writer, 0.0]
-            elif _is_older(record, born) and (writer := _writer_of(record, self.path)):
-                self.state["copies"] = [writer, born]
-        return str(self.state["session"])
-
-    def session_of(self, record: Record, body: Body | None = None, subagent: str | None = None) -> Session:
+    def session_of(self, record: Record, model: str = "", subagent: str = "") -> Session:
         """The session that a line belongs to, with the facts that the line adds."""
-        if subagent is None and (record.isSidechain is True or as_str(record.agentId)):
-            subagent = as_str(record.agentId) or self.chain_of(record)
-        if subagent is None:
-            native_id = main = self.main_id(record)
-            if "project" not in self.state and as_str(record.cwd):
-                self.state["project"] = project_of(record.cwd)
-        else:
-            main = as_str(record.sessionId) or self.main_id(record)
+        if not subagent and (record.is_sidechain or record.agent_id):
+            subagent = record.agent_id or "sidechain"
+        if "session" not in self.state and not (subagent and record.session_id):
+            self.start(record)
+        main = native_id = str(self.state.get("session"))
+        if subagent:
+            main = record.session_id or main
             native_id = f"{main}/{subagent}"
-        session = self.sessions.get(native_id) or self.new_session(native_id, main, record)
-        branch, version = as_str(record.gitBranch), as_str(record.version)
-        model = body.model_name if body else ""
-        if (
-            branch not in ("", session.branch)
-            or model not in ("", session.model)
-            or version not in ("", session.version)
-        ):
-            session = replace(
-                session,
-                branch=branch or session.branch,
-                model=model or session.model,
-                version=version or session.version,
+        elif "project" not in self.state and record.cwd:
+            self.state["project"] = project_of(record.cwd)
+        session = self.sessions.get(native_id)
+        if session is None:
+            # The log of a subagent may be anywhere, so no facts of this file are used.
+            parent = main if subagent else self.state.get("copies", [""])[0]
+            session = Session(
+                agent=AGENT,
+                native_id=native_id,
+                source=self.source,
+                project=project_of(record.cwd) if subagent else self.state.get("project", ""),
+                parent_id=session_id(AGENT, parent) if parent else None,
+                parent_kind="subagent" if subagent else "branch" if parent else None,
             )
+        model = "" if model == _SYNTHETIC else model
+        facts = record.git_branch or session.branch, model or session.model, record.version or session.version
+        if facts != (session.branch, session.model, session.version):
+            session = replace(session, branch=facts[0], model=facts[1], version=facts[2])
         if len(self.sessions) > MAX_OPEN:
             self.sessions.clear()
         self.sessions[native_id] = session
         return session
 
-    def new_session(self, native_id: str, main: str, record: Record) -> Session:
-        session = Session(agent=AGENT, native_id=native_id, source=self.source)
-        if native_id != main:
-            # The log of a subagent may be anywhere, so no facts of this file are used.
-            project, parent = project_of(as_str(record.cwd)), session_id(AGENT, main)
-            return replace(session, project=project, parent_id=parent, parent_kind="subagent")
-        session = replace(session, project=self.state.get("project", ""))
-        if "copies" in self.state:
-            session = replace(session, parent_id=session_id(AGENT, self.state["copies"][0]), parent_kind="branch")
-        return session
+    def start(self, record: Record) -> None:
+        """Name the file's own session. `copies` says whose messages it opens with, and until when."""
+        named = _UUID_AT_END.search(self.path.stem)
+        self.state["session"] = named.group() if named else record.session_id or Path(self.source).stem
+        born = self.state.pop("born", 0.0)
+        if writer := record.forked_from.session_id:
+            self.state["copies"] = [writer, 0.0]
+        elif self.time and self.time.timestamp() < born and (writer := _writer_of(record, self.path)):
+            self.state["copies"] = [writer, born]
 
-    def chain_of(self, record: Record) -> str:
-        """The name of an unnamed sidechain: the uuid of its first line, found through the parents."""
-        uuid = as_str(record.uuid)
-        if uuid not in self.chains:
-            self.chains[uuid] = self.chains.pop(as_str(record.parentUuid), uuid)
-            while len(self.chains) > MAX_OPEN:
-                self.chains.pop(next(iter(self.chains)))
-        return self.chains[uuid]
-
-    def native_id_of(self, session: Session, record: Record, name: str) -> str:
-        uuid = as_str(record.uuid)
-        if _is_child(session) or not uuid:
-            return f"{session.native_id}/{name or uuid}"
-        if record.forkedFrom is not None:
-            return as_str(as_dict(record.forkedFrom).get("messageUuid")) or uuid
-        return uuid
-
-    def origin_of(self, session: Session, record: Record) -> str:
-        if _is_child(session):
-            return ""
-        if record.forkedFrom is not None and (writer := as_str(as_dict(record.forkedFrom).get("sessionId"))):
-            return writer
-        if record.sessionId != session.native_id:
-            return as_str(record.sessionId)
-        if "copies" not in self.state:
-            return ""
-        writer, born = self.state["copies"]
-        return str(writer) if _is_older(record, born) else ""
-
-    # Messages
-
-    def take_message(self, session: Session, record: Record, body: Body) -> list[Pair]:
-        if record.type == "assistant":
-            if body.model == "<synthetic>" and _content_of(body).texts == [_PLACEHOLDER]:
-                self.reading.skip("assistant/filler")
-                return []
-            return self.take_answer(session, record, body)
-        messages = self.user_messages(session, record, body)
-        is_prompt = any(message.role == "user" for message in messages)
-        return self.interrupt(session, is_prompt) + [(session, message) for message in messages]
+    def identity_of(self, session: Session, record: Record, name: str) -> tuple[str, str]:
+        """The native id and the origin of a line's message; `name` identifies it where its `uuid` does not."""
+        if session.parent_kind == "subagent":
+            return f"{session.native_id}/{name or record.uuid}", ""
+        fork = record.forked_from
+        origin = fork.session_id or record.session_id
+        if origin == session.native_id:
+            writer, born = self.state.get("copies", ("", 0.0))
+            origin = writer if self.time and self.time.timestamp() < born else ""
+        return (fork.message_uuid or record.uuid) if record.uuid else f"{session.native_id}/{name}", origin
 
     def take_answer(self, session: Session, record: Record, body: Body) -> list[Pair]:
         """Add a line to its message; a message that the line ends is yielded."""
-        api, request = as_str(body.id), as_str(record.requestId)
+        blocks = [Block(type="text", text=body.content)] if isinstance(body.content, str) else body.content or []
+        texts = [block.text for block in blocks if block.type == "text"]
+        thoughts = [block.thinking for block in blocks if block.type == "thinking"]
+        calls = [
+            ToolCall(id=block.id, name=block.name, arguments=bytes(block.input).decode("utf-8", "replace"))
+            for block in blocks
+            if block.type in ("tool_use", "server_tool_use")
+        ]
+        if body.model == _SYNTHETIC and texts == [_PLACEHOLDER]:
+            self.reading.skip("assistant/filler")
+            return []
         message = self.open.get(session.native_id)
         pairs: list[Pair] = []
-        if message is None or not api or message.api != api or message.request != request:
-            pairs = self.close_one(session)
-            # Without a request the id is a local proxy's, which may use it again.
-            name = api if api and request else f"{api}:{_digest_of(_content_of(body))}"
-            message = _OpenMessage(
+        if message is None or not body.id or message.api != body.id or message.request != record.request_id:
+            pairs = self.interrupt(session.native_id, close=True)
+            if len(self.open) >= MAX_OPEN:
+                other = next(name for name in self.open if name != self.state.get("session"))
+                pairs += self.interrupt(other, close=True)
+            name = body.id
+            if not (body.id and record.request_id):
+                # Without a request the id is a local proxy's, which may use it again.
+                name += ":" + _digest("\0".join([*texts, *thoughts, *(call.id for call in calls)]))
+            native_id, origin = self.identity_of(session, record, name)
+            message = self.open[session.native_id] = _OpenMessage(
                 session=session,
-                native_id=self.native_id_of(session, record, name),
-                api=api,
-                request=request,
+                native_id=native_id,
+                api=body.id,
+                request=record.request_id,
                 timestamp=self.time,
-                origin=self.origin_of(session, record),
+                origin=origin,
             )
-            self.open[session.native_id] = message
         message.session = session
-        message.model = body.model_name or message.model
-        counts = bytes(body.usage)
-        if counts and counts != b"null" and len(counts) < 4096:
-            message.usage = counts
-        known = len(message.calls)
-        message.add(body)
-        for call in message.calls[known:]:
-            self.start_call(call.id)
+        message.model = message.model if body.model == _SYNTHETIC else body.model or message.model
+        if tokens := body.usage:
+            message.usage = usage_of(msgspec.structs.asdict(tokens), *Tokens.__struct_fields__)
+        message.texts += texts
+        message.reasoning += thoughts
+        message.calls += calls
         message.yielded = False
+        for call in calls:
+            self.start_call(call.id)
         return pairs
 
-    def close_one(self, session: Session) -> list[Pair]:
-        """Close the session's open message, or another one if too many are open."""
-        name = session.native_id
-        if name not in self.open and len(self.open) >= MAX_OPEN:
-            name = next(other for other in self.open if other != self.state.get("session"))
-        message = self.open.pop(name, None)
-        return [message.pair()] if message and not message.yielded else []
-
-    def interrupt(self, session: Session, is_prompt: bool) -> list[Pair]:
-        """Yield the open message before what comes in between. A prompt also closes it.
+    def interrupt(self, name: str, *, close: bool) -> list[Pair]:
+        """Yield the open message of a session before what comes in between, and perhaps close it.
 
         Results stand between the lines of one API message; without a request id they close it too.
         """
-        message = self.open.get(session.native_id)
+        message = self.open.get(name)
         if message is None:
             return []
-        pairs = [] if message.yielded else [message.pair()]
-        if is_prompt or not message.request:
-            del self.open[session.native_id]
-        return pairs
+        if close or not message.request:
+            del self.open[name]
+        return [] if message.yielded else [message.pair()]
 
-    def user_messages(self, session: Session, record: Record, body: Body) -> list[Message]:
-        results, words, machine = _split(body.content, _refused(record))
-        summary = record.isCompactSummary is True
-        common: dict[str, Any] = {
-            "timestamp": self.time,
-            "sidechain": _is_child(session),
-            "origin": self.origin_of(session, record),
-        }
+    def take_user(self, session: Session, record: Record) -> list[Pair]:
+        content = record.message.content if record.message else None
+        results: list[ToolResult] = []
+        words: list[str] = []
+        machine: list[str] = []
+        for block in [Block(type="text", text=content)] if isinstance(content, str) else content or ():
+            if block.type == "tool_result":
+                result = _result(block, record)
+                results.append(result if result.outcome == "unknown" else self.with_duration(result))
+            elif block.type == "text":
+                (machine if _MACHINE_TEXT.match(block.text) else words).append(block.text)
+            elif block.type in ("image", "document"):
+                words.append(f"[{block.type}]")
         messages: list[Message] = []
         if results:
-            native_id = self.native_id_of(session, record, results[0].call_id)
-            timed = (each if each.outcome == "unknown" else self.with_duration(each) for each in results)
-            messages.append(Message(native_id=native_id, role="tool", tool_results=tuple(timed), **common))
-        several = bool(results) or bool(words and machine)
-        for text, suffix, injected in ((machine, ":machine", True), (words, ":words", record.isMeta is True)):
-            if text:
-                native_id = self.native_id_of(session, record, _digest(text)) + (suffix if several else "")
-                facts = {"injected": injected, "compaction_summary": summary, **common}
-                messages.append(Message(native_id=native_id, role="user", text=text, **facts))
-        return messages
+            name = results[0].call_id
+            messages.append(self.line_message(session, record, name, role="tool", tool_results=tuple(results)))
+        is_mixed = bool(results) or bool(words and machine)
+        for blocks, kind, injected in ((machine, ":machine", True), (words, ":words", record.is_meta)):
+            if text := join_blocks("\n\n", blocks) if len(blocks) > 1 else "".join(blocks):
+                facts: dict[str, Any] = {"injected": injected, "compaction_summary": record.is_compact_summary}
+                suffix = kind if is_mixed else ""
+                messages.append(self.line_message(session, record, suffix=suffix, role="user", text=text, **facts))
+        is_prompt = any(message.role == "user" for message in messages)
+        pairs = self.interrupt(session.native_id, close=is_prompt) if self.open else []
+        return pairs + [(session, message) for message in messages]
 
-    def take_progress(self, record: Record, line: Line) -> list[Pair]:
-        try:
-            progress = decode(record.data, _PROGRESS)
-        except DECODE_ERRORS as error:
-            self.reading.report(line.number, error, start=line.start)
-            return []
-        nested = progress.message
+    def line_message(self, session: Session, record: Record, name: str = "", suffix: str = "", **facts: Any) -> Message:
+        """The message of a user's line, or one of several."""
+        is_child = session.parent_kind == "subagent"
+        if not name and (is_child or not record.uuid):
+            name = _digest(facts["text"])
+        native_id, origin = self.identity_of(session, record, name)
+        return Message(native_id=native_id + suffix, timestamp=self.time, sidechain=is_child, origin=origin, **facts)
+
+    def take_progress(self, record: Record) -> list[Pair]:
+        nested = record.data.message
         if nested is None or nested.message is None or nested.type not in ("user", "assistant"):
             self.reading.skip("progress/agent")
             return []
-        session = self.session_of(record, nested.message, as_str(progress.agentId) or as_str(record.uuid))
+        session = self.session_of(record, nested.message.model, record.data.agent_id or record.uuid)
         self.time = as_time(nested.timestamp)
-        return self.take_message(session, nested, nested.message)
+        if nested.type == "user":
+            return self.take_user(session, nested)
+        return self.take_answer(session, nested, nested.message)
 
-    def take_queued(self, record: Record) -> list[Pair]:
+    def take_queued(self, record: Record, text: str) -> list[Pair]:
         """What a person types while the agent works is logged as an attachment, and so are notices of tasks."""
-        attachment = as_dict(record.attachment)
-        text = joined(attachment.get("prompt"))
-        if not text:
-            self.reading.skip("attachment")
-            return []
-        session = self.session_of(record)
-        notice = attachment.get("isMeta") is True or attachment.get("commandMode") == "task-notification"
-        self.native_id = self.native_id_of(session, record, _digest(text))
-        message = self.message(
-            "user",
-            text,
-            injected=notice or _is_machine_text(text),
-            sidechain=_is_child(session),
-            origin=self.origin_of(session, record),
-        )
-        return [*self.interrupt(session, is_prompt=True), (session, message)]
+        session, queued = self.session_of(record), record.attachment
+        is_notice = queued.is_meta or queued.command_mode == "task-notification"
+        injected = is_notice or _MACHINE_TEXT.match(text) is not None
+        message = self.line_message(session, record, role="user", text=text, injected=injected)
+        return [*self.interrupt(session.native_id, close=True), (session, message)]
 
     def take_title(self, record: Record) -> list[Pair]:
         """A title, unless it is another conversation's, which older versions put at the head of a file.
 
         A title that a person gave stays.
         """
-        title = as_str(record.customTitle)
-        given = bool(title)
+        title = record.custom_title
         if not title and not self.state.get("titled"):
-            title = as_str(record.aiTitle)
-            if not title and as_str(record.leafUuid)[:8] in self.recent:
-                title = as_str(record.summary)
-        named = as_str(record.sessionId)
-        if not title or "session" not in self.state or named not in ("", self.state["session"]):
+            title = record.ai_title or (record.summary if record.leaf_uuid[:8] in self.recent else "")
+        if not title or "session" not in self.state or record.session_id not in ("", self.state["session"]):
             self.reading.skip(record.type)
             return []
-        self.state["titled"] = given
+        self.state["titled"] = bool(record.custom_title)
         return [(replace(self.session_of(record), title=title), None)]
 
 
-def _is_child(session: Session) -> bool:
-    return session.parent_kind == "subagent"
+class ClaudeCodeReader(Reader):
+    """Reads Claude Code's transcripts."""
 
+    agent = AGENT
+    log = _Log
 
-# Copies at the head of a fork
+    def roots(self, env: Mapping[str, str], home: Path) -> list[Path]:
+        return [Path(env.get("CLAUDE_CONFIG_DIR") or home / ".claude") / "projects"]
 
+    def is_log(self, name: str) -> bool:
+        return name.endswith(".jsonl")
 
-def _born_after(record: Record) -> float:
-    """A time at which the file did not exist yet, from a line before its first message; 0 if there is none."""
-    if record.type == "queue-operation":
-        return _seconds(record.timestamp)
-    if record.type == "file-history-snapshot":
-        return _seconds(as_dict(from_json(bytes(record.snapshot))).get("timestamp")) - _SNAPSHOT_DELAY
-    return 0.0
+    def claims(self, path: Path, head: bytes) -> bool:
+        for line in head.split(b"\n")[:50] if path.suffix == ".jsonl" else ():
+            try:
+                record = _RECORD.decode(line)
+            except DECODE_ERRORS:
+                # The head of a file may end in the middle of a line.
+                begins = line.startswith(b'{"parentUuid":') and b'"isSidechain":' in line[:200]
+                if begins or all(name in line for name in (b'"sessionId"', b'"uuid"', b'"type"', b'"isSidechain"')):
+                    return True
+                continue
+            # Qwen Code's lines have no `isSidechain`.
+            is_message = record.uuid and record.is_sidechain is not None
+            if record.type and record.session_id and (is_message or record.type == "queue-operation"):
+                return True
+            if {"summary": record.leaf_uuid, "file-history-snapshot": record.message_id}.get(record.type):
+                return True
+        return False
 
-
-def _is_older(record: Record, born: float) -> bool:
-    return 0.0 < _seconds(record.timestamp) < born
-
-
-def _seconds(value: object) -> float:
-    time = as_time(value)
-    return time.timestamp() if time else 0.0
+    def outcome_of(self, tool: str, result: ToolResult) -> CallOutcome:
+        """`flag` means error. A refusal stays one: the field that says so is not stored."""
+        refused = True if result.outcome == "rejected" else None
+        return _outcome(result.text, result.flag, ran=result.exit_code is not None, refused=refused)
 
 
 def _writer_of(record: Record, path: Path) -> str:
     """The session in the same folder that wrote a line first, or nothing. Of several, the one that began earliest."""
-    uuid = b'"%s"' % as_str(record.uuid).encode("utf-8", "replace")
+    uuid = f'"{record.uuid}"'.encode("utf-8", "replace")
     found: list[tuple[bytes, str]] = []
-    for other in path.parent.glob("*.jsonl"):
+    for other in path.parent.glob("*.jsonl") if record.uuid else ():
         named = _UUID_AT_END.search(other.stem)
-        if named and len(uuid) > 2 and other.name != path.name:
-            head = _read_head(other)
-            if uuid in head and b'"forkedFrom"' not in head:
-                opening = head.partition(b'"parentUuid"')[0]
-                found.append((max(_TIME.findall(opening), default=b""), named.group()))
+        if named and other.name != path.name:
+            with suppress(OSError), other.open("rb") as file:
+                head = file.read(_HEAD)
+                if uuid in head and b'"forkedFrom"' not in head:
+                    opening = head.partition(b'"parentUuid"')[0]
+                    found.append((max(_TIME.findall(opening), default=b""), named.group()))
     return min(found, default=(b"", ""))[1]
-
-
-def _read_head(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(_HEAD)
-    except OSError:
-        return b""
-
-
-# Content
-
-
-def _content_of(body: Body) -> _Answer:
-    answer = _Answer()
-    answer.add(body)
-    return answer
-
-
-def _digest_of(answer: _Answer) -> str:
-    return _digest("\0".join([*answer.texts, *answer.thoughts, *(call.id for call in answer.calls)]))
 
 
 def _digest(text: str) -> str:
     return blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 
-def _is_machine_text(text: str) -> bool:
-    return _MACHINE_TEXT.match(text) is not None
-
-
-def _usage(raw: bytes) -> Usage | None:
-    try:
-        counts = _OBJECT.decode(raw)
-    except DECODE_ERRORS:
-        return None
-    return usage_of(
-        input=counts.get("input_tokens"),
-        output=counts.get("output_tokens"),
-        cache_read=counts.get("cache_read_input_tokens"),
-        cache_write=counts.get("cache_creation_input_tokens"),
-    )
-
-
-class _Parts(NamedTuple):
-    """The content of a user's line: tool results, the person's words, and a machine's text."""
-
-    results: list[ToolResult]
-    words: str
-    machine: str
-
-
-def _split(content: str | list[Block] | None, refused: bool | None) -> _Parts:
-    if isinstance(content, str):
-        return _Parts([], "", content) if _is_machine_text(content) else _Parts([], content, "")
-    results: list[ToolResult] = []
-    words: list[str] = []
-    machine: list[str] = []
-    for block in content or ():
-        if block.type == "tool_result":
-            results.append(_result(block, refused))
-        elif block.type == "text":
-            text = as_text(block.text)
-            (machine if _is_machine_text(text) else words).append(text)
-        elif block.type in ("image", "document"):
-            words.append(f"[{block.type}]")
-    return _Parts(results, join_blocks("\n\n", words), join_blocks("\n\n", machine))
-
-
-def _result(block: Block, refused: bool | None) -> ToolResult:
-    content = [block.content] if isinstance(block.content, dict) else block.content
-    text = joined(content) if isinstance(content, str | list) else as_text(content)
-    flag = block.is_error if isinstance(block.is_error, bool) else None
+def _result(block: Block, record: Record) -> ToolResult:
+    text = joined([block.content] if isinstance(block.content, dict) else block.content)
     code = _EXIT_CODE.match(text)
     return ToolResult(
-        call_id=as_str(block.tool_use_id),
-        outcome=_outcome(text, flag, ran=code is not None, refused=refused),
+        call_id=block.tool_use_id,
+        outcome=_outcome(text, block.is_error, ran=code is not None, refused=_refused(record)),
         text=text,
-        flag=flag,
+        flag=block.is_error,
         exit_code=int(code.group(1)) if code else None,
     )
 
 
 def _refused(record: Record) -> bool | None:
     """Whether the call that a line answers was refused; `None` if only the words of the result can tell."""
-    kind, decision = as_str(record.toolDenialKind), as_dict(record.permissionDecision).get("decision")
+    kind, decision = record.tool_denial_kind, record.permission_decision.decision
     if kind in ("interrupted", "cancelled"):  # by a person, or because the session ended
         return None
     if kind or decision == "reject":

@@ -16,18 +16,19 @@ Traps of the format:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from warmstart.sessions.readers.base import LogReader, Pair, Reading
-from warmstart.sessions.readers.decoding import DECODE_ERRORS, Line
-from warmstart.sessions.readers.fields import as_dict, as_int, as_list, as_str, as_text, as_time, joined, usage_of
+from warmstart.sessions.readers.base import Pair, Reader, Reading
+from warmstart.sessions.readers.content import as_text, joined
+from warmstart.sessions.readers.decoding import DECODE_ERRORS, Line, decode
+from warmstart.sessions.readers.fields import as_dict, as_int, as_list, as_str, as_time, usage_of
 from warmstart.sessions.readers.transcript import UUID, Transcript, id_in_name, remember
-from warmstart.sessions.values import CallOutcome, Message, ToolCall, ToolResult, Usage
+from warmstart.sessions.values import CallOutcome, Message, ToolCall, ToolResult
 
 AGENT = "copilot-cli"
 FAMILIES = ("session.", "user.", "assistant.", "tool.", "system.", "hook.", "permission.", "subagent.")
@@ -41,88 +42,46 @@ _HOOK_OUTPUT = re.compile(
 _COUNTS = ("apiCallId", "inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens", "reasoningTokens")
 
 
-class Event(msgspec.Struct):
+class Event(msgspec.Struct, rename="camel"):
     """One line. `data` stays raw, because most kinds of events are skipped without reading it."""
 
-    type: Any = None
-    id: Any = None
-    timestamp: Any = None
-    agentId: Any = None  # noqa: N815
+    type: str = ""
+    id: str = ""
+    timestamp: str = ""
+    agent_id: str | None = None
+    parent_id: str | msgspec.UnsetType | None = msgspec.UNSET
     data: msgspec.Raw = msgspec.Raw()
 
 
 _EVENT = msgspec.json.Decoder(Event)
-_DATA = msgspec.json.Decoder(dict[str, Any])
-
-
-class CopilotReader(LogReader):
-    """Reads the event logs of GitHub Copilot CLI."""
-
-    agent = AGENT
-
-    def roots(self, env: Mapping[str, str], home: Path) -> list[Path]:
-        return [Path(env.get("COPILOT_HOME") or home / ".copilot") / "session-state"]
-
-    def is_log(self, name: str) -> bool:
-        return name == "events.jsonl" or (name.endswith(".jsonl") and UUID.fullmatch(name[:-6]) is not None)
-
-    def claims(self, path: Path, head: bytes) -> bool:
-        first, whole, _ = head.lstrip().partition(b"\n")
-        try:
-            event = _EVENT.decode(first)
-        except DECODE_ERRORS:
-            return not whole and b'"type":"session.start"' in first and b'"copilotVersion"' in first
-        named = as_str(event.type).startswith(FAMILIES) and bool(as_str(event.id)) and b'"parentId"' in first
-        return named and bytes(event.data).startswith(b"{")
-
-    def pairs(self, path: Path, reading: Reading) -> Iterator[Pair]:
-        return _Events(path, reading).pairs()
-
-    def outcome_of(self, tool: str, result: ToolResult) -> CallOutcome:
-        """`flag` means success. The log alone knows who refused a call, so a refusal stays one."""
-        exit_code = _exit_code(_without_hooks(result.text)) if result.exit_code is None else result.exit_code
-        return _outcome(result.flag, exit_code, refused=result.outcome == "rejected")
+_Data = dict[str, Any]
+_DATA = msgspec.json.Decoder(_Data)
 
 
 class _Events(Transcript[Event]):
+    """The events of a log. An event of the kind `a.b_c` is handled by `on_a_b_c`."""
+
     agent = AGENT
     decoder = _EVENT
 
     def __init__(self, path: Path, reading: Reading) -> None:
         super().__init__(path, reading)
-        self.handlers = {
-            "session.start": self.start,
-            "session.resume": self.start,
-            "session.context_changed": self.change_context,
-            "session.model_change": self.change_model_or_title,
-            "session.title_changed": self.change_model_or_title,
-            "session.handoff": self.hand_off,
-            "session.usage_record": self.count,
-            "session.compaction_complete": self.compact,
-            "permission.completed": self.decide,
-            "system.message": self.system_message,
-            "system.notification": self.notify,
-            "user.message": self.user_message,
-            "assistant.message": self.assistant_message,
-            "tool.execution_start": self.start_tool,
-            "tool.execution_complete": self.complete_tool,
-        }
         if "id" not in self.state:
             self.learn(id=id_in_name(path.parent.name if path.stem == "events" else path.stem))
         self.subagent = ""
 
     def take(self, event: Event, line: Line) -> list[Pair]:
-        handler = self.handlers.get(as_str(event.type))
+        handler = getattr(self, f"on_{event.type.replace('.', '_')}", None)
         if not handler:
             self.reading.skip(event.type)
             return []
         try:
-            data = _DATA.decode(event.data)
+            data = decode(event.data, _DATA)
         except DECODE_ERRORS as error:
-            self.reading.report(line.number, error, start=line.start)
+            self.reading.report(line.number, error, once=True)
             return []
-        self.subagent = as_str(event.agentId) or as_str(data.get("parentToolCallId"))
-        self.native_id = as_str(event.id) or f"{self.state['id']}:{line.start}"
+        self.subagent = event.agent_id or as_str(data.get("parentToolCallId"))
+        self.native_id = event.id or f"{self.state['id']}:{line.start}"
         self.time = as_time(event.timestamp)
         message = handler(data)
         return [self.pair(message)] if message else []
@@ -142,61 +101,55 @@ class _Events(Transcript[Event]):
         )
         return child, message
 
-    # Facts
-
-    def start(self, data: dict[str, Any]) -> None:
+    def on_session_start(self, data: _Data) -> None:
         self.state["id"] = self.state.setdefault("named", as_str(data.get("sessionId")) or self.state["id"])
         if "started" not in self.state:
             self.learn(started=as_str(data.get("startTime")) or (self.time and self.time.isoformat()))
         if parent := as_str(data.get("detachedFromSpawningParentSessionId")):
             self.set_parent(parent, "subagent")
         self.learn(version=data.get("copilotVersion"), model=data.get("selectedModel"))
-        self.change_context(as_dict(data.get("context")))
+        self.on_session_context_changed(as_dict(data.get("context")))
 
-    def change_context(self, data: dict[str, Any]) -> None:
+    on_session_resume = on_session_start
+
+    def on_session_context_changed(self, data: _Data) -> None:
         self.learn(cwd=data.get("gitRoot") or data.get("cwd"), branch=data.get("branch"))
 
-    def change_model_or_title(self, data: dict[str, Any]) -> None:
+    def on_session_title_changed(self, data: _Data) -> None:
         self.learn(title=data.get("title"), model="" if self.subagent else data.get("newModel"))
 
-    def count(self, data: dict[str, Any]) -> None:
+    on_session_model_change = on_session_title_changed
+
+    def on_session_usage_record(self, data: _Data) -> None:
         counts = {key: value for key, value in as_dict(data.get("usage")).items() if key in _COUNTS}
         remember(self.state, "costs", self.subagent, counts, MAX_ENTRIES)
 
-    def decide(self, data: dict[str, Any]) -> None:
+    def on_permission_completed(self, data: _Data) -> None:
         call = as_str(data.get("toolCallId"))
         if call and as_str(as_dict(data.get("result")).get("kind")).startswith("denied"):
-            self.state["refused"] = [*self.state.get("refused", []), call][-MAX_ENTRIES:]
+            remember(self.state, "refused", call, True, MAX_ENTRIES)
 
-    def start_tool(self, data: dict[str, Any]) -> None:
+    def on_tool_execution_start(self, data: _Data) -> None:
         self.start_call(as_str(data.get("toolCallId")))
 
-    # Messages
-
-    def hand_off(self, data: dict[str, Any]) -> Message | None:
-        if remote := as_str(data.get("remoteSessionId")):
-            self.set_parent(remote, "handoff")
-        text = as_text(data.get("summary"))
-        return self.message("user", text, injected=True) if text else None
-
-    def compact(self, data: dict[str, Any]) -> Message | None:
+    def on_session_compaction_complete(self, data: _Data) -> Message | None:
         text = as_text(data.get("summaryContent"))
         if not text:
             self.reading.skip("session.compaction_complete")
             return None
         return self.message("user", text, compaction_summary=True)
 
-    def system_message(self, data: dict[str, Any]) -> Message:
+    def on_system_message(self, data: _Data) -> Message:
         return self.message("system", joined(data.get("content")))
 
-    def notify(self, data: dict[str, Any]) -> Message:
+    def on_system_notification(self, data: _Data) -> Message:
         return self.message("user", joined(data.get("content")), injected=True)
 
-    def user_message(self, data: dict[str, Any]) -> Message:
+    def on_user_message(self, data: _Data) -> Message:
         added = as_str(data.get("source")) not in ("", "user") or data.get("isAutopilotContinuation") is True
         return self.message("user", joined(data.get("content")), injected=not self.is_prompt(data) and added)
 
-    def is_prompt(self, data: dict[str, Any]) -> bool:
+    def is_prompt(self, data: _Data) -> bool:
         """Whether a message is a subagent's task: its first message that is not the text of a skill."""
         if not self.subagent or as_str(data.get("source")).startswith("skill"):
             return False
@@ -204,46 +157,59 @@ class _Events(Transcript[Event]):
         self.state["prompts"] = dict(list(first.items())[:MAX_ENTRIES])
         return bool(first[self.subagent] == self.native_id)
 
-    def assistant_message(self, data: dict[str, Any]) -> Message:
-        requests = [as_dict(request) for request in as_list(data.get("toolRequests"))]
+    def on_assistant_message(self, data: _Data) -> Message:
+        # The usage record counts if it is about the same API call, otherwise the message's own output tokens.
+        cost = as_dict(as_dict(self.state.get("costs")).pop(self.subagent, None))
+        counts = cost if cost.get("apiCallId") == data.get("apiCallId") else {}
+        counts["outputTokens"] = data.get("outputTokens") or counts.get("outputTokens")
+        calls = [
+            ToolCall(id=call, name=as_str(request.get("name")) or "?", arguments=as_text(request.get("arguments", {})))
+            for request in map(as_dict, as_list(data.get("toolRequests")))
+            if (call := as_str(request.get("toolCallId")))
+        ]
         return self.message(
             "assistant",
             joined(data.get("content")),
             reasoning=as_text(data.get("reasoningText")),
-            tool_calls=tuple(_call(request) for request in requests if as_str(request.get("toolCallId"))),
+            tool_calls=tuple(calls),
             model=as_str(data.get("model")) or self.session.model,
-            usage=_usage(data, as_dict(as_dict(self.state.get("costs")).pop(self.subagent, None))),
+            usage=usage_of(counts, *_COUNTS[1:], all_input=True),
         )
 
-    def complete_tool(self, data: dict[str, Any]) -> Message:
-        call, refused = as_str(data.get("toolCallId")), self.state.get("refused", ())
-        result = self.with_duration(result_of(data, call in refused))
-        if call in refused:
-            self.state["refused"] = [one for one in refused if one != call]
+    def on_tool_execution_complete(self, data: _Data) -> Message:
+        refused = as_dict(self.state.get("refused")).pop(as_str(data.get("toolCallId")), False)
+        result = self.with_duration(result_of(data, refused))
         return self.message("tool", tool_results=(result,))
 
 
-def _call(request: dict[str, Any]) -> ToolCall:
-    name, arguments = as_str(request.get("name")) or "?", request.get("arguments")
-    return ToolCall(id=request["toolCallId"], name=name, arguments="{}" if arguments is None else as_text(arguments))
+class CopilotReader(Reader):
+    """Reads the event logs of GitHub Copilot CLI."""
+
+    agent = AGENT
+    log = _Events
+
+    def roots(self, env: Mapping[str, str], home: Path) -> list[Path]:
+        return [Path(env.get("COPILOT_HOME") or home / ".copilot") / "session-state"]
+
+    def is_log(self, name: str) -> bool:
+        return name == "events.jsonl" or (name.endswith(".jsonl") and UUID.fullmatch(name[:-6]) is not None)
+
+    def claims(self, path: Path, head: bytes) -> bool:
+        first, whole, _ = head.lstrip().partition(b"\n")
+        try:
+            event = decode(first, _EVENT)
+        except DECODE_ERRORS:
+            return not whole and b'"type":"session.start"' in first and b'"copilotVersion"' in first
+        is_event = bool(event.id) and event.type.startswith(FAMILIES) and event.parent_id is not msgspec.UNSET
+        return is_event and bytes(event.data).startswith(b"{")
+
+    def outcome_of(self, tool: str, result: ToolResult) -> CallOutcome:
+        """`flag` means success. The log alone knows who refused a call, so a refusal stays one."""
+        exit_code = _exit_code(_without_hooks(result.text)) if result.exit_code is None else result.exit_code
+        return _outcome(result.flag, exit_code, refused=result.outcome == "rejected")
 
 
-def _usage(data: dict[str, Any], counts: dict[str, Any]) -> Usage | None:
-    """The counts of a message's usage record if that is about the same API call, otherwise its own output tokens."""
-    if counts.get("apiCallId") != data.get("apiCallId"):
-        counts = {}
-    read, written = as_int(counts.get("cacheReadTokens")) or 0, as_int(counts.get("cacheWriteTokens")) or 0
-    return usage_of(
-        # The input includes what was read from the cache and written to it.
-        input=(as_int(counts.get("inputTokens")) or 0) - read - written,
-        output=data.get("outputTokens") or counts.get("outputTokens"),
-        cache_read=read,
-        cache_write=written,
-        reasoning=counts.get("reasoningTokens"),
-    )
-
-
-def result_of(data: dict[str, Any], refused: bool) -> ToolResult:
+def result_of(data: _Data, refused: bool) -> ToolResult:
     result, error = as_dict(data.get("result")), as_dict(data.get("error"))
     text = _without_hooks(as_text(result.get("content")) or as_text(error.get("message")) or as_text(data.get("error")))
     flag = data["success"] if isinstance(data.get("success"), bool) else None

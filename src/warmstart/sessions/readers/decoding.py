@@ -10,26 +10,29 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from warmstart.errors import LogError
 from warmstart.sessions.readers.base import Reading
 
 T = TypeVar("T")
 
 DECODE_ERRORS = (msgspec.MsgspecError, RecursionError, UnicodeError, ValueError)
 MAX_LINE = 64 * 1024 * 1024
-MAX_DOCUMENT = 512 * 1024 * 1024
+MAX_WRONG_FIELDS = 20
 _BUFFER = 256 * 1024
 _SPACE = re.compile(r"\s*")
+_WRONG_TYPE = re.compile(r"Expected .* - at `\$([\w.\[\]]+)`")
 
 
 def decode(data: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[T]) -> T:
-    """Decode `data`, repaired if necessary. Raises one of `DECODE_ERRORS`."""
+    """Decode `data`, repaired if necessary. Raises one of `DECODE_ERRORS`.
+
+    Fields have any type in a damaged log, or in one of a future version: a field of a wrong type counts as absent.
+    """
     try:
         return decoder.decode(data)
     except DECODE_ERRORS as error:
@@ -37,44 +40,34 @@ def decode(data: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[T]) -> T:
         if len(raw) > MAX_LINE:
             raise
         try:
-            return decoder.decode(_repair(raw))
-        except DECODE_ERRORS:
-            raise error from None  # what is wrong with the data, not with the repair
+            text = raw.decode("utf-8-sig", "replace")
+            value = json.loads(text, parse_int=_number, parse_float=_number, parse_constant=lambda _: None)
+            for _ in range(MAX_WRONG_FIELDS):
+                text = json.dumps(value, ensure_ascii=False)
+                try:
+                    return decoder.decode(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+                except msgspec.ValidationError as problem:
+                    _drop_field(value, str(problem))
+        except (*DECODE_ERRORS, LookupError, TypeError):
+            pass
+        raise error  # what is wrong with the data, not with the repair
 
 
-def _repair(data: bytes) -> bytes:
-    """The same JSON without half surrogates, bytes that are not UTF-8 and numbers that are too large."""
-    value = json.loads(
-        data.decode("utf-8-sig", "replace"), parse_int=_number, parse_float=_number, parse_constant=lambda _: None
-    )
-    text = json.dumps(value, ensure_ascii=False)
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+def _drop_field(value: Any, problem: str) -> None:
+    """Drop the field that a `ValidationError` names. Raises `ValueError` if the record makes no sense without it."""
+    found = _WRONG_TYPE.match(problem)
+    if not found:
+        raise ValueError(problem)
+    *above, last = re.findall(r"\w+", found[1])
+    for name in above:
+        value = value[int(name)] if isinstance(value, list) else value[name]
+    del value[int(last) if isinstance(value, list) else last]
 
 
 def _number(digits: str) -> int | float | None:
-    value = float(digits)
-    if not math.isfinite(value):
+    if not math.isfinite(value := float(digits)):
         return None
     return int(digits) if digits.lstrip("-").isdigit() else value
-
-
-def split_objects(data: bytes) -> list[bytes]:
-    """The JSON objects that follow each other in `data`; empty unless `data` consists of objects only."""
-    scan = json.JSONDecoder().raw_decode
-    parts: list[bytes] = []
-    try:
-        text = data.decode("utf-8-sig").strip()
-        at = 0
-        while at < len(text):
-            if text[at] != "{":
-                return []
-            _, stop = scan(text, at)
-            parts.append(text[at:stop].encode())
-            space = _SPACE.match(text, stop)
-            at = space.end() if space else stop
-    except (ValueError, RecursionError):
-        return []
-    return parts
 
 
 class Line(NamedTuple):
@@ -86,101 +79,69 @@ class Line(NamedTuple):
     data: bytes
 
 
-def lines(path: Path, reading: Reading) -> Iterator[Line]:
-    """The lines of `path` from `reading` on that are not blank, at most `MAX_LINE` bytes each.
+def records(path: Path, reading: Reading, decoder: msgspec.json.Decoder[T]) -> Iterator[tuple[Line, T]]:
+    """The records of `path` from `reading` on, one per line.
 
-    The last one has no line feed while the agent is still writing it; `records` decides whether it is complete.
-    `reading` is not moved: the reader knows when it is safe to.
+    A line that cannot be decoded is reported and skipped, as is one above `MAX_LINE`. If the last one is incomplete,
+    the agent is still writing it: it is left to the next reading. `reading` is not moved: the reader knows when it is
+    safe to.
     """
     if not reading.offset:
-        reading.state.pop("faulty", None)  # it may be from another file of the same name
+        reading.state.pop("reported", None)  # it may be from another file of the same name
     with path.open("rb", buffering=_BUFFER) as file:
         number, start = reading.line, reading.offset
-        counted = _seek(file, start)
+        file.seek(max(0, start - 1))
+        # The line feed of the last line may have come later; or the reading ended between two records of one line.
+        is_counted = bool(start) and file.read(1) not in (b"", b"\n")
+        is_too_long = False
         while data := file.readline(MAX_LINE):
-            number += not counted
-            counted = False
-            end = start + len(data)
-            if len(data) == MAX_LINE and not data.endswith(b"\n"):
-                end = _skip_line(file, end)
-                reading.report(number, f"line longer than {MAX_LINE} bytes", start=start)
-            elif not data.isspace():
-                yield Line(number, start, end, data)
-            start = end
+            number += not is_counted
+            line = Line(number, start, start + len(data), data)
+            start = line.end
+            is_counted = not data.endswith(b"\n")
+            if is_too_long or (is_counted and len(data) == MAX_LINE):
+                is_too_long = is_counted
+                reading.report(number, f"line longer than {MAX_LINE} bytes", once=True)
+                continue
+            try:
+                record = decoder.decode(data)
+            except DECODE_ERRORS:
+                if not data.isspace():
+                    yield from _recover(line, reading, decoder)
+            else:
+                yield line, record
 
 
-def _seek(file: BinaryIO, offset: int) -> bool:
-    """Go to `offset`; whether it is inside a line that was counted before its line feed was written."""
-    file.seek(max(0, offset - 1))
-    return bool(offset) and file.read(1) not in (b"", b"\n")
-
-
-def _skip_line(file: BinaryIO, end: int) -> int:
-    while data := file.readline(MAX_LINE):
-        end += len(data)
-        if data.endswith(b"\n"):
-            break
-    return end
-
-
-def records(path: Path, reading: Reading, decoder: msgspec.json.Decoder[T]) -> Iterator[list[tuple[Line, T]]]:
-    """The records of `path`, line by line: usually one per line, several after an interrupted write.
-
-    Records that share a line come each with its own bytes as the line's data. What cannot be decoded is reported and
-    skipped. An incomplete last line ends the stream without a report: the agent is still writing it, and the next
-    reading gets it.
-    """
-    for line in lines(path, reading):
+def _recover(line: Line, reading: Reading, decoder: msgspec.json.Decoder[T]) -> Iterator[tuple[Line, T]]:
+    """The records of a line that is not simply one: it needs repair, or an interrupted write left several on it."""
+    start = line.start
+    for data in split_objects(line.data) or [line.data]:
+        part = Line(line.number, start, start + len(data), data)
+        start = part.end
         try:
-            yield [(line, decode(line.data, decoder))]
+            record = decode(data, decoder)
         except DECODE_ERRORS as error:
-            parts = split_objects(line.data)
-            if len(parts) < 2:
-                if not line.data.endswith(b"\n") and not isinstance(error, msgspec.ValidationError):
-                    return
-                reading.report(line.number, error, start=line.start)
-            elif found := list(_decode_parts(parts, line, reading, decoder)):
-                yield found
+            if line.data.endswith(b"\n") or isinstance(error, msgspec.ValidationError):
+                reading.report(line.number, error, once=True)
+        else:
+            yield part, record
 
 
-def _decode_parts(
-    parts: list[bytes], line: Line, reading: Reading, decoder: msgspec.json.Decoder[T]
-) -> Iterator[tuple[Line, T]]:
-    for part in parts:
-        try:
-            yield line._replace(data=part), decode(part, decoder)
-        except DECODE_ERRORS as error:
-            reading.report(line.number, error, start=line.start)
-
-
-def read_document(path: Path) -> bytes:
-    """The bytes of a log that is one JSON document. Raises `LogError` if it is too large for memory.
-
-    A changed document is read again from its start, so `Reading.offset` is either 0 or the size of the file.
-    """
-    size = path.stat().st_size
-    if size > MAX_DOCUMENT:
-        limit = MAX_DOCUMENT // (1024 * 1024)
-        raise LogError(f"{str(path)!r} is {size} bytes long, above the limit of {limit} MB for one document; split it")
-    return path.read_bytes()
-
-
-def load_document(path: Path, reading: Reading, decoder: msgspec.json.Decoder[T]) -> tuple[T, int] | None:
-    """The document in `path` with its size; `None`, with a report, if it is broken or still being written."""
-    data = read_document(path)
+def split_objects(data: bytes) -> list[bytes]:
+    """The JSON objects that follow each other in `data`; empty unless `data` consists of objects only."""
+    scan = json.JSONDecoder().raw_decode
+    parts: list[bytes] = []
     try:
-        return decode(data, decoder), len(data)
-    except DECODE_ERRORS as error:
-        reading.report(1, error)
-        return None
-
-
-def hold_last(items: Iterable[T], finish: Callable[[], None]) -> Iterator[T]:
-    """Every item, with `finish` called before the last one is yielded (or at the end, if there is none)."""
-    held: list[T] = []
-    for item in items:
-        if held:
-            yield held.pop()
-        held.append(item)
-    finish()
-    yield from held
+        text = data.decode()
+        at = 0
+        while at < len(text):
+            if text[at] != "{":
+                return []
+            _, stop = scan(text, at)
+            space = _SPACE.match(text, stop)
+            stop = space.end() if space else stop
+            parts.append(text[at:stop].encode())
+            at = stop
+    except (ValueError, RecursionError):
+        return []
+    return parts

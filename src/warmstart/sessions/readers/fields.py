@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-import msgspec
-
-from warmstart.redact import redact
 from warmstart.sessions.values import Usage
 
 # From 2000 to 2200: a number outside is not a time, in seconds or in milliseconds.
@@ -38,23 +33,6 @@ def as_time(value: object) -> datetime | None:
     return None
 
 
-def as_text(value: object) -> str:
-    """Text unchanged, nothing for `None`, JSON for everything else."""
-    if isinstance(value, str):
-        return value
-    return "" if value is None else as_json(value)
-
-
-def as_json(value: object) -> str:
-    """The value as compact JSON."""
-    try:
-        return msgspec.json.encode(value).decode()
-    except RecursionError:
-        return "…"
-    except (TypeError, ValueError, UnicodeError, msgspec.MsgspecError):
-        return repr(value)
-
-
 def as_str(value: object) -> str:
     """The value if it is text, otherwise empty text: for ids, names and paths."""
     return value if isinstance(value, str) else ""
@@ -77,67 +55,15 @@ def as_list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def from_json(text: object) -> Any:
-    """The value of JSON text, or `None` if it is not JSON."""
-    if not isinstance(text, str | bytes):
+def usage_of(counts: Mapping[str, object], *names: str, all_input: bool = False) -> Usage | None:
+    """Token usage, or `None` if the log counts no tokens.
+
+    `names` are the keys of input, output, cache read, cache write and reasoning tokens; the last may be left out. With
+    `all_input`, the input includes what was read from a cache or written to it.
+    """
+    tokens = [max(0, as_int(counts.get(name)) or 0) for name in names] + [0] * (5 - len(names))
+    if all_input:
+        tokens[0] = max(0, tokens[0] - tokens[2] - tokens[3])
+    if not any(tokens):
         return None
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-
-
-def joined(content: object) -> str:
-    """The text of a message's content, which is text or a list of blocks; an image becomes `[image]`."""
-    if isinstance(content, str):
-        return content
-    parts: list[str] = []
-    for block in as_list(content):
-        if isinstance(block, str):
-            parts.append(block)
-            continue
-        fields = as_dict(block)
-        kind = as_str(fields.get("type"))
-        if isinstance(fields.get("text"), str):
-            parts.append(fields["text"])
-        elif "image" in kind:
-            parts.append("[image]")
-        elif "refusal" in fields:
-            parts.append(as_text(fields["refusal"]))
-        elif "content" in fields:
-            parts.append(as_text(fields["content"]))
-    return join_blocks("\n", parts)
-
-
-def join_blocks(separator: str, blocks: Iterable[str]) -> str:
-    """Join the blocks of a text; no separator where it would split a secret, which redaction would then miss."""
-    present = [block for block in blocks if block]
-    if len(present) < 2:
-        return "".join(present)
-    findings = redact("".join(present)).findings
-    if not findings:
-        return separator.join(present)
-    starts = [found.start for found in findings]
-    parts, cut = present[:1], len(present[0])
-    for block in present[1:]:
-        before = bisect_left(starts, cut)
-        is_inside = before > 0 and findings[before - 1].end > cut
-        parts += (block,) if is_inside else (separator, block)
-        cut += len(block)
-    return "".join(parts)
-
-
-def usage_of(
-    *, input: object = 0, output: object = 0, cache_read: object = 0, cache_write: object = 0, reasoning: object = 0
-) -> Usage | None:
-    """Token usage, or `None` if the log counts no tokens."""
-    counts = _count(input), _count(output), _count(cache_read), _count(cache_write), _count(reasoning)
-    if not any(counts):
-        return None
-    return Usage(input=counts[0], output=counts[1], cache_read=counts[2], cache_write=counts[3], reasoning=counts[4])
-
-
-def _count(value: object) -> int:
-    if type(value) is int and 0 <= value < 2**53:
-        return value
-    return max(0, as_int(value) or 0)
+    return Usage(input=tokens[0], output=tokens[1], cache_read=tokens[2], cache_write=tokens[3], reasoning=tokens[4])

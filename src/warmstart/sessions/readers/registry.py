@@ -24,18 +24,10 @@ GROUP = "warmstart.readers"
 @cache
 def readers() -> dict[str, Reader]:
     """Every reader by the name of its agent. `openai` is the last of ours: its format has the fewest marks."""
-    known: list[Reader] = [
-        ClaudeCodeReader(),
-        CodexReader(),
-        GeminiReader(),
-        OpenCodeReader(),
-        CopilotReader(),
-        HermesReader(),
-        OpenAIReader(),
-    ]
+    known: list[Reader] = [ClaudeCodeReader(), CodexReader(), GeminiReader(), OpenCodeReader(), CopilotReader()]
+    found = {reader.agent: reader for reader in (*known, HermesReader(), OpenAIReader())}
     from importlib.metadata import entry_points  # slow to load
 
-    found = {reader.agent: reader for reader in known}
     for point in entry_points(group=GROUP):
         try:
             reader: Reader = point.load()()

@@ -1,12 +1,13 @@
-"""The frame on which readers of line-based logs are built: one pass over one log, from records to messages.
+"""The frame on which readers are built: one pass over one log, from records to messages.
 
 A reader subclasses `Transcript`, names the `decoder` of its records and says in `take` what one record means. The frame
 does the rest: it reads lines, moves the place to continue from, keeps the session's facts and the start times of calls
-in `Reading.state`, and counts what is skipped or malformed. `docs/sessions.md` shows a complete reader.
+in `Reading.state`, and counts what is skipped or malformed. `docs/sessions.md` shows a complete reader. A log that is
+one JSON document goes through `take_document`; a reader of a database brings its own `pairs`.
 
 The place to continue from moves past a line before its last pair is yielded. A consumer that stops at an earlier pair
 of the line takes the line again, with the state as it is then. So `take` must give the same messages when it is called
-twice; a generator that changes the state after its last `yield` does.
+twice; a generator that changes the state after its last `yield` does, and what `move` puts into the state is safe.
 """
 
 from __future__ import annotations
@@ -15,22 +16,52 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 
+from warmstart.errors import LogError
 from warmstart.sessions.projects import project_of
 from warmstart.sessions.readers.base import Pair, Reading
-from warmstart.sessions.readers.decoding import Line, hold_last, records
+from warmstart.sessions.readers.content import join_blocks
+from warmstart.sessions.readers.decoding import DECODE_ERRORS, Line, decode, records
 from warmstart.sessions.readers.fields import as_time
-from warmstart.sessions.values import Message, Role, Session, ToolResult, session_id
+from warmstart.sessions.values import Message, Role, Session, ToolCall, ToolResult, Usage, session_id
 
 R = TypeVar("R")
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 MAX_CALLS = 32
+MAX_DOCUMENT = 512 * 1024 * 1024
+STATE_FORMAT = 2  # raise it when a reader can no longer use what an earlier version put into the state
+
+
+class OpenMessage(msgspec.Struct, kw_only=True):
+    """A message of the assistant that spans several records, as far as they are read."""
+
+    native_id: str
+    timestamp: datetime | None
+    origin: str = ""
+    model: str = ""
+    texts: list[str] = []
+    reasoning: list[str] = []
+    calls: list[ToolCall] = []
+    usage: Usage | None = None
+
+    def message(self, **facts: Any) -> Message:
+        return Message(
+            native_id=self.native_id,
+            role="assistant",
+            text=join_blocks("\n\n", self.texts),
+            reasoning=join_blocks("\n\n", self.reasoning),
+            tool_calls=tuple(self.calls),
+            timestamp=self.timestamp,
+            model=self.model,
+            usage=self.usage,
+            origin=self.origin,
+            **facts,
+        )
 
 
 class Transcript(Generic[R]):
@@ -40,6 +71,10 @@ class Transcript(Generic[R]):
     decoder: msgspec.json.Decoder[R]
 
     def __init__(self, path: Path, reading: Reading) -> None:
+        if reading.state.get("format") != STATE_FORMAT:
+            # Another version left this state: read the log from its start.
+            reading.offset = reading.line = 0
+            reading.state = {"format": STATE_FORMAT}
         self.path = path
         self.reading = reading
         self.state = reading.state
@@ -49,6 +84,10 @@ class Transcript(Generic[R]):
 
     def take(self, record: R, line: Line) -> Iterable[Pair]:
         """The pairs of one record."""
+        raise NotImplementedError
+
+    def take_document(self, document: R) -> Iterable[Pair]:
+        """The pairs of a log that is one document."""
         raise NotImplementedError
 
     def finish(self) -> Iterable[Pair]:
@@ -61,28 +100,36 @@ class Transcript(Generic[R]):
 
     def pairs(self) -> Iterator[Pair]:
         """All pairs of the log from `reading` on."""
-        for found in records(self.path, self.reading, self.decoder):
-            line, record = found[0]
-            if len(found) == 1:
-                yield from hold_last(self.take(record, line), partial(self.move, line))
-            else:
-                yield from self._take_all(found)
+        for line, record in records(self.path, self.reading, self.decoder):
+            last: Pair | None = None
+            for pair in self.take(record, line):
+                if last:
+                    yield last
+                last = pair
+            self.move(line)
+            if last:
+                yield last
         yield from self.finish()
 
-    def _take_all(self, found: list[tuple[Line, R]]) -> Iterator[Pair]:
-        """The pairs of records that share a line. Until all are yielded, the state is the one from before the line."""
-        self.reading.state = msgspec.json.decode(msgspec.json.encode(self.state))
-
-        def finish() -> None:
-            self.reading.state = self.state
-            self.move(found[0][0])
-
-        yield from hold_last((pair for line, record in found for pair in self.take(record, line)), finish)
-
-    # The session
+    def document_pairs(self) -> Iterator[Pair]:
+        """All pairs of a log that is one JSON document. A changed document is read from its start, without a state."""
+        self.reading.offset = self.reading.line = 0
+        self.state = {}
+        size = self.path.stat().st_size
+        if size > MAX_DOCUMENT:
+            limit = f"the limit of {MAX_DOCUMENT // 1024**2} MB for one document"
+            raise LogError(f"{str(self.path)!r} is {size} bytes long, above {limit}; split it")
+        data = self.path.read_bytes()
+        try:
+            if data and not data.isspace():
+                yield from self.take_document(decode(data, self.decoder))
+        except DECODE_ERRORS as error:  # it is damaged, or still being written
+            self.reading.report(1, error)
+        else:
+            self.reading.offset = len(data)
 
     def learn(self, **facts: object) -> None:
-        """Note facts of the session (`id`, `cwd`, `branch`, `model`, `title`, `version`, `started`) that are text."""
+        """Note facts that are text. Those of the session are named as in `session`; others are a reader's own."""
         self.state.update({name: value for name, value in facts.items() if isinstance(value, str) and value})
         self._session = None
 
@@ -106,6 +153,7 @@ class Transcript(Generic[R]):
                 version=state.get("version", ""),
                 source=str(self.path),
                 started_at=as_time(state.get("started")),
+                ended_at=as_time(state.get("ended")),
                 parent_id=session_id(self.agent, parent[0]) if parent[0] else None,
                 parent_kind=parent[1],
             )
@@ -118,8 +166,6 @@ class Transcript(Generic[R]):
     def pair(self, message: Message) -> Pair:
         """A message of the session."""
         return replace(self.session, ended_at=message.timestamp), message
-
-    # Calls and their results
 
     def start_call(self, call_id: str) -> None:
         """Remember that a call started at the time of the current record."""
