@@ -13,7 +13,7 @@ START = datetime(2026, 9, 1, 8, 0, tzinfo=UTC)
 
 
 def name(seed: str) -> str:
-    """A uuid that is always the same for the same seed."""
+    """The same uuid for the same seed."""
     return str(uuid5(NAMESPACE_URL, seed))
 
 

@@ -1,4 +1,4 @@
-"""A secret in any field of any log reaches nothing that is kept, and what is known by that field stays known."""
+"""A secret in any field of any log is never stored, and identities based on that field still work."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ STRUCTURE = {"type", "role", "kind", "status", "timestamp", "startTime", "lastUp
 
 
 class Canaries:
-    """Secrets of which no two are alike, in the shapes of two vendors."""
+    """Different secrets, in the formats of two vendors."""
 
     def __init__(self) -> None:
         self._random = Random(14)
@@ -56,14 +56,14 @@ class Canaries:
         return prefix + self.bodies[-1]
 
     def found_in(self, data: bytes, last: int = 0) -> list[str]:
-        """The secrets of which either end is in the data, in whatever case: an index keeps words in small letters."""
+        """The secrets whose beginning or end is in the data, ignoring case, because an index has lower-case words."""
         data = data.lower()
         ends = [(body, body[:16].lower().encode(), body[-16:].lower().encode()) for body in self.bodies[-last:]]
         return [body for body, first, last in ends if first in data or last in data]
 
 
 def strings(files: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
-    """The places of all strings in a log; in a row of a database the first one is the name of its table."""
+    """The paths of all strings in a log; in a database row the first one is the table's name."""
     tables = ("session", "sessions", "message", "messages", "part")
     for holder, key in places(files):
         if isinstance(holder[key], str) and not (key == 0 and holder[key] in tables):
@@ -86,7 +86,7 @@ def one_at_a_time(seed: Seed, canaries: Canaries) -> Iterator[dict[str, Any]]:
 
 
 def everywhere(seed: Seed, canaries: Canaries) -> dict[str, Any]:
-    """The log with secrets in all strings; the same string has the same secret, as where a result names its call."""
+    """The log with secrets in all strings; equal strings get equal secrets, so that results still match their calls."""
     files = deepcopy(seed.files)
     known: dict[str, str] = {}
     for holder, key in list(strings(files)):
@@ -101,7 +101,7 @@ def imported(store: SQLSessionStore, seed: Seed, path: Path, *, redact: bool = T
 
 
 def dump(store: SQLSessionStore) -> bytes:
-    """All that is in the tables of the sessions."""
+    """The content of all session tables."""
     run = store.database.connection.execute
     tables = ("texts", "sessions", "messages", "tool_calls", "tool_results", "positions", "deleted_sessions")
     return repr([run(f"SELECT * FROM {name}").fetchall() for name in tables]).encode()
@@ -144,7 +144,7 @@ def test_a_secret_in_any_one_field_is_neither_kept_nor_shown(
 
 
 @pytest.mark.parametrize("name", SEEDS)
-def test_secrets_in_all_fields_are_in_no_byte_and_ids_still_match(
+def test_no_byte_of_a_secret_is_stored_and_ids_still_match(
     name: str, home: Path, store: SQLSessionStore, tmp_path: Path
 ) -> None:
     seed, canaries = SEEDS[name], Canaries()
@@ -163,7 +163,7 @@ def test_secrets_in_all_fields_are_in_no_byte_and_ids_still_match(
 
 
 def shape(store: SQLSessionStore) -> list[tuple[Any, ...]]:
-    """What a store knows of sessions whatever they are called: their messages, and which calls have a result."""
+    """The messages of all sessions and which calls have a result, without any ids."""
     found = [
         (
             (summary.messages, summary.tool_calls),
@@ -179,7 +179,7 @@ def shape(store: SQLSessionStore) -> list[tuple[Any, ...]]:
 GROWING = {name: seed for name, seed in SEEDS.items() if seed.lines}
 
 
-def test_a_log_that_grows_is_known_again(either: SQLSessionStore, store: SQLSessionStore, tmp_path: Path) -> None:
+def test_a_log_that_grows_is_recognised(either: SQLSessionStore, store: SQLSessionStore, tmp_path: Path) -> None:
     canaries = Canaries()
     for name, seed in GROWING.items():
         imported(store, seed, write(seed, seed.files, tmp_path / "plain"))
@@ -193,8 +193,8 @@ def test_a_log_that_grows_is_known_again(either: SQLSessionStore, store: SQLSess
     assert shape(either) == shape(store)
 
 
-def test_ids_that_differ_in_their_secrets_alone_stay_different(either: SQLSessionStore, tmp_path: Path) -> None:
-    """Also where the short fingerprints that texts show are the same."""
+def test_ids_that_differ_only_in_secrets_stay_different(either: SQLSessionStore, tmp_path: Path) -> None:
+    """Even if their short fingerprints are equal."""
     canaries, shown = Canaries(), dict[str, str]()
     while True:
         one = canaries.make()

@@ -1,4 +1,4 @@
-"""Many writers and readers on one server: no error, nothing lost, nothing doubled."""
+"""Many writers and readers on one server: no error, nothing lost, no duplicates."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ print(seen)
 
 
 def hammered(url: str, seconds: float) -> list[int]:
-    """How many rounds each of eight writers made, with four readers beside them."""
+    """How many rounds each of eight writers completed, with four concurrent readers."""
     scripts = [WRITER] * 8 + [READER] * 4
     processes = [
         subprocess.Popen(

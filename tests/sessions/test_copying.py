@@ -1,4 +1,4 @@
-"""Copying a store in every direction, also when it is interrupted."""
+"""Copying a store in every direction, even when interrupted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 from tests.postgres import Server
 from tests.sessions.logs import turns, write
-from warmstart.profile.profiles import profiled
+from warmstart.profile.profiler import profiled
 from warmstart.sessions.copy import Copied, copy_store
 from warmstart.sessions.sql_store import PostgresSessionStore, SQLiteSessionStore, SQLSessionStore
 from warmstart.sessions.sync import path_sources, sync
@@ -57,7 +57,7 @@ def content(store: SQLSessionStore) -> object:
     return sessions, store.positions(), store.deleted()
 
 
-def test_everything_arrives_and_sync_goes_on_there(ends: tuple[SQLSessionStore, SQLSessionStore], tmp_path) -> None:
+def test_everything_is_copied_and_sync_continues_there(ends: tuple[SQLSessionStore, SQLSessionStore], tmp_path) -> None:
     source, target = ends
     logs = tmp_path / "logs"
     for number in range(3):
@@ -99,7 +99,7 @@ def test_a_second_copy_adds_only_what_is_new(ends: tuple[SQLSessionStore, SQLSes
     assert content(target) == content(source)
 
 
-def test_a_profile_in_one_store_makes_no_difference(ends: tuple[SQLSessionStore, SQLSessionStore]) -> None:
+def test_a_profile_in_one_store_is_not_a_difference(ends: tuple[SQLSessionStore, SQLSessionStore]) -> None:
     source, target = ends
     source.append(session(), [said("m1", "Thanks, that works.")])
     copy_store(source, target)
@@ -109,7 +109,7 @@ def test_a_profile_in_one_store_makes_no_difference(ends: tuple[SQLSessionStore,
     assert source.get(session().id).outcome == "success"
 
 
-def test_what_is_only_there_is_left_alone_and_said(ends: tuple[SQLSessionStore, SQLSessionStore]) -> None:
+def test_data_only_in_the_target_is_left_alone_and_reported(ends: tuple[SQLSessionStore, SQLSessionStore]) -> None:
     source, target = ends
     source.append(session("a"), [said("a1", "one")])
     source.append(session("c"), [said("c1", "three")])
@@ -130,7 +130,7 @@ def test_what_is_only_there_is_left_alone_and_said(ends: tuple[SQLSessionStore, 
     )
 
 
-def test_what_was_deleted_there_does_not_come_back(ends: tuple[SQLSessionStore, SQLSessionStore]) -> None:
+def test_copy_does_not_restore_sessions_deleted_in_the_target(ends: tuple[SQLSessionStore, SQLSessionStore]) -> None:
     source, target = ends
     source.append(session("a"), [said("a1", "one")])
     copy_store(source, target)

@@ -1,4 +1,4 @@
-"""Several processes on one store, and processes that die: nothing lost, nothing doubled, nothing shown to the user."""
+"""Several processes on one store, and processes that die: nothing lost, no duplicates, no error shown."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ for number in range(50):
 
 
 def content(path: Path) -> dict[str, object]:
-    """What a store holds, whatever the order in which it came there."""
+    """The content of a store, independent of the order of import."""
     with closing(SQLiteSessionStore(path)) as store:
         assert store.integrity() == []
         return {
@@ -45,7 +45,7 @@ def content(path: Path) -> dict[str, object]:
 
 
 def make_logs(folder: Path, sessions: int, length: int) -> None:
-    """Sessions with errors, some of which go on in a second log that copies the first, under its name or a new one."""
+    """Sessions with errors; some continue in a second log that copies the first, under the same or a new name."""
     for number in range(sessions):
         seed, resumed = f"session {number}", f"session {number} resumed"
         lines = turns(seed, range(length))
@@ -152,7 +152,7 @@ def test_an_import_killed_at_random_points_is_completed_by_the_next(tmp_path: Pa
     assert killed >= 25
 
 
-def test_a_killed_writer_leaves_no_half_of_a_batch(tmp_path: Path) -> None:
+def test_a_killed_writer_leaves_no_partial_batch(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     code = """
 import os, signal, sys

@@ -29,7 +29,7 @@ def judged(agent: str, tool: str = "", outcome: CallOutcome = "ok", **fields: ob
     return judge(agent, tool, ToolResult(call_id="c", outcome=outcome, **fields))  # type: ignore[arg-type]
 
 
-def test_judging_what_was_just_imported_changes_nothing(store: SQLiteSessionStore) -> None:
+def test_rejudging_a_fresh_import_changes_nothing(store: SQLiteSessionStore) -> None:
     sync(store, path_sources([SAMPLES]))
     assert store.rejudge(judge, OUTCOME_RULES) == 0
     assert store.rejudge(judge, OUTCOME_RULES + 1) == 0
@@ -37,7 +37,7 @@ def test_judging_what_was_just_imported_changes_nothing(store: SQLiteSessionStor
 
 @pytest.mark.slow
 @pytest.mark.corpus
-def test_judging_real_sessions_again_changes_nothing(store: SQLiteSessionStore, corpus: Path) -> None:
+def test_rejudging_real_sessions_changes_nothing(store: SQLiteSessionStore, corpus: Path) -> None:
     sync(store, path_sources([corpus / name for name in ("sessions", "tau_bench", "tau2")]))
     assert store.rejudge(judge, OUTCOME_RULES + 1) == 0
 
@@ -73,7 +73,7 @@ STATED: list[tuple[str, str, CallOutcome, dict[str, Any]]] = [
 ]
 
 
-def test_what_only_the_log_knew_stands(subtests: pytest.Subtests) -> None:
+def test_outcomes_known_only_from_the_log_stay(subtests: pytest.Subtests) -> None:
     for agent, tool, outcome, fields in STATED:
         with subtests.test(agent, outcome=outcome, fields=fields):
             assert judged(agent, tool, outcome, **fields) == outcome

@@ -18,9 +18,7 @@ class TestContract(SessionStoreSuite):
             assert fresh.integrity() == []
 
 
-def test_a_superuser_keeps_the_contract_in_the_name_of_another_role(
-    postgres: Server, subtests: pytest.Subtests
-) -> None:
+def test_a_superuser_passes_the_store_suite(postgres: Server, subtests: pytest.Subtests) -> None:
     suite = SessionStoreSuite()
     for name in filter(lambda name: name.startswith("test_"), dir(suite)):
         with (

@@ -59,7 +59,7 @@ def test_a_worktree_belongs_to_its_repository(repository: Path, subtests: pytest
     assert repository_of(str(repository / "src" / "deep")) == repository_of(f"{repository}/") == str(repository)
 
 
-def test_a_worktree_that_git_no_longer_lists_still_says_where_it_is_from(repository: Path) -> None:
+def test_a_pruned_worktree_still_belongs_to_its_repository(repository: Path) -> None:
     git(repository, "worktree", "add", "../tides-a", "-b", "a")
     shutil.rmtree(repository / ".git" / "worktrees")
     assert repository_of(str(repository.parent / "tides-a")) == str(repository)
@@ -105,7 +105,7 @@ def test_a_git_directory_kept_apart_changes_nothing(home: Path) -> None:
     assert repository_of(str(folder)) == str(folder)
 
 
-def test_a_git_file_that_says_nothing_leaves_the_folder(home: Path, subtests: pytest.Subtests) -> None:
+def test_an_invalid_git_file_leaves_the_folder_as_the_project(home: Path, subtests: pytest.Subtests) -> None:
     contents = ("", "gitdir:", "gitdir: /gone/.git/worktrees/a", "nonsense\n", "gitdir: a\0b")
     for number, content in enumerate(contents):
         with subtests.test(content):
@@ -115,14 +115,14 @@ def test_a_git_file_that_says_nothing_leaves_the_folder(home: Path, subtests: py
             assert repository_of(str(folder / "src")) == str(folder)
 
 
-def test_what_is_no_git_at_all_does_not_stop_anything(home: Path) -> None:
+def test_a_git_path_that_is_neither_file_nor_folder_does_no_harm(home: Path) -> None:
     folder = home / "work" / "tides"
     folder.mkdir(parents=True)
     os.mkfifo(folder / ".git")
     assert repository_of(str(folder)) == str(folder)
 
 
-def test_dotfiles_in_the_home_directory_do_not_swallow_what_is_below(home: Path, repository: Path) -> None:
+def test_dotfiles_in_the_home_directory_do_not_own_folders_below(home: Path, repository: Path) -> None:
     git(home, "init")
     (home / "notes").mkdir()
     assert repository_of(str(home)) == str(home)
@@ -153,7 +153,7 @@ GONE = [
 ]
 
 
-def test_a_folder_that_is_gone_belongs_to_what_is_above_the_worktrees(subtests: pytest.Subtests) -> None:
+def test_a_missing_worktree_belongs_to_the_folder_above(subtests: pytest.Subtests) -> None:
     for folder, project in GONE:
         with subtests.test(folder):
             assert repository_of(folder) == project_by_name(folder) == project
@@ -171,7 +171,7 @@ def test_odd_names_do_no_harm(subtests: pytest.Subtests) -> None:
             assert repository_of(odd) in (odd, "")
 
 
-def test_a_name_is_as_long_as_it_takes_to_tell_projects_apart() -> None:
+def test_short_names_are_as_long_as_needed() -> None:
     projects = [
         "/home/mara/tides",
         "/home/mara/cli",

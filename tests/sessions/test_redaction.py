@@ -46,7 +46,7 @@ def messages(draw: st.DrawFn) -> list[Message]:
 
 @given(messages())
 @settings(max_examples=150, deadline=None)
-def test_looking_at_many_at_once_gives_the_same_as_looking_at_each(drawn: list[Message]) -> None:
+def test_redacting_a_batch_equals_redacting_each(drawn: list[Message]) -> None:
     assert list(redacted_messages(drawn, REDACTOR)) == [redacted_message(message, REDACTOR) for message in drawn]
 
 

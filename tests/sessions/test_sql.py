@@ -39,7 +39,7 @@ def test_a_revision_goes_up_with_what_is_appended_and_only_then(store: SQLSessio
     assert revisions(store) == {"a": 3, "b": 1}
 
 
-def test_a_revision_goes_up_where_messages_are_taken_away(store: SQLSessionStore) -> None:
+def test_a_revision_goes_up_when_messages_move_away(store: SQLSessionStore) -> None:
     copied = [said("a1", "first", 0), said("a2", "second", 1)]
     store.append(session("new"), [*copied, said("b1", "third", 60)])
     store.append(session("old"), copied)
@@ -79,7 +79,7 @@ def test_revisions_go_up_where_results_are_judged_otherwise(store: SQLSessionSto
     assert revisions(store) == {"a": 2, "b": 1}
 
 
-def test_what_was_rewritten_stays_so_when_a_judged_log_is_read_again(store: SQLSessionStore) -> None:
+def test_a_rewrite_survives_rereading_a_rejudged_log(store: SQLSessionStore) -> None:
     ok = replace(RESULTS, tool_results=tuple(replace(result, outcome="ok") for result in RESULTS.tool_results))
     store.append(session(), [CALLED, RESULTS])
     store.rewrite(lambda text: text.replace("def tide", "X"))
@@ -88,7 +88,7 @@ def test_what_was_rewritten_stays_so_when_a_judged_log_is_read_again(store: SQLS
     assert store.search("def tide") == []
 
 
-def test_judging_a_large_store_holds_little_of_it(store: SQLSessionStore) -> None:
+def test_rejudging_a_large_store_uses_little_memory(store: SQLSessionStore) -> None:
     for number in range(20):
         call = ToolCall(id=f"c{number}", name="read")
         results = [
@@ -130,7 +130,7 @@ def test_a_long_text_is_found_by_its_beginning(store: SQLSessionStore) -> None:
     assert [match.message_id for match in store.search("CAFE 漁港")] == ["m4"]
 
 
-def test_a_title_and_a_project_may_hold_what_sql_uses(store: SQLSessionStore) -> None:
+def test_titles_and_projects_may_contain_sql(store: SQLSessionStore) -> None:
     odd = "100 % ?1 :name %s 'quoted' \\"
     store.append(session(title=odd, project=f"/w/{odd}"), [said("m1", odd)])
     assert store.get(session().id).title == odd

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from warmstart.sessions.outcomes import OUTCOME_RULES
-from warmstart.sessions.rows import message_key
-from warmstart.sessions.schema import MIGRATIONS
+from warmstart.sessions.schema import MIGRATIONS, message_key
 from warmstart.sessions.sql_store import SQLiteSessionStore
 from warmstart.storage.sqlite import SQLiteDatabase
 from warmstart.testing.stores import CALLED, RESULTS, SessionStoreSuite, said, session
@@ -42,7 +41,7 @@ def test_large_text_is_stored_once(tmp_path: Path) -> None:
     assert path.stat().st_size < 3 * len(big)
 
 
-def test_a_scrubbed_store_holds_no_trace_of_what_was_deleted(tmp_path: Path) -> None:
+def test_scrubbing_leaves_no_trace_of_deleted_data(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     with closing(SQLiteSessionStore(path)) as store:
         store.append(session("kept"), [said("k1", "harbour")])
@@ -67,7 +66,7 @@ def revisions(store: SQLiteSessionStore) -> dict[str, int]:
     return dict(store.database.connection.execute("SELECT native_id, revision FROM sessions").fetchall())
 
 
-def test_judging_again_is_one_query(store: SQLiteSessionStore) -> None:
+def test_rejudging_again_is_one_query(store: SQLiteSessionStore) -> None:
     store.append(session(), [CALLED, RESULTS])
     store.rejudge(lambda agent, tool, result: "ok", 1001)
     seen: list[str] = []
@@ -76,7 +75,7 @@ def test_judging_again_is_one_query(store: SQLiteSessionStore) -> None:
     assert len(seen) == 1
 
 
-def test_a_store_of_the_first_version_is_taken_over(tmp_path: Path) -> None:
+def test_a_store_of_the_first_version_is_upgraded(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     with closing(SQLiteDatabase(path, MIGRATIONS[:1])) as old, old.transaction() as connection:
         connection.execute(

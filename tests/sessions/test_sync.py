@@ -39,7 +39,7 @@ def run(store: SQLiteSessionStore, *paths: Path) -> SyncReport:
 
 
 def content(store: SQLiteSessionStore) -> dict[str, tuple[object, ...]]:
-    """Everything that the store says, in a form that can be compared."""
+    """The content of the store, in a comparable form."""
     return {row.session.native_id: (row, tuple(store.messages(row.session.id))) for row in store.list()}
 
 
@@ -82,7 +82,7 @@ def test_a_log_read_again_from_the_start_changes_nothing(store: SQLiteSessionSto
     }
 
 
-def test_a_log_that_grew_is_read_from_where_it_was_left(store: SQLiteSessionStore, logs: Path) -> None:
+def test_a_log_that_grew_is_read_from_the_last_position(store: SQLiteSessionStore, logs: Path) -> None:
     path = write(logs, "one", turns("one", range(3)))
     run(store, logs)
     position = store.positions()[str(path)]
@@ -113,7 +113,7 @@ def test_a_log_cut_anywhere_and_completed_gives_the_same(tmp_path: Path, logs: P
             assert content(store) == expected
 
 
-def test_a_rewritten_log_is_read_anew(store: SQLiteSessionStore, logs: Path) -> None:
+def test_a_rewritten_log_is_read_from_the_start(store: SQLiteSessionStore, logs: Path) -> None:
     path = write(logs, "one", turns("one", range(2)))
     run(store, logs)
     path.write_bytes(encoded(turn("one", 7) + turns("one", range(4))))
@@ -139,7 +139,7 @@ def test_unknown_kinds_of_line_are_counted(store: SQLiteSessionStore, logs: Path
 
 @pytest.mark.parametrize("order", [("old", "new"), ("new", "old")])
 @pytest.mark.parametrize("renamed", [True, False])
-def test_a_resumed_log_is_linked_and_doubles_nothing(
+def test_a_resumed_log_is_linked_without_duplicates(
     store: SQLiteSessionStore, logs: Path, order: tuple[str, str], renamed: bool
 ) -> None:
     copied = turns("old", range(3))
@@ -184,7 +184,7 @@ def test_a_deleted_session_does_not_come_back(store: SQLiteSessionStore, logs: P
     assert store.search("request 0 of old") == []
 
 
-def test_files_that_are_no_logs_are_passed_over(store: SQLiteSessionStore, logs: Path) -> None:
+def test_files_that_are_not_logs_are_skipped(store: SQLiteSessionStore, logs: Path) -> None:
     write(logs, "one", turn("one", 0))
     (logs / "index.jsonl").write_text('{"path": "a", "sha256": "b"}\n')
     (logs / "empty.jsonl").touch()
@@ -201,7 +201,7 @@ def test_files_that_are_no_logs_are_passed_over(store: SQLiteSessionStore, logs:
     assert len(store.list()) == 1
 
 
-def test_a_file_that_is_not_what_it_is_said_to_be_is_reported(store: SQLiteSessionStore, logs: Path) -> None:
+def test_a_file_with_the_wrong_format_is_reported(store: SQLiteSessionStore, logs: Path) -> None:
     (logs / "state.db").write_bytes(b"this is no database" * 100)
     (logs / "chat.json").write_bytes(b'[{"role": "user"')
     for agent in ("hermes", "openai"):
@@ -224,7 +224,7 @@ def test_a_log_that_vanishes_or_cannot_be_read_does_not_stop_the_others(store: S
 
 
 class Surprised:
-    """A reader with a defect."""
+    """A reader with a bug."""
 
     agent = "claude-code"
 
@@ -242,7 +242,7 @@ class Surprised:
         raise TypeError("did not think of that")
 
 
-def test_a_reader_with_a_defect_keeps_no_other_log_out(store: SQLiteSessionStore, logs: Path) -> None:
+def test_a_broken_reader_does_not_stop_the_others(store: SQLiteSessionStore, logs: Path) -> None:
     paths = [write(logs, seed, turn(seed, 0)) for seed in ("one", "two")]
     report = sync(store, [Source(paths[0], Surprised()), Source(paths[1], None)])
     assert report.tallies["claude-code"].messages == 4
@@ -305,7 +305,7 @@ def test_a_secret_in_an_unfinished_message_is_not_remembered(store: SQLiteSessio
     assert store.positions()[path].offset > 0
 
 
-def test_only_the_agents_asked_for_are_imported(store: SQLiteSessionStore) -> None:
+def test_only_the_selected_agents_are_imported(store: SQLiteSessionStore) -> None:
     report = sync(store, path_sources([SAMPLES]), agents=("codex",))
     assert list(report.tallies) == ["codex"]
     everything = sync(store, path_sources([SAMPLES]))

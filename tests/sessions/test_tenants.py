@@ -1,4 +1,4 @@
-"""Several users on one server: nobody sees, changes or makes rows of another, with real roles of the server."""
+"""Several users on one server, with real roles: nobody sees, changes or creates rows of another."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from tests.postgres import OWNER, TABLES, Server
 from warmstart.errors import StoreReadOnly, StoreTooNew
-from warmstart.profile.profiles import profiled
+from warmstart.profile.profiler import profiled
 from warmstart.sessions.copy import copy_store
 from warmstart.sessions.sql_store import PostgresSessionStore, SQLiteSessionStore
 from warmstart.sessions.store import Position
@@ -22,7 +22,7 @@ USERS = ("alice", "bob")
 
 @pytest.fixture
 def database(postgres: Server) -> Iterator[str]:
-    """A store that two users share, set up as the documentation says."""
+    """A store that two users share, set up as documented."""
     for role in (*USERS, "service", "warmstart_service", "warmstart_users"):
         postgres.run(f"DROP ROLE IF EXISTS {role}")
     postgres.run("CREATE ROLE warmstart_users NOLOGIN")
@@ -41,7 +41,7 @@ def database(postgres: Server) -> Iterator[str]:
 
 @pytest.fixture
 def stores(postgres: Server, database: str) -> Iterator[dict[str, PostgresSessionStore]]:
-    """The stores of two users and of the owner, each with a session of the same id and something of everything."""
+    """The stores of two users and of the owner, each with a session of the same id and one of everything."""
     opened = {}
     for role in (*USERS, OWNER):
         opened[role] = store = PostgresSessionStore(postgres.url(database, role))
@@ -61,7 +61,7 @@ def raw(postgres: Server, database: str, role: str) -> psycopg.Connection[Any]:
     return psycopg.connect(postgres.url(database, role), autocommit=True)
 
 
-def test_everyone_has_a_store_of_his_own(stores: dict[str, PostgresSessionStore]) -> None:
+def test_every_role_has_its_own_store(stores: dict[str, PostgresSessionStore]) -> None:
     for role, store in stores.items():
         assert store.tenant == role
         assert next(store.messages(session().id)).text == f"the secret of {role}"
@@ -97,7 +97,7 @@ def test_the_rows_of_others_cannot_be_read_changed_removed_or_made(
 
 
 def _bobs(table: str) -> str:
-    """A row of bob's, as alice would have to invent it."""
+    """One of bob's rows, as alice would have to forge it."""
     values = {
         "texts": "'bob', 99, '\\x99'::bytea, 'x'",
         "texts_index": "'bob', 1, '{}'::text[]",
@@ -115,7 +115,7 @@ def _bobs(table: str) -> str:
     return f"SELECT {values[table]}"
 
 
-def test_a_function_of_ones_own_is_not_shown_the_rows_of_others(
+def test_a_users_own_function_sees_no_rows_of_others(
     postgres: Server, database: str, stores: dict[str, PostgresSessionStore]
 ) -> None:
     with raw(postgres, database, "alice") as alice:
@@ -128,7 +128,7 @@ def test_a_function_of_ones_own_is_not_shown_the_rows_of_others(
         assert not [body for (body,) in alice.execute("SELECT body FROM seen") if "bob" in body]
 
 
-def test_the_index_answers_for_the_caller_alone(
+def test_the_index_returns_only_the_callers_rows(
     postgres: Server, database: str, stores: dict[str, PostgresSessionStore]
 ) -> None:
     with raw(postgres, database, "alice") as alice:
@@ -145,13 +145,13 @@ def test_the_index_answers_for_the_caller_alone(
     assert [row[0] for row in postgres.run("SELECT tenant FROM texts_index WHERE id = 99", database)] == ["alice"]
 
 
-def test_nobody_can_hold_up_another(postgres: Server, database: str, stores: dict[str, PostgresSessionStore]) -> None:
+def test_no_tenant_can_block_another(postgres: Server, database: str, stores: dict[str, PostgresSessionStore]) -> None:
     with stores["alice"].transaction() as connection:
         connection.execute("SELECT 1 FROM tenants FOR UPDATE")
         stores["bob"].append(session(), [said("m9", "not held up")])
 
 
-def test_nobody_but_the_owner_writes_the_list_of_migrations(
+def test_only_the_owner_writes_the_migrations_table(
     postgres: Server, database: str, stores: dict[str, PostgresSessionStore]
 ) -> None:
     with raw(postgres, database, "alice") as alice:
@@ -194,9 +194,7 @@ def test_only_a_service_acts_for_others(postgres: Server, database: str, stores:
         postgres.run("DROP ROLE warmstart_service")
 
 
-def test_one_who_takes_on_a_role_acts_as_it(
-    postgres: Server, database: str, stores: dict[str, PostgresSessionStore]
-) -> None:
+def test_set_role_changes_the_tenant(postgres: Server, database: str, stores: dict[str, PostgresSessionStore]) -> None:
     with raw(postgres, database, "alice") as alice:
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             alice.execute("SET ROLE bob")

@@ -1,4 +1,4 @@
-"""The index over all texts: what is deleted cannot be found, and an empty index is filled in steps."""
+"""The index over all texts: deleted text cannot be found, and an empty index is filled in steps."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SQLiteSessionStore(sys.argv[1]).fill_index(lambda done, total: print(done, flush
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A store of 300 texts whose index is empty, as after the upgrade of an earlier layout."""
+    """A store of 300 texts with an empty index, as after an upgrade."""
     path = tmp_path / "store.db"
     with closing(SQLiteSessionStore(path)) as store:
         store.append(session(), [said(f"m{number}", f"tide number {number}") for number in range(300)])
@@ -124,7 +124,7 @@ def test_sync_fills_the_index_and_recall_warns_until_then(path: Path, tmp_path: 
     assert "warmstart sync" not in said.stderr
 
 
-def test_another_process_stems_alike_and_is_not_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_stemming_process_agrees_and_may_die(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = ["Tides rising", "", "naïve 漁港", "x" * 1_000_000]
     expected = [set(distinct_stems(text).split()) for text in texts]
     with closing(stem_process.StemProcess()) as process:

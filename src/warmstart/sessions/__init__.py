@@ -6,30 +6,17 @@ imported from their modules, whose names they share.
 
 TYPE_CHECKING = False  # `typing` itself takes milliseconds to load
 if TYPE_CHECKING:
-    from warmstart.sessions.copy import Copied, copy_store
+    from warmstart.sessions.copy import copy_store
     from warmstart.sessions.outcomes import OUTCOME_RULES, judge
-    from warmstart.sessions.projects import repository_of, resolve_project, short_names
+    from warmstart.sessions.projects import repository_of, resolve_project
     from warmstart.sessions.sql_store import PostgresSessionStore, SQLiteSessionStore, SQLSessionStore, open_store
-    from warmstart.sessions.store import (
-        AgentStatistics,
-        Appended,
-        Filter,
-        Match,
-        Position,
-        SessionStore,
-        SessionSummary,
-        SyncStore,
-    )
-    from warmstart.sessions.sync import Source, SyncReport, Tally, default_sources, path_sources
+    from warmstart.sessions.store import Filter, Position, SessionStore, SessionSummary, SyncStore
+    from warmstart.sessions.sync import Source, SyncReport, default_sources, path_sources
     from warmstart.sessions.values import Message, Session, Step, ToolCall, ToolResult, Usage, session_id, steps
 
 __all__ = [
     "OUTCOME_RULES",
-    "AgentStatistics",
-    "Appended",
-    "Copied",
     "Filter",
-    "Match",
     "Message",
     "Position",
     "PostgresSessionStore",
@@ -42,7 +29,6 @@ __all__ = [
     "Step",
     "SyncReport",
     "SyncStore",
-    "Tally",
     "ToolCall",
     "ToolResult",
     "Usage",
@@ -54,26 +40,16 @@ __all__ = [
     "repository_of",
     "resolve_project",
     "session_id",
-    "short_names",
     "steps",
 ]
 
 _MODULES = {
-    "copy": ("Copied", "copy_store"),
+    "copy": ("copy_store",),
     "outcomes": ("OUTCOME_RULES", "judge"),
-    "projects": ("repository_of", "resolve_project", "short_names"),
+    "projects": ("repository_of", "resolve_project"),
     "sql_store": ("PostgresSessionStore", "SQLSessionStore", "SQLiteSessionStore", "open_store"),
-    "store": (
-        "AgentStatistics",
-        "Appended",
-        "Filter",
-        "Match",
-        "Position",
-        "SessionStore",
-        "SessionSummary",
-        "SyncStore",
-    ),
-    "sync": ("Source", "SyncReport", "Tally", "default_sources", "path_sources"),
+    "store": ("Filter", "Position", "SessionStore", "SessionSummary", "SyncStore"),
+    "sync": ("Source", "SyncReport", "default_sources", "path_sources"),
     "values": ("Message", "Session", "Step", "ToolCall", "ToolResult", "Usage", "session_id", "steps"),
 }
 

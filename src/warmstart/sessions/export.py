@@ -1,8 +1,9 @@
-"""A session as text for others: chat messages in OpenAI's shape, Markdown to read, JSON lines with everything."""
+"""Export a session: chat messages in OpenAI's format, Markdown to read, or JSON lines with everything."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
@@ -26,12 +27,12 @@ def export(session: Session, messages: Iterable[Message], format: Format) -> Ite
 
 
 def as_object(value: Session | Message) -> dict[str, Any]:
-    """A session or a message as JSON has it, without what only a store needs to know it by."""
+    """A session or a message as a JSON object, without the fields that only a store needs."""
     return {name: part for name, part in msgspec.to_builtins(value).items() if not name.startswith("stored_")}
 
 
 def chat_messages(messages: Iterable[Message]) -> Iterator[dict[str, Any]]:
-    """Chat messages in the shape of OpenAI's API; each tool result is a message of its own."""
+    """Chat messages in the format of OpenAI's API; each tool result is a message of its own."""
     for message in messages:
         for result in message.tool_results:
             yield {"role": "tool", "tool_call_id": result.call_id, "content": result.text}
@@ -73,7 +74,5 @@ def _markdown(session: Session, messages: Iterable[Message]) -> Iterator[str]:
 
 def _fenced(text: str) -> str:
     """The text in a code fence that is longer than any fence inside it."""
-    fence = "```"
-    while fence in text:
-        fence += "`"
+    fence = max(re.findall("`{3,}", text), default="``") + "`"
     return f"{fence}\n{text}\n{fence}"

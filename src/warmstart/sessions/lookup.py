@@ -1,7 +1,7 @@
 """What a search asks the session store: which sessions are in scope, what they say, and where a text is used.
 
-Sessions and messages go by their row numbers here. Injected text, summaries of a compaction and system prompts are left
-out everywhere: nobody said them.
+Sessions and messages are identified by their row numbers here. Injected text, compaction summaries and system prompts
+are left out everywhere: nobody said them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
-from warmstart.sessions.rows import to_seconds
+from warmstart.sessions.schema import IN_PROJECT, to_seconds
 from warmstart.sessions.values import Role, clean
 from warmstart.storage.database import Connection
 from warmstart.storage.sql import batches, placeholders
@@ -29,7 +29,6 @@ _FAMILY = """
         UNION SELECT s.id FROM family f JOIN sessions s ON s.parent_id = f.id)
     SELECT s.pk FROM family f JOIN sessions s ON s.id = f.id
 """
-_IN_PROJECT = "(s.project = :project OR substr(s.project, length(s.project) - length(:project)) = '/' || :project)"
 _USES: dict[Use, str] = {
     "text": "JOIN messages m ON m.text = t.id AND m.role IN ('user', 'assistant')",
     "arguments": "JOIN tool_calls c ON c.arguments = t.id JOIN messages m ON m.pk = c.message",
@@ -55,7 +54,7 @@ class StoredText(NamedTuple):
 
 
 class StoredMessage(NamedTuple):
-    """A message as a search shows it, with the session it is from; `at` may be when that started."""
+    """A message as a search shows it, with its session; `at` falls back to the start of the session."""
 
     native_id: str
     role: Role
@@ -80,7 +79,6 @@ class SessionLookup:
     """Reads what a search needs, with one statement each."""
 
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
         self._run = connection.execute
 
     # -- sessions
@@ -100,7 +98,7 @@ class SessionLookup:
         terms: list[str] = []
         values: dict[str, object] = {}
         if project is not None:
-            terms.append("s.project = :project" if project.startswith("/") else _IN_PROJECT)
+            terms.append("s.project = :project" if project.startswith("/") else IN_PROJECT)
             values["project"] = clean(project.rstrip("/") or project)
         if agents:
             agents = (agents,) if isinstance(agents, str) else agents
@@ -141,26 +139,18 @@ class SessionLookup:
     # -- texts
 
     def texts(self, session: int) -> list[StoredText]:
-        """What was said, thought and called in a session, in order."""
-        run, where = self._run, f"WHERE m.session = ? AND {_SPOKEN}"
-        rows = [
-            *run(
-                "SELECT m.seq, -2, m.role, m.pk, t.hash, t.id FROM messages m JOIN texts t ON t.id = m.text "
-                f"{where} AND m.role IN ('user', 'assistant')",
-                (session,),
-            ),
-            *run(
-                "SELECT m.seq, -1, 'reasoning', m.pk, t.hash, t.id FROM messages m "
-                f"JOIN texts t ON t.id = m.reasoning {where}",
-                (session,),
-            ),
-            *run(
-                "SELECT m.seq, c.position, c.name, m.pk, t.hash, t.id FROM messages m "
-                f"JOIN tool_calls c ON c.message = m.pk JOIN texts t ON t.id = c.arguments {where}",
-                (session,),
-            ),
-        ]
-        return [StoredText(*row[2:]) for row in sorted(rows, key=lambda row: (row[0], row[1]))]
+        """The messages, reasoning and calls of a session, in order."""
+        where = f"WHERE m.session = ?1 AND {_SPOKEN}"
+        rows = self._run(
+            "SELECT m.seq, -2, m.role, m.pk, t.hash, t.id FROM messages m JOIN texts t ON t.id = m.text "
+            f"{where} AND m.role IN ('user', 'assistant') "
+            "UNION ALL SELECT m.seq, -1, 'reasoning', m.pk, t.hash, t.id FROM messages m "
+            f"JOIN texts t ON t.id = m.reasoning {where} "
+            "UNION ALL SELECT m.seq, c.position, c.name, m.pk, t.hash, t.id FROM messages m "
+            f"JOIN tool_calls c ON c.message = m.pk JOIN texts t ON t.id = c.arguments {where} ORDER BY 1, 2",
+            (session,),
+        )
+        return [StoredText(*row[2:]) for row in rows]
 
     def bodies(self, texts: Iterable[int]) -> dict[int, str]:
         """Texts by their ids."""
@@ -170,7 +160,7 @@ class SessionLookup:
         return found
 
     def messages(self, messages: Iterable[int]) -> dict[int, StoredMessage]:
-        """What was said in messages, as far as they exist."""
+        """Messages by their row numbers, as far as they exist."""
         found: dict[int, StoredMessage] = {}
         for batch in batches(messages):
             for row in self._run(
@@ -183,7 +173,7 @@ class SessionLookup:
         return found
 
     def first_messages(self, session: int) -> list[int]:
-        """The first two things that were said in a session."""
+        """The first two messages of a session."""
         rows = self._run(
             f"SELECT m.pk FROM messages m WHERE m.session = ? AND m.role IN ('user', 'assistant') AND {_SPOKEN} "
             "AND m.text IS NOT NULL ORDER BY m.seq LIMIT 2",

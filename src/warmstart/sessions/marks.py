@@ -1,7 +1,7 @@
-"""How what Warmstart puts into a conversation is known again, so that it is never taken for somebody's words.
+"""Marks on what Warmstart puts into a conversation, so that it is never taken for somebody's words.
 
-A note begins with `MARK` and ends with `END`, or is a `TAG` element where it is XML; the id of a call begins with
-`CALL`. Agents write all of it into their logs as it is. What is quoted in a note cannot hold these marks.
+A note begins with `MARK` and ends with `END`, or is a `TAG` element if it is XML; the id of a call begins with `CALL`.
+Agents log all of it unchanged. What is quoted in a note cannot contain these marks.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ TAG = "<warmstart"
 END_TAG = "</warmstart>"
 CALL = "call_warmstart_"
 
-# A mark counts at the beginning of a line, where a note puts it; in the middle of a sentence somebody speaks of it.
+# A mark counts only at the start of a line, where a note has it; elsewhere somebody mentions it.
 _NOTE = re.compile(
     rf"^[ \t]*(?:{re.escape(MARK)}.*?(?:{re.escape(END)}|\Z)|{TAG}(?=[\s>/]).*?(?:{END_TAG}|\Z))[ \t]*\n?",
     re.DOTALL | re.MULTILINE,
@@ -29,7 +29,7 @@ def is_marked(text: str) -> bool:
 
 
 def is_marked_call(call_id: str) -> bool:
-    """Whether a call, or the result that answers it, is one that Warmstart showed."""
+    """Whether a call, or its result, is one that Warmstart showed."""
     return call_id.startswith(CALL)
 
 
@@ -42,8 +42,8 @@ def is_ours(message: Message) -> bool:
 
 
 def without_ours(text: str) -> str:
-    """The text without what Warmstart wrote into it, such as a note that a host put into its system prompt.
+    """The text without the notes of Warmstart, such as one that a host put into its system prompt.
 
-    A note that has lost its end is taken to reach to the end of the text: better too little than our own words.
+    A note without an end reaches to the end of the text: better too little text than our own words.
     """
     return _NOTE.sub("", text) if MARK in text or TAG in text else text

@@ -1,9 +1,9 @@
 """The project of a session. A project is a repository: its worktrees and subfolders belong to it.
 
-Git's own files tell which repository a folder belongs to, as long as the folder is there: the `.git` file of a worktree
+Git's own files tell which repository a folder belongs to, as long as the folder exists: the `.git` file of a worktree
 leads to the directory that it shares with the main working tree. A submodule is a repository of its own. A repository
-in the home directory (dotfiles) is the project of the home directory alone; otherwise everything below it would be one
-project. Links are followed. Where git tells nothing, the path does: `/x/repo/.worktrees/a` belongs to `/x/repo`.
+in the home directory (dotfiles) does not include the folders below it; otherwise they would all be one project. Links
+are followed. Where git does not help, the path does: `/x/repo/.worktrees/a` belongs to `/x/repo`.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _HOME = re.compile(r"(?:/[a-z])?/(?:root|(?:home|Users)/[^/]+)")
 
 @lru_cache(maxsize=4096)
 def project_of(directory: str) -> str:
-    """The project as a log can state it: the working tree around a folder of this machine, or the folder itself."""
+    """The working tree around a folder of this machine, or the folder itself."""
     if not directory or "\0" in directory:
         return ""
-    directory = _spelled(directory)
+    directory = _normalize(directory)
     if Path(directory).is_absolute():
         home = _home()
         path = Path(os.path.normpath(directory))
@@ -41,7 +41,7 @@ def project_of(directory: str) -> str:
 
 @lru_cache(maxsize=4096)
 def repository_of(directory: str) -> str:
-    """The project that a folder of this machine belongs to; the folder itself where nothing tells."""
+    """The project that a folder of this machine belongs to, or the folder itself."""
     directory = project_of(directory)
     if Path(directory).is_absolute():
         try:
@@ -55,7 +55,7 @@ def repository_of(directory: str) -> str:
 
 
 def resolve_project(given: str) -> str:
-    """A project as the store knows it: the repository of a path, or a name, which is the end of a path."""
+    """A project as it is stored: the repository of a path. A plain name, the end of a path, is returned as it is."""
     path = Path(os.path.expanduser(given))  # noqa: PTH111 - `Path` raises for an unknown user
     if not given or not (path.is_dir() or _PATH.match(given)):
         return given
@@ -63,8 +63,8 @@ def resolve_project(given: str) -> str:
 
 
 def project_by_name(directory: str) -> str:
-    """The project of a folder as far as its path tells: for one that is gone, or on another machine."""
-    directory = _spelled(directory)
+    """The project of a folder by its path alone: for one that is deleted, or on another machine."""
+    directory = _normalize(directory)
     found = _WORKTREES.match(directory)
     if not found or _HOME.fullmatch(found[1]) or found[1] == str(_home()):
         return directory
@@ -80,7 +80,7 @@ def short_names(projects: Iterable[str]) -> dict[str, str]:
 
 
 def _repository(tree: Path) -> Path:
-    """The main folder of the repository whose working tree this is."""
+    """The main folder of the repository that has this working tree."""
     git = Path(os.path.realpath(tree / ".git"))
     if not git.is_file():
         return _main_folder(git) if git.is_dir() else Path(project_by_name(str(tree)))
@@ -103,7 +103,7 @@ def _main_folder(git: Path) -> Path:
 
 
 def _submodule(tree: Path) -> Path:
-    """The place of a submodule in the main working tree of the repository that holds it."""
+    """The place of a submodule in the main working tree of the repository around it."""
     around = project_of(str(tree.parent))
     return Path(repository_of(around)) / tree.relative_to(around)
 
@@ -112,7 +112,7 @@ def _home() -> Path:
     return Path(os.path.expanduser("~"))  # noqa: PTH111 - where nobody knows the home directory, `Path.home` raises
 
 
-def _spelled(path: str) -> str:
+def _normalize(path: str) -> str:
     r"""A path without slashes at its end; `D:\x` and `D:/x` as Git Bash spells them, `/d/x`."""
     if drive := _DRIVE.match(path):
         path = f"/{drive[1].lower()}/{drive[2]}".replace("\\", "/")

@@ -1,24 +1,40 @@
-"""Sessions without their secrets: what a redactor is applied to before anything is stored.
+"""Sessions without their secrets: before they are stored, and when new rules are applied to stored ones.
 
-In a name (an id, a path, a model, a tool) the replacement holds the whole fingerprint of the secret, so that two names
-which differ only in their secrets stay two names, and the same name is replaced alike wherever it stands.
+In a name (an id, a path, a model, a tool) the replacement has the whole fingerprint of the secret, so that two names
+which differ only in their secrets stay different, and the same name is replaced alike everywhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
-from warmstart.redact.redactor import Redactor
-from warmstart.sessions.rows import message_key
+from warmstart.sessions.append import save_texts
+from warmstart.sessions.schema import TEXT_USES, hash_text, message_key
 from warmstart.sessions.values import Message, Session
+from warmstart.storage.database import Connection
 
-_AT_ONCE = 65_536  # characters that are looked at together
+if TYPE_CHECKING:
+    from warmstart.redact.redactor import Redactor
+
+_MAX_SCAN = 65_536  # characters that are scanned together
+
+_SESSION_TEXTS = ("title", "evidence")
+_SESSION_NAMES = ("native_id", "project", "directory", "branch", "model", "version", "source")
+_NAMES = {
+    "sessions": _SESSION_NAMES,
+    "messages": ("native_id", "model", "origin"),
+    "tool_calls": ("call_id", "name"),
+    "tool_results": ("call_id",),
+}
 
 
 def redacted_log(session: Session, messages: Sequence[Message], redactor: Redactor) -> tuple[Session, list[Message]]:
-    """A session and its messages without their secrets, known by the same ids as before."""
+    """A session and its messages without their secrets. Their identity does not change."""
     cleaned = redacted_session(session, redactor)
     if cleaned.native_id != session.native_id:
         cleaned = replace(cleaned, stored_id=session.id)
@@ -33,35 +49,25 @@ def redacted_log(session: Session, messages: Sequence[Message], redactor: Redact
 def redacted_messages(messages: Iterable[Message], redactor: Redactor) -> Iterator[Message]:
     """The messages with the secrets in them replaced, in order.
 
-    One look at many texts is cheaper than one at each, and there is seldom anything to find.
+    Scanning many texts at once is cheaper than scanning each, and few have secrets.
     """
     group: list[Message] = []
     texts: list[str] = []
     size = 0
-    for message in messages:
-        group.append(message)
-        parts = _texts(message)
-        texts += parts
-        size += sum(map(len, parts))
-        if size >= _AT_ONCE:
-            yield from _looked_at(group, texts, redactor)
+    for message in chain(messages, [None]):
+        if message is not None:
+            group.append(message)
+            parts = [message.text, message.reasoning, message.native_id, message.model, message.origin]
+            for call in message.tool_calls:
+                parts += (call.id, call.name, call.arguments)
+            for result in message.tool_results:
+                parts += (result.call_id, result.text)
+            texts += parts
+            size += sum(map(len, parts))
+        if message is None or size >= _MAX_SCAN:
+            found = redactor.find("\n".join(texts))
+            yield from (redacted_message(each, redactor) for each in group) if found else group
             group, texts, size = [], [], 0
-    yield from _looked_at(group, texts, redactor)
-
-
-def _looked_at(group: list[Message], texts: list[str], redactor: Redactor) -> Iterable[Message]:
-    if not redactor.find("\n".join(texts)):
-        return group
-    return (redacted_message(message, redactor) for message in group)
-
-
-def _texts(message: Message) -> list[str]:
-    texts = [message.text, message.reasoning, message.native_id, message.model, message.origin]
-    for call in message.tool_calls:
-        texts += (call.id, call.name, call.arguments)
-    for result in message.tool_results:
-        texts += (result.call_id, result.text)
-    return texts
 
 
 def redacted_message(message: Message, redactor: Redactor) -> Message:
@@ -86,23 +92,14 @@ def redacted_message(message: Message, redactor: Redactor) -> Message:
 
 def redacted_session(session: Session, redactor: Redactor) -> Session:
     """The session with the secrets in its title, evidence, ids and places replaced."""
-    name, clean = partial(redacted_name, redactor=redactor), redactor.clean
-    return replace(
-        session,
-        native_id=name(session.native_id),
-        project=name(session.project),
-        directory=name(session.directory),
-        branch=name(session.branch),
-        model=name(session.model),
-        version=name(session.version),
-        source=name(session.source),
-        title=clean(session.title),
-        evidence=clean(session.evidence),
-    )
+    if not redactor.find("\n".join(getattr(session, column) for column in (*_SESSION_TEXTS, *_SESSION_NAMES))):
+        return session
+    names: dict[str, Any] = {column: redacted_name(getattr(session, column), redactor) for column in _SESSION_NAMES}
+    return replace(session, **names, title=redactor.clean(session.title), evidence=redactor.clean(session.evidence))
 
 
 def redacted_name(name: str, redactor: Redactor) -> str:
-    """A name without its secrets, and different from every other name."""
+    """A name without its secrets, still different from every other name."""
     pieces: list[str] = []
     at = 0
     for found in redactor.find(name):
@@ -112,3 +109,60 @@ def redacted_name(name: str, redactor: Redactor) -> str:
         )
         at = found.end
     return "".join((*pieces, name[at:])) if pieces else name
+
+
+def exchange_text(connection: Connection, old: int, body: str) -> None:
+    """Make everything that uses the text `old` use `body` instead. The caller deletes `old`."""
+    bodies: dict[bytes, str] = {}
+    key = hash_text(body, bodies)
+    new = key and save_texts(connection, bodies)[key]
+    for table, _, column in TEXT_USES:
+        connection.execute(f"UPDATE {table} SET {column} = ? WHERE {column} = ?", (new, old))
+
+
+def rewrite_facts(connection: Connection, change: Callable[[str], str], rename: Callable[[str], str]) -> int:
+    """Apply `change` to texts outside of messages, and `rename` to names; returns how many changed.
+
+    A reader's state that would change is deleted instead: it has to match what its log says next.
+    """
+    changed = 0
+    columns = [("sessions", column, change) for column in _SESSION_TEXTS]
+    columns += [(table, column, rename) for table, names in _NAMES.items() for column in names]
+    for table, column, apply in columns:
+        for (text,) in connection.execute(f"SELECT DISTINCT {column} FROM {table}").fetchall():
+            if (new := apply(text)) != text:
+                connection.execute(f"UPDATE {table} SET {column} = ? WHERE {column} = ?", (new, text))
+                changed += 1
+    for path, state in connection.execute("SELECT path, state FROM positions").fetchall():
+        new = rename(path)
+        if new != path:
+            connection.execute("DELETE FROM positions WHERE path = ?", (new,))
+            connection.execute("UPDATE positions SET path = ? WHERE path = ?", (new, path))
+        texts = "\n".join(strings_in(json.loads(state)))
+        if forget := change(texts) != texts:
+            forget_state(connection, new)
+        changed += forget or new != path
+    return changed
+
+
+def forget_state(connection: Connection, path: str) -> None:
+    """Delete the state of a log's reader; the log is read from its start if it ever grows."""
+    connection.execute(
+        "UPDATE positions SET state = '{}', mark = '', \"offset\" = 0, line = 0, revision = revision + 1 "
+        "WHERE path = ?",
+        (path,),
+    )
+
+
+def strings_in(value: Any) -> Iterator[str]:
+    """Every string in a JSON value. Those of a list are also joined, because they may be the blocks of one text."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        yield "".join(each for each in value if isinstance(each, str))
+        for each in value:
+            yield from strings_in(each)
+    elif isinstance(value, dict):
+        yield from value
+        for each in value.values():
+            yield from strings_in(each)

@@ -12,9 +12,9 @@ from warmstart.sessions.values import CallOutcome, Message, Role, Session, Sessi
 
 
 class Appended(NamedTuple):
-    """What an append came to.
+    """The result of an append.
 
-    `tool_calls`, `errors` and `rejected` count what the store has more of now; `continues` is the session that owns the
+    `tool_calls`, `errors` and `rejected` count what was added to the store; `continues` is the session that owns the
     messages which turned out to be copies, if any did.
     """
 
@@ -66,14 +66,13 @@ class AgentStatistics(NamedTuple):
 
 
 class Match(NamedTuple):
-    """A message that a text search found; the lower the score the better the match."""
+    """A message that holds the words of a search; `text` is the one of its texts that does."""
 
     session_id: str
     message_id: str
     role: Role
     timestamp: datetime | None
     text: str
-    score: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,17 +86,15 @@ class Filter:
     agent: str = ""
     project: str = ""
     since: datetime | None = None
-    until: datetime | None = None
     outcome: SessionOutcome | None = None
-    parent_id: str | None = None
     limit: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Position:
-    """Up to where a log was read.
+    """How far a log was read.
 
-    `signature` tells whether the file changed since, `mark` whether it only grew; the store counts `revision` up each
+    `signature` tells whether the file changed since, `mark` whether it only grew. The store increments `revision` each
     time it saves a position, so that a second writer notices the first.
     """
 
@@ -122,7 +119,6 @@ class SessionStore(Protocol):
         the one its `origin` names, otherwise the one that ended earlier; the other session is linked to it as a
         `resume`.
         """
-        ...
 
     def get(self, session_id: str) -> Session:
         """The session with this id, a unique beginning of it, or its native id or a unique beginning of that.
@@ -130,22 +126,18 @@ class SessionStore(Protocol):
         Subagents, whose native ids begin with that of their parent, do not make it ambiguous.
         Raises `SessionNotFound` or `AmbiguousId`.
         """
-        ...
 
     def messages(self, session_id: str) -> Iterator[Message]:
         """The messages of a session in order; none for an unknown id. Memory does not grow with the session."""
-        ...
 
     def delete(self, session_id: str) -> bool:
-        """Remove a session and its subagents with all their text, also from the index; `False` when there was none.
+        """Delete a session and its subagents with all their text, also from the index; `False` when there was none.
 
         Sync brings back neither the session nor copies of its messages in other logs.
         """
-        ...
 
     def set_outcome(self, session_id: str, outcome: SessionOutcome, because: str = "") -> None:
-        """Record the user's word on a session; no import overwrites it. Raises `SessionNotFound`."""
-        ...
+        """Record what the user says about a session; no import overwrites it. Raises `SessionNotFound`."""
 
     def rewrite(self, change: Callable[[str], str], rename: Callable[[str], str] | None = None) -> int:
         """Apply a change to every text that is stored, also in the index; returns how many changed.
@@ -153,83 +145,63 @@ class SessionStore(Protocol):
         `rename` is applied to names instead (ids of the agents, models, tools, paths), and must keep different names
         different. What is known by them stays known: the ids of sessions and the identity of messages do not change.
         """
-        ...
 
     def rejudge(self, judge: Callable[[str, str, ToolResult], CallOutcome], rules: int) -> int:
-        """Decide the outcome of every result anew that was not decided by these rules; returns how many changed.
+        """Judge every result again that was judged by other rules; returns how many outcomes changed.
 
-        `judge` is given the agent, the name of the tool (empty where the call is not known) and the result. What was
-        judged once is not judged again by the same rules, and what `append` writes counts as judged by `OUTCOME_RULES`.
-        Memory does not grow with the store.
+        `judge` receives the agent, the name of the tool (empty if the call is unknown) and the result. What `append`
+        writes counts as judged by `OUTCOME_RULES`. Memory does not grow with the texts.
         """
-        ...
 
     def projects(self) -> list[str]:
         """The projects that have sessions, in the order of their paths."""
-        ...
 
     def statistics(self) -> list[AgentStatistics]:
         """Counts by agent, in the order of their names."""
-        ...
 
     def search(self, text: str, *, limit: int = 20) -> list[Match]:
-        """Messages that contain every word of `text`, best first. Never raises for what a user typed.
+        """Messages with a text that holds every word of `text`, newest first. Never raises for what a user typed.
 
-        Of very many texts the newest are ranked. While `index_complete` is false, it finds what is indexed already.
+        While `index_complete` is false, it finds what is indexed already. `warmstart.recall` ranks.
         """
-        ...
 
     @property
     def index_complete(self) -> bool:
-        """Whether all texts can be searched. In a store of an earlier layout it takes a `fill_index` first."""
-        ...
+        """Whether all texts can be searched. A store of an earlier layout needs `fill_index` first."""
 
     def fill_index(self, progress: Callable[[int, int], None] | None = None) -> None:
         """Index the texts that cannot be searched yet, in batches; several processes may do so at once."""
-        ...
 
     def close(self) -> None:
-        """Give the store back; it must not be used afterwards."""
-        ...
+        """Close the store; it must not be used afterwards."""
 
     def list(self, filter: Filter = ...) -> list[SessionSummary]:
         """Sessions, newest first; those without a date come last."""
-        ...
 
 
-class SyncLedger(Protocol):
-    """What sync needs besides: where each log was left, and which sessions a person deleted."""
+class SyncStore(SessionStore, Protocol):
+    """A store that sync can fill: it knows how far each log was read, and which sessions a person deleted."""
 
     def transaction(self, *, wait: bool = True) -> AbstractContextManager[object]:
         """Make several calls one write.
 
-        Without `wait` the write may end in the background; the next call waits for it, and raises what went wrong.
+        Without `wait` the write may end in the background. The next call waits for it and raises its error.
         """
-        ...
 
     def positions(self) -> dict[str, Position]:
-        """Where each log was left, by path."""
-        ...
+        """How far each log was read, by path."""
 
     def revision(self, path: str) -> int:
         """How often the position of this log was saved."""
-        ...
 
     def save_position(self, position: Position) -> int:
-        """Remember where a log was left; returns the new revision."""
-        ...
+        """Save how far a log was read; returns the new revision."""
 
     def map_projects(self, map: Callable[[str, str], str]) -> None:
         """Give sessions whose working tree is not known the project that `map` makes of theirs and of their log's path.
 
         What was their project becomes their `directory`. Those for which `map` returns nothing stay as they are.
         """
-        ...
 
     def deleted(self) -> frozenset[str]:
         """The ids of the sessions that were deleted."""
-        ...
-
-
-class SyncStore(SessionStore, SyncLedger, Protocol):
-    """A store that sync can fill."""

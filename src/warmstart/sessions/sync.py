@@ -1,12 +1,12 @@
-"""Bring the agents' own logs into the store: find them, read what is new, write it, remember where each was left.
+"""Import the agents' own logs: find them, read what is new, write it, and save how far each was read.
 
 A batch of messages and the new position of its log are written in one transaction. Whatever happens in between, the
-store holds a true prefix of the log and knows where that prefix ends, so the next sync completes it. Two processes may
-sync at once: a batch is dropped when the log's position has moved since this process read it, because then the other
-process has written it.
+store has a prefix of the log and knows where that prefix ends, so the next sync completes it. Two processes may sync at
+once: a batch is dropped when the log's position has moved since this process read it, because then the other process
+has written it.
 
-What a reader remembers must match what the log says next. So a position whose state holds a secret is not saved with
-the secret replaced: it is saved without the state, and the log is read from its start when it grows.
+A reader's state must match what the log says next. So a state with a secret is not redacted: the position is saved
+without it, and the log is read from its start when it grows.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import errno
 import os
 import stat
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -29,12 +29,11 @@ from warmstart.redact.redactor import Redactor
 from warmstart.sessions.projects import project_by_name, repository_of
 from warmstart.sessions.readers.base import Malformed, Reader, Reading
 from warmstart.sessions.readers.registry import readers
-from warmstart.sessions.redaction import redacted_log, redacted_name
-from warmstart.sessions.rewrite import strings_in
+from warmstart.sessions.redaction import redacted_log, redacted_name, strings_in
 from warmstart.sessions.store import Position, SyncStore
 from warmstart.sessions.values import Message, Session, session_id
 
-_BATCH_CHARACTERS = 8_000_000
+_BATCH_CHARACTERS = 2_000_000  # read while the batch before is indexed
 _CONTINUES = "sync.continues"
 _FORCED = "sync.forced"
 _HEAD = 64 * 1024
@@ -51,7 +50,7 @@ class Source(NamedTuple):
 
 @dataclass(slots=True)
 class Tally:
-    """What one agent's logs came to in one sync."""
+    """What one sync imported from the logs of one agent."""
 
     agent: str
     files: int = 0
@@ -68,7 +67,7 @@ class Tally:
 
 @dataclass(slots=True)
 class SyncReport:
-    """What a sync came to: a tally by agent, what could not be read, and files that are nobody's log."""
+    """The result of a sync: a tally by agent, what could not be read, and files in unknown formats."""
 
     tallies: dict[str, Tally] = field(default_factory=dict)
     problems: list[Malformed] = field(default_factory=list)
@@ -90,14 +89,9 @@ def default_sources(env: Mapping[str, str], home: Path, agents: Sequence[str] = 
     """The logs of these agents (or of all) in their default places."""
     found: dict[Path, Source] = {}
     for reader in readers().values():
-        if agents and reader.agent not in agents:
-            continue
-        for root in reader.roots(env, home):
-            try:
-                if root.exists():
-                    found.update((path, Source(path, reader)) for path in reader.find(root))
-            except OSError:
-                found[root] = Source(root, reader)  # to be reported, like a log that cannot be read
+        if not agents or reader.agent in agents:
+            for root in reader.roots(env, home):
+                found.update((path, Source(path, reader)) for path in _find(reader, root))
     return list(found.values())
 
 
@@ -107,18 +101,23 @@ def path_sources(paths: Iterable[Path], format: str | None = None) -> list[Sourc
     for path in paths:
         if not path.exists():
             raise LogError(f"there is nothing at {str(path)!r}; check the path")
-        try:
-            if format is not None:
-                reader = readers()[format]
-                found.update((each, Source(each, reader, forced=True)) for each in reader.find(path))
-            elif path.is_file():
-                found[path] = Source(path, None)
-            else:
-                for reader in readers().values():
-                    found.update((each, Source(each, None)) for each in reader.find(path) if each not in found)
-        except OSError:
-            found[path] = Source(path, None)  # to be reported
+        if format is not None:
+            reader = readers()[format]
+            found.update((each, Source(each, reader, forced=True)) for each in _find(reader, path))
+        elif path.is_file():
+            found[path] = Source(path, None)
+        else:
+            logs = (each for reader in readers().values() for each in _find(reader, path))
+            found.update((each, Source(each, None)) for each in logs if each not in found)
     return list(found.values())
+
+
+def _find(reader: Reader, root: Path) -> list[Path]:
+    """The logs of a reader below `root`; `root` itself, so that it is reported, if it cannot be read."""
+    try:
+        return list(reader.find(root)) if root.exists() else []
+    except OSError:
+        return [root]
 
 
 def sync(
@@ -135,83 +134,74 @@ def sync(
     Secrets are replaced before anything is written, by `redactor` or else by the rules that Warmstart ships, unless
     `redact` is false. A log that cannot be read is reported and does not stop the others.
     """
-    chosen = (redactor or Redactor()) if redact else None
-    return _Sync(store, agents, chosen, progress or (lambda done, total, name: None)).run(sources)
+    began = time.monotonic()
+    job = _Sync(store, agents, (redactor or Redactor()) if redact else None)
+    progress = progress or (lambda done, total, name: None)
+    store.map_projects(_project)
+    # Older logs first: a resumed session then finds the one it continues already there.
+    logs = deque(sorted(job.changed(list(sources)), key=lambda log: (log.modified, log.source.path)))
+    total, done = sum(log.size for log in logs), 0
+    while logs:
+        log = logs.popleft()
+        for offset in job.take(log):
+            progress(min(done + offset, total), total, log.source.path.name)
+        done += log.size
+    job.flush()
+    with store.transaction():
+        pass  # waits for the last write
+    progress(total, total, "")
+    # What could not be read, and the kinds of records that were skipped, may be quoted from a log.
+    report, clean = job.report, job.redactor.clean if job.redactor else str
+    report.problems = [Malformed(clean(path), line, clean(why)[:_MAX_REASON]) for path, line, why in report.problems]
+    report.tallies = {agent: report.tallies[agent] for agent in job.readers if agent in report.tallies}
+    for tally in report.tallies.values():
+        kinds, tally.skipped = tally.skipped, Counter()
+        for kind, number in kinds.items():
+            tally.skipped[clean(kind)[:_MAX_KIND]] += number
+    report.seconds = time.monotonic() - began
+    return report
 
 
+@dataclass(slots=True)
 class _Sync:
-    def __init__(self, store: SyncStore, agents: Sequence[str], redactor: Redactor | None, progress: Progress) -> None:
-        self.store = store
-        self.agents = agents
-        self.redactor = redactor
-        self.progress = progress
-        self.report = SyncReport()
-        self.readers = readers()
-        # A file that no reader knows is not opened again until it changes or there are other readers.
-        self.unknown = "?" + ",".join(self.readers)
-        self.pending: list[_Chunk] = []
-        self.waiting = 0  # characters in `pending`
+    store: SyncStore
+    agents: Sequence[str]
+    redactor: Redactor | None
+    report: SyncReport = field(default_factory=SyncReport)
+    readers: Mapping[str, Reader] = field(default_factory=readers)
+    pending: list[_Chunk] = field(default_factory=list)
+    waiting: int = 0  # characters in `pending`
 
-    def run(self, sources: Iterable[Source]) -> SyncReport:
-        began = time.monotonic()
-        self.store.map_projects(_project)
-        self.positions = self.store.positions()
-        sources = list(sources)
-        self.names = self._names(sources)
-        todo = list(self._changed(sources))
-        # Older logs first: a resumed session then finds the one it continues already there.
-        todo.sort(key=lambda item: (item.modified, item.source.path))
-        total, done = sum(item.size for item in todo), 0
-        for item in todo:
-            for offset in self._take(item):
-                self.progress(min(done + offset, total), total, item.source.path.name)
-            done += item.size
-        self._flush()
-        with self.store.transaction():
-            pass  # waits for the last write
-        self.progress(total, total, "")
-        tallies = self.report.tallies
-        self.report.tallies = {agent: tallies[agent] for agent in self.readers if agent in tallies}
-        self._redact_report()
-        self.report.seconds = time.monotonic() - began
-        return self.report
+    @property
+    def unknown(self) -> str:
+        """The agent of a file that no reader knows: it is not opened again until it changes or the readers change."""
+        return "?" + ",".join(self.readers)
 
-    def _names(self, sources: Sequence[Source]) -> dict[Path, str]:
-        """What each log is called in the store."""
-        names = {source.path: _name(source.path) for source in sources}
+    def changed(self, sources: Sequence[Source]) -> Iterator[_Log]:
+        """The logs that must be read."""
+        positions = self.store.positions()
+        # What each log is called in the store: text that every store can hold, and that no other path has.
+        names = {each.path: os.fsencode(each.path).decode("utf-8", "backslashreplace") for each in sources}
         if self.redactor and self.redactor.find("\n".join(names.values())):
             names = {path: redacted_name(name, self.redactor) for path, name in names.items()}
-        return names
-
-    def _redact_report(self) -> None:
-        """What could not be read or was skipped may be quoted from a log."""
-        report, clean = self.report, self.redactor.clean if self.redactor else str
-        report.problems = [
-            Malformed(clean(path), line, clean(why)[:_MAX_REASON]) for path, line, why in report.problems
-        ]
-        for tally in report.tallies.values():
-            kinds, tally.skipped = tally.skipped, Counter()
-            for kind, number in kinds.items():
-                tally.skipped[clean(kind)[:_MAX_KIND]] += number
-
-    def _changed(self, sources: Iterable[Source]) -> Iterator[_Item]:
         for source in sources:
-            known = self.positions.get(self.names[source.path])
+            name = names[source.path]
+            known = positions.get(name)
             try:
-                item = _item(source)
+                signature, modified, size = _stat(source.path)
             except OSError as error:
-                self._problem(source, error.strerror or str(error))
+                self._report_problem(source, name, error.strerror or str(error))
                 continue
-            if not (known and known.signature == item.signature and self._settled(source, known)):
-                yield item
+            if not (known and known.signature == signature and self._is_settled(source, known)):
+                yield _Log(source, known or Position(name, "", ""), signature, modified, size, self.redactor)
 
-    def _settled(self, source: Source, known: Position) -> bool:
-        """Count a file that did not change; `False` when it must be looked at all the same."""
+    def _is_settled(self, source: Source, known: Position) -> bool:
+        """Count a file that did not change; `False` if it must be read all the same."""
         agent = known.agent
         if source.reader is None and known.state.get(_FORCED):
-            return False  # what it was said to be then may have been a mistake
+            return False  # the format that the user gave then may have been a mistake
         if agent == self.unknown and source.reader is None:
-            self.report.foreign.append(self.names[source.path])
+            self.report.foreign.append(known.path)
             return True
         if agent in self.readers and agent == (source.reader.agent if source.reader else agent):
             if not self.agents or agent in self.agents:
@@ -220,37 +210,41 @@ class _Sync:
             return True
         return False
 
-    def _take(self, item: _Item) -> Iterator[int]:
+    def take(self, log: _Log) -> Iterator[int]:
         """Read one log into chunks, and yield how far it got."""
-        source, name = item.source, self.names[item.source.path]
+        source, name = log.source, log.position.path
         yield 0
         try:
-            reader = source.reader or self._recognised(source.path)
+            reader = source.reader
+            if reader is None:
+                with source.path.open("rb") as file:
+                    head = file.read(_HEAD)
+                reader = next((each for each in self.readers.values() if each.claims(source.path, head)), None)
             if reader is None:
                 self.report.foreign.append(name)
-                self.store.save_position(Position(path=name, agent=self.unknown, signature=item.signature))
+                self.store.save_position(Position(name, self.unknown, log.signature))
                 return
             if self.agents and reader.agent not in self.agents:
                 return
-            position = self.positions.get(name) or Position(path=name, agent="", signature="")
-            log = _Log(reader, item, position, self.report.tally(reader.agent), self.redactor)
+            log.reader, log.tally = reader, self.report.tally(reader.agent)
             for chunk in log.chunks():
                 self.pending.append(chunk)
                 self.waiting += chunk.characters
                 if self.waiting >= _BATCH_CHARACTERS:
-                    self._flush()
+                    self.flush()
                 yield log.reading.offset
             self.report.problems.extend(log.reading.problems)
         except OSError as error:
-            self._problem(source, error.strerror or str(error))
+            self._report_problem(source, name, error.strerror or str(error))
         except LogError as error:
-            self._problem(source, str(error))
+            self._report_problem(source, name, str(error))
         except WarmstartError:
             raise
-        except Exception as error:  # one log that no reader foresaw must not keep the others out
-            self._problem(source, f"cannot be understood ({type(error).__name__}: {error}); please report this")
+        except Exception as error:  # a bug in one reader must not keep other logs out
+            reason = f"cannot be understood ({type(error).__name__}: {error}); please report this"
+            self._report_problem(source, name, reason)
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
         """Write the chunks that were read, of however many logs, in one transaction."""
         if self.pending:
             # The next logs are read while this is indexed and committed.
@@ -260,24 +254,10 @@ class _Sync:
                     chunk.log.write(self.store, chunk, deleted)
             self.pending, self.waiting = [], 0
 
-    def _recognised(self, path: Path) -> Reader | None:
-        with path.open("rb") as file:
-            head = file.read(_HEAD)
-        return next((reader for reader in self.readers.values() if reader.claims(path, head)), None)
-
-    def _problem(self, source: Source, reason: str) -> None:
-        self.report.problems.append(Malformed(self.names[source.path], 0, reason))
+    def _report_problem(self, source: Source, name: str, reason: str) -> None:
+        self.report.problems.append(Malformed(name, 0, reason))
         if source.reader:
             self.report.tally(source.reader.agent).malformed += 1
-
-
-class _Item(NamedTuple):
-    """A log that changed: what tells its state, the time of the change, and its size."""
-
-    source: Source
-    signature: str
-    modified: int
-    size: int
 
 
 class _Chunk(NamedTuple):
@@ -289,93 +269,101 @@ class _Chunk(NamedTuple):
     characters: int
 
 
+@dataclass(slots=True)
 class _Log:
-    """One log on its way into the store."""
+    """A log that changed, on its way into the store."""
 
-    def __init__(
-        self, reader: Reader, item: _Item, position: Position, tally: Tally, redactor: Redactor | None
-    ) -> None:
-        self.reader = reader
-        self.redactor = redactor
-        self.path, self.name = item.source.path, position.path
-        self.signature = item.signature
-        self.tally = tally
-        self.revision = position.revision
-        self.overtaken = False
-        self.forced = item.source.forced
-        self.reading = Reading(self.path)
-        # Which session each session of this log turned out to continue; it may become known before it has a message.
-        self.continues: dict[str, str] = {}
-        if position.agent == reader.agent and _mark(self.path, position.offset) == position.mark:
-            state = dict(position.state)
-            self.continues = state.pop(_CONTINUES, {})
-            state.pop(_FORCED, None)
-            self.reading = Reading(self.path, offset=position.offset, line=position.line, state=state)
-        tally.files += 1
+    source: Source
+    position: Position  # the last one in the store
+    signature: str
+    modified: int
+    size: int
+    redactor: Redactor | None
+    reader: Reader = field(init=False)
+    tally: Tally = field(init=False)
+    reading: Reading = field(init=False)
+    overtaken: bool = False  # by another process
+    # The session that each session of this log continues; this may be known before it has a message of its own.
+    continues: dict[str, str] = field(default_factory=dict)
 
     def chunks(self) -> Iterator[_Chunk]:
+        """Read the log from its last position, or from the start unless it only grew."""
+        known, path = self.position, self.source.path
+        self.reading = Reading(path)
+        if known.agent == self.reader.agent and _mark(path, known.offset) == known.mark:
+            state = {key: value for key, value in known.state.items() if key not in (_CONTINUES, _FORCED)}
+            self.continues = known.state.get(_CONTINUES, {})
+            self.reading = Reading(path, offset=known.offset, line=known.line, state=state)
+        self.tally.files += 1
         began = time.monotonic()
-        facts: dict[str, Session] = {}
-        messages: dict[str, dict[str, Message]] = {}
+        sessions: dict[str, tuple[Session, dict[str, Message]]] = {}
         characters = 0
-        for session, message in self.reader.read(self.path, self.reading):
-            facts[session.native_id] = session
-            held = messages.setdefault(session.native_id, {})
-            if message is not None:
-                held[message.native_id] = message
-                characters += _size(message)
+        for session, message in self.reader.read(path, self.reading):
+            messages = sessions[session.native_id][1] if session.native_id in sessions else {}
+            sessions[session.native_id] = session, messages
+            if message is None:
+                continue
+            messages[message.native_id] = message
+            characters += len(message.text) + len(message.reasoning)
+            characters += sum(len(call.arguments) for call in message.tool_calls)
+            characters += sum(len(result.text) for result in message.tool_results)
             if characters >= _BATCH_CHARACTERS:
+                chunk = self._chunk(sessions, characters, "")
                 self.tally.seconds += time.monotonic() - began
-                yield self._chunk(facts, messages, characters, "")
+                yield chunk
                 if self.overtaken:
                     return
-                began, facts, messages, characters = time.monotonic(), {}, {}, 0
+                began, sessions, characters = time.monotonic(), {}, 0
         self.tally.skipped.update(self.reading.skipped)
         self.tally.malformed += self.reading.malformed
+        chunk = self._chunk(sessions, characters, self.signature)
         self.tally.seconds += time.monotonic() - began
-        yield self._chunk(facts, messages, characters, self.signature)
+        yield chunk
 
     def _chunk(
-        self, facts: dict[str, Session], messages: dict[str, dict[str, Message]], characters: int, signature: str
+        self, read: Mapping[str, tuple[Session, Mapping[str, Message]]], characters: int, signature: str
     ) -> _Chunk:
-        # The reader goes on changing its state before this is written.
-        state = msgspec.json.decode(msgspec.json.encode(self.reading.state))
+        path, reading = self.source.path, self.reading
+        # The reader changes its state before this is written.
+        state = msgspec.json.decode(msgspec.json.encode(reading.state))
+        mark = _mark(path, reading.offset)
+        position = Position(self.position.path, self.reader.agent, signature, mark, reading.offset, reading.line, state)
+        # A reader states a folder of the repository.
         sessions = [
-            (_with_repository(session), list(messages[native_id].values())) for native_id, session in facts.items()
+            (replace(each, project=repository_of(each.project), directory=each.project), list(messages.values()))
+            for each, messages in read.values()
         ]
-        position = Position(
-            path=self.name,
-            agent=self.reader.agent,
-            signature=signature,
-            mark=_mark(self.path, self.reading.offset),
-            offset=self.reading.offset,
-            line=self.reading.line,
-            state=state,
-        )
         if redactor := self.redactor:
-            sessions = [redacted_log(session, said, redactor) for session, said in sessions]
+            sessions = [redacted_log(session, messages, redactor) for session, messages in sessions]
             if redactor.find("\n".join(strings_in(state))):
                 position = _from_start(position)
         return _Chunk(self, sessions, position, characters)
 
     def write(self, store: SyncStore, chunk: _Chunk, deleted: frozenset[str]) -> None:
-        """Write a chunk and the position after it, unless another process has been here meanwhile."""
+        """Write a chunk and the position after it, unless another process has read on in this log."""
         began = time.monotonic()
-        if self.overtaken or store.revision(self.name) != self.revision:
+        if self.overtaken or store.revision(self.position.path) != self.position.revision:
             self.overtaken = True
             return
         sessions = self._wanted(chunk.sessions, deleted) if deleted else chunk.sessions
         for session, messages in sessions:
-            self._append(store, session, messages)
-        position = chunk.position
-        if chunk.sessions and not sessions:
-            # Nothing of a deleted session is kept, not even in what its reader remembers.
-            position = _from_start(position)
+            if session.parent_id is None and session.native_id in self.continues:
+                session = replace(session, parent_id=self.continues[session.native_id], parent_kind="resume")
+            appended = store.append(session, messages)
+            if appended.continues:
+                self.continues[session.native_id] = appended.continues
+            self.tally.sessions += appended.created
+            self.tally.messages += appended.new
+            self.tally.tool_calls += appended.tool_calls
+            self.tally.errors += appended.errors
+            self.tally.rejected += appended.rejected
+        # Nothing of a deleted session is kept, not even in what its reader remembers.
+        position = chunk.position if sessions or not chunk.sessions else _from_start(chunk.position)
         if self.continues:
             position.state[_CONTINUES] = self.continues
-        if self.forced:
+        if self.source.forced:
             position.state[_FORCED] = True
-        self.revision = store.save_position(position)
+        self.position = replace(self.position, revision=store.save_position(position))
         self.tally.seconds += time.monotonic() - began
 
     def _wanted(
@@ -387,52 +375,29 @@ class _Log:
             if session.id in deleted or (session.parent_kind == "subagent" and session.parent_id in deleted):
                 self.tally.skipped["deleted"] += max(1, len(messages))
                 continue
-            kept = [m for m in messages if not (m.origin and session_id(session.agent, m.origin) in deleted)]
-            self.tally.skipped["deleted"] += len(messages) - len(kept)
-            wanted.append((session, kept))
-        self.tally.skipped += Counter()  # drops the kinds that count nothing
+            own = [m for m in messages if not (m.origin and session_id(session.agent, m.origin) in deleted)]
+            if len(own) < len(messages):
+                self.tally.skipped["deleted"] += len(messages) - len(own)
+            wanted.append((session, own))
         return wanted
-
-    def _append(self, store: SyncStore, session: Session, messages: list[Message]) -> None:
-        if session.parent_id is None and session.native_id in self.continues:
-            session = replace(session, parent_id=self.continues[session.native_id], parent_kind="resume")
-        appended = store.append(session, messages)
-        if appended.continues:
-            self.continues[session.native_id] = appended.continues
-        self.tally.sessions += appended.created
-        self.tally.messages += appended.new
-        self.tally.tool_calls += appended.tool_calls
-        self.tally.errors += appended.errors
-        self.tally.rejected += appended.rejected
-
-
-def _with_repository(session: Session) -> Session:
-    """The session with its repository as its project: a reader states a folder of it."""
-    return replace(session, project=repository_of(session.project), directory=session.project)
 
 
 def _project(folder: str, source: str) -> str:
-    """The repository of a session that was imported without it; empty where only the machine with its log can tell."""
+    """The repository of a session that was stored without one; empty if only the machine with its log knows it."""
     if os.path.exists(source):  # noqa: PTH110 - `Path` raises where a folder may not be looked into
         return repository_of(folder)
     named = project_by_name(folder)
     return "" if named == folder else named
 
 
-def _name(path: Path) -> str:
-    """A path as text that every store can hold, and that no other path has."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
-
-
 def _from_start(position: Position) -> Position:
-    """Nothing is remembered of the log but that it was read; if it grows, it is read from its start."""
+    """The position without a state: if the log grows, it is read from its start."""
     return replace(position, state={}, mark="", offset=0, line=0)
 
 
-def _item(source: Source) -> _Item:
-    """How a log stands now; a database's write-ahead log counts as part of it."""
+def _stat(path: Path) -> tuple[str, int, int]:
+    """A log's signature, time of change and size; a database's write-ahead log counts as part of it."""
     parts, modified, size = [], 0, 0
-    path = source.path
     for each in (path, path.with_name(path.name + "-wal")) if path.suffix == ".db" else (path,):
         try:
             found = each.stat()
@@ -441,15 +406,15 @@ def _item(source: Source) -> _Item:
                 raise
             continue
         if not stat.S_ISREG(found.st_mode):
-            # Reading a pipe would wait for ever.
+            # Reading a pipe would block.
             raise OSError(errno.EINVAL, "not a regular file")
         parts.append(f"{found.st_ino}:{found.st_size}:{found.st_mtime_ns}")
         modified, size = max(modified, found.st_mtime_ns), size + found.st_size
-    return _Item(source, "/".join(parts), modified, size)
+    return "/".join(parts), modified, size
 
 
 def _mark(path: Path, offset: int) -> str:
-    """A fingerprint of how the part already read begins and ends; the same when the log only grew."""
+    """A fingerprint of the start and the end of the part that was read; it stays the same if the log only grows."""
     if not offset:
         return ""
     with path.open("rb") as file:
@@ -457,12 +422,3 @@ def _mark(path: Path, offset: int) -> str:
         file.seek(max(0, offset - 256))
         tail = file.read(min(offset, 256))
     return blake2b(head + tail, digest_size=8).hexdigest()
-
-
-def _size(message: Message) -> int:
-    return (
-        len(message.text)
-        + len(message.reasoning)
-        + sum(len(call.arguments) for call in message.tool_calls)
-        + sum(len(result.text) for result in message.tool_results)
-    )

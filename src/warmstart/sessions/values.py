@@ -7,8 +7,8 @@ gives the same ids on every machine and in every order of import:
 - a message is (agent, native id): a reader makes the native id unique among all messages of its agent, so that a
   message which an agent copies into a second log (on resume, on compaction) is recognised as the same message.
 
-Where a secret was taken out of a native id, `stored_id` and `stored_key` keep the identity, which is a hash of the id
-as it was. So it depends neither on the rules of redaction nor on the key of their fingerprints.
+Where a secret was removed from a native id, `stored_id` and `stored_key` keep the identity, which is a hash of the
+original id. So it depends neither on the redaction rules nor on the key of their fingerprints.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
-    """What a call came to. `flag` and `exit_code` are what the log said; `outcome` is what the reader made of it."""
+    """The result of a call. `flag` and `exit_code` are what the log says; `outcome` is how the reader judged it."""
 
     call_id: str
     outcome: CallOutcome
@@ -104,9 +104,9 @@ class Message:
 class Session:
     """One conversation of an agent. Empty fields are not known; a store keeps what it knew before.
 
-    `project` is a repository and `directory` the working tree of it that the session was in. `judge` says whose word
-    the outcome is: `log` (a reward in the log), `user` (never overwritten), or nobody's: then it is what the session's
-    profile found, and `unknown` again as soon as the session changes. `usage` is the total of an agent that counts
+    `project` is a repository and `directory` the working tree of it that the session was in. `judge` says who judged
+    the outcome: the `log` (it has a reward), the `user` (never overwritten), or nobody: then it comes from the
+    session's profile, and is `unknown` again as soon as the session changes. `usage` is set for agents that count
     tokens by session; elsewhere it is the sum over the messages.
     """
 
@@ -135,7 +135,7 @@ class Session:
 
 
 class Step(NamedTuple):
-    """A tool call with its result, `None` while none is known, and the seconds it took where they can be told."""
+    """A tool call with its result and the seconds it took, both `None` if unknown."""
 
     call: ToolCall
     result: ToolResult | None
@@ -149,8 +149,7 @@ class Step(NamedTuple):
 def steps(messages: Iterable[Message]) -> Iterator[Step]:
     """Pair every tool call with its result, in the order of the calls.
 
-    Ids count within a conversation only as far as the model made them unique: a result answers the last call with its
-    id that has none yet.
+    A model may reuse an id within a conversation: a result answers the last call with its id that has none yet.
     """
     calls: list[tuple[ToolCall, datetime | None]] = []
     answers: dict[int, tuple[ToolResult, datetime | None]] = {}
