@@ -5,17 +5,8 @@ from __future__ import annotations
 import math
 from datetime import UTC, date, datetime, timedelta
 
-from warmstart.profile.corpus import (
-    Compaction,
-    Diagnostics,
-    EarlyErrors,
-    Hazard,
-    Rate,
-    RecoveryRates,
-    Report,
-    SignatureCount,
-    Slope,
-)
+from warmstart.profile.corpus import RecoveryRates, Report, SignatureCount
+from warmstart.profile.diagnostics import Compaction, Diagnostics, EarlyErrors, Hazard, Rate, Slope
 
 MADE = datetime(2026, 3, 2, 14, 5, tzinfo=UTC)
 HOSTILE = (

@@ -23,7 +23,7 @@ from tests.profile.corpora import (
     steady,
     tiring,
 )
-from warmstart.profile.diagnostics import diagnose, length_bin
+from warmstart.profile.diagnostics import diagnose, rates_by_length
 from warmstart.profile.values import Profiled
 
 TRUTHS = [
@@ -89,13 +89,11 @@ def test_nothing_breaks_without_calls_or_errors():
 
 
 def test_length_bins_are_by_messages():
-    assert [length_bin(number) for number in (0, 50, 51, 100, 101, 9999)] == [
-        "0-50",
-        "0-50",
-        "51-100",
-        "51-100",
-        "101+",
-        "101+",
+    sessions = [pattern(".", number, messages=number) for number in (0, 50, 51, 100, 101, 9999)]
+    assert [(each.key, each.sessions) for each in rates_by_length(sessions)] == [
+        ("0-50", 2),
+        ("51-100", 2),
+        ("101+", 2),
     ]
 
 

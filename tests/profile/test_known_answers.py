@@ -9,11 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from warmstart.profile.corpus import Report
-from warmstart.profile.profiler import Profiler
-from warmstart.profile.profiles import profiled, update
+from warmstart.profile.corpus import Report, summarize
+from warmstart.profile.profiler import Profiler, profiled, update
 from warmstart.profile.store import SQLProfileStore
-from warmstart.profile.summary import summarize
 from warmstart.profile.values import Profiled
 from warmstart.sessions.sql_store import SQLiteSessionStore
 from warmstart.sessions.sync import path_sources, sync

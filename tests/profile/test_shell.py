@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from warmstart.profile import shell
+import warmstart.profile.tools as shell
 from warmstart.text.shell import Command, parse_commands
 
 CHECKS = (
@@ -119,9 +119,3 @@ def test_where_a_command_works():
     assert shell.folder_of(only("git -C ../other commit -m a")) == "../other"
     assert shell.folder_of(only("cd a && git commit -m a")) == "a"
     assert shell.folder_of(only("git commit -m a")) == ""
-
-
-def test_checks_of_long_commands_are_not_cached():
-    cached = shell._cached_check.cache_info().currsize
-    assert shell.check_of(Command("pytest", ("a" * 5_000,))) == "test"
-    assert shell._cached_check.cache_info().currsize == cached

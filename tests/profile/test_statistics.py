@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from warmstart.profile.corpus import rate
+from warmstart.profile.diagnostics import rate
 
 
 def test_a_rate_is_errors_among_all_calls_of_the_sessions_that_have_any():

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from warmstart.errors import StoreTooNew
-from warmstart.profile.store import SQLProfileStore, Stale, Stored
+from warmstart.profile.store import SQLProfileStore
 from warmstart.profile.values import Call, Change, DeadEnd, Markers, Outcome, Profile, Recovery, WritingStyle
 from warmstart.sessions.sql_store import SQLiteSessionStore
 from warmstart.sessions.store import Filter
@@ -81,7 +81,7 @@ def store(path: Path) -> Iterator[SQLiteSessionStore]:
 def keep(store: SQLiteSessionStore, profile: Profile = EVERYTHING, rules: str = "1") -> None:
     """Keep this profile for every session that has none."""
     kept = SQLProfileStore(store)
-    kept.save([Stored(*each, profile) for each in kept.stale(rules)], rules)
+    kept.save([(each, profile) for each in kept.stale(rules)], rules)
 
 
 def rows(path: Path) -> list[tuple[str, str]]:
@@ -107,7 +107,7 @@ def test_a_verdict_is_the_outcome_of_its_session_until_that_changes(store: SQLit
     store.append(session("b"), [said("m2", "hello")])
     (stale, other) = sorted(SQLProfileStore(store).stale("1"), key=lambda each: each.session_id != session("a").id)
     store.append(session("a"), [said("m3", "changed meanwhile")])
-    SQLProfileStore(store).save([Stored(*each, EVERYTHING) for each in (stale, other)], "1")
+    SQLProfileStore(store).save([(each, EVERYTHING) for each in (stale, other)], "1")
     assert store.get(session("a").id).outcome == "unknown"
     found = store.get(session("b").id)
     assert (found.outcome, found.evidence, found.judge) == (*EVERYTHING.outcome[:2], "")
@@ -134,7 +134,6 @@ def test_a_session_without_a_profile_is_stale_until_it_has_one(store: SQLiteSess
     store.append(session(), [said("m1", "hello")])
     kept = SQLProfileStore(store)
     (stale,) = kept.stale("1")
-    assert isinstance(stale, Stale)
     assert stale.session_id == session().id
     assert list(kept.profiles("1")) == []
     keep(store)
@@ -188,7 +187,7 @@ def test_what_changed_since_it_was_looked_at_is_not_kept(store: SQLiteSessionSto
     with closing(SQLiteSessionStore(path)) as other:
         other.append(session("a"), [said("a2", "more", 1)])
         other.delete(session("b").id)
-    kept.save([Stored(*each, EVERYTHING) for each in stale], "1")
+    kept.save([(each, EVERYTHING) for each in stale], "1")
     assert [name for name, _ in rows(path)] == ["c"]
     assert [each.session_id for each in kept.stale("1")] == [session("a").id]
 

@@ -6,10 +6,12 @@ import re
 from collections.abc import Iterable
 
 from tests.profile import test_feedback, test_outcome
+from tests.profile.test_shell import CHECKS
 from tests.profile.test_signatures import CASES
-from warmstart.profile import feedback, output, signatures
-from warmstart.profile.output import has_passed, unwrap
-from warmstart.profile.rules import fill, load_table
+from warmstart.profile import feedback, signatures
+from warmstart.profile.outcome import has_passed
+from warmstart.profile.output import unwrap
+from warmstart.profile.rules import compile_row, load_table
 
 OUTPUTS = [unwrap(case.text).text for case in CASES]
 # How runners end their output; the cases of test_outcome.py have the rest.
@@ -84,22 +86,59 @@ SENTENCES = [
 ]
 
 
-def missing(rows: Iterable[str], texts: Iterable[str], flags: int = 0) -> list[str]:
+# What shows in calls and their output, for the patterns that are not summaries.
+CALLS = [
+    *("zsh: command not found: x", "No such file or directory", "x is not recognized as a command", "timed out"),
+    *("interrupted", "no tests ran", "unrecognized arguments: -x", "unknown flag: --x", "npm error Missing script: x"),
+    *("make: *** No rule to make target", "permission denied", "/tmp/a.py", "/home/x/.claude/plans/a.md"),
+    *("Path(x).write_text(y)", "file.write(y)", "open('a', 'w')", "writeFileSync(a, b)", "fs.writeFile(a)"),
+    *("File.write('a')", "git init", "cd /tmp/x", 'cd "$(mktemp -d)"', "git stash", "nothing to commit, working tree"),
+    *("no changes added to commit", "nothing added to commit", "no changes to commit", "Aborting commit due to"),
+    *("Process running with session ID 7", "Command running in background with ID: b1"),
+]
+# How results of tools are wrapped and what varies in them, besides the errors of test_signatures.py.
+WRAPPED = [
+    *("Exit code 1\n", "Wall time: 1 s\nProcess exited with code 1\nOutput:\nx", "<returncode>1</returncode>x"),
+    *("boom\n<shell 3 exited with exit code 1>", "[web] boom", "web:test: boom", "web lint: boom", "#7 0.512 boom"),
+    *("api  | boom", "see https://x.io", "of a@b.example", "missing key: x", "x is not defined", "stopped -- x.py"),
+    *("no field order_id", "run 0b5d8c1e-52f4-4a7b-8d0e-6f1a2b3c4d5e", "since 2026-09-03", "in src/a.py", "bad 'x'"),
+    "failed at 'x",
+]
+
+
+def missing(table: str, rows: Iterable[str], texts: Iterable[str], flags: int = 0) -> list[str]:
     """The patterns that match none of the texts."""
     given = list(texts)
-    return [row for row in rows if not any(re.search(row, text, flags) for text in given)]
+    return [row for row in rows if not any(compile_row(table, row, flags).search(text) for text in given)]
 
 
 def test_every_signature_rule_fires(subtests):
     table = load_table("signatures")
-    for group in (*signatures._PROGRAM_RULES, "words", "weak"):
+    for group in (*table["groups"]["program"], "words", "weak"):
         for rule in signatures._rules(group):
             with subtests.test(group=group, rule=rule.pattern.pattern[:80]):
                 assert any(signatures._match_rules((rule,), text) for text in OUTPUTS)
-    flags = re.IGNORECASE | re.DOTALL
-    assert missing((pattern for pattern, _ in table["tool_errors"]), OUTPUTS, flags) == []
-    assert missing((pattern for pattern, _ in table["go"]), GO_MESSAGES) == []
-    assert load_table("signatures")["fragments"].keys() == {"shell", "class", "marks", "weak"}
+    assert missing("signatures", (row for row, _ in table["tool_errors"]), OUTPUTS) == []
+    assert missing("signatures", (row for row, _ in table["go"]), GO_MESSAGES) == []
+    assert table["fragments"].keys() == {"shell", "class", "marks", "weak"}
+
+
+def test_every_pattern_of_output_fires():
+    table = load_table("output")
+    texts = [*(case.text for case in CASES), *WRAPPED]
+    wrappings = (row for (row,) in table["wrappings"])
+    rows = (*wrappings, table["trailer"], *(f"(?m)^(?:{row})" for row in table["task_prefix"]))
+    assert missing("output", rows, texts) == []
+    assert missing("output", (row for row, _, _ in table["placeholders"]), [*OUTPUTS, *WRAPPED]) == []
+    names = ("names", "calls", "error_number", "number", "id", "word")
+    assert missing("output", (table[name] for name in names), OUTPUTS) == []
+
+
+def test_every_name_of_a_check_fires():
+    words = [word for command, _ in CHECKS for word in command.replace("/", " ").split()]
+    table = load_table("tools")
+    assert missing("tools", (row for row, _ in table["tasks"]), words) == []
+    assert missing("tools", (row for row, _ in table["scripts"]), [*words, "build.sh", "run_lint.py"]) == []
 
 
 def test_every_summary_of_a_check_fires(subtests):
@@ -110,7 +149,8 @@ def test_every_summary_of_a_check_fires(subtests):
                 found = [text for text in SUMMARIES if re.search(row, text, re.MULTILINE)]
                 assert found
                 assert expected in {has_passed(text) for text in found}
-    assert output._summary("failed").flags & re.MULTILINE
+    others = (row for kind, rows in table.items() if kind not in ("failed", "errors", "passed") for row in rows)
+    assert missing("checks", others, CALLS, re.IGNORECASE) == []
 
 
 def test_every_phrase_fires(subtests):
@@ -126,10 +166,10 @@ def test_every_phrase_fires(subtests):
         if isinstance(text, str)
     ]
     for name, rows in table.items():
-        if not isinstance(rows, list) or name.endswith("_words"):
+        if not isinstance(rows, list) or name.endswith("_words") or name == "scripts":
             continue
         for row in rows:
-            pattern = fill(row, table["fragments"])
+            pattern = compile_row("phrases", row)
             plain = re.sub(r"\\b|\?$|\(\?=.*$|\(\?!.*$", "", row)
             with subtests.test(name=name, row=row[:80]):
                 assert any(re.search(pattern, text) for text in [*texts, *SENTENCES, plain])

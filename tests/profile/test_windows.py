@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from warmstart.profile.markers import context_share
+from warmstart.profile.profiler import context_share
 
 THE_WINDOWS_THAT_MAKERS_STATE = [
     ("claude-sonnet-4-5-20250929", 200_000),

@@ -5,12 +5,11 @@ Names load when they are first used: numpy and the tables take a while, and a ho
 
 TYPE_CHECKING = False  # `typing` itself takes milliseconds to load
 if TYPE_CHECKING:
-    from warmstart.profile.corpus import Rate, Report
-    from warmstart.profile.profiler import Analysis, Profiler
-    from warmstart.profile.profiles import profile_of, profiled, update
+    from warmstart.profile.corpus import Report, summarize
+    from warmstart.profile.diagnostics import Rate
+    from warmstart.profile.profiler import Analysis, Profiler, profile_of, profiled, update
     from warmstart.profile.signatures import error_signature
     from warmstart.profile.store import SQLProfileStore
-    from warmstart.profile.summary import summarize
     from warmstart.profile.tools import role_of
     from warmstart.profile.values import AnnotatedStep, Call, Outcome, Profile, Profiled, Recovery, TaskType
 
@@ -36,12 +35,11 @@ __all__ = [
 ]
 
 _MODULES = {
-    "corpus": ("Rate", "Report"),
-    "profiler": ("Analysis", "Profiler"),
-    "profiles": ("profile_of", "profiled", "update"),
+    "corpus": ("Report", "summarize"),
+    "diagnostics": ("Rate",),
+    "profiler": ("Analysis", "Profiler", "profile_of", "profiled", "update"),
     "signatures": ("error_signature",),
     "store": ("SQLProfileStore",),
-    "summary": ("summarize",),
     "tools": ("role_of",),
     "values": ("AnnotatedStep", "Call", "Outcome", "Profile", "Profiled", "Recovery", "TaskType"),
 }

@@ -1,31 +1,19 @@
-"""The statistics of a corpus of sessions as frozen values: rates, signatures, diagnostics, the report."""
+"""The statistics of a corpus of sessions: rates, error signatures, recoveries, diagnostics."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from datetime import UTC
+from typing import NamedTuple
 
-import numpy as np
+from warmstart.profile.diagnostics import Diagnostics, Rate, diagnose, rate, rates_by_length
+from warmstart.profile.recoveries import MAX_TRIES, usual_fix
+from warmstart.profile.values import Call, Profiled, Recovery
 
-from warmstart.stats import NOTHING, Estimate, cluster_rate
-
-Reading = Literal["selection", "learning", "both", "neither", "not enough data"]
-
-
-class Rate(NamedTuple):
-    """An error rate: errors among all calls, with its 95 % interval over sessions.
-
-    The interval is `None` for fewer than two sessions: one session says nothing about the next.
-    """
-
-    key: str
-    sessions: int
-    calls: int
-    errors: int
-    rate: float | None
-    low: float | None
-    high: float | None
+MAX_SIGNATURES = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,85 +51,6 @@ class RecoveryRates:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EarlyErrors:
-    """The error rate in the first calls of a session by its final length.
-
-    `estimate` is the rate of sessions that ended short (with at most `split` messages) minus that of the others, over
-    the first ten calls, compared call number by call number.
-    """
-
-    estimate: float | None
-    low: float | None
-    high: float | None
-    first_10: tuple[Rate, ...]
-    first_30: tuple[Rate, ...]
-    split: int = 50
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Slope:
-    """The change of the error rate inside a session: `estimate` is per 100 calls, with session fixed effects.
-
-    The end of each session is left out. `per_doubling` is the same over the logarithm of the call number, because most
-    is learned early, and `within_tool` compares every tool with itself. `first_half` and `second_half` are the rates of
-    the halves of all sessions with at least 20 calls, `by_position` those of their tenths.
-    """
-
-    estimate: float | None
-    low: float | None
-    high: float | None
-    sessions: int
-    calls: int
-    first_half: float | None
-    second_half: float | None
-    by_position: tuple[Rate, ...]
-    per_doubling: Estimate = NOTHING
-    within_tool: Estimate = NOTHING
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hazard:
-    """How likely a session is to end after a call: `estimate` is the risk after an error divided by that after none.
-
-    `recent` is the same for an error among the last five calls: people often wait a little before they give up.
-    """
-
-    estimate: float | None
-    low: float | None
-    high: float | None
-    after_error: float | None
-    after_success: float | None
-    errors: int
-    sessions: int
-    recent: Estimate = NOTHING
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compaction:
-    """Error rates in the 20 calls before and after a compaction; `estimate` is after minus before."""
-
-    estimate: float | None
-    low: float | None
-    high: float | None
-    before: float | None
-    after: float | None
-    compactions: int
-    sessions: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Diagnostics:
-    """Do sessions learn, or do the bad ones end early? `explanation` says in words what the numbers support."""
-
-    early_error_by_length: EarlyErrors
-    within_session_slope: Slope
-    hazard_after_error: Hazard
-    around_compaction: Compaction
-    reading: Reading
-    explanation: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """The statistics of all sessions. `instructions`, weak evidence, are those repeated in several sessions."""
 
@@ -167,8 +76,103 @@ class Report:
     instructions: tuple[Instruction, ...] = ()
 
 
-def rate(key: str, errors: Sequence[float], calls: Sequence[float]) -> Rate:
-    """The error rate of sessions, from the errors and calls of each; those without calls are left out."""
-    y, x = np.asarray(errors, float), np.asarray(calls, float)
-    y, x = y[x > 0], x[x > 0]
-    return Rate(key, int(y.size), int(x.sum()), int(y.sum()), *cluster_rate(y, x))
+def summarize(profiled: Iterable[Profiled], *, redact: Callable[[str], str] = str) -> Report:
+    """The statistics of these sessions. `redact` is applied to every text that is shown.
+
+    A rate is errors among all calls: rejected calls, and those whose outcome is not known, are calls that did not fail.
+    """
+    sessions = list(profiled)
+    markers = [each.profile.markers for each in sessions]
+    overall = rate("all", [each.errors for each in markers], [each.calls for each in markers])
+    return Report(
+        sessions=len(sessions),
+        calls=overall.calls,
+        results=sum(each.results for each in markers),
+        errors=overall.errors,
+        rejected=sum(each.rejected for each in markers),
+        rate=overall.rate,
+        low=overall.low,
+        high=overall.high,
+        by_length=rates_by_length(sessions),
+        by_tool=_by(sessions, lambda each, call: call.tool or "(unknown)"),
+        by_task_type=_by(sessions, lambda each, call: each.profile.task_type),
+        by_agent=_by(sessions, lambda each, call: each.session.agent),
+        by_model=_by(sessions, lambda each, call: call.model or each.session.model),
+        by_project=_by(sessions, lambda each, call: each.session.project),
+        by_week=tuple(sorted(_by(sessions, lambda each, call: week(each)))),
+        signatures=_signatures(sessions, redact),
+        recovery=_recovery(sessions),
+        diagnostics=diagnose(sessions),
+        outcomes=dict(Counter(each.profile.outcome.value for each in sessions)),
+        instructions=_instructions(sessions, redact),
+    )
+
+
+def week(each: Profiled) -> str:
+    """The ISO week in which a session began."""
+    started = each.session.started_at
+    return f"{started.astimezone(UTC):%G-W%V}" if started else ""
+
+
+def _by(sessions: Sequence[Profiled], key: Callable[[Profiled, Call], str]) -> tuple[Rate, ...]:
+    """A rate for every key, those with the most calls first. Calls with an empty key are left out."""
+    errors: dict[str, list[int]] = defaultdict(list)
+    calls: dict[str, list[int]] = defaultdict(list)
+    for each in sessions:
+        made = Counter(key(each, call) for call in each.profile.calls)
+        failed = Counter(key(each, call) for call in each.profile.calls if call.outcome == "error")
+        for name, number in made.items():
+            calls[name].append(number)
+            errors[name].append(failed[name])
+    rates = (rate(name, errors[name], calls[name]) for name in calls if name)
+    return tuple(sorted(rates, key=lambda found: (-found.calls, found.key)))
+
+
+# -- signatures and recoveries
+
+
+def _signatures(sessions: Sequence[Profiled], redact: Callable[[str], str]) -> tuple[SignatureCount, ...]:
+    grouped: dict[tuple[str, str], list[tuple[str, Recovery | None]]] = defaultdict(list)
+    for each in sessions:
+        recovered = {recovery.failed: recovery for recovery in each.profile.recoveries}
+        for place, call in enumerate(each.profile.calls):
+            if call.outcome == "error":
+                grouped[call.signature, call.tool].append((each.session.id, recovered.get(place)))
+    return tuple(
+        SignatureCount(
+            signature=redact(signature),
+            tool=tool or "(unknown)",
+            count=len(occurred),
+            sessions=len({session for session, _ in occurred}),
+            fix=(fix := usual_fix([recovery for _, recovery in occurred if recovery], len(occurred))) and redact(fix),
+        )
+        for (signature, tool), occurred in sorted(grouped.items(), key=lambda item: (-len(item[1]), item[0]))
+    )[:MAX_SIGNATURES]
+
+
+def _recovery(sessions: Sequence[Profiled]) -> RecoveryRates:
+    failed = [each for each in sessions if each.profile.markers.errors]
+    errors = [each.profile.markers.errors for each in failed]
+    at_once, soon = (
+        rate("", [sum(r.tries <= tries for r in each.profile.recoveries) for each in failed], errors)
+        for tries in (1, MAX_TRIES)
+    )
+    return RecoveryRates(
+        errors=sum(errors),
+        next_call=at_once.rate,
+        next_call_low=at_once.low,
+        next_call_high=at_once.high,
+        within_three=soon.rate,
+        within_three_low=soon.low,
+        within_three_high=soon.high,
+    )
+
+
+def _instructions(sessions: Sequence[Profiled], redact: Callable[[str], str]) -> tuple[Instruction, ...]:
+    said: dict[str, list[str]] = defaultdict(list)
+    for each in sessions:
+        own = {" ".join(re.findall(r"\w+", text.lower())): text for text in each.profile.style.instructions}
+        for words, text in own.items():
+            said[words].append(text)
+    again = sorted((-len(texts), texts[0]) for texts in said.values() if len(texts) > 1)
+    return tuple(Instruction(redact(text), -number) for number, text in again)

@@ -1,32 +1,29 @@
 """The open dataset of markers: one row per session and per tool call, no text of any message, names hashed.
 
-The files are written to a staging folder and moved into place when all are complete, so an interrupted export leaves
+The files are written to a temporary folder and moved into place when all are complete, so an interrupted export leaves
 what was there before. The columns and the data card are in `tables/`.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
-from types import TracebackType
-from typing import Any, NamedTuple, Self, get_args
+from typing import Any, NamedTuple, get_args
 
 import msgspec
 
 from warmstart.errors import DatasetError
-from warmstart.profile.pseudonyms import Pseudonyms
+from warmstart.profile.corpus import week
+from warmstart.profile.pseudonyms import Pseudonyms, public_version
 from warmstart.profile.rules import load_table
-from warmstart.profile.summary import week
 from warmstart.profile.values import Feedback, Profiled
-from warmstart.redact.redactor import Redactor
 from warmstart.sessions.bad_sessions import BAD_SESSION, Skip, log_skip
 
 CARD = "README.md"
@@ -47,60 +44,45 @@ class DatasetExport(NamedTuple):
     files: tuple[str, ...]
 
 
-class Column(NamedTuple):
-    """A column: its name, its type (`text`, `integer` or `number`), and what a reader must know."""
-
-    name: str
-    type: str
-    meaning: str
-
-
-def columns(table: str) -> list[Column]:
-    """The columns of the table `sessions` or `calls`."""
-    return [Column(*row) for row in load_table("dataset")[table]]
-
-
 def export_dataset(
     profiled: Iterable[Profiled],
     directory: Path,
     *,
     key: bytes,
-    redactor: Redactor,
     made: datetime,
-    projects: Iterable[str] = (),
-    error_text: bool = False,
     skip: Skip = log_skip,
 ) -> DatasetExport:
     """Write the markers of these sessions as a dataset, replacing an earlier one. Memory does not grow with it.
 
-    Parquet is written if pyarrow is installed. `key` makes the hashes: exports with the same key can be joined.
-    `projects` are paths of projects whose names to look for besides a session's own (see `Pseudonyms`); with
-    `error_text` signatures that no rule knows keep the words of the message, redacted. `skip` receives a session that
-    cannot be written. Raises `DatasetError` if the directory cannot be used, or holds a file by one of these names that
-    is not from a dataset.
+    Parquet is written if pyarrow is installed. `key` makes the hashes: exports with the same key can be joined. `skip`
+    receives a session that cannot be written. Raises `DatasetError` if the directory cannot be used, or holds a file by
+    one of these names that is not from a dataset.
     """
     if len(key) < _MIN_KEY:
         raise DatasetError(f"a key of {len(key)} bytes hides no name; give at least {_MIN_KEY} random bytes")
     _refuse_foreign(directory)
-    names = Pseudonyms(key, redactor, projects=projects, error_text=error_text)
-    tally = _Tally()
+    names = Pseudonyms(key)
+    agents, outcomes, weeks = Counter[str](), Counter[str](), set[str]()
     parquet = _load_parquet()
     with _staging(directory) as drafts:
-        with _Table(drafts, "sessions", parquet) as sessions, _Table(drafts, "calls", parquet) as calls:
+        with _table(drafts, "sessions", parquet) as write_session, _table(drafts, "calls", parquet) as write_call:
             for each in profiled:
                 try:
-                    row, of_calls = session_row(each, names), list(call_rows(each, names))
+                    session, calls = session_row(each, names), list(call_rows(each, names))
                 except BAD_SESSION as error:
                     skip(each.session.id, error)
                     continue
-                sessions.write(row)
-                for of_call in of_calls:
-                    calls.write(of_call)
-                tally.add(row, of_calls)
-        (drafts / CARD).write_text(_card(tally, made, parquet is not None, error_text), encoding="utf-8")
+                write_session(session)
+                for call in calls:
+                    write_call(call)
+                agents[each.session.agent] += 1
+                outcomes.update(call.outcome for call in each.profile.calls)
+                weeks.add(week(each))
+        card = _card(agents=agents, outcomes=outcomes, weeks=sorted(weeks - {""}), made=made, parquet=bool(parquet))
+        (drafts / CARD).write_text(card, encoding="utf-8")
         files = tuple(name for name in FILES if (drafts / name).exists())
         _publish(drafts, directory, files)
-    return DatasetExport(tally.agents.total(), tally.outcomes.total(), files)
+    return DatasetExport(agents.total(), outcomes.total(), files)
 
 
 # -- rows
@@ -113,7 +95,7 @@ def session_row(profiled: Profiled, names: Pseudonyms) -> Row:
     return {
         "session": names.hash("session", session.id),
         "agent": session.agent,
-        "agent_version": names.version(session.version),
+        "agent_version": public_version(session.version),
         "model": names.model(session.model),
         "project": names.hash("project", session.project),
         "parent": names.hash("session", session.parent_id or ""),
@@ -142,7 +124,7 @@ def call_rows(profiled: Profiled, names: Pseudonyms) -> Iterator[Row]:
     compactions = sorted(profile.compactions)
     recovered = {recovery.failed: recovery.tries for recovery in profile.recoveries}
     # A session has few tools and models, and calls them often.
-    tools = {name: names.tool(name, session.project) for name in {call.tool for call in profile.calls}}
+    tools = {name: names.tool(name) for name in {call.tool for call in profile.calls}}
     models = {name: names.model(name) for name in {call.model for call in profile.calls}}
     for position, call in enumerate(profile.calls):
         yield {
@@ -155,7 +137,7 @@ def call_rows(profiled: Profiled, names: Pseudonyms) -> Iterator[Row]:
             "at": _whole(call.at),
             "seconds": None if call.seconds is None else round(call.seconds, 1),
             "model": models[call.model],
-            "signature": names.signature(call.signature, call.tool, session.project),
+            "signature": names.signature(call.signature),
             "after_compaction": bisect_right(compactions, position),
             "recovered_after": recovered.get(position),
         }
@@ -169,46 +151,34 @@ def _whole(seconds: float | None) -> float | None:
 # -- files
 
 
-class _Table:
-    """Writes rows as JSON lines, and in groups as Parquet if there is a library for it."""
-
-    def __init__(self, folder: Path, name: str, parquet: Any) -> None:
-        given = columns(name)
-        self._parquet = parquet
-        self._group = _GROUP // len(given)
-        self._encoder = msgspec.json.Encoder()
-        self._waiting: list[Row] = []
-        self._open = ExitStack()
-        self._lines = self._open.enter_context((folder / f"{name}.jsonl").open("wb"))
+@contextmanager
+def _table(folder: Path, name: str, parquet: Any) -> Iterator[Callable[[Row], None]]:
+    """A function that writes rows as JSON lines, and in groups as Parquet if there is a library for it."""
+    columns = load_table("dataset")[name]
+    encode = msgspec.json.Encoder().encode
+    rows: list[Row] = []
+    with ExitStack() as files:
+        lines = files.enter_context((folder / f"{name}.jsonl").open("wb"))
         if parquet:
             types = {"text": parquet.string(), "integer": parquet.int64(), "number": parquet.float64()}
-            self._schema = parquet.schema([(column.name, types[column.type]) for column in given])
-            file = self._open.enter_context((folder / f"{name}.parquet").open("wb"))
-            self._writer = self._open.enter_context(
-                parquet.parquet.ParquetWriter(file, self._schema, compression="zstd")
-            )
+            schema = parquet.schema([(column, types[kind]) for column, kind, _ in columns])
+            file = files.enter_context((folder / f"{name}.parquet").open("wb"))
+            writer = files.enter_context(parquet.parquet.ParquetWriter(file, schema, compression="zstd"))
 
-    def __enter__(self) -> Self:
-        return self
+        def write_group() -> None:
+            writer.write_table(parquet.Table.from_pylist(rows, schema=schema))
+            rows.clear()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        with self._open:
-            if kind is None:
-                self._write_group()
+        def write(row: Row) -> None:
+            lines.write(encode(row) + b"\n")
+            if parquet:
+                rows.append(row)
+                if len(rows) >= _GROUP // len(columns):
+                    write_group()
 
-    def write(self, row: Row) -> None:
-        self._lines.write(self._encoder.encode(row) + b"\n")
-        if self._parquet:
-            self._waiting.append(row)
-            if len(self._waiting) >= self._group:
-                self._write_group()
-
-    def _write_group(self) -> None:
-        if self._waiting:
-            self._writer.write_table(self._parquet.Table.from_pylist(self._waiting, schema=self._schema))
-            self._waiting.clear()
+        yield write
+        if rows:
+            write_group()
 
 
 def _load_parquet() -> Any:
@@ -223,10 +193,8 @@ def _load_parquet() -> Any:
 
 def _refuse_foreign(directory: Path) -> None:
     """Raise `DatasetError` if the path is no directory, or holds a file that is not from an export."""
-    if directory.is_symlink():
-        raise DatasetError(f"{str(directory)!r} is a symbolic link; give the path of the directory itself")
-    if os.path.lexists(directory) and not directory.is_dir():
-        raise DatasetError(f"{str(directory)!r} is a file; give a directory for the dataset")
+    if os.path.lexists(directory) and (directory.is_symlink() or not directory.is_dir()):
+        raise DatasetError(f"{str(directory)!r} is a file or a symbolic link; give the path of a directory itself")
     try:
         card = (directory / CARD).read_bytes()
         ours = MARK.encode() in card or b"A data card by `warmstart dataset export`" in card  # of an earlier version
@@ -240,89 +208,31 @@ def _refuse_foreign(directory: Path) -> None:
 
 @contextmanager
 def _staging(directory: Path) -> Iterator[Path]:
-    """A folder for drafts inside the directory, which is created if missing; on failure both are removed again."""
-    missing = [folder for folder in (directory, *directory.parents) if not folder.exists()]
+    """A temporary folder inside the directory, or inside the nearest one above it that exists."""
+    nearest = next(folder for folder in (directory, *directory.absolute().parents) if os.path.lexists(folder))
     try:
-        directory.mkdir(parents=True, exist_ok=True)
-        drafts = Path(tempfile.mkdtemp(prefix=".dataset-", dir=directory))
+        drafts = tempfile.TemporaryDirectory(prefix=".dataset-", dir=nearest)
     except OSError as error:
-        _remove_empty(missing)
         raise DatasetError(f"cannot write to {str(directory)!r} ({error.strerror}); give another directory") from error
-    try:
-        yield drafts
-    except BaseException:
-        shutil.rmtree(drafts, ignore_errors=True)
-        _remove_empty(missing)
-        raise
-    shutil.rmtree(drafts, ignore_errors=True)
+    with drafts as folder:
+        yield Path(folder)
 
 
-def _remove_empty(folders: Sequence[Path]) -> None:
-    with suppress(OSError):
-        for folder in folders:
-            folder.rmdir()
-
-
-def _publish(drafts: Path, directory: Path, files: Sequence[str]) -> None:
-    """Move the drafts into place and earlier files out of the way; if that fails, move everything back."""
-    former = drafts / "former"
-    former.mkdir()
-    moves = [(directory / name, former / name) for name in FILES if os.path.lexists(directory / name)]
-    moves += [(drafts / name, directory / name) for name in files]
-    try:
-        for name in files:
+def _publish(drafts: Path, directory: Path, files: Iterable[str]) -> None:
+    """Move the drafts into place, the card last, and remove earlier files that have no successor."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for name in FILES:
+        if name in files:
             (drafts / name).chmod(0o600)
-        for source, target in moves:
-            source.replace(target)
-    except BaseException:
-        for source, target in reversed(moves):
-            if os.path.lexists(target) and not os.path.lexists(source):
-                target.replace(source)
-        raise
+            (drafts / name).replace(directory / name)
+        else:
+            (directory / name).unlink(missing_ok=True)
 
 
-# -- the data card
-
-
-@dataclass(slots=True)
-class _Tally:
-    """What the card says about the rows, counted while they are written."""
-
-    agents: Counter[str] = field(default_factory=Counter)
-    outcomes: Counter[str] = field(default_factory=Counter)
-    weeks: set[str] = field(default_factory=set)
-
-    def add(self, session: Row, calls: Sequence[Row]) -> None:
-        self.agents[str(session["agent"])] += 1
-        self.weeks |= {str(session["week"])} - {""}
-        self.outcomes.update(str(call["outcome"]) for call in calls)
-
-    def __str__(self) -> str:
-        text = f"{self.agents.total():,} sessions with {self.outcomes.total():,} tool calls"
-        if self.agents:
-            text += f", of {', '.join(f'{agent} ({count:,})' for agent, count in sorted(self.agents.items()))}"
-        if self.weeks:
-            text += f", started from week {min(self.weeks)} to {max(self.weeks)}"
-        if self.outcomes:
-            text += f". Calls: {', '.join(f'{count:,} {outcome}' for outcome, count in sorted(self.outcomes.items()))}"
-        return f"{text}."
-
-
-def _card(tally: _Tally, made: datetime, parquet: bool, error_text: bool) -> str:
+def _card(**facts: object) -> str:
     """The card as Markdown. Its head lets Hugging Face show both tables; the publisher adds the licence."""
     import jinja2  # takes a while to load
 
-    environment = jinja2.Environment(  # noqa: S701 - Markdown
-        loader=jinja2.FileSystemLoader(Path(__file__).parent / "tables"),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        keep_trailing_newline=True,
-    )
-    return environment.get_template("dataset_card.md.j2").render(
-        mark=MARK,
-        counts=str(tally),
-        made=made.date().isoformat(),
-        tables=[(name, columns(name)) for name in ("sessions", "calls")],
-        parquet=parquet,
-        error_text=error_text,
-    )
+    text = (Path(__file__).parent / "tables" / "dataset_card.md.j2").read_text(encoding="utf-8")
+    card = jinja2.Template(text, undefined=jinja2.StrictUndefined, trim_blocks=True, keep_trailing_newline=True)
+    return str(card.render(mark=MARK, tables=load_table("dataset"), **facts))

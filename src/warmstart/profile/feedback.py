@@ -10,23 +10,23 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from functools import cache, lru_cache
+from collections.abc import Sequence
+from functools import lru_cache
 from statistics import median
-from typing import NamedTuple
 
-from warmstart.profile.rules import fill, load_table
+from warmstart.profile.rules import load_table, pattern, word_set
 from warmstart.profile.values import Feedback, WritingStyle
 from warmstart.sessions.values import Message
 
-MAX_INSTRUCTIONS = 20
 MAX_TERSE = 3  # words
 _MAX_TEXT = 4_000  # characters of a message that are read
+_MAX_INSTRUCTIONS = 20
 _MAX_INSTRUCTION = 200  # characters
 _OPENING = 400  # characters in which a message shows what it does
-SENTENCES = 3  # a person corrects first and explains afterwards
+_SENTENCES = 3  # a person corrects first and explains afterwards
 _MAX_CLOSING = 40  # words: a longer message is a new request
 SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+|(?<=[。！？])")
+_QUESTION_MARKS = ("?", "？")
 _BULLET = re.compile(r"[\s>]*(?:[-*•+]|\d{1,2}[.)])?\s*(?:\*\*)?")
 
 # -- the person's own words
@@ -54,13 +54,8 @@ def _without_pasted(text: str) -> str:
     if text.startswith(_PLAN):
         return _PLAN
     for fence in ("```", '"""'):
-        if fence in text:
-            text = " ".join(text.split(fence)[::2])
-    if "<" in text:
-        text = _without_tags(text)
-    text = text[: 4 * _MAX_TEXT]
-    if ">" in text:
-        text = _QUOTED.sub("", text)
+        text = " ".join(text.split(fence)[::2])
+    text = _QUOTED.sub("", _without_tags(text)[: 4 * _MAX_TEXT])
     return text.strip()[:_MAX_TEXT].replace("’", "'")
 
 
@@ -87,46 +82,39 @@ def _without_tags(text: str) -> str:
 # -- what a sentence does
 
 
-@cache
-def _phrases(name: str, before: str = "", after: str = "", flags: int = 0) -> re.Pattern[str]:
-    """The alternatives of a list as one pattern between `before` and `after`."""
-    table = load_table("phrases")
-    rows = table[name]
-    pattern = rows if isinstance(rows, str) else "|".join(rows)
-    return re.compile(fill(f"{before}(?:{pattern}){after}", table["fragments"]), flags)
-
-
 @lru_cache(maxsize=512)
 def corrects(text: str, *, answers: bool = False) -> bool:
     """Whether a message clearly corrects the agent. A `no` that answers a question corrects only if the rest does."""
     opening = text[:_OPENING].lower()
-    sentences = SENTENCE.split(opening, SENTENCES)[:SENTENCES]
+    sentences = SENTENCE.split(opening, _SENTENCES)[:_SENTENCES]
     if (
         not answers
-        and _phrases("no", "{fillers}").match(opening)
-        and not _phrases("polite_no", r"(?:no|nope|nah)\b[\s,.!-]*").match(opening)
-        and not sentences[0].endswith(("?", "？"))
+        and pattern("phrases", "no", "{fillers}").match(opening)
+        and not pattern("phrases", "polite_no", r"(?:no|nope|nah)\b[\s,.!-]*").match(opening)
+        and not sentences[0].endswith(_QUESTION_MARKS)
     ):
         return True
-    if _phrases("correction_start", "{fillers}").match(opening):
+    if pattern("phrases", "correction_start", "{fillers}").match(opening):
         return True
     if not any(word in opening for word in load_table("phrases")["correction_words"]):
         return False
-    start = _phrases("task_description").sub("", " ".join(sentences))
-    return bool(_phrases("correction", r"\b").search(start) or _phrases("correction_anywhere").search(start))
+    start = pattern("phrases", "task_description").sub("", " ".join(sentences))
+    return bool(
+        pattern("phrases", "correction", r"\b").search(start) or pattern("phrases", "correction_anywhere").search(start)
+    )
 
 
 def agrees(text: str) -> bool:
     """Whether a message opens with thanks, praise or a go-ahead."""
-    return bool(_phrases("agreement", "{fillers}").match(text[:_OPENING].lower()))
+    return bool(pattern("phrases", "agreement", "{fillers}").match(text[:_OPENING].lower()))
 
 
 def approves(text: str) -> bool:
     """Whether a closing message clearly says that the work is good."""
     opening = text[:_OPENING].lower()
     return (
-        bool(_phrases("approval", "{fillers}").match(opening))
-        and not _phrases("reservation").search(opening)
+        bool(pattern("phrases", "approval", "{fillers}").match(opening))
+        and not pattern("phrases", "reservation").search(opening)
         and count_words(text) <= _MAX_CLOSING
     )
 
@@ -134,14 +122,11 @@ def approves(text: str) -> bool:
 def complains(text: str) -> bool:
     """Whether a closing message clearly says that the work is not good."""
     opening = text[:_OPENING].lower()
-    return bool(_phrases("complaint").search(opening)) and "?" not in opening and count_words(text) <= _MAX_CLOSING
-
-
-def is_direct(text: str) -> bool:
-    """Whether a message states what to do: neither its opening nor its end asks or hedges."""
-    opening = SENTENCE.split(text[:_OPENING].lower(), maxsplit=1)[0]
-    ends = ("?", "？")
-    return not (opening.endswith(ends) or text.endswith(ends) or _phrases("question", "{greetings}").match(opening))
+    return (
+        bool(pattern("phrases", "complaint").search(opening))
+        and "?" not in opening
+        and count_words(text) <= _MAX_CLOSING
+    )
 
 
 def standing_instructions(text: str) -> list[str]:
@@ -157,133 +142,92 @@ def standing_instructions(text: str) -> list[str]:
 
 def _is_instruction(sentence: str) -> bool:
     lower = sentence.lower()
-    starts = _phrases("instruction", "{lead_in}").match(lower)
+    starts = pattern("phrases", "instruction", "{lead_in}").match(lower)
     if not 8 <= len(sentence) <= _MAX_INSTRUCTION:
         # A sentence in a script without spaces says as much in fewer characters, and so does `use uv`.
         short = 4 <= len(sentence) < 8 and (not sentence.isascii() or lower.startswith("use "))
         return short and bool(starts)
-    if not (starts or _phrases("instruction_everywhere").search(lower)):
+    if not (starts or pattern("phrases", "instruction_everywhere").search(lower)):
         return False
-    return not _phrases("momentary", flags=re.IGNORECASE).search(sentence)
+    return not pattern("phrases", "momentary", flags=re.IGNORECASE).search(sentence)
 
 
 # -- style over a session
 
 
-class _Said(NamedTuple):
-    """A message of the person, and whether it answers a question."""
-
-    text: str
-    answers: bool
-
-
-def _messages(messages: Sequence[Message]) -> Iterator[_Said]:
-    asked = False
-    for message in messages:
-        if message.role == "tool":
-            continue
-        if message.role == "assistant":
-            if message.text and not message.sidechain:
-                asked = message.text[-40:].rstrip(" \n*_)").endswith(("?", "？"))
-        elif text := own_words(message):
-            yield _Said(text, asked)
-            asked = False
-
-
-def count_corrections(messages: Sequence[Message]) -> int:
-    """How many messages after the first correct the agent; rather too few than too many."""
-    return sum(corrects(text, answers=answers) for text, answers in list(_messages(messages))[1:])
-
-
 def writing_style(messages: Sequence[Message]) -> WritingStyle:
     """How the person writes in a session."""
-    said = list(_messages(messages))
-    if not said:
+    texts: list[str] = []
+    feedback: Counter[Feedback] = Counter()
+    asked = False
+    for message in messages:
+        if message.role == "assistant" and message.text and not message.sidechain:
+            asked = message.text[-40:].rstrip(" \n*_)").endswith(_QUESTION_MARKS)
+        elif text := own_words(message):
+            if texts:
+                feedback[_feedback(text, answers=asked)] += 1
+            texts.append(text)
+            asked = False
+    if not texts:
         return WritingStyle()
-    texts = [text for text, _ in said]
+    instructions: dict[str, str] = {}
+    for sentence in (sentence for text in texts for sentence in standing_instructions(text)):
+        instructions.setdefault(sentence.lower().rstrip(".!"), sentence)
     return WritingStyle(
-        messages=len(said),
+        messages=len(texts),
         length=float(median(map(count_words, texts))),
-        directness=sum(map(is_direct, texts)) / len(texts),
-        language=detect_language(" ".join(texts)),
-        feedback=dict(Counter(map(_feedback, said[1:]))),
-        instructions=_instructions(texts),
+        directness=sum(map(_is_direct, texts)) / len(texts),
+        language=_detect_language(" ".join(texts)[:_MAX_TEXT]),
+        feedback=dict(feedback),
+        instructions=tuple(instructions.values())[:_MAX_INSTRUCTIONS],
     )
 
 
-def _feedback(said: _Said) -> Feedback:
-    if corrects(said.text, answers=said.answers):
+def _feedback(text: str, *, answers: bool) -> Feedback:
+    if corrects(text, answers=answers):
         return "corrective"
-    if agrees(said.text):
+    if agrees(text):
         return "approving"
-    return "terse" if count_words(said.text) <= MAX_TERSE else "plain"
+    return "terse" if count_words(text) <= MAX_TERSE else "plain"
 
 
-def _instructions(texts: Sequence[str]) -> tuple[str, ...]:
-    found: dict[str, str] = {}
-    for text in texts:
-        for sentence in standing_instructions(text):
-            found.setdefault(sentence.lower().rstrip(".!"), sentence)
-    return tuple(found.values())[:MAX_INSTRUCTIONS]
+def _is_direct(text: str) -> bool:
+    """Whether a message states what to do: neither its opening nor its end asks or hedges."""
+    opening = SENTENCE.split(text[:_OPENING].lower(), maxsplit=1)[0]
+    asks = opening.endswith(_QUESTION_MARKS) or text.endswith(_QUESTION_MARKS)
+    return not (asks or pattern("phrases", "question", "{greetings}").match(opening))
 
 
 # -- language: by script and by the most common words. No library of the field is light enough for a hook.
 
-MIN_WORDS = 20  # with fewer there is no guess
+_MIN_WORDS = 20  # with fewer there is no guess
 _MIN_SHARE = 0.1  # of the words must be common words of the language
 _MIN_LEAD = 1.3  # times as many as of the next language
 _FOREIGN = re.compile(r"[\u0370-\u1fff\u3040-\ud7af]")  # letters of any script but the Latin one
 _SPACELESS = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\u0e00-\u0e7f]")  # kana, Han, Thai
-# The first script with a fifth of all letters decides; a neighbour in the same script is recognised by letters that the
-# other language does not have: Japanese by kana, Ukrainian and Persian by a few letters of their own.
-_SCRIPTS: tuple[tuple[str, str, str, str], ...] = (
-    ("ko", "\uac00-\ud7af", "", ""),
-    ("zh", "\u3400-\u4dbf\u4e00-\u9fff\u3040-\u30ff", "ja", "\u3040-\u30ff"),
-    ("ru", "\u0400-\u04ff", "uk", "іїєґІЇЄҐ"),
-    ("ar", "\u0600-\u06ff", "fa", "پچژگ"),
-    ("hi", "\u0900-\u097f", "", ""),
-    ("he", "\u0590-\u05ff", "", ""),
-    ("el", "\u0370-\u03ff", "", ""),
-    ("th", "\u0e00-\u0e7f", "", ""),
-)
-_MIN_NEIGHBOUR = 0.02  # of the letters
+_MIN_OWN_LETTERS = 0.02  # of the letters
 
 
 def count_words(text: str) -> int:
     """How many words a text has; where a script puts no spaces between words, two characters count as one."""
-    spaceless = len(_SPACELESS.findall(text)) if not text.isascii() else 0
-    if not spaceless:
-        return len(text.split())
+    spaceless = len(_SPACELESS.findall(text))
     return len(_SPACELESS.sub(" ", text).split()) + (spaceless + 1) // 2
 
 
-def detect_language(text: str) -> str:
+def _detect_language(text: str) -> str:
     """The ISO 639-1 code of the language, empty if the text is too short or no language stands out."""
-    text = text[:_MAX_TEXT]
-    if count_words(text) < MIN_WORDS:
+    if count_words(text) < _MIN_WORDS:
         return ""
-    return _language_by_script(text) or _language_by_words(text)
-
-
-def _language_by_script(text: str) -> str:
-    if text.isascii() or len(_FOREIGN.findall(text)) < len(text) / 20:
-        return ""
-    letters = sum(map(str.isalpha, text))
-    for language, script, neighbour, own in _SCRIPTS:
-        if len(re.findall(f"[{script}]", text)) >= letters / 5:
-            others = len(re.findall(f"[{own}]", text)) if own else 0
-            return neighbour if others >= max(1, _MIN_NEIGHBOUR * letters) else language
-    return ""
-
-
-@cache
-def _common_words() -> dict[str, frozenset[str]]:
-    return {name: frozenset(words.split()) for name, words in load_table("phrases")["languages"].items()}
-
-
-def _language_by_words(text: str) -> str:
+    table = load_table("phrases")
+    if len(_FOREIGN.findall(text)) >= len(text) / 20:
+        letters = sum(map(str.isalpha, text))
+        for language, script, own in table["scripts"]:
+            in_script, in_own = (len(re.findall(f"[{some}]", text)) for some in (script, own))
+            if in_script >= letters / 5 and in_own >= max(1, _MIN_OWN_LETTERS * letters):
+                return str(language)
     words = Counter(text.lower().split())
-    known = words.keys()
-    scores = sorted((sum(words[word] for word in common & known), name) for name, common in _common_words().items())
+    scores = sorted(
+        (sum(words[word] for word in word_set("phrases", "languages", name)), name) for name in table["languages"]
+    )
     (second, _), (best, language) = scores[-2:]
     return language if best >= _MIN_SHARE * words.total() and best >= _MIN_LEAD * second else ""

@@ -2,8 +2,9 @@
 
 Never by the assistant's claim. Tests, builds and commits count only after the last edit: a test that passed before it
 says nothing about the work as it was left. Where the exit code does not belong to the check (a pipe, `|| true`, a
-background run), the runner's own summary in the output is read; without one there is no evidence, and the outcome is
-`unknown`.
+background run), the runner's own summary in the output is read; a failure in it outweighs every success, because a run
+of many packages has many summaries. Without one there is no evidence, and the outcome is `unknown`. The patterns are in
+`tables/checks.toml`.
 """
 
 from __future__ import annotations
@@ -14,48 +15,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import warmstart.profile.shell as shell
+import warmstart.profile.tools as tools
 from warmstart.profile.feedback import MAX_TERSE, approves, complains, own_words
-from warmstart.profile.output import has_passed, printed_exit
-from warmstart.profile.tools import SHELLS, VIEW_COMMANDS, command_in, fields_of, path_in, role_of, tool_names
+from warmstart.profile.rules import pattern
 from warmstart.profile.values import AnyStep, Outcome
 from warmstart.sessions.values import Message, Session, ToolResult
 from warmstart.text.shell import Command, parse_commands
 
 MAX_QUOTE = 80  # characters of the user's words in the evidence
-# Scratch files and notes of agents: editing them does not change the work.
-_NOT_THE_WORK = re.compile(
-    r"^(?:/private)?/(?:tmp|var/folders)/|/\.(?:claude|codex|gemini|copilot|hermes)/(?!skills/|commands/)"
-)
-# A script that writes files: `python - <<EOF … Path(x).write_text(…)`.
-_SCRIPTED_EDIT = re.compile(
-    r"\.write_text\(|\.write\(|open\([^()\n]{1,200}['\"][wa]b?\+?['\"]|writeFileSync|fs\.write|File\.write"
-)
-_RUNNING = re.compile(
-    r"(?:running with session ID|running in (?:the )?background with ID|started in background with (?:shell)?Id|"
-    r"background with (?:shell)?ID)[:\s]+([\w-]+)",
-    re.IGNORECASE,
-)
+_SUMMARY = 4_000  # characters at the end in which a summary stands
 _BACKGROUND = ("run_in_background", "background", "is_background", "detach")
 _RUN_IDS = ("session_id", "bash_id", "task_id", "shellId", "shell_id", "shell", "process_id")
 _EXIT = re.compile(r"<exit_code>(\d+)</exit_code>|exited with (?:exit )?code (\d+)")
+_PRINTED_EXIT = re.compile(r"\b(?:exit|rc|status|code)\w*\b[^\d\n]{0,12}(\d{1,3})\s*$", re.IGNORECASE)
 _COMMITTED = re.compile(r"^\[[^\]\n]{1,200} [0-9a-f]{7,40}\] ", re.MULTILINE)
-_UNCOMMITTED = re.compile(
-    r"nothing to commit|no changes added to commit|nothing added to commit|no changes to commit|Aborting commit"
-)
 _HOME = re.compile(r"/root\b|/(?:home|Users)/[^/]+")
-# Another repository, or another state of the work: checks and commits there say nothing about this one.
-_ELSEWHERE = re.compile(
-    r"\bgit init\b|\b(?:cd|git -C) [\"']?(?:/private)?/tmp/|\bcd \"?\$\(mktemp|\bgit stash(?! pop| list)"
-)
-# A check that could not run has neither passed nor failed.
-_COULD_NOT_RUN = re.compile(
-    r"command not found|No such file or directory|not recognized as|timed out|interrupted|no tests (?:ran|found|to run)"
-    r"|unrecognized arguments|unknown (?:flag|option|command)|Missing script|No rule to make target|permission denied",
-    re.IGNORECASE,
-)
+_HEAD_COMMAND = re.compile(r"head(?: -n)? ?-?(\d+)?")
+_SEARCHES = tuple(tools.SEARCHES)
 # Programs that a check's output is piped through: if the pipe fails, the check did.
-_PIPED = shell.FILTERS | {"grep", "egrep", "rg", "sed", "awk"}
+_PIPED = tools.FILTERS | tools.SEARCHES | {"sed", "awk"}
 
 
 class _Check(NamedTuple):
@@ -83,7 +61,7 @@ class _WorkState:
 
     def check(self, place: int, command: Command, passed: bool | None) -> None:
         if passed is not None:
-            kind = shell.check_of(command)
+            kind = tools.check_of(command)
             self.checks.pop(kind, None)
             self.checks[kind] = _Check(place, _name(command), passed)
 
@@ -116,7 +94,11 @@ def judge_calls(calls: Sequence[AnyStep], project: str) -> Outcome:
     if state.committed and (check is None or check.passed):
         return Outcome("success", f"committed {since}(call {state.committed} of {len(calls)})", "commit")
     # Without an edit, only a check at the very end shows what the session achieved.
-    if not check or not (state.edited or state.committed or _is_last(check.place, calls)):
+    if check is None or not (
+        state.edited
+        or state.committed
+        or all(tools.role_of(step.call.name, step.call.arguments) == "note" for step in calls[check.place :])
+    ):
         return Outcome()
     ended = "passed" if check.passed else "failed"
     evidence = f"`{check.name}` {ended} {since}(call {check.place} of {len(calls)})"
@@ -125,42 +107,41 @@ def judge_calls(calls: Sequence[AnyStep], project: str) -> Outcome:
     return Outcome("success" if check.passed else "failure", evidence, "check")
 
 
-def _is_last(place: int, calls: Sequence[AnyStep]) -> bool:
-    return all(role_of(step.call.name, step.call.arguments) == "note" for step in calls[place:])
-
-
 def _follow(state: _WorkState, place: int, step: AnyStep) -> None:
     """Update the state of the work after a call."""
     name, arguments = step.call.name, step.call.arguments
     if step.outcome == "rejected":
         return
-    if name in SHELLS:
+    if name in tools.SHELLS:
         _follow_shell(state, place, step)
-    elif name.rsplit("__", 1)[-1].lower() in tool_names("files", "edit"):
+    elif name.rsplit("__", 1)[-1].lower() in tools.tool_names("files", "edit"):
         if (
             step.outcome != "error"
-            and fields_of(arguments).get("command") not in VIEW_COMMANDS
-            and not _NOT_THE_WORK.search(path_in(arguments))
+            and tools.fields_of(arguments).get("command") not in tools.VIEW_COMMANDS
+            and not pattern("checks", "not_the_work").search(tools.path_in(arguments))
         ):
-            state.edit(place, path_in(arguments))
+            state.edit(place, tools.path_in(arguments))
     elif state.running and step.result:
-        _finish_background(state, step.result, fields_of(arguments))
+        _finish_background(state, step.result, tools.fields_of(arguments))
 
 
 def _follow_shell(state: _WorkState, place: int, step: AnyStep) -> None:
-    text = command_in(step.call.arguments)
+    text = tools.command_in(step.call.arguments)
     commands = parse_commands(text)
+    scripted = pattern("checks", "scripted_edit").search(text) and "/tmp/" not in text  # noqa: S108
     checked: Command | None = None
     for command in commands:
-        kind = shell.check_of(command)
+        kind = tools.check_of(command)
         if kind in ("test", "build"):
             # One call, one result: of several checks the test, and of several tests the last.
-            if not (checked and kind == "build" and shell.check_of(checked) == "test"):
+            if not (checked and kind == "build" and tools.check_of(checked) == "test"):
                 checked = command
-        elif shell.commits(command):
+        elif tools.commits(command):
             if _committed(command, step) and not _is_elsewhere(state, text, command):
                 state.committed = place
-        elif (shell.edits(command) and not (checked and checked.then == "|")) or _scripted(command, text):
+        elif (tools.edits(command) and not (checked and checked.then == "|")) or (
+            tools.interprets(command) and scripted
+        ):
             state.edit(place)
             checked = None
     if checked and not _is_elsewhere(state, text, checked):
@@ -169,10 +150,9 @@ def _follow_shell(state: _WorkState, place: int, step: AnyStep) -> None:
 
 def _is_elsewhere(state: _WorkState, text: str, command: Command) -> bool:
     """Whether a command works on something other than the project and the file that was last edited."""
-    if _ELSEWHERE.search(text):
+    if pattern("checks", "elsewhere").search(text):
         return True
-    folder = shell.folder_of(command)
-    home = _HOME.match(state.project)
+    folder, home = tools.folder_of(command), _HOME.match(state.project)
     if folder.startswith("~/") and home:
         folder = home[0] + folder[1:]
     if not (folder.startswith("/") and state.project.startswith("/")):
@@ -187,27 +167,22 @@ def _holds(folder: str, path: str) -> bool:
     return path == folder or path.startswith(f"{folder.rstrip('/')}/")
 
 
-def _scripted(command: Command, text: str) -> bool:
-    return shell.interprets(command) and bool(_SCRIPTED_EDIT.search(text)) and "/tmp/" not in text  # noqa: S108
-
-
 def _record_check(state: _WorkState, place: int, text: str, checked: Command, step: AnyStep) -> None:
     result = step.result
     if result is None or result.outcome == "unknown":
         return
-    if running := _RUNNING.search(result.text[:2000]):
-        if result.exit_code is None:
-            state.running[running[1]] = (place, text, checked)
-            return
-    else:
-        fields = fields_of(step.call.arguments)
-        if any(fields.get(name) is True for name in _BACKGROUND):
-            return
-    if result.outcome == "ok" and result.flag is None and result.exit_code is None and has_passed(result.text) is False:
-        # It is `ok` only because nothing says otherwise.
-        state.check(place, checked, False)
+    background = pattern("checks", "running", after=r"[:\s]+([\w-]+)", flags=re.IGNORECASE)
+    running = background.search(result.text[:2000])
+    if running and result.exit_code is None:
+        state.running[running[1]] = (place, text, checked)
         return
-    state.check(place, checked, _passed(text, checked, result.outcome == "ok", result.text))
+    if not running and any(tools.fields_of(step.call.arguments).get(name) is True for name in _BACKGROUND):
+        return
+    ok = result.outcome == "ok"
+    # Without a flag and an exit code it is `ok` only because nothing says otherwise.
+    doubtful = ok and result.flag is None and result.exit_code is None
+    failed = doubtful and has_passed(result.text) is False
+    state.check(place, checked, False if failed else _passed(text, checked, ok, result.text))
 
 
 def _finish_background(state: _WorkState, result: ToolResult, fields: dict[str, object]) -> None:
@@ -229,40 +204,53 @@ def _passed(text: str, checked: Command, ok: bool, output: str) -> bool | None:
         return True
     commands = parse_commands(text)
     asked = "$?" in text and checked == commands[-1] and checked.then in (";", "\n")
-    if asked and (code := printed_exit(output)) is not None:
-        return code == 0
+    if asked and (printed := _PRINTED_EXIT.search(output[-200:])):
+        return int(printed[1]) == 0
     alone = all(command == checked or command.program in _PIPED for command in commands)
-    silent = ok and alone and shell.check_of(checked) == "build" and "2>&1" in text
-    shown = has_passed(output, _filter(commands, checked), alone=alone, silent=silent)
+    silent = ok and alone and tools.check_of(checked) == "build" and "2>&1" in text
+    after = commands[commands.index(checked) + 1 :]
+    piped = " ".join((after[0].program, *after[0].words)) if checked.then == "|" and after else ""  # such as `tail -5`
+    shown = has_passed(output, piped, alone=alone, silent=silent)
     if shown is not None or ok or checked.masked:
         return shown
     # It failed silently: it was the check, if nothing else could have failed.
-    return False if alone and not _COULD_NOT_RUN.search(output[-2000:]) else None
+    could_not_run = pattern("checks", "could_not_run", flags=re.IGNORECASE)
+    return False if alone and not could_not_run.search(output[-2000:]) else None
 
 
-def _filter(commands: Sequence[Command], checked: Command) -> str:
-    """The command that a check's output is piped into, such as `tail -5`; empty if there is none."""
-    place = commands.index(checked)
-    if checked.then != "|" or place + 1 >= len(commands):
-        return ""
-    after = commands[place + 1]
-    return " ".join((after.program, *after.words))
+def has_passed(output: str, filter: str = "", *, alone: bool = True, silent: bool = False) -> bool | None:
+    """Whether the output says that a check passed; `None` if it does not say.
+
+    `filter` is the command that the output went through: a success is believed only if the filter cannot have hidden a
+    failure. Unless the check ran `alone`, an error may be another program's. With `silent`, empty output passes, as a
+    compiler without errors prints nothing.
+    """
+    tail = output[-_SUMMARY:]
+    failed, errors, passed = (pattern("checks", kind, flags=re.MULTILINE) for kind in ("failed", "errors", "passed"))
+    if failed.search(tail) or (alone and errors.search(tail)):
+        return False
+    if not output.strip():
+        return True if silent and not filter.startswith(_SEARCHES) else None
+    if filter.startswith("head"):
+        lines = _HEAD_COMMAND.match(filter)
+        if output.count("\n") + 1 >= int((lines and lines[1]) or 10):
+            return None
+    if filter.startswith(_SEARCHES) and "fail" not in filter.lower():
+        return None
+    return True if passed.search(tail) else None
 
 
 def _committed(command: Command, step: AnyStep) -> bool:
     output = step.result.text if step.result else ""
-    if _COMMITTED.search(output):
-        return True
-    return step.outcome == "ok" and not command.masked and not _UNCOMMITTED.search(output)
+    silent = step.outcome == "ok" and not command.masked and not pattern("checks", "uncommitted").search(output)
+    return silent or bool(_COMMITTED.search(output))
 
 
 def _name(command: Command) -> str:
     """The words of a command that make it a check: `go test`, `npm run build`."""
-    kind, words = shell.check_of(command), command.words
-    for count in range(len(words)):
-        if shell.check_of(Command(command.program, words[:count])) == kind:
-            words = words[:count]
-            break
+    kind, all_words = tools.check_of(command), command.words
+    openings = (all_words[:count] for count in range(len(all_words)))
+    words = next((some for some in openings if tools.check_of(Command(command.program, some)) == kind), all_words)
     # An assignment (`make TOKEN=… test`) may hold a secret.
     return " ".join((command.program, *(word for word in words if "=" not in word)))[:60]
 

@@ -1,57 +1,35 @@
-"""What the output of a tool says: its own text without the agent's wrapping, and whether a test or build passed.
+"""The output of a tool: its own text without the agent's wrapping, and a line of it without what varies.
 
 Agents wrap output in exit codes, headers, tags, JSON and terminal codes. A result may be a megabyte; what went wrong is
-at its beginning or its end, so only those are read. A summary is read only where the exit code cannot tell; a failure
-in it outweighs every success, because a run of many packages has many summaries.
+at its beginning or its end, so only those are read. What varies between occurrences of an error (paths, numbers, ids,
+quoted text) becomes a placeholder that says what it replaced. The patterns are in `tables/output.toml`.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from functools import cache
+from functools import lru_cache
 from typing import Any, NamedTuple
 
-import msgspec
-
-from warmstart.profile.rules import load_table
+from warmstart.profile.rules import pattern, pattern_rows
 
 _HEAD, _TAIL = 8_192, 24_576
 _MAX_JSON = 400_000
-_SUMMARY = 4_000  # characters at the end in which a summary stands
 
 # Cursor movements, colours, window titles, and the letters that choose a character set.
 _ESCAPES = re.compile(
-    r"\x1b(?:\[[0-?]{0,40}[ -/]{0,4}[@-~]|\][^\x07\x1b]{0,400}(?:\x07|\x1b\\)|" r"[()][0-9A-B]|[0-9=>A-Za-z])"
+    r"\x1b(?:\[[0-?]{0,40}[ -/]{0,4}[@-~]|\][^\x07\x1b]{0,400}(?:\x07|\x1b\\)|[()][0-9A-B]|[0-9=>A-Za-z])"
 )
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]+")
-_EXIT_LINE = re.compile(
-    r"\s*(?:Error: )?(?:Exit code:?|Command failed with exit code|" r"exit status) (-?\d{1,9})\b:?[ \t]*(?:\n|$)"
-)
-_CODEX = re.compile(
-    r"(?:(?:Chunk ID|Wall time|Exit code|Total output lines|Original token count|"
-    r"Process exited with code"
-    r"|Process running with session ID)\b[^\n]*\n+)+(?:Output:[ \t]*(?:\n|$))?"
-)
-_CODEX_EXIT = re.compile(r"(?:Process exited with code|Exit code:) (-?\d{1,9})")
-_COPILOT = re.compile(r"<[^<>\n]{0,80}\b(?:exited|completed) with exit code (-?\d{1,9})>[^\n]*\s*$")
 _GEMINI_HEAD = re.compile(r"(?:Command|Directory): [^\n]*\n")
 _GEMINI_FIELD = re.compile(
     r"^(Output|Stdout|Stderr|Error|Exit Code|Signal|Background PIDs|Process Group PGID):[ \t]*", re.MULTILINE
 )
 _TAG = re.compile(r"\s*<(tool_use_error|error|returncode|stderr|output|stdout|system-reminder)>")
-_RETURNED = re.compile(r"\s*<returncode>(-?\d{1,9})</returncode>")
-_TASK = re.compile(
-    r"^(?:\[[\w:./@-]{1,40}\] (?=\S)|[\w./@-]{1,40}:(?:lint|test|build|typecheck|"
-    r"type-check|check)[\w:-]{0,30}: "
-    r"|[\w./@-]{1,40} (?:lint|test|build|typecheck|check)[\w:-]{0,20}: "
-    r"|#\d{1,3} \d{1,4}\.\d{1,4} |[\w.-]{1,40} +\| )",
-    re.MULTILINE,
-)
 _EXIT_FIELDS = ("exit_code", "exitCode", "returncode", "exit")
 _MESSAGES = ("error", "errors", "error_message", "errorMessage", "message", "detail", "reason")
 _OUTPUTS = ("stderr", "output", "stdout", "content", "result", "text")
-_ERROR_STRING = re.compile(r'"(?:error|message)"\s*:\s*"((?:[^"\\]|\\.){1,2000})')
 
 
 class Output(NamedTuple):
@@ -62,13 +40,17 @@ class Output(NamedTuple):
     refused: bool = False
 
 
+# A text without its outermost wrapping, the exit code in that, and whether there was a wrapping.
+_Layer = tuple[str, int | None, bool]
+
+
 def unwrap(text: str) -> Output:
     """The tool's own text in a result, without the agent's wrapping."""
     text = text[: _MAX_JSON + 1] if text[:1] in "{[" and len(text) <= _MAX_JSON else _ends(text)
     refused = "<tool_use_error>" in text[:100]
     code: int | None = None
     for _ in range(4):  # wrappings nest: JSON after an exit code, a tag in JSON
-        text, found, changed = _layer(text)
+        text, found, changed = _unwrap_layer(text)
         code = found if found is not None else code
         if not changed:
             break
@@ -79,92 +61,66 @@ def _ends(text: str) -> str:
     return text if len(text) <= _HEAD + _TAIL else f"{text[:_HEAD]}\n{text[-_TAIL:]}"
 
 
-def _layer(text: str) -> tuple[str, int | None, bool]:
-    """The text without its outermost wrapping, the exit code in it, and whether there was a wrapping."""
-    if found := _EXIT_LINE.match(text):
-        return text[found.end() :], int(found[1]), True
-    if found := _CODEX.match(text):
-        code = _CODEX_EXIT.search(found[0])
-        return text[found.end() :], int(code[1]) if code else None, True
-    if found := _COPILOT.search(text, max(0, len(text) - 400)):
-        return text[: found.start()], int(found[1]), True
-    if found := _RETURNED.match(text):
-        return text[found.end() :], int(found[1]), True
+def _unwrap_layer(text: str) -> _Layer:
+    for (wrapping,) in pattern_rows("output", "wrappings"):
+        if found := wrapping.match(text):
+            return text[found.end() :], int(found["code"]) if found["code"] else None, True
+    if found := pattern("output", "trailer").search(text, max(0, len(text) - 400)):
+        return text[: found.start()], int(found["code"]), True
     if found := _TAG.match(text):
         name = found[1]
         inner, _, rest = text[found.end() :].partition(f"</{name}>")
         return (rest if name == "system-reminder" else f"{inner}\n{rest}"), None, True
-    if text.startswith(("Command: ", "Output: ", "Output:\n")) and (found := _GEMINI_FIELD.search(text)):
-        return _gemini(text)
+    if text.startswith(("Command: ", "Output: ", "Output:\n")) and _GEMINI_FIELD.search(text):
+        return _unwrap_gemini(text)
     if text.lstrip()[:1] in ("{", "["):
-        return _json(text)
+        return _unwrap_json(text)
     return text, None, False
 
 
-def _gemini(text: str) -> tuple[str, int | None, bool]:
+def _unwrap_gemini(text: str) -> _Layer:
     while found := _GEMINI_HEAD.match(text):
         text = text[found.end() :]
-    fields: dict[str, str] = {}
-    marks = list(_GEMINI_FIELD.finditer(text))
-    for place, mark in enumerate(marks):
-        end = marks[place + 1].start() if place + 1 < len(marks) else len(text)
-        fields[mark[1]] = text[mark.end() : end].strip()
+    _, *parts = _GEMINI_FIELD.split(text)
+    fields = {name: part.strip() for name, part in zip(parts[::2], parts[1::2], strict=True)}
     code = fields.get("Exit Code", "")
     outputs = (fields.get(name, "") for name in ("Stderr", "Error", "Stdout", "Output"))
     body = "\n".join(part for part in outputs if part not in ("", "(none)", "(empty)"))
     return body, int(code) if re.fullmatch(r"-?\d{1,9}", code) else None, True
 
 
-def _json(text: str) -> tuple[str, int | None, bool]:
-    try:
-        body = msgspec.json.decode(text.encode("utf-8", "surrogatepass"))
-    except (msgspec.DecodeError, RecursionError, UnicodeError):
-        return _broken_json(text)
-    if isinstance(body, list):
-        parts = [part for part in map(_text_in, body[:20]) if part]
-        return ("\n".join(parts), None, True) if parts else (text, None, False)
-    if not isinstance(body, dict):
-        return text, None, False
-    codes = (body.get(name) for name in _EXIT_FIELDS)
-    metadata = body.get("metadata")
-    inner = metadata.get("exit_code") if isinstance(metadata, dict) else None
-    code = next((code for code in (*codes, inner) if isinstance(code, int) and not isinstance(code, bool)), None)
-    own = _text_in(body)
-    return (own, code, True) if own or code is not None else (text, None, False)
-
-
-def _broken_json(text: str) -> tuple[str, int | None, bool]:
-    """The error message in JSON that is cut off or followed by other text, which stays."""
+def _unwrap_json(text: str) -> _Layer:
+    """The error message or output in JSON, and text that follows the JSON."""
+    unchanged = text, None, False
     text = text.lstrip()
-    if not text.startswith("{"):
-        return text, None, False
     try:
         body, end = json.JSONDecoder().raw_decode(text)
     except (ValueError, RecursionError):
-        found = _ERROR_STRING.search(text, 0, _HEAD)
-        return (_unescaped(found[1]), None, True) if found else (text, None, False)
-    own = _text_in(body)
-    return (f"{own}\n{text[end:]}", None, True) if own else (text, None, False)
+        return unchanged
+    own, rest = _text_in(body, 4), text[end:]
+    if not isinstance(body, dict):
+        return (own, None, True) if own and not rest.strip() else unchanged
+    metadata = body.get("metadata")
+    fields = {**(metadata if isinstance(metadata, dict) else {}), **body}
+    codes = (fields.get(name) for name in _EXIT_FIELDS)
+    code = next((code for code in codes if isinstance(code, int) and not isinstance(code, bool)), None)
+    return (f"{own}\n{rest}", code, True) if own or code is not None else unchanged
 
 
-def _text_in(body: Any, depth: int = 3) -> str:
+def _text_in(body: Any, depth: int) -> str:
     """The error message in a JSON value, otherwise its output."""
     if isinstance(body, str):
         return body
     if depth == 0 or not isinstance(body, dict | list):
         return ""
     if isinstance(body, list):
-        return "\n".join(part for part in (_text_in(item, depth - 1) for item in body[:5]) if part)
+        return "\n".join(part for part in (_text_in(item, depth - 1) for item in body[:20]) if part)
     message = next((part for part in (_text_in(body.get(name), depth - 1) for name in _MESSAGES) if part), "")
     status = str(body.get("status") or body.get("status_code") or "")
     if message and re.fullmatch(r"[45]\d\d", status):
         return f"HTTP {status}: {message}"
     outputs = [part for part in (_text_in(body.get(name), depth - 1) for name in _OUTPUTS) if part.strip()]
     return "\n".join([*outputs, message] if message and outputs else outputs or [message])
-
-
-def _unescaped(text: str) -> str:
-    return text.replace("\\n", "\n").replace('\\"', '"').replace("\\t", "\t").replace("\\\\", "\\")
 
 
 def _clean(text: str) -> str:
@@ -175,52 +131,75 @@ def _clean(text: str) -> str:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     text = _CONTROLS.sub("", text)
     if text.startswith("[") or "\n[" in text or " | " in text or "\n#" in text or ": " in text[:200]:
-        text = _TASK.sub("", text)
+        text = pattern("output", "task_prefix", "^", flags=re.MULTILINE).sub("", text)
     # Gradle puts the error on the line after these words.
     return text.replace("What went wrong:\n", "What went wrong: ").strip()
 
 
-# -- summaries of test runners and compilers
+# -- one line without what varies
 
-_PRINTED_EXIT = re.compile(r"\b(?:exit|rc|status|code)\w*\b[^\d\n]{0,12}(\d{1,3})\s*$", re.IGNORECASE)
-_HEAD_COMMAND = re.compile(r"head(?: -n)? ?-?(\d+)?")
-_SEARCHES = ("grep", "rg", "egrep")
-
-
-@cache
-def _summary(kind: str) -> re.Pattern[str]:
-    rows: list[str] = load_table("checks")[kind]
-    # One anchor for all patterns at the start of a line: each of its own would be tried at every character.
-    starts = "|".join(row[1:] for row in rows if row.startswith("^"))
-    return re.compile("|".join((f"^(?:{starts})", *(row for row in rows if not row.startswith("^")))), re.MULTILINE)
+MAX_LENGTH = 160
+_MAX_LINE = 600  # characters of a line that are read
+_REPEATED = re.compile(r"(‹\w+›)(?:(?:,| and| or|;| \||:)?\s*\1)+")
+_DEBRIS = " \t\n.,:;-–—=*|·•>!│┃╷╵└├─━═^~\"'`#"
+_OPENING = {")": "(", "]": "[", "}": "{"}
+# A sentence ends with a full stop after two letters (`e.g.` does not), or before a list or an object.
+_END = re.compile(r"(?<=[\w)\]›][\w)\]›])[.!?](?= |$)|: (?=[{\[])|; ")
 
 
-def printed_exit(output: str) -> int | None:
-    """The exit code that a command prints at its end: `pytest; echo exit: $?`."""
-    found = _PRINTED_EXIT.search(output[-200:])
-    return int(found[1]) if found else None
+@lru_cache(maxsize=2048)
+def normalize(line: str, *, names: bool = False) -> str:
+    """One line with placeholders for what varies; with `names` also for names in program text."""
+    line = " ".join(line[:_MAX_LINE].split())
+    for varying, replacement, needed in pattern_rows("output", "placeholders"):
+        if needed in line:
+            line = varying.sub(replacement, line)
+    line = pattern("output", "names" if names else "calls").sub(_name, line)
+    if any(map(str.isdigit, line)):
+        line = _replace_numbers(line)
+    return trim(_REPEATED.sub(r"\1", line))
 
 
-def has_passed(output: str, filter: str = "", *, alone: bool = True, silent: bool = False) -> bool | None:
-    """Whether the output says that a check passed; `None` if it does not say.
+def _name(found: re.Match[str]) -> str:
+    """An error class keeps its name, without its modules; any other name becomes a placeholder."""
+    last = re.split(r"\.|::", found[0])[-1]
+    return last if last.endswith(("Error", "Exception", "Warning")) else "‹name›"
 
-    `filter` is the command that the output went through: a success is believed only if the filter cannot have hidden a
-    failure. Unless the check ran `alone`, an error may be another program's. With `silent`, empty output passes, as a
-    compiler without errors prints nothing.
-    """
-    tail = output[-_SUMMARY:]
-    lower = tail.lower()
-    # Most runs pass, and no failure lacks all of these words.
-    if any(word in lower for word in ("fail", "error", "not ok")) and _summary("failed").search(tail):
-        return False
-    if alone and _summary("errors").search(tail):
-        return False
-    if not output.strip():
-        return True if silent and not filter.startswith(_SEARCHES) else None
-    if filter.startswith("head"):
-        lines = _HEAD_COMMAND.match(filter)
-        if output.count("\n") + 1 >= int((lines and lines[1]) or 10):
-            return None
-    if filter.startswith(_SEARCHES) and "fail" not in filter.lower():
-        return None
-    return True if _summary("passed").search(tail) else None
+
+def _replace_numbers(line: str) -> str:
+    numbers: list[str] = []
+
+    def keep(found: re.Match[str]) -> str:
+        numbers.append(found[1])
+        return found[0][: -len(found[1])] + "\0"
+
+    line = pattern("output", "error_number").sub(keep, line.replace("\0", ""))
+    line = pattern("output", "number").sub("‹n›", line)
+    word = pattern("output", "word").fullmatch
+    line = pattern("output", "id").sub(lambda found: found[0] if word(found[0]) else "‹id›", line)
+    for number in numbers:
+        line = line.replace("\0", number, 1)
+    return line
+
+
+def trim(line: str) -> str:
+    """The line cut at a word after at most 160 characters, without punctuation left over at its ends."""
+    if len(line) > MAX_LENGTH:
+        line = line[: MAX_LENGTH + 1]
+        line = line[: line.rfind(" ")] if " " in line[MAX_LENGTH // 2 :] else line[:MAX_LENGTH]
+        if line.rfind("‹") > line.rfind("›"):
+            line = line[: line.rfind("‹")]
+    before = None
+    while before != line:
+        before = line
+        line = line.strip(_DEBRIS)
+        last = line[-1:]
+        if last in ("(", "[", "{") or (last in _OPENING and _OPENING[last] not in line):
+            line = line[:-1]
+    return line
+
+
+def first_sentence(text: str) -> str:
+    """The first sentence of a message, normalized, without lists and payload after it."""
+    line = normalize(text.strip().partition("\n")[0])
+    return trim(_END.split(line, maxsplit=1)[0])

@@ -7,40 +7,25 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from warmstart.profile import corpus
-from warmstart.profile.corpus import Rate, Report
-from warmstart.profile.diagnostics import describe_slope
-from warmstart.report import charts, sections
+from warmstart.profile.corpus import RecoveryRates, Report, SignatureCount
+from warmstart.profile.diagnostics import Compaction, EarlyErrors, Hazard, Rate, Slope, explain_slope
+from warmstart.profile.rules import load_table
+from warmstart.report import charts, pages
 from warmstart.report.charts import Point
 from warmstart.report.format import counted, cut, fit, number, one_line, percent, percents, points, ratio, short
 from warmstart.report.pages import Count, Page, Section, Table, render
 from warmstart.sessions.projects import short_names
 
-MAX_SIGNATURES = 20
+_MAX_SIGNATURES = 20
+_MAX_WRITTEN_OUT = 10_000_000
 _MAX_TEXT = 200
 _COUNTS = ("Sessions", "Calls", "Errors")
 _TONES = {"success": "good", "failure": "bad"}
-_FINDINGS: dict[corpus.Reading, str] = {
-    "selection": "The bad ones end early",
-    "learning": "Sessions learn",
-    "both": "Both",
-    "neither": "Neither can be seen",
-    "not enough data": "Not enough data to tell",
-}
-_LENGTHS = (
-    "These bins alone cannot tell learning from selection: a long session may have fewer errors because the agent "
-    "learned, or because sessions that went badly ended early."
-)
-_FOOTER = (
-    "A rate is the share of calls that failed; a call that a person rejected is not an error. Intervals are 95 % "
-    "cluster-bootstrap intervals over sessions. A hollow mark comes from a single session and has no interval. An "
-    "arrow marks an interval that runs off the axis."
-)
 
 
 def page(report: Report, *, title: str = "How did it go?", made: datetime, scope: str = "") -> str:
     """The report as an HTML document. `scope` says in words which sessions it covers."""
-    found = report.diagnostics
+    found, say = report.diagnostics, load_table("readings")["page"]
     projects = _project_names([rate.key for rate in report.by_project])
     by_project = [rate._replace(key=projects[rate.key]) for rate in report.by_project]
     return render(
@@ -50,27 +35,27 @@ def page(report: Report, *, title: str = "How did it go?", made: datetime, scope
             made=made,
             counts=_counts(report),
             question="Do sessions learn, or do the bad ones just end early?",
-            finding=_FINDINGS[found.reading],
+            finding=load_table("readings")[found.reading]["finding"],
             summary=found.explanation[:1],
             sections=(
-                sections.rates(
+                pages.rates(
                     "Error rate by session length",
                     _points(report.by_length, "{} messages"),
                     column="Length",
                     counts=_COUNTS,
-                    note=_LENGTHS,
+                    note=say["lengths"],
                 ),
                 _early(found.early_error_by_length),
                 _inside(found.within_session_slope),
                 _ends(found.hazard_after_error, found.around_compaction),
-                sections.ranking("Tools", _points(report.by_tool), counts=_COUNTS, style="tall"),
-                sections.ranking("Task types", _points(report.by_task_type), counts=_COUNTS),
-                sections.ranking("Agents", _points(report.by_agent), counts=_COUNTS),
-                sections.ranking("Models", _points(report.by_model), counts=_COUNTS),
-                sections.ranking("Projects", _points(by_project), counts=_COUNTS),
+                pages.ranking("Tools", _points(report.by_tool), counts=_COUNTS, style="tall"),
+                pages.ranking("Task types", _points(report.by_task_type), counts=_COUNTS),
+                pages.ranking("Agents", _points(report.by_agent), counts=_COUNTS),
+                pages.ranking("Models", _points(report.by_model), counts=_COUNTS),
+                pages.ranking("Projects", _points(by_project), counts=_COUNTS),
                 _recovery(report.recovery),
                 _outcomes(report.outcomes),
-                sections.timeline(
+                pages.timeline(
                     "Week by week",
                     "Error rate week by week, and the calls behind it",
                     _points(report.by_week),
@@ -79,7 +64,7 @@ def page(report: Report, *, title: str = "How did it go?", made: datetime, scope
                 _signatures(report.signatures),
             ),
             explanation=found.explanation[1:],
-            footer=(_FOOTER,),
+            footer=(say["footer"],),
         )
     )
 
@@ -103,10 +88,10 @@ def _counts(report: Report) -> tuple[Count, ...]:
     interval = f"95 % interval {percents(report.low, report.high)}"
     rate = "too few sessions for a rate" if report.low is None else f"{percent(report.rate)} of all calls, {interval}"
     return (
-        Count("Sessions", short(report.sessions, limit=10_000_000)),
-        Count("Calls", short(report.calls, limit=10_000_000)),
-        Count("Errors", short(report.errors, limit=10_000_000), rate, "accent"),
-        Count("Rejected", short(report.rejected, limit=10_000_000), "calls a person declined"),
+        Count("Sessions", short(report.sessions, limit=_MAX_WRITTEN_OUT)),
+        Count("Calls", short(report.calls, limit=_MAX_WRITTEN_OUT)),
+        Count("Errors", short(report.errors, limit=_MAX_WRITTEN_OUT), rate, "accent"),
+        Count("Rejected", short(report.rejected, limit=_MAX_WRITTEN_OUT), "calls a person declined"),
     )
 
 
@@ -118,11 +103,11 @@ def _project_names(projects: Sequence[str]) -> dict[str, str]:
     return {key: name if uses[name] == 1 else "/".join(suffixes[key]) for key, name in names.items()}
 
 
-def _early(early: corpus.EarlyErrors) -> Section:
+def _early(early: EarlyErrors) -> Section:
     first, last = "{} messages, first 10 calls", "{} messages, first 30 calls"
     between = f"95 % interval {points(early.low)} to {points(early.high)}"
     difference = f" Sessions that ended short minus the others: {points(early.estimate)} percentage points ({between})."
-    return sections.rates(
+    return pages.rates(
         "Early errors by final length",
         _points(early.first_10 or early.first_30, "{} messages"),
         column="Length",
@@ -132,9 +117,9 @@ def _early(early: corpus.EarlyErrors) -> Section:
     )
 
 
-def _inside(slope: corpus.Slope) -> Section:
+def _inside(slope: Slope) -> Section:
     heading, given = "Inside a session", _points(slope.by_position)
-    if not sections.is_known(given):
+    if not pages.is_known(given):
         return Section(heading=heading)
     halves = (
         f" In sessions of at least 20 calls it is {percent(slope.first_half)} in the first half and "
@@ -143,12 +128,12 @@ def _inside(slope: corpus.Slope) -> Section:
     return Section(
         heading=heading,
         charts=(charts.line("Error rate by tenth of the session", given, caption="tenth of the session"),),
-        note=describe_slope(slope) + (halves if slope.first_half is not None else ""),
-        table=sections.numbers_table("Tenth", given, _COUNTS),
+        note=explain_slope(slope) + (halves if slope.first_half is not None else ""),
+        table=pages.numbers_table("Tenth", given, _COUNTS),
     )
 
 
-def _ends(hazard: corpus.Hazard, compaction: corpus.Compaction) -> Section:
+def _ends(hazard: Hazard, compaction: Compaction) -> Section:
     risk = Point(
         "Risk that a session ends after an error, compared with after a success",
         *(hazard.estimate, hazard.low, hazard.high),
@@ -164,13 +149,13 @@ def _ends(hazard: corpus.Hazard, compaction: corpus.Compaction) -> Section:
     return Section(
         heading="After an error, after a compaction",
         tiles=(
-            sections.effect(risk, ratio, neutral=1, caption="same risk", prefix="×"),
-            sections.effect(change, points, neutral=0, caption="no change"),
+            pages.effect(risk, ratio, neutral=1, caption="same risk", prefix="×"),
+            pages.effect(change, points, neutral=0, caption="no change"),
         ),
     )
 
 
-def _recovery(found: corpus.RecoveryRates) -> Section:
+def _recovery(found: RecoveryRates) -> Section:
     if found.next_call is None:
         return Section(heading="Recovery")
     both = [
@@ -194,21 +179,21 @@ def _outcomes(outcomes: Mapping[str, int]) -> Section:
     )
 
 
-def _signatures(counts: Sequence[corpus.SignatureCount]) -> Section:
+def _signatures(counts: Sequence[SignatureCount]) -> Section:
     ranked = sorted(counts, key=lambda count: (-count.count, count.tool, count.signature))
     rows = [
         (
             *(number(each.count), number(each.sessions), fit(each.tool, 150)),
             *(cut(each.signature, _MAX_TEXT), cut(each.fix or "", _MAX_TEXT)),
         )
-        for each in ranked[:MAX_SIGNATURES]
+        for each in ranked[:_MAX_SIGNATURES]
     ]
     columns = ("Count", "Sessions", "Tool", "Signature", "Usual fix")
     return Section(
         heading="Error signatures",
         table=Table(columns, rows, ("end", "end", "nowrap", "code", "soft")) if rows else None,
         open=True,
-        note=f"{sections.more(len(ranked) - len(rows))} A signature is the error message without paths, numbers and "
+        note=f"{pages.more(len(ranked) - len(rows))} A signature is the error message without paths, numbers and "
         "names, so that the same mistake counts as the same.".lstrip(),
         style="full",
     )

@@ -1,72 +1,39 @@
-"""Pseudonyms for the names of people and projects in rows that leave the machine.
+"""What may leave the machine by its own name, and keyed hashes for everything else.
 
-A name on its own becomes a keyed hash: the same name gives the same hash, and a guess cannot be checked without the
-key. So does an error message, unless its text is wanted: then a name inside it becomes `<project>`, `<user>` or
-`<server>`. Names are known from the paths of projects; a name that occurs in none of them is not recognised. Public
-words (signatures by a rule, tools that everybody has) are never replaced: a pseudonym among them would reveal the name.
+The same name gives the same hash, and nobody can check a guess without the key. Public are the wordings of our own
+rules; programs, exceptions, linter rules and models that everybody has; and tools that come with an agent or have a
+common name. Everything else may name anything or anybody. The public names are in `tables/public_names.toml`.
 """
 
 from __future__ import annotations
 
+import builtins
+import errno
 import re
-from collections.abc import Collection, Iterable
-from functools import lru_cache
+from collections.abc import Iterator
+from functools import cache, partial
 from hashlib import blake2b
 from typing import Literal, NamedTuple
 
-from warmstart.profile.public_names import is_public_model, is_vendor, public_signature
-from warmstart.profile.tools import SHELLS, Tools, agent_tools
-from warmstart.redact.contexts import NOBODY
-from warmstart.redact.redactor import Redactor
+from warmstart.profile.rules import load_table, pattern, word_set
+from warmstart.profile.tools import common_programs, known_tools
 from warmstart.sessions.values import clean
 
-Named = Literal["session", "project", "server", "model", "signature"]
+Named = Literal["session", "project", "server", "tool", "model", "signature"]
 
-_MIN_NAME = 3
-_MIN_USER = 2
-_MIN_PREFIX = 4  # letters of a name that is recognised at the start of a word: `AcmebillingError`
-_HOMES = {"home", "users"}
-# Folders on the way to many projects, which name none.
-_COMMON = {
-    *("applications", "data", "desktop", "documents", "downloads", "folders", "media", "private", "public", "volumes"),
-    *("home", "local", "mnt", "opt", "root", "share", "srv", "tmp", "users", "usr", "var"),
-    *("code", "dev", "develop", "development", "git", "projects", "repo", "repos", "repositories", "source", "sources"),
-    *("src", "work", "workspace", "workspaces", "worktrees", "claude", "codex"),
-    *("bitbucket", "bitbucket.org", "github", "github.com", "gitlab", "gitlab.com"),
-}
 _SEPARATOR = re.compile(r"[/\\]+")
-_JOINT = re.compile(r"[-_. ]+")
-_TOOL = re.compile(r"[\w.:/@-]{0,128}")
-_MCP = re.compile(r"\bmcp__?[\w.:@/-]*\w")
+_names = partial(word_set, "public_names", "signatures")
+_model_names = partial(word_set, "public_names", "models")
+_VERSION = re.compile(r"v?\d+(?:[.-]\d+)*")
+_MCP = re.compile(r"mcp__(?P<server>.+?)(?:__(?P<tool>(?:(?!__).)+))?")
 _CALLED = re.compile(r"(?:functions\.)?([\w.]+?)(?::\d+)?")  # as some hosts write a tool: `functions.exec:0`
-_PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-
-
-class _Names(NamedTuple):
-    users: frozenset[str]
-    projects: frozenset[str]
 
 
 class Pseudonyms:
-    """Replaces names, by the key of the caller, and secrets, by the rules of the redactor.
+    """Replaces names that are not public by hashes with the key of the caller."""
 
-    A text is searched for the names in the path of its own project, and for those in the paths of all `projects`. With
-    `error_text` error messages are kept, searched and redacted; without it only their hash is.
-    """
-
-    def __init__(
-        self, key: bytes, redactor: Redactor, *, projects: Iterable[str] = (), error_text: bool = False
-    ) -> None:
+    def __init__(self, key: bytes) -> None:
         self._key = key[:64]
-        self._redactor = redactor
-        self._error_text = error_text
-        known = [_names(project) for project in projects]
-        self._known = _Names(
-            frozenset[str]().union(*(each.users for each in known)),
-            frozenset[str]().union(*(each.projects for each in known)),
-        )
-        self._pattern = lru_cache(maxsize=64)(_pattern_for)
-        self._keys = lru_cache(maxsize=64)(_keys)
 
     def hash(self, named: Named, name: str, *, digits: int = 16) -> str:
         """The keyed hash of a name, in hexadecimal digits; empty for an empty name."""
@@ -75,16 +42,18 @@ class Pseudonyms:
         data = clean(name).encode()
         return blake2b(data, key=self._key, person=named.encode(), digest_size=digits // 2).hexdigest()
 
-    def tool(self, name: str, project: str) -> str:
-        """The name of a tool, of an MCP server's tool with the server's name hashed.
-
-        Text in the place of a name that is no name becomes `<other>`.
-        """
-        if not _TOOL.fullmatch(name):
-            return "<other>"
-        if _is_well_known(name):
+    def tool(self, name: str) -> str:
+        """The name of a tool that everybody has; of an MCP server's tool a hash for each, of any other tool a hash."""
+        called = _CALLED.fullmatch(name)
+        if not name or (called and called[1] in known_tools()):
             return name
-        return self._text(_MCP.sub(lambda found: self._mcp(found[0]), name), project)
+        if found := _MCP.fullmatch(name):
+            server, tool = (
+                self.hash("server", found["server"], digits=8),
+                self.hash("tool", found["tool"] or "", digits=8),
+            )
+            return f"mcp__{server}{tool and '__'}{tool}"
+        return f"other:{self.hash('tool', name, digits=8)}"
 
     def model(self, name: str) -> str:
         """The name of a model if a vendor gave it, without who hosts it; of any other model a hash."""
@@ -92,124 +61,109 @@ class Pseudonyms:
         if is_public_model(last):
             return "/".join((*places, last)) if all(map(is_vendor, places)) else last
         base = name.split(":")[1] if name.startswith("ft:") else ""
-        if base and is_public_model(base):
-            return f"ft:{base}:{self.hash('model', name, digits=8)}"
-        return f"other:{self.hash('model', name, digits=8)}"
+        shown = f"ft:{base}" if base and is_public_model(base) else "other"
+        return f"{shown}:{self.hash('model', name, digits=8)}"
 
-    def signature(self, text: str, tool: str, project: str) -> str:
-        """An error signature of a tool: public words as they are, a message as a hash, or without names."""
-        if not text:
-            return ""
-        public = public_signature(text)
-        named = any(self._names_somebody(name, project) for name in public.names)
-        if not public.has_message and not named:
-            return public.text
-        if not self._error_text:
-            return f"{'' if named else public.text} other:{self.hash('signature', text, digits=8)}".lstrip()
-        text = self._text(_MCP.sub(lambda found: self._mcp(found[0]), text), project)
-        server = _server(tool)
-        return _word(server).sub("<server>", text) if _is_long(server) else text
-
-    def version(self, text: str) -> str:
-        """A version, without secrets."""
-        return self._redactor.clean(clean(text))
-
-    def _text(self, text: str, project: str) -> str:
-        text = self._redactor.clean(clean(text))
-        names = self._pattern(self._names(project))
-        return names.sub(lambda found: f"<{found.lastgroup}>", text) if names else text
-
-    def _names(self, project: str) -> _Names:
-        """All known names: the same value for all projects given in advance, so that there is one pattern."""
-        own = _names(project)
-        if own.users <= self._known.users and own.projects <= self._known.projects:
-            return self._known
-        return _Names(own.users | self._known.users, own.projects | self._known.projects)
-
-    def _names_somebody(self, word: str, project: str) -> bool:
-        """Whether a word that somebody made up (`AcmeError`) contains a name."""
-        keys = self._keys(self._names(project))
-        pieces = [piece.lower() for piece in _PIECE.findall(word)]
-        runs = (
-            "".join(pieces[first:last]) for first in range(len(pieces)) for last in range(first + 1, len(pieces) + 1)
-        )
-        return any(run in keys for run in runs) or any(
-            piece[:length] in keys for piece in pieces for length in range(_MIN_PREFIX, len(piece))
-        )
-
-    def _mcp(self, name: str) -> str:
-        """`mcp__SERVER__TOOL` with the server hashed; in `mcp_SERVER_TOOL` the server's end is unknown."""
-        server = _server(name)
-        if not server:
-            return f"mcp_{self.hash('server', name.removeprefix('mcp_'), digits=8)}"
-        tool = name[len("mcp__") + len(server) :]
-        tool = _word(server).sub("<server>", tool) if _is_long(server) else tool
-        return f"mcp__{self.hash('server', server, digits=8)}{tool}"
+    def signature(self, text: str) -> str:
+        """An error signature: its public words, then the hash of all of it if anything else was in it."""
+        public, complete = public_signature(text) if text else ("", True)
+        return public if complete else f"{public} other:{self.hash('signature', text, digits=8)}".lstrip()
 
 
-@lru_cache(maxsize=1024)
-def _is_well_known(tool: str) -> bool:
-    """Whether a tool comes with an agent or has a common name."""
-    called = _CALLED.fullmatch(tool)
-    name = called[1] if called else tool
-    own = not name.startswith(("mcp_", "browser"))  # recognised by their form, not by their name
-    brought = name in SHELLS or any(name in tools for tools in agent_tools().values())
-    return brought or (own and Tools().kind("", name, "") != "other")
+def public_version(text: str) -> str:
+    """The numbers of a version, without what a vendor of its own may have added."""
+    found = _VERSION.match(text)
+    return found[0] if found else ""
 
 
-def _pattern_for(names: _Names) -> re.Pattern[str] | None:
-    groups = [
-        f"(?P<{group}>{_any_of(words)})"
-        for group, words in (("user", names.users), ("project", names.projects))
-        if words
-    ]
-    return re.compile(_whole("|".join(groups)), re.IGNORECASE) if groups else None
+# -- error signatures
+
+_EXITED = re.compile(
+    r"(?P<program>[a-z][\w+.-]*(?: [\w+.-]+){0,2})(?P<how>: (?:exit -?\d{1,9}(?:, no output)?|no output|failed))"
+)
+_LINT_RULE = re.compile(r"(?P<linter>lint|mypy|ty): (?:(?P<plugin>[\w@/-]+)/)?(?P<rule>[A-Za-z-]{1,80})")
+_OPENING = re.compile(r"\w+")
 
 
-def _keys(names: _Names) -> frozenset[str]:
-    return frozenset("".join(_JOINT.split(name)).lower() for name in names.users | names.projects)
+class PublicSignature(NamedTuple):
+    """The public part of a signature, and whether it is all of it."""
+
+    text: str
+    complete: bool
 
 
-def _server(tool: str) -> str:
-    """The server of a tool called `mcp__SERVER__TOOL`: up to the last `__`, so that no half of its name stays."""
-    if not tool.startswith("mcp__"):
-        return ""
-    server, _, last = tool.removeprefix("mcp__").rpartition("__")
-    return server or last
+def public_signature(signature: str) -> PublicSignature:
+    """The public part of a signature: `ValueError` of `ValueError: no Carol`."""
+    if signature in _literals() or pattern("public_names", "forms").fullmatch(signature):
+        return PublicSignature(signature, True)
+    if found := _EXITED.fullmatch(signature):
+        return PublicSignature(f"{_public_program(found['program'])}{found['how']}", True)
+    if found := _LINT_RULE.fullmatch(signature):
+        known = found["plugin"] in _names("lint_plugins") if found["plugin"] else found["rule"] in _names("lint_rules")
+        return PublicSignature(signature if known else found["linter"], known)
+    if (found := _OPENING.match(signature)) and found[0] in _error_names():
+        return PublicSignature(found[0], found.end() == len(signature))
+    found = pattern("public_names", "labels", "(", r")(?=: | (?=\S))").match(signature)
+    return PublicSignature(found[1] if found else "", False)
 
 
-def _names(project: str) -> _Names:
-    """The names in a project's path: the user's, the project's, and those of the folders between."""
-    *parts, last = [part for part in _SEPARATOR.split(clean(project)) if part] or [""]
-    user = ""
-    for place, part in enumerate(parts):
-        if part.lower() in _HOMES:
-            user, last = (parts.pop(place + 1), last) if parts[place + 1 :] else (last, "")
-            break
-    others = (part for part in parts if part.lower().strip(".") not in _COMMON)
-    return _Names(
-        frozenset(name for name in [user] if _is_long(name, _MIN_USER) and name.lower() not in NOBODY),
-        frozenset(name for name in [last, *others] if _is_long(name)),
+def is_public_signature(signature: str) -> bool:
+    """Whether a signature has no words of an error message in it."""
+    return public_signature(signature).complete
+
+
+@cache
+def _error_names() -> frozenset[str]:
+    """Exceptions and error codes that everybody has."""
+    classes = (name for name, value in vars(builtins).items() if isinstance(value, type))
+    return _names("errors").union(errno.errorcode.values(), (name for name in classes if name[0].isupper()))
+
+
+@cache
+def _literals() -> frozenset[str]:
+    """The signatures that rules give as they are."""
+
+    def rows() -> Iterator[str]:
+        table = load_table("signatures")
+        for group in table.values():
+            if isinstance(group, list):
+                yield from (row[2] for row in group if len(row) > 2 and "{" not in row[2])
+        yield from (name for _, name in table["tool_errors"])
+        yield from (f"Go compile error: {name}" for _, name in table["go"] if name)
+        yield from (f"HTTP {status}: {reason}" for status, reason in table["http_reasons"].items())
+        yield from ("no output", "gh pr checks: a check failed", "gh pr checks: checks are pending", "Validation error")
+
+    return frozenset(rows())
+
+
+def _public_program(label: str) -> str:
+    """A program with its subcommand, each a placeholder unless it is common."""
+    name, *rest = label.split()
+    if name not in common_programs() and name not in _names("programs"):
+        return "‹program›"
+    return " ".join((name, *(word if word in _names("subcommands") else "‹name›" for word in rest)))
+
+
+# -- models: one that somebody tuned, renamed or hosts has any name they like, so a name with an unknown word is theirs
+
+_NUMBER = re.compile(r"[a-z]{0,2}\d+(?:p\d+)?[a-z]{0,3}")  # 4, v3, 4o, 70b, a22b, q4, v3p1
+_JOINT = re.compile(r"[-_.:@ ]+")
+_FAMILY = re.compile(r"([a-z]+)(?:\d.*)?")
+_NOT_A_MODEL = frozenset(("", "<synthetic>", "unknown", "default", "auto"))
+_MAX_MODEL = 80
+
+
+def is_public_model(name: str) -> bool:
+    """Whether a vendor gave this name: a family, and besides it only sizes, versions and dates."""
+    parts = [word for word in _JOINT.split(name.lower()) if word]
+    families = [found for word in parts if (found := _FAMILY.fullmatch(word)) and found[1] in _model_names("families")]
+    others = set(parts) - {found[0] for found in families}
+    known = _model_names("words") | _model_names("vendors")
+    return name in _NOT_A_MODEL or (
+        len(name) <= _MAX_MODEL and bool(families) and all(word in known or _NUMBER.fullmatch(word) for word in others)
     )
 
 
-def _is_long(name: str, least: int = _MIN_NAME) -> bool:
-    return len(name.strip(".-_ ")) >= least
-
-
-@lru_cache(maxsize=256)
-def _word(name: str) -> re.Pattern[str]:
-    return re.compile(_whole(_spellings(name)), re.IGNORECASE)
-
-
-def _any_of(names: Collection[str]) -> str:
-    return "|".join(_spellings(name) for name in sorted(names, key=lambda name: (-len(name), name)))
-
-
-def _spellings(name: str) -> str:
-    """A pattern for `tide-watch` that finds `tide_watch` and `TideWatch` too."""
-    return "[-_. ]?".join(re.escape(piece) for piece in _JOINT.split(name) if piece)
-
-
-def _whole(pattern: str) -> str:
-    return rf"(?<![^\W_])(?:{pattern})(?![^\W_])"
+def is_vendor(name: str) -> bool:
+    """Whether a part before the name is a vendor's or a host's, which many share."""
+    return name.lower() in _model_names("vendors")

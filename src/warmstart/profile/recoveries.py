@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
 
 from warmstart.profile.tools import SHELLS, command_in, fields_of
-from warmstart.profile.values import AnyStep, Call, Change, DeadEnd, Recovery
+from warmstart.profile.values import AnyStep, Call, Change, DeadEnd, How, Recovery
 from warmstart.sessions.values import ToolCall
 from warmstart.text.shell import Command, parse_commands
 
@@ -72,14 +72,9 @@ def _changes(failed: ToolCall, succeeded: ToolCall) -> Iterator[Change]:
     if not (old or new):
         yield Change("input", "changed")
     for name in {**old, **new}:
-        if shell and name in _REMARKS:
-            continue
-        if name not in new:
-            yield Change(name[:_MAX_NAME], "removed")
-        elif name not in old:
-            yield Change(name[:_MAX_NAME], "added")
-        elif old[name] != new[name]:
-            yield Change(name[:_MAX_NAME], "changed")
+        if (name in old, old.get(name)) != (name in new, new.get(name)) and not (shell and name in _REMARKS):
+            how: How = "changed" if name in old and name in new else "added" if name in new else "removed"
+            yield Change(name[:_MAX_NAME], how)
 
 
 def _command_changes(before: Sequence[Command], after: Sequence[Command]) -> Iterator[Change]:
@@ -101,19 +96,14 @@ def _programs(some: Sequence[Command]) -> dict[str, None]:
     return {command.program: None for command in some if _PROGRAM.fullmatch(command.program)}
 
 
-def _flag(command: Command, word: str) -> str:
-    name = word.partition("=")[0]
-    is_word = name.startswith("--") or (command.program in _WORDY and _WORDY_FLAG.fullmatch(name))
-    return name if is_word else name[:2]
-
-
 def _flags(some: Sequence[Command], programs: Container[str] | None = None) -> dict[str, None]:
-    return {
-        f"{command.program} {_flag(command, word)}"[:_MAX_NAME]: None
-        for command in some
-        for word in command.words
-        if _FLAG.match(word) and (programs is None or command.program in programs)
-    }
+    found: dict[str, None] = {}
+    for command in some:
+        if programs is None or command.program in programs:
+            for name in (word.partition("=")[0] for word in command.words if _FLAG.match(word)):
+                is_word = name.startswith("--") or (command.program in _WORDY and _WORDY_FLAG.fullmatch(name))
+                found[f"{command.program} {name if is_word else name[:2]}"[:_MAX_NAME]] = None
+    return found
 
 
 # -- the usual fix

@@ -1,11 +1,12 @@
-"""The version of the rules that profiles are made by, and their tables.
+"""The version of the rules that profiles are made by, and the one loader of their tables.
 
-The tables are TOML files in `tables/`: error signatures, phrases, tools, and names that are public. They load when
-they are first used, because a hook imports this package without profiling anything.
+The tables are TOML files in `tables/`: error signatures, output, checks, phrases, tools and public names. They load
+when they are first used, because a hook imports this package without profiling anything.
 """
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from functools import cache
@@ -31,8 +32,27 @@ def load_table(name: str) -> dict[str, Any]:
     return tomllib.loads((Path(__file__).parent / "tables" / f"{name}.toml").read_text(encoding="utf-8"))
 
 
-def fill(pattern: str, fragments: Mapping[str, str]) -> str:
-    """The pattern with `{name}` replaced by the fragment of that name."""
-    for name, fragment in fragments.items():
-        pattern = pattern.replace(f"{{{name}}}", fragment)
-    return pattern
+@cache
+def word_set(table: str, section: str, row: str) -> frozenset[str]:
+    """The words of a row, which spaces divide."""
+    return frozenset(load_table(table)[section][row].split())
+
+
+@cache
+def pattern(table: str, row: str, before: str = "", after: str = "", flags: int = 0) -> re.Pattern[str]:
+    """A row as one pattern between `before` and `after`; a list is a set of alternatives."""
+    rows = load_table(table)[row]
+    return compile_row(table, f"{before}(?:{rows if isinstance(rows, str) else '|'.join(rows)}){after}", flags)
+
+
+@cache
+def pattern_rows(table: str, row: str) -> tuple[tuple[Any, ...], ...]:
+    """The rows of a list, each a pattern and what it stands for, with the patterns compiled."""
+    return tuple((compile_row(table, text), *rest) for text, *rest in load_table(table)[row])
+
+
+def compile_row(table: str, text: str, flags: int = 0) -> re.Pattern[str]:
+    """The pattern with `{name}` replaced by the table's fragment of that name."""
+    for name, fragment in load_table(table).get("fragments", {}).items():
+        text = text.replace(f"{{{name}}}", fragment)
+    return re.compile(text, flags)

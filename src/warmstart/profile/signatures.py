@@ -10,37 +10,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
-from warmstart.profile.normalize import first_sentence, normalize, trim
-from warmstart.profile.output import unwrap
-from warmstart.profile.rules import fill, load_table
-from warmstart.profile.shell import FILTERS
-from warmstart.profile.tools import SHELLS, command_in, fields_of, tool_names
+from warmstart.profile.output import first_sentence, normalize, trim, unwrap
+from warmstart.profile.rules import compile_row, load_table, pattern, pattern_rows, word_set
+from warmstart.profile.tools import FILTERS, SEARCHES, SHELLS, command_in, fields_of, tool_names
 from warmstart.text.shell import Command, parse_commands
 
 _MAX_LINE = 500  # characters of a line that a pattern sees
-_MAX_TRIES = 200  # lines with a keyword that are tried
-# The groups of rules for the output of programs, a cause before its consequences.
-_PROGRAM_RULES = (
-    *("timeouts", "shells", "compilers", "imports", "linters", "tests", "git", "exceptions", "stacks", "packages"),
-    *("http", "not_found", "system", "generic"),
-)
-# The groups for what a program says about itself.
-_OWN_RULES = ("shells", "git", "http", "not_found", "system", "generic")
-_EDITOR_TOOL = re.compile(r"edit|replace|patch|write_file|view", re.IGNORECASE)
-_SEARCHES = frozenset(("grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack", "ugrep", "git grep"))
-_OWN_LINE = re.compile(
-    r"(?:\(eval\)|unknown|parse error|-?(?:/\S*/)?(?:zsh|bash|sh|dash|fish)|fatal|error|warning|"
-    r"usage)[: ]|\S{1,80}: line \d+: "
-)
-_TOOL_PREFIX = re.compile(
-    r"^\s*(?:(?:tool )?error(?: (?:executing|calling|running|in) (?:the )?(?:tool )?['\"`]?[\w.:-]+['\"`]?)?:\s*"
-    r"|error:\s*|execution error:\s*|tool (?:execution|call) (?:failed|error):\s*|err:\s*)+",
-    re.IGNORECASE,
-)
-_VALIDATION_PREFIX = re.compile(r"^InputValidationError: \S+ failed due to the following issues?:\s*")
 _HEADINGS = frozenset(("error", "errors", "result", "failed", "output", "details"))
 _PLAIN_NAME = re.compile(r"[a-z][a-z_+-]{0,24}[0-9.]{0,4}")
 # Exceptions whose message only says which thing it was.
@@ -58,21 +36,19 @@ def error_signature(tool: str, text: str, *, arguments: str = "") -> str:
     # What a tool takes as `code` is not a shell command.
     command = "" if "code" in fields_of(arguments) else command_in(arguments)
     refused = output.refused or (output.exit_code is None and output.text.startswith("Permission to use "))
-    ran = _is_terminal(tool) or (output.exit_code is not None and not _EDITOR_TOOL.search(tool))
+    editor = pattern("signatures", "editor_tool", flags=re.IGNORECASE)
+    ran = _is_terminal(tool) or (output.exit_code is not None and not editor.search(tool))
     if ran and not refused:
         return _program_signature(output.text, output.exit_code, command)
     return _tool_signature(output.text) or "no output"
 
 
+@lru_cache(maxsize=256)
 def _is_terminal(tool: str) -> bool:
+    """Whether a tool is a shell under any agent's name, or shows the output of a running one."""
     name = tool.removeprefix("functions.").lower()
-    return any(each in _terminals() for each in (name, name.removesuffix("_tool")))
-
-
-@cache
-def _terminals() -> frozenset[str]:
-    """Shells under the names of all agents, and tools that show the output of a running one."""
-    return tool_names("programs", "terminals") | {name.lower() for name in SHELLS}
+    known = tool_names("programs", "terminals") | {shell.lower() for shell in SHELLS}
+    return name in known or name.removesuffix("_tool") in known
 
 
 # -- structured tools
@@ -80,9 +56,9 @@ def _terminals() -> frozenset[str]:
 
 def _tool_signature(text: str) -> str:
     """A known mistake in the use of a tool, or the first sentence of its error."""
-    text = _VALIDATION_PREFIX.sub("InputValidationError: ", _TOOL_PREFIX.sub("", text))
+    text = pattern("signatures", "validation_prefix", "^").sub("InputValidationError: ", _without_prefix(text))
     head = text[:400]
-    if known := next((name for pattern, name in _tool_errors() if pattern.search(head)), ""):
+    if known := next((name for error, name in pattern_rows("signatures", "tool_errors") if error.search(head)), ""):
         return known
     opening = text[:2000]
     traced = "Traceback (most recent call last)" in text
@@ -94,12 +70,16 @@ def _tool_signature(text: str) -> str:
     )
 
 
+def _without_prefix(text: str) -> str:
+    return pattern("signatures", "tool_prefix", r"^\s*", "+", re.IGNORECASE).sub("", text)
+
+
 def _opening(text: str) -> str:
     """The first sentence that says something; an announcement (`... the following:`) joins what follows."""
     lines = [line for line in text.splitlines() if line.strip()][:6]
     while len(lines) > 1 and lines[0].rstrip().endswith(":") and len(lines[0]) < 200:
         lines[:2] = [f"{lines[0].rstrip()} {lines[1].strip()}"]
-    sentences = (first_sentence(_TOOL_PREFIX.sub("", line)) for line in lines)
+    sentences = (first_sentence(_without_prefix(line)) for line in lines)
     return next((line for line in sentences if line and line.lower() not in _HEADINGS), "")
 
 
@@ -119,17 +99,17 @@ def _program_signature(text: str, code: int | None, command: str) -> str:
         return _silent(failed, code)
     if run and all(map(_is_viewer, run)):
         own = _own_lines(text, run)
-        if found := _match(_OWN_RULES, own):
+        if found := _match(load_table("signatures")["groups"]["own"], own):
             return found
-        if own and failed not in _SEARCHES:
+        if own and failed not in SEARCHES:
             return _opening(own)
         # What the other programs showed is no error: the search at the end found nothing.
-        if failed in _SEARCHES and code == 1:
+        if failed in SEARCHES and code == 1:
             return _silent(failed, code)
         return _exit(failed, code) or _opening(text)
     if code == 127 and (found := _match(("not_found",), text)):
         return found
-    return _match(_PROGRAM_RULES, text) or _unknown(text, failed, code)
+    return _match(load_table("signatures")["groups"]["program"], text) or _unknown(text, failed, code)
 
 
 def _unknown(text: str, failed: str, code: int | None) -> str:
@@ -139,13 +119,13 @@ def _unknown(text: str, failed: str, code: int | None) -> str:
     lines = [line for line in text.splitlines() if line.strip()]
     if len(lines) == 1 and len(text) <= 300:
         return _opening(text) or _exit(failed, code) or "no output"
-    if failed in _SEARCHES and code == 1:
+    if failed in SEARCHES and code == 1:
         return _silent(failed, code)
     return _match(("words", "weak"), text) or _exit(failed, code) or _opening(text) or "no output"
 
 
 def _silent(failed: str, code: int | None) -> str:
-    failed = "grep" if failed in _SEARCHES else failed
+    failed = "grep" if failed in SEARCHES else failed
     if code is None:
         return f"{failed}: no output".removeprefix(": ")
     return _exit(failed, code) if code == 124 else f"{_exit(failed, code)}, no output"
@@ -183,13 +163,14 @@ def _label(command: Command | None) -> str:
 def _is_viewer(command: Command) -> bool:
     if command.program == "git":
         return any(word in tool_names("programs", "git_view") for word in command.words[:4])
-    return command.program in FILTERS | _SEARCHES or command.program in tool_names("programs", "view")
+    return command.program in FILTERS | SEARCHES | tool_names("programs", "view")
 
 
 def _own_lines(text: str, run: tuple[Command, ...]) -> str:
     """The lines in which a shell or one of the programs speaks about itself, not about what it shows."""
     names = tuple(f"{command.program}: " for command in run)
-    return "\n".join(line for line in text.splitlines() if line.startswith(names) or _OWN_LINE.match(line))
+    own = pattern("signatures", "own_line")
+    return "\n".join(line for line in text.splitlines() if line.startswith(names) or own.match(line))
 
 
 # -- rules
@@ -206,22 +187,8 @@ class Rule(NamedTuple):
 
 @cache
 def _rules(group: str) -> tuple[Rule, ...]:
-    table = load_table("signatures")
-    return tuple(
-        Rule(tuple(keywords), re.compile(fill(pattern, table["fragments"])), *rest)
-        for keywords, pattern, *rest in table[group]
-    )
-
-
-@cache
-def _tool_errors() -> tuple[tuple[re.Pattern[str], str], ...]:
-    rows = load_table("signatures")["tool_errors"]
-    return tuple((re.compile(pattern, re.IGNORECASE | re.DOTALL), name) for pattern, name in rows)
-
-
-@cache
-def _go_errors() -> tuple[tuple[re.Pattern[str], str], ...]:
-    return tuple((re.compile(pattern), name) for pattern, name in load_table("signatures")["go"])
+    rows = load_table("signatures")[group]
+    return tuple(Rule(tuple(keywords), compile_row("signatures", text), *rest) for keywords, text, *rest in rows)
 
 
 def _match(groups: Iterable[str], text: str) -> str:
@@ -231,75 +198,42 @@ def _match(groups: Iterable[str], text: str) -> str:
 
 def _match_rules(rules: Iterable[Rule], text: str) -> str:
     for rule in rules:
-        best: tuple[int, str] | None = None
-        for keyword in rule.keywords:
-            if keyword not in text:
-                continue
-            for place, line in _lines(text, keyword, rule.option):
+        if any(keyword in text for keyword in rule.keywords):
+            for line in _lines(text, rule):
                 if (found := rule.pattern.search(line)) and (name := trim(_fill_in(rule.signature, found))):
-                    if best is None or (place > best[0] if rule.option == "last" else place < best[0]):
-                        best = (place, name)
-                    break
-        if best:
-            return best[1]
+                    return name
     return ""
 
 
-def _lines(text: str, keyword: str, option: str) -> Iterator[tuple[int, str]]:
-    """The lines that hold a keyword, with their places; backwards if the last one counts."""
-    last = option == "last"
-    place = text.rfind(keyword) if last else text.find(keyword)
-    for _ in range(_MAX_TRIES):
-        if place < 0:
-            return
-        start = text.rfind("\n", 0, place) + 1
-        end = text.find("\n", place)
-        end = len(text) if end < 0 else end
-        above = max(text.rfind("\n", 0, start - 1) + 1, start - _MAX_LINE) if option == "above" and start else start
-        yield start, text[above : min(end, start + _MAX_LINE)]
-        place = text.rfind(keyword, 0, start) if last else text.find(keyword, end)
+def _lines(text: str, rule: Rule) -> Iterator[str]:
+    """The lines with a keyword of the rule; backwards if the last one counts."""
+    lines = text.split("\n")
+    for place in reversed(range(len(lines))) if rule.option == "last" else range(len(lines)):
+        line = lines[place]
+        if any(keyword in line for keyword in rule.keywords):
+            above = f"{lines[place - 1][-_MAX_LINE:]}\n" if rule.option == "above" and place else ""
+            yield above + line[:_MAX_LINE]
 
 
 def _fill_in(template: str, found: re.Match[str]) -> str:
     """The signature with its fields filled in from a match; empty if one of them has nothing to say."""
     if template in _BUILDERS:
         return _BUILDERS[template](found)
-    parts: list[str] = []
-    end = 0
-    for field in _FIELD.finditer(template):
-        value = found[int(field[1])] or ""
-        shown = _FORMS[field[2]](value) if field[2] else value
-        if not shown:
-            return ""
-        parts += (template[end : field.start()], shown)
-        end = field.end()
-    return "".join((*parts, template[end:]))
-
-
-def _clause(text: str) -> str:
-    return re.split(r"[.:;](?= |$)", normalize(text), maxsplit=1)[0]
+    values = [_FORMS[form](found[int(group)] or "") for group, form in _FIELD.findall(template)]
+    remaining = iter(values)
+    return _FIELD.sub(lambda _: next(remaining), template) if all(values) else ""
 
 
 def _go(found: re.Match[str]) -> str:
-    message = found[1].strip()
-    linter = re.search(r" \(([\w:.@/-]+)\)$", message)
-    if linter and linter[1] != "typecheck":
-        return ""  # a linter's finding
-    message = message[: linter.start()] if linter else message
     # golangci-lint repeats the compiler's position before the message.
-    message = re.sub(r"^(?:: )?(?:# \S+.*|-: |\S+\.go:\d+:\d+: )", "", message)
+    message = re.sub(r"^(?:: )?(?:# \S+.*|-: |\S+\.go:\d+:\d+: )", "", found[1].strip().removesuffix(" (typecheck)"))
     if not message or message.startswith(("too many errors", "other declaration")):
         return ""
-    for pattern, name in _go_errors():
-        if pattern.search(message):
-            return f"Go compile error: {name or normalize(' '.join(message.split()[:2]))}"
-    if message.count("`") % 2:
-        return ""  # a linter's finding over several lines
-    return f"Go compile error: {normalize(message, names=True)}"
-
-
-def _http(found: re.Match[str]) -> str:
-    return _http_error(found["status"], found["message"])
+    if re.search(r" \([\w:.@/-]+\)$", message) or message.count("`") % 2:
+        return ""  # a linter's finding
+    names = (name for error, name in pattern_rows("signatures", "go") if error.search(message))
+    known = next(names, normalize(message, names=True))
+    return f"Go compile error: {known or normalize(' '.join(message.split()[:2]))}"
 
 
 def _http_error(status: str, message: str) -> str:
@@ -312,16 +246,22 @@ def _http_error(status: str, message: str) -> str:
 
 def _exception(found: re.Match[str]) -> str:
     name, message = found[1].rsplit(".", 1)[-1], found[2] or ""
-    if name in _HTTP_ERRORS and (status := re.search(r"\b([45]\d\d)\b", message)):
+    if name in word_set("signatures", "exception_names", "http") and (status := re.search(r"\b([45]\d\d)\b", message)):
         return _http_error(status[1], "")
-    return f"{name}: {first_sentence(message)}" if message and name not in _NAME_IS_ENOUGH else name
+    no_message = word_set("signatures", "exception_names", "no_message")
+    return f"{name}: {first_sentence(message)}" if message and name not in no_message else name
 
 
-_BUILDERS = {"{go}": _go, "{http}": _http, "{exception}": _exception}
+_BUILDERS: dict[str, Callable[[re.Match[str]], str]] = {
+    "{go}": _go,
+    "{http}": lambda found: _http_error(found["status"], found["message"]),
+    "{exception}": _exception,
+}
 _FORMS: dict[str, Callable[[str], str]] = {
+    "": str,
     "normal": lambda text: normalize(text),
     "names": lambda text: normalize(text, names=True),
     "sentence": first_sentence,
-    "clause": _clause,
+    "clause": lambda text: re.split(r"[.:;](?= |$)", normalize(text), maxsplit=1)[0],
     "snake": lambda text: text.replace("-", "_"),
 }

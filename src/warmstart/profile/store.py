@@ -7,17 +7,17 @@ profile says; the session store forgets that in the same way.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import msgspec
 
 from warmstart.profile.values import Profile, Profiled
-from warmstart.sessions.rows import SESSION_COLUMNS, to_session
+from warmstart.sessions.schema import SESSION_COLUMNS, to_session
 from warmstart.sessions.sql_store import SQLSessionStore, where
 from warmstart.sessions.store import Filter
-from warmstart.storage.schema import migrations_of
+from warmstart.storage.database import migrations_of
 from warmstart.storage.sql import batches, placeholders
 
 MIGRATIONS = migrations_of("profile", __file__)
@@ -33,14 +33,6 @@ class Stale(NamedTuple):
 
     session_id: str
     revision: int
-
-
-class Stored(NamedTuple):
-    """A profile to store, and the revision of the session that it was made from."""
-
-    session_id: str
-    revision: int
-    profile: Profile
 
 
 class SQLProfileStore:
@@ -65,23 +57,21 @@ class SQLProfileStore:
             ).fetchall()
         return [Stale(*row) for row in rows]
 
-    def save(self, profiles: Iterable[Stored], rules: str) -> None:
-        """Store profiles, and their outcomes with their sessions, in one write.
+    def save(self, made: Sequence[tuple[Stale, Profile]], rules: str) -> None:
+        """Store the profiles of sessions, and their outcomes with them, in one write.
 
         A profile whose session changed meanwhile is left out.
         """
-        made = list(profiles)
-        rows = [(rules, _ENCODE(each.profile).decode(), each.session_id, each.revision) for each in made]
         with self._db.transaction() as connection:
             connection.executemany(
                 "UPDATE sessions SET outcome = ?, evidence = ? WHERE id = ? AND revision = ?",
-                [(*each.profile.outcome[:2], each.session_id, each.revision) for each in made],
+                [(*profile.outcome[:2], *session) for session, profile in made],
             )
             connection.executemany(
                 "INSERT INTO profiles (session, rules, body) "
                 "SELECT pk, ?, ? FROM sessions WHERE id = ? AND revision = ? "
                 "ON CONFLICT (session) DO UPDATE SET rules = excluded.rules, body = excluded.body",
-                rows,
+                [(rules, _ENCODE(profile).decode(), *session) for session, profile in made],
             )
 
     def profiles(self, rules: str, filter: Filter = Filter()) -> Iterator[Profiled]:  # noqa: B008 - Filter is frozen

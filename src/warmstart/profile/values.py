@@ -16,6 +16,7 @@ from warmstart.sessions.values import CallOutcome, Session, SessionOutcome, Tool
 Kind = Literal["code", "file", "research", "other"]  # the kind of work that a call belongs to
 Role = Literal["edit", "commit", "check", "run", "read", "look", "note"]  # what a call does
 TaskType = Literal["code", "file", "research", "mixed"]  # what a session is about
+How = Literal["added", "removed", "changed"]
 Feedback = Literal["corrective", "approving", "terse", "plain"]
 Source = Literal["", "user", "reward", "commit", "check", "words"]
 
@@ -44,7 +45,7 @@ class Change(NamedTuple):
     """
 
     what: str
-    how: Literal["added", "removed", "changed"]
+    how: How
 
 
 class Recovery(NamedTuple):
@@ -201,8 +202,6 @@ def redact_profile(profile: Profile, redact: Callable[[str], str]) -> Profile:
         profile,
         outcome=profile.outcome._replace(evidence=redact(profile.outcome.evidence)),
         style=replace(profile.style, instructions=tuple(map(redact, profile.style.instructions))),
-        calls=tuple(
-            call._replace(signature=redact(call.signature)) if call.signature else call for call in profile.calls
-        ),
+        calls=tuple(call._replace(signature=redact(call.signature)) for call in profile.calls),
         dead_ends=tuple(end._replace(signature=redact(end.signature)) for end in profile.dead_ends),
     )

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from tests.profile.talks import asked, talk
-from warmstart.profile.corpus import Instruction, Rate, Report
+from warmstart.profile.corpus import MAX_SIGNATURES, Instruction, Report, summarize, week
+from warmstart.profile.diagnostics import Rate
 from warmstart.profile.profiler import Profiler
-from warmstart.profile.summary import MAX_SIGNATURES, summarize, week
 from warmstart.profile.values import Call, Change, Markers, Outcome, Profile, Profiled, Recovery, WritingStyle
 from warmstart.sessions.values import CallOutcome, Session
 
