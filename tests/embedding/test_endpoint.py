@@ -95,13 +95,13 @@ def test_secrets_are_replaced_before_anything_is_sent(service, tmp_path):
     assert service.keys == [None]
 
 
-def test_a_failing_service_is_asked_again(service):
+def test_a_failing_service_is_retried(service):
     service.failures = [503, 429]
     assert EndpointEmbedder("tiny", url=service.url).embed(["abc"])[0, 0] == 3.0
     assert len(service.asked) == 3
 
 
-def test_a_service_that_refuses_is_not_asked_again(service):
+def test_a_rejected_request_is_not_retried(service):
     service.failures = [401, 401]
     with pytest.raises(EmbedderError, match="401"):
         EndpointEmbedder("tiny", url=service.url).embed(["abc"])

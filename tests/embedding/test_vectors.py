@@ -14,8 +14,7 @@ from tests.recall.stores import opened
 from warmstart import Settings
 from warmstart.embedding import open_vectors
 from warmstart.embedding.embedders import WordLlamaEmbedder, open_embedder
-from warmstart.embedding.sqlite_vec import SQLiteVectors
-from warmstart.embedding.vectors import Model, Row, VectorStore, quantize
+from warmstart.embedding.vectors import Model, Row, SQLiteVectors, VectorStore, quantize
 from warmstart.errors import ConfigError, StoreError
 from warmstart.recall import Index
 

@@ -5,38 +5,26 @@ from __future__ import annotations
 import sqlite3
 import time
 from contextlib import closing
+from itertools import count
+from math import inf
 
 import numpy as np
 import pytest
 
 from tests.recall.stores import keep
-from warmstart.recall import corpus_stats
+from warmstart.recall import ranking
 from warmstart.recall import recall as searching
-from warmstart.recall.corpus_stats import CorpusStats
-from warmstart.recall.deadline import Deadline
 from warmstart.recall.index import Index
+from warmstart.recall.ranking import CorpusStats
 from warmstart.storage.database import Interrupted
 
 pytestmark = pytest.mark.parametrize("url", ["sqlite"], indirect=True)
 
 
-class Steps(Deadline):
-    """Passes after so many looks at the clock."""
-
-    def __init__(self, steps: int) -> None:
-        super().__init__(None)
-        self._steps = steps
-
-    def check(self) -> None:
-        self._steps -= 1
-        if self._steps < 0:
-            raise Interrupted
-
-
 def test_reading_statistics_continues_where_it_was_interrupted(store, recall, monkeypatch):
-    monkeypatch.setattr(corpus_stats, "_BATCH_PARTS", 2)
-    monkeypatch.setattr(corpus_stats, "_BATCH_DELETED", 2)
-    monkeypatch.setattr(corpus_stats, "_BATCH_WRITES", 1)
+    monkeypatch.setattr(ranking, "_BATCH_PARTS", 2)
+    monkeypatch.setattr(ranking, "_BATCH_DELETED", 2)
+    monkeypatch.setattr(ranking, "_BATCH_WRITES", 1)
     for number in range(9):
         keep(store, f"s{number}", "the tide table", "fixed", "thanks")
         recall.update()
@@ -46,18 +34,21 @@ def test_reading_statistics_continues_where_it_was_interrupted(store, recall, mo
     index = Index(store)
     whole, slow = CorpusStats(store.database), CorpusStats(store.database)
     for turn in range(100):
+        monkeypatch.setattr(ranking, "monotonic", count(1).__next__)  # the second look at the clock is too late
         try:
-            slow.refresh(index.state(), Steps(1))
+            slow.refresh(index.read_state(), 1)
             break
         except Interrupted:
             if turn == 3:
                 keep(store, "new", "another tide")
                 recall.update()
     assert turn > 3
-    whole.refresh(index.state(), Deadline(None))
-    assert (slow.parts, slow.documents) == (whole.parts, whole.documents) == (7, 19)
-    for name in ("session", "said", "words", "deleted", "totals"):
-        np.testing.assert_array_equal(getattr(slow, name), getattr(whole, name))
+    whole.refresh(index.read_state(), inf)
+    assert (whole.everything.parts, whole.everything.said) == (7, 19)
+    np.testing.assert_array_equal(slow.session, whole.session)
+    np.testing.assert_array_equal(slow.deleted, whole.deleted)
+    for ours, theirs in zip(slow.everything, whole.everything, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
 
 
 def test_what_words_find_is_given_when_time_is_over_for_the_rest(store, recall, monkeypatch):
@@ -67,8 +58,8 @@ def test_what_words_find_is_given_when_time_is_over_for_the_rest(store, recall, 
     def interrupted(*_: object, **__: object) -> None:
         raise Interrupted
 
-    monkeypatch.setattr(searching.Recall, "_hits", interrupted)
-    monkeypatch.setattr(searching.Recall, "_dated", interrupted)
+    monkeypatch.setattr(searching.Recall, "_search_names", interrupted)
+    monkeypatch.setattr(searching.Recall, "_search_dates", interrupted)
     (found,) = recall.search("tide_table.py yesterday", deadline_ms=60_000)
     assert found.native_id == "tide"
     assert set(found.components) <= {"said", "windows"}

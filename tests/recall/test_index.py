@@ -37,6 +37,26 @@ def test_only_what_changed_is_indexed(store, recall):
     assert documents(store) == (4, 0)
 
 
+def test_a_session_that_cannot_be_read_stays_as_it_was(store, recall, monkeypatch):
+    keep(store, "bad", "the tide table", "half of the drawb")
+    keep(store, "good", "the tide gauge")
+    recall.update()
+    index_terms = upkeep.index_terms
+
+    def fail(text: str) -> tuple[int, set[str]]:
+        if "gazebo" in text:
+            raise ValueError(text)
+        return index_terms(text)
+
+    monkeypatch.setattr(upkeep, "index_terms", fail)
+    store.append(keep(store, "bad"), turns("bad", ["the tide table", "the moat and the gazebo", "thanks"])[1:])
+    keep(store, "good", "the tide gauge", "is new")
+    assert recall.update() == 2
+    assert documents(store) == (4, 0)
+    assert natives(recall, "new") == ["good"]
+    assert set(natives(recall, "tide")) == {"bad", "good"}
+
+
 def test_a_session_that_grows_is_found_by_what_is_new(store, recall):
     texts = ["the tide table", "is wrong"]
     for word in ("drawbridge", "gazebo", "moat"):

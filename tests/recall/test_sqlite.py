@@ -56,3 +56,12 @@ def test_a_scrub_before_the_index_heard_of_a_change_is_thorough_too(store, recal
     store.scrub()
     assert not held(store, "hunterhunter2")
     assert natives(recall, "key") == ["one"]
+
+
+def test_an_index_that_is_up_to_date_takes_one_query(store, recall):
+    keep(store, "one", "the tide table")
+    recall.update()
+    statements: list[str] = []
+    store.database.connection.set_trace_callback(statements.append)
+    assert recall.update() == 0
+    assert len(statements) == 1

@@ -7,12 +7,9 @@ import json
 import re
 import time
 from collections.abc import Callable, Sequence
-from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
-from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
-from urllib.request import Request, urlopen
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,7 +60,7 @@ def open_embedder(name: str, settings: Settings) -> Embedder:
     if name.startswith(TRANSFORMERS) and name != TRANSFORMERS:
         return TransformersEmbedder(name.removeprefix(TRANSFORMERS))
     if name.startswith(ENDPOINT) and name != ENDPOINT:
-        from warmstart.redact.configured import configured_redactor
+        from warmstart.redact.redactor import configured_redactor
 
         redact = configured_redactor(settings).clean
         return EndpointEmbedder(
@@ -200,6 +197,11 @@ class EndpointEmbedder:
         return vectors
 
     def _post(self, body: dict[str, Any], timeout: float | None) -> Any:
+        # Loaded here, because every first search loads this module.
+        from http.client import HTTPException
+        from urllib.error import HTTPError, URLError
+        from urllib.request import Request, urlopen
+
         attempts = _ATTEMPTS if timeout is None else 1
         request = Request(self._url, json.dumps(body).encode(), self._headers)  # noqa: S310 - http or https, see above
         for attempt in range(1, attempts + 1):

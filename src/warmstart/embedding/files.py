@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from warmstart.storage.database import Database
-from warmstart.storage.schema import migrations_of
+from warmstart.storage.database import Database, migrations_of
 from warmstart.storage.sqlite import SQLiteDatabase
 
 MIGRATIONS = migrations_of("embedding", __file__)
@@ -34,14 +33,10 @@ def has_vectors(database: Database) -> bool:
 
 def open_vectors(database: Database) -> VectorStore:
     """The vectors of a database, which has the tables of this package; creates the file of a SQLite store."""
+    from warmstart.embedding.vectors import PostgresVectors, SQLiteVectors
+
     path = vectors_path(database)
-    if path is not None:
-        from warmstart.embedding.sqlite_vec import SQLiteVectors
-
-        return SQLiteVectors(path)
-    from warmstart.embedding.pgvector import PostgresVectors
-
-    return PostgresVectors(database)
+    return PostgresVectors(database) if path is None else SQLiteVectors(path)
 
 
 def delete_vectors_file(database: Database) -> None:

@@ -1,4 +1,4 @@
-"""Stores of vectors, and how one is kept up to date.
+"""Stores of vectors, beside a SQLite store and in a PostgreSQL one, and how they are kept up to date.
 
 A row has a key (the caller's number for the text), a group (texts that change together) and the hash of its text. The
 vector is quantized to eight bits per dimension; its signs, one bit each, make a search fast. A group has a stamp, which
@@ -8,23 +8,33 @@ is not embedded again, whatever its key.
 
 from __future__ import annotations
 
+import os
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from warmstart.embedding.embedders import Embedder, Matrix
-from warmstart.errors import StoreError
+from warmstart.errors import ConfigError, StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreReadOnly, StoreTooNew
+from warmstart.storage.database import Database
 from warmstart.storage.sql import batches, placeholders
+from warmstart.storage.sqlite import use_wal
 
 Keys: TypeAlias = NDArray[np.int64]
 Quantized: TypeAlias = NDArray[np.int8]
 Progress = Callable[[int, int], None]
 
 _BATCH = 1024  # texts that are embedded and written together
+_FILE_VERSION = 2
+_OLD_TABLES = {"made", "parts", "blocks"}  # of version 1
+_STEPS = 2000  # of SQLite's virtual machine between two looks at the clock
+_REMEDY = "delete it and run `warmstart recall index --embedder …`"
 
 
 class Model(NamedTuple):
@@ -129,6 +139,201 @@ def quantize(vectors: Matrix) -> Quantized:
     """Vectors as integers from -127 to 127; only their directions are kept."""
     largest = np.maximum(np.abs(vectors).max(axis=1, keepdims=True, initial=0.0), 1e-12)
     return np.asarray(np.rint(vectors * (127 / largest)), np.int8)
+
+
+class SQLiteVectors(VectorStore):
+    """Vectors in a SQLite file of their own, searched with sqlite-vec.
+
+    Many Pythons are built without loadable extensions, so the file is opened through apsw, which brings its own SQLite.
+    Two SQLites in one process must not open the same file (closing it in one drops the locks of the other), which is
+    why the vectors are not in the store. The file can be deleted at any time; `warmstart recall index` makes it again.
+    """
+
+    def __init__(self, path: Path) -> None:
+        try:
+            import apsw
+            import sqlite_vec
+        except ImportError as missing:
+            raise ConfigError(f"semantic search needs {missing.name}: pip install 'warmstart[vectors]'") from missing
+        self._apsw = apsw
+        self.name = f"the file {str(path)!r}"
+        with self._translate_errors():
+            with suppress(FileExistsError):
+                os.close(os.open(path, os.O_CREAT | os.O_EXCL, 0o600))
+            self._connection: Any = apsw.Connection(str(path))
+            self._run = self._connection.execute
+            self._connection.set_busy_timeout(60_000)  # milliseconds
+            self._connection.transaction_mode = "IMMEDIATE"
+            self._connection.enable_load_extension(True)
+            self._connection.load_extension(sqlite_vec.loadable_path())
+            self._connection.enable_load_extension(False)
+            use_wal(self._run)
+            self._run("PRAGMA synchronous = NORMAL; PRAGMA secure_delete = ON")
+            self._create_tables()
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def reset(self, model: Model) -> None:
+        with self._transaction():
+            super().reset(model)
+            self._run("DROP TABLE IF EXISTS signs")
+            bits = -(-model.dimensions // 8) * 8  # whole bytes
+            self._run(f"CREATE VIRTUAL TABLE signs USING vec0 (grp INTEGER, bits BIT[{bits}], chunk_size=1024)")
+
+    def _insert(self, rows: Sequence[Row]) -> None:
+        self._connection.executemany(
+            "INSERT INTO vectors (key, grp, hash, vector) VALUES (?, ?, ?, ?)",
+            ((row.key, row.group, row.hash, row.vector.tobytes()) for row in rows),
+        )
+        self._connection.executemany(
+            "INSERT INTO signs (rowid, grp, bits) VALUES (?, ?, vec_bit(?))",
+            ((row.key, row.group, np.packbits(row.vector > 0).tobytes()) for row in rows if row.vector.any()),
+        )
+
+    def _delete(self, keys: Sequence[int]) -> None:
+        for table, column in (("signs", "rowid"), ("vectors", "key")):
+            self._connection.executemany(f"DELETE FROM {table} WHERE {column} = ?", ((key,) for key in keys))
+
+    def nearest(self, vector: Matrix, groups: Keys | None, limit: int, timeout: float | None) -> Keys:
+        where = "" if groups is None else "AND grp IN (SELECT value FROM json_each(:groups))"
+        values = {} if groups is None else {"groups": str(groups.tolist())}
+        found: list[tuple[int]] = []
+        with self._translate_errors(), self._time_limit(timeout):
+            found += self._run(
+                f"SELECT rowid FROM signs WHERE bits MATCH vec_bit(:bits) AND k = :limit {where} ORDER BY distance",
+                {**values, "bits": np.packbits(vector > 0).tobytes(), "limit": limit},
+            ).fetchall()
+        return np.fromiter((row[0] for row in found), np.int64, len(found))
+
+    def write(self, *arguments: Any) -> None:
+        super().write(*arguments)
+        if arguments[-1]:  # groups were deleted, which the log still holds
+            self._rows("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def check(self) -> str:
+        """What SQLite finds wrong with the file; empty if all is well."""
+        found = str(self._rows("PRAGMA quick_check(1)")[0][0])
+        return "" if found == "ok" else found
+
+    def _create_tables(self) -> None:
+        if self._is_current():
+            return
+        with self._transaction():
+            if self._is_current():  # another process was faster
+                return
+            tables = {row[0] for row in self._run("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+            if tables and not tables >= _OLD_TABLES:
+                raise StoreError(f"{self.name} holds another program's tables; move it away")
+            for table in ("signs", *_OLD_TABLES):
+                self._run(f"DROP TABLE IF EXISTS {table}")
+            self._run(Path(__file__).with_name("vectors_file.sql").read_text(encoding="utf-8"))
+
+    def _is_current(self) -> bool:
+        version = int(self._run("PRAGMA user_version").fetchone()[0])
+        if version > _FILE_VERSION:
+            raise StoreTooNew(f"a newer Warmstart made {self.name}; upgrade Warmstart, or move the file away")
+        return version == _FILE_VERSION
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with self._translate_errors(), self._connection:
+            yield
+
+    @contextmanager
+    def _time_limit(self, seconds: float | None) -> Iterator[None]:
+        """Interrupt statements that run longer; they give nothing."""
+        if seconds is None:
+            yield
+            return
+        end = time.monotonic() + seconds
+        self._connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS)
+        try:
+            with suppress(self._apsw.InterruptError):
+                yield
+        finally:
+            self._connection.set_progress_handler(None)
+
+    @contextmanager
+    def _translate_errors(self) -> Iterator[None]:
+        apsw = self._apsw
+        try:
+            yield
+        except OSError as error:
+            raise StoreReadOnly(f"cannot write {self.name} ({error.strerror})") from error
+        except apsw.Error as error:
+            kinds: tuple[tuple[Any, type[StoreError], str], ...] = (
+                ((apsw.BusyError, apsw.LockedError), StoreBusy, "another process is writing it; try again later"),
+                ((apsw.NotADBError, apsw.CorruptError), StoreCorrupt, f"it is damaged; {_REMEDY}"),
+                (apsw.FullError, StoreFull, "the disk is full; nothing was written"),
+                ((apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError), StoreReadOnly, "it is read-only"),
+            )
+            kind, reason = next((some[1:] for some in kinds if isinstance(error, some[0])), (StoreError, str(error)))
+            raise kind(f"{self.name} failed: {reason}") from error
+
+
+class PostgresVectors(VectorStore):
+    """The vectors of one tenant in a PostgreSQL store, compared with pgvector, or by the server where it has none.
+
+    A search scans the tenant's rows, which is exact, costs writes nothing and grows with the tenant, not with the
+    server. Large tenants can get an approximate index, which the same statement uses (see docs/scale.md).
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+        self.name = f"the store {database.name!r}"
+        self._run = partial(database.connection.execute, binary=True)  # type: ignore[call-arg]
+        self._has_pgvector = self._find_pgvector()
+
+    def _find_pgvector(self) -> bool:
+        return bool(self._rows("SELECT to_regoperator('<~>(bit,bit)') IS NOT NULL")[0][0])
+
+    def close(self) -> None:
+        """The connection is the store's."""
+
+    def reset(self, model: Model) -> None:
+        super().reset(model)
+        if not self._has_pgvector:
+            with suppress(StoreError), self._db.transaction():  # not every role may
+                self._run("SET LOCAL ROLE NONE")  # a superuser may, but not the role that it acts as
+                self._run("CREATE EXTENSION IF NOT EXISTS vector")
+            self._has_pgvector = self._find_pgvector()
+
+    def _insert(self, rows: Sequence[Row]) -> None:
+        self._db.connection.executemany(
+            "INSERT INTO vectors (key, grp, hash, vector, bits) VALUES (?, ?, ?, ?, CAST(? AS BIT VARYING))",
+            [
+                (row.key, row.group, row.hash, row.vector.tobytes(), _bits(row.vector) if row.vector.any() else None)
+                for row in rows
+            ],
+        )
+
+    def _delete(self, keys: Sequence[int]) -> None:
+        self._run("DELETE FROM vectors WHERE key = ANY(CAST(? AS BIGINT[]))", (list(keys),))
+
+    def nearest(self, vector: Matrix, groups: Keys | None, limit: int, timeout: float | None) -> Keys:
+        where = "" if groups is None else "AND grp = ANY(CAST(:groups AS BIGINT[])) "
+        values = {} if groups is None else {"groups": groups.tolist()}
+        size = len(vector)
+        distance = f"CAST(bits AS BIT({size})) <~> CAST(:bits AS BIT({size}))"
+        if not self._has_pgvector:
+            distance = "bit_count(bits # CAST(:bits AS BIT VARYING))"
+        rows = self._rows(
+            f"SELECT key FROM vectors WHERE length(bits) = {size} {where}ORDER BY {distance}, key LIMIT :limit",
+            {**values, "bits": _bits(vector), "limit": limit},
+        )
+        return np.fromiter((row[0] for row in rows), np.int64, len(rows))
+
+    def _transaction(self) -> AbstractContextManager[object]:
+        return self._db.transaction()  # locks out other writers of the tenant
+
+    def _translate_errors(self) -> AbstractContextManager[None]:
+        return self._db.translate_errors()
+
+
+def _bits(vector: Matrix | Quantized) -> str:
+    """Signs as PostgreSQL writes bits."""
+    return ((vector > 0).astype(np.uint8) + ord("0")).tobytes().decode()
 
 
 class Source(Protocol):

@@ -3,7 +3,7 @@
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from warmstart.recall.evidence import Evidence
-    from warmstart.recall.index import Index, update_index
+    from warmstart.recall.index import Index
     from warmstart.recall.recall import Mode, Recall
     from warmstart.recall.semantic import (
         SemanticIndex,
@@ -21,12 +21,11 @@ __all__ = [
     "create_semantic_index",
     "delete_old_vectors",
     "open_semantic_index",
-    "update_index",
 ]
 
 _HOMES = {
     "evidence": ("Evidence",),
-    "index": ("Index", "update_index"),
+    "index": ("Index",),
     "recall": ("Mode", "Recall"),
     "semantic": ("SemanticIndex", "create_semantic_index", "delete_old_vectors", "open_semantic_index"),
 }

@@ -1,5 +1,9 @@
 """The index of what was said and done, kept in step with the sessions.
 
+A document is one indexed text: a message, a piece of reasoning, the arguments of a call, a title or a branch. Its id is
+one number, so that ranking reads no other table: the part (a session, or a stretch of a very long one), the position in
+it, the field, and a class of length. Output of tools is not indexed here; the session store finds it.
+
 Triggers note which sessions changed. An update indexes a few of them at a time under the write lock, so that several
 processes share the work; documents that are already indexed stay as they are. Neither database can remove a document
 without its text, which is gone when a session is deleted: it stays, and ranking skips it. When a tenth of the documents
@@ -8,63 +12,106 @@ is deleted, the index is rebuilt.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import json
+import re
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from math import log2
+from struct import Struct
 from typing import NamedTuple
 
 from warmstart.embedding.files import MIGRATIONS as VECTOR_MIGRATIONS
-from warmstart.errors import ConfigError
-from warmstart.recall.documents import (
-    DELETED,
-    FIELD,
-    FIELDS,
-    FIRST,
-    GROUPS,
-    LENGTHS,
-    MAX_POSITIONS,
-    PART,
-    POSITION,
-    REASONING,
-    SAID,
-    Document,
-    Group,
-    TermIndex,
-    decode_arguments,
-    document_id,
-    documents_of,
-    length_class,
-)
+from warmstart.profile.tools import SHELLS
 from warmstart.recall.query import index_terms
-from warmstart.recall.sqlite import SQLiteTermIndex
+from warmstart.recall.term_index import GROUPS, Group, open_term_index
 from warmstart.sessions.bad_sessions import BAD_SESSION, log_skip
 from warmstart.sessions.lookup import SessionLookup
 from warmstart.sessions.sql_store import SQLSessionStore
-from warmstart.storage.database import Connection, Database
-from warmstart.storage.schema import migrations_of
+from warmstart.sessions.values import clean
+from warmstart.storage.database import Connection, migrations_of
 from warmstart.storage.sql import batches, placeholders
-from warmstart.storage.sqlite import SQLiteDatabase
 
 MIGRATIONS = migrations_of("recall", __file__)
+
+FIELDS = ("user", "assistant", "reasoning", "edits", "commands", "lookups")
+USER, ASSISTANT, REASONING, EDITS, COMMANDS, LOOKUPS = range(len(FIELDS))
+SAID = 2  # the first fields are what was said, the others what was done
+COLUMNS = ", ".join(f'"{name}"' for name in FIELDS)
+
+PART, POSITION, FIELD = 24, 8, 4  # where these begin in the id of a document
+FIRST = 2  # the first position, so that the neighbours of neighbours are numbers of the same part
+MAX_POSITIONS = 65_000  # in a part
+DELETED = 255  # in the lengths of a part
+SHORT_HASH = Struct(">q")  # the beginning of a hash as a number that databases can hold
+LENGTHS = tuple(2 ** (size / 2) for size in range(16))  # words in a document of each class: up to 181
 
 MAX_DELETED = 0.1  # the share of deleted documents at which the index is rebuilt
 MIN_DELETED = 1000
 _RECOUNT = 1.1  # growth after which terms are counted again
 _BATCH_DOCUMENTS, _BATCH_SESSIONS = 4000, 50  # in one write
 
-_NAMES = tuple(f'"{name}"' for name in FIELDS)
-COLUMNS = ", ".join(_NAMES)
+_EDIT = re.compile(r"edit|write(?!_(?:stdin|bash|powershell|todo))|patch|replace|create|insert", re.IGNORECASE)
+_LOOKUP = re.compile(r"read|grep|glob|search|fetch|view|list|find|^ls$|query|browse", re.IGNORECASE)
+_PLAN = re.compile(r"todo|plan|task|question|ask_user|skill", re.IGNORECASE)
+_SPOKEN = {name: number for number, name in enumerate(FIELDS[: REASONING + 1])}
+_TRUNKS = ("", "main", "master", "HEAD")
+_SAVE = (
+    f"INSERT INTO recall_parts (number, session, generation, said, did, lengths, {COLUMNS}) "
+    f"VALUES ({placeholders(range(6 + len(FIELDS)))}) ON CONFLICT (number) DO UPDATE SET "
+    "generation = excluded.generation, said = excluded.said, did = excluded.did, lengths = excluded.lengths, "
+    + ", ".join(f'"{name}" = excluded."{name}"' for name in FIELDS)
+)
 
 Progress = Callable[[int, int], None]
 
 
 class State(NamedTuple):
-    """The state of the index. `generation` rises with every write, `cleared` is the last one that removed something."""
+    """The state of the index.
 
-    generation: int = 1
-    cleared: int = 1
-    parts: int = 0
-    documents: int = 0
-    deleted: int = 0
-    counted: int = 0
+    `generation` rises with every write, `cleared` is the last one that removed something, and `stale` is how many
+    sessions changed since they were indexed.
+    """
+
+    generation: int
+    cleared: int
+    parts: int
+    documents: int
+    deleted: int
+    counted: int
+    stale: int
+
+
+class Document(NamedTuple):
+    """A document to index: its field, its message (of a title, the first one), the hash and the id of its text."""
+
+    field: int
+    message: int
+    hash: int
+    text: int
+    body: str = ""  # of a title or a branch, which have no id
+
+
+@dataclass(slots=True)
+class _Part:
+    """A session in the index, or a stretch of a long one."""
+
+    number: int
+    documents: dict[Group, int] = field(default_factory=lambda: dict.fromkeys(GROUPS, 0))
+    lengths: bytearray = field(default_factory=bytearray)  # the class of every document that was said
+    words: list[float] = field(default_factory=lambda: [0.0] * len(FIELDS))
+
+
+@dataclass(slots=True)
+class _Write:
+    """What one write adds to the index."""
+
+    generation: int
+    parts: int  # in the index
+    removed: int = 0
+    documents: dict[Group, list[tuple[int, str]]] = field(default_factory=lambda: {group: [] for group in GROUPS})
+    rows: list[tuple[int, int, int, int]] = field(default_factory=list)
 
 
 class Index:
@@ -74,39 +121,41 @@ class Index:
         self._db = store.database
         self._db.migrate((*VECTOR_MIGRATIONS, *MIGRATIONS))
         self.terms = open_term_index(self._db)
+        self.lookup = SessionLookup(self._db.connection)
 
-    def state(self) -> State:
-        return self.state_and_stale(0)[0]
-
-    def state_and_stale(self, limit: int) -> tuple[State, int]:
-        """The state, and how many sessions changed since they were indexed (counted up to `limit`)."""
-        stale = "(SELECT count(*) FROM (SELECT 1 FROM recall_stale LIMIT ?) changed)"
+    def read_state(self) -> State:
+        """The state of the index, in one query."""
         row = self._db.connection.execute(
-            f"SELECT generation, cleared, parts, documents, deleted, counted, {stale} FROM recall_state", (limit,)
+            "SELECT generation, cleared, parts, documents, deleted, counted, (SELECT count(*) FROM recall_stale) "
+            "FROM recall_state"
         ).fetchone()
-        if row is None:  # a tenant without sessions
-            return State(), self._db.connection.execute(f"SELECT {stale}", (limit,)).fetchone()[0]
-        return State(*row[:6]), row[6]
+        return State(*(row or (1, 1, 0, 0, 0, 0, 0)))  # a tenant without sessions has no row
 
     def update(self, progress: Progress | None = None) -> int:
-        """Index what is new or has changed; returns how many sessions that were."""
+        """Index what is new or has changed; returns how many sessions that were. Safe for many processes at once."""
         with self._db.translate_errors():
-            total = self.state_and_stale(2**40)[1]
+            total = count = self.read_state().stale
         done = 0
-        while True:
+        while count:
             with self._db.transaction() as connection:
-                count = self._index_some(connection)
-            done += count
+                count = self._index_batch(connection)
+                done += count
+                if done and not count:  # all is indexed: rebuild, or count terms again, where enough has changed
+                    state = self.read_state()
+                    if state.deleted > MIN_DELETED and state.deleted > MAX_DELETED * (state.documents + state.deleted):
+                        self.terms.clear()
+                        while self._index_batch(connection):
+                            pass
+                        state = self.read_state()
+                    if state.documents > _RECOUNT * state.counted or state.documents < state.counted / 2:
+                        self.terms.count_terms()
+                        connection.execute("UPDATE recall_state SET counted = documents")
             if progress is not None:
                 progress(done, max(done, total))
-            if not count:
-                break
-        if done:
-            self._tidy()
         return done
 
     def rebuild(self, progress: Progress | None = None) -> int:
-        """Build the index again; returns how many sessions are in it."""
+        """Build the index again from the sessions; returns how many there are."""
         with self._db.transaction():
             self.terms.clear()
         return self.update(progress)
@@ -123,170 +172,135 @@ class Index:
                 found[group][term] = documents
         return found
 
-    def _index_some(self, connection: Connection) -> int:
+    def _index_batch(self, connection: Connection) -> int:
+        """Index some of the sessions that changed; returns how many."""
         sessions = connection.execute(
             "SELECT session FROM recall_stale ORDER BY session DESC LIMIT ?", (_BATCH_SESSIONS,)
         ).fetchall()
         if not sessions:
             return 0
-        write = _Write(self.terms, connection, self.state())
+        state = self.read_state()
+        write = _Write(state.generation + 1, state.parts)
         done = 0
         for (session,) in sessions:
             try:
-                write.update_session(session)
+                self._index_session(connection, session, write)
             except BAD_SESSION as error:  # stays as it was
                 log_skip(f"number {session}", error)
             connection.execute("DELETE FROM recall_stale WHERE session = ?", (session,))
             done += 1
-            if write.added > _BATCH_DOCUMENTS:
+            if len(write.rows) > _BATCH_DOCUMENTS:
                 break
-        write.finish()
-        return done
-
-    def _tidy(self) -> None:
-        """Count terms again, or rebuild, where enough has changed."""
-        with self._db.transaction() as connection:
-            state = self.state()
-            if state.deleted > MIN_DELETED and state.deleted > MAX_DELETED * (state.documents + state.deleted):
-                self.terms.clear()
-                while self._index_some(connection):
-                    pass
-                state = self.state()
-            if state.documents > _RECOUNT * state.counted or state.documents < state.counted / 2:
-                self.terms.count_terms()
-                connection.execute("UPDATE recall_state SET counted = documents")
-
-
-def open_term_index(database: Database) -> TermIndex:
-    """The inverted index of a database."""
-    if isinstance(database, SQLiteDatabase):
-        return SQLiteTermIndex(database)
-    from warmstart.recall.postgres import PostgresTermIndex  # with psycopg, which is an extra
-    from warmstart.storage.postgres import PostgresDatabase
-
-    if isinstance(database, PostgresDatabase):
-        return PostgresTermIndex(database)
-    raise ConfigError(f"recall works on SQLite and PostgreSQL, not on {database.name!r}")
-
-
-def update_index(store: SQLSessionStore, progress: Progress | None = None) -> int:
-    """Index what is new in a store; loads nothing that only a search needs."""
-    return Index(store).update(progress)
-
-
-class _Part(NamedTuple):
-    """A session in the index, or a stretch of a long one."""
-
-    number: int
-    said: int
-    did: int
-    words: list[float]  # by field
-    lengths: bytearray  # the class of every document that was said
-
-
-class _Write:
-    """One write to the index; collects documents and inserts them at its end."""
-
-    def __init__(self, terms: TermIndex, connection: Connection, state: State) -> None:
-        self._terms = terms
-        self._connection = connection
-        self._lookup = SessionLookup(connection)
-        self._generation = state.generation + 1
-        self._parts = state.parts
-        self.added = 0
-        self._removed = 0
-        self._documents: dict[Group, list[tuple[int, str]]] = {"said": [], "did": []}
-        self._rows: list[tuple[object, ...]] = []
-
-    def update_session(self, session: int) -> None:
-        """Index what is new in a session, and delete what is gone."""
-        current = documents_of(self._lookup, session)
-        parts = self._read_parts(session)
-        known = self._indexed(parts)
-        wanted = {document.key for document in current}
-        gone = [place for key, place in known.items() if key not in wanted]
-        new = [document for document in current if document.key not in known]
-        if gone:
-            self._remove(parts, gone)
-        if new:
-            self._append(parts, new)
-        if gone or new:
-            self._save(session, parts.values())
-
-    def finish(self) -> None:
-        for group, documents in self._documents.items():
-            self._terms.add(group, documents)
-        self._connection.executemany(
-            "INSERT INTO recall_documents (part, id, message, hash) VALUES (?, ?, ?, ?)", self._rows
-        )
-        self._connection.execute(
+        self.terms.add(write.documents)
+        connection.executemany("INSERT INTO recall_documents (part, id, message, hash) VALUES (?, ?, ?, ?)", write.rows)
+        connection.execute(
             "UPDATE recall_state SET generation = generation + 1, parts = ?, documents = documents + ?, "
             "deleted = deleted + ?, cleared = CASE WHEN ? > 0 THEN generation + 1 ELSE cleared END",
-            (self._parts, self.added - self._removed, self._removed, self._removed),
+            (write.parts, len(write.rows) - write.removed, write.removed, write.removed),
         )
+        return done
 
-    def _read_parts(self, session: int) -> dict[int, _Part]:
-        rows = self._connection.execute(
+    def _index_session(self, connection: Connection, session: int, write: _Write) -> None:
+        """Index what is new in a session, and delete what is gone."""
+        current = _documents(self.lookup, session)
+        rows = connection.execute(
             f"SELECT number, said, did, lengths, {COLUMNS} FROM recall_parts WHERE session = ? ORDER BY number",
             (session,),
         ).fetchall()
-        return {row[0]: _Part(row[0], row[1], row[2], list(row[4:]), bytearray(row[3])) for row in rows}
-
-    def _indexed(self, parts: Iterable[int]) -> dict[tuple[bool, int, int], tuple[int, int]]:
-        known = {}
-        for number in parts:
-            for document, message, digest in self._connection.execute(
-                "SELECT id, message, hash FROM recall_documents WHERE part = ?", (number,)
-            ):
-                known[(document >> FIELD & 15) >= SAID, message, digest] = (number, document)
-        return known
-
-    def _remove(self, parts: dict[int, _Part], gone: Sequence[tuple[int, int]]) -> None:
-        for number, document in gone:
-            part, position, field = parts[number], (document >> POSITION) - FIRST, document >> FIELD & 15
-            part.words[field] = max(0.0, part.words[field] - LENGTHS[document & 15])
-            if field < SAID:
-                part.lengths[position] = DELETED
-        self._connection.executemany(
-            "INSERT INTO recall_deleted (id) VALUES (?)", [(number << PART | document,) for number, document in gone]
+        parts = {row[0]: _Part(row[0], {"said": row[1], "did": row[2]}, bytearray(row[3]), [*row[4:]]) for row in rows}
+        indexed = connection.execute(
+            "SELECT d.part, d.id, d.message, d.hash FROM recall_parts p JOIN recall_documents d ON d.part = p.number "
+            "WHERE p.session = ?",
+            (session,),
         )
-        self._connection.executemany("DELETE FROM recall_documents WHERE part = ? AND id = ?", gone)
-        self._removed += len(gone)
-
-    def _append(self, parts: dict[int, _Part], new: Sequence[Document]) -> None:
-        bodies = self._lookup.bodies({document.text for document in new if document.text})
-        part = parts[max(parts)] if parts else self._add_part(parts)
-        for document in new:
-            if max(part.said, part.did) >= MAX_POSITIONS:
-                part = self._add_part(parts)
+        known = {((number >> FIELD & 15) >= SAID, *key): (part, number) for part, number, *key in indexed}
+        gone = [place for key, place in known.items() if key not in current]
+        new = [document for key, document in current.items() if key not in known]
+        if not gone and not new:
+            return
+        bodies = self.lookup.bodies({document.text for document in new if document.text})
+        terms = []
+        for document in new:  # before anything is written, because a text may be one that we cannot read
             body = document.body or bodies.get(document.text, "")
-            words, stems = index_terms(body if document.field <= REASONING else decode_arguments(body))
-            length = length_class(words)
-            is_said = document.field < SAID
-            packed = document_id(part.number, part.said if is_said else part.did, document.field, length)
-            self._documents["said" if is_said else "did"].append((packed, " ".join(stems)))
-            self._rows.append((part.number, packed & ((1 << PART) - 1), document.message, document.hash))
+            terms.append(index_terms(body if document.field <= REASONING else _decode_arguments(body)))
+        if gone:
+            _remove(connection, parts, gone)
+            write.removed += len(gone)
+        part = parts[max(parts)] if parts else None
+        for document, (words, stems) in zip(new, terms, strict=True):
+            if part is None or max(part.documents.values()) >= MAX_POSITIONS:
+                write.parts += 1
+                part = parts[write.parts] = _Part(write.parts)
+            group: Group = "said" if document.field < SAID else "did"
+            length = min(15, int(2 * log2(max(words, 1))))
+            number = (part.documents[group] + FIRST) << POSITION | document.field << FIELD | length
+            write.documents[group].append((part.number << PART | number, " ".join(stems)))
+            write.rows.append((part.number, number, document.message, document.hash))
+            part.documents[group] += 1
             part.words[document.field] += max(1, words)
-            if is_said:
+            if group == "said":
                 part.lengths.append(length)
-                part = parts[part.number] = part._replace(said=part.said + 1)
-            else:
-                part = parts[part.number] = part._replace(did=part.did + 1)
-        self.added += len(new)
-
-    def _add_part(self, parts: dict[int, _Part]) -> _Part:
-        self._parts += 1
-        part = parts[self._parts] = _Part(self._parts, 0, 0, [0.0] * len(FIELDS), bytearray())
-        return part
-
-    def _save(self, session: int, parts: Iterable[_Part]) -> None:
-        self._connection.executemany(
-            f"INSERT INTO recall_parts (number, session, generation, said, did, lengths, {COLUMNS}) "
-            f"VALUES ({', '.join('?' * (6 + len(FIELDS)))}) ON CONFLICT (number) DO UPDATE SET "
-            "generation = excluded.generation, said = excluded.said, did = excluded.did, lengths = excluded.lengths, "
-            + ", ".join(f"{name} = excluded.{name}" for name in _NAMES),
+        connection.executemany(
+            _SAVE,
             [
-                (part.number, session, self._generation, part.said, part.did, bytes(part.lengths), *part.words)
-                for part in parts
+                (part.number, session, write.generation, *part.documents.values(), bytes(part.lengths), *part.words)
+                for part in parts.values()
             ],
         )
+
+
+def _remove(connection: Connection, parts: dict[int, _Part], gone: Sequence[tuple[int, int]]) -> None:
+    for part_number, number in gone:
+        part, position, field = parts[part_number], (number >> POSITION) - FIRST, number >> FIELD & 15
+        part.words[field] = max(0.0, part.words[field] - LENGTHS[number & 15])
+        if field < SAID:
+            part.lengths[position] = DELETED
+    connection.executemany(
+        "INSERT INTO recall_deleted (id) VALUES (?)", [(part << PART | number,) for part, number in gone]
+    )
+    connection.executemany("DELETE FROM recall_documents WHERE part = ? AND id = ?", gone)
+
+
+def _documents(lookup: SessionLookup, session: int) -> dict[tuple[bool, int, int], Document]:
+    """The documents of a session by what makes them the same document: what was said, then what was done, in order."""
+    found: list[Document] = []
+    for text in lookup.texts(session):
+        field = _SPOKEN[text.kind] if text.kind in _SPOKEN else _field_of_call(text.kind)
+        if field is not None:
+            found.append(Document(field, text.message, SHORT_HASH.unpack_from(text.hash)[0], text.text))
+    title, branch = lookup.headline(session)
+    first = next((document.message for document in found if document.field < SAID), 0)
+    facts = (title, "" if branch in _TRUNKS else branch.split("/", 1)[-1])
+    headline = [
+        Document(
+            COMMANDS,
+            first,
+            SHORT_HASH.unpack(blake2b(fact.encode("utf-8", "replace"), digest_size=8).digest())[0],
+            0,
+            fact,
+        )
+        for fact in facts
+        if fact
+    ]
+    ordered = sorted((*headline, *found), key=lambda document: document.field >= SAID)
+    # A message may hold the same text twice.
+    return {(document.field >= SAID, document.message, document.hash): document for document in ordered}
+
+
+def _field_of_call(tool: str) -> int | None:
+    """The field of a call; calls that only plan or ask have none."""
+    if tool in SHELLS:
+        return COMMANDS
+    if _PLAN.search(tool):
+        return None
+    if _EDIT.search(tool):
+        return EDITS
+    return LOOKUPS if _LOOKUP.search(tool) else None
+
+
+def _decode_arguments(arguments: str) -> str:
+    """The arguments of a call without JSON's escapes."""
+    if "\\u" in arguments:
+        with suppress(ValueError, RecursionError):
+            arguments = clean(json.dumps(json.loads(arguments), ensure_ascii=False))
+    return arguments.replace("\\n", " ").replace("\\t", " ").replace("\\r", " ")

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from warmstart.profile.tools import SHELLS, command_in
-from warmstart.recall.documents import FIELD, FIRST, PART, POSITION, SAID, Ids, short_hash
-from warmstart.recall.evidence import Evidence
-from warmstart.recall.excerpts import Matcher, excerpt
-from warmstart.recall.query import Query
+from warmstart.recall.evidence import Evidence, Matcher
+from warmstart.recall.index import FIELD, FIRST, PART, POSITION, SAID, SHORT_HASH
+from warmstart.recall.query import Query, Word
 from warmstart.recall.ranking import Postings, Ranked, SessionScore
+from warmstart.recall.term_index import Ids
 from warmstart.sessions.lookup import SessionLookup, StoredMessage, TextUse
-from warmstart.sessions.rows import to_time
-from warmstart.sessions.values import Role
+from warmstart.sessions.schema import to_time
 from warmstart.storage.database import Connection, Interrupted
 from warmstart.storage.sql import batches
 from warmstart.text.words import stems as stems_in
@@ -48,27 +47,27 @@ class Spot(NamedTuple):
     hit: Hit | None = None
 
 
-class Found(NamedTuple):
-    """The result of a search before any text is read."""
+class SearchResult(NamedTuple):
+    """What a search has found before any text is read."""
 
     query: Query
-    terms: tuple[str, ...]
+    terms: Sequence[Word]  # that were looked up
     ranked: Ranked
     did: Postings
     sessions: Mapping[int, SessionScore]  # best first
     hits: Mapping[int, Sequence[Hit]]
 
 
-def choose_spots(found: Found, session_of: Ids, limit: int) -> list[Spot]:
+def choose_spots(result: SearchResult, session_of: Ids, limit: int) -> list[Spot]:
     """The best spots of all sessions, best first.
 
     The best spot of a session has the score of the session, the others their share of it. After its third one, a
     session gives way to others that are as good.
     """
-    ranked = found.ranked
+    ranked = result.ranked
     merit = ranked.window_scores + ranked.own
     sessions = session_of[ranked.windows >> 16]
-    useful = np.flatnonzero((ranked.own > 0) & (merit > 0) & np.isin(sessions, list(found.sessions)))
+    useful = np.flatnonzero((ranked.own > 0) & (merit > 0) & np.isin(sessions, list(result.sessions)))
     order = useful[np.lexsort((ranked.windows[useful], -merit[useful], sessions[useful]))]
     place = np.arange(len(order)) - np.searchsorted(sessions[order], sessions[order])
     order = order[place < limit]
@@ -79,9 +78,9 @@ def choose_spots(found: Found, session_of: Ids, limit: int) -> list[Spot]:
         windows.setdefault(session, []).append(Spot(session, score, window >> 16, window & 0xFFFF))
         best[session] = max(alone, best.get(session, 0.0))
     spots: list[tuple[float, Spot]] = []  # each with what counts for its place
-    for session, scored in found.sessions.items():
-        some = [*windows.get(session, ()), *(Spot(session, hit.score, hit=hit) for hit in found.hits.get(session, ()))]
-        some = some or _done(found.did, session_of, session) or [Spot(session, 1.0)]
+    for session, scored in result.sessions.items():
+        some = [*windows.get(session, ()), *(Spot(session, hit.score, hit=hit) for hit in result.hits.get(session, ()))]
+        some = some or _did_spots(result.did, session_of, session) or [Spot(session, 1.0)]
         some = sorted(some, key=lambda spot: -spot.score)[:limit]
         # That a session has many good passages makes none of them better.
         single = scored.score - scored.components.get("windows", 0.0) + best.get(session, 0.0)
@@ -93,7 +92,7 @@ def choose_spots(found: Found, session_of: Ids, limit: int) -> list[Spot]:
     return [spot for _, spot in spots]
 
 
-def _done(did: Postings, session_of: Ids, session: int) -> list[Spot]:
+def _did_spots(did: Postings, session_of: Ids, session: int) -> list[Spot]:
     """What was done in a session and has the most terms."""
     ids = did.ids[session_of[did.ids >> PART] == session]
     numbers, count = np.unique(ids, return_counts=True)
@@ -106,138 +105,111 @@ class _Passage(NamedTuple):
     """A passage before it is shown: its message, what it says, and the reply to it."""
 
     spot: Spot
-    message: int
-    role: Role
+    number: int  # of the message
+    message: StoredMessage
     body: str
-    reply: int = 0
-    matcher: Matcher | None = None
+    reply: StoredMessage | None
 
 
-class PassageReader:
-    """Reads the texts of spots and makes evidence of them."""
+def read_passages(
+    connection: Connection, lookup: SessionLookup, result: SearchResult, spots: Sequence[Spot], limit: int
+) -> list[Evidence]:
+    """Evidence for the first `limit` spots whose messages still exist, best first; of equal ones the newest."""
+    passages: list[_Passage] = []
+    shown: set[int] = set()
+    # Twice as many as needed, because a reply is shown with its request: one round is enough, as a rule.
+    for batch in batches(spots, 2 * limit):
+        located = _locate(connection, lookup, batch)
+        known = lookup.messages({number for numbers in located.values() for number in numbers})
+        bodies = lookup.bodies({spot.hit.use.text for spot in batch if spot.hit})
+        for spot in batch:
+            number, *others = [each for each in located.get(spot, ()) if each in known] or [0]
+            if not number or number in shown or len(passages) >= limit:
+                continue
+            message = known[number]
+            body = message.body
+            if spot.hit:
+                body = bodies.get(spot.hit.use.text, "")
+            elif spot.document:
+                # A title or a branch is no text of a message; the first message stands for it.
+                body = _read_document(connection, lookup, spot, number) or body
+            has_reply = others and message.role == "user" and known[others[0]].role == "assistant"
+            reply = others[0] if has_reply and others[0] not in shown else 0
+            shown |= {number, reply}
+            passages.append(_Passage(spot, number, message, body, known.get(reply)))
+        if len(passages) >= limit:
+            break
+    calls: list[tuple[int, str, str]] = []
+    with suppress(Interrupted):  # a passage is worth showing without them
+        calls = list(lookup.calls_after([passage.number for passage in passages], SHELLS))
+    commands: dict[int, list[str]] = {}
+    for number, _, arguments in calls:
+        lines = command_in(arguments).strip().splitlines()
+        if lines and lines[0] not in (some := commands.setdefault(number, [])):
+            some.append(lines[0] if len(lines) == 1 else f"{lines[0]} …")
+    names = tuple(name.text for name in result.query.names if not name.text.isalnum())
+    matcher = Matcher({word.stem: word.word for word in result.terms}, names)
+    evidence = [_evidence(passage, result, matcher, commands.get(passage.number, ())) for passage in passages]
+    return sorted(evidence, key=lambda each: (-each.score, -(each.date.timestamp() if each.date else 0.0)))
 
-    def __init__(self, connection: Connection, lookup: SessionLookup, found: Found) -> None:
-        self._run: Any = connection.execute
-        self._lookup = lookup
-        self._found = found
-        self._matcher = Matcher(found.terms, [name.text for name in found.query.names])
-        self._stems = {word.stem for word in found.query.words}
-        self._bodies: dict[int, str] = {}
 
-    def read(self, spots: Sequence[Spot], limit: int) -> list[Evidence]:
-        """Evidence for the first `limit` spots whose messages still exist, best first; of equal ones the newest."""
-        found: list[Evidence] = []
-        shown: set[int] = set()
-        waiting = list(spots)
-        while waiting and len(found) < limit:
-            wanted = limit - len(found)
-            # Twice as many, because a reply is shown with its request: one round is enough, as a rule.
-            batch, waiting = waiting[: 2 * wanted], waiting[2 * wanted :]
-            found += self._read(batch, wanted, shown)
-        return sorted(found, key=lambda each: (-each.score, -(each.date.timestamp() if each.date else 0.0)))
+def _locate(connection: Connection, lookup: SessionLookup, spots: Sequence[Spot]) -> dict[Spot, list[int]]:
+    """The message of every spot, and the next one that was said."""
+    found: dict[Spot, list[int]] = {spot: [spot.hit.use.message] for spot in spots if spot.hit}
+    found |= {spot: lookup.first_messages(spot.session) for spot in spots if not spot.hit and not spot.part}
+    for batch in batches(spot for spot in spots if spot.part):
+        values: list[int] = []
+        for number, spot in enumerate(batch):
+            first = spot.document or (spot.position + FIRST) << POSITION
+            values += (number, spot.part, first, first + (1 if spot.document else 2 << POSITION))
+        # SQLite takes CROSS JOIN as the order in which to read.
+        rows = connection.execute(
+            f"WITH spots (number, part, first, last) AS (VALUES {', '.join(['(?, ?, ?, ?)'] * len(batch))}) "
+            "SELECT s.number, d.id, d.message FROM spots s CROSS JOIN recall_documents d "
+            "WHERE d.part = s.part AND d.id >= s.first AND d.id < s.last",
+            values,
+        ).fetchall()
+        for number, document, message in sorted(rows, key=itemgetter(0, 1)):
+            spot = batch[number]
+            if (spot.document > 0) == ((document >> FIELD & 15) >= SAID):
+                found.setdefault(spot, []).append(message)
+    return found
 
-    def _read(self, spots: Sequence[Spot], limit: int, shown: set[int]) -> list[Evidence]:
-        messages = self._messages(spots)
-        known = self._lookup.messages({message for some in messages.values() for message in some})
-        self._bodies = self._lookup.bodies({spot.hit.use.text for spot in spots if spot.hit})
-        passages: list[_Passage] = []
-        for spot in spots:
-            if len(passages) >= limit:
-                break
-            passage = self._passage(spot, [each for each in messages.get(spot, ()) if each in known], known)
-            if passage is not None and passage.message not in shown:
-                if passage.reply in shown:
-                    passage = passage._replace(reply=0)
-                shown |= {passage.message, passage.reply}
-                passages.append(passage)
-        commands: dict[int, list[str]] = {}
-        with suppress(Interrupted):  # a passage is worth showing without them
-            commands = self._commands([passage.message for passage in passages])
-        return [
-            self._evidence(passage, known[passage.message], known.get(passage.reply), commands.get(passage.message, ()))
-            for passage in passages
-        ]
 
-    def _messages(self, spots: Sequence[Spot]) -> dict[Spot, list[int]]:
-        """The message of every spot, and the next one that was said."""
-        found: dict[Spot, list[int]] = {spot: [spot.hit.use.message] for spot in spots if spot.hit}
-        found |= {spot: self._lookup.first_messages(spot.session) for spot in spots if not spot.hit and not spot.part}
-        for batch in batches(spot for spot in spots if spot.part):
-            values: list[int] = []
-            for number, spot in enumerate(batch):
-                first = spot.document or (spot.position + FIRST) << POSITION
-                values += (number, spot.part, first, first + (1 if spot.document else 2 << POSITION))
-            # SQLite takes CROSS JOIN as the order in which to read.
-            rows = self._run(
-                f"WITH spots (number, part, first, last) AS (VALUES {', '.join(['(?, ?, ?, ?)'] * len(batch))}) "
-                "SELECT s.number, d.id, d.message FROM spots s CROSS JOIN recall_documents d "
-                "WHERE d.part = s.part AND d.id >= s.first AND d.id < s.last",
-                values,
-            ).fetchall()
-            for number, document, message in sorted(rows, key=itemgetter(0, 1)):
-                spot = batch[number]
-                if (spot.document > 0) == ((document >> FIELD & 15) >= SAID):
-                    found.setdefault(spot, []).append(message)
-        return found
+def _read_document(connection: Connection, lookup: SessionLookup, spot: Spot, message: int) -> str:
+    """The reasoning or the call at a spot."""
+    row = connection.execute(
+        "SELECT hash FROM recall_documents WHERE part = ? AND id = ?", (spot.part, spot.document)
+    ).fetchone()
+    texts = lookup.message_texts(message)
+    return next((body for digest, body in texts if row and SHORT_HASH.unpack_from(digest) == row), "")
 
-    def _passage(self, spot: Spot, messages: Sequence[int], known: Mapping[int, StoredMessage]) -> _Passage | None:
-        if not messages:
-            return None
-        message = known[messages[0]]
-        passage = _Passage(spot, messages[0], message.role, message.body)
-        if spot.hit is not None:
-            body = self._bodies.get(spot.hit.use.text, "")
-            literal = Matcher((), [spot.hit.what])
-            role: Role = "tool" if spot.hit.use.use == "result" else message.role
-            return passage._replace(role=role, body=body, matcher=literal if literal.find(body) else None)
-        if spot.document:
-            # A title or a branch is no text of a message; the first message stands for it.
-            return passage._replace(body=self._document(spot, messages[0]) or message.body)
-        if message.role == "user" and len(messages) > 1 and known[messages[1]].role == "assistant":
-            return passage._replace(reply=messages[1])
-        return passage
 
-    def _document(self, spot: Spot, message: int) -> str:
-        row = self._run(
-            "SELECT hash FROM recall_documents WHERE part = ? AND id = ?", (spot.part, spot.document)
-        ).fetchone()
-        texts = self._lookup.message_texts(message)
-        return next((body for digest, body in texts if row and short_hash(digest) == row[0]), "")
-
-    def _commands(self, messages: Iterable[int]) -> dict[int, list[str]]:
-        """The commands that were run for each message: those that share the most words with the query, in order."""
-        calls: dict[int, list[str]] = {}
-        for message, _, arguments in self._lookup.calls_after(messages, SHELLS):
-            lines = command_in(arguments).strip().splitlines()
-            if lines and lines[0] not in (some := calls.setdefault(message, [])):
-                some.append(lines[0] if len(lines) == 1 else f"{lines[0]} …")
-        return {message: self._best_commands(some) for message, some in calls.items()}
-
-    def _best_commands(self, commands: Sequence[str]) -> list[str]:
-        shared = Counter({command: len(self._stems & set(stems_in(command))) for command in commands})
+def _evidence(passage: _Passage, result: SearchResult, matcher: Matcher, commands: Sequence[str]) -> Evidence:
+    spot, message, reply = passage.spot, passage.message, passage.reply
+    literal = Matcher.of((), [spot.hit.what]) if spot.hit else matcher
+    if spot.hit and not literal.find(passage.body):
+        literal = matcher
+    texts = [literal.excerpt(passage.body, MAX_TEXT)]
+    if reply is not None:
+        texts.append(matcher.excerpt(reply.body, MAX_REPLY))
+    if commands and not spot.document:
+        stems = {word.stem for word in result.query.words}
+        shared = Counter({command: len(stems & set(stems_in(command))) for command in commands})
         best = {command for command, _ in shared.most_common(MAX_COMMANDS)}
-        return [command for command in commands if command in best]
-
-    def _evidence(
-        self, passage: _Passage, message: StoredMessage, reply: StoredMessage | None, commands: Sequence[str]
-    ) -> Evidence:
-        texts = [excerpt(passage.body, passage.matcher or self._matcher, MAX_TEXT)]
-        if reply is not None:
-            texts.append(excerpt(reply.body, self._matcher, MAX_REPLY))
-        if not passage.spot.document:
-            texts.append("\n".join(f"$ {excerpt(command, self._matcher, MAX_COMMAND)}" for command in commands))
-        text = "\n\n".join(filter(None, texts))
-        return Evidence(
-            session_id=message.session_id,
-            native_id=message.session_native_id,
-            agent=message.agent,
-            project=message.project,
-            date=to_time(message.at),
-            role=passage.role,
-            score=round(passage.spot.score, 6),
-            text=text,
-            message_ids=(message.native_id, *((reply.native_id,) if reply else ())),
-            matched=self._matcher.matched(text),
-            terms=self._found.terms,
-            components=self._found.sessions[passage.spot.session].components,
-        )
+        texts.append("\n".join(f"$ {matcher.excerpt(each, MAX_COMMAND)}" for each in commands if each in best))
+    text = "\n\n".join(filter(None, texts))
+    return Evidence(
+        session_id=message.session_id,
+        native_id=message.session_native_id,
+        agent=message.agent,
+        project=message.project,
+        date=to_time(message.at),
+        role="tool" if spot.hit and spot.hit.use.use == "result" else message.role,
+        score=round(spot.score, 6),
+        text=text,
+        message_ids=(message.native_id, *((reply.native_id,) if reply else ())),
+        matched=matcher.matched(text),
+        terms=tuple(word.word for word in result.terms),
+        components=result.sessions[spot.session].components,
+    )

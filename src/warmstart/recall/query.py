@@ -18,6 +18,9 @@ _QUOTED = re.compile(r'`([^`\n]{3,120})`|"([^"\n]{3,120})"')
 _TYPED = re.compile(r"[^\s\"'`“”‘’(),;<>\[\]{}|!?*…—]{3,200}")
 _JOINED = re.compile(r"[^\W_][-._/\\:@+=~#$%&]+[^\W_]|^(?:--?|#|\.|/|~/|\$|@)[^\W_]")
 _CODE = re.compile(r"^(?=.*[A-Z])[A-Z0-9_]{4,}$|^(?=.*\d)(?=.*[A-Za-z])[A-Za-z0-9_]{4,}$|_")
+# Every text with a name, or with a word in mixed case, has one of these.
+_MAY_BE_NAME = re.compile(r'["`\d_]|[A-Z]{4}|[-./\\:@+=~#$%&][^\W_]')
+_MIXED_CASE = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[A-Z0-9]*[a-z]|[0-9][a-z]")
 # Words of a question, besides the stop words, that do not say what it is about.
 _ASKING = """
     ask asked discuss discussed earlier first later like liked likes mention mentioned only prefer previously says talk
@@ -48,17 +51,12 @@ class Name(NamedTuple):
 
 
 class Query(NamedTuple):
-    """A parsed query."""
+    """A parsed query. `content` are the stems that say what is asked for, besides when."""
 
     text: str
     words: tuple[Word, ...]
     names: tuple[Name, ...]
-
-    @property
-    def content(self) -> set[str]:
-        """The stems that say what is asked for, besides when."""
-        times = set(stem_words(_TIMES.split()))
-        return {word.stem for word in self.words if word.stem not in times and not word.word.isdigit()}
+    content: set[str]
 
 
 def parse(text: str) -> Query:
@@ -66,10 +64,16 @@ def parse(text: str) -> Query:
     if len(text) > MAX_CHARACTERS:
         text = f"{text[: MAX_CHARACTERS * 4 // 5]} {text[-MAX_CHARACTERS // 5 :]}"
     text = clean(text)
-    words = list(dict.fromkeys([*tokenize(text), *_name_parts(text)]))
-    content = [word for word in words if word not in _IGNORED] or words
-    found = {stem: Word(word, stem) for word, stem in zip(content, stem_words(content), strict=True)}
-    return Query(text, tuple(found.values())[:MAX_WORDS], tuple(_names(text)))
+    tokens = tokenize(text)
+    if not text.isascii() or _MIXED_CASE.search(text):
+        tokens += _name_parts(text)
+    tokens = list(dict.fromkeys(tokens))
+    tokens = [word for word in tokens if word not in _IGNORED] or tokens
+    by_stem = {stem: Word(word, stem) for word, stem in zip(tokens, stem_words(tokens), strict=True)}
+    words = tuple(by_stem.values())[:MAX_WORDS]
+    times = set(stem_words(_TIMES.split()))
+    content = {word.stem for word in words if word.stem not in times and not word.word.isdigit()}
+    return Query(text, words, _find_names(text) if _MAY_BE_NAME.search(text) else (), content)
 
 
 def index_terms(text: str) -> tuple[int, set[str]]:
@@ -79,7 +83,8 @@ def index_terms(text: str) -> tuple[int, set[str]]:
     """
     words = tokenize(text)
     count = len(words)
-    words += _name_parts(text)
+    if not text.isascii() or _MIXED_CASE.search(text):
+        words += _name_parts(text)
     if not text.isascii():
         words += {character for word in words if len(word) == 2 and not word.isascii() for character in word}
     return count, set(stem_words(words))
@@ -87,18 +92,18 @@ def index_terms(text: str) -> tuple[int, set[str]]:
 
 def _name_parts(text: str) -> list[str]:
     parts: list[str] = []
-    for word in set(split_words(text)):
+    for word in dict.fromkeys(split_words(text)):
         plain = word.islower() or word.isupper() or word.istitle() or word.isdigit()
         if not plain and len(word) <= _MAX_IDENTIFIER:
             parts += identifier_parts(word)
     return parts
 
 
-def _names(text: str) -> list[Name]:
+def _find_names(text: str) -> tuple[Name, ...]:
     found: dict[str, Name] = {}
-    quoted = (first or second for first, second in _QUOTED.findall(text))
-    typed = (word.rstrip(".:,") if word[0] in "./" else word.strip(".:,/") for word in _TYPED.findall(text))
-    for candidate in [*quoted, *(word for word in typed if _is_name(word))]:
+    quoted = [first or second for first, second in _QUOTED.findall(text)]
+    typed = [word.rstrip(".:,") if word[0] in "./" else word.strip(".:,/") for word in _TYPED.findall(text)]
+    for candidate in [*quoted, *(word for word in typed if _JOINED.search(word) or _CODE.search(word))]:
         key = candidate.strip().lower()
         if key and key not in found:
             words = tokenize(candidate)
@@ -106,13 +111,7 @@ def _names(text: str) -> list[Name]:
                 found[key] = Name(key, tuple(stem_words(words[:20])))
         if len(found) >= MAX_NAMES:
             break
-    return list(found.values())
-
-
-def _is_name(word: str) -> bool:
-    if word.isalpha() and not word.isupper():  # most words, and neither pattern matches them
-        return False
-    return bool(_JOINED.search(word) or _CODE.search(word))
+    return tuple(found.values())
 
 
 def rarest(words: Iterable[Word], frequencies: Mapping[str, int], budget: int, limit: int) -> list[Word]:

@@ -10,19 +10,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
+from time import monotonic
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from warmstart.recall.corpus_stats import Floats, Scope
-from warmstart.recall.documents import DELETED, FIELD, FIRST, LENGTHS, PART, POSITION, SAID, Ids
+from warmstart.recall.index import COLUMNS, DELETED, FIELD, FIELDS, FIRST, LENGTHS, PART, POSITION, SAID, State
+from warmstart.recall.term_index import Ids
+from warmstart.storage.database import Database, Interrupted
+from warmstart.storage.sql import batches, placeholders
 
 K1, B = 1.2, 0.75
 MAX_TERMS = 60  # of a query that are looked up; six bits hold their numbers
 _FIELD = 15 << FIELD
 _POSITIONS = 17  # bits for the position of a window
 _POSITION = (1 << _POSITIONS) - 1
+_WORDS = np.zeros(256)  # by class of length
+_WORDS[: len(LENGTHS)] = LENGTHS
+_SEPARATOR = bytes([DELETED])  # between parts, so that windows end where parts do
+_BATCH_PARTS, _BATCH_DELETED, _BATCH_WRITES = 250, 4000, 8  # read between two looks at the clock
+_MAX_WRITES = 4000  # after which everything is read again
+_ROW = 3 + len(FIELDS)
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,10 +44,23 @@ class Weights:
     said: float = 0.5
     did: float = 0.4
     windows: float = 1.0
-    neighbours: bool = True
     date: float = 3.0
     postings: int = 2000  # document ids that are read, of what was said and of what was done
     sessions: int = 20  # whose windows are scored
+
+
+# -- the corpus
+
+
+class Scope(NamedTuple):
+    """What a search covers, and the counts that BM25 needs of it."""
+
+    is_all: bool
+    allowed: NDArray[np.bool_]  # by part: whether it is searched
+    parts: int
+    said: int  # documents that were said
+    words: Floats  # by field, in all parts
+    by_part: Floats  # words by part and field
 
 
 class Postings(NamedTuple):
@@ -45,24 +70,122 @@ class Postings(NamedTuple):
     term: Ids
     counts: Ids  # by term: how many documents in scope have it
 
-    @classmethod
-    def join(cls, found: Sequence[Ids], exists: Callable[[Ids], NDArray[np.bool_]], known: Sequence[int]) -> Postings:
-        """Postings of several terms, without those that `exists` denies.
+
+EMPTY = Postings(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+
+class CorpusStats:
+    """How long every part of the index is, in memory and in step with the index.
+
+    Reading all of it takes a while in a large store. What was read when time ran out is kept, and the next search
+    continues there.
+    """
+
+    everything: Scope
+    has_did: bool  # whether anything but speech is indexed
+
+    def __init__(self, database: Database) -> None:
+        self._run = database.connection.execute
+        self._generation = 0
+        self._clear(0)
+
+    def _clear(self, parts: int) -> None:
+        self.session: Ids = np.zeros(parts + 1, np.int64)  # by part; 0 where there is none
+        self.deleted: Ids = np.zeros(0, np.int64)
+        self._said: Ids = np.zeros(parts + 1, np.int64)
+        self._words: Floats = np.zeros((parts + 1, len(FIELDS)))
+        self._parts_read = 0
+        self._complete = False
+        self._lengths: dict[int, bytes] = {}
+
+    def refresh(self, state: State, deadline: float) -> None:
+        """Read what changed since the last time. Raises `Interrupted` at the deadline."""
+        if self._complete and state.generation == self._generation:
+            return
+        if state.cleared > self._generation or state.generation > self._generation + _MAX_WRITES:
+            self._clear(state.parts)
+            self._generation = state.generation
+        if not self._complete:
+            self._read_all(state.parts, deadline)
+        while self._generation < state.generation:
+            last = min(self._generation + _BATCH_WRITES, state.generation)
+            self._read("generation > ? AND generation <= ?", self._generation, last, deadline)
+            self._generation = last
+        exists = self.session > 0
+        said, words = int(self._said.sum()), self._words.sum(axis=0)
+        self.everything = Scope(True, exists, int(np.count_nonzero(exists)), said, words, self._words)
+        self.has_did = bool(words[SAID:].any())
+
+    def _read_all(self, parts: int, deadline: float) -> None:
+        while self._parts_read < parts:
+            self._read("number > ? AND number <= ?", self._parts_read, self._parts_read + _BATCH_PARTS, deadline)
+            self._parts_read += _BATCH_PARTS
+        while not self._complete:
+            if monotonic() > deadline:
+                raise Interrupted
+            rows = self._run(
+                "SELECT id FROM recall_deleted WHERE id > ? ORDER BY id LIMIT ?",
+                (int(self.deleted[-1]) if len(self.deleted) else 0, _BATCH_DELETED),
+            )
+            more = np.fromiter((row[0] for row in rows), np.int64)
+            self.deleted = np.concatenate([self.deleted, more])
+            self._complete = len(more) < _BATCH_DELETED
+
+    def _read(self, condition: str, first: int, last: int, deadline: float) -> None:
+        if monotonic() > deadline:
+            raise Interrupted
+        rows = self._run(f"SELECT number, session, said, {COLUMNS} FROM recall_parts WHERE {condition}", (first, last))
+        found = np.fromiter(chain.from_iterable(rows), np.float64).reshape(-1, _ROW)
+        if not len(found):
+            return
+        numbers = found[:, 0].astype(np.int64)
+        more = int(numbers.max()) + 1 - len(self.session)
+        if more > 0:
+            self.session = np.concatenate([self.session, np.zeros(more, np.int64)])
+            self._said = np.concatenate([self._said, np.zeros(more, np.int64)])
+            self._words = np.concatenate([self._words, np.zeros((more, len(FIELDS)))])
+        self.session[numbers] = found[:, 1].astype(np.int64)
+        self._said[numbers] = found[:, 2].astype(np.int64)
+        self._words[numbers] = found[:, 3:]
+        for number in numbers.tolist() if self._lengths else ():
+            self._lengths.pop(number, None)
+
+    def lengths(self, parts: Sequence[int]) -> Mapping[int, bytes]:
+        """For each of these parts, and for others, the length classes of its documents; they stay in memory."""
+        for batch in batches(part for part in parts if part not in self._lengths):
+            sql = f"SELECT number, lengths FROM recall_parts WHERE number IN ({placeholders(batch)})"
+            self._lengths.update(self._run(sql, batch))
+        return self._lengths
+
+    def scope(self, sessions: Sequence[int]) -> Scope:
+        """The statistics of these sessions."""
+        chosen = np.zeros(max(int(self.session.max()), *sessions, 0) + 1, bool)
+        chosen[list(sessions)] = True
+        allowed = chosen[self.session] & (self.session > 0)
+        words = self._words[allowed].sum(axis=0)
+        return Scope(False, allowed, int(allowed.sum()), int(self._said[allowed].sum()), words, self._words)
+
+    def join(self, found: Sequence[Ids], known: Sequence[int], scope: Scope) -> Postings:
+        """The postings of several terms that are in scope and not deleted.
 
         `known` is how many documents have each term where not all of them were read.
         """
         sizes = [len(ids) for ids in found]
         ids = np.concatenate(found) if found else np.zeros(0, np.int64)
         term = np.repeat(np.arange(len(found)), sizes)
-        kept = exists(ids)
+        part = np.minimum(ids >> PART, len(scope.allowed) - 1)
+        kept = scope.allowed[part]
+        kept &= part == ids >> PART  # otherwise another process has just added it
+        if len(self.deleted):
+            at = np.minimum(np.searchsorted(self.deleted, ids), len(self.deleted) - 1)
+            kept &= self.deleted[at] != ids
         if not kept.all():
             ids, term = ids[kept], term[kept]
         counts = np.bincount(term, minlength=len(found))
-        more = np.maximum(0, np.array(known, np.int64) - np.array(sizes, np.int64))
-        return cls(ids, term, counts + more)
+        return Postings(ids, term, counts + np.maximum(0, np.array(known, np.int64) - np.array(sizes, np.int64)))
 
 
-EMPTY = Postings(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64))
+# -- scores
 
 
 @dataclass(slots=True)
@@ -84,22 +207,24 @@ class Ranked:
         if not len(self.parts):
             self.parts, self.scores, self.components = parts, scores, {name: scores}
             return
-        union = self.parts
-        at = np.minimum(np.searchsorted(union, parts), len(union) - 1)
-        if not np.array_equal(union[at], parts):
-            union = np.union1d(self.parts, parts)
-            at, old = np.searchsorted(union, parts), np.searchsorted(union, self.parts)
-            self.components = {key: _spread(values, old, len(union)) for key, values in self.components.items()}
-            self.scores = _spread(self.scores, old, len(union))
-            self.parts = union
-        self.components[name] = _spread(scores, at, len(union))
-        self.scores = self.scores + self.components[name]
+        at = np.minimum(np.searchsorted(self.parts, parts), len(self.parts) - 1)
+        if not np.array_equal(self.parts[at], parts):
+            self._extend(np.union1d(self.parts, parts))
+            at = np.searchsorted(self.parts, parts)
+        self.components[name] = added = np.zeros(len(self.parts))
+        added[at] = scores
+        self.scores = self.scores + added
 
+    def _extend(self, parts: Ids) -> None:
+        at = np.searchsorted(parts, self.parts)
 
-def _spread(values: Floats, places: Ids, size: int) -> Floats:
-    spread = np.zeros(size)
-    spread[places] = values
-    return spread
+        def spread(values: Floats) -> Floats:
+            wider = np.zeros(len(parts))
+            wider[at] = values
+            return wider
+
+        self.components = {name: spread(values) for name, values in self.components.items()}
+        self.parts, self.scores = parts, spread(self.scores)
 
 
 def rank(
@@ -110,84 +235,74 @@ def rank(
     weights: Weights,
     also: Sequence[int] = (),
 ) -> Ranked:
-    """Rank the parts that have any of the terms.
+    """Rank the parts that have any of the terms: BM25 field by field, and of the best ones the windows.
 
     `lengths` gives the length classes of the documents of some parts; the windows of the parts `also` are scored
     however these rank.
     """
     ranked = Ranked()
+    mean = np.maximum(1.0, scope.words / max(1, scope.parts))
     for name, group, weight in (("said", said, weights.said), ("did", did, weights.did)):
-        if len(group.ids):
-            ranked.add(name, *_by_part(group, scope, weight))
+        if not len(group.ids):
+            continue
+        # The part, four bits of field, six of term.
+        keys = (group.ids >> PART << 10) | ((group.ids & _FIELD) << 2) | group.term
+        keys.sort()
+        starts, count = _runs(keys)
+        key = keys[starts]
+        slot, part = key & 1023, key >> 10
+        having = np.bincount(slot)
+        idf = np.log(1 + (scope.parts - having + 0.5) / (having + 0.5)) * (weight * (K1 + 1))
+        which = slot >> 6
+        norm = K1 * (1 - B) + (K1 * B / mean)[which] * scope.by_part[part, which]
+        starts, _ = _runs(part)
+        ranked.add(name, part[starts], np.add.reduceat(idf[slot] * count / (count + norm), starts))
     if len(said.ids) and weights.windows:
         best = ranked.parts
         if len(best) > weights.sessions:
             top = np.argpartition(-ranked.scores, weights.sessions)[: weights.sessions]
             best = np.union1d(best[top], np.array(also, np.int64))
-        _by_window(ranked, said, scope, best, lengths(best.tolist()), weights)
+        _rank_windows(ranked, said, scope, best, lengths(best.tolist()), weights.windows)
     return ranked
 
 
-def _by_part(group: Postings, scope: Scope, weight: float) -> tuple[Ids, Floats]:
-    """BM25 of whole parts, field by field."""
-    keys = (group.ids >> PART << 10) | ((group.ids & _FIELD) << 2) | group.term  # part, four bits of field, six of term
-    keys.sort()
-    ends = _ends(keys)
-    count = _sizes(ends)
-    key = keys[ends]
-    slot, part = key & 1023, key >> 10
-    having = np.bincount(slot)
-    idf = np.log(1 + (scope.parts - having + 0.5) / (having + 0.5)) * (weight * (K1 + 1))
-    mean = np.maximum(1.0, scope.words / max(1, scope.parts))
-    which = slot >> 6
-    norm = K1 * (1 - B) + (K1 * B / mean)[which] * scope.by_part[part, which]
-    scores = idf[slot] * count / (count + norm)
-    ends = _ends(part)
-    return part[ends], np.add.reduceat(scores, _starts(ends))
+def _runs(values: Ids) -> tuple[Ids, Ids]:
+    """Where runs of equal numbers start, and their sizes; `np.unique` takes several times as long."""
+    is_first = np.empty(len(values), np.bool_)
+    is_first[:1] = True
+    np.not_equal(values[1:], values[:-1], out=is_first[1:])
+    starts = is_first.nonzero()[0]
+    sizes = np.empty_like(starts)
+    np.subtract(starts[1:], starts[:-1], out=sizes[:-1])
+    sizes[-1:] = len(values) - starts[-1:]
+    return starts, sizes
 
 
-def _ends(values: Ids) -> Ids:
-    """Where, in sorted numbers, each run of equal ones ends; `np.unique` takes several times as long."""
-    last = np.empty(len(values), np.bool_)
-    np.not_equal(values[1:], values[:-1], out=last[:-1])
-    last[-1:] = True
-    return last.nonzero()[0]
-
-
-def _starts(ends: Ids) -> Ids:
-    starts = np.zeros_like(ends)
-    np.add(ends[:-1], 1, out=starts[1:])
-    return starts
-
-
-def _sizes(ends: Ids) -> Ids:
-    sizes = ends + 1
-    sizes[1:] -= sizes[:-1].copy()
-    return sizes
-
-
-_WORDS = np.zeros(256)
-_WORDS[: len(LENGTHS)] = LENGTHS
-_SEPARATOR = bytes([DELETED])  # between parts, so that windows end where parts do
-
-
-def _by_window(
-    ranked: Ranked, said: Postings, scope: Scope, best: Ids, lengths: Mapping[int, bytes], weights: Weights
+def _rank_windows(
+    ranked: Ranked, said: Postings, scope: Scope, best: Ids, lengths: Mapping[int, bytes], weight: float
 ) -> None:
     """BM25 of the windows around every message that has a term, or whose neighbour has one."""
     all_lengths = [lengths.get(part, b"") for part in best.tolist()]
     classes = np.frombuffer(_SEPARATOR.join((b"", *all_lengths, b"")), np.uint8)
     sizes = np.fromiter(map(len, all_lengths), np.int64, len(best))
     start = np.cumsum(sizes + 1) - sizes  # of each part in `classes`
-    at, position, term = _within(said, best, sizes, len(scope.by_part))
+
+    # The postings in the best parts: which of these each is in, its position, and its term.
+    number = np.zeros(len(scope.by_part), np.int64)
+    number[best] = np.arange(1, len(best) + 1)
+    at = number[said.ids >> PART]
+    inside = at.nonzero()[0]
+    at = at[inside] - 1
+    position = (said.ids[inside] >> POSITION & 0xFFFF) - FIRST
+    known = position < sizes[at]  # otherwise another process has just added it
+    at, position, term = at[known], position[known], said.term[inside][known]
 
     # A cell is a term in a window; its last bit says that the message in the middle has the term.
     cells = ((at << _POSITIONS | position + 1) << 6 | term) << 1
-    cells = np.concatenate((cells | 1, cells + 128, cells - 128)) if weights.neighbours else cells | 1
+    cells = np.concatenate((cells | 1, cells + 128, cells - 128))
     cells.sort()
-    ends = _ends(cells >> 1)
-    tf = _sizes(ends)
-    cells = cells[ends]
+    starts, tf = _runs(cells >> 1)
+    cells = cells[starts + tf - 1]
     middle = cells >> 7
     where = start[middle >> _POSITIONS] + (middle & _POSITION) - 1
     kept = classes[where] != DELETED
@@ -195,45 +310,24 @@ def _by_window(
     if not len(cells):
         return
 
-    reach = 3 if weights.neighbours else 1
-    idf = _window_idf(said.counts, max(1, scope.said), reach)[cells >> 1 & 63]
-    words = _WORDS[classes[where]]
-    if weights.neighbours:
-        words = words + _WORDS[classes[where - 1]] + _WORDS[classes[where + 1]]
-    mean = max(1.0, float(scope.words[:SAID].sum()) / max(1, scope.said))
+    documents = max(1, scope.said)
+    having = documents * (1 - (1 - np.minimum(said.counts, documents) / (documents + 1)) ** 3)  # a term in a window
+    idf = np.maximum(np.log((documents - having + 0.5) / (having + 0.5)), 1e-6)[cells >> 1 & 63]
+    words = _WORDS[classes[where]] + _WORDS[classes[where - 1]] + _WORDS[classes[where + 1]]
+    mean = max(1.0, float(scope.words[:SAID].sum()) / documents)
     mean *= 0.9  # the first and the last message of a session have one neighbour only
-    norm = K1 * (1 - B) + words * (K1 * B / (mean * reach))
-    ends = _ends(middle)
-    starts = _starts(ends)
-    middle = middle[ends]
+    norm = K1 * (1 - B) + words * (K1 * B / (mean * 3))
+    starts, _ = _runs(middle)
+    middle = middle[starts]
     ranked.window_scores = np.add.reduceat(idf * tf * (K1 + 1) / (tf + norm), starts)
     ranked.own = np.add.reduceat(idf * (cells & 1), starts)
     part = best[middle >> _POSITIONS]
     ranked.windows = part << 16 | (middle & _POSITION) - 1
 
-    ends = _ends(part)
-    starts = _starts(ends)
+    starts, sizes = _runs(part)
     top = np.maximum.reduceat(ranked.window_scores, starts)
-    excess = np.exp(ranked.window_scores - np.repeat(top, _sizes(ends)))
-    ranked.add("windows", part[ends], weights.windows * (top + np.log(np.add.reduceat(excess, starts))))
-
-
-def _within(said: Postings, best: Ids, sizes: Ids, parts: int) -> tuple[Ids, Ids, Ids]:
-    """The postings in the best parts: which of these each is in, its position, and its term."""
-    number = np.zeros(parts, np.int64)
-    number[best] = np.arange(1, len(best) + 1)
-    at = number[said.ids >> PART]
-    inside = at.nonzero()[0]
-    at = at[inside] - 1
-    position = (said.ids[inside] >> POSITION & 0xFFFF) - FIRST
-    known = position < sizes[at]  # otherwise another process has just added it
-    return at[known], position[known], said.term[inside][known]
-
-
-def _window_idf(counts: Ids, documents: int, reach: int) -> Floats:
-    having = documents * (1 - (1 - np.minimum(counts, documents) / (documents + 1)) ** reach)
-    idf: Floats = np.maximum(np.log((documents - having + 0.5) / (having + 0.5)), 1e-6)
-    return idf
+    excess = np.exp(ranked.window_scores - np.repeat(top, sizes))
+    ranked.add("windows", part[starts], weight * (top + np.log(np.add.reduceat(excess, starts))))
 
 
 class SessionScore(NamedTuple):

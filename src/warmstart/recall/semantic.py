@@ -7,8 +7,9 @@ spread of the scores by words, times a small weight.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
+from math import isinf
+from time import monotonic
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -18,9 +19,9 @@ from warmstart.embedding.embedders import Embedder, Matrix, open_embedder
 from warmstart.embedding.files import delete_vectors_file, has_vectors, open_vectors
 from warmstart.embedding.vectors import Model, Progress, VectorStore, VectorUpdate, prune_vectors
 from warmstart.errors import ConfigError, StoreCorrupt
-from warmstart.recall.corpus_stats import Floats
-from warmstart.recall.documents import FIELD, FIRST, POSITION, SAID, Ids
-from warmstart.recall.ranking import Ranked
+from warmstart.recall.index import FIELD, FIRST, POSITION, SAID
+from warmstart.recall.ranking import Floats, Ranked
+from warmstart.recall.term_index import Ids
 from warmstart.sessions.lookup import SessionLookup
 from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.text.words import split_words
@@ -88,12 +89,9 @@ class Messages:
 class SemanticIndex:
     """The vectors of a store's messages, and the embedder that makes them."""
 
-    def __init__(
-        self, store: SQLSessionStore, vectors: VectorStore, embedder: Embedder, model: Model, *, weight: float = WEIGHT
-    ) -> None:
+    def __init__(self, store: SQLSessionStore, vectors: VectorStore, embedder: Embedder, model: Model) -> None:
         self._vectors = vectors
         self._model = model
-        self._weight = weight
         self._messages = Messages(store)
         self.embedder = embedder
 
@@ -110,24 +108,21 @@ class SemanticIndex:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def near(
-        self, text: str, weigh: Callable[[Sequence[str]], Floats], parts: Ids | None, timeout: float | None
-    ) -> Near:
+    def near(self, text: str, weigh: Callable[[Sequence[str]], Floats], parts: Ids | None, deadline: float) -> Near:
         """The messages of these parts that are near a query. `weigh` gives the weight of each of its words."""
-        end = None if timeout is None else time.monotonic() + timeout
         words = split_words(text[:MAX_QUERY])
         if not words or self._vectors.model() != self._model:
             return Near()
-        seconds = TIMEOUT if timeout is None else timeout
+        seconds = TIMEOUT if isinf(deadline) else deadline - monotonic()
         if self.embedder.additive:
             vector = weigh(words).astype(np.float32) @ self.embedder.embed(words, seconds)
         else:
             vector = self.embedder.embed([text[:MAX_QUERY]], seconds)[0]
-        left = None if end is None else end - time.monotonic()
-        if not vector.any() or (left is not None and left <= 0):
+        left = deadline - monotonic()
+        if not vector.any() or left <= 0:
             return Near()
         vector = np.asarray(vector / np.linalg.norm(vector), np.float32)
-        return Near(vector, self._vectors.nearest(vector, parts, MAX_NEAR, left))
+        return Near(vector, self._vectors.nearest(vector, parts, MAX_NEAR, None if isinf(left) else left))
 
     def add(self, ranked: Ranked, near: Near, *, floor: float) -> Ranked:
         """Add the similarity of sessions to their scores; those that words did not find need at least `floor`."""
@@ -149,7 +144,7 @@ class SemanticIndex:
             return similarity
         at = np.minimum(np.searchsorted(ranked.parts, parts), len(ranked.parts) - 1)
         scores = np.where(ranked.parts[at] == parts, ranked.scores[at], 0.0)
-        unit = self._weight * (float(scores.std()) or 1.0)
+        unit = WEIGHT * (float(scores.std()) or 1.0)
         spread = float(similarity.std())
         return unit * (similarity - similarity.mean()) / spread if spread > 1e-6 else unit * similarity
 
