@@ -23,7 +23,7 @@ def test_nothing_needs_to_be_set(home):
     assert not settings.home.exists()
 
 
-def test_the_home_is_an_argument_or_a_variable_and_moves_all_that_is_in_it(tmp_path, home, monkeypatch):
+def test_home_is_an_argument_or_a_variable(tmp_path, home, monkeypatch):
     settings = load_settings({HOME_VARIABLE: str(tmp_path / "kept")})
     assert (settings.home, settings.store_path) == (tmp_path / "kept", tmp_path / "kept" / "warmstart.db")
     assert load_settings({HOME_VARIABLE: "/elsewhere"}, home=tmp_path).home == tmp_path
@@ -67,10 +67,10 @@ def test_a_wrong_file_is_refused(tmp_path, subtests):
         ('url = "x.db"', "unknown setting 'url'"),
         ('[store]\nname = "x"', "unknown setting 'store.name'"),
         ('[[store]]\nurl = "x"', "unknown setting 'store'"),
-        ("[store]\nurl = true", "must be text in quotes, not True"),
-        ('[store]\nurl = "redis://x"', "does not know the store 'redis://x'"),
+        ("[store]\nurl = true", "must be a string in quotes, not True"),
+        ('[store]\nurl = "redis://x"', "unknown kind of store 'redis://x'"),
         ('[store]\nurl = "a\\u0000b"', "is not a path"),
-        ('[store]\nurl = "~nobody-of-this-name/x.db"', "write the whole path"),
+        ('[store]\nurl = "~nobody-of-this-name/x.db"', "write the full path"),
     ):
         with subtests.test(text), pytest.raises(ConfigError, match=said) as refused:
             load_settings({}, home=configured(tmp_path, text))
@@ -127,12 +127,12 @@ def test_a_share_is_a_number_or_a_percentage(tmp_path, subtests):
             assert load_settings(variable, home=kept).templates_explore == pytest.approx(meant)
 
 
-def test_a_wrong_value_is_refused_with_its_place(tmp_path, subtests):
+def test_a_wrong_value_is_an_error_that_names_its_source(tmp_path, subtests):
     share = "must be a number from 0 to 1, not"
     wrong = [
         ("holdout", value, share) for value in ("1.5", "-0.1", '"110 %"', '"a tenth"', "true", "[0.1]", "nan", '"."')
     ]
-    wrong += [("max_age_days", value, "must be a whole number from 1 on, not") for value in ("0", "-1", "1.5", "true")]
+    wrong += [("max_age_days", value, "must be a positive whole number, not") for value in ("0", "-1", "1.5", "true")]
     for key, written, said in wrong:
         with subtests.test(f"{key} {written}"), pytest.raises(ConfigError, match=said) as refused:
             load_settings({}, home=configured(tmp_path, f"[templates]\n{key} = {written}"))

@@ -20,11 +20,11 @@ _YES, _NO = ("yes", "true", "on", "1"), ("no", "false", "off", "0")
 
 
 class Setting(NamedTuple):
-    """Something that a user can set: its key in `config.toml` and its environment variables."""
+    """A setting: its key in `config.toml` and its environment variables."""
 
     key: str
     variable: str
-    also: str  # a variable of another program that means the same; ours wins
+    also: str  # a variable of another program with the same meaning; ours wins
     default: Any
 
 
@@ -35,10 +35,10 @@ def _setting(key: str, variable: str = "", default: Any = "", *, also: str = "",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Everything that is decided outside the program. docs/configuration.md says what each setting does."""
+    """The user's settings. docs/configuration.md describes each of them."""
 
     home: Path
-    store_path: Path  # where the file is by default, if the store is on a server
+    store_path: Path  # of the file; the default path if the store is on a server
     store_url: str = _setting("store.url", "WARMSTART_STORE", secret=True)  # of a server; empty for a file
     store_tenant: str = _setting("store.tenant", "WARMSTART_TENANT")
     memory_backend: str = _setting("memory.backend", "WARMSTART_MEMORY_BACKEND", also="HERMES_MEMORY_BACKEND")
@@ -64,7 +64,7 @@ class Settings:
 
     @property
     def store_name(self) -> str:
-        """Where the store is, as it may be shown."""
+        """Where the store is, for messages."""
         return without_password(self.store_url) if self.store_url else str(self.store_path)
 
 
@@ -73,7 +73,7 @@ SETTINGS = tuple(_BY_FIELD.values())
 
 
 def load_settings(env: Mapping[str, str], *, home: Path | None = None, store: str | None = None) -> Settings:
-    """Resolve the settings. `home` and `store` are arguments and win over everything else.
+    """Resolve the settings. `home` and `store` are arguments and override everything else.
 
     Raises `ConfigError` for a file that is not TOML, an unknown key or a value of the wrong kind.
     """
@@ -94,13 +94,13 @@ def load_settings(env: Mapping[str, str], *, home: Path | None = None, store: st
     if not url.startswith(_SERVERS):
         return Settings(home=folder, store_path=_store_path(url, folder), **values)
     if not url.isprintable():
-        raise ConfigError(f"the store {without_password(url)!r} has characters that a URL cannot have; correct it")
+        raise ConfigError(f"the store {without_password(url)!r} has characters that a URL cannot have; remove them")
     return Settings(**{**values, "home": folder, "store_path": folder / "warmstart.db", "store_url": url})
 
 
 def home_directory(env: Mapping[str, str], home: Path | None = None) -> Path:
-    """The folder of Warmstart's own files."""
-    return expanded(Path(home or env.get(HOME_VARIABLE) or "~/.warmstart")).absolute()
+    """The folder with Warmstart's own files."""
+    return expand_user(Path(home or env.get(HOME_VARIABLE) or "~/.warmstart")).absolute()
 
 
 def ambient_settings(*, home: Path | None = None, store: str | None = None) -> Settings:
@@ -109,27 +109,27 @@ def ambient_settings(*, home: Path | None = None, store: str | None = None) -> S
 
 
 def _convert(setting: Setting, value: Any, source: str) -> Any:
-    """The value as the type of the default. A variable has text, from which numbers and yes or no are read."""
+    """The value converted to the type of the default. Environment variables are text."""
     kind = type(setting.default)
     text = str(value).strip().lower()
     if kind is bool:
         wanted, fits = "yes or no", text in _YES + _NO
         value = text in _YES if fits else value
     elif kind is int:
-        wanted, fits = "a whole number from 1 on", re.fullmatch(r"0*[1-9][0-9]{0,8}", text) is not None
+        wanted, fits = "a positive whole number", re.fullmatch(r"0*[1-9][0-9]{0,8}", text) is not None
         value = int(text) if fits else value
     elif kind is float:
         share = re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,20})?(?:e-[0-9]{1,2})?)\s*(%?)", text)
         number = float(share[1]) / (100 if share[2] else 1) if share else -1
         wanted, fits, value = "a number from 0 to 1", 0 <= number <= 1, number if 0 <= number <= 1 else value
     elif kind is tuple:
-        wanted, fits = "a list of texts in quotes", isinstance(value, list) and all(isinstance(v, str) for v in value)
+        wanted, fits = "a list of strings in quotes", isinstance(value, list) and all(isinstance(v, str) for v in value)
         value = tuple(value) if fits else value
     elif kind is dict:
-        wanted = "a table of names and texts in quotes"
+        wanted = "a table of strings in quotes"
         fits = isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
     else:
-        wanted, fits = "text in quotes", isinstance(value, str)
+        wanted, fits = "a string in quotes", isinstance(value, str)
     if not fits:
         raise ConfigError(f"the setting {setting.key!r} in {source!r} must be {wanted}, not {value!r}")
     return value
@@ -139,13 +139,13 @@ def _read(path: Path) -> dict[str, Any]:
     known = {setting.key for setting in SETTINGS}
     try:
         if path.is_fifo():
-            raise OSError(errno.EINVAL, "it is a pipe")  # reading it would wait for ever
+            raise OSError(errno.EINVAL, "it is a pipe")  # reading it would block forever
         values = dict(_flatten(tomllib.loads(path.read_text(encoding="utf-8")), known))
     except FileNotFoundError:
         return {}
     except RecursionError as error:
         raise ConfigError(f"{str(path)!r} is nested too deeply; fix it or move it away") from error
-    except ValueError as error:  # of TOML, of UTF-8, or for a number with thousands of digits
+    except ValueError as error:  # invalid TOML or UTF-8, or a number with thousands of digits
         raise ConfigError(f"{str(path)!r} is not valid TOML ({error}); fix it or move it away") from error
     except OSError as error:
         advice = f"check {HOME_VARIABLE} and the permissions there"
@@ -169,23 +169,23 @@ def _store_path(url: str, home: Path) -> Path:
     scheme, separator, rest = url.partition("://")
     if separator and scheme != "sqlite":
         advice = "give a path, sqlite:///path or postgresql://…"
-        raise ConfigError(f"this version does not know the store {without_password(url)!r}; {advice}")
+        raise ConfigError(f"unknown kind of store {without_password(url)!r}; {advice}")
     # sqlite:///relative and sqlite:////absolute, as is usual; a relative path starts at the home directory.
     path = rest.removeprefix("/") if separator else url
     if "\0" in path:
         raise ConfigError(f"the store {url!r} is not a path; give a path or sqlite:///path")
-    return (home / expanded(Path(path or "warmstart.db"))).absolute()
+    return (home / expand_user(Path(path or "warmstart.db"))).absolute()
 
 
 def without_password(url: str) -> str:
-    """The URL as it may be shown. It leaves out too much of a malformed one rather than too little."""
+    """The URL for messages. Of a malformed URL it removes too much rather than too little."""
     shown = re.sub(r"(://[^:/?#@]*):.*@", r"\1@", url, flags=re.DOTALL)
     return re.sub(r"(?i)([?&](?:ssl)?password=)[^&]*", r"\1…", shown)
 
 
-def expanded(path: Path) -> Path:
+def expand_user(path: Path) -> Path:
     """The path without a leading `~`. Raises `ConfigError` for an unknown user."""
     try:
         return path.expanduser()
     except RuntimeError as error:
-        raise ConfigError(f"the home directory in {str(path)!r} is not known here; write the whole path") from error
+        raise ConfigError(f"the home directory in {str(path)!r} is unknown; write the full path") from error

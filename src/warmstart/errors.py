@@ -3,27 +3,27 @@
 WarmstartError
 ├── ConfigError            a setting, environment variable or config file is wrong
 ├── StoreError             the store cannot do what was asked
-│   ├── StoreBusy          another process uses the store for too long
+│   ├── StoreBusy          another process locks the store for too long
 │   ├── StoreCorrupt       the file is damaged or is not a store
 │   ├── StoreFull          no space is left on the disk
 │   ├── StoreReadOnly      the store or its folder cannot be written
 │   ├── StoreTooNew        a newer Warmstart made this store
 │   └── StoreUnreachable   the store's server does not answer
 ├── SessionNotFound        no session has that id
-├── AmbiguousId            a short id fits several sessions
+├── AmbiguousId            a short id matches several sessions
 ├── LogError               an agent's log cannot be read at all
 ├── EntryNotFound          no memory has that key
-├── InvalidEntry           a memory cannot be saved like this
+├── InvalidEntry           a memory is invalid and cannot be stored
 ├── TemplateNotFound       no template has that id or name, or no such version
-├── InvalidTemplate        a template breaks a rule; a line for each problem
-├── NothingToCarry         the sessions have nothing worth a template
-├── TemplateChanged        somebody else has changed the template
+├── InvalidTemplate        a template is invalid; one line per problem
+├── NothingToCarry         the sessions have nothing worth carrying
+├── TemplateChanged        someone else changed the template
 ├── DatasetError           a dataset cannot be written there
 ├── EmbedderError          an embedding service does not answer
-├── ModelError             a model gives no usable answer
+├── ModelError             a model does not answer usably
 └── MemoryBackendError     a memory backend cannot do what was asked
 
-Messages are one line, quote the value at fault and say what to do next.
+Messages are one line, quote the offending value and say what to do next.
 """
 
 
@@ -40,7 +40,7 @@ class StoreError(WarmstartError):
 
 
 class StoreBusy(StoreError):
-    """Another process uses the store for longer than the timeout."""
+    """Another process locks the store for longer than the timeout."""
 
 
 class StoreCorrupt(StoreError):
@@ -48,7 +48,7 @@ class StoreCorrupt(StoreError):
 
 
 class StoreFull(StoreError):
-    """No space is left for the write; nothing of it was saved."""
+    """No space is left for the write, which was rolled back."""
 
 
 class StoreReadOnly(StoreError):
@@ -68,7 +68,7 @@ class SessionNotFound(WarmstartError):
 
 
 class AmbiguousId(WarmstartError):
-    """A short id fits several sessions."""
+    """A short id matches several sessions."""
 
 
 class LogError(WarmstartError):
@@ -80,7 +80,7 @@ class EntryNotFound(WarmstartError):
 
 
 class InvalidEntry(WarmstartError):
-    """A memory cannot be saved: its key, scope or metadata is wrong."""
+    """A memory cannot be stored: its key, scope or metadata is invalid."""
 
 
 class TemplateNotFound(WarmstartError):
@@ -88,7 +88,7 @@ class TemplateNotFound(WarmstartError):
 
 
 class InvalidTemplate(WarmstartError):
-    """A template breaks rules. `problems` has a line for each; the message is these lines."""
+    """A template is invalid. `problems` has one line each; the message contains them all."""
 
     def __init__(self, message: str, problems: tuple[str, ...] = ()) -> None:
         super().__init__("\n".join((message, *problems)))
@@ -96,11 +96,11 @@ class InvalidTemplate(WarmstartError):
 
 
 class NothingToCarry(WarmstartError):
-    """The sessions have nothing worth carrying, or nothing that may be carried."""
+    """The sessions have nothing worth carrying, or nothing that is allowed to be carried."""
 
 
 class TemplateChanged(WarmstartError):
-    """Somebody else has changed the template."""
+    """Someone else changed the template."""
 
 
 class DatasetError(WarmstartError):

@@ -1,8 +1,8 @@
-"""The log: `warmstart.log` in the home directory, one line per event, for its owner alone.
+"""The log: `warmstart.log` in the home directory, one line per event, readable only by its owner.
 
-It has the time, the process, the command and what went wrong; never the text of a prompt, an argument of a command or
-the environment. Many processes write to it at once: a line is one append to the file, and one of the processes that
-see it full rotates it. Logging never makes a command fail.
+A line has the time, the process, the command and what went wrong; never prompt text, command arguments or the
+environment. Many processes can write at once: a line is one append to the file, and one of the processes that find it
+full rotates it. Logging never makes a command fail.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ MAX_BYTES = 1_000_000  # of each file
 FILES = (NAME, f"{NAME}.1", f"{NAME}.2")  # the newest first
 
 _MAX_MESSAGE = 300  # characters of an error's own message
-_MAX_READ = 10_000  # characters of it that are looked at
+_MAX_READ = 10_000  # characters of it that are redacted
 _MAX_FRAMES = 12
 _MAX_CAUSES = 3
 
 
 def log_error(home: Path, event: str, error: BaseException, *, redact: Callable[[str], str]) -> Path | None:
-    """Log an error and where it was raised. The path of the log, or `None` where it could not be written."""
+    """Log an error and where it was raised. Returns the path of the log, or `None` if it could not be written."""
     path = home / NAME
     when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     try:
@@ -41,7 +41,7 @@ def log_error(home: Path, event: str, error: BaseException, *, redact: Callable[
 
 
 def last_error(home: Path) -> str | None:
-    """The line of the last error, or `None`. Raises `OSError` where the log cannot be read."""
+    """The line of the last error, or `None`. Raises `OSError` if the log cannot be read."""
     for name in FILES:
         with suppress(FileNotFoundError), os.fdopen(_open(home / name, os.O_RDONLY), "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - 2 * MAX_BYTES))
@@ -94,7 +94,7 @@ def _append(path: Path, line: bytes) -> None:
 
 
 def _open(path: Path, flags: int) -> int:
-    """Open a regular file for its owner alone: follow no link and wait for no pipe."""
+    """Open a regular file with mode 0600. Follows no links and does not wait for pipes."""
     file = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
     mode = os.fstat(file).st_mode
     if not stat.S_ISREG(mode):
@@ -111,7 +111,7 @@ def _rotate(path: Path, file: int) -> bool:
     with suppress(BlockingIOError):
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         with suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(file), path.lstat()):  # else another process has moved it
+            if os.path.samestat(os.fstat(file), path.lstat()):  # otherwise another process has moved it
                 newest, older, oldest = (path.with_name(name) for name in FILES)
                 with suppress(FileNotFoundError):
                     older.replace(oldest)

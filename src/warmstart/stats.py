@@ -23,12 +23,12 @@ if TYPE_CHECKING:  # numpy takes 0.1 s to load, and a hook that needs Wilson's i
 LEVEL = 0.95
 
 _DRAWS, _MIN_DRAWS = 1000, 200
-_MAX_CELLS = 4_000_000  # draws times sessions: with many sessions fewer draws say as much
-# Fewer sessions, or fewer with errors, cannot show how sessions vary: assume an intra-class correlation instead, the
-# upper end of what real sessions show.
+_MAX_CELLS = 4_000_000  # draws times sessions: with many sessions fewer draws are enough
+# Fewer sessions, or fewer with errors, do not show how sessions vary: assume an intra-class correlation instead, at the
+# upper end of what real sessions have.
 _MIN_SESSIONS, _MIN_SESSIONS_WITH_ERRORS = 8, 3
 _ASSUMED_CORRELATION = 0.1
-_ZERO = 1e-12  # a standard error that is only rounding
+_ZERO = 1e-12  # a smaller standard error is a rounding error
 
 
 class Interval(NamedTuple):
@@ -39,7 +39,7 @@ class Interval(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """A number with its interval; `None` where the data give none."""
+    """A number with its interval; `None` if the data allow none."""
 
     estimate: float | None
     low: float | None
@@ -62,7 +62,7 @@ def _wilson(share: float, n: float, level: float) -> Interval:
 
 
 def newcombe(successes: int, n: int, other_successes: int, other_n: int, level: float = LEVEL) -> Interval | None:
-    """Newcombe's interval (method 10) for the first share minus the other; `None` where either n is 0."""
+    """Newcombe's interval (method 10) for the first share minus the other; `None` if either n is 0."""
     one, other = wilson(successes, n, level), wilson(other_successes, other_n, level)
     if one is None or other is None:
         return None
@@ -110,8 +110,8 @@ def cluster_bootstrap(
     """Any statistic of clusters with its percentile interval, and its standard error.
 
     `statistic` takes a matrix with the weight of each cluster (column) in each draw (row) and returns one number per
-    draw. No cluster gives nothing, one cluster an estimate without an interval; nor is there an interval when half of
-    the draws give no number. The standard error is then 0.
+    draw. Without clusters there is no estimate; with one cluster, or if half of the draws give no number, there is no
+    interval and the standard error is 0.
     """
     import numpy as np
 
@@ -139,7 +139,7 @@ def _tails(draws: Floats, level: float) -> tuple[float, float]:
 def cluster_ratio(numerators: Sequence[float] | Floats, denominators: Sequence[float] | Floats) -> Estimate:
     """The ratio of two sums over clusters with its studentised interval.
 
-    No cluster gives nothing, one cluster an estimate without an interval.
+    Without clusters there is no estimate; with one cluster there is no interval.
     """
     import numpy as np
 
@@ -159,8 +159,8 @@ def cluster_ratio(numerators: Sequence[float] | Floats, denominators: Sequence[f
 def cluster_rate(errors: Floats, calls: Floats) -> Estimate:
     """The share of errors among the calls of sessions, each of which has at least one call.
 
-    No session gives nothing, one session a rate without an interval. With fewer than eight sessions, or errors in fewer
-    than three of them, the interval is Wilson's for the effective number of independent calls.
+    Without sessions there is no estimate; with one there is no interval. With fewer than eight sessions, or errors in
+    fewer than three of them, the interval is Wilson's for the effective number of independent calls.
     """
     import numpy as np
 
@@ -177,7 +177,7 @@ def cluster_rate(errors: Floats, calls: Floats) -> Estimate:
         return Estimate(rate, *assumed)
     distances = _distances(y, x)
     least, most = _tails(distances, LEVEL)
-    # A draw without any error is infinitely far below: then the other draws give the bound.
+    # A draw without any error is infinitely far away; the other draws then give the bound.
     low = rate - most * error if isfinite(most) else assumed.low
     high = rate - least * error
     if not isfinite(least):

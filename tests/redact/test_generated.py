@@ -1,4 +1,4 @@
-"""Secrets of every kind at every place are found, and no text takes longer than in proportion to its length."""
+"""Secrets of every kind are found in every context, and scanning time is proportional to the length of the text."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def seconds(text: str) -> float:
 
 
 def is_slow(unit: str, length: int) -> bool:
-    """Whether a text of twice the length takes more than three times as long."""
+    """Whether twice the text takes more than three times as long."""
     return seconds(repeat(unit, 2 * length)) > 3 * seconds(repeat(unit, length)) + 0.002
 
 
 def slow_units(length: int, units: list[tuple[str, str]]) -> list[str]:
-    """The units that are slow each time: a busy machine makes one so now and then."""
+    """The units that are slow every time; on a busy machine any one may be slow once."""
     for _, unit in units:
         REDACTOR.redact(repeat(unit, 2000))
     return [name for name, unit in units if all(is_slow(unit, length) for _ in range(3))]

@@ -263,13 +263,13 @@ NO_SECRETS = [
 ]
 
 
-def test_what_only_looks_like_a_secret_is_left_alone(subtests: pytest.Subtests) -> None:
+def test_lookalikes_of_secrets_are_left_alone(subtests: pytest.Subtests) -> None:
     for text in NO_SECRETS:
         with subtests.test(text):
             assert found(text) == []
 
 
-def test_a_finding_says_kind_and_place_and_is_known_again() -> None:
+def test_a_finding_has_a_kind_a_position_and_a_stable_fingerprint() -> None:
     key = "ghp_" + "aB3dE5gH7jK9mN1pQ3rS5tU7vW9xY1zA3bC5"
     first, second = redact(f"one {key}, two {key}").findings
     assert (first.kind, first.start, first.end) == ("gh-token", 4, 44)
@@ -283,7 +283,7 @@ def test_a_fingerprint_depends_on_the_key() -> None:
     assert Redactor(key=b"a").find(text)[0].fingerprint != Redactor(key=b"b").find(text)[0].fingerprint
 
 
-def test_a_private_key_goes_as_a_whole() -> None:
+def test_a_private_key_is_replaced_as_a_whole() -> None:
     body = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQDndJt7NaG8T64x" * 3
     block = f"-----BEGIN RSA PRIVATE KEY-----\n{body}\n-----END RSA PRIVATE KEY-----"
     assert found(f"a\n{block}\nb") == [block]
@@ -306,7 +306,7 @@ def test_an_escape_before_a_secret_stays_whole() -> None:
     assert json.loads(redacted.text)["x"].startswith("<secret>{tide \u00e9[redacted:")
 
 
-def test_personal_data_is_found_when_asked_for() -> None:
+def test_personal_data_is_found_on_request() -> None:
     text = "mara@example.com called +49 30 1234567 from /home/mara/tide and C:\\Users\\jonas\\x"
     assert found(text) == []
     assert found(text, personal=PERSONAL) == ["mara@example.com", "+49 30 1234567", "mara", "jonas"]
@@ -373,7 +373,7 @@ def test_redacting_twice_changes_nothing_more(text: str) -> None:
 
 @given(TEXTS)
 @settings(max_examples=150, deadline=None)
-def test_nothing_but_the_findings_is_touched(text: str) -> None:
+def test_only_findings_are_replaced(text: str) -> None:
     redacted = REDACTOR.redact(text)
     at, rest = 0, redacted.text
     for finding in redacted.findings:

@@ -1,4 +1,4 @@
-"""Charts: every text is escaped, every place is a number, and no axis is stretched by one session."""
+"""Charts: every text is escaped, every coordinate is a number, and no single session stretches an axis."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from datetime import date, timedelta
 from xml.etree import ElementTree
 
 import pytest
+from markupsafe import Markup
 
 from warmstart.report import charts
-from warmstart.report.charts import Bar, Point, Row, Tick
+from warmstart.report.charts import Bar, Point, Row, Tick, element, join
 from warmstart.report.format import counted, cut, fit, one_line, percent, percents, points, ratio, short
-from warmstart.report.svg import Markup, element, join
 
 HOSTILE = "<script>alert('x')</script>\"& \x00\x1b[31m\u202e ]]>-->"
 LONG = "mcp__some-long-server-name__some_rather_long_tool_name"
@@ -79,7 +79,7 @@ def test_pointing_at_a_mark_shows_its_numbers():
     assert "Bash: 8.0\xa0% (95 % interval 7.0\u2060–\u206010.0\xa0%); 24 errors" in titles
 
 
-def test_the_values_of_a_line_stand_beside_its_first_and_last_point():
+def test_a_line_chart_labels_its_first_and_last_point():
     given = [Point(str(place), value, value, value) for place, value in enumerate((0.02, 0.05, 0.01))]
     root = drawn(charts.line("", given, caption=""))
     values = [one for one in root.iter("text") if "value" in one.attrib["class"].split()]

@@ -1,4 +1,4 @@
-"""A store as any earlier version left it opens, loses nothing, and is then like a new one."""
+"""A store of any earlier version opens, loses nothing, and ends up like a new one."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ KEPT = ("texts", "sessions", "messages", "tool_calls", "tool_results", "position
 
 
 def kept(path: Path) -> dict[str, list[Any]]:
-    """What the tables hold that are copies of nothing, by the columns of the first layout."""
+    """The content of the tables that are not derived, by the columns of the first layout."""
     columns = "id, agent, native_id, project, branch, model, title, started_at, ended_at, outcome"
     with closing(sqlite3.connect(path)) as connection:
         found = {}

@@ -1,4 +1,4 @@
-"""Migrations are frozen: stores out there were made by them, and a name or a text that changes leaves those behind."""
+"""Migrations are frozen: existing stores were made with them, and a changed name or text would break those."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 
 import warmstart
-from warmstart.storage.schema import ALIASES, NAMES
+from warmstart.storage.database import ALIASES, NAMES
 
 SOURCE = Path(warmstart.__file__).parent
 
@@ -63,6 +63,8 @@ HASHES = {
     "templates/0001_tables.sqlite": "3822505dc5576c5f",
     "templates/0002_deleted_sessions.postgres": "a4bf8b344e125d74",
     "templates/0002_deleted_sessions.sqlite": "562f224f4ff3051e",
+    "templates/0003_items.postgres": "aa12e026dd436d16",
+    "templates/0003_items.sqlite": "4cbc0cb4ec4876c3",
 }
 
 

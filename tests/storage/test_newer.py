@@ -1,4 +1,4 @@
-"""A store that a newer version has migrated is refused by all that opens it, before anything is written."""
+"""Everything that opens a store rejects one that a newer version migrated, before writing anything."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from tests.cli.conftest import Run, run  # noqa: F401 - a fixture
 from tests.postgres import Server
 
-from warmstart.embedding.sqlite_vec import SQLiteVectors
+from warmstart.embedding.vectors import SQLiteVectors
 from warmstart.errors import StoreTooNew
 from warmstart.memory.local import LocalBackend
 from warmstart.memory.postgres import PostgresBackend
@@ -69,7 +69,7 @@ def test_every_command_refuses_a_newer_file(newer: Path, run: Run, subtests: pyt
         assert newer.read_bytes() == before
 
 
-def test_packages_that_have_no_tables_yet_are_no_reason_to_refuse(newer: Path) -> None:
+def test_missing_tables_of_a_package_are_not_an_error(newer: Path) -> None:
     with closing(sqlite3.connect(newer)) as connection:
         packages = {name.split("/")[0] for (name,) in connection.execute("SELECT name FROM migrations")}
     assert packages == {"sessions", "memory"}

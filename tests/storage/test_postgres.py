@@ -21,9 +21,8 @@ from warmstart.errors import (
     StoreTooNew,
     StoreUnreachable,
 )
-from warmstart.storage.postgres import PostgresDatabase
-from warmstart.storage.schema import Migration
-from warmstart.storage.sql import to_psycopg
+from warmstart.storage.database import Migration
+from warmstart.storage.postgres import PostgresDatabase, to_psycopg
 
 FOLDER = Path(__file__).parent / "migrations"
 FIRST = (Migration("test/0001_notes", FOLDER),)
@@ -114,7 +113,7 @@ def test_ten_processes_may_start_at_once(url: str) -> None:
         assert len(bodies(database)) == 10
 
 
-def test_only_a_role_with_the_right_creates_the_tables(postgres: Server, database: str, url: str) -> None:
+def test_only_a_role_with_create_privilege_creates_the_tables(postgres: Server, database: str, url: str) -> None:
     postgres.run("DROP ROLE IF EXISTS guest")
     postgres.run("CREATE ROLE guest LOGIN")
     theirs = postgres.url(database, "guest")
@@ -128,7 +127,7 @@ def test_only_a_role_with_the_right_creates_the_tables(postgres: Server, databas
 # -- transactions
 
 
-def test_a_write_is_whole_or_not_at_all_and_may_end_in_the_background(url: str) -> None:
+def test_a_write_is_all_or_nothing_and_may_commit_in_the_background(url: str) -> None:
     with opened(url) as database:
         last = [("INSERT INTO notes (body) VALUES (?)", [("b",), ("c",)])]
         with database.transaction(last, wait=False) as connection:
@@ -157,7 +156,7 @@ def test_a_writer_waits_for_another_of_its_tenant_until_the_timeout(url: str) ->
         write(two, "y")
 
 
-def test_a_connection_lost_in_the_middle_keeps_nothing(postgres: Server, database: str, url: str) -> None:
+def test_a_lost_connection_rolls_back(postgres: Server, database: str, url: str) -> None:
     def lose(store: PostgresDatabase) -> None:
         with store.transaction() as connection:
             connection.execute("INSERT INTO notes (body) VALUES ('half')")
@@ -176,10 +175,10 @@ def test_a_connection_lost_in_the_middle_keeps_nothing(postgres: Server, databas
         write(fresh, "goes on")
 
 
-def test_a_replica_is_not_written(postgres: Server, database: str, url: str) -> None:
+def test_a_replica_rejects_writes(postgres: Server, database: str, url: str) -> None:
     opened(url).thing.close()
     postgres.run(f"ALTER DATABASE {database} SET default_transaction_read_only = on")
-    with opened(url) as store, pytest.raises(StoreReadOnly, match="refuses this"):
+    with opened(url) as store, pytest.raises(StoreReadOnly, match="rejects this"):
         write(store, "x")
 
 
@@ -198,7 +197,7 @@ def test_a_refused_connection_is_one_line(postgres: Server) -> None:
     with pytest.raises(StoreError, match=r"does not exist.*createdb") as refused:
         PostgresDatabase(postgres.url("nothing"), BOTH)
     assert "\n" not in str(refused.value)
-    with pytest.raises(StoreReadOnly, match="rejected you"):
+    with pytest.raises(StoreReadOnly, match="rejected the login"):
         PostgresDatabase(postgres.url("postgres", "nobody_of_this_name", "hush"), BOTH)
 
 

@@ -1,4 +1,4 @@
-"""Logins whom no policy binds: they work all the same, and are bound."""
+"""Logins that bypass row-level security: they work, and see only their own rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from tests.postgres import OWNER, TABLES, Server
 
 from warmstart.errors import StoreCorrupt, StoreError, StoreReadOnly
-from warmstart.profile.profiles import profiled
+from warmstart.profile.profiler import profiled
 from warmstart.sessions.sql_store import PostgresSessionStore
 from warmstart.sessions.store import Position
 from warmstart.testing.stores import CALLED, RESULTS, said, session
@@ -23,7 +23,7 @@ GRANT = "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO 
 
 @pytest.fixture
 def database(postgres: Server) -> Iterator[str]:
-    """An empty database, on a server with two users, a superuser, and one with BYPASSRLS who may make roles."""
+    """An empty database, on a server with two users, a superuser, and a role with BYPASSRLS and CREATEROLE."""
     _drop(postgres)
     postgres.run("CREATE ROLE warmstart_users NOLOGIN")
     for role in ("alice", "bob"):
@@ -45,7 +45,7 @@ def opened(postgres: Server, database: str, role: str, **options: Any) -> closin
 
 
 def fill(postgres: Server, database: str, role: str) -> None:
-    """Something of everything."""
+    """Store one of everything."""
     with opened(postgres, database, role) as store:
         store.append(session(), [said("m1", f"the secret of {role}"), CALLED, RESULTS])
         store.append(session("gone"), [said("g1", "gone")])
@@ -57,7 +57,7 @@ def fill(postgres: Server, database: str, role: str) -> None:
 
 
 def check(postgres: Server, database: str, *tenants: str) -> None:
-    """See that each has its own rows and no other's, by our own means and by what SQL can ask our connection."""
+    """Check that each sees only its own rows, through our API and through SQL on our connection."""
     for table in TABLES:
         rows = postgres.run(f"SELECT DISTINCT tenant FROM {table}", database)
         assert {name for (name,) in rows} == set(tenants), table
@@ -86,7 +86,7 @@ def check(postgres: Server, database: str, *tenants: str) -> None:
 
 
 def attack(postgres: Server, database: str, *, role: str, other: str) -> None:
-    """See that nothing that an ordinary role can say to the server shows it a row of another."""
+    """Check that no SQL of an ordinary role shows it another's rows."""
     with psycopg.connect(postgres.url(database, role), autocommit=True) as raw:
         for statement in (
             "SET ROLE warmstart_owner",
@@ -115,7 +115,7 @@ def owners(postgres: Server, database: str) -> set[object]:
 
 
 @pytest.mark.parametrize("first", ["postgres", "above"])
-def test_a_login_without_row_level_security_creates_the_tables_and_is_bound(
+def test_a_login_with_bypassrls_creates_the_tables_and_is_restricted(
     postgres: Server, database: str, first: str
 ) -> None:
     if first == "above":
@@ -149,7 +149,7 @@ def test_a_superuser_uses_the_tables_of_another_owner(postgres: Server, database
     attack(postgres, database, role="alice", other="postgres")
 
 
-def test_tables_that_a_superuser_owns_show_nothing_of_another(postgres: Server, database: str) -> None:
+def test_tables_owned_by_a_superuser_hide_other_tenants(postgres: Server, database: str) -> None:
     # As after a restore: the functions of the index run as a superuser then.
     fill(postgres, database, OWNER)
     postgres.run(GRANT, database)
@@ -182,7 +182,7 @@ def test_a_superuser_may_act_for_a_tenant(postgres: Server, database: str) -> No
     check(postgres, database, "postgres", "alice")
 
 
-def test_nothing_is_left_on_a_connection(postgres: Server, database: str) -> None:
+def test_no_setting_outlives_a_transaction(postgres: Server, database: str) -> None:
     with opened(postgres, database, "postgres") as store:
         store.append(session(), [said("m1", "mine")])
         store.list()
@@ -213,14 +213,14 @@ def test_ten_superusers_may_start_at_once(postgres: Server, database: str) -> No
     assert kept == [[("postgres",)] * 3 + [("root",)] * 3] * 2
 
 
-def test_a_login_that_can_use_no_role_is_refused(postgres: Server, database: str) -> None:
+def test_a_login_without_usable_roles_is_rejected(postgres: Server, database: str) -> None:
     postgres.run("ALTER ROLE above NOCREATEROLE")
     with pytest.raises(StoreReadOnly, match="permission denied to create role"):
         opened(postgres, database, "above")
     assert postgres.run("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'", database) == [(0,)]
 
 
-def test_a_role_that_does_not_bind_is_refused(postgres: Server, database: str) -> None:
+def test_a_store_without_row_level_security_is_rejected(postgres: Server, database: str) -> None:
     postgres.run("CREATE ROLE warmstart_service NOLOGIN BYPASSRLS")
     with pytest.raises(StoreError, match=r"row-level security does not protect.*warmstart_service"):
         opened(postgres, database, "postgres")

@@ -15,7 +15,7 @@ from tests.unprivileged import as_nobody, let_in
 from warmstart.errors import StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreReadOnly, StoreTooNew
 from warmstart.memory.schema import MIGRATIONS as MEMORY
 from warmstart.sessions.schema import MIGRATIONS as SESSIONS
-from warmstart.storage.schema import Migration
+from warmstart.storage.database import Migration
 from warmstart.storage.sqlite import SQLiteDatabase, use_wal
 
 FOLDER = Path(__file__).parent / "migrations"
@@ -98,7 +98,7 @@ def test_another_package_may_migrate_later(tmp_path: Path) -> None:
         assert database.connection.execute("SELECT count(*) FROM memories, sessions").fetchone() == (0,)
 
 
-def test_a_file_that_is_no_database_is_refused_and_untouched(tmp_path: Path, subtests: pytest.Subtests) -> None:
+def test_a_file_that_is_not_a_database_is_rejected_and_unchanged(tmp_path: Path, subtests: pytest.Subtests) -> None:
     path = tmp_path / "store.db"
     for content in (b"not a database, but long enough to look like one" * 50, b"SQLite format 3\0" + b"\xff" * 4080):
         with subtests.test(content[:20]):
@@ -165,7 +165,7 @@ def test_a_vacuum_that_leaves_old_pages_says_so(tmp_path: Path) -> None:
         two.vacuum()
 
 
-def test_a_store_that_others_can_read_is_closed_to_them(tmp_path: Path) -> None:
+def test_a_store_that_others_can_read_is_made_private(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     path.touch(0o644)
     open_database(path).thing.close()
@@ -194,7 +194,7 @@ def test_an_error_in_the_background_is_raised_by_the_next_use_and_rolled_back(tm
             assert connection.execute("SELECT count(*) FROM notes").fetchone() == (0,)
 
 
-def test_a_store_held_too_long_is_busy(tmp_path: Path) -> None:
+def test_a_store_locked_for_too_long_is_busy(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     with (
         open_database(path) as one,
@@ -206,7 +206,7 @@ def test_a_store_held_too_long_is_busy(tmp_path: Path) -> None:
         pass
 
 
-def test_a_full_disk_keeps_nothing_of_the_write(tmp_path: Path) -> None:
+def test_a_full_disk_rolls_back_the_write(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     with open_database(path) as database:
         # SQLite's own limit gives the very error that a full disk gives.

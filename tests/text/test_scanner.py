@@ -43,7 +43,7 @@ def test_a_pattern_sees_what_is_within_reach_of_a_keyword():
 
 
 @given(st.text(alphabet="aé漢b "), st.lists(st.sampled_from(["a", "aé", "é漢", "b", "漢"]), min_size=1, unique=True))
-def test_keywords_are_found_at_their_places(text, strings):
+def test_keywords_are_found_with_positions(text, strings):
     expected = {
         (index, at, at + len(each))
         for index, each in enumerate(strings)
@@ -53,7 +53,7 @@ def test_keywords_are_found_at_their_places(text, strings):
     assert set(Keywords(strings).find(text)) == expected
 
 
-def test_time_grows_with_the_text_alone():
+def test_time_is_proportional_to_the_text():
     scanner = Scanner([Rule(("a",), r"a[^z]{0,200}z")], reach=250)
     assert scanner.first("a" * 1_000_000) is None
 

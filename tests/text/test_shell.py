@@ -106,10 +106,11 @@ def test_outputs_are_the_files_that_are_written(subtests):
 
 
 def test_words_after_an_output_belong_to_the_command():
-    assert only("printf > a.txt one two") == Command("printf", ("one", "two"), outputs=("a.txt",))
+    words = ("one", "two")
+    assert only("printf > a.txt one two") == Command("printf", words, outputs=("a.txt",), argv=("printf", *words))
 
 
-def test_masked_is_the_command_whose_exit_code_is_not_seen(subtests):
+def test_masked_marks_commands_with_a_hidden_exit_code(subtests):
     for text, masked in MASKED:
         with subtests.test(text):
             assert next(command for command in parse_commands(text) if command.program == "pytest").masked is masked
@@ -142,7 +143,7 @@ HOSTILE = {
 }
 
 
-def test_hostile_commands_take_no_more_than_moments(subtests):
+def test_hostile_commands_are_parsed_quickly(subtests):
     for name, text in HOSTILE.items():
         with subtests.test(name):
             began = time.process_time()

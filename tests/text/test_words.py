@@ -86,7 +86,7 @@ def test_words_have_no_spaces_and_are_stable(text):
 
 
 def test_english_words_are_stemmed_as_in_fts5():
-    """Nearly: FTS5 turns `technology` into `technolog` and `possibly` into `possibl`, Porter's own rules do not."""
+    """With exceptions: FTS5 stems `technology` to `technolog` and `possibly` to `possibl`, Porter's rules do not."""
     text = "running caresses ponies relational conditional vietnamization happy sky dying agreed sized"
     connection = sqlite3.connect(":memory:")
     connection.execute("CREATE VIRTUAL TABLE words USING fts5 (body, tokenize = 'porter ascii')")

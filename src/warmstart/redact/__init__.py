@@ -1,4 +1,4 @@
-"""What must never be kept or shown: secrets are found and replaced before every write and every rendering."""
+"""What must never be stored or shown: secrets are found and replaced before anything is written or rendered."""
 
 from warmstart.redact.redactor import Finding, Redacted, Redactor, redact
 

@@ -1,7 +1,7 @@
-"""Values beside a name that promises a secret: `password=...`, `"api_key": "..."`, `| DB_PASSWORD | ... |`.
+"""Values next to a name that suggests a secret: `password=...`, `"api_key": "..."`, `| DB_PASSWORD | ... |`.
 
-A value there is a secret unless it is plainly something else: a placeholder, code, a path, a number, a word. All
-patterns read a flattened text, in which every quote is a plain one.
+Such a value is a secret unless it is clearly something else: a placeholder, code, a path, a number, a word. All
+patterns read flattened text, in which every quote is a plain one.
 """
 
 from __future__ import annotations
@@ -11,8 +11,11 @@ import string
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from warmstart.redact.rules import COMMON_NAMES, PASSWORD_NAMES, PATTERNS, Span
-from warmstart.redact.values import (
+from warmstart.redact.rules import (
+    COMMON_NAMES,
+    PASSWORD_NAMES,
+    PATTERNS,
+    Span,
     has_letters_and_digits,
     is_mixed,
     is_noise,
@@ -23,13 +26,13 @@ from warmstart.redact.values import (
 )
 
 _NAME_SIGNS = string.ascii_letters + string.digits + "_.-"
-# Up to the closing quote, whatever signs it has; never past a double quote, for JSON's sake.
+# Up to the closing quote, with any punctuation, but never past a double quote, so that JSON stays valid.
 _QUOTED = {quote: re.compile(rf"(?:[^\s\"\\{quote}]|\\{{1,2}}[^\s\w\"'`\\]){{4,4000}}(?={quote})") for quote in "\"'`"}
 _SPACED = {quote: re.compile(rf"[^\r\n\"\\{quote}]{{12,200}}(?={quote})") for quote in "\"'`"}
 
 
 def named_value(text: str, at: int, word: str) -> Iterator[Span]:
-    """The secret that belongs to the name in which `word` stands at this place."""
+    """Yield the secret assigned to the name that contains `word` at this position."""
     found = PATTERNS.after_name.match(text, at + len(word))
     if found is None:
         return
@@ -54,7 +57,7 @@ def named_value(text: str, at: int, word: str) -> Iterator[Span]:
 
 
 class _Place(NamedTuple):
-    """A name and what stands between it and its value."""
+    """A name, and the text between it and its value."""
 
     text: str
     start: int  # of the name
@@ -62,14 +65,14 @@ class _Place(NamedTuple):
     name: str
     word: str
     found: re.Match[str]
-    is_sure: bool  # whether the name is one of a secret; if not, only what can be nothing else counts
+    is_sure: bool  # whether the name certainly means a secret; if not, only an unmistakable value counts
     is_password: bool
     left: str  # the character before the name
     sign: str  # the sign of the assignment, if it is one
 
     @property
     def is_env(self) -> bool:
-        """`DB_PASSWORD=value`, `?token=value`, `--password=value`, `password=value` alone: no code stands there."""
+        """`DB_PASSWORD=value`, `?token=value`, `--password=value`, or just `password=value`: the value is not code."""
         sign = self.sign.strip("\0*")
         if self.found["close"].strip("\0*") or sign.strip() not in ("=", "===", ":", ":-"):  # `===` was `%3D`
             return self.name.startswith("--")
@@ -78,20 +81,20 @@ class _Place(NamedTuple):
         return sign in ("=", ":", ":-") and self.left != "(" and bool(PATTERNS.alone.match(self.text, self.at))
 
     def value(self) -> str:
-        """The value as far as it could be a secret; nothing where it cannot."""
+        """The part of the value that could be a secret; empty if none can."""
         quote = (self.found["open"] or "")[-1:]
         if quote:
             whole = _QUOTED[quote].match(self.text, self.at) or _SPACED[quote].match(self.text, self.at)
             if whole and (" " not in whole.group() or is_noise(whole.group())):
                 return whole.group()
         elif self.found["close"].strip("\0*])") and ":" in self.sign:
-            return ""  # a quoted name with a bare value: in JSON a number or a constant, which it must stay
+            return ""  # a quoted name with a bare value: in JSON a number or a constant
         bare = PATTERNS.bare.match(self.text, self.at)
         value = self._trim(bare.group()) if bare else ""
-        return value if not quote or is_random(value) else ""  # a quote that nothing closes may itself close a string
+        return value if not quote or is_random(value) else ""  # an unclosed quote may itself close a string
 
     def _trim(self, value: str) -> str:
-        """The token without what only stands behind it; nothing if it is a call, an index or a template."""
+        """The token without what follows it; empty if it is a call, an index or a template."""
         if self.left in tuple("?&") or ("&" in value and "=" in value):
             value = value.partition("&")[0]
         for place, sign in enumerate(value):
@@ -104,11 +107,11 @@ class _Place(NamedTuple):
         return value if value.endswith("..") and len(short) < 20 else short  # `sk-abc...` is no secret
 
     def is_secret(self, value: str, *, quoted: bool | None = None) -> bool:
-        """Whether this value is the secret that the name promises: unless it is plainly something else, it is."""
+        """Whether this value is the secret that the name suggests. It is, unless it is clearly something else."""
         quoted = bool(self.found["open"]) if quoted is None else quoted
         if len(value) < (4 if self.is_password else 8) or self._is_no_assignment():
             return False
-        # A value with the same assignment in it is code or prose, and a long row of such is not worth a second look.
+        # A value that contains the same assignment is code or prose.
         if self.word in value.lower() and ("=" in value or ":" in value):
             return False
         if self.found["space"] and not self._is_stated(value, quoted):
@@ -129,18 +132,20 @@ class _Place(NamedTuple):
         if self.is_password:
             return self._is_password_value(value, quoted)
         if PATTERNS.uuid.fullmatch(value):
-            return "client" not in self.name.lower() or self.word != "token"  # of Amazon, and made by the caller
+            return (
+                "client" not in self.name.lower() or self.word != "token"
+            )  # Amazon's ClientToken, which the caller makes up
         return is_token(value) or ((quoted or self.is_env) and is_mixed(value))
 
     def _is_plainly_secret(self, value: str) -> bool:
-        """Whether this can be nothing else: one token of letters and digits that is drawn at random."""
+        """Whether this is unmistakable: one random token of letters and digits."""
         if self.is_password:
             return len(value) >= 8 and has_letters_and_digits(value) and not PATTERNS.no_password.fullmatch(value)
         words = value.count("-") > 1 and not (len(value) >= 24 and PATTERNS.groups.fullmatch(value))
         return len(value) >= 16 and not words and is_token(value) and any(map(str.isdigit, value))
 
     def is_fallback(self, value: str) -> bool:
-        """Whether this literal behind `||` or `or` is a secret: also a long word is."""
+        """Whether this literal after `||` or `or` is a secret. A long word is one, too."""
         is_word = len(value) >= 12 and value.isalpha() and not is_placeholder(value)
         return is_word or self.is_secret(value, quoted=True)
 
@@ -153,7 +158,7 @@ class _Place(NamedTuple):
         return bool(self.found["comma"]) and not self.text[: self.start][-8:].rstrip(" \"'`").endswith("(")
 
     def _is_stated(self, value: str, quoted: bool) -> bool:
-        """Whether `password VALUE` or `password is VALUE` says a secret rather than goes on in a sentence."""
+        """Whether `password VALUE` or `password is VALUE` states a secret, rather than being part of a sentence."""
         if self.name.startswith("-") or "\t" in self.found["space"]:
             return True
         if re.search(r"\w=[^=]", value):
@@ -169,19 +174,19 @@ class _Place(NamedTuple):
         return len(value) >= 20 and is_random(value, 12) and has_digit
 
     def _is_code(self, value: str) -> bool:
-        """Whether a bare value names something in a program."""
+        """Whether a bare value is an identifier in a program."""
         for part in re.split(r"[^A-Za-z0-9]+", value):
             if len(part) >= 8 and (is_random(part) or (len(part) >= 16 and PATTERNS.mixed.search(part))):
                 return False
         if not PATTERNS.code.fullmatch(value) or (self.is_env and "." not in value):
             return False
-        # Names seldom end in two digits; in a password they do, or digits stand between letters, or a sign follows.
+        # Identifiers seldom end in two digits or have digits between letters; passwords often do.
         plain = PATTERNS.technical.sub("", value)
         has_digits = PATTERNS.inner_digit.search(plain) or (PATTERNS.end_digits.search(plain) and len(value) >= 6)
         return not (self.is_password and has_digits)
 
     def _may_be_word(self, quoted: bool) -> bool:
-        """Whether a word at this place is a password, not the name of something or the next word of a sentence."""
+        """Whether a plain word here is a password, rather than an identifier or the next word of a sentence."""
         if len(self.word) <= 4 or PATTERNS.about_password.match(self.name):  # `pass` is also a verb
             return False
         if quoted:
@@ -191,7 +196,7 @@ class _Place(NamedTuple):
         return (self.name.isupper() and self.sign == "=") or bool(PATTERNS.line_end.match(self.text, self.at))
 
     def _is_password_value(self, value: str, quoted: bool) -> bool:
-        """Passwords are short and made by people: letters with digits or signs, or a word where no code stands."""
+        """Passwords are short and chosen by people: letters with digits or punctuation, or a word that is not code."""
         if self.name.lower() == "pass" and not quoted:
             return is_random(value) or PATTERNS.mixed.search(PATTERNS.technical.sub("", value)) is not None
         if PATTERNS.no_password.fullmatch(value):
@@ -200,13 +205,13 @@ class _Place(NamedTuple):
 
 
 def _may_name_secret(name: str, word: str) -> bool:
-    """Whether a name in which this word stands could be one of a secret."""
+    """Whether a name that contains this word could name a secret."""
     snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
     return not PATTERNS.not_secret.search(snake) and not (word in COMMON_NAMES and PATTERNS.not_key.search(snake))
 
 
 def _names_secret(name: str, at: int, word: str, suffix: str) -> bool | None:
-    """Whether this is the name of a secret for sure. None for `tokenizer` and `bypass`, which are not worth a look."""
+    """Whether this name certainly means a secret. None for names that never do, such as `tokenizer` and `bypass`."""
     if PATTERNS.suffix.fullmatch(suffix):
         # `webtoken` and `bypass` are words of their own, `auth_token`, `authToken` and `db_pass` are not.
         whole = word in COMMON_NAMES or (word in PASSWORD_NAMES and len(word) > 4)
@@ -216,7 +221,7 @@ def _names_secret(name: str, at: int, word: str, suffix: str) -> bool | None:
 
 
 def _after_markers(text: str, at: int) -> list[tuple[int, int]]:
-    """What is left of a value of which a part is replaced already."""
+    """The rest of a value that is partly replaced already."""
     while marker := PATTERNS.replacement.match(text, at):
         at = marker.end()
     rest = PATTERNS.bare_rest.match(text, at)

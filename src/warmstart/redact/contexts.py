@@ -1,7 +1,7 @@
-"""Secrets that need more than a pattern: key blocks, URLs, headers, tables, rows of SQL dumps; and what names a person.
+"""Secrets that need more than a pattern: key blocks, URLs, headers, tables, SQL dumps; and personal data.
 
-Each function looks at one place in a text, where one of its keywords stands, and yields what it finds there. It reads
-a bounded stretch around the place, so that the time for a whole text is proportional to its length.
+Each function looks at one position in a text, at one of its keywords, and yields what it finds there. It reads a
+bounded number of characters around it, so that the time for a text is proportional to its length.
 """
 
 from __future__ import annotations
@@ -10,8 +10,16 @@ import re
 import string
 from collections.abc import Callable, Iterator
 
-from warmstart.redact.rules import PASSWORD_NAMES, PATTERNS, SECRET_NAMES, Find, Span
-from warmstart.redact.values import has_letters_and_digits, is_placeholder, is_random
+from warmstart.redact.rules import (
+    PASSWORD_NAMES,
+    PATTERNS,
+    SECRET_NAMES,
+    Find,
+    Span,
+    has_letters_and_digits,
+    is_placeholder,
+    is_random,
+)
 
 NOBODY = {"shared", "public", "default", "runner", "user", "root", "ubuntu", "linuxbrew", "app"}
 
@@ -22,7 +30,7 @@ _WEB = {"http", "https", "ftp", "ftps", "sftp", "ssh", "git", "git+https", "git+
 
 
 def private_key(text: str, at: int) -> Iterator[Span]:
-    """A private key block with its markers; without the end marker if the text was cut before it."""
+    """A private key block with its markers; the end marker may be cut off."""
     begin = PATTERNS.key_begin.match(text, at)
     if begin is None:
         return
@@ -36,7 +44,7 @@ def private_key(text: str, at: int) -> Iterator[Span]:
     if len(letters) < 50 or len(set(letters)) <= 10:
         return
     if PATTERNS.quote.search(content):
-        # A key put together from quoted pieces, or two strings of which one only begins a key: keep what is between.
+        # A key in quoted pieces, or two strings of which one only begins a key: keep the text between them.
         pieces = PATTERNS.key_piece.finditer(text, begin.end(), stop)
         yield from (Span(*piece.span(), "private-key") for piece in pieces)
     else:
@@ -44,7 +52,7 @@ def private_key(text: str, at: int) -> Iterator[Span]:
 
 
 def encoded_key(text: str, at: int) -> Iterator[Span]:
-    """A run of base64 that holds the words PRIVATE KEY, or begins as private keys do."""
+    """Base64 that contains the words PRIVATE KEY, or begins like a private key."""
     start = _start_of(text, at, 64, _BASE64_SIGNS)  # a key begins with its header, or with some bytes of its length
     run = PATTERNS.base64.match(text, start) if len(set(text[start : start + 400])) > 10 else None
     if run:
@@ -52,13 +60,13 @@ def encoded_key(text: str, at: int) -> Iterator[Span]:
 
 
 def _start_of(text: str, at: int, limit: int, signs: str) -> int:
-    """Where the run of these signs begins that ends at a place."""
+    """Where the run of these characters begins that ends at a position."""
     before = text[max(0, at - limit) : at]
     return at - len(before) + len(before.rstrip(signs))
 
 
 def url_credentials(text: str, at: int) -> Iterator[Span]:
-    """A URL with a user and a password, or a token; `at` is the place of its `://`."""
+    """A URL with a user and a password, or a token; `at` is the position of its `://`."""
     start = _start_of(text, at, 32, _SCHEME_SIGNS)
     start += start > 0 and text[start - 1] == "\\"  # the first letter belongs to an escape
     found = PATTERNS.url.match(text, start)
@@ -74,7 +82,7 @@ def url_credentials(text: str, at: int) -> Iterator[Span]:
 
 
 def _is_password(password: str, user: str, scheme: str) -> bool:
-    """Not a template, the word itself, or a name that stands for nothing (`postgres:postgres`)."""
+    """Whether this is a real password: not a template, the word itself, or a default (`postgres:postgres`)."""
     lower = password.lower()
     if len(lower) < 4 or len(set(lower)) == 1 or lower in (user.lower(), scheme.lower()):
         return False
@@ -87,7 +95,7 @@ def _is_credential(value: str) -> bool:
 
 
 def _match(pattern: str, kind: str, is_secret: Callable[[str], bool]) -> Find:
-    """A function that matches a pattern where the keyword stands, and checks its group `secret`."""
+    """Return a function that matches a pattern at the keyword and checks its group `secret`."""
 
     def find(text: str, at: int) -> Iterator[Span]:
         found: re.Match[str] | None = getattr(PATTERNS, pattern).match(text, at)
@@ -112,7 +120,7 @@ def cookie(text: str, at: int) -> Iterator[Span]:
 
 
 def standard_input(text: str, at: int) -> Iterator[Span]:
-    """The password that is piped into a command, as in `echo name:password | chpasswd`, or that follows `<<<`."""
+    """A password that is piped into a command, as in `echo name:password | chpasswd`, or follows `<<<`."""
     found = PATTERNS.piped.search(text, max(0, at - 160), at) or PATTERNS.here.match(text, at)
     secret = found["secret"].rpartition(":")[2] if found else ""
     if found and len(secret) >= 4 and not is_placeholder(secret):
@@ -120,14 +128,14 @@ def standard_input(text: str, at: int) -> Iterator[Span]:
 
 
 def pgpass(text: str, at: int) -> Iterator[Span]:
-    """The password in a line of .pgpass; `at` is the place of the colon behind its host."""
+    """The password in a line of .pgpass; `at` is the position of the colon after its host."""
     found = PATTERNS.pgpass.match(text, text.rfind("\n", max(0, at - 160), at) + 1)
     if found and found.start("secret") > at and not (found["secret"].islower() and found["secret"].isalpha()):
         yield Span(*found.span("secret"), "password")
 
 
 def table_column(text: str, at: int) -> Iterator[Span]:
-    """The cells below a heading such as `| password |` or `user,password`; `at` is the place of that word."""
+    """The cells below a heading such as `| password |` or `user,password`; `at` is the position of that word."""
     start, end = text.rfind("\n", max(0, at - 400), at) + 1, text.find("\n", at, at + 400)
     for sign in "|,;\t" if end > 0 else "":
         number, columns = text.count(sign, start, at), text.count(sign, start, end)
@@ -171,7 +179,7 @@ def _secret_columns(columns: str) -> set[int]:
 
 
 def email(text: str, at: int) -> Iterator[Span]:
-    """An e-mail address; `at` is the place of its `@`."""
+    """An e-mail address; `at` is the position of its `@`."""
     domain = PATTERNS.domain.match(text, at)
     local = PATTERNS.local.search(text[max(0, at - 64) : at])
     if domain and local and not local.group().startswith("."):

@@ -1,39 +1,42 @@
 """Find secrets in text and replace them.
 
-A scanner finds the places where a secret could be; the rules look only there. Findings that overlap are joined into
-one, so that no part of a secret survives because two rules disagree about where it ends.
+A scanner finds the keywords near which a secret could be; the rules look only there. Findings that overlap are joined,
+so that no part of a secret survives because two rules disagree about where it ends.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache, lru_cache, partial
 from hashlib import blake2b
+from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
 import warmstart.redact.contexts as contexts
 import warmstart.redact.rules as rules
+from warmstart.config import HOME_VARIABLE, Settings
 from warmstart.errors import ConfigError
 from warmstart.redact.assignments import named_value
-from warmstart.redact.rules import PATTERNS, Find, Span
-from warmstart.redact.values import has_letters_and_digits, is_placeholder, is_random
-from warmstart.text.scanner import Keywords, Rule
+from warmstart.redact.rules import PATTERNS, Find, Span, has_letters_and_digits, is_placeholder, is_random
+from warmstart.text.scanner import Hit, Keywords, Rule, in_characters
 
 Personal = Literal["email", "phone", "user"]
 
-MIN_LENGTH = 8  # `pw=` and a value of five is the least that is ever found
-MAX_PASSES = 3
+MIN_LENGTH = 8  # no rule finds anything shorter than `pw=` and five characters
+MAX_PASSES = 4
 _MARKER = "[redacted:x:0000]"
 _BACK = 160  # characters before a keyword that a rule sees
-_FILLER = "\0"  # replaces a colour code: it separates nothing and belongs to nothing
+_FILLER = "\0"  # replaces a colour code; rules ignore it
 _COLOURS = ("\x1b[", "\\u001b[", "\\x1b[", "\\033[", "\\e[")
 _MEANING = {"n": "\n", "r": "\n", "t": "\t", '"': '"', "'": "'", "`": "`"}
 
 
 class Finding(NamedTuple):
-    """A secret: its kind, where it stands in the text, and a keyed fingerprint by which it is known again."""
+    """A secret: its kind, its position, and a keyed fingerprint that identifies it."""
 
     kind: str
     start: int
@@ -53,10 +56,10 @@ class Redacted(NamedTuple):
 
 
 class Redactor:
-    """Finds and replaces secrets. `key` makes the fingerprints; without the key they say nothing about a secret.
+    """Finds and replaces secrets. `key` is for the fingerprints; without the key they reveal nothing about a secret.
 
-    `personal` says which of e-mail addresses, phone numbers and user names in home directories to find as well.
-    `patterns` are the user's own, kind to regular expression. A secret that contains one of `allow` is left alone.
+    `personal` adds e-mail addresses, phone numbers or user names in home directories. `patterns` are the user's own,
+    kind to regular expression. A secret that contains one of `allow` is not replaced.
     """
 
     def __init__(
@@ -73,36 +76,40 @@ class Redactor:
         self._exact = _Scanner([*_EXACT, *(row for name in personal for row in _context_rows(name))])
 
     def find(self, text: str) -> list[Finding]:
-        """The secrets in a text, in order, none overlapping another."""
-        if len(text) < MIN_LENGTH:
-            return []
-        spans = new = self._look(text)
-        for _ in range(MAX_PASSES):
+        """The secrets in a text, in order; none overlaps another."""
+        spans: list[Span] = []
+        shown = text
+        to_original: Callable[[int], int] = int
+        for _ in range(MAX_PASSES if len(text) >= MIN_LENGTH else 0):
+            data = shown.encode(errors="replace")  # halves of surrogate pairs
+            new: list[Span] = []
+            for scanner, signs in ((self._exact, data), (_FLAT, data.lower())):
+                if hits := scanner.keywords.find_bytes(signs):
+                    new += scanner.spans(shown, signs, hits)
+            for kind, pattern in self._own:
+                new += (Span(*found.span(), kind) for found in pattern.finditer(shown) if found.group())
+            if new:
+                new = [span for span in _cut_markers(shown, new) if not self._is_allowed(shown, span)]
             if not new:
                 break
-            spans = [*_join(text, [*spans, *_find_repeats(text, new)])]
-            # What stood beside a secret now stands beside a bracket, which may reveal a second one.
+            new = [Span(to_original(start), to_original(end), kind) for start, end, kind in new]
+            spans = [*_join(text, [*spans, *new, *_find_repeats(text, new)])]
+            # Text beside a secret is now beside a bracket, which may reveal another secret.
             shown, to_original = _replace(text, [(start, end, _MARKER) for start, end, _ in spans])
-            new = [Span(to_original(start), to_original(end), kind) for start, end, kind in self._look(shown)]
-            spans += new
-        return [self._finding(text, span) for span in _join(text, spans) if not self._is_allowed(text, span)]
-
-    def _look(self, text: str) -> list[Span]:
-        data = text.encode(errors="replace")  # halves of surrogate pairs
-        spans = [*self._exact.spans(text, data), *_FLAT.spans(text, data.lower())]
-        for kind, pattern in self._own:
-            spans += (Span(*found.span(), kind) for found in pattern.finditer(text) if found.group())
-        return [span for span in _cut_markers(text, spans) if not self._is_allowed(text, span)] if spans else []
+        return [self._finding(text, span) for span in spans if not self._is_allowed(text, span)]
 
     def redact(self, text: str) -> Redacted:
-        """The text with every secret replaced by `[redacted:KIND:abcd]`."""
+        """The text with every secret replaced by `[redacted:KIND:abcd]`, and the secrets found."""
         findings = self.find(text)
+        if not findings:
+            return Redacted(text, ())
         replaced, _ = _replace(text, [(each.start, each.end, each.replacement) for each in findings])
         return Redacted(replaced, tuple(findings))
 
     def clean(self, text: str) -> str:
-        """The text with every secret replaced, where nobody asks what they were."""
-        return self.redact(text).text
+        """The text with every secret replaced."""
+        findings = self.find(text)
+        return _replace(text, [(each.start, each.end, each.replacement) for each in findings])[0] if findings else text
 
     def _finding(self, text: str, span: Span) -> Finding:
         secret = text[span.start : span.end].encode(errors="replace")
@@ -116,14 +123,49 @@ _shipped = cache(lambda personal: Redactor(personal=personal))
 
 
 def redact(text: str, *, personal: Collection[Personal] = ()) -> Redacted:
-    """Replace the secrets in a text, by the rules that Warmstart ships."""
+    """Replace the secrets in a text, by the built-in rules."""
     return _shipped(frozenset(personal)).redact(text)
 
 
-class _Scanner:
-    """Keywords, the functions to try where they stand, and how far ahead those read (0 = no limit).
+def configured_redactor(settings: Settings, *, personal: Collection[Personal] = ()) -> Redactor:
+    """The redactor for the user's settings. Raises `ConfigError` for an invalid pattern."""
+    key = b""
+    with suppress(ConfigError):  # secrets are replaced even if no key can be stored
+        key = load_key(settings.home / "redact.key")
+    return Redactor(key=key, personal=personal, patterns=settings.redact_patterns, allow=settings.redact_allow)
 
-    A function with a limit sees only the stretch around its keyword, so that texts that repeat are judged once.
+
+def load_key(path: Path) -> bytes:
+    """The key in this file, created on first use. Raises `ConfigError` if it cannot be read or created."""
+    try:
+        if not path.exists():
+            _create_key(path)
+        key = path.read_bytes().strip()[:64]
+    except OSError as error:
+        advice = f"check the permissions there, or set {HOME_VARIABLE}"
+        raise ConfigError(f"cannot read or create the key {str(path)!r} ({error.strerror}); {advice}") from error
+    if not key:
+        raise ConfigError(f"the key {str(path)!r} is empty; delete the file to get a new one")
+    return key
+
+
+def _create_key(path: Path) -> None:
+    """Write a draft and link it into place: if two processes do this, both end up with the same key."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    draft = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        draft.touch(0o600)
+        draft.write_bytes(os.urandom(32).hex().encode())
+        with suppress(FileExistsError):
+            os.link(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+class _Scanner:
+    """Keywords, the functions to try at each, and how far ahead those read (0 = no limit).
+
+    A function with a limit sees only the text around its keyword, so that its results can be cached.
     """
 
     def __init__(self, rows: Iterable[tuple[str, Find, int]], *, flat: bool = False) -> None:
@@ -133,14 +175,14 @@ class _Scanner:
             by_keyword.setdefault(keyword, []).append(find)
             reach[keyword] = max(reach.get(keyword, 0), ahead)
         self._finds, self._reach, self._flat = list(by_keyword.values()), list(reach.values()), flat
-        self._keywords = Keywords(by_keyword)
+        self.keywords = Keywords(by_keyword)
         self._judge = lru_cache(2048)(self._spans_at)
 
-    def spans(self, text: str, data: bytes) -> Iterator[Span]:
-        """What is found in `text`, whose UTF-8 is `data`, perhaps in lower case."""
+    def spans(self, text: str, data: bytes, hits: list[Hit]) -> Iterator[Span]:
+        """The findings at the keywords in `text`; `data` is its UTF-8, perhaps in lower case."""
         low, high, view, length = 0, 0 if self._flat else len(text), text, len(text)
         ends, reach, judge, judge_all = [0] * len(self._finds), self._reach, self._judge, self._spans_at
-        for number, start, _ in self._keywords.find(text, data):
+        for number, start, _ in hits if len(data) == length else in_characters(hits, data):
             if start < ends[number]:
                 continue  # inside a finding of the same keyword
             ahead = reach[number]
@@ -165,8 +207,8 @@ class _Scanner:
 def flatten(text: str) -> str:
     r"""Replace escapes, entities, percent-encodings and colour codes by what they mean, at the same length.
 
-    In agents' logs a quote may be `\"`, `\\\"`, `&quot;`, `%22` or `\u0022`. Rules see a row of quotes instead, at the
-    same place as in the original text.
+    In agents' logs a quote may be `\"`, `\\\"`, `&quot;`, `%22` or `\u0022`. Rules see plain quotes instead, at the
+    same positions as in the original text.
     """
     if any(colour in text for colour in _COLOURS):
         text = PATTERNS.colour.sub(lambda found: _FILLER * len(found.group()), text)
@@ -180,7 +222,7 @@ def flatten(text: str) -> str:
 
 
 def _shape(shape: Rule, distances: Sequence[int], text: str, at: int) -> Iterator[Span]:
-    """A key of a known shape, up to the end of the token. It does not start in the middle of a word."""
+    """A key of a known shape, up to the end of the token. It cannot start in the middle of a word."""
     for begin in (at - distance for distance in distances if distance <= at):
         glued = text[begin].isalnum() and text[begin - 1 : begin].isascii() and text[begin - 1 : begin].isalnum()
         if glued and not PATTERNS.escape_before.search(text, max(0, begin - 8), begin):
@@ -194,7 +236,7 @@ def _shape(shape: Rule, distances: Sequence[int], text: str, at: int) -> Iterato
 
 
 def _place(place: Rule, text: str, at: int) -> Iterator[Span]:
-    """A secret that its place gives away."""
+    """A secret that is recognised by its context."""
     found = place.regex.match(text, at)
     if found and not is_placeholder(found["secret"]) and not (found["secret"].isdigit() and len(found["secret"]) < 6):
         yield Span(*found.span("secret"), place.meaning)
@@ -205,7 +247,7 @@ def _context_rows(name: str) -> list[tuple[str, Find, int]]:
     return [(keyword, getattr(contexts, rule), ahead) for rule, keywords, ahead in rows for keyword in keywords]
 
 
-# Words too common to look at everywhere: only where a value could follow at once.
+# Words too common to check everywhere: only if a value could follow directly.
 _ENDS = ("=", ":", " =", " :", '"', "'", "\\", "&quot;", "%", ">", " is ", " | ", "\x1b")
 _NAMED = [(word, word) for word in (rules.PASSWORD_NAMES | rules.SECRET_NAMES) - rules.SHORT_NAMES]
 _NAMED += [(word + end, word) for word in rules.SHORT_NAMES for end in _ENDS] + [("key ", "key")]
@@ -235,7 +277,7 @@ def _compile(kind: str, pattern: str) -> re.Pattern[str]:
 
 
 def _cut_markers(text: str, spans: list[Span]) -> Iterator[Span]:
-    """The spans without the replacements that the text has already: nothing of a replacement is a finding."""
+    """The spans without existing replacements: no part of a replacement is a finding."""
     markers = [found.span() for found in PATTERNS.replacement.finditer(text)] if "[redacted:" in text else []
     ends = [end for _, end in markers]
     for span in spans:
@@ -247,7 +289,7 @@ def _cut_markers(text: str, spans: list[Span]) -> Iterator[Span]:
 
 
 def _find_repeats(text: str, spans: list[Span]) -> list[Span]:
-    """Where else in the text these secrets stand, without anything that gives them away there."""
+    """The other places where these secrets occur, even with no name next to them."""
     secrets = {text[a:b]: kind for a, b, kind in spans if b - a >= MIN_LENGTH and text[a:b].isprintable()}
     known = {each: kind for each, kind in secrets.items() if is_random(each[:400]) or has_letters_and_digits(each)}
     if not known:
@@ -275,14 +317,14 @@ def _join(text: str, spans: list[Span]) -> Iterator[Span]:
 
 
 def _skip_escape(text: str, span: Span) -> Span:
-    """The span without the letter of an escape, whose backslash would stay behind."""
+    """The span without the letter of an escape, whose backslash would be left over."""
     if span.start and text[span.start - 1] == "\\" and (escape := PATTERNS.escape.match(text, span.start)):
         return span._replace(start=min(escape.end(), span.end - 1))
     return span
 
 
 def _replace(text: str, replacements: Iterable[tuple[int, int, str]]) -> tuple[str, Callable[[int], int]]:
-    """Replace stretches of a text. Also returns a function from a place in the result to its place in `text`."""
+    """Replace parts of a text. Also returns a function from a position in the result to its position in `text`."""
     parts: list[str] = []
     lengths, shifts = [0], [0]
     at = length = 0

@@ -1,8 +1,11 @@
 """Charts as SVG: numbers and texts in, markup out.
 
-They are drawn by hand because a page has to be small and open offline. A chart has units of its own and the page scales
-it, so what fits here fits at any size. Colours belong to the page: a chart only names classes. Labels stand beside what
-they name, so no chart needs a legend. A number without an interval is hollow and does not stretch the axis.
+Drawn by hand, because a page has to be small and work offline. A chart has its own units and the page scales it, so
+what fits here fits at any size. Colours belong to the page: a chart only names classes. Labels are next to what they
+name, so no chart needs a legend. A number without an interval is hollow and does not stretch the axis.
+
+`element` is the only way to build markup from data. It escapes everything that is not `Markup` already, so a forgotten
+escape shows as text on the page and never runs in it.
 """
 
 from __future__ import annotations
@@ -13,8 +16,9 @@ from datetime import date, timedelta
 from itertools import pairwise
 from typing import NamedTuple
 
-from warmstart.report.format import fit, number, one_line, percent, percents, short, text_width
-from warmstart.report.svg import Markup, draw, element, join, label, mark
+from markupsafe import Markup, escape
+
+from warmstart.report.format import fit, number, one_line, percent, percents, printable, short, text_width
 
 WIDTH = 400.0  # half a page: slightly larger on a wide screen, slightly smaller on a phone
 _MAX_NAMES = 148.0  # width of the names beside rows
@@ -23,7 +27,7 @@ _ROW = 23.0
 
 
 class Point(NamedTuple):
-    """A share with its 95 % interval, which is `None` if the data allow none, and the number of cases behind it.
+    """A share with its 95 % interval (`None` if the data allow none) and the number of cases behind it.
 
     `counts` are other numbers for the table below the chart.
     """
@@ -125,7 +129,7 @@ def _column_ends(lines: Sequence[Row], columns: Sequence[str], width: float) -> 
 
 
 def _interval(low: float, high: float, y: float, *, beyond: bool) -> Markup:
-    """An interval as a line; it ends in an arrow where it goes on beyond the axis."""
+    """An interval as a line, with an arrow if it runs off the axis."""
     end = f"M{high - 4:.1f},{y - 3.5:.1f}l4,3.5l-4,3.5" if beyond else f"M{high:.1f},{y - 3.5:.1f}v7"
     return element("path", class_="whisker", d=f"M{low:.1f},{y - 3.5:.1f}v7M{low:.1f},{y:.1f}H{high:.1f}{end}")
 
@@ -215,7 +219,7 @@ def _end_labels(plot: _Plot, placed: Sequence[_Placed]) -> Iterator[Markup]:
 def timeline(title: str, weeks: Sequence[tuple[date, Point]], *, count: str = "calls", width: float = WIDTH) -> Markup:
     """A share for each week (by its Monday) above bars for its cases; a week without cases is a gap."""
     plot = _Plot(_LEFT, width - 4, 12, 160, ticks([point for _, point in weeks]))
-    high, floor = plot.bottom + 14, plot.bottom + 58  # between which the bars stand
+    high, floor = plot.bottom + 14, plot.bottom + 58  # the bars are between these
     first, last = weeks[0][0], weeks[-1][0]
     step = (plot.right - plot.left) / ((last - first).days // 7 + 1)
 
@@ -325,7 +329,7 @@ def _runs(placed: Sequence[_Placed], step: float) -> list[list[_Placed]]:
 
 
 def _dates(first: date, last: date, most: int) -> Iterator[tuple[date, str]]:
-    """At most `most` Mondays in even steps, with the year where it changes."""
+    """At most `most` Mondays in even steps, with the year when it changes."""
     weeks = (last - first).days // 7 + 1
     step = math.ceil(weeks / max(most, 1))
     year = 0
@@ -334,3 +338,37 @@ def _dates(first: date, last: date, most: int) -> Iterator[tuple[date, str]]:
         monday = first + timedelta(weeks=week)
         yield monday, f"{monday.day} {monday:%b %Y}" if monday.year != year else f"{monday.day} {monday:%b}"
         year = monday.year
+
+
+def element(name: str, /, *children: str, **attributes: str | float | None) -> Markup:
+    """An element with its children. `None` omits an attribute; `class_` becomes `class`, `a_b` becomes `a-b`."""
+    written = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{escape(printable(_plain(value)))}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    return Markup(f"<{name}{written}>{join(*children)}</{name}>")  # noqa: S704 - every part is escaped
+
+
+def join(*children: str) -> Markup:
+    """The children one after another."""
+    return Markup("").join(child if isinstance(child, Markup) else printable(child) for child in children)
+
+
+def draw(title: str, width: float, height: float, *children: Markup) -> Markup:
+    """A drawing. The page scales it to the width of its column."""
+    return element("svg", element("title", title), *children, role="img", viewBox=f"0 0 {width:g} {height:g}")
+
+
+def label(x: float, y: float, text: str, style: str = "") -> Markup:
+    """A text in a drawing."""
+    return element("text", text, x=x, y=y, class_=style or None)
+
+
+def mark(tip: str, *children: Markup) -> Markup:
+    """The parts of a drawing that show one number; `tip` appears when the pointer is over them."""
+    return element("g", element("title", tip), *children, class_="mark")
+
+
+def _plain(value: str | float) -> str:
+    return value if isinstance(value, str) else f"{value:.1f}".removesuffix(".0")

@@ -6,7 +6,7 @@ import math
 import re
 import unicodedata
 
-NONE = "–"  # shown where there is no number
+NONE = "–"  # shown if there is no number
 FONT_SIZE = 11.5  # of the text in a chart, as the page sets it
 _SPACE = "\N{NO-BREAK SPACE}"
 _MINUS = "\N{MINUS SIGN}"
@@ -72,7 +72,7 @@ def ratio(value: float | None) -> str:
 
 
 def fit(text: str, width: float) -> str:
-    """The text on one line, shortened in the middle if it is wider than `width`: both ends of a name identify it."""
+    """The text on one line, shortened in the middle if it is wider than `width`: both ends of a name matter."""
     line = one_line(text)
     if text_width(line) <= width:
         return line

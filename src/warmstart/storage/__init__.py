@@ -1,1 +1,1 @@
-"""Where data is kept: connections, transactions and migrations. Each package owns its own tables."""
+"""Where data is stored: connections, transactions and migrations. Each package owns its tables."""

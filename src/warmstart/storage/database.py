@@ -1,7 +1,11 @@
-"""What both dialects share: one writer at a time, transactions, migrations.
+"""What both dialects have in common: one writer at a time, transactions, migrations.
 
 Packages write their SQL once, in what SQLite and PostgreSQL share: `?`, `?1` or `:name` for parameters, `CASE` and not
 `iif`, `ON CONFLICT` and not `INSERT OR IGNORE`. On PostgreSQL every row belongs to a tenant; no statement mentions it.
+
+The SQL of a migration is in two files of the package that owns the tables, `migrations/NUMBER_WHAT.sqlite.sql` and
+`migrations/NUMBER_WHAT.postgres.sql`. Existing stores were made with it, so neither the SQL nor the name of a released
+migration ever changes. docs/storage.md shows how to add one.
 """
 
 from __future__ import annotations
@@ -11,15 +15,41 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, ClassVar, Protocol
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from warmstart.errors import StoreError, StoreTooNew
-from warmstart.storage.schema import ALIASES, NAMES, Migration
 
 BUSY_SECONDS = 120.0
 
 Statement = tuple[str, tuple[object, ...] | list[tuple[object, ...]]]  # SQL, and its parameters or rows of them
 Statements = Iterable[Statement]
+
+# All names in order. A store with any other was made by a newer version.
+NAMES = tuple(Path(__file__).with_name("migrations").joinpath("names.txt").read_text(encoding="utf-8").split())
+
+# Former names of migrations, which older stores have recorded.
+ALIASES = {"sessions/0003_scrubs": "sessions/0004_scrubs", "vectors/0001_tables": "recall/0002_vectors"}
+
+
+class Migration(NamedTuple):
+    """One change of a package's tables; `name` is `package/number_what`."""
+
+    name: str
+    folder: Path
+
+    def script(self, dialect: str) -> str:
+        """The SQL. A first line `-- only if: QUERY` limits it to stores where that returns a row.
+
+        On PostgreSQL `{schema}` is the schema of the store.
+        """
+        return Path(self.folder, f"{self.name.split('/')[1]}.{dialect}.sql").read_text(encoding="utf-8")
+
+
+def migrations_of(package: str, module: str) -> tuple[Migration, ...]:
+    """The migrations of a package, whose SQL is beside `module`."""
+    folder = Path(module).parent / "migrations"
+    return tuple(Migration(name, folder) for name in NAMES if name.startswith(f"{package}/"))
 
 
 class Cursor(Protocol):
@@ -58,11 +88,11 @@ class Database(ABC):
 
     @property
     def is_lost(self) -> bool:
-        """Whether the server closed the connection, so that another one is needed."""
+        """Whether the server closed the connection, so that a new one is needed."""
         return False
 
     def integrity(self) -> list[str]:
-        """List what is wrong with the stored data, where the database does not take care of it by itself."""
+        """List problems with the stored data, if the database can have any."""
         return []
 
     def close(self) -> None:
@@ -77,8 +107,8 @@ class Database(ABC):
     def transaction(self, last: Statements = (), *, wait: bool = True) -> Iterator[Connection]:
         """Write all or nothing. A transaction inside another one becomes part of it.
 
-        `last` are statements to run before the commit. Without `wait` they and the commit run in the background while
-        the caller prepares its next write (an import takes a quarter less time). The next use of the database waits
+        `last` are statements to run before the commit. Without `wait`, they and the commit run in the background while
+        the caller prepares its next write (this makes an import a quarter faster). The next use of the database waits
         for them and raises their error.
         """
         with self.translate_errors():
@@ -113,7 +143,7 @@ class Database(ABC):
 
     @contextmanager
     def translate_errors(self) -> Iterator[None]:
-        """Raise errors of the driver as our own. Waits for a commit in the background."""
+        """Turn errors of the driver into our own. Waits for a commit in the background."""
         try:
             if self._commit is not None:
                 commit, self._commit = self._commit, None
@@ -123,7 +153,7 @@ class Database(ABC):
             raise self._store_error(error) from error
 
     def migrate(self, migrations: Sequence[Migration]) -> None:
-        """Apply the pending migrations, all or none. Refuses a store that a newer version has migrated."""
+        """Apply the pending migrations, all or none. Raises `StoreTooNew` if a newer version migrated the store."""
         with self.translate_errors():
             pending = self._pending(migrations)
         if pending:
@@ -154,10 +184,10 @@ class Database(ABC):
 
     @abstractmethod
     def stream(self, sql: str, parameters: Sequence[object] = ()) -> Iterator[Any]:
-        """Yield rows without keeping them all in memory. Only inside a transaction."""
+        """Yield rows without loading them all into memory. Only inside a transaction."""
 
     @abstractmethod
-    def vacuum(self) -> None: ...  # frees the space of deleted rows, and removes their content as far as possible
+    def vacuum(self) -> None: ...  # frees the space of deleted rows, and erases their content if possible
 
     @abstractmethod
     def _disconnect(self) -> None: ...

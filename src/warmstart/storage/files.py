@@ -1,4 +1,4 @@
-"""Files that a user asks for: exports, pages, datasets. They hold the user's data, so others may not read them."""
+"""Files that a user asks for: exports, pages, datasets. They have private data, so only their owner may read them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-_STREAMS = frozenset({"/dev", "/dev/fd", "/proc/self/fd"})  # /dev/stdout and the like are links, and meant to be
+_STREAMS = frozenset({"/dev", "/dev/fd", "/proc/self/fd"})  # /dev/stdout and the like are always links
 
 
 def write_private(path: Path, pieces: Iterable[str], *, overwrite: bool = True) -> None:
-    """Write a file for its owner alone, all or nothing, and never through a symbolic link.
+    """Write a file that only its owner can read, all or nothing, and never through a symbolic link.
 
-    Writes directly to a device, a pipe or /dev/stdout. Raises `FileExistsError` where the file must not be overwritten,
-    and `OSError` where it cannot be written.
+    Writes directly to a device, a pipe or /dev/stdout. Raises `FileExistsError` if the file exists and must not be
+    overwritten, and `OSError` if it cannot be written.
     """
     is_stream = str(path.parent) in _STREAMS
     if path.is_symlink() and not is_stream:

@@ -2,11 +2,14 @@
 
 Every row belongs to a tenant, and row-level security shows a connection only the rows of its own tenant. The tenant is
 the role that logged in. Only members of the role `warmstart_service` may act for another tenant, which they name in the
-setting `warmstart.tenant`; it is set for one transaction at a time, so that a connection pool hands it to nobody.
-Row-level security does not bind superusers: they work as roles that it does bind (see `roles.py`).
+setting `warmstart.tenant`; it is set per transaction, so that it never leaks through a connection pool.
+
+Row-level security does not bind superusers and roles with BYPASSRLS. Such a login creates tables as their owner
+(`warmstart_owner` in a new store), and reads and writes as `warmstart_service`, for the tenant of the login's name.
+Members of `warmstart_service` may name any tenant, so they are trusted with all data.
 
 A tenant has one writer at a time, as a SQLite file has: a write locks the tenant's row in `tenants`. This is a row and
-not an advisory lock, because anybody may take any advisory lock, but nobody can lock a row that they cannot see.
+not an advisory lock, because anyone can take an advisory lock, but nobody can lock a row that they cannot see.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from functools import lru_cache
 from itertools import count
 from math import ceil
 from typing import Any, ClassVar
@@ -29,34 +33,44 @@ from warmstart.errors import (
     StoreReadOnly,
     StoreUnreachable,
 )
-from warmstart.storage.database import BUSY_SECONDS, Connection, Cursor, Database, Interrupted
-from warmstart.storage.schema import Migration, migrations_of
-from warmstart.storage.sql import to_psycopg
+from warmstart.storage.database import BUSY_SECONDS, Connection, Cursor, Database, Interrupted, Migration, migrations_of
 
 try:
     import psycopg
     from psycopg.conninfo import conninfo_to_dict
     from psycopg.pq import TransactionStatus
+    from psycopg.sql import Identifier, Literal
     from psycopg.types.array import ListBinaryDumper
     from psycopg.types.numeric import Int8Dumper
-
-    from warmstart.storage import roles
-    from warmstart.storage.roles import SERVICE
 except ImportError as missing:
     raise ConfigError("a store on PostgreSQL needs psycopg: pip install 'warmstart[postgres]'") from missing
+
+SERVICE = "warmstart_service"
+OWNER = "warmstart_owner"
+
+_RIGHTS = "SELECT, INSERT, UPDATE, DELETE"
+# The tables of the store that the service may not use yet.
+_CLOSED_TABLES = f"""
+    SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p')
+    AND relowner = (SELECT relowner FROM pg_class WHERE oid = to_regclass('migrations'))
+    AND (SELECT NOT bool_and(has_table_privilege('{SERVICE}', pg_class.oid, wanted))
+         FROM unnest(string_to_array('{_RIGHTS}', ', ')) AS wanted)
+""".encode()
 
 _COMMENT = "Warmstart"  # on the table `migrations`: marks our stores
 _MIGRATION_LOCK = 0x5741524D
 _FOUNDATION = migrations_of("storage", __file__)
 _MAX_ROLLBACKS = 20  # a rollback is a statement too: a time limit may cancel it
+# A quoted text, a cast, or a parameter in one of SQLite's forms.
+_TOKEN = re.compile(r"'(?:[^']|'')*'|::|\?(\d*)|:([a-z_]\w*)|%")
 _DEFAULTS = "application_name=warmstart connect_timeout=10 keepalives_idle=60 keepalives_interval=10 keepalives_count=6"
 
 
 class PostgresDatabase(Database):
     """A connection to a PostgreSQL database, for one thread.
 
-    Every transaction begins with the statements in `_acting`, which set role and tenant. What goes to `raw` outside of
-    a transaction acts for the role that logged in.
+    Every transaction begins with the statements in `_acting`, which set role and tenant. Statements on `raw` outside
+    of a transaction run as the role that logged in.
     """
 
     DIALECT: ClassVar = "postgres"
@@ -84,8 +98,8 @@ class PostgresDatabase(Database):
             with self.translate_errors():
                 self._check_server()
                 if self._unbound:
-                    self._pending(migrations)  # refuses another program's database before it creates a role
-                    roles.create_roles(self.raw)
+                    self._pending(migrations)  # rejects another program's database before it creates a role
+                    _create_roles(self.raw)
                 self.migrate((*_FOUNDATION, *migrations))
                 self.tenant = self._act_for(tenant)
         except BaseException:
@@ -127,7 +141,7 @@ class PostgresDatabase(Database):
 
     @contextmanager
     def limited(self, seconds: float | None) -> Iterator[None]:
-        """Reads inside share one transaction, so that role and tenant are set once; a write has its own as usual."""
+        """Let reads share one transaction, so that role and tenant are set once. A write still has its own."""
         self._limited, self._deadline = True, None if seconds is None else time.monotonic() + seconds
         try:
             yield
@@ -155,7 +169,7 @@ class PostgresDatabase(Database):
             raise
 
     def _time_limits(self, lock: float | None = None) -> list[str]:
-        """The settings for what is left of the time, and for the wait for a lock."""
+        """The settings for the time that is left, and for how long to wait for a lock."""
         left = None if self._deadline is None else self._deadline - time.monotonic()
         if left is not None and left <= 0:
             raise Interrupted
@@ -164,7 +178,7 @@ class PostgresDatabase(Database):
 
     @contextmanager
     def _own_transaction(self) -> Iterator[None]:
-        """Give a statement outside of a transaction its own where role and tenant must be set."""
+        """Give a statement outside of a transaction its own, if role and tenant must be set."""
         if not self._acting or not self._is_idle():
             yield
             return
@@ -210,12 +224,12 @@ class PostgresDatabase(Database):
             raise StoreReadOnly(f"the role {self._login!r} may use no schema; GRANT USAGE ON SCHEMA public TO it")
 
     def _act_for(self, tenant: str) -> str:
-        """Act for a tenant, by default the role that logged in, and check that the server agrees."""
+        """Act for a tenant, by default the role that logged in, and check that the server allows it."""
         wanted = tenant or (self._login if self._unbound else "")
         if self._unbound:
-            self._acting = [*roles.act_as(SERVICE, self._schemas), *roles.act_for(wanted)]
+            self._acting = [*_set_role(SERVICE, self._schemas), *_set_tenant(wanted)]
         elif tenant not in ("", self._login):
-            self._acting = roles.act_for(tenant)
+            self._acting = _set_tenant(tenant)
         reached, is_bound = self.execute("SELECT warmstart_tenant(), row_security_active('tenants')").fetchone()
         if wanted and reached != wanted:
             advice = f"unset WARMSTART_TENANT, or ask the owner of the server to GRANT {SERVICE} TO it"
@@ -237,7 +251,7 @@ class PostgresDatabase(Database):
         if not self.raw.execute(lock).fetchone():
             self.raw.execute("INSERT INTO tenants DEFAULT VALUES ON CONFLICT DO NOTHING")
             if not self.raw.execute(lock).fetchone():
-                raise StoreReadOnly(f"a policy of the store {self.name!r} forbids writing; ask its owner for the right")
+                raise StoreReadOnly(f"a policy of the store {self.name!r} forbids writes; ask its owner for permission")
 
     def _roll_back(self) -> None:
         self._reading = False
@@ -250,7 +264,7 @@ class PostgresDatabase(Database):
     def migrate(self, migrations: Sequence[Migration]) -> None:
         super().migrate(migrations)
         with self.translate_errors():
-            closed = self._unbound and self.raw.execute(roles.CLOSED_TABLES).fetchone()
+            closed = self._unbound and self.raw.execute(_CLOSED_TABLES).fetchone()
         if closed:
             with self._migrating():
                 pass
@@ -263,7 +277,7 @@ class PostgresDatabase(Database):
         ).fetchone()
         comment, tables = row or (None, 0)
         if tables and comment != _COMMENT:
-            advice = "give Warmstart a database of its own (nothing was changed)"
+            advice = "give Warmstart its own database (nothing was changed)"
             raise StoreCorrupt(f"the database {self.name!r} has another program's tables; {advice}")
         return comment == _COMMENT
 
@@ -271,7 +285,7 @@ class PostgresDatabase(Database):
     def _migrating(self) -> Iterator[Connection]:
         with self.transaction():
             self.raw.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
-            with roles.as_owner(self.raw, self._schemas) if self._unbound else nullcontext():
+            with _as_owner(self.raw, self._schemas) if self._unbound else nullcontext():
                 yield self
             self._act()
 
@@ -293,14 +307,34 @@ class PostgresDatabase(Database):
         if self.is_lost or code[:2] == "08" or code in ("57P01", "57P02", "57P03"):
             return StoreUnreachable(f"the connection to the store {name!r} was lost ({message}); try again")
         if code in ("25006", "42501"):
-            return StoreReadOnly(f"{name!r} refuses this ({message}); use the primary server, or get the right")
+            return StoreReadOnly(f"{name!r} rejects this ({message}); use the primary server, or get permission")
         if code in ("55P03", "40P01", "40001", "53300"):
             return StoreBusy(f"another process is using the store {name!r} ({message}); try again when it is done")
         if code in ("53100", "53200"):
-            return StoreFull(f"no space left for the store {name!r} ({message}); nothing of this write was saved")
+            return StoreFull(f"no space left for the store {name!r} ({message}); this write was rolled back")
         if code in ("XX001", "XX002", "42P01"):
             return StoreCorrupt(f"the store {name!r} is damaged ({message}); restore it from a backup")
         return StoreError(f"the store {name!r} failed: {message}")
+
+
+@lru_cache(maxsize=1024)
+def to_psycopg(sql: str) -> tuple[bytes, bool]:
+    """The statement in psycopg's syntax, and whether its parameters are numbered."""
+    numbered = False
+
+    def parameter(found: re.Match[str]) -> str:
+        nonlocal numbered
+        text, number, name = found[0], found[1], found[2]
+        if text.startswith("'") or text == "%":
+            return text.replace("%", "%%")
+        numbered = numbered or bool(number)
+        if number or name:
+            return f"%({number or name})s"
+        return "%s" if text == "?" else text
+
+    # Every unique key begins with the tenant.
+    text = _TOKEN.sub(parameter, sql).replace("ON CONFLICT (", "ON CONFLICT (tenant, ")
+    return text.encode(), numbered
 
 
 def _prepare(sql: str, parameters: Any) -> tuple[bytes, Any]:
@@ -321,7 +355,58 @@ def _connection_error(name: str, error: psycopg.Error) -> StoreError:
     if "does not exist" in message and "database" in message:
         return StoreError(f"the store {name!r} does not exist ({reason}); create it with createdb")
     if any(word in message for word in ("authentication", "password", "permission", "pg_hba", "role")):
-        return StoreReadOnly(f"the server of {name!r} rejected you ({reason}); check user, password and rights")
+        return StoreReadOnly(f"the server of {name!r} rejected the login ({reason}); check user, password and rights")
     if "too many" in message or "remaining connection slots" in message:
         return StoreBusy(f"the server of the store {name!r} has no connection left ({reason}); try again")
     return StoreUnreachable(f"cannot reach the server of the store {name!r} ({reason}); is it running?")
+
+
+def _create_roles(raw: psycopg.Connection[Any]) -> None:
+    """Create the roles that are missing, and let this login use them."""
+    # Always true for a superuser. Before version 16, every member could use a role.
+    may = "SET" if raw.info.server_version >= 160_000 else "MEMBER"
+    for role in (OWNER, SERVICE):
+        if _fetch(raw, "SELECT to_regrole(%s) IS NULL", role):
+            with suppress(psycopg.errors.DuplicateObject, psycopg.errors.UniqueViolation):  # another process was first
+                _run(raw, "CREATE ROLE {} NOLOGIN NOSUPERUSER NOBYPASSRLS", role)
+        if not _fetch(raw, f"SELECT pg_has_role(%s, '{may}')", role):
+            _run(raw, "GRANT {} TO CURRENT_USER", role)
+
+
+def _set_role(role: str, schemas: list[str]) -> list[str]:
+    """The statements that set a role for a transaction, with the schemas of the login."""
+    name, *path = (Identifier(each).as_string() for each in (role, *schemas))
+    return [f"SET LOCAL ROLE {name}", f"SET LOCAL search_path = {', '.join(path)}"]
+
+
+def _set_tenant(tenant: str) -> list[str]:
+    """The statements that set the tenant for a transaction."""
+    return [f"SET LOCAL warmstart.tenant = {Literal(tenant).as_string()}"]
+
+
+@contextmanager
+def _as_owner(raw: psycopg.Connection[Any], schemas: list[str]) -> Iterator[None]:
+    """Act as the owner of the tables for the rest of the transaction. At the end, let the service use them."""
+    raw.execute("SET LOCAL ROLE NONE")
+    owner_of = "SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = to_regclass('migrations')"
+    owner = str(_fetch(raw, f"SELECT coalesce(({owner_of}), %s)", OWNER))
+    schema = schemas[0]
+    for role, right in ((owner, "USAGE"), (owner, "CREATE"), (SERVICE, "USAGE")):
+        if not _fetch(raw, "SELECT has_schema_privilege(%s, %s, %s)", role, schema, right):
+            _run(raw, f"GRANT {right} ON SCHEMA {{}} TO {{}}", schema, role)
+    raw.execute("; ".join(_set_role(owner, schemas)).encode())
+    yield
+    if tables := raw.execute(_CLOSED_TABLES).fetchall():
+        for (table,) in tables:
+            _run(raw, f"GRANT {_RIGHTS} ON {{}}.{{}} TO {{}}", schema, table, SERVICE)
+        # A trigger may write to tables that the owner adds in a later upgrade, before this code runs again.
+        _run(raw, f"ALTER DEFAULT PRIVILEGES IN SCHEMA {{}} GRANT {_RIGHTS} ON TABLES TO {{}}", schema, SERVICE)
+
+
+def _run(raw: psycopg.Connection[Any], statement: str, *names: str) -> None:
+    raw.execute(statement.format(*(Identifier(name).as_string() for name in names)).encode())
+
+
+def _fetch(raw: psycopg.Connection[Any], statement: str, *parameters: str) -> Any:
+    row = raw.execute(statement.encode(), parameters).fetchone()
+    return row[0] if row else None

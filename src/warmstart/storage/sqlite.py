@@ -1,6 +1,6 @@
-"""One SQLite file as a store: private, in WAL mode, migrated on opening, safe for many processes.
+"""One SQLite file as a store: private, in WAL mode, migrated when it is opened, safe for many processes.
 
-A write takes the lock at once (`BEGIN IMMEDIATE`): two processes never find out halfway that they cannot both commit.
+A write takes the lock at once (`BEGIN IMMEDIATE`), so that two processes never discover halfway that one must fail.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from warmstart.errors import StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreReadOnly
-from warmstart.storage.database import BUSY_SECONDS, Connection, Database
-from warmstart.storage.schema import Migration
+from warmstart.storage.database import BUSY_SECONDS, Connection, Database, Migration
 
 APPLICATION_ID = 0x5741524D  # "WARM", in the file's header: marks our stores
 
@@ -127,15 +126,15 @@ class SQLiteDatabase(Database):
         if code in _BUSY:
             return StoreBusy(f"another process is using the store {self.name!r}; try again when it is done")
         if code == sqlite3.SQLITE_FULL:
-            return StoreFull(f"no space left for the store {self.name!r} ({error}); nothing of this write was saved")
+            return StoreFull(f"no space left for the store {self.name!r} ({error}); this write was rolled back")
         return StoreError(f"the store {self.name!r} failed: {error}")
 
 
 def use_wal(run: Callable[[str], Any], timeout: float = BUSY_SECONDS) -> None:
     """Switch a file to WAL mode; `run` is the `execute` of a connection of sqlite3 or apsw.
 
-    SQLite's busy timeout does not cover this statement: two processes that create the same file would each wait for
-    the other's lock, so SQLite fails one of them at once. That one tries again.
+    SQLite's busy timeout does not cover this statement: two processes that create the same file would deadlock, so
+    SQLite fails one of them at once. That one tries again.
     """
     deadline = time.monotonic() + timeout
     while run("PRAGMA journal_mode").fetchone()[0] != "wal":
@@ -148,7 +147,7 @@ def use_wal(run: Callable[[str], Any], timeout: float = BUSY_SECONDS) -> None:
 
 
 def _create_private(path: Path) -> None:
-    """Create the file readable by its owner alone before SQLite writes to it; -wal and -shm take over its mode."""
+    """Create the file with mode 0600 before SQLite writes to it; -wal and -shm get the same mode."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with suppress(FileExistsError):

@@ -1,8 +1,8 @@
-"""The dates that a question names, as spans of days.
+"""The dates that a query names, as spans of days.
 
 Absolute ones: `on 7 May 2023`, `May 7, 2023`, `in March`, `2026-09-01`, `summer 2025`, `in 2024`. Relative to today:
-`yesterday`, `last week`, `three days ago`, `this month`, `last Monday`. A month without a year means that month of
-every year there is.
+`yesterday`, `last week`, `three days ago`, `this month`, `last Monday`. A month without a year means that month in
+every year.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday",
 _NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 _NUMBER = {word: number for number, word in enumerate(_NUMBERS, 1)} | {"a": 1, "an": 1, "couple": 2, "few": 3}
 
-# Names are matched as ASCII: otherwise a long s would match an s, and then miss in the tables above.
+# Names are matched as ASCII: otherwise a long s would match an s, and then not be in the tables above.
 _DAY = r"(\d{1,2})(?:st|nd|rd|th)?\b"
 _ISO = re.compile(r"\b(20\d\d)-(\d\d)(?:-(\d\d))?\b")
 _NAMED = re.compile(
@@ -41,20 +41,20 @@ _RELATIVE = re.compile(
     re.IGNORECASE,
 )
 
-# Every text that names a date has one of these.
+# Every text with a date contains one of these.
 _HINTS = (
     *(name[:3] for name in _MONTHS),
     *_SEASON,
     *("20", "today", "tonight", "this", "yesterday", "night", "last", "past", "previous", "ago"),
 )
 
-# Days after and before a span in which closeness falls to 1/e: people tell what happened later, rarely earlier.
+# Days after and before a span in which closeness falls to 1/e: people talk about things afterwards, rarely before.
 _AFTER, _BEFORE = 7.0, 2.0
-_REACH = 4.7  # times 1/e is a hundredth
+_REACH = 4.7  # e^-4.7 is a hundredth
 
 
 class Span(NamedTuple):
-    """The days from the first to the last, both included."""
+    """The days from the first to the last, inclusive."""
 
     first: date
     last: date
@@ -70,20 +70,20 @@ class Span(NamedTuple):
             yield date.fromordinal(number)
 
     def closeness(self, day: date) -> float:
-        """1 within the span, falling to 0 with the days before and after."""
+        """1 within the span, falling towards 0 with the distance in days."""
         if day < self.first:
             return exp(-(self.first - day).days / _BEFORE)
         return exp(-max(0, (day - self.last).days) / _AFTER)
 
 
 def find_spans(text: str, today: date, years: range) -> list[Span]:
-    """The spans that a text names; a month without a year is looked for in `years`."""
+    """The spans that a text names; a month without a year means that month in each of `years`."""
     found = [*_absolute(text, years), *_relative(text, today)]
     return list(dict.fromkeys(found))
 
 
 def names_date(text: str) -> bool:
-    """Whether `find_spans` could find something; cheap."""
+    """Whether `find_spans` could find something. Cheap."""
     lower = text.casefold()
     if not any(hint in lower for hint in _HINTS):
         return False
@@ -177,7 +177,7 @@ def _last_or_this(today: date, unit: str, *, this: bool) -> Span:
 
 
 def _ago(today: date, count: int, unit: str) -> Span:
-    """`three weeks ago` is a day, more or less: the larger the unit, the more."""
+    """`three weeks ago` is vague: the larger the unit, the longer the span."""
     days = count * {"day": 1, "week": 7, "month": 30, "year": 365}[unit]
     slack = {"day": 0, "week": 3, "month": 15, "year": 180}[unit]
     return Span(_shifted(today, -days - slack), _shifted(today, -days + slack))

@@ -1,8 +1,7 @@
-"""Many rules over one text in one pass: an Aho-Corasick automaton finds the keywords, and only then a pattern is tried.
+"""Match many rules in one pass: an Aho-Corasick automaton finds keywords, and patterns are tried only there.
 
-A rule is data, a row of a TOML table: the keywords of which the text has at least one, the pattern, and what a match
-means. Automatons and patterns are built when they are first needed, because a hook that scans nothing should not wait
-for them.
+A rule is data, a row of a TOML table: keywords of which the text must contain one, the pattern, and the meaning of a
+match. Automatons and patterns are built on first use, because a hook that scans nothing should not wait for them.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ def _compile(pattern: str, flags: int) -> re.Pattern[str]:
 
 
 class Rule(NamedTuple):
-    """Keywords, the pattern to try where one of them stands, and the meaning of a match."""
+    """Keywords, the pattern to try at each of them, and the meaning of a match."""
 
     keywords: tuple[str, ...]
     pattern: str
@@ -35,24 +34,24 @@ class Rule(NamedTuple):
 
 
 class Keywords:
-    """Finds every occurrence of many strings, also where they overlap.
+    """Finds every occurrence of many strings, even if they overlap.
 
-    With `once` the automaton is built quickly and searches at a third of the speed: for one text.
+    With `once` the automaton is quick to build and searches at a third of the speed: for a single text.
     """
 
     def __init__(self, strings: Iterable[str], *, once: bool = False) -> None:
         self.strings = tuple(strings)
         self._once = once
 
-    def find(self, text: str, data: bytes | None = None) -> list[Hit]:
-        """The occurrences in a text, in characters; `data` is its UTF-8, which may be in lower case."""
-        data = text.encode(errors="replace") if data is None else data
+    def find(self, text: str) -> list[Hit]:
+        """The occurrences in a text, in characters."""
+        data = text.encode(errors="replace")
         hits = self.find_bytes(data)
-        return hits if len(data) == len(text) else _in_characters(hits, data)
+        return hits if len(data) == len(text) else in_characters(hits, data)
 
     @cached_property
     def find_bytes(self) -> Callable[[bytes], list[Hit]]:
-        """The occurrences in UTF-8, in bytes: three times as fast as in text."""
+        """The occurrences in UTF-8, in bytes: three times as fast as in a string."""
         from ahocorasick_rs import BytesAhoCorasick, Implementation
 
         kind = Implementation.ContiguousNFA if self._once else Implementation.DFA
@@ -60,8 +59,8 @@ class Keywords:
         return partial(automaton.find_matches_as_indexes, overlapping=True)
 
 
-def _in_characters(hits: list[Hit], data: bytes) -> list[Hit]:
-    """The hits counted in characters, in one pass over the data."""
+def in_characters(hits: list[Hit], data: bytes) -> list[Hit]:
+    """Hits in UTF-8 counted in characters instead of bytes, in one pass."""
     placed: list[Hit] = []
     at = characters = 0
     for index, start, end in sorted(hits, key=itemgetter(1)):
@@ -74,9 +73,8 @@ def _in_characters(hits: list[Hit], data: bytes) -> list[Hit]:
 class Scanner:
     """Rules behind an automaton.
 
-    With `reach`, a pattern sees only that many bytes on either side of a keyword: time then grows with the length of
-    the text alone. Without, it sees the whole text. Patterns and keywords are compared as they are: give both a text in
-    lower case to ignore case.
+    With `reach`, a pattern sees only that many bytes on either side of a keyword, so that the time is proportional to
+    the length of the text. Without, it sees the whole text. Matching is case-sensitive.
     """
 
     def __init__(self, rules: Iterable[Rule], reach: int | None = None) -> None:
@@ -90,13 +88,13 @@ class Scanner:
         self._keywords = Keywords(by_keyword)
 
     def candidates(self, text: str) -> list[Rule]:
-        """The rules of which a keyword is in the text, in their order."""
+        """The rules with a keyword in the text, in their order."""
         hits = self._keywords.find_bytes(text.encode(errors="replace"))
         numbers = {number for index in {hit[0] for hit in hits} for number in self._numbers[index]}
         return [self.rules[number] for number in sorted(numbers)]
 
     def matches(self, text: str | bytes) -> Iterator[tuple[Rule, re.Match[str]]]:
-        """The first match of each rule that has one, by the order in which their keywords stand in the text."""
+        """The first match of each rule that has one, in the order of their keywords in the text."""
         data = text.encode(errors="replace") if isinstance(text, str) else text
         windows: dict[int, list[list[int]]] = {}
         for index, start, end in self._keywords.find_bytes(data):
@@ -115,7 +113,7 @@ class Scanner:
 
 
 def _widen(spans: list[list[int]], start: int, end: int, reach: int | None) -> None:
-    """Add what is around a keyword to the windows of a rule; windows that overlap become one."""
+    """Add the text around a keyword to the windows of a rule; windows that overlap are joined."""
     if reach is None:
         spans[:] = [[0, 1 << 62]]
     elif spans and start - reach <= spans[-1][1]:
@@ -127,7 +125,7 @@ def _widen(spans: list[list[int]], start: int, end: int, reach: int | None) -> N
 def load_rules(rows: Iterable[Any], fragments: Mapping[str, str] | None = None) -> tuple[Rule, ...]:
     """The rules of a TOML table, whose rows are `[[keyword, ...], pattern or [alternative, ...], meaning]`.
 
-    `{name}` in a pattern stands for the fragment of that name, in which others may be named.
+    `{name}` in a pattern is replaced by the fragment of that name; fragments may contain others.
     """
     return tuple(_load_rule(*row, fragments=fragments or {}) for row in rows)
 

@@ -1,7 +1,7 @@
 """The simple commands in a shell command, parsed with tree-sitter-bash.
 
-The parser recovers from errors: half a command gives the commands that can be recognised. A command may be fed a
-megabyte, so only its beginning is parsed, and only short ones are cached.
+The parser recovers from errors: from half a command it returns what it recognises. A command may contain a megabyte of
+input, so only its beginning is parsed, and only short ones are cached.
 """
 
 from __future__ import annotations
@@ -55,19 +55,19 @@ _RUN_WORD = {
     "bundle": "exec",
 }
 _CHANGES_FOLDER = frozenset(("cd", "pushd"))
-# They prepare for the commands that matter, or only print.
+# They only prepare for other commands, or print.
 SILENT = _CHANGES_FOLDER | frozenset(
     ("popd", "export", "set", "source", ".", "true", ":", "echo", "printf", "sleep", "exit")
 )
-# They ask whether something is there before the command that matters.
+# They test a condition for another command.
 PREDICATES = frozenset(("[", "[[", "((", "test", "which", "type"))
 
-# Places that commands name, not ones that are used here.
+# Prefixes of paths outside the project. We use none of them ourselves.
 _SCRATCH = ("/tmp/", "/private/tmp/", "/var/folders/", "/private/var/folders/", "/dev/", "$")  # noqa: S108
 _OPERATORS = frozenset(("&&", "||", "|", "|&", ";", ";;", "&"))
 _WRITES = frozenset((">", ">>", ">|", "&>", "&>>"))
 _BUILTINS = frozenset(("test_command", "declaration_command", "unset_command"))
-# Their parts are no commands. What a substitution runs is part of a word.
+# Nodes without commands inside. A substitution is part of a word.
 _LEAVES = frozenset(
     ("comment", "heredoc_body", "herestring_redirect", "variable_assignment", "variable_assignments", "word", "string")
 )
@@ -79,15 +79,16 @@ _ERREXIT = re.compile(r"\bset -[a-z]*e")
 _PIPEFAIL = re.compile(r"\bset -[a-z]*o pipefail")
 
 
-Cut = Callable[[slice], str]  # gives the text of a node
+Cut = Callable[[slice], str]  # returns the text of a node
 
 
 class Command(NamedTuple):
     """A simple command: the program without its folder, its words, and the operator that follows it.
 
-    `masked` says that the exit code of the whole tells nothing about this command: it ends in a pipe, something runs
-    after it whatever its outcome, or it runs in the background. `folder` is where the last `cd` before it went.
-    `outputs` are the files to which its output is redirected.
+    `masked` means that the exit code of the whole says nothing about this command: its output is piped, another
+    command runs after it in any case, or it runs in the background. `folder` is the target of the last `cd` before it.
+    `outputs` are the files to which its output is redirected. `argv` are the words as written, with assignments,
+    wrappers and the folder of the program.
     """
 
     program: str
@@ -96,13 +97,14 @@ class Command(NamedTuple):
     masked: bool = False
     folder: str = ""
     outputs: tuple[str, ...] = ()
+    argv: tuple[str, ...] = ()
 
 
 def parse_commands(text: str) -> tuple[Command, ...]:
     """The simple commands in a shell command, in order, without those that only prepare (`cd`, `export`).
 
-    A program in a wrapper (`sudo`, `timeout`, `uv run`, `bash -c`) counts as itself. Predicates (`[ -f x ]`, `which x`)
-    are left out unless there is nothing else.
+    Wrappers (`sudo`, `timeout`, `uv run`, `bash -c`) are removed. Predicates (`[ -f x ]`, `which x`) are left out
+    unless there is nothing else.
     """
     return _parse_cached(text) if len(text) <= _MAX_CACHED else _parse(text[:MAX_LENGTH])
 
@@ -122,27 +124,29 @@ _parse_cached = lru_cache(maxsize=4096)(_parse)
 
 
 def is_scratch(path: str) -> bool:
-    """Whether a file is outside the work: temporary, a device, a log, or a place only known when the command runs."""
+    """Whether a file is not part of the project: temporary, a device, a log, or a variable."""
     return path.startswith(_SCRATCH) or path.endswith(".log")
 
 
 @dataclass(slots=True)
 class _Part:
-    """A command while it is being put together."""
+    """A command under construction."""
 
     program: str
     words: list[str]
+    argv: list[str] = field(default_factory=list)
     outputs: list[str] = field(default_factory=list)
     then: str = ""
     masked: bool = False
     folder: str = ""
 
     def command(self) -> Command:
-        return Command(self.program, tuple(self.words), self.then, self.masked, self.folder, tuple(self.outputs))
+        outputs, argv = tuple(self.outputs), tuple(self.argv)
+        return Command(self.program, tuple(self.words), self.then, self.masked, self.folder, outputs, argv)
 
 
 def _place(parts: list[_Part]) -> None:
-    """Set the folder that the last `cd` went to."""
+    """Set the folder of each command, from the last `cd` before it."""
     folder = ""
     for part in parts:
         if part.program in _CHANGES_FOLDER:
@@ -151,7 +155,7 @@ def _place(parts: list[_Part]) -> None:
 
 
 def _mask(parts: list[_Part], errexit: bool, pipefail: bool) -> None:
-    """Set `masked`, from the last to the first, because what follows decides."""
+    """Set `masked`, from the last to the first, because it depends on what follows."""
     lost = False
     after: _Part | None = None
     for part in reversed(parts):
@@ -170,7 +174,7 @@ def _mask(parts: list[_Part], errexit: bool, pipefail: bool) -> None:
 
 @lru_cache(maxsize=1)
 def _parser() -> Callable[[bytes], Tree]:
-    import tree_sitter_bash  # deferred: 5 ms that a hook without commands need not spend
+    import tree_sitter_bash  # deferred: saves 5 ms in a hook without commands
     from tree_sitter import Language, Parser
 
     parse, lock = Parser(Language(tree_sitter_bash.language())).parse, Lock()
@@ -183,8 +187,8 @@ def _parser() -> Callable[[bytes], Tree]:
 
 
 def _flatten(text: str) -> list[_Part]:
-    """All simple commands of a text, whatever they are nested in, each with the operator that follows."""
-    if _PLAIN(text):  # a third of what agents run needs no parser
+    """All simple commands in a text, nested ones too, each with the operator that follows."""
+    if _PLAIN(text):  # a third of real commands need no parser
         return _unwrap(text.split())
     source = text.encode(errors="replace")
     # The parser counts bytes, which in ASCII are characters.
@@ -195,7 +199,7 @@ def _flatten(text: str) -> list[_Part]:
         node = stack.pop()
         kind = node.type
         if kind == "command" or kind in _BUILTINS:
-            _follow(found, "\n")  # where there is no operator, there is the end of a line
+            _follow(found, "\n")  # without an operator, the line ended
             found += _simple(node, cut) if kind == "command" else _builtin(node, cut)
         elif kind in _OPERATORS:
             _follow(found, kind)
@@ -236,7 +240,7 @@ def _simple(node: Node, cut: Cut) -> list[_Part]:
 
 
 def _redirect(part: _Part, node: Node, cut: Cut) -> None:
-    """Note the file that a redirection writes. The words after it belong to the command: `echo > file text`."""
+    """Add the file that a redirection writes. Words after it belong to the command: `echo > file text`."""
     operator, descriptor = "", ""
     words: list[str] = []
     for child in node.children:
@@ -250,6 +254,7 @@ def _redirect(part: _Part, node: Node, cut: Cut) -> None:
     if operator in _WRITES and descriptor in ("", "1"):
         part.outputs += words[:1]
     part.words += words[1:]
+    part.argv += words[1:]
 
 
 def _unquote(word: str) -> str:
@@ -259,27 +264,27 @@ def _unquote(word: str) -> str:
 
 
 def _unwrap(words: list[str]) -> list[_Part]:
-    """The command in these words without its wrappers; the text that a shell runs is parsed again."""
+    """The command in these words without its wrappers; the argument of `sh -c` is parsed too."""
     at = 0
     while at < len(words):
         name = words[at].rsplit("/", 1)[-1]
         if not name or _ASSIGNMENT.match(words[at]):
             at += 1
         elif name == "command" and words[at + 1 : at + 2] in (["-v"], ["-V"]):
-            return [_Part("which", words[at + 2 :])]
+            return [_Part("which", words[at + 2 :], words)]
         elif name in WRAPPERS and (name not in _RUN_WORD or words[at + 1 : at + 2] == [_RUN_WORD[name]]):
             at = _wrapped(name, words, at + 1)
             if at >= len(words):
-                return [_Part(name, [])]
+                return [_Part(name, [], words)]
         elif name in SHELL_PROGRAMS and len(words) > at + 2 and _RUNS_TEXT.fullmatch(words[at + 1]):
             return _flatten(words[at + 2])
         else:
-            return [_Part(name, words[at + 1 :])]
+            return [_Part(name, words[at + 1 :], words)]
     return []
 
 
 def _wrapped(name: str, words: list[str], at: int) -> int:
-    """The place of the program that a wrapper runs, after the wrapper's own words."""
+    """The index of the program that a wrapper runs, after the wrapper's own words."""
     if name in _RUN_WORD:
         at += 1
     while at < len(words):

@@ -1,4 +1,4 @@
-"""Text cut to a length, at words and lines where possible, never through a placeholder or a mark of redaction."""
+"""Text cut to a length, at words and lines if possible, never inside a placeholder or a redaction marker."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 _WHOLE = re.compile(r"\{\{\w{1,60}\}\}|\[redacted:[^\]\n]{1,80}\]")
 _GAP = re.compile(r"\s+|[/,;](?=\w)")
-_MAX_WORD = 40  # characters by which a text gets shorter so that it ends with a word
+_MAX_WORD = 40  # characters to drop at most so that the text ends with a whole word
 _LEFT_OUT = re.compile(r"… (\d+) lines? left out …")
 _NOTE = 30  # characters of such a note
 
@@ -34,8 +34,8 @@ def one_line(text: str, length: int) -> str:
 def head_and_tail(text: str, length: int) -> str:
     """The beginning and the end of a text, and between them how many lines were left out.
 
-    Two thirds are beginning. Whole lines where they fit, else whole words. A text that was shortened before can be
-    shortened again: the lines that were left out are added up.
+    Two thirds are the beginning. Cuts between lines if they fit, otherwise between words. Shortening a text twice adds
+    up the lines that were left out.
     """
     if len(text) <= length:
         return text
@@ -55,12 +55,12 @@ def head_and_tail(text: str, length: int) -> str:
 
 
 def left_out(lines: int) -> str:
-    """The note that stands for lines that are left out."""
+    """The note that replaces lines."""
     return f"… {lines} line{'s' * (lines != 1)} left out …"
 
 
 def count_left_out(line: str) -> int:
-    """How many lines such a note stands for; 0 if it is none."""
+    """How many lines such a note replaces; 0 if it is not one."""
     note = _LEFT_OUT.fullmatch(line)
     return int(note[1]) if note else 0
 

@@ -1,9 +1,9 @@
-"""Text that we did not write: what nobody sees in it, what could pass for a part of a conversation, and what it orders.
+"""Text that we did not write: invisible characters, role tokens, and instructions.
 
-Words of tool output, web pages, files and other people's templates are data. `find_invisible` and `find_controls` find
-characters that hide something, `neutralize` makes a text safe to quote, and `find_injection` says why nobody's text may
-be carried: it imitates another speaker, overrides instructions, runs what it fetches, or sends secrets away. The rules
-are in `untrusted.toml`.
+Tool output, web pages, files and other people's templates are data. `find_invisible` and `find_controls` find hidden
+characters, `neutralize` makes a text safe to quote, and `find_injection` says why a text must not be carried: it
+imitates another speaker, overrides instructions, runs what it downloads, or sends secrets away. The rules are in
+`untrusted.toml`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from warmstart.text.scanner import Rule, Scanner, load_rules
 
 REACH = 280  # bytes on either side of a keyword that a pattern sees; every repetition in the patterns is bounded
 
-# Characters without a shape of their own. Where people need them they stand alone: joiners in emoji and in scripts
-# that join, a variation selector after its character, a byte order mark at the start.
+# Invisible characters. They have legitimate uses one at a time: joiners in emoji and in joining scripts, a variation
+# selector after its character, a byte order mark at the start.
 _HIDDEN = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164"
     "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
@@ -27,7 +27,7 @@ _HIDDEN = (
 _INVISIBLE = re.compile(f"[{_HIDDEN}]")
 _ALONE = re.compile(
     f"(?<![{_HIDDEN}\x00-\u02ff])[\u200c\u200d\ufe00-\ufe0f\U000e0100-\U000e01ef](?![{_HIDDEN}])"
-    f"|(?<=[0-9#*\u00a9\u00ae])\ufe0f(?![{_HIDDEN}])"  # keycaps and the two signs that are emoji as well
+    f"|(?<=[0-9#*\u00a9\u00ae])\ufe0f(?![{_HIDDEN}])"  # keycaps, and the two symbols that are also emoji
     "|(?<=\ufe0f)\u200d(?=[\u2600-\U0001fbff])"
     "|\\A\ufeff"
     "|\u2800++(?!\\S)|(?<=[\u2801-\u28ff])\u2800|\u2800(?=[\u2801-\u28ff])"  # Braille blanks in progress bars
@@ -40,13 +40,13 @@ _CONCEALED = re.compile(r"\x1b\[(?:\d+;)*8(?:;\d+)*m")
 _COMBINING = re.compile("[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20f0\ufe20-\ufe2f]")
 _ASCII = bytes(range(128))
 
-# Characters that look like Latin letters, or like ASCII punctuation, and that Unicode's own rules do not map to them.
+# Characters that look like Latin letters or ASCII punctuation, and that Unicode normalization does not map to them.
 _LOOKALIKES = (
     *("aаαɑᴀᎪæ", "bʙвьβ", "cсϲᴄᏟꮯ", "dԁᴅđð", "eеєεᴇᎬ", "fꜰƒ", "gɡɢցґ", "hһհʜнħ", "iіıɩιɪᎥꭵ", "jјϳȷᴊ", "kкκᴋ", "lӏʟłǀ"),
     *("mмᴍ", "nпոηɴ", "oоοօᴏøσœ", "pрρᴘþ", "qԛ", "rгɾʀᴦ", "sѕꜱꮪß", "tтτᴛŧ", "uυսᴜц", "vѵνᴠ", "wԝѡωᴡ", "xхχ", "yуүγʏ"),
     *("zᴢʐ", "-‐‑‒–—―−", "'ꞌʼ´‘’", '"“”«»', "|∣", ":∶꞉ː։", "/⁄∕"),
 )
-_BOXED = (0x1F130, 0x1F150, 0x1F170, 0x1F1E6)  # where alphabets of letters in boxes, circles and flags begin
+_BOXED = (0x1F130, 0x1F150, 0x1F170, 0x1F1E6)  # the first of the letters in boxes, circles and flags
 _LATIN = {letter: row[0] for row in _LOOKALIKES for letter in row[1:]} | {
     chr(first + number): chr(97 + number) for first in _BOXED for number in range(26)
 }
@@ -66,7 +66,7 @@ _TURN = re.compile(r"^(?=(?:human|assistant|system|user)\s*:)", re.IGNORECASE | 
 
 
 def find_invisible(text: str) -> str:
-    """The characters of a text that nobody sees, in order; those that people need where they stand do not count."""
+    """The invisible characters in a text, in order, except in their legitimate uses."""
     if text.isascii() or not _INVISIBLE.search(text):
         return ""
     return "".join(_INVISIBLE.findall(_ALONE.sub("", text)))
@@ -78,17 +78,17 @@ def find_controls(text: str) -> str:
 
 
 def is_concealed(text: str) -> bool:
-    """Whether the text tells a terminal to hide a part of it."""
+    """Whether the text tells a terminal to hide part of it."""
     return "\x1b" in text and bool(_CONCEALED.search(text))
 
 
 def neutralize(text: str) -> str:
-    """The text without what nobody sees, and with nothing that a model or Warmstart could take for a border.
+    """The text without invisible characters and without forged role markers.
 
-    A forged border (`<|im_start|>`, `</system>`, `Human:`) gets a gap: it stays readable and is none any longer. Line
-    breaks become plain ones.
+    A marker (`<|im_start|>`, `</system>`, `Human:`) is broken up by a space: it stays readable but no longer works.
+    Line breaks become plain ones.
     """
-    # Most texts have nothing to look for, which is ten times as fast to tell.
+    # Most texts need nothing, and this check is ten times as fast.
     if not (text.isascii() and text.replace("\n", "").replace("\t", "").isprintable()):
         text = _KEPT_OR_INVISIBLE.sub(r"\1", _LINE_BREAK.sub("\n", text))
     if "<" in text or "[" in text or ">" in text:
@@ -106,7 +106,7 @@ def _break_border(found: re.Match[str]) -> str:
 
 
 def simplify(text: str) -> str:
-    """The text in lower case as Unicode's own rules simplify it, without colours and without what nobody sees."""
+    """The text in lower case, normalized (NFKC), without colour codes and invisible characters."""
     if "\x1b" in text:
         text = _ANSI.sub("", text)
     if text.isascii():
@@ -117,7 +117,7 @@ def simplify(text: str) -> str:
 
 
 def fold_lookalikes(text: str) -> str:
-    """What `simplify` returned, in the Latin letters that it looks like, without accents."""
+    """The result of `simplify` with lookalikes replaced by Latin letters, without accents."""
     if text.isascii():
         return text
     if not unicodedata.is_normalized("NFKD", text):
@@ -139,18 +139,18 @@ def non_ascii(text: str) -> str:
 
 
 def space_words(data: bytes) -> bytes:
-    """The words of a text in UTF-8 with one space between them, whatever stood there; apostrophes are gone."""
+    """The words of a text in UTF-8 separated by single spaces, without punctuation."""
     return b" ".join(data.translate(_SEPARATE, b"'").split())
 
 
 def _replace(text: str, table: dict[str, str]) -> str:
-    # A text has few different characters, and one replacement runs at the speed of memory.
+    # A text has few different characters, and `str.replace` is very fast.
     for old, new in table.items():
         text = text.replace(old, new)
     return text
 
 
-# -- what it wants
+# -- instructions in it
 
 
 @cache
@@ -162,7 +162,7 @@ def rules(table: str) -> tuple[Rule, ...]:
 
 
 def expand_words(pattern: str) -> str:
-    """A pattern for whole words, in which `<n>` stands for up to n words."""
+    """A pattern for whole words, in which `<n>` matches up to n words."""
     pattern = re.sub(r"<(\d)> ", r"(?:[^ ]{1,20} ){0,\1}", pattern)
     return rf"(?<![^ ])(?:{pattern})(?![^ ])"
 
@@ -180,9 +180,9 @@ def find_hidden(text: str) -> str | None:
 
 
 def find_injection(text: str) -> str | None:
-    """Why a text must not be carried, whoever wrote it; `None` where nothing speaks against it.
+    """Why a text must not be carried, whoever wrote it; `None` if it may be.
 
-    A person may well give orders, but not to ignore others, to run what is fetched, or to send secrets away.
+    Users may give instructions, but not to ignore others, to run what is downloaded, or to send secrets away.
     """
     borders, orders = _scanners()
     folded = fold_lookalikes(simplify(text))

@@ -1,8 +1,8 @@
-"""The words of a text: the one tokenizer and the one stemmer, so that every index and every question agree.
+"""The words of a text: the one tokenizer and the one stemmer, so that every index and every query agree.
 
-Letters and digits make words; everything else, the underscore included, separates them. Case and accents do not count.
+Letters and digits make words; everything else, including the underscore, separates them. Case and accents are ignored.
 Scripts without spaces between words (Chinese, Japanese, Korean, Thai and others) become pairs of neighbouring
-characters. Words are cut at 64 characters: what is longer is data, and is still found by its beginning.
+characters. Words are cut at 64 characters: longer ones are data, and are still found by their beginning.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 from threading import Lock
 from typing import Any
@@ -58,15 +59,13 @@ def tokenize(text: str) -> list[str]:
 
 
 def split_words(text: str) -> list[str]:
-    """The words of a text as they are written; a run of a script without spaces is one word."""
-    text = _normalize(text)
+    """The words of a text as written; a run of a script without spaces is one word."""
+    text = text if text.isascii() else _normalize(text)
     return _ASCII_WORDS(text) if text.isascii() else _WORDS(text)
 
 
 def _normalize(text: str) -> str:
-    if text.isascii():
-        return text
-    text = _NO_WORD.sub(" ", text)  # dashes, quotes and the like: most English text is ASCII without them
+    text = _NO_WORD.sub(" ", text)  # dashes, quotes and the like; without them most English text is ASCII
     return text if text.isascii() else _ACCENTS.sub("", unicodedata.normalize("NFKC", text))
 
 
@@ -97,31 +96,23 @@ class _Stemmer:
         self._porter: Any = None
 
     def stem_words(self, words: Sequence[str]) -> list[str]:
-        """The words without their English endings; what is not an English word stays as it is."""
-        try:
+        """The words without their English endings. Words that are not English are unchanged."""
+        with suppress(KeyError):
             return list(map(self._cache.__getitem__, words))
-        except KeyError:
-            return list(map(self._learn(set(words)).__getitem__, words))
-
-    def _learn(self, words: set[str]) -> dict[str, str]:
         with self._lock:
             if self._porter is None:
-                from Stemmer import Stemmer  # deferred: an agent's hook that stems nothing need not load it
+                from Stemmer import Stemmer  # deferred: a hook that stems nothing need not load it
 
                 self._porter = Stemmer("porter", 0)
-            cache = self._cache
-            if len(cache) > _MAX_CACHED:
-                cache = {}
-            new = [word for word in words if word not in cache]  # `words - cache.keys()` reads the whole cache
-            english = [word for word in new if _MIN_STEMMED <= len(word) <= _MAX_STEMMED and _is_english(word)]
+            cache = self._cache if len(self._cache) <= _MAX_CACHED else {}
+            new = [word for word in set(words) if word not in cache]
+            english = [
+                word for word in new if _MIN_STEMMED <= len(word) <= _MAX_STEMMED and word.isascii() and word.isalpha()
+            ]
             found = dict(zip(english, self._porter.stemWords(english), strict=True))
             cache.update({word: found.get(word, word) for word in new})
             self._cache = cache
-            return cache
-
-
-def _is_english(word: str) -> bool:
-    return word.isascii() and word.isalpha()
+            return list(map(cache.__getitem__, words))
 
 
 stem_words = _Stemmer().stem_words
@@ -135,3 +126,9 @@ def stems(text: str) -> list[str]:
 def distinct_stems(text: str) -> str:
     """The stems of a text, each once, separated by spaces."""
     return " ".join(set(stems(text)))
+
+
+def topic_terms(text: str) -> list[str]:
+    """What a text is about: its words and the parts of its identifiers, stemmed, without stopwords."""
+    words = (part for word in split_words(text) for part in identifier_parts(word) or (word.lower(),))
+    return stem_words([word for word in words if len(word) > 1 and word not in STOPWORDS])
