@@ -1,4 +1,4 @@
-"""Templates built by hand, as extraction would make them, for every test of the room."""
+"""Templates built by hand, as extraction would make them, for every test of the package."""
 
 from __future__ import annotations
 
@@ -6,24 +6,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from warmstart.sessions.values import session_id
+from warmstart.templates.item import Call, Item, Source
 from warmstart.templates.store import SQLTemplateStore
-from warmstart.templates.values import (
-    Act,
-    Context,
-    Convention,
-    Demonstration,
-    Exemplar,
-    Fix,
-    Marker,
-    Note,
-    Recovery,
-    SessionSeed,
-    Source,
-    Task,
-    ToolCard,
-    UserPattern,
-    WarmTemplate,
-)
+from warmstart.templates.template import SessionSeed, WarmTemplate
 
 # Two independent sessions that a template comes from.
 FIRST = session_id("claude-code", "first")
@@ -51,80 +36,62 @@ def both(message: str = "m1") -> tuple[Source, ...]:
     return Source(FIRST, message), Source(SECOND, message)
 
 
-def seed(**parts: Any) -> SessionSeed:
-    """A seed with something of each kind from two sessions; `parts` take the place of what it has."""
-    made: dict[str, Any] = {
-        "contexts": (
-            Context(text="Run the tests before every commit.", said_by="user", sources=both()),
-            Context(text="You are working in the repository of the shop.", said_by="system", sources=source()),
+def item(kind: str, text: str, **fields: Any) -> Item:
+    """An item of the first session."""
+    return Item(kind=kind, text=text, **{"sources": source(), **fields})  # type: ignore[arg-type]
+
+
+def seed(**kinds: tuple[Item, ...]) -> SessionSeed:
+    """A seed with something of each kind from two sessions; `kinds` replace all items of a kind."""
+    march = {"first_seen": datetime(2026, 3, 2, 9, tzinfo=UTC), "last_seen": datetime(2026, 3, 9, 17, tzinfo=UTC)}
+    made: dict[str, tuple[Item, ...]] = {
+        "instruction": (
+            item("instruction", "Run the tests before every commit.", sources=both(), **march),
+            item("instruction", "You are working in the repository of the shop."),
         ),
-        "cards": (
-            ToolCard(
-                tool="Bash",
-                exemplars=(
-                    Exemplar(arguments='{"command": "python -m pytest -q"}', sources=both("m4")),
-                    Exemplar(arguments='{"command": "git status --short"}', sources=source(SECOND, "m9")),
-                ),
-                conventions=(Convention(text='pytest is run as "python -m pytest -q"', count=4, sources=both("m4")),),
-                fixes=(
-                    Fix(
-                        error="No module named pytest",
-                        change="`python -m pytest` from the virtual environment",
-                        count=2,
-                        sources=both("m3"),
-                    ),
-                ),
-            ),
-            ToolCard(
-                tool="Edit",
-                exemplars=(
-                    Exemplar(
-                        arguments='{"file_path": "src/shop/cart.py", "old_string": "a", "new_string": "b"}',
-                        sources=source(message="m6"),
-                    ),
-                ),
-            ),
+        "correction": (item("correction", "no, use the decimal module", sources=source(SECOND, "m5")),),
+        "command": (
+            item("command", "python -m pytest -q", tool="test", count=4, worked=4, sources=both("m4"), **march),
+            item("command", "ruff check .", tool="lint", worked=1, sources=source(SECOND, "m9")),
         ),
-        "demonstrations": (
-            Demonstration(
-                task="Fix the rounding of the totals",
-                acts=(
-                    Act("Read", '{"file_path": "src/shop/cart.py"}', "def total(items):\n    return sum(items)"),
-                    Act("Bash", '{"command": "python -m pytest -q tests/test_cart.py"}', "4 passed in 0.21s"),
-                ),
-                evidence="the tests passed",
-                sources=source(message="m6"),
-            ),
-            Demonstration(
-                task="Add a column to the report of {{date}}",
-                acts=(Act("Bash", '{"command": "make report-{{date}}"}', "wrote report.csv"),),
-                evidence="exit code 0",
-                sources=source(SECOND, "m7"),
-            ),
-        ),
-        "recoveries": (
-            Recovery(
-                tool="Bash",
-                failed='{"command": "pytest"}',
-                error="pytest: command not found",
-                worked='{"command": "python -m pytest -q"}',
-                change="run as a module",
+        "trap": (
+            item(
+                "trap",
+                "pytest: command not found",
+                tool="pytest",
+                calls=(Call("shell", "pytest"), Call("shell", "python -m pytest -q")),
                 count=2,
                 sources=both("m3"),
             ),
         ),
-        "patterns": (UserPattern(text="asks for small commits", sources=source()),),
-        "markers": (
-            Marker(kind="file", value="src/shop/cart.py", use="changed", count=3, sources=source(message="m6")),
-            Marker(kind="url", value="https://docs.example.com/rounding", use="fetched", sources=source(SECOND)),
+        "decision": (item("decision", "we round half to even", sources=source(message="m8")),),
+        "reference": (item("reference", "https://docs.example.com/rounding", sources=source(SECOND)),),
+        "file": (
+            item("file", "src/shop/cart.py", tool="edit", count=3, sources=source(message="m6")),
+            item("file", "tests/test_cart.py", tool="read", sources=source(SECOND, "m2")),
         ),
-        "tasks": (
-            Task("Fix the rounding of the totals", Source(FIRST, "m1")),
-            Task("Add a column to the report", Source(SECOND, "m1")),
+        "procedure": (
+            item(
+                "procedure",
+                "Fix the rounding of the totals",
+                calls=(
+                    Call("Read", '{"file_path": "src/shop/cart.py"}', "ok, 34 lines"),
+                    Call("shell", "python -m pytest -q tests/test_cart.py", "4 passed"),
+                ),
+                sources=source(message="m6"),
+            ),
+            item(
+                "procedure",
+                "Add a column to the report",
+                calls=(Call("shell", "make build", "ok"),),
+                sources=source(SECOND, "m7"),
+            ),
         ),
-        "notes": (Note("the newer way to run the tests was taken", (FIRST, SECOND)),),
+        "habit": (item("habit", "asks for small commits"),),
+        "open": (item("open", "branch: rounding", sources=source(SECOND, "")),),
     }
-    return SessionSeed(**{**made, **parts})
+    assert kinds.keys() <= made.keys()
+    return SessionSeed(items=tuple(one for items in {**made, **kinds}.values() for one in items))
 
 
 def template(**fields: Any) -> WarmTemplate:

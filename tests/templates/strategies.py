@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from hypothesis import strategies as st
 
 from tests.templates.made import FIRST, SECOND
-from warmstart.templates.values import (
-    Act,
-    Context,
-    Convention,
-    Demonstration,
-    Exemplar,
-    Fix,
-    Marker,
-    Note,
-    Recovery,
-    SessionSeed,
-    Source,
-    Task,
-    ToolCard,
-    UserPattern,
-    WarmTemplate,
-)
+from warmstart.templates.item import Call, Item, Source
+from warmstart.templates.template import SessionSeed, WarmTemplate
 
 _NASTY = [
     "'''",
@@ -33,7 +20,7 @@ _NASTY = [
     "\r\n",
     "\r",
     "\t",
-    "[[context]]\n",
+    "[[item]]\n",
     "\u2028",
     "\u200b",
     "\x7f",
@@ -53,44 +40,18 @@ def _some(each: st.SearchStrategy[object]) -> st.SearchStrategy[tuple[object, ..
     return st.lists(each, max_size=2).map(tuple)
 
 
-_cards = st.builds(
-    ToolCard,
+items = st.builds(
+    Item,
+    kind=st.sampled_from(["instruction", "command", "trap", "file", "procedure", "habit"]),
+    text=texts,
     tool=texts,
-    exemplars=_some(st.builds(Exemplar, arguments=texts, sources=_sources)),
-    conventions=_some(st.builds(Convention, text=texts, count=_counts, sources=_sources)),
-    fixes=_some(st.builds(Fix, error=texts, change=texts, count=_counts, sources=_sources)),
-)
-_demonstrations = st.builds(
-    Demonstration,
-    task=texts,
-    acts=_some(st.builds(Act, texts, texts, texts)),
-    evidence=texts,
-    sources=_sources,
-)
-_recoveries = st.builds(
-    Recovery, tool=texts, failed=texts, error=texts, worked=texts, change=texts, count=_counts, sources=_sources
-)
-_markers = st.builds(
-    Marker,
-    kind=st.sampled_from(["file", "url", "reference"]),
-    value=texts,
-    use=st.sampled_from(["changed", "read", "run", "fetched", "cited"]),
+    calls=_some(st.builds(Call, texts, texts, texts)),
     count=_counts,
+    worked=st.integers(0, 3),
+    last_seen=st.none() | st.just(datetime(2026, 3, 9, 17, tzinfo=UTC)),
     sources=_sources,
 )
-seeds = st.builds(
-    SessionSeed,
-    contexts=_some(
-        st.builds(Context, text=texts, said_by=st.sampled_from(["user", "system"]), sources=_sources),
-    ),
-    cards=_some(_cards),
-    demonstrations=_some(_demonstrations),
-    recoveries=_some(_recoveries),
-    patterns=_some(st.builds(UserPattern, text=texts, sources=_sources)),
-    markers=_some(_markers),
-    tasks=_some(st.builds(Task, texts, _source)),
-    notes=_some(st.builds(Note, texts, st.just((FIRST, SECOND)))),
-)
+seeds = st.builds(SessionSeed, items=st.lists(items, max_size=5).map(tuple))
 templates = st.builds(
     WarmTemplate,
     name=texts,

@@ -11,7 +11,7 @@ from tests.templates.made import FIRST, SECOND, Clock, template, use
 from warmstart.errors import TemplateNotFound
 from warmstart.sessions.sql_store import SQLiteSessionStore
 from warmstart.templates.copies import copy_templates
-from warmstart.templates.revoking import revoke, revoked
+from warmstart.templates.revoke import revoke, revoked
 from warmstart.templates.store import SQLTemplateStore
 
 

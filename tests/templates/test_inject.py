@@ -9,33 +9,40 @@ import pytest
 
 from tests.templates.generated import Drawing
 from warmstart.errors import InvalidTemplate
+from warmstart.profile.profiler import Profiler
 from warmstart.sessions.marks import CALL, is_marked, is_marked_call
 from warmstart.sessions.readers.base import Reading
 from warmstart.sessions.readers.claude_code import ClaudeCodeReader
 from warmstart.sessions.readers.openai import OpenAIReader
 from warmstart.sessions.values import Message, Session
-from warmstart.templates.bootstrapper import inject, shape_of
-from warmstart.templates.extraction.extractor import SessionExtractor
-from warmstart.templates.extraction.walk import walk
-from warmstart.templates.values import Act, Context, Demonstration, SessionSeed, Source, WarmTemplate
+from warmstart.templates import (
+    Call,
+    Item,
+    SessionExtractor,
+    SessionSeed,
+    Source,
+    WarmSessionBootstrapper,
+    WarmTemplate,
+    inject,
+)
+from warmstart.templates.reading import Reading as SessionReading
+from warmstart.templates.start import shape_of
 
 SOURCES = (Source("0123456789abcdef", "m1"),)
 SEED = SessionSeed(
-    contexts=(Context(text="Never push to main.", said_by="user", sources=SOURCES),),
-    demonstrations=(
-        Demonstration(
-            task="Mend the tide table",
-            acts=(
-                Act("bash", '{"command": "make test"}', "1 failed"),
-                Act("edit", '{"path": "tides.py"}', ""),
-                Act("bash", '{"command": "make test"}', "12 passed"),
+    items=(
+        Item(kind="instruction", text="Never push to main.", sources=SOURCES),
+        Item(
+            kind="procedure",
+            text="Fix the tide table",
+            calls=(
+                Call("bash", '{"command": "make build"}', "ok, 3 lines"),
+                Call("read", '{"path": "tides.py"}', ""),
+                Call("bash", '{"command": "make test"}', "12 passed"),
             ),
-            evidence="tests passed",
             sources=SOURCES,
         ),
-        Demonstration(
-            task="Patch it", acts=(Act("apply_patch", "*** Begin Patch", "ok"),), evidence="", sources=SOURCES
-        ),
+        Item(kind="procedure", text="Test it", calls=(Call("shell", "make lint", "ok"),), sources=SOURCES),
     ),
 )
 TEMPLATE = WarmTemplate(id="warm_20260914_120000", name="tides", seed=SEED)
@@ -111,16 +118,16 @@ def test_what_the_system_message_says_already_is_not_said_again():
     assert "Never push" in inject(TEMPLATE, quoted)[0]["content"]
 
 
-def test_the_calls_of_a_demonstration_are_shown_with_their_results():
+def test_the_calls_of_a_procedure_are_shown_with_their_results():
     inserted = inject(TEMPLATE, OPENAI)[2:10]
     assert [message["tool_calls"][0]["function"] for message in inserted[::2]] == [
+        {"name": "bash", "arguments": '{"command":"make build"}'},
+        {"name": "read", "arguments": '{"path":"tides.py"}'},
         {"name": "bash", "arguments": '{"command":"make test"}'},
-        {"name": "edit", "arguments": '{"path":"tides.py"}'},
-        {"name": "bash", "arguments": '{"command":"make test"}'},
-        {"name": "apply_patch", "arguments": '{"input":"*** Begin Patch"}'},
+        {"name": "shell", "arguments": '{"command":"make lint"}'},
     ]
-    assert [message["content"] for message in inserted[1::2]] == ["1 failed", "(no output)", "12 passed", "ok"]
-    assert inserted[0]["content"] == "[warmstart] Example 1 (tests passed): Mend the tide table"
+    assert [message["content"] for message in inserted[1::2]] == ["ok, 3 lines", "ok", "12 passed", "ok"]
+    assert inserted[0]["content"] == "[warmstart] Example: Fix the tide table"
 
 
 def test_the_callers_messages_are_not_changed():
@@ -168,9 +175,9 @@ def test_anthropic_messages_stay_valid(subtests):
 def test_calls_of_the_anthropic_shape_have_their_input_as_an_object():
     inserted = inject(TEMPLATE, ANTHROPIC)[1:]
     text, use = inserted[0]["content"]
-    assert text == {"type": "text", "text": "[warmstart] Example 1 (tests passed): Mend the tide table"}
-    assert (use["name"], use["input"]) == ("bash", {"command": "make test"})
-    assert inserted[1]["content"] == [{"type": "tool_result", "tool_use_id": use["id"], "content": "1 failed"}]
+    assert text == {"type": "text", "text": "[warmstart] Example: Fix the tide table"}
+    assert (use["name"], use["input"]) == ("bash", {"command": "make build"})
+    assert inserted[1]["content"] == [{"type": "tool_result", "tool_use_id": use["id"], "content": "ok, 3 lines"}]
 
 
 def test_generated_templates_give_valid_messages_in_both_shapes():
@@ -203,7 +210,7 @@ def test_the_shape_is_told_from_the_messages(subtests):
 
 
 def test_the_shape_of_tools_decides_where_messages_do_not():
-    tools = [{"name": name, "input_schema": {"type": "object"}} for name in ("bash", "edit")]
+    tools = [{"name": name, "input_schema": {"type": "object"}} for name in ("bash", "read")]
     messages = inject(TEMPLATE, [{"role": "user", "content": "Hi"}], tools=tools)
     assert messages[0]["role"] == "user"
     assert messages[1]["content"][1]["type"] == "tool_use"
@@ -253,6 +260,27 @@ def test_the_same_template_gives_the_same_bytes():
     assert json.dumps(inject(same, OPENAI)) == first
 
 
+def test_the_brief_comes_first_and_once(subtests) -> None:
+    brief = "[warmstart] Notes from earlier sessions in this project.\n- `make test`\n[/warmstart]"
+    for messages, check in ((OPENAI, check_openai), (ANTHROPIC, check_anthropic)):
+        with subtests.test(messages=messages):
+            warm = inject(TEMPLATE, messages, brief=brief)
+            check(warm)
+            shown = json.dumps(warm)
+            assert shown.index("Notes from") < shown.index("Template")
+            assert json.dumps(inject(TEMPLATE, warm, brief=brief)).count("Notes from") == 1
+
+
+def test_a_bootstrapper_serves_sessions_of_both_shapes() -> None:
+    bootstrapper = WarmSessionBootstrapper(TEMPLATE, tools=["bash", "read", "shell"])
+    assert bootstrapper.inject(OPENAI) == inject(TEMPLATE, OPENAI)
+    assert bootstrapper.inject(ANTHROPIC) == inject(TEMPLATE, ANTHROPIC)
+    assert bootstrapper.rendering is bootstrapper.rendering
+    assert bootstrapper.rendering.messages == inject(TEMPLATE, [])
+    assert WarmSessionBootstrapper(TEMPLATE, shape="anthropic").rendering.shape == "anthropic"
+    assert WarmSessionBootstrapper(TEMPLATE, tools=[]).rendering.items == bootstrapper.rendering.items[:1]
+
+
 # What was inserted is never taken for somebody's words again.
 
 
@@ -292,9 +320,8 @@ def test_a_note_inside_a_systems_prompt_is_not_extracted(subtests):
                 Message(native_id="m1", role="system", text=prompt),
                 Message(native_id="m2", role="user", text="Look at the tides, please."),
             ]
-            said = [
-                each.text for each in SessionExtractor().extract(Session(agent="a", native_id="s"), messages).contexts
-            ]
+            seed = SessionExtractor().extract(Session(agent="a", native_id="s"), messages)
+            said = [each.text for each in seed.of("instruction")]
             assert any("type hints" in text for text in said)
             assert any("tabs" in text for text in said)
             assert not any("push to main" in text or "warmstart" in text for text in said)
@@ -305,8 +332,9 @@ def check_walk(pairs) -> None:
     session = pairs[0][0]
     messages = [message for _, message in pairs if message]
     assert any(message.tool_calls for message in messages)
-    seen = walk(session, messages)
-    assert [request.text for request in seen.requests] == ["Hello"]
-    assert seen.taken == ()
-    assert {message.text for message in seen.messages} <= {"Hello", "You help."}
-    assert CALL not in repr(seen.messages)
+    reading = SessionReading(session, messages, Profiler().steps(session, messages))
+    assert [text for _, text, _ in reading.said] == ["Hello"]
+    assert reading.steps == []
+    assert {message.text for message in reading.messages} <= {"Hello", "You help."}
+    assert CALL not in repr(reading.messages)
+    assert SessionExtractor().extract(session, messages) == SessionSeed()

@@ -6,9 +6,8 @@ import msgspec
 
 from tests.templates.poison import PLACEMENTS, VARIANTS, Talk, ending, opening, poisoned
 from warmstart.profile.profiler import Profiler
-from warmstart.templates.bootstrapper import inject
-from warmstart.templates.extraction.extractor import SessionExtractor
-from warmstart.templates.values import SessionSeed, WarmTemplate
+from warmstart.templates import SessionExtractor, SessionItems, SessionSeed, WarmTemplate, build_brief, inject
+from warmstart.templates.extract import extract_items
 
 
 def extracted(talk: Talk) -> SessionSeed:
@@ -16,12 +15,17 @@ def extracted(talk: Talk) -> SessionSeed:
     return SessionExtractor().extract(talk.session, talk.messages, profile=profile)
 
 
-def told(seed: SessionSeed) -> str:
-    """All that a seed says, and all that a model would see of it."""
-    tools = {act.tool: "" for each in seed.demonstrations for act in each.acts} | {card.tool: "" for card in seed.cards}
-    template = WarmTemplate(name="gauge", seed=seed, tools=tools, sources=("a",))
+def items_of(talk: Talk) -> SessionItems:
+    return extract_items(talk.session, talk.messages, Profiler().steps(talk.session, talk.messages))
+
+
+def shown(talk: Talk) -> str:
+    """All that a seed says, and all that a model would see of it and of a brief."""
+    seed = extracted(talk)
+    template = WarmTemplate(name="gauge", seed=seed, sources=("a",))
     rendered = inject(template, [{"role": "user", "content": "hello"}], budget_tokens=20_000)
-    return msgspec.json.encode(seed).decode() + str(rendered)
+    brief = build_brief([items_of(talk)], task="Fix the rounding in convert.py", budget_tokens=800)
+    return f"{msgspec.json.encode(seed).decode()}{rendered}{brief}"
 
 
 def test_the_session_by_itself_is_worth_carrying() -> None:
@@ -29,10 +33,9 @@ def test_the_session_by_itself_is_worth_carrying() -> None:
     opening(talk)
     ending(talk)
     seed = extracted(talk)
-    assert seed.demonstrations
-    assert any("pytest" in act.arguments for each in seed.demonstrations for act in each.acts)
-    assert any("type hints" in context.text for context in seed.contexts)
-    assert any(marker.value.endswith("convert.py") for marker in seed.markers)
+    assert [item.text for item in seed.of("command")] == ["python -m pytest"]
+    assert [item.text for item in seed.of("instruction")] == ["Always use type hints."]
+    assert {item.text for item in seed.of("file")} == {"convert.py"}
 
 
 def test_no_seed_carries_what_a_tool_told_the_agent_to_do(subtests) -> None:
@@ -40,7 +43,7 @@ def test_no_seed_carries_what_a_tool_told_the_agent_to_do(subtests) -> None:
         with subtests.test(placement=placement):
             carried = []
             for variant in VARIANTS:
-                said = told(extracted(poisoned(placement, variant)))
+                said = shown(poisoned(placement, variant))
                 carried += [f"{variant.name}: {trace!r}" for trace in variant.traces if trace in said]
             assert carried == []
 
@@ -50,4 +53,4 @@ def test_the_rest_of_such_a_session_is_still_carried(subtests) -> None:
         with subtests.test(placement=placement):
             for variant in VARIANTS[:4]:
                 seed = extracted(poisoned(placement, variant))
-                assert any("pytest" in act.arguments for each in seed.demonstrations for act in each.acts), variant.name
+                assert any("pytest" in item.text for item in seed.of("command")), variant.name

@@ -8,16 +8,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.templates.made import FIRST, seed, template
+from tests.templates.made import FIRST, item, seed, template
 from warmstart.errors import InvalidTemplate, WarmstartError
-from warmstart.templates.hashing import content_hash
-from warmstart.templates.items import edited_by
-from warmstart.templates.rendering.rendering import render
-from warmstart.templates.revoking import revoke
-from warmstart.templates.sharing import export, export_text, import_file, read_file, same
-from warmstart.templates.store import SQLTemplateStore
+from warmstart.templates.item import EDIT, Call, Source
+from warmstart.templates.rendering import render
+from warmstart.templates.revoke import revoke
+from warmstart.templates.sharing import export, export_text, find_same, import_file, read_file
+from warmstart.templates.store import SQLTemplateStore, content_hash
+from warmstart.templates.template import WarmTemplate
 from warmstart.templates.validation import problems
-from warmstart.templates.values import Context, WarmTemplate
 
 
 def good(**fields: object) -> WarmTemplate:
@@ -32,17 +31,16 @@ def test_a_file_is_plain_json_that_people_can_read(tmp_path: Path) -> None:
     text = (tmp_path / "shop.json").read_text(encoding="utf-8")
     assert text == json.dumps(json.loads(text), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
     file = json.loads(text)
-    assert (file["format"], file["format_version"]) == ("warmstart-template", 1)
+    assert (file["format"], file["format_version"]) == ("warmstart-template", 2)
     assert len(file["content_hash"]) == 32
-    act = file["template"]["seed"]["demonstrations"][0]["acts"][1]
-    assert act["tool"] == "Bash"
-    assert act["result"] == "4 passed in 0.21s"
+    shown = next(one for one in file["template"]["items"] if one["kind"] == "procedure")
+    assert shown["calls"][1] == ["shell", "python -m pytest -q tests/test_cart.py", "4 passed"]
     assert file["template"]["sources"] == [*template().sources]
 
 
 def test_a_file_says_nothing_of_the_machine_and_its_people() -> None:
-    context = Context(text="Use tabs.", said_by="user", sources=(edited_by("mara"),))
-    text = export_text(good(project="/home/mara/work/shop", seed=seed(contexts=(context,))))
+    rule = item("instruction", "Use tabs.", sources=(Source(f"{EDIT}mara"),))
+    text = export_text(good(project="/home/mara/work/shop", seed=seed(instruction=(rule,))))
     assert json.loads(text)["template"]["project"] == "shop"
     assert "mara" not in text
     assert "/home" not in text
@@ -50,8 +48,22 @@ def test_a_file_says_nothing_of_the_machine_and_its_people() -> None:
 
 def test_a_secret_does_not_leave() -> None:
     secret = "sk-ant-api03-" + "Ab3" * 31 + "xAA"
-    context = Context(text=f"The key is {secret}.", said_by="user", sources=seed().contexts[0].sources)
-    assert secret not in export_text(template(seed=seed(contexts=(context,))))
+    rule = item("instruction", f"The key is {secret}.")
+    assert secret not in export_text(template(seed=seed(instruction=(rule,))))
+
+
+def test_what_only_our_user_may_run_is_not_shared(store: SQLTemplateStore, tmp_path: Path) -> None:
+    own = item("command", "./scripts/deploy.sh production", tool="run", worked=1)
+    trap = item(
+        "trap",
+        "no such file",
+        tool="./go.sh",
+        calls=(Call("shell", "./go.sh"), Call("shell", "make test")),
+    )
+    saved = store.add(good(seed=seed(command=(own, *seed().of("command")), trap=(trap, *seed().of("trap")))))
+    export(saved, tmp_path / "shop.json")
+    assert read_file(tmp_path / "shop.json").seed == seed()
+    assert import_file(store, tmp_path / "shop.json") == saved
 
 
 @pytest.mark.parametrize("renderer", ["messages", "system", "xml"])
@@ -86,7 +98,7 @@ def test_the_same_file_twice_is_one_template(store: SQLTemplateStore, tmp_path: 
     first = import_file(store, tmp_path / "shop.json")
     assert import_file(store, tmp_path / "shop.json") == first
     assert len(store.list()) == 1
-    assert same(store, read_file(tmp_path / "shop.json")) == first
+    assert find_same(store, read_file(tmp_path / "shop.json")) == first
 
 
 def test_a_template_of_the_store_is_not_made_twice_by_its_own_file(store: SQLTemplateStore, tmp_path: Path) -> None:
@@ -99,7 +111,7 @@ def test_a_template_of_the_store_is_not_made_twice_by_its_own_file(store: SQLTem
 def test_a_file_is_not_written_over_unless_asked(tmp_path: Path) -> None:
     path = tmp_path / "shop.json"
     path.write_text("mine")
-    with pytest.raises(WarmstartError, match="is there already"):
+    with pytest.raises(WarmstartError, match="already exists"):
         export(good(), path)
     assert path.read_text() == "mine"
     export(good(), path, overwrite=True)
@@ -110,7 +122,7 @@ def test_a_file_is_not_written_over_unless_asked(tmp_path: Path) -> None:
 @pytest.mark.parametrize("place", ["missing/shop.json", "folder", "a\0b"])
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path, place: str) -> None:
     (tmp_path / "folder").mkdir()
-    with pytest.raises(WarmstartError, match=r"cannot be written|there already") as caught:
+    with pytest.raises(WarmstartError, match=r"cannot be written|already exists") as caught:
         export(good(), tmp_path / place)
     assert "\n" not in str(caught.value)
     assert [each.name for each in tmp_path.iterdir() if each.is_file()] == []
@@ -151,8 +163,8 @@ _words = st.text(st.characters(categories=["Ll", "Lu", "Nd", "Zs"], max_codepoin
 )
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_what_is_exported_is_read_back(tmp_path: Path, name: str, description: str, text: str, tags: list[str]) -> None:
-    context = Context(text=text, said_by="user", sources=seed().contexts[0].sources)
-    made = template(name=name, description=description, tags=tuple(tags), seed=seed(contexts=(context,)))
+    rule = item("instruction", text)
+    made = template(name=name, description=description, tags=tuple(tags), seed=seed(instruction=(rule,)))
     export(made, tmp_path / "x.json", overwrite=True)
     if problems(made):
         with pytest.raises(InvalidTemplate):

@@ -6,14 +6,13 @@ from datetime import UTC, timedelta, timezone
 import pytest
 from hypothesis import given, settings
 
-from tests.templates.made import Clock, seed, source, template, use
+from tests.templates.made import Clock, item, seed, template, use
 from tests.templates.strategies import templates
 from warmstart.errors import AmbiguousId, InvalidTemplate, StoreCorrupt, TemplateNotFound
 from warmstart.sessions.sql_store import SQLiteSessionStore
-from warmstart.templates.hashing import content_hash
-from warmstart.templates.rows import checked, decode, encode_body
-from warmstart.templates.store import SQLTemplateStore, TemplateFilter
-from warmstart.templates.values import Context, Marker, Source, WarmTemplate
+from warmstart.templates.item import Source
+from warmstart.templates.store import SQLTemplateStore, TemplateFilter, checked, content_hash, decode, encode_body
+from warmstart.templates.template import WarmTemplate
 
 SECRET = "ghp_" + "x8Kq2mWvT0RzB4nLd7YpHs3JcF6gA1eUo9Zi"  # made up, in the shape of a real one
 
@@ -62,7 +61,7 @@ def test_a_template_without_a_name_is_refused(store: SQLTemplateStore) -> None:
 
 def test_values_of_a_wrong_type_are_refused(store: SQLTemplateStore) -> None:
     for wrong in ({"state": "on"}, {"task_type": "poems"}, {"tags": (1,)}, {"tools": None}, {"seed": None}):
-        with pytest.raises(InvalidTemplate, match="'shop' cannot be kept"):
+        with pytest.raises(InvalidTemplate, match="'shop' cannot be stored"):
             store.add(template(**wrong))
     kept = store.add(template())
     with pytest.raises(InvalidTemplate):
@@ -70,14 +69,14 @@ def test_values_of_a_wrong_type_are_refused(store: SQLTemplateStore) -> None:
 
 
 def test_no_secret_is_kept_wherever_it_stands(store: SQLTemplateStore) -> None:
-    context = Context(text=f"the token is {SECRET}", said_by="user", sources=source())
+    rule = item("instruction", f"the token is {SECRET}")
     telling = template(
-        name=f"shop {SECRET}", description=SECRET, tags=(SECRET,), seed=seed(contexts=(context,)), origin=SECRET
+        name=f"shop {SECRET}", description=SECRET, tags=(SECRET,), seed=seed(instruction=(rule,)), origin=SECRET
     )
     kept = store.add(telling, author=SECRET, reason=f"because of {SECRET}")
     changed = store.change(kept.id, author=SECRET, reason=SECRET, description=f"see {SECRET}")
     store.delete(store.add(template()).id, author=SECRET)
-    assert "[redacted:" in changed.seed.contexts[0].text
+    assert "[redacted:" in changed.seed.items[0].text
     rows = [row for table in TABLES for row in store.database.connection.execute(f"SELECT * FROM {table}")]
     assert rows
     assert SECRET not in repr(rows)
@@ -87,8 +86,8 @@ TABLES = ("templates", "template_versions", "template_sources", "template_ids")
 
 
 def test_characters_that_no_database_holds_are_replaced(either: SQLTemplateStore) -> None:
-    marker = Marker(kind="file", value="\0", use="read", sources=(Source("\0", "\ud800"),))
-    strange = template(description="a\0b \ud800", seed=seed(markers=(marker,)), sources=("x\0",), tools={"\0": "\0"})
+    odd = item("file", "\0", sources=(Source("\0", "\ud800"),))
+    strange = template(description="a\0b \ud800", seed=seed(file=(odd,)), sources=("x\0",), tools={"\0": "\0"})
     kept = either.add(strange, author="\0", reason="\ud800")
     assert either.get(kept.id) == kept
     assert kept.description == "a\ufffdb \ufffd"
@@ -183,7 +182,7 @@ def test_a_deleted_template_is_gone_and_its_uses_stay(either: SQLTemplateStore, 
     assert either.add(template()).id == f"{kept.id}_2"
 
 
-def test_a_damaged_template_is_told(store: SQLTemplateStore) -> None:
+def test_a_damaged_template_is_reported(store: SQLTemplateStore) -> None:
     kept, whole = store.add(template(name="broken")), store.add(template())
     for body in ("{", "[]", '{"name": 1}', ""):
         with store.database.transaction() as connection:
@@ -208,7 +207,7 @@ def test_texts_that_are_stored_can_be_rewritten(either: SQLTemplateStore) -> Non
     found = either.get(kept.id)
     assert (found.name, found.tags, found.version) == ("the store", ("python", "store"), 2)
     assert found.sources == kept.sources
-    assert found.seed.markers[0].value == "src/store/cart.py"
+    assert found.seed.of("file")[0].text == "src/store/cart.py"
     assert either.get(kept.id, version=1).name == "store"
     assert [each.reason for each in either.versions(kept.id)] == ["", "for the store"]
     assert either.versions(kept.id)[0].hash == content_hash(found)
@@ -254,9 +253,8 @@ def test_the_hash_is_of_what_is_said(store: SQLTemplateStore) -> None:
             "project": "/x",
             "sources": ("x",),
             "tools": {"Bash": "x"},
-            "allowed": ("network",),
             "described_by": "x",
-            "seed": seed(patterns=()),
+            "seed": seed(habit=()),
         }.items()
     ]
-    assert len({content_hash(each) for each in (kept, *others)}) == 12
+    assert len({content_hash(each) for each in (kept, *others)}) == 11

@@ -11,7 +11,7 @@ from tests.postgres import Server
 from tests.templates.made import FIRST, template, use
 from warmstart.errors import TemplateNotFound
 from warmstart.sessions.sql_store import PostgresSessionStore
-from warmstart.templates.revoking import revoke, revoked
+from warmstart.templates.revoke import revoke, revoked
 from warmstart.templates.store import SQLTemplateStore
 
 TABLES = (

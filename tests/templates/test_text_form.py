@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 
-from tests.templates.made import seed, template
+from tests.templates.made import item, seed, template
 from tests.templates.strategies import templates
 from warmstart.errors import InvalidTemplate
-from warmstart.templates.items import edited_by, is_edit, items_of
+from warmstart.templates.item import EDIT, Call, Item, Source
+from warmstart.templates.template import SessionSeed, WarmTemplate
 from warmstart.templates.text_form import from_text, to_text
-from warmstart.templates.values import Context, Marker, SessionSeed, WarmTemplate
 
 
 @settings(max_examples=80, deadline=None)
@@ -26,33 +26,29 @@ def test_what_is_changed_keeps_its_sources() -> None:
     kept = template()
     text = to_text(kept)
     changed = from_text(text.replace("Run the tests before every commit.", "Run them all."), kept)
-    assert changed.seed.contexts[0] == replace(kept.seed.contexts[0], text="Run them all.")
-    assert changed.seed == replace(kept.seed, contexts=changed.seed.contexts)
+    assert changed.seed.items[0] == replace(kept.seed.items[0], text="Run them all.")
+    assert changed.seed.items[1:] == kept.seed.items[1:]
     more = from_text(text.replace("python -m pytest -q", "make test"), kept)
-    assert more.seed.cards[0].exemplars[0].sources == kept.seed.cards[0].exemplars[0].sources
-    assert more.seed.recoveries[0].worked == '{"command": "make test"}'
+    assert more.seed.of("trap")[0].calls[1] == Call("shell", "make test")
+    assert more.seed.of("trap")[0].sources == kept.seed.of("trap")[0].sources
 
 
 def test_what_is_taken_out_is_gone_and_the_order_is_free() -> None:
     kept = template()
-    first, *parts = re.split(r"(?=^\[\[(?!\w+\.))", to_text(kept), flags=re.MULTILINE)
-    without = from_text(first + "".join(part for part in parts if not part.startswith("[[marker]]")), kept)
-    assert without.seed == replace(kept.seed, markers=())
-    backwards = from_text(first + "".join(reversed(parts)), kept)
-    assert backwards.seed.markers == tuple(reversed(kept.seed.markers))
-    assert {each.id for each in items_of(backwards.seed)} == {each.id for each in items_of(kept.seed)}
-    assert from_text(first, kept).seed == SessionSeed(notes=kept.seed.notes)
+    first, *parts = re.split(r"(?=^\[\[item\]\])", to_text(kept), flags=re.MULTILINE)
+    without = from_text(first + "".join(part for part in parts if 'kind = "file"' not in part), kept)
+    assert without.seed == seed(file=())
+    assert from_text(first + "".join(reversed(parts)), kept).seed.items == tuple(reversed(kept.seed.items))
+    assert from_text(first, kept).seed == SessionSeed()
 
 
 def test_what_is_new_came_from_the_edit() -> None:
     kept = template()
-    text = to_text(kept) + '\n[[context]]\nsaid_by = "user"\ntext = "Say please."\n[[task]]\ntext = "be kind"\n'
+    text = to_text(kept) + '\n[[item]]\nkind = "instruction"\ntext = "Say please."\n'
     changed = from_text(text, kept, author="mara")
-    assert changed.seed.contexts[-1] == Context(text="Say please.", said_by="user", sources=(edited_by("mara"),))
-    assert changed.seed.tasks[-1].source == edited_by("mara")
-    assert is_edit(changed.seed.contexts[-1].sources[0])
-    assert is_edit("edit:")
-    assert not is_edit(kept.seed.contexts[0].sources[0])
+    assert changed.seed.items[-1] == Item(kind="instruction", text="Say please.", sources=(Source("edit:mara"),))
+    assert changed.seed.items[-1].sources[0].is_edit
+    assert not kept.seed.items[0].sources[0].is_edit
 
 
 def test_the_fields_of_the_template_can_be_changed() -> None:
@@ -65,74 +61,56 @@ def test_the_fields_of_the_template_can_be_changed() -> None:
     assert (changed.id, changed.version, changed.sources) == (kept.id, kept.version, kept.sources)
 
 
-def test_parts_that_say_the_same_stay_apart() -> None:
-    one, two = (Marker(kind="file", value="a", use="read", sources=(edited_by(name),)) for name in "xy")
-    kept = template(seed=SessionSeed(markers=(one, two, one)))
+def test_items_that_say_the_same_stay_apart() -> None:
+    one, two = (item("file", "a.py", tool="read", sources=(Source(f"{EDIT}{name}"),)) for name in "xy")
+    kept = template(seed=SessionSeed(items=(one, two, one)))
     assert from_text(to_text(kept), kept) == kept
 
 
 def test_what_cannot_be_seen_is_shown() -> None:
     kept = template(description="ab\u200bc\u202e d\u00a0e\x1b[0m\U000e0041")
     assert r"ab\u200bc\u202e d\u00a0e\u001b[0m\U000e0041" in to_text(kept)
-    text = to_text(template(description="one\ntwo\u200b"))
-    assert 'description = """\none\ntwo\\u200b"""' in text
+    assert 'description = """one\ntwo\\u200b"""' in to_text(template(description="one\ntwo\u200b"))
 
 
-def line_of(text: str, part: str) -> int:
-    return text[: text.index(part)].count("\n") + 1
+def test_a_text_may_begin_with_a_line_break() -> None:
+    kept = template(description="\n\none\n")
+    assert from_text(to_text(kept), kept) == kept
 
 
-def test_a_mistake_is_told_with_its_line(subtests) -> None:
+def test_quotes_and_backslashes_are_readable() -> None:
+    shown = item("procedure", "x", calls=(Call("Bash", '{"command": "grep \\\\d"}', "ok"),))
+    assert """arguments = '{"command": "grep \\\\d"}'""" in to_text(template(seed=SessionSeed(items=(shown,))))
+
+
+def test_a_mistake_is_told_with_its_place(subtests) -> None:
     cases = [
-        ('name = "shop"', 'name = "shop', 'name = "shop', "'"),
-        ('name = "shop"', "", "# The", "missing required field `name`"),
-        ('name = "shop"', "name = 1", "name = 1", "expected `str`, got `int`"),
-        ('type = "code"', 'type = "poem"', "type =", "invalid enum value 'poem'"),
-        ("count = 3", 'count = "3"', 'count = "3"', "expected `int`"),
-        ("count = 3", "colour = 3", "colour = 3", "unknown field `colour`"),
-        ('evidence = "exit code 0"', "", "[[demonstration]]\nitem = {1}", "missing required field `evidence`"),
-        ("[[pattern]]", "[pattern]", "[pattern]", "expected `array`"),
-        ("[[pattern]]", "[[patern]]", "[[patern]]", "unknown field `patern`"),
-        ("item = {0}", 'item = "123456789abc"', 'item = "123456789abc"', "no context '123456789abc'"),
-        ("item = {1}", "item = {0}", "[[demonstration]]\nitem = {0}", "no demonstration '"),
+        ('name = "shop"', 'name = "shop', r"line \d+: .*"),
+        ('name = "shop"', "", "template: .*missing required field `name`"),
+        ('name = "shop"', "name = 1", "name: expected `str`, got `int`"),
+        ('type = "code"', 'type = "poem"', "type: invalid enum value 'poem'"),
+        ("count = 4", 'count = "4"', r"item 4\.count: expected `int`"),
+        ("count = 4", "colour = 4", "item 4: object contains unknown field `colour`"),
+        ('kind = "trap"', 'kind = "trick"', r"item 6\.kind: invalid enum value 'trick'"),
+        ('kind = "trap"', "", "item 6: object missing required field `kind`"),
+        (r'id = "\w+"', 'id = "123456789abc"', "item 1: the id '123456789abc' is unknown"),
     ]
-    for old, new, place, said in cases:
-        with subtests.test(old=old, new=new, place=place, said=said):
-            kept = template()
-            text = to_text(kept)
-            keys = (
-                re.findall(r"\[\[context\]\]\nitem = (.*)", text)[:1]
-                + re.findall(r"\[\[demonstration\]\]\nitem = (.*)", text)[1:]
-            )
-            old, new, place = (each.format(*keys) for each in (old, new, place))
-            assert old in text
-            broken = text.replace(old, new, 1)
-            with pytest.raises(InvalidTemplate) as raised:
-                from_text(broken, kept)
-            message = str(raised.value)
-            assert "\n" not in message
-            assert said in message
-            line = line_of(broken, place)
-            assert message.startswith((f"line {line}: ", f"line {line + 1}: "))
+    for old, new, said in cases:
+        with subtests.test(old=old, new=new):
+            broken, number = re.subn(old, new, to_text(template()), count=1)
+            assert number == 1
+            with pytest.raises(InvalidTemplate, match=f"^{said}") as raised:
+                from_text(broken, template())
+            assert "\n" not in str(raised.value)
 
 
 def test_a_text_that_is_nested_without_end_is_refused() -> None:
-    with pytest.raises(InvalidTemplate, match="line 1: it is nested far deeper"):
+    with pytest.raises(InvalidTemplate, match="nested"):
         from_text("name = " + "[" * 5000, template())
 
 
-def test_a_part_that_stands_twice_is_told() -> None:
-    kept = template(seed=seed(notes=()))
-    text = to_text(kept)
-    again = text[text.index("[[pattern]]") : text.index("[[marker]]")]
-    with pytest.raises(InvalidTemplate, match=rf"line {text.count(chr(10)) + 2}: .* stands here twice"):
-        from_text(text + again, kept)
-
-
-def test_headers_in_texts_are_no_headers() -> None:
-    kept = template(seed=seed(contexts=(Context(text="[[marker]]\nx = 1\n'quoted'\n", said_by="user"),)))
-    text = to_text(kept)
-    broken = text.replace('kind = "url"', 'kind = "URL"')
-    line = line_of(broken, 'kind = "URL"')
-    with pytest.raises(InvalidTemplate, match=f"line {line}: invalid enum value 'URL'"):
-        from_text(broken, kept)
+def test_an_item_that_stands_twice_is_told() -> None:
+    text = to_text(template())
+    again = re.split(r"(?=^\[\[item\]\])", text, flags=re.MULTILINE)[1]
+    with pytest.raises(InvalidTemplate, match=r"item 15: the id '\w+' is unknown or occurs twice"):
+        from_text(f"{text}\n{again}", template())

@@ -8,8 +8,7 @@ import pytest
 
 from tests.templates.made import Clock, seed, template
 from warmstart.errors import TemplateChanged, TemplateNotFound
-from warmstart.templates.hashing import content_hash
-from warmstart.templates.store import SQLTemplateStore
+from warmstart.templates.store import SQLTemplateStore, content_hash
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -19,7 +18,7 @@ def test_every_change_is_a_new_version(either: SQLTemplateStore, clock: Clock) -
     clock.go(hours=1)
     second = either.change(first.id, author="timo", reason="clearer", description="How to work on the shop.")
     clock.go(hours=1)
-    third = either.change(first.id, author="mara", reason="no patterns", seed=seed(patterns=()), tags=["python"])
+    third = either.change(first.id, author="mara", reason="no habits", seed=seed(habit=()), tags=["python"])
     assert [each.version for each in (first, second, third)] == [1, 2, 3]
     assert third.tags == ("python",)
     assert third.created_at == first.created_at
@@ -28,7 +27,7 @@ def test_every_change_is_a_new_version(either: SQLTemplateStore, clock: Clock) -
     assert either.get(first.id, version=1) == first
     assert either.get(first.id, version=2) == second
     assert [(each.number, each.author, each.reason) for each in either.versions(first.id)] == [
-        (3, "mara", "no patterns"),
+        (3, "mara", "no habits"),
         (2, "timo", "clearer"),
         (1, "mara", "extracted"),
     ]
@@ -75,7 +74,7 @@ def test_only_what_is_the_users_can_be_changed(store: SQLTemplateStore) -> None:
 
 def test_a_revert_brings_back_what_was_said_and_not_the_state(either: SQLTemplateStore) -> None:
     kept = either.add(template())
-    either.change(kept.id, author="", reason="", seed=seed(cards=()), description="other")
+    either.change(kept.id, author="", reason="", seed=seed(trap=()), description="other")
     either.set_state(kept.id, "quarantined", author="", reason="")
     back = either.revert(kept.id, 1, author="mara")
     assert (back.seed, back.description) == (kept.seed, kept.description)

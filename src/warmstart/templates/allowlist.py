@@ -11,16 +11,17 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cache, lru_cache
 from importlib.resources import files
 from typing import NamedTuple
 
 from warmstart.profile.tools import SHELLS, agent_tools, command_in, fields_of
-from warmstart.templates.extraction.listed import listed
-from warmstart.templates.values import Demonstration, Recovery, ToolCard, WarmTemplate
 
-SILENT = "(no output)"  # stands for a result that says nothing
+
+def _word_set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
 _MAX_COMMAND, _MAX_ARGUMENTS = 2_000, 20_000  # characters; what is longer is no plain example
 _PYTHON = re.compile(r"python(?:3(?:\.\d+)?)?")
 # A program by path: what the project's own tools are installed as.
@@ -44,7 +45,7 @@ _HIDDEN = re.compile(r"(?:.*/)?\.(?!/|$)")
 _OUTPUT = re.compile(r"/dev/null|(?!.*(?:CMakeLists|requirements))[^.~/][^~]*\.(?:txt|log|out|csv|html|diff|patch)")
 _SCRIPT = re.compile(r"/|\.\w+$")
 # Options whose value may come before the subcommand. Of others it may be the subcommand itself.
-_FIRST = listed("-C --prefix -w --workspace -F --filter -pl")
+_FIRST = _word_set("-C --prefix -w --workspace -F --filter -pl")
 _TLD = (
     r"(?:com|org|net|io|dev|ai|app|co|gg|info|biz|edu|gov|cloud|xyz|site|online|top|example|invalid|internal|corp|lan"
     r"|onion|de|uk|fr|eu|ru|cn|jp|br|nl|ch)"
@@ -72,22 +73,21 @@ _HOST = re.compile(
 _EMAIL = re.compile(r"[\w.+-]{1,64}@[\w.-]{1,200}\w")
 _VARIABLE = re.compile(rf"\b[A-Z][A-Z0-9_]*={_VALUE}[ \t]+[a-z./]")
 _CODE = re.compile(r"`([^`\n]+[ \t][^`\n]+)`")
-_QUOTED = re.compile(r"`([^`\n]{1,400})`|\"([^\"\n]{1,400})\"")
 
 _KNOWN_TOOLS = frozenset(name for table in agent_tools().values() for name, kind in table.items() if kind == "file")
-_VERBS = listed(
+_VERBS = _word_set(
     "read view get list ls search find glob grep query show describe lookup look count check calculate think edit "
     "write patch replace str create insert update modify apply book cancel add set save rename return exchange assign "
     "approve schedule transfer file text directory notebook multi"
 )
-_REACHING = listed(
+_REACHING = _word_set(
     "web browser http https url urls internet page webpage website download upload ssh sql terminal process shell "
     "command env environment container image"
 )
 _NAME_PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
-_COMMAND_FIELDS = listed("command cmd commands script code shell bash program args chars")
-_REMARKS = listed("description justification explanation summary")
-_FOLDERS = listed("workdir cwd dir_path directory")
+_COMMAND_FIELDS = _word_set("command cmd commands script code shell bash program args chars")
+_REMARKS = _word_set("description justification explanation summary")
+_FOLDERS = _word_set("workdir cwd dir_path directory")
 _PLACEHOLDER = re.compile(r"\{\{\w+\}\}")
 _DURATION = re.compile(r"\d[\d.]*[smh]?")
 
@@ -152,12 +152,6 @@ def _is_command(value: object) -> bool:
 def is_safe_text(text: str) -> bool:
     """Whether a text names no host and no image, and has no line that sets a variable for a command."""
     return _REACHES.search(text) is None
-
-
-def says_safely(tool: str, text: str) -> bool:
-    """Whether a sentence about a tool may be shown: a command that it quotes is judged like one that is shown."""
-    quoted = [found[1] or found[2] for found in _QUOTED.finditer(text)] if tool in SHELLS else ()
-    return is_safe_text(text) and all(map(_is_command, quoted))
 
 
 def is_safe_rule(text: str) -> bool:
@@ -297,53 +291,3 @@ def _words(row: str) -> _Words:
         frozenset(option.rstrip("=") for option in options),
         frozenset(option[:-1] for option in options if option.endswith("=")),
     )
-
-
-# -- templates
-
-
-def showable(template: WarmTemplate) -> WarmTemplate:
-    """The template without calls that are not known to be safe, whoever made it and whenever."""
-    seed = template.seed
-    shown = _Shown(template.project)
-    rest = replace(
-        seed,
-        contexts=tuple(each for each in seed.contexts if is_safe_rule(each.text)),
-        cards=tuple(card for card in map(shown.card, seed.cards) if card.sources),
-        demonstrations=tuple(each for each in map(shown.demonstration, seed.demonstrations) if each.acts),
-        recoveries=tuple(filter(shown.has_recovery, seed.recoveries)),
-        markers=tuple(each for each in seed.markers if each.use != "run"),
-        # Earlier versions quoted the commands that they left out.
-        notes=tuple(each for each in seed.notes if "was not allowed" not in each.text),
-    )
-    return template if rest == seed else replace(template, seed=rest)
-
-
-class _Shown:
-    def __init__(self, project: str) -> None:
-        self._project = project
-
-    def _has(self, tool: str, *calls: str) -> bool:
-        return all(is_safe(tool, call, project=self._project) for call in calls)
-
-    def card(self, card: ToolCard) -> ToolCard:
-        return replace(
-            card,
-            exemplars=tuple(each for each in card.exemplars if self._has(card.tool, each.arguments)),
-            conventions=tuple(each for each in card.conventions if says_safely(card.tool, each.text)),
-            fixes=tuple(
-                each for each in card.fixes if says_safely(card.tool, each.change) and is_safe_text(each.error)
-            ),
-        )
-
-    def demonstration(self, one: Demonstration) -> Demonstration:
-        acts = (act._replace(result=_safe_lines(act.result)) for act in one.acts if self._has(act.tool, act.arguments))
-        return replace(one, acts=tuple(acts), evidence=one.evidence if is_safe_text(one.evidence) else "a check passed")
-
-    def has_recovery(self, one: Recovery) -> bool:
-        safe = self._has(one.tool, one.failed, one.worked)
-        return safe and says_safely(one.tool, one.change) and is_safe_text(one.error)
-
-
-def _safe_lines(text: str) -> str:
-    return text if is_safe_text(text) else "\n".join(filter(is_safe_text, text.split("\n"))).strip() or SILENT

@@ -1,9 +1,9 @@
-"""Copying the templates of one store to another, with their versions, what was revoked and how they were used.
+"""Copying the templates of one store to another, with their versions, revocations and uses.
 
-A template is known again in the other store by its id and the instant it was made; where another template has its id
-there, it gets a new one. One that is there already gets the versions that it lacks; one that was changed in both stores
-is left as it is there. What was revoked or deleted in either store is so in the other one afterwards. Copying again
-changes nothing.
+A template is recognised in the other store by its id and the time it was made; if a different template has its id
+there, it gets a new one. A template that is already there gets the versions that it lacks; one that was changed in both
+stores stays as it is there. What was revoked or deleted in either store is so in the other one afterwards. Copying
+again changes nothing.
 """
 
 from __future__ import annotations
@@ -13,10 +13,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from warmstart.storage.database import Connection
-from warmstart.templates.ids import take_id
-from warmstart.templates.revoking import revoke
-from warmstart.templates.rows import BODIES, decode, encode_head
-from warmstart.templates.store import SQLTemplateStore
+from warmstart.templates.revoke import revoke
+from warmstart.templates.store import BODIES, SQLTemplateStore, decode, save_head, take_id
 
 _VERSION = "version, author, at, reason, hash, state, body"
 _USE = (
@@ -81,12 +79,7 @@ def _copy_versions(here: Connection, there: Connection, old: str, new: str, crea
     if len(theirs) >= len(ours) or any(a[2] != b[2] for a, b in zip(ours, theirs, strict=False)):
         return 0
     row = here.execute(f"{BODIES} AND v.version = t.version WHERE t.id = ?", (old,)).fetchone()
-    newest = replace(decode(row), id=new)
-    there.execute(
-        "INSERT INTO templates (id, name, version, created_at, head) VALUES (?, ?, ?, ?, ?) "
-        "ON CONFLICT (id) DO UPDATE SET name = excluded.name, version = excluded.version, head = excluded.head",
-        (new, newest.name, newest.version, created_at, encode_head(newest)),
-    )
+    save_head(there, replace(decode(row), id=new))
     missing = ours[len(theirs) :]
     there.executemany(
         f"INSERT INTO template_versions (template, {_VERSION}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",

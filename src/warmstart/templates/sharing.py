@@ -1,190 +1,167 @@
-"""A template as one file that another person can read, check and import: plain JSON, redacted, with a hash.
+"""A template as a file that another person can read, check and import: JSON, redacted, with a hash.
 
-The file holds all that a rendering depends on, and where it came from: sessions by their ids, no paths and no names of
-this machine's people. What is imported was checked like everything else, is known by its origin, and is quarantined
-until somebody promotes it. Nothing in a file is a path, a command or a query to us.
+The file holds all that a rendering depends on and the ids of the sessions it came from, but no paths and no names of
+this machine's people. What is imported is checked, keeps its origin, and is quarantined until somebody promotes it.
+Nothing in a file is a path, a command or a query to us.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from warmstart.errors import InvalidTemplate, WarmstartError
-from warmstart.profile.values import TaskType
 from warmstart.redact.redactor import Redactor
 from warmstart.storage.files import write_private
-from warmstart.templates import plain_json
-from warmstart.templates.allowlist import showable
-from warmstart.templates.hashing import content_hash
-from warmstart.templates.items import edited_by, is_edit
-from warmstart.templates.shapes import plain, shaped
-from warmstart.templates.store import SQLTemplateStore
-from warmstart.templates.texts import redacted
-from warmstart.templates.validation import check
-from warmstart.templates.values import SessionSeed, Source, WarmTemplate
+from warmstart.templates.item import EDIT, Source
+from warmstart.templates.store import Body, SQLTemplateStore, content_hash, map_texts
+from warmstart.templates.template import SessionSeed, WarmTemplate
+from warmstart.templates.validation import IMPORTED, check, without_problems
 from warmstart.text.untrusted import find_controls, find_invisible
 
 FORMAT = "warmstart-template"
-FORMAT_VERSION = 1
-_IMPORTED = "imported from "
-_MOST_LINES = 100  # problems of a file that are told one by one
-_LONGEST_NAME = 120  # characters of a file's name that are told
+FORMAT_VERSION = 2
+MAX_BYTES = 1_000_000
+_MAX_FILE_NAME = 120  # characters that are shown
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Provenance:
-    """Where a template was exported from."""
-
-    id: str = ""
-    version: int = 0
-    origin: str = ""
-    created_at: datetime | None = None
-    updated_at: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Content:
-    """What a template says, as a file has it."""
-
-    name: str
-    description: str
-    task_type: TaskType
-    tags: tuple[str, ...]
-    project: str
-    agent: str
-    sources: tuple[str, ...]
-    tools: dict[str, str]
-    allowed: tuple[str, ...]
-    described_by: str
-    seed: SessionSeed
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _File:
-    """A whole file."""
+class _File(msgspec.Struct, forbid_unknown_fields=True):
+    """A whole file; `exported` is the id and the version that the template had."""
 
     format: str
     format_version: int
     content_hash: str
-    provenance: _Provenance
-    template: _Content
+    exported: tuple[str, int]
+    template: Body
 
 
-# -- out
+# -- export
 
 
 def export_text(template: WarmTemplate) -> str:
     """The file of a template, as text."""
-    shared = redacted(_impersonal(showable(template)), Redactor())
-    content = {name: getattr(shared, name) for name in _Content.__slots__}
-    provenance = {name: getattr(shared, name) for name in _Provenance.__slots__}
-    file = {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
-        "content_hash": content_hash(shared),
-        "provenance": plain(provenance),
-        "template": plain(content),
-    }
-    return json.dumps(file, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+    shared = map_texts(_shareable(template), Redactor().clean)
+    exported = (shared.id, shared.version)
+    file = _File(FORMAT, FORMAT_VERSION, content_hash(shared), exported, Body.of(shared))
+    return json.dumps(json.loads(msgspec.json.encode(file)), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
 def export(template: WarmTemplate, path: Path, *, overwrite: bool = False) -> None:
-    """Write the file of a template, whole or not at all. Raises `WarmstartError` where one is already."""
+    """Write the file of a template, all or nothing. Raises `WarmstartError` if there is one already."""
     try:
         write_private(path, [export_text(template)], overwrite=overwrite)
     except FileExistsError as error:
-        raise WarmstartError(f"{str(path)!r} is there already; give another name, or say --overwrite") from error
+        raise WarmstartError(f"{str(path)!r} already exists; give another name, or use --overwrite") from error
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
-        raise WarmstartError(f"{str(path)!r} cannot be written ({why}); give another place") from error
+        raise WarmstartError(f"{str(path)!r} cannot be written ({why}); give another path") from error
 
 
-def _impersonal(template: WarmTemplate) -> WarmTemplate:
-    """The template without what tells about this machine and its people: a project's path, the names of editors."""
-    project = template.project.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
-    sources = tuple("edit:" if is_edit(each) else each for each in template.sources)
-    return replace(template, project=project, sources=sources, seed=_unnamed(template.seed))
+def _shareable(template: WarmTemplate) -> WarmTemplate:
+    """The template without what tells about this machine and its people, and without items that no import accepts.
 
-
-def _unnamed(value: Any) -> Any:
-    if isinstance(value, Source):
-        return edited_by("") if is_edit(value) else value
-    if isinstance(value, tuple):
-        parts = [_unnamed(part) for part in value]
-        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
-    if hasattr(value, "__dataclass_fields__"):
-        return replace(value, **{name: _unnamed(getattr(value, name)) for name in value.__dataclass_fields__})
-    return value
-
-
-# -- in
-
-
-def read_file(path: Path) -> WarmTemplate:
-    """The template in a file, quarantined. Raises `InvalidTemplate` with a line for each thing that is wrong."""
-    value = plain_json.read(path)
-    name = _name(path)
-    if not isinstance(value, dict) or value.get("format") != FORMAT:
-        raise InvalidTemplate(f"{name!r} is no template; give a file that `templates export` wrote")
-    if value.get("format_version") != FORMAT_VERSION or isinstance(value["format_version"], bool):
-        raise InvalidTemplate(
-            f"{name!r} has the format version {str(value.get('format_version'))[:20]!r}, and this Warmstart reads "
-            f"{FORMAT_VERSION}; install a newer one, or export it again"
-        )
-    problems: list[str] = []
-    file = shaped(_File, value, "", problems)
-    if problems:
-        many = "a problem" if len(problems) == 1 else f"{len(problems):,} problems"
-        lines = tuple(line.removeprefix(": ") for line in problems[:_MOST_LINES])
-        more = (f"and {len(problems) - _MOST_LINES:,} more",) if len(problems) > _MOST_LINES else ()
-        raise InvalidTemplate(f"the file {name!r} has {many}", lines + more)
-    template = _template(file, name)
-    check(template)
-    if content_hash(template) != file.content_hash:
-        raise InvalidTemplate(
-            f"{name!r} was changed after it was exported; get it from its author again, or let them export it anew"
-        )
-    return template
-
-
-def import_file(store: SQLTemplateStore, path: Path) -> WarmTemplate:
-    """Keep the template in a file, quarantined; what is there already with the same content is given back as it is."""
-    template = read_file(path)
-    return same(store, template) or store.add(template, author="import", reason=template.origin)
-
-
-def same(store: SQLTemplateStore, template: WarmTemplate) -> WarmTemplate | None:
-    """The template of the store that says what this one says, if there is one."""
-    digest = _shared_hash(template)
-    return next((known for known in store.list() if _shared_hash(known) == digest), None)
-
-
-def _shared_hash(template: WarmTemplate) -> str:
-    """The hash that a template has in a file, under the name that the store would give it."""
-    return content_hash(_impersonal(replace(showable(template), name=" ".join(template.name.split()))))
-
-
-def _template(file: _File, name: str) -> WarmTemplate:
-    content = {field: getattr(file.template, field) for field in _Content.__slots__}
-    origin = f"{_IMPORTED}{name}"
-    if file.provenance.id:
-        origin += f", where it was {file.provenance.id}"
-    return WarmTemplate(
-        **content,
-        id=file.provenance.id,
-        version=file.provenance.version,
-        created_at=file.provenance.created_at,
-        updated_at=file.provenance.updated_at,
-        state="quarantined",
-        origin=origin,
+    A command that only our own user typed is such an item.
+    """
+    imported = replace(template, origin=IMPORTED)
+    items = tuple(
+        replace(item, sources=tuple(Source(EDIT) if source.is_edit else source for source in item.sources))
+        for item in without_problems(imported)
+    )
+    return replace(
+        template,
+        origin="user",
+        project=template.project.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1],
+        sources=tuple(EDIT if each.startswith(EDIT) else each for each in template.sources),
+        seed=SessionSeed(items=items),
     )
 
 
-def _name(path: Path) -> str:
-    """The name of a file as it can be told: without what nobody sees."""
+# -- import
+
+
+def import_file(store: SQLTemplateStore, path: Path) -> WarmTemplate:
+    """Store the template in a file, quarantined; one with the same content is returned as it is."""
+    template = read_file(path)
+    return find_same(store, template) or store.add(template, author="import", reason=template.origin)
+
+
+def find_same(store: SQLTemplateStore, template: WarmTemplate) -> WarmTemplate | None:
+    """The template of the store with the same name and content, if there is one."""
+    name = " ".join(template.name.split())
+    digest = content_hash(_shareable(replace(template, name=name)))
+    same_name = (store.get(known.id) for known in store.summaries() if known.name == name)
+    return next((known for known in same_name if content_hash(_shareable(known)) == digest), None)
+
+
+def read_file(path: Path) -> WarmTemplate:
+    """The template in a file, quarantined. Raises `InvalidTemplate` with all that is wrong."""
+    file = _decode(path, _read(path))
+    name, version = file.exported
+    origin = f"{IMPORTED}{_shown_name(path)}" + (f", where it was {name}" if name else "")
+    fields = {**file.template.fields(), "origin": origin}
+    template = WarmTemplate(**fields, id=name, version=version, state="quarantined")
+    check(template)
+    if content_hash(template) != file.content_hash:
+        raise _refuse(path, "was changed after it was exported; get it from its author again")
+    return template
+
+
+def _decode(path: Path, data: bytes) -> _File:
+    """The file, strictly: no name twice, nothing unknown, nothing left out."""
+    try:
+        value = json.loads(data.decode("utf-8"), object_pairs_hook=_unique)
+    except UnicodeDecodeError as error:
+        raise _refuse(path, "is not text in UTF-8; export the template again") from error
+    except (ValueError, RecursionError) as error:
+        raise _refuse(path, f"is not plain JSON ({str(error)[:200]}); export the template again") from error
+    if not isinstance(value, dict) or value.get("format") != FORMAT:
+        raise _refuse(path, "is not a template; give a file that `templates export` wrote")
+    version = value.get("format_version")
+    if version != FORMAT_VERSION or isinstance(version, bool):
+        raise _refuse(
+            path,
+            f"has the format version {str(version)[:20]!r}, and this Warmstart reads {FORMAT_VERSION}; "
+            "export it again with the same version of Warmstart",
+        )
+    try:
+        file = msgspec.json.decode(data, type=_File)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise _refuse(path, f"is not a valid template ({str(error)[:200]}); export it again") from error
+    if json.loads(msgspec.json.encode(file)) != value:
+        raise _refuse(path, "has a field that is unknown, missing or written differently; export it again")
+    return file
+
+
+def _read(path: Path) -> bytes:
+    try:
+        if path.exists() and not path.is_file():
+            raise _refuse(path, "is not a regular file; give the file that `templates export` wrote")
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise _refuse(path, f"cannot be opened ({why}); check the path and its permissions") from error
+    if len(data) > MAX_BYTES:
+        raise _refuse(path, f"has more than {MAX_BYTES:,} bytes; no template is that large")
+    return data
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        raise ValueError("a name occurs twice in one object")
+    return value
+
+
+def _refuse(path: Path, what: str) -> InvalidTemplate:
+    return InvalidTemplate(f"{_shown_name(path)!r} {what}")
+
+
+def _shown_name(path: Path) -> str:
+    """The name of a file without characters that nobody sees."""
     hidden = {*find_invisible(path.name), *find_controls(path.name), "\n", "\r", "\t", "[", "]", "<", ">"}
-    return "".join("?" if sign in hidden else sign for sign in path.name)[:_LONGEST_NAME]
+    return "".join("?" if sign in hidden else sign for sign in path.name)[:_MAX_FILE_NAME]

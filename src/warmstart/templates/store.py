@@ -1,50 +1,70 @@
-"""Templates in the database of a session store: every change is a new version, and nothing is written over.
+"""Templates in the database of a session store: every change is a new version, and nothing is overwritten.
 
-What is given to the store is redacted once more before it is kept, whoever made it, and nothing that came from a
-revoked session is taken. A version of which something was revoked is withdrawn: it stays listed, and cannot be read.
+A version of a template is a row in `template_versions`; one of which something was revoked is withdrawn: it stays
+listed, and its `body` is gone. The row in `templates` names the newest version and holds in `head` what a choice among
+thousands needs. `template_sources` names the sessions that each readable version came from. An id stays in
+`template_ids` when its template is deleted, so that it is never given again. Triggers count the uses of a template in
+its row, and increase `template_revision` with every write that a summary could show.
+
+The store redacts all texts once more, whoever made them, and accepts nothing that came from a revoked session.
 """
 
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from hashlib import blake2b
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from warmstart.errors import AmbiguousId, InvalidTemplate, TemplateChanged, TemplateNotFound
+import msgspec
+
+from warmstart.errors import AmbiguousId, InvalidTemplate, StoreCorrupt, TemplateChanged, TemplateNotFound
 from warmstart.profile.values import TaskType
 from warmstart.redact.redactor import Redactor
 from warmstart.sessions.redaction import redacted_name
+from warmstart.sessions.schema import to_time
 from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.sessions.values import clean
-from warmstart.storage.database import Connection, Database
+from warmstart.storage.database import Connection, Database, migrations_of
 from warmstart.storage.sql import batches, placeholders
-from warmstart.templates.hashing import content_hash
-from warmstart.templates.ids import take_id
-from warmstart.templates.rewriting import rewrite_rows
-from warmstart.templates.rows import (
-    BODIES,
-    CHANGEABLE,
-    Summary,
-    checked,
-    decode,
-    decode_head,
-    encode_body,
-    encode_head,
-    sources_of,
-)
-from warmstart.templates.schema import MIGRATIONS
-from warmstart.templates.taken_back import revoked_in
-from warmstart.templates.texts import redacted
-from warmstart.templates.values import State, WarmTemplate
+from warmstart.templates.item import Item
+from warmstart.templates.legacy import LegacySeed
+from warmstart.templates.template import SessionSeed, State, WarmTemplate
 
-_HIGHEST = 2**62  # more than any version, and a number that a database takes
+_MAX_VERSION = 2**62  # more than any version, and a number that a database takes
+
+
+class Summary(NamedTuple):
+    """A template without its items: what a choice among thousands needs."""
+
+    id: str
+    name: str
+    description: str
+    task_type: TaskType
+    tags: tuple[str, ...]
+    project: str
+    agent: str
+    sources: tuple[str, ...]
+    version: int
+    state: State
+    created_at: datetime
+    updated_at: datetime
+    tools: Mapping[str, str]
+    origin: str
+    tasks: tuple[str, ...]
+    used: int = 0
+    successes: int = 0
+    failures: int = 0
+
+
+AnyTemplate = TypeVar("AnyTemplate", Summary, WarmTemplate)
 
 
 class Version(NamedTuple):
-    """One version of a template: by whom it was made, when and why. A withdrawn one cannot be read any more."""
+    """One version of a template. A withdrawn one cannot be read any more."""
 
     number: int
     author: str
@@ -69,36 +89,41 @@ class TemplateFilter:
     agent: str = ""
     limit: int = 0
 
-    def fits(self, summary: Summary) -> bool:
-        """Whether a template is among those."""
+    def select(self, templates: Iterable[AnyTemplate]) -> list[AnyTemplate]:
+        """Those of the templates that fit."""
+        if self == TemplateFilter():
+            return list(templates)
+        some = [one for one in templates if self._fits(one)]
+        return some[: self.limit] if self.limit > 0 else some
+
+    def _fits(self, one: Summary | WarmTemplate) -> bool:
         return (
-            self.type in (None, summary.task_type)
-            and self.state in (None, summary.state)
-            and self.agent in ("", summary.agent)
-            and (self.project in ("", summary.project) or summary.project.endswith(f"/{self.project}"))
-            and {tag.casefold() for tag in self.tags} <= {tag.casefold() for tag in summary.tags}
+            self.type in (None, one.task_type)
+            and self.state in (None, one.state)
+            and self.agent in ("", one.agent)
+            and (self.project in ("", one.project) or one.project.endswith(f"/{self.project}"))
+            and {tag.casefold() for tag in self.tags} <= {tag.casefold() for tag in one.tags}
         )
-
-
-def now() -> datetime:
-    """The time of this machine, in UTC."""
-    return datetime.now(UTC)
 
 
 class SQLTemplateStore:
     """Templates beside the sessions that they came from. Lives as long as that store; for one thread."""
 
     def __init__(
-        self, sessions: SQLSessionStore, *, redactor: Redactor | None = None, clock: Callable[[], datetime] = now
+        self,
+        sessions: SQLSessionStore,
+        *,
+        redactor: Redactor | None = None,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.sessions = sessions
         self._redactor = redactor or Redactor()
         self._clock = clock
-        self.database.migrate(MIGRATIONS)
+        self.database.migrate(migrations_of("templates", __file__))
 
     @property
     def database(self) -> Database:
-        """The database that the tables are in, for other parts of the room."""
+        """The database that the tables are in."""
         return self.sessions.database
 
     def now(self) -> datetime:
@@ -106,38 +131,28 @@ class SQLTemplateStore:
         return datetime.fromtimestamp(self._clock().timestamp(), UTC)
 
     def words(self, text: str) -> str:
-        """A text as it may be kept: without secrets, and with nothing that a database cannot hold."""
+        """A text as it may be stored: without secrets, and with nothing that a database cannot hold."""
         return self._redactor.clean(clean(text))
 
     def name(self, given: str) -> str:
-        """An id or a path as the store of sessions keeps it."""
+        """An id or a path as the session store keeps it."""
         return redacted_name(clean(given), self._redactor)
 
     # -- writing
 
     def add(self, template: WarmTemplate, *, author: str = "", reason: str = "") -> WarmTemplate:
-        """Keep a new template, and give it its id. Raises `InvalidTemplate` if it cannot be kept as it is."""
+        """Store a new template and give it its id. Raises `InvalidTemplate` if it cannot be stored as it is."""
         with self.database.transaction() as connection:
-            ready = self._ready(connection, template)
-            at = self.now()
-            saved = replace(
-                ready,
-                id=take_id(connection, at),
-                version=1,
-                created_at=at,
-                updated_at=at,
-                used=0,
-                successes=0,
-                failures=0,
-                effect=None,
-            )
+            ready, at = self._prepare(connection, template), self.now()
+            fields = {"created_at": at, "updated_at": at, **Body.of(ready).fields()}
+            saved = WarmTemplate(id=take_id(connection, at), version=1, state=ready.state, **fields)
             self._save(connection, saved, author, reason)
         return saved
 
     def change(self, id: str, *, author: str, reason: str, expected: int | None = None, **fields: Any) -> WarmTemplate:
         """Change some fields of a template, which makes a new version unless nothing is different.
 
-        With `expected`, raises `TemplateChanged` if the newest version is another one meanwhile.
+        With `expected`, raises `TemplateChanged` if the newest version is a different one by now.
         """
         if unknown := sorted(fields.keys() - CHANGEABLE):
             raise TypeError(f"a template's {unknown[0]!r} cannot be changed")
@@ -148,15 +163,15 @@ class SQLTemplateStore:
                     f"the template {old.id!r} is at version {old.version} by now, and this change was made to version "
                     f"{expected}; look at `warmstart templates diff {old.id} {expected} {old.version}` and do it again"
                 )
-            ready = self._ready(connection, replace(old, **fields))
-            if ready == old:
+            new = self._prepare(connection, replace(old, **fields))
+            if new == old:
                 return old
-            saved = replace(ready, version=old.version + 1, updated_at=self.now())
+            saved = replace(new, version=old.version + 1, updated_at=self.now())
             self._save(connection, saved, author, reason)
         return saved
 
     def revert(self, id: str, version: int, *, author: str = "") -> WarmTemplate:
-        """Make a new version that says what an old one said; the state stays what it is."""
+        """Make a new version with the content of an old one; the state stays what it is."""
         with self.database.transaction():
             newest = self.get(id)
             old = self.get(newest.id, version=version)
@@ -164,11 +179,11 @@ class SQLTemplateStore:
             return self.change(newest.id, author=author, reason=f"reverted to version {version}", **content)
 
     def set_state(self, id: str, state: State, *, author: str, reason: str) -> WarmTemplate:
-        """Bring a template into another state of its life, which is a new version too."""
+        """Change the state of a template, which is a new version too."""
         return self.change(id, author=author, reason=reason, state=state)
 
     def delete(self, id: str, *, author: str = "") -> None:
-        """Remove a template with all its versions. Its id is not given again, and how it was used stays known."""
+        """Remove a template with all its versions. Its id is not given again, and the record of its uses stays."""
         with self.database.transaction() as connection:
             found = self.find(id)
             connection.execute("DELETE FROM templates WHERE id = ?", (found,))
@@ -178,27 +193,38 @@ class SQLTemplateStore:
             )
 
     def rewrite(self, change: Callable[[str], str], rename: Callable[[str], str] | None = None) -> int:
-        """Apply a change to every text that is stored, in every version, and `rename` to the names of sessions.
+        """Apply a change to every stored text, in every version, and `rename` to the names of sessions.
 
         Returns how many rows changed.
         """
+        rename = rename or change
         with self.database.transaction() as connection:
-            return rewrite_rows(connection, change, rename or change)
+            changed = sum(
+                _rewrite_version(connection, decode(row), change)
+                for row in connection.execute(f"{BODIES} WHERE v.body IS NOT NULL").fetchall()
+            )
+            changed += _rewrite_column(connection, "template_versions", "reason", change)
+            for column in ("task", "why"):
+                changed += _rewrite_column(connection, "template_uses", column, change)
+            for column in ("session", "project", "agent"):
+                changed += _rewrite_column(connection, "template_uses", column, rename)
+        return changed
 
-    def _ready(self, connection: Connection, template: WarmTemplate) -> WarmTemplate:
-        """The template as it may be kept."""
-        ready = redacted(checked(template), self._redactor)
+    def _prepare(self, connection: Connection, template: WarmTemplate) -> WarmTemplate:
+        """The template as it may be stored."""
+        ready = map_texts(checked(template), self._redactor.clean)
         ready = replace(ready, name=" ".join(ready.name.split()))
         if not ready.name:
             raise InvalidTemplate("a template needs a name; give it one with --name")
-        return self._without_revoked(connection, ready)
+        if gone := sorted(revoked_sessions(connection).intersection(sources_of(ready))):
+            raise InvalidTemplate(
+                f"the template {template.name!r} has items of the session {gone[0]!r}, which was revoked; "
+                "extract it again without that session"
+            )
+        return ready
 
     def _save(self, connection: Connection, template: WarmTemplate, author: str, reason: str) -> None:
-        connection.execute(
-            "INSERT INTO templates (id, name, version, created_at, head) VALUES (?, ?, ?, ?, ?) "
-            "ON CONFLICT (id) DO UPDATE SET name = excluded.name, version = excluded.version, head = excluded.head",
-            (template.id, template.name, template.version, _seconds(template.created_at), encode_head(template)),
-        )
+        save_head(connection, template)
         connection.execute(
             "INSERT INTO template_versions (template, version, author, at, reason, hash, state, body) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -218,30 +244,16 @@ class SQLTemplateStore:
             [(session, template.id, template.version) for session in sources_of(template)],
         )
 
-    def _without_revoked(self, connection: Connection, template: WarmTemplate) -> WarmTemplate:
-        """The template without notes on revoked sessions; raises `InvalidTemplate` if it holds more of one."""
-        gone = revoked_in(connection).intersection(sources_of(template))
-        if not gone:
-            return template
-        notes = tuple(note for note in template.seed.notes if not gone.intersection(note.sessions))
-        rest = replace(template, seed=replace(template.seed, notes=notes))
-        if held := sorted(gone.intersection(sources_of(rest))):
-            raise InvalidTemplate(
-                f"the template {template.name!r} holds something of the session {held[0]!r}, which was revoked; "
-                "make it anew without that session"
-            )
-        return rest
-
     # -- reading
 
     def get(self, id: str, *, version: int | None = None) -> WarmTemplate:
-        """The template with this id, a unique beginning of it, or exactly this name, in its newest version or another.
+        """The template with this id, a unique prefix of it, or exactly this name, in its newest version or another.
 
         Raises `TemplateNotFound` or `AmbiguousId`.
         """
         with self.database.translate_errors():
             found = self.find(id)
-            which = "v.version = t.version" if version is None else f"v.version = {min(max(version, 0), _HIGHEST)}"
+            which = "v.version = t.version" if version is None else f"v.version = {min(max(version, 0), _MAX_VERSION)}"
             row = self.database.connection.execute(f"{BODIES} AND {which} WHERE t.id = ?", (found,)).fetchone()
         if row is None or row[5] is None:
             raise TemplateNotFound(self._no_version(found, version))
@@ -249,31 +261,23 @@ class SQLTemplateStore:
 
     def list(self, filter: TemplateFilter = TemplateFilter()) -> builtins.list[WarmTemplate]:  # noqa: B008 - is frozen
         """Templates in their newest version, newest first."""
-        wanted = [summary.id for summary in self.summaries(filter)]
-        found: dict[str, WarmTemplate] = {}
         with self.database.translate_errors():
-            for some in batches(wanted):
-                rows = self.database.connection.execute(
-                    f"{BODIES} AND v.version = t.version WHERE t.id IN ({placeholders(some)})", some
-                )
-                found.update((row[0], decode(row)) for row in rows)
-        return [found[each] for each in wanted if each in found]
+            rows = self.database.connection.execute(
+                f"{BODIES} AND v.version = t.version ORDER BY t.created_at DESC, t.id DESC"
+            ).fetchall()
+        return filter.select(map(decode, rows))
 
     def summaries(self, filter: TemplateFilter = TemplateFilter()) -> builtins.list[Summary]:  # noqa: B008 - is frozen
-        """What is known of the templates without their seeds, newest first."""
+        """The templates without their items, newest first."""
         with self.database.translate_errors():
             rows = self.database.connection.execute(
                 "SELECT created_at, id, head, used, successes, failures FROM templates"
             ).fetchall()
-        rows.sort(key=itemgetter(0, 1), reverse=True)  # quicker than SQLite, which carries the heads through its sorter
-        every = (decode_head(*row[1:]) for row in rows)
-        if filter == TemplateFilter():
-            return [*every]
-        some = [summary for summary in every if filter.fits(summary)]
-        return some[: filter.limit] if filter.limit > 0 else some
+        rows.sort(key=itemgetter(0, 1), reverse=True)  # faster than SQLite, which carries the heads through its sorter
+        return filter.select(_decode_head(*row[1:]) for row in rows)
 
     def revision(self) -> int:
-        """A number that is another one after every write that summaries could show."""
+        """A number that grows with every write that summaries could show."""
         with self.database.translate_errors():
             row = self.database.connection.execute("SELECT number FROM template_revision").fetchone()
         return int(row[0]) if row else 0
@@ -293,19 +297,17 @@ class SQLTemplateStore:
         ]
 
     def find(self, id: str) -> str:
-        """The whole id of the template with this id, a unique beginning of it, or exactly this name.
+        """The whole id of the template with this id, a unique prefix of it, or exactly this name.
 
         Works for a damaged template too. Raises `TemplateNotFound` or `AmbiguousId`.
         """
         wanted = clean(id).strip()
         run = self.database.connection.execute
         with self.database.translate_errors():
-            rows = run("SELECT id FROM templates WHERE id = ?", (wanted,)).fetchall()
-            rows = rows or run("SELECT id FROM templates WHERE name = ? ORDER BY id LIMIT 5", (wanted,)).fetchall()
-            if not rows and wanted:
-                rows = run(
-                    "SELECT id FROM templates WHERE substr(id, 1, length(?1)) = ?1 ORDER BY id LIMIT 5", (wanted,)
-                ).fetchall()
+            for condition in ("id = ?1", "name = ?1", "?1 <> '' AND substr(id, 1, length(?1)) = ?1"):
+                sql = f"SELECT id FROM templates WHERE {condition} ORDER BY id LIMIT 5"
+                if rows := run(sql, (wanted,)).fetchall():
+                    break
         if not rows:
             raise TemplateNotFound(f"no template has the id or name {id!r}; `warmstart templates list` shows them")
         if len(rows) > 1:
@@ -313,15 +315,222 @@ class SQLTemplateStore:
         return str(rows[0][0])
 
     def _no_version(self, id: str, version: int | None) -> str:
-        known = self.versions(id)
-        if any(each.withdrawn and each.number == version for each in known):
-            return (
-                f"version {version} of the template {id!r} was withdrawn, because a session that it came from was "
-                f"revoked; `warmstart templates history {id}` shows what is left"
-            )
-        numbers = ", ".join(str(each.number) for each in reversed(known) if not each.withdrawn)
+        known = {each.number: each.withdrawn for each in reversed(self.versions(id))}
+        if version in known:
+            return f"version {version} of the template {id!r} was withdrawn: a session that it came from was revoked"
+        numbers = ", ".join(str(number) for number, withdrawn in known.items() if not withdrawn)
         return f"the template {id!r} has no version {version}; it has {numbers or 'none that can be read'}"
+
+
+# -- rows
+
+
+class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The content of a version: all of a template that can be changed, except for its state."""
+
+    name: str
+    description: str = ""
+    task_type: TaskType = "mixed"
+    tags: tuple[str, ...] = ()
+    project: str = ""
+    agent: str = ""
+    sources: tuple[str, ...] = ()
+    tools: dict[str, str] = {}
+    origin: str = "user"
+    described_by: str = ""
+    items: tuple[Item, ...] = ()
+    seed: LegacySeed | None = None  # in place of the items, in stores of earlier versions
+
+    @classmethod
+    def of(cls, template: WarmTemplate) -> Body:
+        """The content of a template."""
+        fields: dict[str, Any] = {name: getattr(template, name) for name in _FIELDS}
+        return cls(**{**fields, "tools": dict(template.tools)}, items=template.seed.items)
+
+    def fields(self) -> dict[str, Any]:
+        """The fields of a template with this content."""
+        items = self.seed.items(self.project) if self.seed else self.items
+        return {**{name: getattr(self, name) for name in _FIELDS}, "seed": SessionSeed(items=items)}
+
+
+_FIELDS = tuple(name for name in Body.__struct_fields__ if name not in ("items", "seed"))
+CHANGEABLE = frozenset((*_FIELDS, "seed", "state"))
+
+# The columns that `decode` takes, for every version of every template; conditions on the version may follow.
+BODIES = (
+    "SELECT t.id, t.created_at, v.version, v.at, v.state, v.body, t.used, t.successes, t.failures "
+    "FROM templates t JOIN template_versions v ON v.template = t.id"
+)
+
+_ENCODE = msgspec.json.Encoder().encode
+_ENCODE_SORTED = msgspec.json.Encoder(order="sorted").encode
+_DECODE_BODY = msgspec.json.Decoder(Body).decode
+_DECODE_HEAD = msgspec.json.Decoder(Summary).decode
+_COUNTS = ("used", "successes", "failures")  # the last fields of a summary, which the head does not have
+
+
+def encode_body(template: WarmTemplate) -> str:
+    """The body of a version as JSON."""
+    return _ENCODE(Body.of(template)).decode()
+
+
+def decode(row: tuple[Any, ...]) -> WarmTemplate:
+    """The template of a row of `BODIES`; raises `StoreCorrupt` if it is damaged."""
+    name, created_at, version, at, state, text, *counts = row
+    try:
+        body = _DECODE_BODY(text)
+        state = msgspec.convert(state, State)
+    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeError) as error:
+        raise StoreCorrupt(_damaged(f"version {version} of the template {name!r}", error)) from error
+    return WarmTemplate(
+        id=name,
+        version=version,
+        state=state,
+        created_at=to_time(created_at),
+        updated_at=to_time(at),
+        **body.fields(),
+        **dict(zip(_COUNTS, counts, strict=True)),
+    )
+
+
+def save_head(connection: Connection, template: WarmTemplate) -> None:
+    """Write the row of a template, which must have its id, version and times."""
+    values = {name: getattr(template, name) for name in Summary._fields if name not in ("tasks", *_COUNTS)}
+    head = Summary(**{**values, "tools": dict(template.tools)}, tasks=template.seed.tasks)[: -len(_COUNTS)]
+    connection.execute(
+        "INSERT INTO templates (id, name, version, created_at, head) VALUES (?, ?, ?, ?, ?) "
+        "ON CONFLICT (id) DO UPDATE SET name = excluded.name, version = excluded.version, head = excluded.head",
+        (template.id, template.name, template.version, _seconds(template.created_at), _ENCODE(head).decode()),
+    )
+
+
+def _decode_head(id: str, text: str, used: int, successes: int, failures: int) -> Summary:
+    try:
+        return _DECODE_HEAD(text)._replace(used=used, successes=successes, failures=failures)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise StoreCorrupt(_damaged(f"the template {id!r}", error)) from error
+
+
+def checked(template: WarmTemplate) -> WarmTemplate:
+    """The template as it will be read back; raises `InvalidTemplate` where a value has the wrong type.
+
+    Characters that no database can hold are replaced.
+    """
+    try:
+        body = msgspec.convert(_clean(msgspec.to_builtins(Body.of(template))), Body)
+        msgspec.convert(template.state, State)
+    except (msgspec.ValidationError, TypeError, AttributeError) as error:
+        raise InvalidTemplate(f"the template {template.name!r} cannot be stored: {error}") from error
+    return replace(template, **body.fields())
+
+
+def _clean(value: Any) -> Any:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, (list, tuple)):
+        return [_clean(part) for part in value]
+    if isinstance(value, dict):
+        return {_clean(name): _clean(part) for name, part in value.items()}
+    return value
+
+
+def _damaged(what: str, error: Exception) -> str:
+    return f"{what} is damaged ({error}); delete the template, or restore the store from a backup"
 
 
 def _seconds(time: datetime | None) -> float:
     return time.timestamp() if time else 0.0
+
+
+def _rewrite_version(connection: Connection, old: WarmTemplate, change: Callable[[str], str]) -> bool:
+    new = map_texts(old, change)
+    if new == old:
+        return False
+    place = (new.id, new.version)
+    connection.execute(
+        "UPDATE template_versions SET body = ?, hash = ? WHERE template = ? AND version = ?",
+        (encode_body(new), content_hash(new), *place),
+    )
+    if connection.execute("SELECT 1 FROM templates WHERE id = ? AND version = ?", place).fetchone():
+        save_head(connection, new)
+    return True
+
+
+def _rewrite_column(connection: Connection, table: str, column: str, change: Callable[[str], str]) -> int:
+    rows = connection.execute(
+        f"SELECT {column}, count(*) FROM {table} WHERE {column} <> '' GROUP BY {column}"
+    ).fetchall()
+    changed = [(new, old, number) for old, number in rows if (new := change(old)) != old]
+    connection.executemany(f"UPDATE {table} SET {column} = ? WHERE {column} = ?", [each[:2] for each in changed])
+    return sum(number for *_, number in changed)
+
+
+# -- ids, hashes, texts and sources
+
+_TEXTS = ("name", "description", "project", "agent", "origin", "described_by")
+
+
+def take_id(connection: Connection, at: datetime) -> str:
+    """A new id: `warm_20260310_142530` for when the template was made, with `_2` and so on within that second.
+
+    No template has it or had it. The caller holds the write lock, so that no other process takes it too.
+    """
+    stamp = at.astimezone(UTC).strftime("warm_%Y%m%d_%H%M%S")
+    rows = connection.execute(
+        "SELECT id FROM template_ids WHERE id = ?1 OR substr(id, 1, length(?1) + 1) = ?1 || '_'", (stamp,)
+    )
+    taken = {row[0] for row in rows}
+    chosen, number = stamp, 1
+    while chosen in taken:
+        number += 1
+        chosen = f"{stamp}_{number}"
+    connection.execute("INSERT INTO template_ids (id, created_at) VALUES (?, ?)", (chosen, at.timestamp()))
+    return chosen
+
+
+def content_hash(template: WarmTemplate) -> str:
+    """32 hexadecimal digits of what the template says: the same for the same rendering, on every machine.
+
+    It covers neither id, version, state, origin, counts nor times, and of the project only the last part of its path.
+    """
+    project = template.project.rstrip("/").rsplit("/", 1)[-1]
+    body = Body.of(replace(template, project=project, origin="user"))
+    return blake2b(_ENCODE_SORTED(body), digest_size=16).hexdigest()
+
+
+def map_texts(template: WarmTemplate, change: Callable[[str], str]) -> WarmTemplate:
+    """The template with a change applied to each of its texts, the names of tools among them."""
+    texts: dict[str, Any] = {name: change(getattr(template, name)) for name in _TEXTS}
+    return replace(
+        template,
+        **texts,
+        tags=tuple(map(change, template.tags)),
+        tools={change(name): fingerprint for name, fingerprint in template.tools.items()},
+        seed=SessionSeed(items=tuple(item.map_texts(change) for item in template.seed.items)),
+    )
+
+
+def sources_of(template: WarmTemplate) -> builtins.list[str]:
+    """Every session that a template came from, each once."""
+    return [*dict.fromkeys((*template.sources, *(source.session for source in template.seed.sources)))]
+
+
+def revoked_sessions(connection: Connection) -> frozenset[str]:
+    """The sessions that were revoked, with their children."""
+    rows = connection.execute("SELECT session FROM template_revoked").fetchall()
+    return frozenset(with_children(connection, [row[0] for row in rows]))
+
+
+def with_children(connection: Connection, sessions: Iterable[str]) -> builtins.list[str]:
+    """The sessions and all that grew out of them, each once."""
+    found: dict[str, None] = {}
+    newest = [*sessions]
+    while newest:
+        found.update(dict.fromkeys(newest))
+        children = [
+            row[0]
+            for some in batches(newest)
+            for row in connection.execute(f"SELECT id FROM sessions WHERE parent_id IN ({placeholders(some)})", some)
+        ]
+        newest = [child for child in children if child not in found]
+    return [*found]

@@ -1,50 +1,52 @@
-"""What a template has to hold before it may be kept, shared or shown to an agent: each thing that it breaks, by name.
+"""What a template must satisfy before it is stored, shared or shown to an agent.
 
-Texts are judged by where they come from. What a tool, a file or an error said is no instruction (`trust.suspicious`);
-what a person said may well be one, but it may not cut a conversation into other parts (`trust.cuts_in`).
+Every text is judged by `text.untrusted`, whoever wrote it, and holds no secret. What a tool or a file said is bound to
+a form: a result is a shape (`ok, 34 lines`), a file is a plain path. The calls of a template that was imported must be
+known to be safe; those of our own sessions were judged when they were extracted, where it is known what the user typed.
 """
 
 from __future__ import annotations
 
-import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import NamedTuple
 
 import msgspec
 
 from warmstart.errors import InvalidTemplate
+from warmstart.profile.tools import SHELLS
 from warmstart.redact import redact
-from warmstart.templates.allowlist import is_safe, says_safely
-from warmstart.templates.items import is_edit, items_of
-from warmstart.templates.schemas import argument_problem
-from warmstart.templates.texts import texts_in
-from warmstart.templates.tools import Definitions, schemas_of
-from warmstart.templates.trust import cuts_in, is_tool_name, suspicious
-from warmstart.templates.values import SessionSeed, Sources, ToolCard, WarmTemplate
-from warmstart.text.untrusted import find_controls, find_invisible
-from warmstart.tokens import count
+from warmstart.templates.allowlist import is_safe_rule, is_safe_text
+from warmstart.templates.commands import is_project_file
+from warmstart.templates.item import Call, Item
+from warmstart.templates.safety import is_safe_call
+from warmstart.templates.template import WarmTemplate
+from warmstart.templates.tools import Definitions, argument_problem, schemas_of
+from warmstart.text.truncate import one_line
+from warmstart.text.untrusted import find_controls, find_injection
 
-LONGEST_NAME = 120  # characters
-LONGEST_DESCRIPTION = 2_000
-LONGEST_TAG = 40
-MOST_TAGS = 20
-LONGEST_TEXT = 16_000  # characters of one text of an item
-LONGEST_ID = 200  # characters of the id of a session or a message
-MOST_ITEMS = 200  # of one kind
-MOST_SOURCES = 1_000
-MOST_TOOLS = 500
-LARGEST = 500_000  # characters of all texts together
-RISKS = ("destructive", "network")
+MAX_NAME = 120  # characters
+MAX_DESCRIPTION = 2_000
+MAX_TAG = 40
+MAX_TEXT = 16_000  # of an item, or of the arguments of a call
+MAX_ID = 200  # of a session or a message
+MAX_TAGS = 20
+MAX_ITEMS = 200  # of one kind
+MAX_CALLS = 50  # of one item
+MAX_SOURCES = 1_000
+MAX_TOOLS = 500
+MAX_COUNT = 1_000_000_000
+IMPORTED = "imported from "  # how the origin of an imported template begins
 
 _ID = re.compile(r"(?:warm_\d{8}_\d{6}(?:_\d{1,6})?)?")
-_MARK = re.compile(r"[0-9a-f]{0,64}")
-_FAILED = re.compile(
-    r"^Traceback \(most recent call last\)|^\s{0,8}(?:[A-Za-z_][\w.]{0,60}(?:Error|Exception)|[Ee]rror|ERROR|FATAL"
-    r"|fatal): "
-    r"|\b[Ee]xit(?:ed)?(?: with)?(?: (?:code|status))?[:=]? (?:code |status )?-?[1-9]\d{0,4}\b|<tool_use_error>",
-    re.MULTILINE,
+_FINGERPRINT = re.compile(r"[0-9a-f]{0,64}")
+_TOOL_NAME = re.compile(r"[A-Za-z_][\w.:/-]{0,127}", re.ASCII)
+_SHAPE = re.compile(
+    r"(?:ok(?:, (?:no output|\d{1,9} lines?|a list of \d{1,9}|an object with \d{1,9} fields?))?|\d{1,9} passed)?"
 )
+_NEEDS_CALLS = {"trap": 2, "procedure": 1}
 
 
 class Problem(NamedTuple):
@@ -57,310 +59,175 @@ class Problem(NamedTuple):
         return f"{self.where}: {self.what}"
 
 
-def check(template: WarmTemplate, *, tools: Definitions | None = None, budget_tokens: int | None = None) -> None:
+def check(template: WarmTemplate, *, tools: Definitions | None = None) -> None:
     """Raise `InvalidTemplate` with a line for each problem, if there is one."""
-    if found := problems(template, tools=tools, budget_tokens=budget_tokens):
+    if found := problems(template, tools=tools):
         many = "a problem" if len(found) == 1 else f"{len(found)} problems"
         raise InvalidTemplate(f"the template {_short(template.name)!r} has {many}", tuple(map(str, found)))
 
 
-def problems(
-    template: WarmTemplate, *, tools: Definitions | None = None, budget_tokens: int | None = None
-) -> list[Problem]:
-    """Everything that is wrong with a template, in its order."""
+def problems(template: WarmTemplate, *, tools: Definitions | None = None) -> list[Problem]:
+    """Everything that is wrong with a template, in its order. With `tools`, calls must fit their schemas."""
     try:
         msgspec.convert(msgspec.to_builtins(template), WarmTemplate)
     except (msgspec.ValidationError, TypeError, UnicodeEncodeError) as error:
-        return [Problem("template", f"a value is of the wrong kind ({error})")]
-    found = [*_head(template), *_sizes(template)]
+        return [Problem("template", f"a value has the wrong type ({error})")]
+    found = [*_head_problems(template)]
     schemas = schemas_of(tools) if tools is not None else {}
-    looked = _Looked(template, schemas)
-    for where, part, kind in _parts(template.seed):
-        found += looked.at(where, part, kind)
-    if budget_tokens is not None:
-        found += _budget(template.seed, budget_tokens)
+    numbers: Counter[str] = Counter()
+    for item in template.seed.items:
+        numbers[item.kind] += 1
+        where = f"{item.kind} {numbers[item.kind]}"
+        if numbers[item.kind] <= MAX_ITEMS:
+            found += (Problem(where, what) for what in _item_problems(item, template))
+            for call in item.calls[-1:] if item.kind == "trap" else item.calls:  # the first call of a trap failed
+                if (schema := schemas.get(call.tool)) and (what := argument_problem(schema, call.arguments)):
+                    found.append(Problem(where, f"the arguments {what}"))
+    too_many = ((kind, number) for kind, number in numbers.items() if number > MAX_ITEMS)
+    found += (Problem(kind, f"{number:,} items, more than {MAX_ITEMS}") for kind, number in too_many)
     return list(dict.fromkeys(found))
 
 
-# -- the template
+def without_problems(template: WarmTemplate) -> tuple[Item, ...]:
+    """The items of a template that nothing is wrong with."""
+    return tuple(item for item in template.seed.items if not any(_item_problems(item, template)))
 
 
-def _head(template: WarmTemplate) -> Iterator[Problem]:
+def _head_problems(template: WarmTemplate) -> Iterator[Problem]:
     if not _ID.fullmatch(template.id):
-        yield Problem("id", f"{_short(template.id)!r} is no id; one looks like 'warm_20260310_142530'")
+        yield Problem("id", f"{_short(template.id)!r} is not an id; one looks like 'warm_20260310_142530'")
     if not template.name.strip():
         yield Problem("name", "is empty")
-    yield from _line("name", template.name, LONGEST_NAME)
-    yield from _said("description", template.description, LONGEST_DESCRIPTION)
-    yield from _tags(template.tags)
+    yield from (Problem("name", what) for what in _line_problems(template.name, MAX_NAME))
+    yield from (Problem("description", what) for what in _text_problems(template.description, MAX_DESCRIPTION))
     for name in ("project", "agent", "origin", "described_by"):
-        yield from _line(name, getattr(template, name), LONGEST_DESCRIPTION)
-    for name in ("version", "used", "successes", "failures"):
-        if getattr(template, name) < 0:
-            yield Problem(name, "is below 0")
-    yield from _tools(template)
-    yield from _ids("sources", template.sources)
+        yield from (Problem(name, what) for what in _line_problems(getattr(template, name), MAX_DESCRIPTION))
+    for name, limit in {"tags": MAX_TAGS, "tools": MAX_TOOLS, "sources": MAX_SOURCES}.items():
+        if (number := len(getattr(template, name))) > limit:
+            yield Problem(name, f"has {number:,}, more than {limit:,}")
+    if template.version < 0:
+        yield Problem("version", "is below 0")
+    yield from (Problem("tags", what) for tag in template.tags[:MAX_TAGS] for what in _line_problems(tag, MAX_TAG))
+    if not all(tag.strip() for tag in template.tags):
+        yield Problem("tags", "one is empty")
+    yield from (Problem("tools", what) for what in _tool_problems(template.tools))
+    yield from (Problem("sources", what) for what in _id_problems(template.sources[:MAX_SOURCES]))
+    if not template.seed.items:
+        yield Problem("items", "there are none")
 
 
-def _tags(tags: tuple[str, ...]) -> Iterator[Problem]:
-    if len(tags) > MOST_TAGS:
-        yield Problem("tags", f"are {len(tags)}, more than {MOST_TAGS}")
-    for tag in tags[:MOST_TAGS]:
-        yield from _line("tags", tag, LONGEST_TAG)
-        if not tag.strip():
-            yield Problem("tags", "one is empty")
+def _tool_problems(tools: Mapping[str, str]) -> Iterator[str]:
+    for tool, mark in list(tools.items())[:MAX_TOOLS]:
+        if not _is_tool_name(tool):
+            yield f"{_short(tool)!r} is not the name of a tool"
+        if not _FINGERPRINT.fullmatch(mark):
+            yield f"{_short(mark)!r} is not a fingerprint of a schema"
 
 
-def _tools(template: WarmTemplate) -> Iterator[Problem]:
-    for kind in template.allowed:
-        if kind not in RISKS:
-            yield Problem("allowed", f"{_short(kind)!r} is none of {', '.join(map(repr, RISKS))}")
-    if len(template.tools) > MOST_TOOLS:
-        yield Problem("tools", f"are {len(template.tools)}, more than {MOST_TOOLS}")
-    for tool, mark in list(template.tools.items())[:MOST_TOOLS]:
-        if not is_tool_name(tool):
-            yield Problem("tools", f"{_short(tool)!r} is no name of a tool")
-        if not _MARK.fullmatch(mark):
-            yield Problem("tools", f"{_short(mark)!r} is no fingerprint of a schema")
+# -- items
 
 
-def _sizes(template: WarmTemplate) -> Iterator[Problem]:
-    seed = template.seed
-    for name in seed.__slots__:
-        if len(getattr(seed, name)) > MOST_ITEMS:
-            yield Problem(name, f"are {len(getattr(seed, name))}, more than {MOST_ITEMS}")
-    texts = [*texts_in(seed), template.name, template.description]
-    if (size := sum(map(len, texts))) > LARGEST:
-        yield Problem("seed", f"has {size:,} characters, more than {LARGEST:,}")
-    if not any(getattr(seed, name) for name in seed.__slots__ if name not in ("tasks", "notes")):
-        yield Problem("seed", "holds nothing")
+def _item_problems(item: Item, template: WarmTemplate) -> Iterator[str]:
+    yield from _text_problems(item.text, MAX_TEXT)
+    yield from _line_problems(item.tool, MAX_TEXT)
+    if item.kind != "trap" and not re.fullmatch("[a-z_]*", item.tool):
+        yield f"{_short(item.tool)!r} does not say what it is for"
+    if not item.text.strip():
+        yield "is empty"
+    for number in (item.count, item.worked + 1, item.failed + 1):
+        if not 1 <= number <= MAX_COUNT:
+            yield f"a count is not between 1 and {MAX_COUNT:,}"
+    if any(time and time.tzinfo is None for time in (item.first_seen, item.last_seen)):
+        yield "has a time without a time zone"
+    yield from _source_problems(item, template)
+    if item.kind == "file" and not is_project_file(item.text):
+        yield f"{_short(item.text)!r} is not a path in a project"
+    if len(item.calls) > MAX_CALLS:
+        yield f"has {len(item.calls)} calls, more than {MAX_CALLS}"
+    elif len(item.calls) < _NEEDS_CALLS.get(item.kind, 0):
+        yield "has too few calls"
+    else:
+        for call in item.calls:
+            yield from _call_problems(call)
+    if template.origin.startswith(IMPORTED):
+        yield from _foreign_problems(item, template.project)
 
 
-def _budget(seed: SessionSeed, budget: int) -> Iterator[Problem]:
-    """An item that is larger than the whole budget could never be shown."""
-    numbers: dict[str, int] = {}
-    for placed in items_of(seed):
-        numbers[placed.kind] = numbers.get(placed.kind, 0) + 1
-        parts: Iterable[Any] = [placed.item]
-        if isinstance(placed.item, ToolCard):
-            parts = (*placed.item.exemplars, *placed.item.conventions, *placed.item.fixes)
-        for part in parts:
-            if (tokens := sum(map(count, texts_in(part)))) > budget:
-                where = f"{placed.kind} {numbers[placed.kind]}"
-                yield Problem(where, f"has about {tokens:,} tokens, more than the budget of {budget:,}")
+def _source_problems(item: Item, template: WarmTemplate) -> Iterator[str]:
+    if not item.sources:
+        yield "names no session that it came from"
+    if len(item.sources) > MAX_SOURCES:
+        yield f"has {len(item.sources):,} sources, more than {MAX_SOURCES:,}"
+        return
+    yield from _id_problems(part for source in item.sources for part in source)
+    for source in item.sources:
+        if source.session not in template.sources and not source.is_edit:
+            yield f"came from the session {_short(source.session)!r}, which the template does not name"
 
 
-# -- what is in it
+def _call_problems(call: Call) -> Iterator[str]:
+    if not _is_tool_name(call.tool):
+        yield f"{_short(call.tool)!r} is not the name of a tool"
+    for what in _text_problems(call.arguments, MAX_TEXT):
+        yield f"a call {what}"
+    if call.tool not in SHELLS or call.arguments.startswith("{"):
+        try:
+            msgspec.json.decode(call.arguments or "{}", type=dict)
+        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+            yield "the arguments of a call are not a JSON object"
+    if not _SHAPE.fullmatch(call.result):
+        yield f"the result {_short(call.result)!r} is not a shape such as 'ok, 34 lines' or '12 passed'"
 
 
-def _parts(seed: SessionSeed) -> Iterator[tuple[str, Any, str]]:
-    """Every part of a seed that says something of its own: where it is, itself, and what kind of thing it is."""
-    for place, context in enumerate(seed.contexts, 1):
-        yield f"context {place}", context, "context"
-    for card in seed.cards:
-        name = f"card {_short(card.tool)!r}"
-        yield name, card, "card"
-        for kind, some in (("exemplar", card.exemplars), ("convention", card.conventions), ("fix", card.fixes)):
-            for place, part in enumerate(some, 1):
-                yield f"{name}, {kind} {place}", (card.tool, part), kind
-    for kind in ("demonstration", "recovery", "pattern", "marker", "task", "note"):
-        for place, part in enumerate(getattr(seed, "recoveries" if kind == "recovery" else f"{kind}s"), 1):
-            yield f"{kind} {place}", part, kind
-
-
-class _Looked:
-    """Looks at one part after the other, knowing the template that they are of."""
-
-    def __init__(self, template: WarmTemplate, schemas: Mapping[str, Mapping[str, Any] | None]) -> None:
-        self._sources = frozenset(template.sources)
-        self._tools = template.tools
-        self._project = template.project
-        self._schemas = schemas
-
-    def at(self, where: str, part: Any, kind: str) -> Iterator[Problem]:
-        """What is wrong with a part."""
-        look = getattr(self, f"_{kind}")
-        owned = part[1] if isinstance(part, tuple) and kind in ("exemplar", "convention", "fix") else part
-        yield from look(where, part)
-        if kind != "card":
-            yield from self._of_texts(where, owned)
-            yield from self._of_sources(where, owned, kind)
-        if (
-            getattr(owned, "count", 1) is not None
-            and kind in ("convention", "fix", "recovery", "marker")
-            and owned.count < 1
-        ):
-            yield Problem(where, "was never seen: its count is below 1")
-
-    def _of_texts(self, where: str, part: Any) -> Iterator[Problem]:
-        for text in texts_in(part):
-            if len(text) > LONGEST_TEXT:
-                yield Problem(where, f"has a text of {len(text):,} characters, more than {LONGEST_TEXT:,}")
-                continue
-            if bad := find_controls(text):
-                yield Problem(where, f"has the control character {bad[0]!r}")
-            for secret in redact(text).findings:
-                yield Problem(where, f"has a secret ({secret.kind})")
-
-    def _of_sources(self, where: str, part: Any, kind: str) -> Iterator[Problem]:
-        if kind == "note":
-            yield from _ids(where, part.sessions)
-            return
-        sources: Sources = (part.source,) if kind == "task" else part.sources
-        if not sources:
-            yield Problem(where, "names no session that it came from")
-        if len(sources) > MOST_SOURCES:
-            yield Problem(where, f"names {len(sources):,} sources, more than {MOST_SOURCES:,}")
-            return
-        yield from _ids(where, [each for source in sources for each in source])
-        for source in sources:
-            if source.session not in self._sources and not is_edit(source):
-                yield Problem(
-                    where, f"came from the session {_short(source.session)!r}, which the template does not name"
-                )
-
-    def _outside(self, where: str, what: str, text: str) -> Iterator[Problem]:
-        if len(text) <= LONGEST_TEXT and (why := suspicious(text)):
-            yield Problem(where, f"the {what} {why}")
-
-    def _inside(self, where: str, what: str, text: str) -> Iterator[Problem]:
-        if len(text) <= LONGEST_TEXT and (why := cuts_in(text)):
-            yield Problem(where, f"the {what} {why}")
-
-    def _call(
-        self, where: str, tool: str, arguments: str, what: str = "arguments", *, worked: bool = True
-    ) -> Iterator[Problem]:
-        """What is wrong with a call that is shown; one that failed may break the schema, which is why it failed."""
-        wrong = [*self._tool(where, tool)]
-        if len(arguments) <= LONGEST_TEXT:
-            wrong += self._outside(where, what, arguments)
-            problem: str | None = _not_arguments(arguments)
-            if not problem and worked and (schema := self._schemas.get(tool)) is not None:
-                problem = argument_problem(schema, arguments)
-            if problem:
-                wrong.append(Problem(where, f"the {what} {problem}"))
-            if not wrong and not is_safe(tool, arguments, project=self._project):
-                wrong.append(Problem(where, f"the call of {_short(tool)!r} is not known to be safe"))
-        yield from wrong
-
-    def _tool(self, where: str, tool: str) -> Iterator[Problem]:
-        if not tool:
-            yield Problem(where, "names no tool")
-        elif tool not in self._tools:
-            yield Problem(where, f"the tool {_short(tool)!r} is none of the template's")
-
-    def _quoted(self, where: str, tool: str, text: str) -> Iterator[Problem]:
-        if not says_safely(tool, text[:LONGEST_TEXT]):
-            yield Problem(where, "it tells of a command that is not known to be safe")
-
-    # one for each kind of part
-
-    def _context(self, where: str, part: Any) -> Iterator[Problem]:
-        if not part.text.strip():
-            yield Problem(where, "is empty")
-        yield from self._inside(where, "text", part.text)
-
-    def _card(self, where: str, part: Any) -> Iterator[Problem]:
-        yield from self._tool(where, part.tool)
-        if not (part.exemplars or part.conventions or part.fixes):
-            yield Problem(where, "is empty")
-        for name in ("exemplars", "conventions", "fixes"):
-            if len(getattr(part, name)) > MOST_ITEMS:
-                yield Problem(where, f"has more than {MOST_ITEMS} {name}")
-
-    def _exemplar(self, where: str, part: Any) -> Iterator[Problem]:
-        tool, exemplar = part
-        yield from self._call(where, tool, exemplar.arguments)
-
-    def _convention(self, where: str, part: Any) -> Iterator[Problem]:
-        tool, convention = part
-        yield from self._outside(where, "text", convention.text)
-        yield from self._quoted(where, tool, convention.text)
-
-    def _fix(self, where: str, part: Any) -> Iterator[Problem]:
-        tool, fix = part
-        yield from self._outside(where, "error", fix.error)
-        yield from self._outside(where, "change", fix.change)
-        yield from self._quoted(where, tool, fix.change)
-
-    def _demonstration(self, where: str, part: Any) -> Iterator[Problem]:
-        yield from self._inside(where, "task", part.task)
-        yield from self._outside(where, "evidence", part.evidence)
-        if not part.acts:
-            yield Problem(where, "has no calls")
-        if len(part.acts) > MOST_ITEMS:
-            yield Problem(where, f"has more than {MOST_ITEMS} calls")
-            return
-        for place, act in enumerate(part.acts, 1):
-            here = f"{where}, call {place}"
-            yield from self._call(here, act.tool, act.arguments)
-            yield from self._outside(here, "result", act.result)
-            if not act.result.strip():
-                yield Problem(here, "has no result")
-            elif len(act.result) <= LONGEST_TEXT and _FAILED.search(act.result):
-                yield Problem(here, "the result says that it failed")
-
-    def _recovery(self, where: str, part: Any) -> Iterator[Problem]:
-        yield from self._call(where, part.tool, part.failed, "arguments that failed", worked=False)
-        yield from self._call(where, part.tool, part.worked, "arguments that worked")
-        yield from self._outside(where, "error", part.error)
-        yield from self._outside(where, "change", part.change)
-        yield from self._quoted(where, part.tool, part.change)
-
-    def _pattern(self, where: str, part: Any) -> Iterator[Problem]:
-        yield from self._inside(where, "text", part.text)
-
-    def _marker(self, where: str, part: Any) -> Iterator[Problem]:
-        if not part.value.strip():
-            yield Problem(where, "is empty")
-        yield from self._outside(where, "value", part.value)
-
-    def _task(self, where: str, part: Any) -> Iterator[Problem]:
-        yield from self._inside(where, "text", part.text)
-
-    def _note(self, where: str, part: Any) -> Iterator[Problem]:
-        yield from self._inside(where, "text", part.text)
+def _foreign_problems(item: Item, project: str) -> Iterator[str]:
+    """What is wrong with an item that somebody else made."""
+    calls = (Call("shell", item.text),) if item.kind == "command" else item.calls
+    if item.kind == "trap" and calls and not calls[0].arguments:
+        calls = calls[1:]  # all that is known of the mistake is its tool
+    if not all(is_safe_call(call, project) for call in calls):
+        yield "a call is not known to be safe"
+    if item.kind == "trap":
+        mistake = item.calls[0] if item.calls else Call("", "")
+        if not is_safe_text(item.text) or not (mistake.arguments.startswith(item.tool) or item.tool == mistake.tool):
+            yield "the mistake is not known to be safe"
+    if item.kind in ("instruction", "correction", "decision", "habit", "open") and not is_safe_rule(item.text):
+        yield "it names a host or a command that is not known to be safe"
 
 
 # -- texts
 
 
-def _line(where: str, text: str, longest: int) -> Iterator[Problem]:
+def _line_problems(text: str, limit: int) -> Iterator[str]:
     """What is wrong with a text that has to be one line."""
     if "\n" in text or "\r" in text or "\t" in text:
-        yield Problem(where, "is more than one line")
-    yield from _said(where, text, longest)
+        yield "is more than one line"
+    yield from _text_problems(text, limit)
 
 
-def _said(where: str, text: str, longest: int) -> Iterator[Problem]:
-    if len(text) > longest:
-        yield Problem(where, f"has {len(text):,} characters, more than {longest:,}")
+def _text_problems(text: str, limit: int) -> Iterator[str]:
+    if len(text) > limit:
+        yield f"has {len(text):,} characters, more than {limit:,}"
         return
-    if bad := find_controls(text):
-        yield Problem(where, f"has the control character {bad[0]!r}")
-    if why := cuts_in(text):
-        yield Problem(where, why)
+    if controls := find_controls(text):
+        yield f"has the control character {controls[0]!r}"
+    if why := find_injection(text):
+        yield why
     for secret in redact(text).findings:
-        yield Problem(where, f"has a secret ({secret.kind})")
+        yield f"has a secret ({secret.kind})"
 
 
-def _ids(where: str, ids: Iterable[str]) -> Iterator[Problem]:
+@lru_cache(maxsize=256)
+def _is_tool_name(name: str) -> bool:
+    words = re.sub(r"[_:./-]+", " ", name)
+    return bool(_TOOL_NAME.fullmatch(name)) and not find_injection(words) and words.count(" ") < 12
+
+
+def _id_problems(ids: Iterable[str]) -> Iterator[str]:
     """What is wrong with the ids of sessions and messages, which nobody reads."""
     for each in dict.fromkeys(ids):
-        if len(each) > LONGEST_ID or find_controls(each) or find_invisible(each) or cuts_in(each):
-            yield Problem(where, f"{_short(each)!r} is no id")
-
-
-def _not_arguments(arguments: str) -> str:
-    """Why a text cannot be the arguments of a call: a JSON object, or plain text for a tool that takes such."""
-    if arguments.lstrip()[:1] not in ("{", "["):
-        return ""
-    try:
-        value = json.loads(arguments)
-    except (ValueError, RecursionError):
-        return "are not JSON"
-    return "" if isinstance(value, dict) else "are not a JSON object"
+        if len(each) > MAX_ID or not each.isprintable() or find_injection(each):
+            yield f"{_short(each)!r} is not an id"
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= 60 else f"{text[:60]}…"
+    return one_line(text, 60)

@@ -1,0 +1,337 @@
+"""The brief: what a new session in a project should know, in a few hundred tokens.
+
+It is assembled from the items of the project's earlier sessions. Each command and file is worth the chance that the new
+session needs it, estimated from how lately and in which similar sessions it was used; `bench/foresight.py` measures
+how well that foretells real sessions. The same sessions, task and budget give the same bytes.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import log, sqrt
+from typing import NamedTuple
+
+from warmstart.sessions.marks import END, MARK
+from warmstart.templates.item import Item, SessionItems, Source
+from warmstart.templates.project_files import ProjectFiles
+from warmstart.templates.safety import own_words_of
+from warmstart.text.truncate import one_line
+from warmstart.text.words import topic_terms
+from warmstart.tokens import count
+
+DEFAULT_TOKENS, MAX_TOKENS = 200, 800
+MAX_SESSIONS = 300  # the newest of a project; the weight of older ones is nothing
+
+_HEADER = f"{MARK} From earlier sessions in this project; verify before use."
+_HALF_LIFE, _FILE_HALF_LIFE = 15, 5  # sessions after which a command, or a file, counts half
+_NEAREST = 10  # sessions near the task
+_NAMED = 1.0  # added to the score of a file that the task names
+_TERM = 0.05  # weight of words that a path shares with the task
+_MIN_COMMAND = 0.02  # chance
+_MIN_FILE = 0.06  # score
+_MAX_TRAPS, _MAX_RULES, _MAX_FILES, _MAX_NEAR = 4, 3, 300, 3
+_MAX_MEMORY = 160  # characters
+_BLANK = re.compile(r":? ‹\w+›")  # what stands for a value in an error
+# What it says about a file that recent sessions, or sessions near the task, changed it or read it first.
+_WEIGHTS = {("edit", "recent"): 0.6, ("edit", "near"): 0.5, ("read", "recent"): 0.5, ("read", "near"): 0.5}
+_COMMANDS, _TRAPS, _RULES, _MEMORIES, _SIMILAR = 0.32, 0.2, 0.2, 0.2, 0.08  # shares of the budget, at most
+
+
+class Line(NamedTuple):
+    """A line of a brief, and why it is there."""
+
+    text: str
+    why: str = ""
+    sources: tuple[Source, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """What a session gets. An empty brief has no text."""
+
+    sections: tuple[tuple[str, tuple[Line, ...]], ...] = ()
+
+    @property
+    def text(self) -> str:
+        lines = [_HEADER]
+        for heading, some in self.sections:
+            lines += [f"## {heading}", *(f"- {line.text}" for line in some)]
+        return "\n".join([*lines, END]) if self.sections else ""
+
+    @property
+    def tokens(self) -> int:
+        return count(self.text) if self.sections else 0
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def build_brief(
+    sessions: Sequence[SessionItems],
+    *,
+    task: str = "",
+    budget_tokens: int = DEFAULT_TOKENS,
+    files: ProjectFiles = ProjectFiles(),  # noqa: B008 - a tuple
+    memories: Sequence[str] = (),
+) -> Brief:
+    """The brief for a new session, from the earlier sessions of its project."""
+    main = sorted((one for one in sessions if not one.is_subagent), key=_order) or sorted(sessions, key=_order)
+    if not main:
+        return Brief()
+    frame = count(f"{_HEADER}\n{END}") + 1
+    budget = min(budget_tokens, MAX_TOKENS) - frame
+    history = _History(main, task)
+    sections = [
+        ("Commands that work here", _command_lines(history, files, _COMMANDS * budget)),
+        ("Failed here before", _fit(_trap_lines(history, files), _TRAPS * budget)),
+        ("The user's rules, quoted", _fit(_rule_lines(history, files.docs), _RULES * budget)),
+        ("Remembered", _fit([Line(one_line(text, _MAX_MEMORY), "in memory") for text in memories], _MEMORIES * budget)),
+        ("Similar sessions", _fit(_near_lines(history), _SIMILAR * budget)),
+    ]
+    sections = [(heading, lines) for heading, lines in sections if lines]
+    spent = Brief(tuple(sections)).tokens - frame if sections else 0
+    left = budget - spent - count("## Files to expect") - 2
+    if left > 10 and (listed := _file_lines(history, files, left)):
+        sections.append(("Files to expect", listed))
+    return Brief(tuple(sections))
+
+
+def _order(session: SessionItems) -> tuple[float, str]:
+    return (session.ended_at.timestamp() if session.ended_at else 0.0, session.session_id)
+
+
+# -- how likely the new session needs what an earlier one used
+
+
+class _History:
+    """The earlier sessions with the weight of each: how lately it ended, and how near it is to the task."""
+
+    def __init__(self, sessions: Sequence[SessionItems], task: str) -> None:
+        self.sessions = sessions  # oldest first
+        self.task = task
+        self.recent = _recency(sessions, _HALF_LIFE)
+        self.recent_files = _recency(sessions, _FILE_HALF_LIFE)
+        self.near = _nearest(sessions, task) if task else {}
+
+
+def _recency(sessions: Sequence[SessionItems], half_life: float) -> dict[str, float]:
+    """The weight of each session by its age; they add up to 1."""
+    weights = {one.session_id: 0.5 ** (age / half_life) for age, one in enumerate(reversed(sessions))}
+    total = sum(weights.values())
+    return {name: weight / total for name, weight in weights.items()}
+
+
+def _nearest(sessions: Sequence[SessionItems], task: str) -> dict[str, float]:
+    """The sessions nearest to a task, by BM25 of what they were asked and what they changed; weights add up to 1."""
+    documents = {one.session_id: one.terms for one in sessions}
+    lengths = {name: sum(document.values()) for name, document in documents.items()}
+    mean = sum(lengths.values()) / len(documents) or 1
+    frequency = Counter(term for document in documents.values() for term in document)
+    asked = set(topic_terms(task[:6000]))
+    scores = dict.fromkeys(documents, 0.0)
+    for name, document in documents.items():
+        length = 1.2 * (0.25 + 0.75 * lengths[name] / mean)
+        for term in document.keys() & asked:
+            rarity = log(1 + (len(documents) - frequency[term] + 0.5) / (frequency[term] + 0.5))
+            scores[name] += rarity * document[term] * 2.2 / (document[term] + length)
+    best = sorted(((-score, name) for name, score in scores.items() if score > 0))[:_NEAREST]
+    return {name: score / sum(score for score, _ in best) for score, name in best}
+
+
+# -- the lines of each section, best first
+
+
+def _fit(lines: Iterable[Line], budget: float) -> tuple[Line, ...]:
+    chosen: list[Line] = []
+    spent = 10.0  # for the heading
+    for line in lines:
+        cost = count(f"- {line.text}") + 1
+        if spent + cost <= budget:
+            chosen.append(line)
+            spent += cost
+    return tuple(chosen)
+
+
+def _command_lines(history: _History, files: ProjectFiles, budget: float) -> tuple[Line, ...]:
+    """The commands that work; what the docs state anyway shares one line, the last."""
+    uses: dict[str, list[Item]] = defaultdict(list)
+    chances: dict[str, float] = defaultdict(float)
+    for session in history.sessions:
+        for item in session.of("command"):
+            uses[item.text].append(item)
+            if item.count > item.failed:
+                chances[item.text] += history.recent[session.session_id]
+    chosen: list[str] = []
+    stated: list[str] = []
+    spent = 10.0  # for the heading
+    for text, chance in sorted(chances.items(), key=lambda one: (-one[1], one[0])):
+        items = uses[text]
+        trusted = _is_trusted(text, items, files) and any(item.worked for item in items)
+        if chance < _MIN_COMMAND or not trusted or fails_now(items):
+            continue
+        cost = count(f"- `{text}`") + (0 if text in files.docs else 1)
+        if spent + cost <= budget:
+            (stated if text in files.docs else chosen).append(text)
+            spent += cost
+    lines = [[text] for text in chosen] + ([stated] if stated else [])
+    return tuple(
+        Line(
+            ", ".join(f"`{text}`" for text in texts),
+            "; ".join(_command_reason(text, uses[text]) for text in texts),
+            _sources(item for text in texts for item in uses[text]),
+        )
+        for texts in lines
+    )
+
+
+def _command_reason(text: str, items: Sequence[Item]) -> str:
+    worked = sum(item.worked for item in items)
+    return f"`{text}` worked {_times(worked)} in {_sessions(items)}, last {_day(items)}"
+
+
+def _is_trusted(command: str, items: Sequence[Item], files: ProjectFiles) -> bool:
+    """Whether the words of a command have a clean source: a session, or the manifests of the project."""
+    return any(item.clean for item in items) or all(word in files.manifests for word in own_words_of(command))
+
+
+def fails_now(items: Sequence[Item]) -> bool:
+    """Whether a command failed, and did not work, in each of its last two sessions, or more often than it worked."""
+    failing = [not item.worked and item.failed > 0 for item in items]
+    return all(failing[-2:]) or sum(failing) > len(failing) / 2
+
+
+def _trap_lines(history: _History, files: ProjectFiles) -> list[Line]:
+    seen: dict[tuple[str, str], list[Item]] = defaultdict(list)
+    worth: dict[tuple[str, str], float] = defaultdict(float)
+    for session in history.sessions:
+        for item in {(one.tool, one.text): one for one in session.of("trap")}.values():
+            seen[item.tool, item.text].append(item)
+            worth[item.tool, item.text] += history.recent[session.session_id]
+    lines = []
+    trusted = [trap for trap, items in seen.items() if _is_trusted(items[-1].calls[1].arguments, items, files)]
+    for trap in sorted(trusted, key=lambda one: (-worth[one], one))[:_MAX_TRAPS]:
+        items = seen[trap]
+        fix = Counter(item.calls[1].arguments for item in items).most_common(1)[0][0]
+        why = f"failed in {_sessions(items)}, last {_day(items)}"
+        error = _BLANK.sub("", trap[1])
+        lines.append(Line(f"`{trap[0]}` fails ({error}): use `{fix}`", why, _sources(items)))
+    return lines
+
+
+def _rule_lines(history: _History, docs: str) -> list[Line]:
+    rules: dict[frozenset[str], list[Item]] = {}
+    for session in reversed(history.sessions):
+        for item in session.of("instruction"):
+            mine = frozenset(topic_terms(item.text))
+            twin = next((one for one in rules if len(one & mine) >= max(3, 0.6 * min(len(one), len(mine)))), None)
+            if twin is not None:
+                rules[twin].append(item)
+            elif len(mine) >= 3 and item.text not in docs:
+                rules[mine] = [item]
+    ranked = sorted(rules.values(), key=lambda items: (items[0].kind != "instruction", -len(items)))
+    return [
+        Line(
+            f'"{items[0].text}"' + (f" ({_day(items)})" if _day(items) else ""),
+            f"said {_times(len(items))}",
+            _sources(items),
+        )
+        for items in ranked[:_MAX_RULES]
+    ]
+
+
+def _near_lines(history: _History) -> list[Line]:
+    titles = {one.session_id: one for one in history.sessions}
+    near = [titles[name] for name in list(history.near)[:_MAX_NEAR]]
+    return [
+        Line(
+            f"{f'{one.started_at:%Y-%m-%d} ' if one.started_at else ''}{one.session_id[:8]}: {one_line(one.title, 48)}",
+            "asked for something similar",
+            (Source(one.session_id),),
+        )
+        for one in near
+        if one.title
+    ]
+
+
+def _file_lines(history: _History, files: ProjectFiles, budget: float) -> tuple[Line, ...]:
+    evidence: dict[str, dict[tuple[str, str], float]] = defaultdict(lambda: defaultdict(float))
+    uses: dict[str, list[Item]] = defaultdict(list)
+    for session in history.sessions:
+        for item in session.of("file"):
+            if item.text not in uses and not files.exists(item.text):
+                continue
+            evidence[item.text][item.tool, "recent"] += history.recent_files[session.session_id]
+            evidence[item.text][item.tool, "near"] += history.near.get(session.session_id, 0.0)
+            uses[item.text].append(item)
+    asked, lower = set(topic_terms(history.task[:6000])), history.task.lower()
+    names = {path: set(topic_terms(path)) for path in uses}
+    frequency = Counter(term for some in names.values() for term in some)
+    scores = {}
+    for path, some in names.items():
+        score = sum(_WEIGHTS[basis] * sqrt(weight) for basis, weight in evidence[path].items())
+        rarity = sum(log(1 + len(names) / frequency[term]) for term in some & asked)
+        score += _TERM * rarity * (0.3 + score)
+        if path.rsplit("/", 1)[-1].lower() in lower:
+            score += _NAMED
+        scores[path] = score * score
+    ranked = sorted(scores.items(), key=lambda one: (-one[1], one[0]))
+    chosen = _pack([(path, score) for path, score in ranked if score >= _MIN_FILE][:_MAX_FILES], budget)
+    lines = []
+    for folder, paths in chosen.items():
+        items = [item for path in paths for item in uses[path]]
+        changed = sum(item.tool == "edit" for item in items)
+        why = f"changed {_times(changed)}, read first {_times(len(items) - changed)}, last {_day(items)}"
+        lines.append(Line(f"{folder}: {', '.join(path.rsplit('/', 1)[-1] for path in paths)}", why, _sources(items)))
+    return tuple(lines)
+
+
+def _pack(ranked: Sequence[tuple[str, float]], budget: float) -> dict[str, list[str]]:
+    """Files by folder, chosen by their worth per token: a name costs little once its folder is there."""
+    folders: dict[str, list[tuple[str, float]]] = defaultdict(list)
+    for path, worth in ranked:
+        folders[f"{path.rpartition('/')[0] or '.'}/"].append((path, worth))
+    heap: list[tuple[float, str, int, int, int]] = []
+
+    def offer(folder: str, start: int) -> None:
+        """Put the next names of a folder on the heap, as many as give the most per token."""
+        best = None
+        worth, cost = 0.0, 0 if start else count(f"- {folder}:") + 1
+        for place, (path, value) in enumerate(folders[folder][start : start + 8], start + 1):
+            worth += value
+            cost += count(f", {path.rsplit('/', 1)[-1]}")
+            if best is None or worth / cost > -best[0]:
+                best = (-worth / cost, folder, start, place, cost)
+        if best:
+            heapq.heappush(heap, best)
+
+    for folder in folders:
+        offer(folder, 0)
+    chosen: dict[str, list[str]] = {}
+    while heap:
+        _, folder, start, end, cost = heapq.heappop(heap)
+        if cost <= budget:
+            budget -= cost
+            chosen.setdefault(folder, []).extend(path for path, _ in folders[folder][start:end])
+            offer(folder, end)
+    return chosen
+
+
+def _day(items: Iterable[Item]) -> str:
+    days = [item.last_seen for item in items if item.last_seen]
+    return f"{max(days):%Y-%m-%d}" if days else ""
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
+
+
+def _sessions(items: Sequence[Item]) -> str:
+    return "1 session" if len(items) == 1 else f"{len(items)} sessions"
+
+
+def _sources(items: Iterable[Item]) -> tuple[Source, ...]:
+    return tuple(dict.fromkeys(source for item in items for source in item.sources))

@@ -1,0 +1,100 @@
+"""What a session teaches, as items: the unit that briefs and templates are selections of.
+
+An item names the messages it came from, so that everything made of a session can be revoked with it. Its texts are
+redacted when it is extracted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from hashlib import blake2b
+from typing import Literal, NamedTuple
+
+import msgspec
+
+Kind = Literal[
+    "instruction",  # a standing rule in the user's words
+    "correction",  # what the user told the agent to do differently, in the user's words
+    "command",  # a shell command that works here; `tool` says what for: test, build, lint, format, run
+    "trap",  # an error and the command that worked instead; `calls` are the failed one and the fix
+    "decision",  # what the user decided, in the user's words
+    "reference",  # a URL or document that the user typed
+    "file",  # a file that was changed (`tool` is `edit`) or read before the first change (`read`)
+    "procedure",  # a sub-task as a few calls
+    "habit",  # how the user writes; weak
+    "open",  # where work stopped
+]
+
+
+class Source(NamedTuple):
+    """Where an item is from: a session by its public id, and a message of it by the agent's own id."""
+
+    session: str
+    message: str = ""
+
+    @property
+    def is_edit(self) -> bool:
+        """Whether it names no session but a person who edited a template."""
+        return self.session.startswith(EDIT)
+
+
+EDIT = "edit:"  # before the name of the person who wrote an item into a template by hand
+
+
+class Call(NamedTuple):
+    """A tool call as an item shows it: the arguments as JSON or as a shell command, the result as its shape."""
+
+    tool: str
+    arguments: str
+    result: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One thing that a session teaches.
+
+    `count` is how often it occurred. Of a command, `worked` and `failed` say how often it is known to have worked and
+    to have failed; a pipe hides the rest. What is not `clean` has words that first appeared in some output: it counts
+    only if another session has it from a clean source.
+    """
+
+    kind: Kind
+    text: str
+    tool: str = ""
+    calls: tuple[Call, ...] = ()
+    count: int = 1
+    worked: int = 0
+    failed: int = 0
+    clean: bool = True
+    first_seen: datetime | None = None
+    last_seen: datetime | None = None
+    sources: tuple[Source, ...] = ()
+
+    def map_texts(self, change: Callable[[str], str]) -> Item:
+        """The item with a change applied to each of its texts, the names of tools among them."""
+        calls = tuple(Call(*map(change, call)) for call in self.calls)
+        return replace(self, text=change(self.text), tool=change(self.tool), calls=calls)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionItems:
+    """The items of one session. `terms` counts the words of what it was asked for and of the files it changed."""
+
+    session_id: str
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    title: str = ""
+    is_subagent: bool = False
+    terms: dict[str, int] = field(default_factory=dict)
+    items: tuple[Item, ...] = ()
+
+    def of(self, kind: Kind) -> tuple[Item, ...]:
+        return tuple(item for item in self.items if item.kind == kind)
+
+
+def item_id(item: Item) -> str:
+    """Twelve hexadecimal digits of what an item says, wherever it came from."""
+    said = msgspec.json.encode((item.kind, item.text, item.tool, item.calls))
+    return blake2b(said, digest_size=6).hexdigest()

@@ -1,0 +1,94 @@
+"""The items of stored sessions: extracted once per revision of a session and version of the rules, like profiles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from warmstart.errors import SessionNotFound
+from warmstart.profile.profiler import Profiler
+from warmstart.redact.redactor import Redactor
+from warmstart.sessions.bad_sessions import BAD_SESSION, Skip, log_skip
+from warmstart.sessions.sql_store import SQLSessionStore, where
+from warmstart.sessions.store import Filter
+from warmstart.storage.database import migrations_of
+from warmstart.templates.extract import ITEM_RULES, extract_items
+from warmstart.templates.item import SessionItems
+
+Progress = Callable[[int, int], None]
+
+_BATCH = 50  # sessions whose items are written together
+_ENCODE = msgspec.json.Encoder().encode
+_DECODE = msgspec.json.Decoder(SessionItems).decode
+
+
+class ItemStore:
+    """The items in the database of a session store; it lives as long as that store."""
+
+    def __init__(
+        self, sessions: SQLSessionStore, *, redactor: Redactor | None = None, profiler: Profiler | None = None
+    ) -> None:
+        self._sessions = sessions
+        self._db = sessions.database
+        self._redactor = redactor or Redactor()
+        self._profiler = profiler or Profiler()
+        self._rules = f"{ITEM_RULES}/{self._profiler.rules}"
+        self._db.migrate(migrations_of("templates", __file__))
+
+    def update(
+        self,
+        filter: Filter = Filter(),  # noqa: B008 - Filter is frozen
+        *,
+        progress: Progress | None = None,
+        skip: Skip = log_skip,
+    ) -> int:
+        """Extract the items of new and changed sessions; returns how many there were."""
+        condition, values = where(filter)
+        with self._db.translate_errors():
+            stale = self._db.connection.execute(
+                "SELECT s.id, s.revision FROM sessions s LEFT JOIN session_items i ON i.session = s.pk "
+                f"WHERE {condition} AND coalesce(i.rules, '') <> :rules ORDER BY s.pk LIMIT :limit",
+                {**values, "rules": self._rules},
+            ).fetchall()
+        made: list[tuple[str, str, str, int]] = []
+        for number, (session_id, revision) in enumerate(stale, 1):
+            try:
+                session, messages = self._sessions.get(session_id), list(self._sessions.messages(session_id))
+                steps = self._profiler.steps(session, messages)
+                items = extract_items(session, messages, steps, redactor=self._redactor)
+            except SessionNotFound:
+                continue  # another process deleted it
+            except BAD_SESSION as error:
+                skip(session_id, error)
+                continue
+            made.append((self._rules, _ENCODE(items).decode(), session_id, revision))
+            if len(made) >= _BATCH or number == len(stale):
+                self._save(made)
+                made = []
+            if progress:
+                progress(number, len(stale))
+        self._save(made)
+        return len(stale)
+
+    def _save(self, made: list[tuple[str, str, str, int]]) -> None:
+        if made:
+            with self._db.transaction() as connection:
+                connection.executemany(
+                    "INSERT INTO session_items (session, rules, body) "
+                    "SELECT pk, ?, ? FROM sessions WHERE id = ? AND revision = ? "
+                    "ON CONFLICT (session) DO UPDATE SET rules = excluded.rules, body = excluded.body",
+                    made,
+                )
+
+    def items(self, filter: Filter = Filter()) -> list[SessionItems]:  # noqa: B008 - Filter is frozen
+        """The items of the selected sessions that were not revoked, newest first. Call `update` before."""
+        condition, values = where(filter)
+        with self._db.translate_errors():
+            rows = self._db.connection.execute(
+                "SELECT i.body FROM session_items i JOIN sessions s ON s.pk = i.session "
+                f"WHERE {condition} AND i.rules = :rules AND s.id NOT IN (SELECT session FROM template_revoked) "
+                "ORDER BY s.ended_at DESC NULLS LAST, s.id LIMIT :limit",
+                {**values, "rules": self._rules},
+            ).fetchall()
+        return [_DECODE(body) for (body,) in rows]

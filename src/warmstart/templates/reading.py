@@ -1,0 +1,198 @@
+"""A session as the extractors of items read it: what the user typed, what was run and how it went, what was changed.
+
+It also says which words of a command have a clean source: a token that first appeared in output has none.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cache, cached_property
+from pathlib import Path
+
+from warmstart.profile.feedback import own_words
+from warmstart.profile.outcome import has_passed
+from warmstart.profile.output import unwrap
+from warmstart.profile.tools import SHELLS, agent_tools, command_in, fields_of, path_in, reads
+from warmstart.profile.values import AnnotatedStep
+from warmstart.sessions.marks import is_marked_call, is_ours
+from warmstart.sessions.values import Message, Session
+from warmstart.templates.commands import ShellCommand, is_project_file, relative_path, shell_commands
+from warmstart.templates.item import Source
+from warmstart.templates.safety import own_words_of
+from warmstart.text.shell import parse_commands
+
+_PATCHED_FILE = re.compile(r"\*\*\* (?:Update|Add|Delete) File: ([^\n\"\\]+)")
+_EXPANDED = re.compile(r"^(?:---|#{1,4} |\|)", re.MULTILINE)  # front matter, headings, tables: a file, not a person
+_SUMMARY = ("This session is being continued from", "Summary of the conversation")
+_MAX_MACHINE_LINES = 30
+_MANIFEST = re.compile(
+    r"(?:^|[/\s'\"])(?:package\.json|[Mm]akefile|[Jj]ustfile|\.?mise\.toml|pyproject\.toml|Taskfile\.ya?ml|Cargo\.toml)"
+    r"(?=$|[\s'\"|;&)])"
+)
+
+
+@cache
+def trap_rules() -> dict[str, tuple[str, ...]]:
+    """The lists of `traps.toml`."""
+    table = tomllib.loads((Path(__file__).parent / "traps.toml").read_text(encoding="utf-8"))
+    return {name: tuple(row.split()) if isinstance(row, str) else tuple(row) for name, row in table.items()}
+
+
+@dataclass(slots=True)
+class Shell:
+    """A shell call, with what became of it: `passed` is `None` where a pipe hides it."""
+
+    step: AnnotatedStep
+    commands: tuple[ShellCommand, ...]
+    passed: bool | None
+
+
+class Reading:
+    """A session as the extractors read it.
+
+    `allowed` are commands that the user vouches for, as if they had typed them. With `keep_values` the values in
+    procedures stay.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        messages: Sequence[Message],
+        steps: Sequence[AnnotatedStep],
+        *,
+        allowed: Sequence[str] = (),
+        keep_values: bool = False,
+    ) -> None:
+        self.session = session
+        self.allowed = allowed
+        self.keep_values = keep_values
+        self.messages = [message for message in messages if not is_ours(message)]
+        self.steps = [step for step in steps if not is_marked_call(step.call.id)]
+        self.roots = tuple(
+            dict.fromkeys(root.replace("\\", "/").rstrip("/") for root in (session.directory, session.project) if root)
+        )
+        began = session.started_at or next((one.timestamp for one in messages if one.timestamp), None)
+        self._began = began
+        # Who uses a coding agent works with it again; who talks to an agent that is built on the library may be a
+        # customer, whose words are about one case.
+        self.is_host = session.agent in agent_tools()
+        self.has_own_user = self.is_host or bool(session.project)
+
+    def when(self, step: AnnotatedStep) -> datetime | None:
+        return self._began + timedelta(seconds=step.at) if self._began and step.at is not None else self._began
+
+    def source(self, message_id: str) -> tuple[Source, ...]:
+        return (Source(self.session.id, message_id),)
+
+    @cached_property
+    def said(self) -> list[tuple[Message, str, bool]]:
+        """What the user wrote, without pasted text, and whether it answers a question."""
+        found, asked = [], False
+        for message in self.messages:
+            if message.role == "assistant" and message.text and not message.sidechain:
+                asked = message.text[-40:].rstrip(" \n*_)").endswith("?")
+            elif text := own_words(message):
+                if not _is_machine_written(text):
+                    found.append((message, text, asked))
+                asked = False
+        return found
+
+    @cached_property
+    def typed(self) -> str:
+        return "\n".join((*(text for _, text, _ in self.said), *self.allowed))
+
+    @cached_property
+    def shells(self) -> list[Shell]:
+        found = []
+        for step in self.steps:
+            if step.call.name in SHELLS and step.outcome in ("ok", "error") and step.result:
+                commands = shell_commands(command_in(step.call.arguments), self.roots, every=True)
+                found.append(Shell(step, commands, _has_passed(step, commands)))
+        return found
+
+    @cached_property
+    def files(self) -> list[tuple[AnnotatedStep, str, str]]:
+        """The files of the project that were changed (`edit`) or read, with the step."""
+        found = []
+        for step in self.steps:
+            if step.outcome != "ok":
+                continue
+            role, paths = _paths(step)
+            relative = (relative_path(path.strip(), self.roots) for path in paths)
+            found += [(step, role, path.removeprefix("./")) for path in relative if is_project_file(path)]
+        return found
+
+    @cached_property
+    def _outputs(self) -> tuple[str, list[tuple[int, int]]]:
+        """All results in one text, in order, with the position at which each step's result ends; manifests apart."""
+        parts, ends, length = [], [], 0
+        for step in self.steps:
+            if step.result and not _shows_manifest(step):
+                parts.append(step.result.text)
+                length += len(step.result.text) + 1
+                ends.append((step.position, length))
+        return "\n".join(parts), ends
+
+    @cached_property
+    def _manifests(self) -> str:
+        return "\n".join(step.result.text for step in self.steps if step.result and _shows_manifest(step))
+
+    def is_clean_command(self, command: str, position: int) -> bool:
+        """Whether no word of a command first appeared in output. The user's words and manifests are clean.
+
+        So is a word that the agent used before: that a command is not found is said with its name.
+        """
+        text, ends = self._outputs
+        limit = max((end for place, end in ends if place < position), default=0)
+        for word in own_words_of(command):
+            start = text.find(word, 0, limit)
+            if start < 0 or word in self.typed or word in self._manifests:
+                continue
+            shown = next(place for place, end in ends if start < end)
+            before = (shell.step.call.arguments for shell in self.shells if shell.step.position <= shown)
+            if not any(word in command_in(arguments) for arguments in before):
+                return False
+        return True
+
+
+def _is_machine_written(text: str) -> bool:
+    """Whether a user message is an expanded file, a summary or an orchestrator's prompt rather than something typed."""
+    return text.startswith(_SUMMARY) or len(_EXPANDED.findall(text)) >= 4 or text.count("\n") > _MAX_MACHINE_LINES
+
+
+def _shows_manifest(step: AnnotatedStep) -> bool:
+    if step.call.name not in SHELLS:
+        return step.role == "read" and bool(_MANIFEST.search(path_in(step.call.arguments)))
+    parsed = parse_commands(command_in(step.call.arguments))
+    return bool(parsed) and all(any(map(_MANIFEST.search, reads(command))) for command in parsed)
+
+
+def _has_passed(step: AnnotatedStep, commands: Sequence[ShellCommand]) -> bool | None:
+    """Whether a shell call worked, by its exit code and its words; `None` where a pipe hides the exit code."""
+    output = unwrap(step.result.text).text if step.result else ""
+    if step.outcome == "error" or any(phrase in output[:400] for phrase in trap_rules()["hidden_failures"]):
+        return False
+    if not any(command.masked for command in commands):
+        return True
+    return has_passed(output)
+
+
+def _paths(step: AnnotatedStep) -> tuple[str, tuple[str, ...]]:
+    arguments = step.call.arguments
+    if step.call.name in SHELLS:
+        command = command_in(arguments)
+        if "*** Begin Patch" in command:
+            return "edit", tuple(_PATCHED_FILE.findall(command))
+        if any(one.purpose != "other" for one in shell_commands(command, every=True)):
+            return "", ()
+        shown = (path for one in parse_commands(command) for path in reads(one))
+        return "read", tuple(path for path in shown if "." in path)
+    if step.role == "edit":
+        fields = fields_of(arguments)
+        patch = fields.get("patchText") or fields.get("input") or arguments
+        return "edit", tuple(_PATCHED_FILE.findall(patch if isinstance(patch, str) else "")) or (path_in(arguments),)
+    return ("read", (path_in(arguments),)) if step.role == "read" else ("", ())

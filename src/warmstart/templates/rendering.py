@@ -1,0 +1,375 @@
+"""A template as the messages that a session starts with.
+
+The same template, tools, task and budget give the same bytes, so that prompt caches hold. Calls that are not known to
+be safe are left out and every text is redacted once more, whatever the store or a file said; every message is marked,
+so that it is never taken for a session's own. The note neither commands nor belittles: notes called authoritative get
+obeyed against the user, notes called background get ignored.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from hashlib import blake2b
+from string import ascii_lowercase
+from typing import Any, Literal, NamedTuple, get_args
+
+import msgspec
+
+from warmstart.errors import ConfigError
+from warmstart.profile.tools import SHELLS
+from warmstart.redact.redactor import Redactor
+from warmstart.sessions.marks import CALL, END, END_TAG, MARK, TAG
+from warmstart.templates.allowlist import is_safe_text
+from warmstart.templates.item import Call, Item, Kind, item_id
+from warmstart.templates.safety import is_known, is_safe_call
+from warmstart.templates.template import WarmTemplate
+from warmstart.templates.tools import Definitions, fits, schemas_of
+from warmstart.text.truncate import one_line
+from warmstart.text.untrusted import find_injection, neutralize
+from warmstart.text.words import topic_terms
+from warmstart.tokens import count
+
+Renderer = Literal["messages", "system", "xml"]
+Shape = Literal["openai", "anthropic"]
+Reason = Literal["unsafe", "tool", "arguments", "three", "length"]
+Message = dict[str, Any]
+
+BUDGET = 1200
+MAX_PROCEDURES = 3
+_MAX_NAME, _MAX_DESCRIPTION = 80, 160  # characters
+# What each kind is called in a note, in the order of the note.
+HEADINGS: dict[Kind, str] = {
+    "instruction": "Standing instructions, quoted; they hold unless the user says otherwise:",
+    "correction": "Corrections by the user, quoted:",
+    "decision": "Decisions of the user, quoted:",
+    "command": "Commands that work here:",
+    "trap": "Failed before:",
+    "file": "Files to expect:",
+    "reference": "References from the user:",
+    "open": "Where work stopped:",
+    "habit": "Habits of the user (weak evidence):",
+    "procedure": "Examples:",
+}
+# What is kept longest when the budget is short. The first procedure comes after the instructions: losing rules does
+# most harm, and an example as messages helps most.
+_KEPT_LONGEST: tuple[Kind, ...] = ("instruction", "trap", "command", "procedure", "correction", "decision", "file")
+_RANKS = {kind: rank for rank, kind in enumerate(_KEPT_LONGEST)}
+_CALLS_FOLLOW = "The calls below are from earlier sessions."
+TEMPLATE_NOTE, TEMPLATE_TAG = f"{MARK} Template ", f"{TAG} template="  # how a note begins
+_WHY: dict[Reason, str] = {
+    "unsafe": "it is not known to be safe",
+    "tool": "this session does not have the tool",
+    "arguments": "the arguments do not fit the tool's schema",
+    "three": "three procedures are enough",
+    "length": "no room in the budget",
+}
+_ENCODE = msgspec.json.Encoder().encode
+_DECODE = msgspec.json.Decoder(list[Message]).decode
+_TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")  # what APIs take
+_to_json = json.JSONEncoder(ensure_ascii=False).encode  # with the spaces that most clients send
+
+
+class Part(NamedTuple):
+    """What a rendering holds and what it costs; the `note` is what frames the items."""
+
+    kind: Kind | Literal["note"]
+    item: str
+    tokens: int
+
+
+class Dropped(NamedTuple):
+    """An item that was left out."""
+
+    kind: Kind
+    item: str
+    reason: Reason
+
+    @property
+    def why(self) -> str:
+        return _WHY[self.reason]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rendering:
+    """Messages to insert, with what they hold and cost. Without messages there was nothing, or no room for it.
+
+    `closing` says that the last message only hands over to a user's message and can go if none follows.
+    """
+
+    renderer: Renderer
+    shape: Shape
+    encoded: bytes
+    parts: tuple[Part, ...]
+    dropped: tuple[Dropped, ...]
+    budget: int
+    closing: bool = False
+
+    @property
+    def messages(self) -> list[Message]:
+        """The messages, copied each time so that nobody's changes reach another session."""
+        return _DECODE(self.encoded)
+
+    @property
+    def tokens(self) -> int:
+        """What is inserted costs at most this, roles, ids and JSON included."""
+        return sum(part.tokens for part in self.parts)
+
+    @property
+    def items(self) -> tuple[str, ...]:
+        """The ids of the items that are carried."""
+        return tuple(part.item for part in self.parts if part.item)
+
+
+def render(
+    template: WarmTemplate,
+    *,
+    tools: Definitions | None = None,
+    renderer: Renderer = "messages",
+    shape: Shape = "openai",
+    budget_tokens: int = BUDGET,
+    task: str = "",
+    redactor: Redactor | None = None,
+) -> Rendering:
+    """What to insert for a template: with `tools` only what those can do, with `task` the procedures nearest to it."""
+    for what, given, known in (("renderer", renderer, get_args(Renderer)), ("shape", shape, get_args(Shape))):
+        if given not in known:
+            raise ConfigError(f"{given!r} is not a {what}: use one of {', '.join(known)}")
+    clean, items = _clean(template, redactor or _default_redactor())
+    dropped = _drop(items, template, None if tools is None else schemas_of(tools), task)
+    layout = _Layout(template, clean, renderer, shape)
+    first = next((item for item in items.values() if item.kind == "procedure"), None)
+    frame = spent = layout.cost(layout.build(()))
+    parts: list[Part] = []
+    headings = {""}
+    for id_, item in sorted(items.items(), key=lambda one: 0.5 if one[1] is first else _RANKS.get(one[1].kind, 9)):
+        heading = layout.heading(item)
+        cost = layout.item_cost(item) + (0 if heading in headings else count(_in_json(f"\n{heading}")))
+        if spent + cost <= budget_tokens:
+            headings.add(heading)
+            spent += cost
+            parts.append(Part(item.kind, id_, cost))
+        else:
+            dropped.append(Dropped(item.kind, id_, "length"))
+    chosen = [items[part.item] for part in parts]
+    return Rendering(
+        renderer=renderer,
+        shape=shape,
+        encoded=_ENCODE(layout.build(chosen) if chosen else []),
+        parts=(Part("note", "", frame), *parts) if parts else (),
+        dropped=tuple(dropped),
+        budget=budget_tokens,
+        closing=shape == "anthropic" and bool(chosen),
+    )
+
+
+# -- what is shown
+
+
+@cache
+def _default_redactor() -> Redactor:
+    return Redactor()
+
+
+def _clean(template: WarmTemplate, redactor: Redactor) -> tuple[Callable[[str], str], dict[str, Item]]:
+    """The items by id, without secrets, orders and what could pass for a border, and what makes a text so.
+
+    Extraction redacts and judges, so that one look at all texts together is mostly enough. Arguments are looked at
+    after decoding: an escape hides nothing.
+    """
+    items = {item_id(item): _decode(item) for item in template.seed.items}
+    texts = {
+        id_: "\n".join((one.text, one.tool, *(part for call in one.calls for part in call)))
+        for id_, one in items.items()
+    }
+    whole = "\n".join((template.name, template.description, *texts.values()))
+    if find_injection(whole):
+        items = {id_: item for id_, item in items.items() if not find_injection(texts[id_])}
+    clean: Callable[[str], str] = neutralize
+    if redactor.find(whole):
+        clean = lambda text: redactor.clean(neutralize(text))  # noqa: E731
+    # Most items have nothing to change, which is faster to tell than to copy them.
+    changed = {id_: item.map_texts(clean) for id_, item in items.items() if clean(texts[id_]) != texts[id_]}
+    return clean, items | changed
+
+
+def _decode(item: Item) -> Item:
+    """The item with the arguments of a procedure as JSON objects without escapes."""
+    if item.kind != "procedure":
+        return item
+    calls = (call._replace(arguments=_ENCODE(call_fields(call)).decode()) for call in item.calls)
+    return replace(item, calls=tuple(calls))
+
+
+def call_fields(call: Call) -> dict[str, Any]:
+    """The arguments by name. What is no object goes under the name that most tools have for it."""
+    try:
+        value = msgspec.json.decode(call.arguments or "{}")
+    except (msgspec.DecodeError, RecursionError):
+        value = None
+    return value if isinstance(value, dict) else {"command" if call.tool in SHELLS else "input": call.arguments}
+
+
+def _drop(
+    items: dict[str, Item], template: WarmTemplate, schemas: dict[str, dict[str, Any] | None] | None, task: str
+) -> list[Dropped]:
+    """Remove the items that may not be shown, and all but the three procedures nearest to the task; returns them."""
+    is_local = not template.origin.startswith("imported")
+    reasons = {id_: _objection(item, schemas, is_local=is_local) for id_, item in items.items()}
+    procedures = [id_ for id_, item in items.items() if item.kind == "procedure" and not reasons[id_]]
+    if task and len(procedures) > MAX_PROCEDURES:
+        asked = set(topic_terms(task))
+        procedures.sort(key=lambda id_: -len(asked.intersection(topic_terms(items[id_].text))))
+    reasons |= dict.fromkeys(procedures[MAX_PROCEDURES:], "three")
+    return [Dropped(items.pop(id_).kind, id_, reason) for id_, reason in reasons.items() if reason]
+
+
+def _objection(item: Item, schemas: dict[str, dict[str, Any] | None] | None, *, is_local: bool) -> Reason | Literal[""]:
+    """Why an item may not be shown. What was not extracted here has to be on the allowlist in any case."""
+    calls = item.calls
+    if item.kind == "procedure":
+        is_safe = all((is_local and call.tool in SHELLS) or is_safe_call(call) for call in calls)
+        if not calls or not is_safe or not all(_TOOL_NAME.fullmatch(call.tool) for call in calls):
+            return "unsafe"
+        if schemas is not None and not all(call.tool in schemas for call in calls):
+            return "tool"
+        return "" if all(fits((schemas or {}).get(one.tool), call_fields(one)) for one in calls) else "arguments"
+    if is_local or item.kind == "reference":
+        return ""
+    command = item.text if item.kind == "command" else calls[-1].arguments if calls else ""
+    return "" if is_safe_text(item.text) and (not command or is_known(command)) else "unsafe"
+
+
+# -- how it is written
+
+
+class _Layout:
+    """Writes items in one way. Costs are of the JSON that is sent, so that roles, ids and escapes count."""
+
+    def __init__(self, template: WarmTemplate, clean: Callable[[str], str], renderer: Renderer, shape: Shape) -> None:
+        self._name = one_line(clean(template.name), _MAX_NAME)
+        self._description = one_line(clean(template.description), _MAX_DESCRIPTION).rstrip(".")
+        self._sessions = len({source.session for source in template.seed.sources if not source.is_edit})
+        self._renderer = renderer
+        self._is_anthropic = shape == "anthropic"
+
+    def cost(self, messages: Sequence[Message]) -> int:
+        return sum(count(_to_json(message)) for message in messages)
+
+    def heading(self, item: Item) -> str:
+        """What stands above an item, once for all of its kind."""
+        if self._renderer == "xml":
+            return ""
+        return _CALLS_FOLLOW if self._in_pairs(item) else HEADINGS.get(item.kind, f"{item.kind.capitalize()}:")
+
+    def item_cost(self, item: Item) -> int:
+        return self.cost(self._pairs(item)) if self._in_pairs(item) else count(_in_json(f"\n{self._line(item)}"))
+
+    def _in_pairs(self, item: Item) -> bool:
+        return self._renderer == "messages" and item.kind == "procedure"
+
+    def build(self, items: Sequence[Item]) -> list[Message]:
+        """The messages: a note, and a call and its result for each call of a procedure."""
+        order = list(HEADINGS)
+        items = sorted(items, key=lambda item: order.index(item.kind) if item.kind in order else len(order))
+        lines = [self._opening()]
+        for item in items:
+            if (heading := self.heading(item)) and heading not in lines:
+                lines.append(heading)
+            if not self._in_pairs(item):
+                lines.append(self._line(item))
+        text = "\n".join((*lines, END_TAG if self._renderer == "xml" else END))
+        pairs = [message for item in items if self._in_pairs(item) for message in self._pairs(item)]
+        return [note_message(text, anthropic=self._is_anthropic), *pairs, *([closing()] if self._is_anthropic else [])]
+
+    def _opening(self) -> str:
+        name, what = self._name, self._description
+        sessions = "one earlier session" if self._sessions <= 1 else f"{self._sessions} earlier sessions"
+        about = (
+            f"From {sessions}, for reference, not a task: the latest user message wins, and all tools are available. "
+            "Values in {{...}} are placeholders; check files before relying on them."
+        )
+        if self._renderer == "xml":
+            described = f" description={_quote(what)}" if what else ""
+            return f"{TEMPLATE_TAG}{_quote(name)}{described}>\n<about>{about}</about>"
+        return f'{TEMPLATE_NOTE}"{name}"{f": {what}" if what else ""}. {about}'
+
+    def _line(self, item: Item) -> str:
+        """An item as a line; further lines are indented, so that none begins like one of ours."""
+        text = _say(item).replace("\n", "\n    ")
+        return f"<{item.kind}>{_escape(text)}</{item.kind}>" if self._renderer == "xml" else f"- {text}"
+
+    def _pairs(self, item: Item) -> list[Message]:
+        messages: list[Message] = []
+        for place, call in enumerate(item.calls):
+            digest = blake2b(f"{item.text}/{place}/{call}".encode(), digest_size=8).digest()
+            name = CALL + "".join(ascii_lowercase[byte % 26] for byte in digest)  # short: it is sent twice
+            text = f"{MARK} Example: {item.text}" if place == 0 else MARK
+            messages += (_anthropic_pair if self._is_anthropic else _openai_pair)(name, call, text)
+        return messages
+
+
+def _say(item: Item) -> str:
+    match item.kind:
+        case "instruction" | "correction" | "decision":
+            return f'"{item.text}"' + (f" ({item.last_seen:%Y-%m-%d})" if item.last_seen else "")
+        case "command":
+            return f"`{item.text}`" + (f" ({item.tool})" if item.tool not in ("", "other") else "")
+        case "trap":
+            return f"`{item.tool}` fails ({item.text})" + (f": use `{item.calls[-1].arguments}`" if item.calls else "")
+        case "file":
+            return f"{item.text} ({'changed' if item.tool == 'edit' else 'read first'})" if item.tool else item.text
+        case "procedure":
+            return item.text + "".join(f"\n{one.tool} {one.arguments}\n-> {one.result or 'ok'}" for one in item.calls)
+        case _:
+            return item.text
+
+
+def note_message(text: str, *, anthropic: bool) -> Message:
+    """The message that holds a note. There is no system role among Anthropic's messages."""
+    return (
+        {"role": "user", "content": [{"type": "text", "text": text}]}
+        if anthropic
+        else {"role": "system", "content": text}
+    )
+
+
+def closing() -> Message:
+    """What hands over to the user's own first message: Anthropic's roles alternate."""
+    return {"role": "assistant", "content": [{"type": "text", "text": f"{MARK} End of the examples."}]}
+
+
+def _openai_pair(name: str, call: Call, text: str) -> list[Message]:
+    function = {"name": call.tool, "arguments": call.arguments}
+    return [
+        {"role": "assistant", "content": text, "tool_calls": [{"id": name, "type": "function", "function": function}]},
+        {"role": "tool", "tool_call_id": name, "content": call.result or "ok"},
+    ]
+
+
+def _anthropic_pair(name: str, call: Call, text: str) -> list[Message]:
+    use = {"type": "tool_use", "id": name, "name": call.tool, "input": call_fields(call)}
+    before = [{"type": "text", "text": text}] if text != MARK else []
+    return [
+        {"role": "assistant", "content": [*before, use]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": name, "content": call.result or "ok"}]},
+    ]
+
+
+def _in_json(text: str) -> str:
+    """A line as it stands inside the JSON of a message."""
+    return _to_json(text)[1:-1]
+
+
+# The standard library has both in `xml.sax`, which loads all of HTTP with it: too long for the start of a session.
+
+
+def _escape(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _quote(text: str) -> str:
+    return f'"{_escape(text).replace(chr(34), "&quot;")}"'

@@ -1,0 +1,167 @@
+"""Revoking a session: everything that came from it goes, from every template and every version.
+
+A template with items of the session gets a new version without them. The older versions that have some are withdrawn:
+they stay listed, and nobody can read them, render them or revert to them. What another session said as well stays. A
+template with nothing left is emptied and retired. The session's children are revoked with it, and nothing is
+extracted from any of them again.
+
+What a person wrote (a name, a description, a tag) stays while there are items. What was generated goes: a description,
+the name of an automatic template, and the reasons in the audit for choosing it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from warmstart.errors import AmbiguousId, SessionNotFound
+from warmstart.storage.database import Connection
+from warmstart.storage.sql import batches, placeholders
+from warmstart.templates.item import EDIT, Item
+from warmstart.templates.store import SQLTemplateStore, revoked_sessions, sources_of, with_children
+from warmstart.templates.template import SessionSeed, State, WarmTemplate
+
+_ID = re.compile(r"[0-9a-f]{16}")
+_PREFIX = re.compile(r"[0-9a-f]{4,15}")
+_WHY = "it came from a session that was revoked since"
+
+
+class Revoked(NamedTuple):
+    """What a revocation did to a template: its version and state now, how many items went, what was withdrawn."""
+
+    template: str
+    name: str
+    version: int
+    state: State
+    items: int
+    withdrawn: tuple[int, ...]
+
+
+def revoke(store: SQLTemplateStore, session_id: str, *, author: str = "") -> list[Revoked]:
+    """Revoke a session and its children; returns what that did to which template.
+
+    The session is named as for `SessionStore.get`. One that is no longer stored is named by its id, or by a prefix of
+    it that fits only one session that templates came from. Raises `SessionNotFound` or `AmbiguousId`.
+    """
+    with store.database.transaction() as connection:
+        family = with_children(connection, [_find_session(store, connection, session_id)])
+        at = store.now().timestamp()
+        connection.executemany(
+            "INSERT INTO template_revoked (session, at, author) VALUES (?, ?, ?) ON CONFLICT (session) DO NOTHING",
+            [(session, at, store.words(author)) for session in family],
+        )
+        versions: dict[str, set[int]] = {}
+        for some in batches(family):
+            # A host may have named the session by the agent's own id.
+            connection.execute(
+                f"UPDATE template_uses SET task = '' WHERE session IN ({placeholders(some)}) "
+                f"OR session IN (SELECT native_id FROM sessions WHERE id IN ({placeholders(some)}))",
+                [*some, *some],
+            )
+            for template, version in connection.execute(
+                f"SELECT template, version FROM template_sources WHERE session IN ({placeholders(some)})", some
+            ):
+                versions.setdefault(template, set()).add(version)
+        return [
+            _revoke_from(store, connection, template, sorted(numbers), family, author)
+            for template, numbers in sorted(versions.items())
+        ]
+
+
+def revoked(store: SQLTemplateStore) -> frozenset[str]:
+    """The sessions that nothing may be extracted from: those that were revoked, with their children."""
+    with store.database.translate_errors():
+        return revoked_sessions(store.database.connection)
+
+
+def _find_session(store: SQLTemplateStore, connection: Connection, session_id: str) -> str:
+    try:
+        return store.sessions.get(session_id).id
+    except SessionNotFound:
+        if _ID.fullmatch(session_id):
+            return session_id
+        if not _PREFIX.fullmatch(session_id):
+            raise
+        rows = connection.execute(
+            "SELECT DISTINCT session FROM template_sources WHERE substr(session, 1, length(?1)) = ?1 ORDER BY session",
+            (session_id,),
+        ).fetchall()
+        if not rows:
+            raise
+    if len(rows) > 1:
+        some = ", ".join(row[0] for row in rows[:3])
+        raise AmbiguousId(f"{session_id!r} fits several sessions: {some}; give more of the id")
+    return str(rows[0][0])
+
+
+def _revoke_from(
+    store: SQLTemplateStore,
+    connection: Connection,
+    template: str,
+    versions: list[int],
+    family: list[str],
+    author: str,
+) -> Revoked:
+    old = new = store.get(template)
+    if old.version in versions:
+        content = _without(old, family, connection)
+        new = store.change(old.id, author=author, reason=f"revoked session {family[0]}", **content)
+    for version in versions:
+        place = (template, version)
+        connection.execute("UPDATE template_versions SET body = NULL WHERE template = ? AND version = ?", place)
+        connection.execute("DELETE FROM template_sources WHERE template = ? AND version = ?", place)
+    connection.execute("UPDATE template_uses SET why = ? WHERE template = ?", (_WHY, template))
+    if new.name != old.name:
+        connection.execute("UPDATE template_uses SET why = replace(why, ?, ?)", (repr(old.name), repr(new.name)))
+    lost = len(old.seed.items) - len(new.seed.items)
+    return Revoked(new.id, new.name, new.version, new.state, lost, tuple(versions))
+
+
+def _without(template: WarmTemplate, family: Collection[str], connection: Connection) -> dict[str, Any]:
+    """What changes when all that came from these sessions goes."""
+    items = without_sessions(template.seed.items, family)
+    sources = [each for each in sources_of(replace(template, seed=SessionSeed(items=items))) if each not in family]
+    others = [each for each in sources if not each.startswith(EDIT)]
+    tools = {call.tool for item in items for call in item.calls} | _called_tools(connection, others)
+    return {
+        "name": f"{template.task_type} work" if template.origin == "auto" else template.name,
+        "description": template.description if items and not template.described_by else "",
+        "described_by": "",
+        "tags": template.tags if items else (),
+        "project": template.project if others else "",
+        "sources": tuple(each for each in template.sources if each not in family),
+        "tools": {name: mark for name, mark in template.tools.items() if name in tools},
+        "seed": SessionSeed(items=items),
+        "state": template.state if items else "retired",
+    }
+
+
+def without_sessions(items: Iterable[Item], sessions: Collection[str]) -> tuple[Item, ...]:
+    """The items without those that only these sessions had.
+
+    An item that others had as well stays with the others as its sources. Its counts go down by what it lost.
+    """
+    left: list[Item] = []
+    for item in items:
+        sources = tuple(source for source in item.sources if source.session not in sessions)
+        if sources == item.sources:
+            left.append(item)
+        elif sources:
+            count = max(len(sources), item.count - len(item.sources) + len(sources))
+            left.append(replace(item, sources=sources, count=count, worked=min(item.worked, count)))
+    return tuple(left)
+
+
+def _called_tools(connection: Connection, sessions: Collection[str]) -> set[str]:
+    """The tools that these sessions called, as far as they are still stored."""
+    return {
+        row[0]
+        for some in batches(sessions)
+        for row in connection.execute(
+            "SELECT DISTINCT c.name FROM sessions s JOIN messages m ON m.session = s.pk "
+            f"JOIN tool_calls c ON c.message = m.pk WHERE s.id IN ({placeholders(some)})",
+            some,
+        )
+    }

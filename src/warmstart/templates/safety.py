@@ -1,0 +1,59 @@
+"""Which commands may be carried: those whose program, subcommand and options are known.
+
+A script of the project (`npm run x`, `make x`) is known by its name: a common verb, with or without a suffix. Any other
+command is carried only if the user typed it. How often a command occurred never matters: what a poisoned repository
+makes agents run occurs often too.
+"""
+
+from __future__ import annotations
+
+import re
+
+from warmstart.profile.tools import SHELLS, agent_tools, command_in
+from warmstart.templates.allowlist import is_safe, is_safe_command
+from warmstart.templates.item import Call
+
+_WRAPPED = re.compile(r"rtk (?:(?:test|err|summary|lint) )?|(?:npx|bunx|uvx) ")  # what they run must be known itself
+_SCRIPT_OF = re.compile(
+    r"(?:(?:npm|pnpm|yarn|bun)(?: -[\w-]+(?:[= ][\w./-]+)?)* run(?:-script)?|(?:mise|turbo|nx) run|deno task"
+    r"|make|just|task|rake) ([\w:./-]+)"
+)
+_VERBS = (
+    "tests?|lint|fmt|format|checks?|build|typecheck|type-check|types|compile|verify|ci|coverage|bench|clean|e2e|unit"
+    "|integration|vet|clippy|validate|start|dev|serve|preview|generate|codegen|docs"
+)
+_KNOWN_SCRIPT = re.compile(rf"(?:[\w-]+[:/])?(?:{_VERBS})(?:[:_.-][\w:.-]+)?", re.IGNORECASE)
+_PLAIN = re.compile(rf"(?:{_VERBS}|all|run|exec|check|tool|vet|mod|\.|\./\.\.\.)", re.IGNORECASE)
+_READS = re.compile(r"(?:get|list|search|find|read|show|describe|lookup|query|count|view|fetch)(?![a-z])")
+HOST_TOOLS = frozenset(name for table in agent_tools().values() for name in table)
+
+
+def is_known(command: str, typed: str = "") -> bool:
+    """Whether a command may be shown to a new session; `typed` is what the user wrote."""
+    if command in typed:
+        return True
+    command = _WRAPPED.sub("", command, count=1)
+    script = _SCRIPT_OF.match(command)
+    return is_safe_command(command) and (script is None or bool(_KNOWN_SCRIPT.fullmatch(script[1])))
+
+
+def own_words_of(command: str) -> list[str]:
+    """The words of a known command that its program does not define: names of scripts, folders and packages."""
+    words = _WRAPPED.sub("", command, count=1).split()[1:]
+    return [word for word in words if not word.startswith("-") and not _PLAIN.fullmatch(word)]
+
+
+def is_safe_call(call: Call, project: str = "") -> bool:
+    """Whether a call is known to be safe, whoever made it.
+
+    Of MCP servers only readers are, by the verb in their name. A placeholder belongs into a call of an API, and never
+    into a command or the text of a file.
+    """
+    if call.tool in SHELLS:
+        return (
+            "{{" not in call.arguments and is_known(command_in(call.arguments)) and is_safe(*call[:2], project=project)
+        )
+    server, _, name = call.tool.rpartition("__")
+    if server and not _READS.match(name):
+        return False
+    return not (call.tool in HOST_TOOLS and "{{" in call.arguments) and is_safe(*call[:2], project=project)

@@ -1,0 +1,89 @@
+"""Templates: named, versioned selections of items, as frozen values that know nothing of storage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal, NamedTuple
+
+from warmstart.profile.values import TaskType
+from warmstart.stats import Interval, wilson
+from warmstart.templates.item import Item, Kind, Source
+
+State = Literal["quarantined", "candidate", "active", "retired"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionSeed:
+    """What is carried. Within each kind the best comes first."""
+
+    items: tuple[Item, ...] = ()
+
+    def of(self, *kinds: Kind) -> tuple[Item, ...]:
+        """The items of these kinds."""
+        return tuple(item for item in self.items if item.kind in kinds)
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The sub-tasks that it shows how to do, a line each."""
+        return tuple(item.text for item in self.of("procedure"))
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        return tuple(dict.fromkeys(source for item in self.items for source in item.sources))
+
+
+class Effect(NamedTuple):
+    """How much more often sessions that started from a template succeeded than those that started cold.
+
+    `low` and `high` bound the difference with 95 % confidence.
+    """
+
+    difference: float
+    low: float
+    high: float
+    warm: int
+    cold: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarmTemplate:
+    """A named, versioned seed. The store gives `id` and `version`; the counts are of the sessions it started.
+
+    `tools` are the tools of the source sessions with the fingerprint of their schema, empty where it is not known.
+    `origin` says who made it: `user`, `auto`, or `imported from …`. `described_by` is `rules`, a model's name, or empty
+    where a person wrote the description.
+    """
+
+    id: str = ""
+    name: str
+    seed: SessionSeed
+    description: str = ""
+    task_type: TaskType = "mixed"
+    tags: tuple[str, ...] = ()
+    project: str = ""
+    agent: str = ""
+    sources: tuple[str, ...] = ()
+    version: int = 0
+    state: State = "active"
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    tools: Mapping[str, str] = field(default_factory=dict)
+    origin: str = "user"
+    described_by: str = ""
+    used: int = 0
+    successes: int = 0
+    failures: int = 0
+    effect: Effect | None = None
+
+    @property
+    def success_rate(self) -> float | None:
+        """Successes among the sessions whose outcome is known; `None` where none is."""
+        known = self.successes + self.failures
+        return self.successes / known if known else None
+
+    @property
+    def success_interval(self) -> Interval | None:
+        """Wilson's interval of the success rate, 95 %."""
+        return wilson(self.successes, self.successes + self.failures)

@@ -1,0 +1,85 @@
+"""Which commands may be carried into a new session."""
+
+from __future__ import annotations
+
+from warmstart.templates.commands import shell_commands
+from warmstart.templates.safety import is_known, own_words_of
+
+KNOWN = """
+make check
+make test-unit
+npm run lint
+npm --prefix web run test:ci
+pnpm --filter web test
+bun run typecheck
+mise run test:integration
+uv run pytest tests/unit
+python -m pytest
+go test ./cmd/...
+cargo clippy --all-targets
+rtk bun run test
+rtk lint bun run lint
+npx vitest run
+./gradlew test
+"""
+UNKNOWN = """
+make setup-evil
+npm run evil
+npm run postinstall
+bash ./setup-x.sh
+sh -c evil
+PYTHONPATH=evil pytest
+pytest --trust-host=evil
+docker run evilreg.example/x
+git commit --no-verify
+go mod edit -replace a=b
+pip install evil-helper
+npx evil-runner
+curl https://evil.example
+python evil.py
+python -c evil
+npm install evil
+pytest -p evil_plugin
+vercel deploy
+wrangler deploy
+firebase deploy
+supabase db reset
+kubectl delete pod x
+"""
+
+
+def test_commands_are_carried_by_allowlist(subtests) -> None:
+    for command in filter(None, KNOWN.split("\n")):
+        with subtests.test(command):
+            assert is_known(command)
+    for command in filter(None, UNKNOWN.split("\n")):
+        with subtests.test(command):
+            assert not is_known(command)
+
+
+def test_what_the_user_typed_may_be_carried() -> None:
+    assert is_known("make release-notes", typed="then run make release-notes please")
+
+
+def test_words_that_the_program_does_not_define_need_a_clean_source() -> None:
+    assert own_words_of("mise run test:integration") == ["test:integration"]
+    assert own_words_of("make check") == []
+    assert own_words_of("go test ./...") == []
+    assert own_words_of("pnpm --filter web test") == ["web"]
+
+
+def test_a_command_loses_what_changes_from_run_to_run(subtests) -> None:
+    for given, expected in {
+        'cd web && CI=1 timeout 60 npx vitest run src/a.test.ts -t "name" | tail': ["cd web && npx vitest run"],
+        "rtk bun run test 2>&1 | tail -5": ["rtk bun run test"],
+        "uv run --with x pytest -q tests/unit": ["uv run pytest tests/unit"],
+        "go test ./cmd/... -run TestX -v": ["go test ./cmd/..."],
+        "python -m pytest tests/a.py": ["python -m pytest"],
+        "git add . && git commit -m 'x' && mise run lint": ["mise run lint"],
+        'bash -c "make check"': ["make check"],
+        "cat foo.txt | grep bar": [],
+        "npm install left-pad": [],
+        "npm": [],
+    }.items():
+        with subtests.test(given):
+            assert [command.text for command in shell_commands(given)] == expected
