@@ -1,4 +1,4 @@
-"""The front door: `warmstart.open()` and what can be done with it, on the shipped samples."""
+"""The front door: `warmstart.open()` and its methods, on the shipped samples."""
 
 from __future__ import annotations
 

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from warmstart.sessions.store import Filter, SessionStore, SessionSummary
     from warmstart.sessions.sync import SyncReport
     from warmstart.sessions.values import Message, Session, Step, ToolCall, ToolResult, Usage
-    from warmstart.templates.rendering.values import Rendering
-    from warmstart.templates.starting import Started
-    from warmstart.templates.values import WarmTemplate
+    from warmstart.templates.rendering import Rendering
+    from warmstart.templates.start import Started
+    from warmstart.templates.template import WarmTemplate
 
 __all__ = [
     "Evidence",
@@ -59,9 +59,9 @@ _MODULES = {
     "sessions.store": ("Filter", "SessionStore", "SessionSummary"),
     "sessions.sync": ("SyncReport",),
     "sessions.values": ("Message", "Session", "Step", "ToolCall", "ToolResult", "Usage"),
-    "templates.rendering.values": ("Rendering",),
-    "templates.starting": ("Started",),
-    "templates.values": ("WarmTemplate",),
+    "templates.rendering": ("Rendering",),
+    "templates.start": ("Started",),
+    "templates.template": ("WarmTemplate",),
 }
 
 

@@ -1,7 +1,7 @@
-"""`Warmstart`, the object that a program opens: one store, and everything that can be done with it.
+"""`Warmstart`, the object that a program opens: one store and everything you can do with it.
 
-Each part is loaded when it is first used, because an agent's hook starts a process on every turn. An object is for one
-thread at a time.
+Each part is loaded on first use, because an agent's hook starts a process on every turn. Use it from one thread at a
+time.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from warmstart.config import Settings, ambient_settings, expanded
+from warmstart.config import Settings, ambient_settings, expand_user
 from warmstart.errors import EntryNotFound, StoreError, StoreUnreachable, WarmstartError
-from warmstart.redact.configured import configured_redactor
-from warmstart.redact.redactor import Redactor
+from warmstart.redact.redactor import Redactor, configured_redactor
 from warmstart.sessions.bad_sessions import Skip, log_skip
 from warmstart.sessions.projects import resolve_project
 from warmstart.sessions.sql_store import open_store
@@ -32,12 +31,14 @@ if TYPE_CHECKING:
     from warmstart.profile.corpus import Report
     from warmstart.profile.values import Profile
     from warmstart.recall.evidence import Evidence
+    from warmstart.recall.index import Index
     from warmstart.recall.recall import Recall
     from warmstart.sessions.sql_store import SQLSessionStore
     from warmstart.sessions.sync import Progress, SyncReport
-    from warmstart.templates.starting import Started
+    from warmstart.templates.brief import Brief
+    from warmstart.templates.start import Started
     from warmstart.templates.store import SQLTemplateStore
-    from warmstart.templates.values import WarmTemplate
+    from warmstart.templates.template import WarmTemplate
 
 _log = logging.getLogger("warmstart")
 
@@ -46,7 +47,7 @@ Bar = Callable[[str], AbstractContextManager[StepProgress | None]]
 
 
 def open(store: str | Path | None = None, *, home: str | Path | None = None) -> Warmstart:
-    """Open Warmstart. `store` is a path or a `postgresql://` URL; without it the settings decide.
+    """Open Warmstart. `store` is a path or a `postgresql://` URL; the default comes from the settings.
 
     Settings come from the arguments, then the environment, then `config.toml` in `home` (default `~/.warmstart`).
     """
@@ -75,7 +76,7 @@ class Warmstart:
 
     @cached_property
     def redactor(self) -> Redactor:
-        """Replaces secrets, by the built-in rules and those in the settings."""
+        """Replaces secrets, by the built-in rules and the user's own."""
         return configured_redactor(self.settings)
 
     # -- sessions
@@ -88,7 +89,7 @@ class Warmstart:
         format: str | None = None,
         redact: bool = True,
     ) -> SyncReport:
-        """Import what is new in the agents' logs, or in the logs at `paths`, and bring everything up to date with it.
+        """Import new sessions from the agents' logs, or from the logs at `paths`, and update all derived data.
 
         Secrets are replaced before anything is stored, unless `redact` is false.
         """
@@ -105,13 +106,13 @@ class Warmstart:
         redact: bool = True,
         progress: Progress | None = None,
     ) -> SyncReport:
-        """The first half of `sync`: import, without updating what is derived from the sessions."""
+        """The first half of `sync`: import, without updating derived data."""
         from warmstart.sessions.sync import default_sources, path_sources, sync
 
         sources = (
             path_sources([Path(path).absolute() for path in paths], format)
             if paths
-            else default_sources(os.environ, expanded(Path("~")), agents)
+            else default_sources(os.environ, expand_user(Path("~")), agents)
         )
         redactor = self.redactor if redact else None
         return sync(self.store, sources, agents=agents, redact=redact, redactor=redactor, progress=progress)
@@ -125,8 +126,8 @@ class Warmstart:
     ) -> None:
         """The second half of `sync`: update the search index, the profiles and the vectors.
 
-        `progress` is called with the name of a step, and gives a context with a callback that takes (done, total).
-        `skip` is called with the id of a session that cannot be read, and the error.
+        `progress` is called with the name of a step and returns a context manager, whose value is called with
+        (done, total). `skip` is called with the id of a session that cannot be read, and the error.
         """
         with progress("Indexing") as step:
             self.store.fill_index(step)
@@ -143,9 +144,13 @@ class Warmstart:
 
     def update_index(self, progress: StepProgress | None = None) -> None:
         """Index the sessions that changed, for recall."""
-        from warmstart.recall.index import update_index
+        self._index.update(progress)
 
-        update_index(self.store, progress)
+    @cached_property
+    def _index(self) -> Index:
+        from warmstart.recall.index import Index
+
+        return Index(self.store)
 
     def update_profiles(
         self,
@@ -161,14 +166,13 @@ class Warmstart:
         profiles = SQLProfileStore(self.store)
         tools = self.settings.profile_tools
         if profiles.stale(rules_version(tools), filter):
-            # Loading these takes longer than everything above, and there is seldom anything to do.
-            from warmstart.profile.profiler import Profiler
-            from warmstart.profile.profiles import update
+            # Loading these takes longer than the check above, and there is seldom anything to do.
+            from warmstart.profile.profiler import Profiler, update
 
             update(self.store, profiles, Profiler(tools), filter=filter, progress=progress, skip=skip)
 
     def update_vectors(self, progress: StepProgress | None = None) -> None:
-        """Embed what is new, where the store has vectors of a local embedder. No text leaves the machine."""
+        """Embed new messages if the store has vectors of a local embedder. No text leaves the machine."""
         from warmstart.embedding import has_vectors
 
         if has_vectors(self.store.database):
@@ -183,9 +187,9 @@ class Warmstart:
     def report(
         self, *, project: str | None = ".", agent: str = "", since: datetime | None = None, skip: Skip = log_skip
     ) -> Report:
-        """Statistics over many sessions. `project=None` takes those of all projects."""
-        from warmstart.profile.profiles import profiled
-        from warmstart.profile.summary import summarize
+        """Statistics over many sessions. `project=None` covers all projects."""
+        from warmstart.profile.corpus import summarize
+        from warmstart.profile.profiler import profiled
 
         where = "" if project is None else resolve_project(project)
         chosen = Filter(agent=agent, project=where, since=since)
@@ -201,7 +205,7 @@ class Warmstart:
 
     @cached_property
     def searcher(self) -> Recall:
-        """Searches the store. `recall` is the usual way to it."""
+        """The search behind `recall`, for options that `recall` does not have."""
         from warmstart.recall import Recall, open_semantic_index
 
         return Recall(self.store, semantic=open_semantic_index(self.store, self.settings))
@@ -228,6 +232,25 @@ class Warmstart:
             deadline_ms=deadline_ms,
         )
 
+    # -- the brief
+
+    def brief(self, *, project: str = ".", task: str = "", budget_tokens: int = 200) -> Brief:
+        """What a new session in this project should know; print it, or look into its `sections`.
+
+        `task` is the session's first message, where it is known. Empty if nothing is known.
+        """
+        from warmstart.profile.profiler import Profiler
+        from warmstart.templates.brief import MAX_SESSIONS, build_brief
+        from warmstart.templates.item_store import ItemStore
+        from warmstart.templates.project_files import read_project_files
+
+        where = resolve_project(project)
+        items = ItemStore(self.store, redactor=self.redactor, profiler=Profiler(self.settings.profile_tools))
+        items.update(Filter(project=where))
+        sessions = items.items(Filter(project=where, limit=MAX_SESSIONS))
+        files, memories = read_project_files(Path(where)), self.memory.of_project(where)
+        return build_brief(sessions, task=task, budget_tokens=budget_tokens, files=files, memories=memories)
+
     # -- memory and templates
 
     @cached_property
@@ -240,7 +263,7 @@ class Warmstart:
 
     @cached_property
     def memory(self) -> Memory:
-        """What is known across sessions, in the backend that the settings name."""
+        """What is known across sessions, in the configured backend."""
         return Memory(self._backend)
 
     @cached_property
@@ -287,12 +310,12 @@ class Sessions:
 
     def profile(self, id: str) -> Profile:
         """How a session went."""
-        from warmstart.profile.profiles import profile_of
+        from warmstart.profile.profiler import profile_of
 
         return profile_of(self._store, self._store.get(id), tools=self._app.settings.profile_tools)
 
     def set_outcome(self, id: str, outcome: SessionOutcome, evidence: str = "") -> None:
-        """Record how a session went. This survives later syncs."""
+        """Record how a session went. Later syncs do not overwrite it."""
         self._store.set_outcome(self._store.get(id).id, outcome, self._app.redactor.clean(evidence))
 
     def delete(self, id: str) -> None:
@@ -304,15 +327,15 @@ class Sessions:
 
 
 class Memory:
-    """Facts and preferences under keys, of one user at a time."""
+    """Facts and preferences under keys, for one user at a time."""
 
     def __init__(self, backend: MemoryBackend) -> None:
         self.backend = backend
 
     def set(self, key: str, value: str, *, user: str = "default", **metadata: Any) -> None:
-        """Remember a value. The one it replaces becomes history. Raises `StoreError` where it was not kept."""
+        """Store a value. The previous one becomes history. Raises `StoreError` if it was not stored."""
         if not self.backend.store(user, key, value, metadata):
-            raise StoreError(f"{self.backend.backend_name} did not keep {key!r}; `warmstart memory info` shows why")
+            raise StoreError(f"{self.backend.backend_name} did not store {key!r}; `warmstart memory info` shows why")
 
     def get(self, key: str, *, user: str = "default") -> str:
         """The value of a key. Raises `EntryNotFound`."""
@@ -329,8 +352,17 @@ class Memory:
         """Entries, newest first."""
         return self.backend.query(user, "", limit=limit)
 
+    def of_project(self, project: str) -> builtins.list[str]:
+        """The newest entries about a project. No server is asked, because a session is about to start."""
+        from warmstart.memory.values import SCOPE, View
+
+        if self.backend.is_cloud or not self.backend.is_available():
+            return []
+        entries = self.backend.at(View(project=project)).query("default", "", limit=20)
+        return [f"{one.key}: {one.value}" for one in entries if one.metadata.get(SCOPE) == "project"][:3]
+
     def delete(self, key: str, *, user: str = "default") -> bool:
-        """Forget a key and its history. Returns whether there was one."""
+        """Delete a key and its history. Returns whether it existed."""
         return self.backend.delete(user, key)
 
 
@@ -349,36 +381,20 @@ class Templates:
         name: str,
         author: str = "",
         revise: Callable[[WarmTemplate], WarmTemplate] = lambda template: template,
-        skip: Skip = log_skip,
         **options: Any,
     ) -> WarmTemplate:
-        """Make a template from sessions and save it: extracted, redacted, checked. There is no other way.
+        """Create a template from sessions: extract, redact, check and save it. There is no other way to create one.
 
-        `revise` may change the template before it is checked. `options` are those of `warmstart.templates.making.make`,
+        `revise` may change the template before it is checked. `options` are those of `warmstart.templates.make.make`,
         such as `description` and `tags`. Raises `NothingToCarry` or `InvalidTemplate`.
         """
-        from warmstart.templates.making import make
-        from warmstart.templates.revoking import revoked
-        from warmstart.templates.validation import check
+        from warmstart.templates.make import create
 
-        template = make(
-            self._app.store,
-            sessions,
-            name=name,
-            redactor=self._app.redactor,
-            revoked=revoked(self.store),
-            kinds=self._app.settings.profile_tools,
-            skip=skip,
-            **options,
-        )
-        template = revise(template)
-        check(template, tools=options.get("tools"))
-        count = len(template.sources)
-        reason = f"extracted from {count} session{'' if count == 1 else 's'}"
-        return self.store.add(template, author=author, reason=reason)
+        options = {"redactor": self._app.redactor, "kinds": self._app.settings.profile_tools, **options}
+        return create(self.store, sessions, name=name, author=author, revise=revise, **options)
 
     def list(self, *, project: str | None = ".") -> builtins.list[WarmTemplate]:
-        """Templates of a project and those of no project. `project=None` lists those of all projects."""
+        """Templates of a project and those without one. `project=None` lists all projects."""
         found = self.store.list()
         if project is None:
             return found
@@ -386,29 +402,30 @@ class Templates:
         return [template for template in found if template.project in ("", wanted)]
 
     def get(self, id: str, *, version: int | None = None) -> WarmTemplate:
-        """A template by its id, the beginning of it, or its name. Raises `TemplateNotFound`."""
+        """A template by its id, a prefix of it, or its name. Raises `TemplateNotFound`."""
         return self.store.get(id, version=version)
 
     def start(
         self, session_id: str, messages: Sequence[Mapping[str, Any]], *, project: str = ".", **options: Any
     ) -> Started:
-        """The messages of a new session with the template that fits its task, or unchanged for a cold start.
+        """The messages of a new session with the brief of its project, and a template if one fits its task.
 
-        A tenth of the sessions start cold, so that the effect of templates can be measured. `options` are those of
-        `warmstart.templates.starting.start_warm`.
+        A tenth of the sessions start without a template, so that the effect of templates can be measured. `options`
+        are those of `warmstart.templates.start.start_warm`.
         """
-        from warmstart.templates.starting import start_warm
+        from warmstart.templates.start import last_request, start_warm
 
-        options = {"budget_tokens": self._app.settings.templates_budget_tokens, **options}
-        options = {"holdout": self._app.settings.templates_holdout, **options}
-        options = {"explore": self._app.settings.templates_explore, **options}
+        settings = self._app.settings
+        defaults: dict[str, Any] = {
+            "task": last_request(messages),
+            "budget_tokens": settings.templates_budget_tokens,
+            "holdout": settings.templates_holdout,
+            "explore": settings.templates_explore,
+            "redactor": self._app.redactor,
+        }
+        options = {**defaults, **options}
+        if "brief" not in options:
+            options["brief"] = self._app.brief(project=project, task=options["task"] or "")
         if "selector" not in options:
             options.setdefault("recall", self._app.searcher)
-        return start_warm(
-            self.store,
-            session_id,
-            messages,
-            project=resolve_project(project),
-            redactor=self._app.redactor,
-            **options,
-        )
+        return start_warm(self.store, session_id, messages, project=resolve_project(project), **options)

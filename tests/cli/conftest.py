@@ -48,7 +48,7 @@ def samples() -> Path:
 
 @pytest.fixture
 def program() -> list[str]:
-    """The command that starts Warmstart in a process of its own."""
+    """The command that starts Warmstart in its own process."""
     return PROGRAM
 
 
@@ -70,7 +70,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 
 @pytest.fixture
 def terminal() -> Callable[..., tuple[int, str]]:
-    """Run a command on a terminal, and give back its exit code and what came onto the screen."""
+    """Run a command on a terminal. Returns its exit code and the screen."""
 
     def terminal(*arguments: object, columns: int = 80, typed: str = "") -> tuple[int, str]:
         ours, theirs = pty.openpty()
@@ -113,7 +113,7 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def synced(run: Run, home: Path, imported: Path) -> Path:
-    """The samples, imported into the store of the test's own home."""
+    """The samples, imported into the test's store."""
     if os.environ.keys() & {"WARMSTART_HOME", "WARMSTART_STORE"}:
         assert run("sync", "--path", SAMPLES).code == 0
     else:
@@ -123,7 +123,7 @@ def synced(run: Run, home: Path, imported: Path) -> Path:
 
 @pytest.fixture
 def fresh(tmp_path: Path, imported: Path) -> Callable[..., AbstractContextManager[Path]]:
-    """Moves into another home and another current directory, for one of many cases in a test."""
+    """Switches to a new home and current directory, for one of many cases in a test."""
 
     @contextmanager
     def move(*, synced: bool = False) -> Iterator[Path]:
@@ -142,7 +142,7 @@ def fresh(tmp_path: Path, imported: Path) -> Callable[..., AbstractContextManage
 
 @pytest.fixture
 def histories(home: Path) -> Path:
-    """The samples of three agents, where these agents keep them."""
+    """The samples of three agents, in these agents' default locations."""
     shutil.copytree(SAMPLES / "claude-code", home / ".claude")
     shutil.copytree(SAMPLES / "codex", home / ".codex")
     shutil.copytree(SAMPLES / "gemini-cli" / ".gemini", home / ".gemini")

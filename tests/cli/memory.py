@@ -6,12 +6,12 @@ from typing import Any
 
 
 def done(run: Callable[..., Any], *arguments: object) -> Any:
-    """What `warmstart memory` did, which must have gone well."""
+    """Run `warmstart memory`, which must succeed."""
     ran = run("memory", *arguments)
     assert ran.code == 0, ran.err
     return ran
 
 
 def data(run: Callable[..., Any], *arguments: object) -> Any:
-    """What it printed as JSON."""
+    """The JSON it printed."""
     return json.loads(done(run, *arguments, "--json").out)

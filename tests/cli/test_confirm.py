@@ -1,4 +1,4 @@
-"""Whatever destroys or promotes asks on a terminal, and refuses without one unless `--yes` is given."""
+"""Commands that destroy or promote ask on a terminal, and without one require `--yes`."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ DESTROYING = frozenset(
 
 
 def fill(run) -> None:
-    """Keep something of everything that can be destroyed or promoted."""
+    """Store one of everything that can be destroyed or promoted."""
     assert run("memory", "set", "pref_editor", "Helix").code == 0
     assert run("templates", "extract", SESSION, "--name", "surges").code == 0
     assert run("templates", "retire", "surges").code == 0
 
 
 def seen(run) -> list[str]:
-    """All of it, as commands show it."""
+    """The output of the commands that list it."""
     shown = (
         ("memory", "get", "pref_editor"),
         ("sessions", "list", "--json"),
@@ -46,7 +46,7 @@ def seen(run) -> list[str]:
 
 @pytest.fixture
 def known(run, synced):
-    """Something of everything, and how to see it."""
+    """A store with one of everything."""
     fill(run)
     return partial(seen, run)
 
@@ -63,7 +63,7 @@ def test_without_a_terminal_nothing_is_destroyed_or_promoted(run, known, monkeyp
             assert known() == before
 
 
-def test_with_yes_it_is_done(run, fresh, subtests):
+def test_yes_skips_the_question(run, fresh, subtests):
     for name, line in COMMANDS.items():
         with subtests.test(name), fresh(synced=True):
             fill(run)
@@ -101,7 +101,7 @@ def test_on_a_terminal_it_asks(known, terminal, subtests):
             assert known() == before
 
 
-def test_a_question_does_not_get_into_json(run, known, monkeypatch):
+def test_questions_are_not_part_of_json(run, known, monkeypatch):
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True
@@ -113,14 +113,15 @@ def test_a_question_does_not_get_into_json(run, known, monkeypatch):
 
 
 def test_a_promotion_shows_every_call_in_full_before_it_asks(run, known, terminal):
-    seed = json.loads(run("templates", "show", "surges", "--json").out)["seed"]
-    calls = [act["arguments"] for each in seed["demonstrations"] for act in each["acts"]]
-    calls += [each["arguments"] for card in seed["cards"] for each in card["exemplars"]]
-    calls += [each[side] for each in seed["recoveries"] for side in ("failed", "worked")]
-    assert any(len(call) > 160 for call in calls)
+    texts = [
+        text
+        for item in json.loads(run("templates", "show", "surges", "--json").out)["seed"]["items"]
+        for text in (item["text"], *(call["arguments"] for call in item["calls"]))
+    ]
     _, screen = terminal("templates", "promote", "surges", typed="n\n")
     before = screen[: screen.index("[y/N]")]
-    assert all(" ".join(call.split()) in before for call in calls)
+    assert texts
+    assert all(" ".join(text.split()) in before for text in texts)
 
 
 def commands(group: click.Group, *path: str):

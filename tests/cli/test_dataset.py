@@ -27,7 +27,7 @@ def test_the_samples_become_a_dataset(run, synced, tmp_path):
     assert {row["agent"] for row in sessions} == {row["agent"] for row in listed}
 
 
-def test_nothing_of_the_samples_people_is_in_it(run, synced, tmp_path):
+def test_the_dataset_has_no_names_from_the_samples(run, synced, tmp_path):
     assert run("dataset", "export", tmp_path / "markers").code == 0
     listed = json.loads(run("sessions", "list", "--limit", 0, "--json").out)
     private = {"mara", "tomas", "tidewatch", "port ellery"}
@@ -39,7 +39,7 @@ def test_nothing_of_the_samples_people_is_in_it(run, synced, tmp_path):
         assert {word for word in private if word in text} == set(), name
 
 
-def test_json_tells_what_was_written(run, synced, tmp_path):
+def test_json_reports_what_was_written(run, synced, tmp_path):
     ran = run("dataset", "export", tmp_path / "markers", "--agent", "codex", "--json")
     written = json.loads(ran.out)
     assert (ran.code, ran.err) == (0, "")
@@ -92,7 +92,7 @@ def test_a_foreign_readme_is_kept(run, synced, tmp_path):
     assert readme.read_text() == "# Mine\n"
 
 
-def test_the_home_directory_is_no_place_for_a_dataset(run, synced, tmp_path, home):
+def test_a_dataset_in_the_home_directory_is_an_error(run, synced, tmp_path, home):
     (tmp_path / "link").symlink_to(home / ".warmstart")
     before = set((home / ".warmstart").iterdir())
     for directory in (home / ".warmstart", home, tmp_path, tmp_path / "link", home / "x" / ".."):
@@ -101,19 +101,6 @@ def test_the_home_directory_is_no_place_for_a_dataset(run, synced, tmp_path, hom
         assert "the key" in ran.err
     assert set((home / ".warmstart").iterdir()) == before
     assert run("dataset", "export", home / ".warmstart" / "markers").code == 0
-
-
-def test_error_text_is_in_it_only_if_asked_for(run, synced, tmp_path):
-    found = {}
-    for name, options in (("plain", ()), ("text", ("--with-error-text",))):
-        assert run("dataset", "export", tmp_path / name, *options).code == 0
-        found[name] = [row["signature"] for row in lines(tmp_path / name / "calls.jsonl") if row["signature"]]
-    assert len(found["plain"]) == len(found["text"]) > 0
-    changed = [plain for plain, text in zip(found["plain"], found["text"], strict=True) if plain != text]
-    assert changed
-    assert all("other:" in plain for plain in changed)
-    assert "--with-error-text" in (tmp_path / "text" / "README.md").read_text(encoding="utf-8")
-    assert "--with-error-text" in run("dataset", "export", "--help").out
 
 
 def test_an_empty_store_gives_an_empty_dataset(run, tmp_path):

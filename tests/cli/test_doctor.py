@@ -30,7 +30,7 @@ main()
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """A folder that others may enter; pytest's own are closed to them."""
+    """A folder that other users may enter, unlike pytest's own."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o755)
@@ -55,7 +55,7 @@ def without_rights(home: Path, *arguments: str) -> subprocess.CompletedProcess[s
     )
 
 
-def test_a_new_user_is_told_what_comes_next(run, home):
+def test_a_new_user_sees_the_next_step(run, home):
     code, checks = checked(run)
     assert code == 0
     assert checks["installation"]["status"] == "ok"
@@ -65,7 +65,7 @@ def test_a_new_user_is_told_what_comes_next(run, home):
     assert not (home / ".warmstart").exists()
 
 
-def test_all_is_well_after_a_sync(run, histories):
+def test_everything_is_ok_after_a_sync(run, histories):
     _, before = checked(run)
     assert before["claude-code"]["status"] == "note"
     assert "5 logs" in before["claude-code"]["finding"]
@@ -92,7 +92,7 @@ def test_a_person_reads_the_same(run, histories):
 
 
 @pytest.mark.parametrize(("name", "mode"), [(".warmstart", 0o755), (".warmstart/warmstart.db", 0o644)])
-def test_what_others_can_read_is_a_warning(run, home, synced, name, mode):
+def test_files_that_others_can_read_are_a_warning(run, home, synced, name, mode):
     path = home / name
     path.chmod(mode)
     ran = run("doctor")
@@ -131,12 +131,12 @@ def test_a_row_that_points_nowhere_is_a_problem(run, home, synced):
     ("variable", "value", "subject", "said"),
     [
         ("WARMSTART_STORE", "mysql://localhost/x", "settings", "sqlite:///path"),
-        ("WARMSTART_STORE", "~nobody-of-this-name/x.db", "settings", "write the whole path"),
+        ("WARMSTART_STORE", "~nobody-of-this-name/x.db", "settings", "write the full path"),
         ("WARMSTART_STORE", "/", "store", "is not a file"),
         ("WARMSTART_HOME", "/dev/null", "settings", "check WARMSTART_HOME"),
     ],
 )
-def test_settings_that_lead_nowhere_are_a_problem(run, monkeypatch, variable, value, subject, said):
+def test_unusable_settings_are_a_problem(run, monkeypatch, variable, value, subject, said):
     monkeypatch.setenv(variable, value)
     code, checks = checked(run)
     assert (code, checks[subject]["status"]) == (1, "problem")
@@ -154,7 +154,7 @@ def test_a_bad_config_file_is_a_problem_that_names_it(run, home):
 # -- as somebody without rights
 
 
-def test_a_read_only_home_is_said_in_one_line_and_left_alone(place):
+def test_a_read_only_home_is_one_line_and_unchanged(place):
     (place / "kept").mkdir(mode=0o555)
     ran = without_rights(place, "sync")
     assert (ran.returncode, ran.stdout, len(ran.stderr.splitlines())) == (1, "", 1)
@@ -167,7 +167,7 @@ def test_a_read_only_home_is_said_in_one_line_and_left_alone(place):
     assert list((place / "kept").iterdir()) == []
 
 
-def test_a_closed_home_is_said_in_one_line(place):
+def test_an_inaccessible_home_is_one_line(place):
     (place / "kept").mkdir(mode=0o000)
     for command in ("sync", "doctor"):
         ran = without_rights(place, command)
@@ -178,7 +178,7 @@ def test_a_closed_home_is_said_in_one_line(place):
 
 
 @pytest.mark.parametrize("closed", [".claude", ".claude/projects", ".claude/projects/x/log.jsonl"])
-def test_a_closed_history_is_a_problem_and_the_others_are_still_looked_at(place, closed):
+def test_an_unreadable_log_folder_is_a_problem_and_others_are_still_checked(place, closed):
     log = place / ".claude" / "projects" / "x" / "log.jsonl"
     log.parent.mkdir(parents=True)
     log.write_text("")

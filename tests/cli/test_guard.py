@@ -1,4 +1,4 @@
-"""Whatever is typed and wherever it runs, a command that fails says one line, and says it without a traceback."""
+"""Whatever the arguments and the environment, a failing command prints one line and no traceback."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def hostile(parameter: click.Parameter) -> tuple[str, ...]:
 
 
 def lines_for(name: str, command: click.Command):
-    """Command lines in which one parameter after the other has a hostile value, and the others plain ones."""
+    """Command lines with one hostile value each, for every parameter."""
     for chosen in command.params:
         if isinstance(chosen, click.Option) and chosen.is_flag:
             continue
@@ -61,7 +61,7 @@ def test_no_hostile_value_ends_in_a_traceback(run, monkeypatch, fresh, subtests)
                 assert not re.search("[\x1b\u202e]", ran.err), line
 
 
-def test_numbers_have_a_range_that_refuses_what_is_no_number(subtests):
+def test_number_ranges_reject_nan(subtests):
     for name in LEAVES:
         with subtests.test(name=name):
             for parameter in LEAVES[name].params:
@@ -69,7 +69,7 @@ def test_numbers_have_a_range_that_refuses_what_is_no_number(subtests):
                     assert isinstance(parameter.type, Count | Finite), parameter.name
 
 
-def test_what_is_neither_text_nor_a_path_is_refused(run, home, subtests):
+def test_arguments_that_are_neither_text_nor_a_path_are_rejected(run, home, subtests):
     for line, value in product(["sessions list --agent", "sync --path", "profile --html"], ["a\0b", "\ud800"]):
         with subtests.test(line=line, value=value):
             ran = run(*line.split(), value)
@@ -166,7 +166,7 @@ def test_an_output_without_room_is_no_traceback(home, subtests):
             assert ran.stderr in ("", "warmstart: No space left on device\n")
 
 
-def test_nothing_of_the_environment_is_needed(home):
+def test_no_environment_variable_is_required(home):
     variables = {"PYTHONWARNINGS": "error", "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
     ran = shell("unset HOME; warmstart sync", **variables, WARMSTART_HOME=str(home / "kept"), CODEX_HOME=str(home))
     assert (ran.returncode, ran.stderr) == (0, "")
@@ -209,7 +209,7 @@ def test_ctrl_c_while_python_shuts_down_is_no_traceback():
 def test_a_process_that_is_out_of_memory_says_so():
     code = (
         "import resource\nfrom warmstart.cli import main\n"
-        "import warmstart.cli.redact, warmstart.cli.failure, warmstart.log, warmstart.config\n"
+        "import warmstart.cli.redact, warmstart.cli.commands, warmstart.log, warmstart.config\n"
         "resource.setrlimit(resource.RLIMIT_AS, (2**28, 2**28))\nmain()"
     )
     with subprocess.Popen(["cat", "/dev/zero"], stdout=subprocess.PIPE) as zeros:

@@ -1,7 +1,8 @@
-"""`warmstart memory` from its arguments to its exit code, on the backend that is used by default."""
+"""`warmstart memory` end to end, on the default backend."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +19,7 @@ ENTRY = ["key", "value", "user_id", "created_at", "updated_at", "metadata"]
 
 @pytest.fixture
 def project(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project in which the test is."""
+    """The project that the test runs in."""
     inside = home / "tides"
     (inside / ".git").mkdir(parents=True)
     monkeypatch.chdir(inside)
@@ -32,13 +33,13 @@ class Cloud(DictBackend):
 
 @pytest.fixture
 def cloud(monkeypatch: pytest.MonkeyPatch) -> Cloud:
-    """A backend of another package's, in a cloud."""
+    """A cloud backend from another package."""
     kept = Cloud()
     monkeypatch.setitem(selection._BUILT_IN, "cloud", lambda settings: kept)
     return kept
 
 
-def test_what_is_set_can_be_got_searched_listed_and_deleted(run, project):
+def test_memories_are_set_found_listed_and_deleted(run, project):
     ran = done(run, "set", "pref_editor", "Uses Helix.")
     assert (ran.out, ran.err) == ("", "Stored pref_editor.\n")
     done(run, "set", "shell", "fish")
@@ -52,22 +53,25 @@ def test_what_is_set_can_be_got_searched_listed_and_deleted(run, project):
     assert [each["key"] for each in data(run, "list")] == ["pref_editor"]
 
 
-def test_a_secret_is_not_remembered_and_that_is_said(run, project):
+def test_a_secret_in_a_memory_is_replaced_and_reported(run, project):
     ran = done(run, "set", "token", "ghp_a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8")
     assert ran.err == "Stored token, with its secret replaced.\n"
     assert "ghp_" not in done(run, "get", "token").out
 
 
-def test_users_are_apart(run, project):
+def test_users_are_separate(run, project):
     done(run, "set", "a", "one", "--user", "mara")
     assert run("memory", "get", "a").code == 1
     assert done(run, "get", "a", "--user", "mara").out == "one\n"
     ran = done(run, "list")
     assert ran.out == ""
-    assert r"There are entries of other users: mara (--user)." in ran.err
+    assert ran.err.splitlines() == [
+        "No memories (project tides, user default; --all-projects shows all).",
+        "Other users have entries: mara (--user).",
+    ]
 
 
-def test_history_tells_what_it_was(run, project):
+def test_history_shows_previous_values(run, project):
     done(run, "set", "db", "MySQL", "--source", "the wiki")
     done(run, "set", "db", "Postgres")
     found = data(run, "history", "db")
@@ -79,7 +83,7 @@ def test_history_tells_what_it_was(run, project):
     assert run("memory", "history", "nope").code == 1
 
 
-def test_an_entry_of_a_project_is_seen_from_there_only(run, project, home):
+def test_an_entry_of_a_project_is_visible_only_there(run, project, home):
     done(run, "set", "test", "tox")
     done(run, "set", "test", "make check", "--project", ".")
     assert done(run, "get", "test").out == "make check\n"
@@ -91,7 +95,7 @@ def test_an_entry_of_a_project_is_seen_from_there_only(run, project, home):
     assert done(run, "get", "tone", "--agent", "codex").out == "terse\n"
 
 
-def test_what_has_expired_is_gone(run, project):
+def test_expired_entries_are_gone(run, project):
     done(run, "set", "a", "for now", "--expires", "2w")
     assert data(run, "get", "a")["metadata"]["expires_at"] > 0
     ran = run("memory", "set", "b", "x", "--expires", "2020-01-01")
@@ -170,7 +174,7 @@ def test_files_are_imported_once(run, project, home):
     assert len(data(run, "import", memories / "USER.md")["entries"]) == 1
 
 
-def test_hermes_files_come_out_as_they_went_in(run, project, home):
+def test_hermes_files_round_trip(run, project, home):
     text = "Likes short answers.\n§\nWorks in UTC+1;\nno calls before ten."
     source = home / "USER.md"
     source.write_text(text)
@@ -198,7 +202,7 @@ def test_markdown_moves_memory_to_another_home(run, project, home, monkeypatch):
 # -- copying
 
 
-def test_copy_takes_everything_and_compares(run, project, home, cloud):
+def test_copy_copies_everything_and_compares(run, project, home, cloud):
     done(run, "set", "editor", "VS Code")
     done(run, "set", "editor", "Helix")
     done(run, "set", "shell", "fish", "--user", "mara")
@@ -216,7 +220,7 @@ def test_copy_takes_everything_and_compares(run, project, home, cloud):
     assert "because the target is newer: mara: shell" in done(run, "copy", "--to", "cloud", "--yes").err
 
 
-def test_a_file_can_be_copied_to_and_looked_into(run, project, home):
+def test_memories_are_copied_to_a_file_and_read_from_it(run, project, home):
     done(run, "set", "editor", "Helix")
     file = home / "backup.db"
     assert done(run, "copy", "--to", file).out == f"1 entry of 1 user copied to {file}.\n"
@@ -245,8 +249,8 @@ def test_evaluate_compares_and_recommends(run, project, home, cloud):
     ran = done(run, "evaluate", "--backend", "null", "--backend", "local", "--backend", "cloud", "--size", 5)
     head = ran.out.splitlines()[0]
     assert head.split("  ")[-1].strip() == "cloud (test)"
-    assert "100 recommended" in ran.out
-    assert "Use local (SQLite): 100 of 100" in ran.out
+    assert re.search(r"\d+ recommended", ran.out)  # the score depends on latency
+    assert re.search(r"Use local \(SQLite\): \d+ of 100", ran.out)
     assert "Warning: cloud (test): what is stored there leaves this machine." in ran.out
     assert "sends 500 made-up memories and 200 queries" in ran.err
     assert cloud.data == {}
@@ -262,7 +266,7 @@ def test_evaluate_as_json_and_as_a_page(run, project, home):
     assert (home / "page.html").read_text().startswith("<!doctype html>")
 
 
-def test_what_cannot_be_opened_is_left_out_of_a_comparison_of_all(run, project):
+def test_evaluate_skips_backends_that_cannot_be_opened(run, project):
     ran = done(run, "evaluate", "--size", 5)
     assert "Skipping postgres: " in ran.err
     assert "local (SQLite)" in ran.out
@@ -272,7 +276,7 @@ def test_a_narrow_terminal_shows_one_backend_after_the_other(terminal, project):
     code, screen = terminal("memory", "evaluate", "--backend", "null", "--backend", "local", "--size", 5, columns=70)
     assert code == 0
     assert "null (disabled)" in screen
-    assert "100 recommended" in screen
+    assert re.search(r"\d+ recommended", screen)  # the score depends on latency
 
 
 # -- a server
@@ -286,7 +290,7 @@ def server() -> Iterator[HonchoServer]:
 
 @pytest.fixture
 def honcho(server: HonchoServer, monkeypatch: pytest.MonkeyPatch) -> HonchoServer:
-    """Memory at Honcho, which answers."""
+    """Memory at a working Honcho server."""
     monkeypatch.setenv("WARMSTART_MEMORY_BACKEND", "honcho")
     monkeypatch.setenv("HONCHO_URL", server.url)
     monkeypatch.setenv("WARMSTART_MEMORY_HONCHO_TIMEOUT_MS", "5000")
@@ -316,7 +320,7 @@ def test_what_another_machine_wrote_is_seen_at_once(run, project, honcho, tmp_pa
     assert done(run, "get", "city", "--backend", "local").out == "Bremen\n"
 
 
-def test_a_write_that_waits_says_so_and_is_delivered_by_the_next_command(run, project, honcho, monkeypatch):
+def test_a_queued_write_is_reported_and_sent_by_the_next_command(run, project, honcho, monkeypatch):
     monkeypatch.setenv("WARMSTART_MEMORY_HONCHO_TIMEOUT_MS", "300")
     honcho.failing = 503
     ran = done(run, "set", "city", "Oldenburg")
@@ -356,5 +360,5 @@ def test_honcho_without_a_key_says_what_is_missing(run, project):
     assert "set HONCHO_API_KEY" in done(run, "info", "--backend", "honcho").out
 
 
-def test_bytes_that_are_not_text_are_not_called_a_secret(run):
+def test_bytes_that_are_not_utf8_are_not_a_secret(run):
     assert run("memory", "set", "k", "\udcff").err == "Stored k.\n"

@@ -1,4 +1,4 @@
-"""`warmstart memory` moving memories: no secret shown, nothing written twice, nothing taken for whole that is not."""
+"""`warmstart memory import`, `export` and `copy`: no secret shown, nothing written twice, nothing incomplete."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 
 @pytest.fixture(autouse=True)
 def project(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project in which the test is."""
+    """The project that the test runs in."""
     inside = home / "tides"
     (inside / ".git").mkdir(parents=True)
     monkeypatch.chdir(inside)
@@ -32,7 +32,7 @@ def project(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def honcho(monkeypatch: pytest.MonkeyPatch) -> Iterator[HonchoServer]:
-    """Memory at Honcho, which answers."""
+    """Memory at a working Honcho server."""
     with running() as server:
         monkeypatch.setenv("WARMSTART_MEMORY_BACKEND", "honcho")
         monkeypatch.setenv("HONCHO_URL", server.url)
@@ -68,7 +68,7 @@ def test_an_entry_with_a_secret_is_imported_once(run, secret_file):
     assert len(data(run, "history", "deploy")) == 1
 
 
-def test_a_secret_that_may_be_kept_is_imported_when_it_was_not_before(run, secret_file, monkeypatch):
+def test_turning_redaction_off_imports_the_secret(run, secret_file, monkeypatch):
     done(run, "import", secret_file)
     monkeypatch.setenv("WARMSTART_MEMORY_REDACT", "no")
     assert "2 entries imported" in done(run, "import", secret_file).err
@@ -90,7 +90,7 @@ def test_entries_of_several_scopes_are_imported_once(run, home):
     assert "1 entry imported from 1 file, 3 already there" in done(run, "import", home / "all.md").err
 
 
-def test_an_export_is_for_nobody_else(run, home):
+def test_an_export_is_private(run, home):
     done(run, "set", "editor", "Helix")
     file = home / "memory.md"
     file.write_text("what was there before, which is longer than what comes now" * 10)
@@ -104,14 +104,14 @@ def test_an_export_is_for_nobody_else(run, home):
 # -- copying
 
 
-def test_a_copy_to_nothing_is_refused(run):
+def test_a_copy_to_the_null_backend_is_an_error(run):
     done(run, "set", "editor", "Helix")
     ran = run("memory", "copy", "--to", "null")
     assert (ran.code, ran.out) == (1, "")
     assert ran.err == "warmstart: 'null' stores nothing; name another backend, or a file\n"
 
 
-def test_a_copy_of_what_has_secrets_is_the_same(run, home, monkeypatch):
+def test_a_session_with_secrets_is_copied_unchanged(run, home, monkeypatch):
     monkeypatch.setenv("WARMSTART_MEMORY_REDACT", "no")
     done(run, "set", "deploy", f"The token is {TOKEN}.", "--source", f"mail with {TOKEN}")
     monkeypatch.delenv("WARMSTART_MEMORY_REDACT")
@@ -123,7 +123,7 @@ def test_a_copy_of_what_has_secrets_is_the_same(run, home, monkeypatch):
 
 
 @pytest.mark.parametrize("arguments", [["copy", "--to", "there.db"], ["export", "-o", "there.md"]])
-def test_what_may_not_be_whole_is_not_taken_for_it(run, project, honcho, monkeypatch, tmp_path, arguments):
+def test_copy_and_export_need_the_complete_memory(run, project, honcho, monkeypatch, tmp_path, arguments):
     done(run, "set", "city", "Oldenburg")
     honcho.failing = 503
     monkeypatch.setenv("WARMSTART_MEMORY_HONCHO_TIMEOUT_MS", "300")
@@ -141,7 +141,7 @@ def test_what_may_not_be_whole_is_not_taken_for_it(run, project, honcho, monkeyp
 # -- users, packages, files
 
 
-def test_nobody_has_no_memory(run, subtests):
+def test_an_empty_user_name_is_wrong_usage(run, subtests):
     for user, line in product(["", "  "], ["set k v", "get k", "list", "export", "info", "copy --to a.db"]):
         with subtests.test(user=user, line=line):
             ran = run("memory", *line.split(), "--user", user)
@@ -164,7 +164,7 @@ def test_a_broken_package_does_not_stop_anything(run, tmp_path, monkeypatch):
     assert "'elsewhere' of 'thirdparty' cannot be loaded" in ran.err
 
 
-def test_why_a_store_cannot_be_used_is_said(run, home):
+def test_an_unusable_store_is_explained(run, home):
     (home / "broken.db").write_bytes(b"this is no database, and long enough to be sure of it" * 40)
     ran = run("memory", "list", "--backend", home / "broken.db")
     assert (ran.code, ran.err.count("\n")) == (1, 1)
@@ -173,7 +173,7 @@ def test_why_a_store_cannot_be_used_is_said(run, home):
     assert "broken.db" in ran.err.partition("available: ")[2]
 
 
-def test_what_was_refused_is_sent_again(run, honcho, monkeypatch):
+def test_retry_resends_rejected_writes(run, honcho, monkeypatch):
     add = honcho._add
 
     def strict(name, space, session, messages):
@@ -197,7 +197,7 @@ def test_what_was_refused_is_sent_again(run, honcho, monkeypatch):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_an_evaluation_that_is_ended_leaves_nobody(home, number):
+def test_an_interrupted_evaluation_leaves_no_users(home, number):
     path = home / ".warmstart" / "warmstart.db"
     command = [sys.executable, "-m", "warmstart", "memory", "evaluate", "--backend", "local", "--size", "1000000"]
     with closing(LocalBackend(path)) as watching:

@@ -41,7 +41,7 @@ COMMANDS = {
 
 
 def failures(run: Callable, backend: str, *, forgets: bool = True) -> dict[str, str]:
-    """The line in which each way to write fails."""
+    """The error line of each kind of write."""
     found = {}
     for name, arguments in COMMANDS.items():
         ran = run("memory", *arguments, *([backend] if name == "copy" else []))
@@ -65,7 +65,7 @@ def failures(run: Callable, backend: str, *, forgets: bool = True) -> dict[str, 
 
 
 class Guest:
-    """A role that may use a store, and what may happen to it."""
+    """A role that may use a store, and ways to break that."""
 
     def __init__(self, server: Server, database: str) -> None:
         self.server, self.database = server, database
@@ -152,7 +152,7 @@ def guest(postgres: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Guest]:
         (no_connection, "check user, password and rights"),
         (read_only_transactions, "use the primary server"),
         (a_policy_on_rows, "violates row-level security"),
-        (a_policy_on_the_lock, "forbids writing"),
+        (a_policy_on_the_lock, "forbids writes"),
         (wrong_password, "check user, password and rights"),
         (no_database, "create it with createdb"),
         (no_role, "check user, password and rights"),
@@ -161,7 +161,7 @@ def guest(postgres: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Guest]:
         (server_down, "is it running?"),
     ],
 )
-def test_a_write_that_postgresql_does_not_take_is_an_error(happens, said, run, project, guest, monkeypatch):
+def test_a_write_that_postgresql_rejects_is_an_error(happens, said, run, project, guest, monkeypatch):
     with closing(PostgresBackend(guest.url)) as backend:
         backend.store("default", "editor", "vim")
         backend.store("default", "spare", "v")
@@ -173,7 +173,7 @@ def test_a_write_that_postgresql_does_not_take_is_an_error(happens, said, run, p
     assert not (project / ".warmstart" / "warmstart.db").exists()
 
 
-def test_who_may_only_read_reads(run, project, guest, monkeypatch):
+def test_a_read_only_role_can_read(run, project, guest, monkeypatch):
     monkeypatch.setenv("WARMSTART_STORE", guest.url)
     done(run, "set", "editor", "vim")
     only_reading(guest)
@@ -206,7 +206,7 @@ def refusing(honcho: HonchoServer, monkeypatch: pytest.MonkeyPatch, status: int)
         yield
 
 
-def test_a_write_for_which_honcho_does_not_accept_the_key_is_an_error(run, project, honcho):
+def test_a_write_with_a_wrong_honcho_key_is_an_error(run, project, honcho):
     done(run, "set", "editor", "vim")
     done(run, "set", "spare", "v")
     honcho.key = "another"
@@ -227,7 +227,7 @@ def test_a_write_that_honcho_refuses_is_an_error(status, run, project, honcho, m
 
 
 @pytest.mark.parametrize("status", [0, 429, 503])
-def test_a_write_that_waits_for_honcho_says_so(status, run, project, honcho, monkeypatch):
+def test_a_queued_write_to_honcho_is_reported(status, run, project, honcho, monkeypatch):
     done(run, "set", "editor", "vim")
     if status:
         honcho.failing = status
@@ -252,7 +252,7 @@ def test_a_write_that_stays_here_does_not_wait_for_honcho(run, project, monkeypa
     assert data(run, "set", "port", "8080", "--project", project)["queued"] is False
 
 
-def test_memory_on_a_server_is_not_said_to_stay_here(run, project, monkeypatch):
+def test_info_says_that_memories_go_to_the_server(run, project, monkeypatch):
     monkeypatch.setenv("WARMSTART_STORE", "postgresql://mara@127.0.0.1:9/x")
     monkeypatch.setenv("WARMSTART_MEMORY_BACKEND", "postgres")
     assert "Memories go to the PostgreSQL server." in run("memory", "info").out
@@ -267,14 +267,14 @@ def test_a_write_that_has_arrived_says_so(run, project, honcho):
     assert honcho.entries()[-1] == "city: Bremen"
 
 
-def test_what_honcho_is_not_sent_is_said(run, project, honcho):
+def test_entries_not_sent_to_honcho_are_reported(run, project, honcho):
     ran = done(run, "set", "city", "Bremen", "--expires", "30d")
     assert ran.err == "Stored city, on this machine only (see memory.honcho.send_scoped).\n"
     assert honcho.entries() == []
     assert done(run, "get", "city").out == "Bremen\n"
 
 
-def test_honcho_that_is_not_set_up_is_an_error(run, project, monkeypatch):
+def test_unconfigured_honcho_is_an_error(run, project, monkeypatch):
     monkeypatch.setenv("WARMSTART_MEMORY_BACKEND", "honcho")
     for way, line in failures(run, "honcho").items():
         assert "set HONCHO_API_KEY" in line, way

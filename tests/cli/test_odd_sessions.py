@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from warmstart.profile.profiler import Profiler
 from warmstart.sessions.values import Message, Session, ToolCall, ToolResult
-from warmstart.templates.extraction.extractor import SessionExtractor
+from warmstart.templates import SessionExtractor
 
 BATCHES = (
     ("profile",),
@@ -50,10 +50,10 @@ ODD = {
 }
 
 
-def log(folder, name: str, calls) -> None:
+def log(folder, name: str, calls, *, day: int = 1) -> None:
     """Write the log of a session of Claude Code in which these calls were made."""
     common = {"sessionId": name, "cwd": "/home/mara/shop", "version": "2.1.0", "isSidechain": False}
-    common["timestamp"] = "2026-03-01T09:00:00Z"
+    common["timestamp"] = f"2026-03-{day:02}T09:00:00Z"
     asked = {"role": "user", "content": f"Fix the rounding of the invoice totals in {name}"}
     rows = [{"type": "user", "uuid": f"{name}-0", "parentUuid": None, "message": asked, **common}]
     for number, (tool, arguments, result) in enumerate(calls, 1):
@@ -79,7 +79,7 @@ def logs(home, monkeypatch):
 
 def test_odd_sessions_are_read_and_stop_no_batch(run, logs):
     for number, calls in enumerate(ODD.values()):
-        log(logs, f"odd{number}" if number else "odd", [*GOOD, *calls])
+        log(logs, f"odd{number}" if number else "odd", [*GOOD, *calls], day=number + 2)
     assert run("sync", "--path", logs).code == 0
     for command in ALL:
         ran = run(*command)

@@ -1,4 +1,4 @@
-"""Files that commands write hold the user's data: for the owner alone, whole or not at all, never through a link."""
+"""Files that commands write are private, all or nothing, and never written through a link."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_no_link_inside_a_dataset_is_followed(run, home):
     assert (home / "theirs").read_text() == "mine"
 
 
-def test_where_nothing_can_be_written_is_one_line(run, home, subtests):
+def test_an_unwritable_target_is_one_line(run, home, subtests):
     (home / "folder").mkdir()
     for name, line in FILES.items():
         with subtests.test(name):

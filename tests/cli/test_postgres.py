@@ -1,4 +1,4 @@
-"""The commands on a store that is a PostgreSQL server."""
+"""The commands on a PostgreSQL store."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.postgres import Server
 
 @pytest.fixture
 def server(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A store on a server, chosen by the variable."""
+    """A store on a server, selected by WARMSTART_STORE."""
     monkeypatch.setenv("WARMSTART_STORE", postgres_url)
     return postgres_url
 
@@ -25,7 +25,7 @@ def shown(run, *arguments) -> object:
     return [{**row, "seconds": 0} for row in data["agents"]] if "agents" in data else data
 
 
-def test_every_command_says_the_same_on_both_stores(run, home, samples, server, monkeypatch, tmp_path):
+def test_every_command_prints_the_same_on_both_stores(run, home, samples, server, monkeypatch, tmp_path):
     def all_of(store: str) -> list[object]:
         monkeypatch.setenv("WARMSTART_STORE", store)
         synced = [shown(run, "sync", "--path", samples) for _ in range(2)]
@@ -53,7 +53,7 @@ def test_every_command_says_the_same_on_both_stores(run, home, samples, server, 
     assert all_of(server) == all_of("")
 
 
-def test_who_may_only_read_lists_sessions(run, home, samples, postgres: Server, server):
+def test_a_read_only_store_can_be_listed(run, home, samples, postgres: Server, server):
     name = server.rpartition("/")[2].partition("?")[0]
     assert run("sync", "--path", samples).code == 0
     listed = shown(run, "sessions", "list")
@@ -103,7 +103,7 @@ def test_the_traceback_has_no_password_either(program, home):
     assert "hush" not in ran.stderr
 
 
-def test_one_who_may_not_act_for_a_tenant_is_told(run, server, monkeypatch):
+def test_acting_for_another_tenant_without_permission_is_an_error(run, server, monkeypatch):
     monkeypatch.setenv("WARMSTART_TENANT", "bob")
     ran = run("sessions", "list")
     assert ran.code == 1
@@ -149,7 +149,7 @@ def test_a_copy_shows_its_progress_on_a_terminal(terminal, home, synced, tmp_pat
     assert "copied to" in screen
 
 
-def test_a_server_that_shuts_down_is_said(postgres: Server, server: str, run, samples: Path):
+def test_a_server_shutdown_is_one_line(postgres: Server, server: str, run, samples: Path):
     # The nearest to it that leaves the server to the other tests: every connection is ended.
     from warmstart.errors import StoreUnreachable
     from warmstart.sessions.sql_store import PostgresSessionStore

@@ -22,7 +22,7 @@ ROLES = ("alice", "bob", "warmstart", "warmstart_owner", "warmstart_users", "war
 
 @pytest.fixture
 def clean(postgres: Server) -> Iterator[Server]:
-    """A server without the roles and the database that are to be made."""
+    """A server without the roles and the database that the test creates."""
 
     def remove() -> None:
         postgres.run("DROP DATABASE IF EXISTS warmstart WITH (FORCE)")
@@ -37,7 +37,7 @@ def clean(postgres: Server) -> Iterator[Server]:
 
 
 def block(heading: str, number: int = 0) -> str:
-    """A block of SQL below a heading of the page."""
+    """The SQL block below a heading of the page."""
     section = DOCUMENTED.partition(f"\n### {heading}\n")[2].partition("\n### ")[0]
     return re.findall(r"```sql\n(.*?)```", section, re.DOTALL)[number]
 
@@ -74,7 +74,7 @@ def superuser(server: Server) -> str:
 
 
 @pytest.mark.parametrize("set_up", [many_users, docker, superuser])
-def test_a_second_tenant_writes_and_reads_and_sees_nobody_elses(set_up, run, home, samples, clean, monkeypatch):
+def test_a_second_tenant_sees_only_its_own_rows(set_up, run, home, samples, clean, monkeypatch):
     monkeypatch.setenv("WARMSTART_MEMORY_BACKEND", "postgres")
 
     def become(role: str) -> None:

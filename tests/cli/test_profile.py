@@ -46,14 +46,14 @@ CODES = "\x1b[2J\x1b[31m\a\x1b]0;title\a\x9b31m\x1bc\b\n\r"
 
 
 def keep(home: Path, kept: Session, *parts: list[Message]) -> Session:
-    """Put a session into the test's store."""
+    """Store a session."""
     with closing(SQLiteSessionStore(home / ".warmstart" / "warmstart.db")) as store:
         store.append(kept, talk(*parts))
     return kept
 
 
 def said(run, *arguments) -> dict:
-    """What `warmstart profile --json` says; the numbers in it must be numbers everywhere."""
+    """The output of `warmstart profile --json`; its numbers must be valid JSON."""
 
     def refuse(word: str) -> None:
         raise AssertionError(f"{word} is no JSON")
@@ -113,14 +113,15 @@ def test_options_choose_the_sessions(run, synced, subtests):
             assert found["errors"] == sum(row["errors"] for row in chosen)
 
 
-def test_the_text_begins_with_the_numbers_and_the_reading(run, synced):
+def test_the_report_begins_with_the_numbers_and_the_conclusion(run, synced):
     ran = run("profile", "--agent", "claude-code")
     assert (ran.code, ran.err) == (0, "")
     lines = ran.out.splitlines()
     found = said(run, "--agent", "claude-code")
     begin = f"{found['sessions']} sessions (all projects, agent claude-code), {found['calls']} calls, "
-    assert lines[0].startswith(begin + f"{found['errors']} errors or ")
-    assert lines[3] == f"Do sessions learn, or do the bad ones just end early? {found['diagnostics']['reading']}"
+    assert lines[0].startswith(begin + f"{found['errors']} errors, ")
+    reading = found["diagnostics"]["reading"].capitalize()
+    assert f"Do sessions learn, or do the bad ones just end early? {reading}." in lines[:4]
     for heading in ("messages", "tool", "task type", "week"):
         assert any(line.startswith(f"{heading}  ") for line in lines), heading
     assert "Recovery" in lines
@@ -157,7 +158,7 @@ def test_nothing_overflows_a_narrow_terminal(terminal, synced, home):
         assert [line for line in plain(screen) if len(line) > 80] == []
 
 
-def test_the_second_time_says_the_same(run, synced):
+def test_running_it_twice_prints_the_same(run, synced):
     assert said(run) == said(run)
 
 
@@ -172,13 +173,13 @@ def test_an_empty_store_says_what_to_do(run):
     assert found["diagnostics"]["reading"] == "not enough data"
 
 
-def test_a_filter_that_nothing_passes(run, synced):
+def test_a_filter_without_matches(run, synced):
     ran = run("profile", "--agent", "nobody")
     assert (ran.code, ran.out, ran.err.count("\n")) == (0, "", 1)
     assert said(run, "--agent", "nobody")["sessions"] == 0
 
 
-def test_sessions_that_say_little_are_no_trouble(run, fresh, subtests):
+def test_sparse_sessions_work(run, fresh, subtests):
     cases = {
         "no call": [asked("hello", 0)],
         "no time": [asked("hello")],
@@ -199,12 +200,12 @@ def test_sessions_that_say_little_are_no_trouble(run, fresh, subtests):
             assert said(run, kept.id)["session_id"] == kept.id
 
 
-def test_one_is_one(run, home):
+def test_a_count_of_one_is_singular(run, home):
     kept = keep(home, session("one", title="A title"), asked("Go", 0), bash("cat a", "error", "boom"), bash("cat a"))
-    assert run("profile").out.startswith("1 session (all projects), 2 calls, 1 error or 50.0%, 0 rejected\n")
+    assert run("profile").out.startswith("1 session (all projects), 2 calls, 1 error, 50.0%, 0 rejected\n")
     out = run("profile", kept.id).out
     assert "5 messages, 1 turn, 2 calls" in out
-    assert "1 identical call, 0 files read again" in out
+    assert "1 identical call, 0 files reread" in out
     assert not re.search(r"\b1 (?:sessions|calls|errors|messages|turns|files|corrections)\b", out)
 
 
@@ -256,7 +257,7 @@ def test_secrets_in_signatures_are_not_shown(run, home):
 # -- the page
 
 
-def test_a_page_is_written_and_told_of(run, synced, tmp_path):
+def test_a_page_is_written_and_reported(run, synced, tmp_path):
     path = tmp_path / "report.html"
     ran = run("profile", "--html", path)
     assert (ran.code, ran.out) == (0, "")
@@ -267,7 +268,7 @@ def test_a_page_is_written_and_told_of(run, synced, tmp_path):
     assert both.err == f"Report on 1 session written to {path}.\n"
 
 
-def test_a_page_of_nothing(run, tmp_path):
+def test_a_page_without_data(run, tmp_path):
     ran = run("profile", "--html", tmp_path / "p.html")
     assert (ran.code, ran.out) == (0, "")
     assert (tmp_path / "p.html").exists()
@@ -302,7 +303,7 @@ def test_a_page_in_place_of_a_folder_is_wrong_usage(run, synced, tmp_path):
     assert "--html" in ran.err
 
 
-def test_an_argument_that_is_no_text_is_no_trouble_for_the_page(synced, program, tmp_path):
+def test_a_non_utf8_argument_does_not_break_the_page(synced, program, tmp_path):
     ran = subprocess.run(
         [*map(os.fsencode, program), b"profile", b"--agent", b"\xff", b"--html", os.fsencode(tmp_path / "p.html")],
         capture_output=True,
@@ -352,7 +353,7 @@ def test_one_session_in_text(run, synced):
     assert len([line for line in lines[head + 1 :] if re.match(r" +\d+  ", line)]) == 6
 
 
-def test_the_users_word_shows_at_once(run, synced):
+def test_the_users_outcome_shows_at_once(run, synced):
     assert "failure" not in said(run)["outcomes"]
     assert run("sessions", "outcome", FIRST, "failure", "--because", "it crashes").code == 0
     assert said(run, FIRST)["outcome"] == {"value": "failure", "evidence": "it crashes", "source": "user"}
@@ -400,7 +401,7 @@ def test_a_wrong_table_is_one_line(run, synced, home, subtests):
                 assert "profile.tools" in ran.err
 
 
-def test_a_store_that_another_process_holds_is_one_line(run, synced, home, monkeypatch):
+def test_a_locked_store_is_one_line(run, synced, home, monkeypatch):
     monkeypatch.setitem(SQLiteDatabase.__init__.__kwdefaults__, "timeout", 0.05)
     run("sessions", "outcome", "58e3c7d9", "success")
     with closing(SQLiteSessionStore(home / ".warmstart" / "warmstart.db")) as other:
@@ -425,7 +426,7 @@ def test_a_store_that_cannot_be_written_is_one_line(run, synced, home, tmp_path)
     assert "cannot write the store" in err
 
 
-def test_what_is_no_store_is_one_line(run, home):
+def test_a_file_that_is_not_a_store_is_one_line(run, home):
     (home / ".warmstart").mkdir()
     (home / ".warmstart" / "warmstart.db").write_text("not a database, but long enough to be looked at as one" * 99)
     ran = run("profile")

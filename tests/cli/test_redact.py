@@ -26,7 +26,7 @@ def test_standard_input_is_read_and_other_bytes_pass_through(program, home):
     assert done.stdout.endswith(b"\xff\xfe\r\n\0 end")
 
 
-def test_json_tells_kind_and_place(run, tmp_path):
+def test_json_has_kind_and_position(run, tmp_path):
     file = tmp_path / "a.env"
     file.write_text(TEXT)
     (finding,) = json.loads(run("redact", file, "--json").out)
@@ -68,7 +68,7 @@ def test_rules_of_the_user_count(run, tmp_path, home):
     assert "not a regular expression" in ran.err
 
 
-def test_personal_data_goes_when_asked(run, tmp_path):
+def test_personal_data_is_replaced_on_request(run, tmp_path):
     file = tmp_path / "a.txt"
     file.write_text("mara@example.com in /home/mara/x\n")
     assert run("redact", file).out == "mara@example.com in /home/mara/x\n"

@@ -57,7 +57,7 @@ def shown(run, id: object) -> dict:
 
 
 def keep(home: Path, kept: Session, *messages: Message) -> Session:
-    """Put a session into the test's store."""
+    """Store a session."""
     store = SQLiteSessionStore(home / ".warmstart" / "warmstart.db")
     try:
         store.append(kept, messages)
@@ -78,7 +78,7 @@ def test_a_row_in_json_has_exactly_these_keys(run, synced):
     assert re.fullmatch(r"2026-09-03T08:12:[\d.]+Z", str(first["started_at"]))
 
 
-def test_rows_come_newest_first_and_no_more_than_asked_for(run, synced):
+def test_rows_are_newest_first_and_limited(run, synced):
     dates = [row["started_at"] for row in listed(run)]
     assert dates == sorted(dates, reverse=True)
     assert len(listed(run, "--limit", 3)) == 3
@@ -142,7 +142,7 @@ def test_a_worktree_is_its_repository_and_names_are_as_long_as_needed(run, home,
     assert str(tmp_path) not in page.read_text()
 
 
-def test_a_date_that_is_none_is_wrong_usage(run, subtests):
+def test_an_invalid_date_is_wrong_usage(run, subtests):
     for when in ["yesterday", "0001-01-01", "99999999d", "2026-13-01", ""]:
         with subtests.test(when=when):
             ran = run("sessions", "list", "--since", when)
@@ -175,13 +175,13 @@ def test_a_narrow_terminal_still_shows_ids_that_can_be_copied(run, terminal, syn
             assert [line.split()[0] for line in plain[1 : len(ids) + 1]] == ids
             assert all(len(line) <= columns for line in plain)
             assert ("calls" in plain[0]) == (columns == 200)
-            assert "title" in plain[0]
+            assert columns - plain[0].index("title") >= 24
 
 
 # -- show
 
 
-def test_show_tells_who_said_what_and_how_each_call_went(run, synced):
+def test_show_prints_messages_and_call_outcomes(run, synced):
     out = run("sessions", "show", FIRST).out
     assert "add the Port Ellery gauge" in out.splitlines()[0]
     assert "42 messages, 18 calls, 6 errors" in out
@@ -250,7 +250,7 @@ def test_an_ambiguous_or_unknown_id_is_one_clear_line(run, synced, subtests):
 # -- outcome
 
 
-def test_your_word_on_the_outcome_outlives_the_next_sync(run, synced):
+def test_your_outcome_survives_the_next_sync(run, synced):
     ran = run("sessions", "outcome", BEST, "failure", "--because", "taken back a week later")
     assert (ran.code, ran.err) == (0, "")
     run("sync", "--path", synced)
@@ -261,7 +261,7 @@ def test_your_word_on_the_outcome_outlives_the_next_sync(run, synced):
     assert natives(run, "--outcome", "failure") == []
 
 
-def test_every_command_says_the_same_outcome(run, synced, home):
+def test_every_command_shows_the_same_outcome(run, synced, home):
     def agreed() -> dict[str, object]:
         rows = listed(run, "--limit", 0)
         for row in rows:
@@ -304,7 +304,7 @@ def test_a_filter_that_matches_nothing_says_so(run, synced):
         assert (ran.code, json.loads(ran.out), ran.err.count("\n")) == (0, [], 1)
 
 
-def test_an_outcome_that_is_none_is_wrong_usage(run, synced):
+def test_an_unknown_outcome_is_wrong_usage(run, synced):
     assert run("sessions", "outcome", BEST, "splendid").code == 2
 
 
@@ -341,7 +341,7 @@ def test_a_terminal_is_asked_before_anything_is_deleted(run, terminal, synced, t
     assert len(listed(run)) == left
 
 
-def test_yes_is_not_asked(run, terminal, synced):
+def test_yes_asks_nothing(run, terminal, synced):
     code, screen = terminal("sessions", "delete", BEST, "--yes")
     assert code == 0
     assert "?" not in screen
@@ -352,7 +352,7 @@ def test_yes_is_not_asked(run, terminal, synced):
 
 
 def there_and_back(id: str, run, folder: Path) -> tuple[dict, dict]:
-    """A session, and what comes of it when it is exported as chat messages and read into another store."""
+    """A session, and the same after an export as chat messages and an import into another store."""
     row = next(row for row in listed(run) if str(row["native_id"]).startswith(id))
     before = shown(run, row["session_id"])
     exported = folder / "exported.json"
@@ -389,7 +389,7 @@ def test_jsonl_has_everything_and_is_the_default(run, synced):
     assert [message["text"] for message in messages] == [m["text"] for m in shown(run, CODEX)["messages"]]
 
 
-def test_json_has_nothing_that_only_the_store_uses(run, synced):
+def test_json_has_no_internal_fields(run, synced):
     exported = run("sessions", "export", CODEX, "--format", "jsonl").out
     assert "stored_" not in exported + json.dumps(shown(run, CODEX))
 
@@ -409,7 +409,7 @@ def test_export_to_a_file_prints_no_data(run, synced, tmp_path):
     assert (tmp_path / "best.md").read_text(encoding="utf-8") == printed
 
 
-def test_export_to_where_nothing_can_be_written(run, synced, tmp_path):
+def test_export_to_an_unwritable_path(run, synced, tmp_path):
     ran = run("sessions", "export", BEST, "-o", tmp_path / "nowhere" / "best.md")
     assert (ran.code, ran.out) == (1, "")
     assert ran.err == f"warmstart: {str(tmp_path / 'nowhere' / 'best.md')!r}: No such file or directory\n"
@@ -471,7 +471,7 @@ def test_markdown_on_a_terminal_has_no_codes_either(run, terminal, hostile):
     assert "\x1b" not in terminal("sessions", "export", hostile.id, "--format", "markdown")[1]
 
 
-def test_what_remains_can_be_read(run, hostile):
+def test_text_around_control_codes_stays_readable(run, hostile):
     out = run("sessions", "show", hostile.id).out
     for text in ("a title of two lines", "/srv/pro ject", "main", "because", "please help", "bash", "command=ls"):
         assert text in out
@@ -480,13 +480,13 @@ def test_what_remains_can_be_read(run, hostile):
     assert "pro ject" in row
 
 
-def test_json_keeps_what_the_log_said(run, hostile):
+def test_json_has_the_text_unchanged(run, hostile):
     whole = shown(run, hostile.id)
     assert whole["messages"][0]["text"] == f"please\r{CODES} help"
     assert whole["project"] == hostile.project
 
 
-def test_a_terminal_that_lacks_some_letters(program, synced):
+def test_output_in_latin_1(program, synced):
     for arguments in (["list"], ["list", "--json"], ["show", BEST], ["show", BEST, "--json"], ["export", BEST]):
         ran = subprocess.run(
             [*program, "sessions", *arguments],
@@ -499,7 +499,7 @@ def test_a_terminal_that_lacks_some_letters(program, synced):
             json.loads(text)
 
 
-def test_times_are_read_back_as_they_were(run, home):
+def test_times_round_trip(run, home):
     keep(home, session("timed"), said("m1", "x", 0), said("m2", "y", 90))
     [row] = listed(run)
     assert (row["started_at"], row["ended_at"]) == (

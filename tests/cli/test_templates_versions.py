@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from tests.cli.chores import add_chores
 
 SESSION = "437a14bdf0e4e434"
 MARK = "[warmstart]"
@@ -171,13 +172,14 @@ def test_a_file_that_was_changed_is_refused_with_each_problem_on_a_line(run, mad
     assert (told["valid"], len(told["problems"]) >= 1) == (False, True)
 
 
-def test_a_template_is_valid_unless_a_tool_says_otherwise(run, made, home):
-    assert json.loads(run("templates", "validate", made, "--json").out) == {"valid": True, "problems": []}
-    schema = {"type": "object", "properties": {"command": {"type": "integer"}}}
-    (home / "tools.json").write_text(json.dumps([{"name": "Bash", "input_schema": schema}]))
-    ran = run("templates", "validate", made, "--tools", home / "tools.json")
+def test_a_template_is_valid_unless_a_tool_says_otherwise(run, synced, home):
+    run("templates", "extract", add_chores(home)[0], "--name", "customers")
+    assert json.loads(run("templates", "validate", "customers", "--json").out) == {"valid": True, "problems": []}
+    schema = {"type": "object", "properties": {"user_id": {"type": "integer"}}}
+    (home / "tools.json").write_text(json.dumps([{"name": "get_user_details", "input_schema": schema}]))
+    ran = run("templates", "validate", "customers", "--tools", home / "tools.json")
     assert ran.code == 1
-    assert "Bash" in ran.out
+    assert "procedure 1: " in ran.out
 
 
 # -- states
@@ -196,11 +198,10 @@ def test_promoting_on_a_terminal_shows_what_would_enter_prompts_and_asks(run, te
     run("templates", "retire", made)
     code, screen = terminal("templates", "promote", made, typed="n\n")
     assert code == 0
-    shown = json.loads(run("templates", "show", made, "--json").out)["seed"]
-    calls = [act["arguments"] for each in shown["demonstrations"] for act in each["acts"]]
-    calls += [each["arguments"] for card in shown["cards"] for each in card["exemplars"]]
-    assert calls
-    assert all(" ".join(call.split()) in screen for call in calls)
+    items = json.loads(run("templates", "show", made, "--json").out)["seed"]["items"]
+    texts = [text for item in items for text in (item["text"], *(call["arguments"] for call in item["calls"]))]
+    assert texts
+    assert all(" ".join(text.split()) in screen for text in texts)
     assert "stays retired" in screen
     assert listed(run)[0]["state"] == "retired"
     terminal("templates", "promote", made, typed="y\n")
@@ -226,7 +227,7 @@ def test_what_came_from_a_session_goes(run, made, home):
     assert left["state"] == "retired"
     for version in ("1", "2"):
         shown = run("templates", "show", made, "--version", version)
-        assert "skippers" not in shown.out
+        assert "level" not in shown.out
     assert run("templates", "revert", made, 1).code == 1
     again = run("templates", "extract", "58e3c7d9", "--name", "again")
     assert (again.code, len(again.err.splitlines())) == (1, 1)
@@ -248,7 +249,7 @@ def test_deleting_a_session_says_what_templates_still_carry(run, made):
         True,
     )
     assert run("templates", "revoke", SESSION, "--yes").code == 0
-    assert "skippers" not in run("templates", "show", made).out
+    assert "level" not in run("templates", "show", made).out
     assert run("sessions", "delete", "3f0c1d52", "--yes").err == ""
 
 
@@ -263,10 +264,10 @@ def test_a_copy_of_the_store_has_the_templates(run, made, home, monkeypatch):
 
 
 def test_redacting_the_store_covers_the_templates(run, made, home):
-    assert "skippers" in run("templates", "show", made).out
-    (home / ".warmstart" / "config.toml").write_text('[redact.patterns]\nacme = "skippers"\n')
+    assert "level" in run("templates", "show", made).out
+    (home / ".warmstart" / "config.toml").write_text('[redact.patterns]\nacme = "level"\n')
     assert run("redact", "--store").code == 0
-    assert "skippers" not in run("templates", "show", made).out
+    assert "level" not in run("templates", "show", made).out
 
 
 def test_on_a_server_it_is_the_same(run, samples, postgres_url, home, monkeypatch):
@@ -279,9 +280,9 @@ def test_on_a_server_it_is_the_same(run, samples, postgres_url, home, monkeypatc
     assert run("templates", "stats").code == run("templates", "auto", "--json").code == 0
     assert run("store", "copy", "--to", home / "copy.db").code == 0
     assert json.loads(run("templates", "revoke", "58e3c7d9", "--json", "--yes").out)
-    assert "skippers" not in run("templates", "show", made).out
+    assert "level" not in run("templates", "show", made).out
     monkeypatch.setenv("WARMSTART_STORE", str(home / "copy.db"))
-    assert "skippers" in run("templates", "show", made).out
+    assert "level" in run("templates", "show", made).out
 
 
 def test_nothing_of_a_revoked_session_can_be_recovered_from_the_store(run, synced, home):

@@ -1,4 +1,4 @@
-"""Nothing of a log acts on the terminal: no cursor moves, no colours, no text that runs backwards."""
+"""No text from a log controls the terminal: no cursor movement, no colours, no reversed text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KEY = f"key{CODES}end"
 
 
 def hostile_session(home: Path, run) -> str:
-    """The id of a session that has codes wherever a session has text, with a template and a memory that do as well."""
+    """The id of a session with control codes in every text, and a template and a memory with the same."""
     folder = Path.cwd()
 
     def call(number: int) -> ToolCall:
@@ -58,7 +58,7 @@ def hostile_session(home: Path, run) -> str:
 
 @pytest.fixture
 def hostile(home: Path, run, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Such a session in the folder of its project."""
+    """Such a session, in its project's folder."""
     (home / "hostile").mkdir()
     monkeypatch.chdir(home / "hostile")
     return hostile_session(home, run)
@@ -140,7 +140,7 @@ def test_json_has_every_character(run, hostile):
     assert entries[0]["value"] == f"val{CODES}ue 1"
 
 
-def test_a_program_gets_the_value_as_it_is(program, hostile):
+def test_a_pipe_gets_the_exact_value(program, hostile):
     ran = subprocess.run([*program, "memory", "get", KEY], capture_output=True, check=True)
     assert ran.stdout.decode() == f"val{CODES}ue 1\n"
 
@@ -166,7 +166,7 @@ def test_colours_reach_a_terminal(terminal, home):
     assert "\x1b[3" in terminal("doctor")[1]
 
 
-def test_a_stream_without_letters_is_screened_too(program, hostile):
+def test_ascii_output_is_filtered_too(program, hostile):
     ran = subprocess.run(
         [*program, "memory", "list"], capture_output=True, check=True, env={**os.environ, "PYTHONIOENCODING": "ascii"}
     )

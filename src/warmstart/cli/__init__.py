@@ -42,7 +42,7 @@ def _run(words: list[str], *, debug: bool) -> int:
 
                 return run(words)
             except BaseException as error:
-                from warmstart.cli.failure import explain
+                from warmstart.cli.commands import explain
 
                 return explain(error, words, debug=debug)
     except BaseException as error:

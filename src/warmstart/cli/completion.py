@@ -20,8 +20,8 @@ def command(shell: str) -> None:
     """Print a completion script for your shell.
 
     Add `eval "$(warmstart completion bash)"` to ~/.bashrc, the same with zsh to ~/.zshrc, or
-    `warmstart completion fish | source` to ~/.config/fish/config.fish. It completes session ids, template names, memory
-    keys, projects and agents too.
+    `warmstart completion fish | source` to ~/.config/fish/config.fish. It also completes session ids, template names,
+    memory keys, projects and agents.
     """
     from warmstart.cli.commands import root
 
@@ -30,7 +30,7 @@ def command(shell: str) -> None:
 
 
 def _completer(find: Callable[[str], Iterable[tuple[str, str]]]) -> Completer:
-    """Complete with (value, description) pairs; an error must never reach a person's prompt."""
+    """Complete with (value, description) pairs. Errors must never show up at the user's prompt."""
 
     @wraps(find)
     def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:

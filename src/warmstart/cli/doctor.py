@@ -47,7 +47,7 @@ class Check(NamedTuple):
 def command(as_json: bool) -> None:
     """Check the store, the agents' logs and the installation.
 
-    Says how to fix what is wrong, and exits with 1 if there is a problem.
+    Explains how to fix each problem, and exits with 1 if there is one.
     """
     checks = list(_checks())
     if as_json:
@@ -149,7 +149,7 @@ def _store(current: Settings) -> Iterator[Check]:
 
 
 def _vectors(path: Path) -> Iterator[Check]:
-    from warmstart.embedding.sqlite_vec import SQLiteVectors
+    from warmstart.embedding.vectors import SQLiteVectors
 
     try:
         with closing(SQLiteVectors(path)) as vectors:

@@ -18,19 +18,29 @@ from warmstart.cli.completion import complete_agents, complete_keys, complete_pr
 from warmstart.cli.memory_options import (
     MAX_ENTRIES,
     REMOTE_SECONDS,
+    Where,
     backend_option,
     deliver,
-    memory,
-    named,
-    orderly_exit,
-    seen_from,
+    exit_on_signal,
+    find_backend,
+    open_memory,
     stays_here,
     user_option,
     where_options,
 )
 from warmstart.cli.memory_transfer import copy, export_command, import_command
 from warmstart.cli.options import SECONDS, Count, Group, When, html_option, json_option, limit_option, yes_option
-from warmstart.cli.output import confirm, counted, local, one_line, print_json, progress_bar, settings, table
+from warmstart.cli.output import (
+    confirm,
+    counted,
+    local,
+    one_line,
+    print_json,
+    print_scope,
+    progress_bar,
+    settings,
+    table,
+)
 from warmstart.cli.terminal import write_data
 from warmstart.errors import ConfigError, EntryNotFound, InvalidEntry, StoreError, WarmstartError
 from warmstart.memory.backend import MemoryBackend
@@ -52,8 +62,8 @@ if TYPE_CHECKING:
 def command() -> None:
     """Remember facts and preferences across sessions.
 
-    Each is stored under a key, for a user or only for one project or agent; the most specific one wins. Secrets are
-    replaced before anything is stored.
+    Each memory has a key and applies to a user, or only to one project or agent; the most specific one wins. Secrets
+    are replaced before anything is stored.
     """
 
 
@@ -64,7 +74,7 @@ def command() -> None:
 @click.option("--project", default="", shell_complete=complete_projects, help="Only for this project.")
 @click.option("--agent", default="", shell_complete=complete_agents, help="Only for this agent.")
 @click.option("--expires", type=When(future=True), help="Expiry date: 2027-01-31, 30d, 12h.")
-@click.option("--source", default="command line", show_default=True, help="Where it comes from.")
+@click.option("--source", default="command line", show_default=True, help="Where it came from.")
 @backend_option
 @json_option
 def set_command(
@@ -97,7 +107,7 @@ def set_command(
         if expires <= datetime.now(UTC):
             raise click.UsageError(f"--expires {expires:%Y-%m-%d %H:%M} is in the past; give a future date")
         metadata[EXPIRES_AT] = expires.timestamp()
-    with memory(name, writes=True) as backend:
+    with open_memory(name, writes=True) as backend:
         delivery = Delivery(backend)
         if not backend.store(user, key, value, metadata):
             raise StoreError(f"{backend.backend_name} did not store {key!r}; `warmstart memory info` shows why")
@@ -118,14 +128,12 @@ def set_command(
 
 @command.command(epilog="Example: warmstart memory set pref_editor Helix && warmstart memory get pref_editor")
 @click.argument("key", shell_complete=complete_keys)
-@user_option
 @where_options
-@backend_option
 @json_option
-def get(key: str, user: str, project: str, agent: str, all_projects: bool, name: str | None, as_json: bool) -> None:
+def get(key: str, where: Where, as_json: bool) -> None:
     """Print the value of KEY."""
-    with memory(name, user) as backend:
-        entry = seen_from(backend, project, agent, all_projects).retrieve(user, key)
+    with where.open() as (_, view):
+        entry = view.retrieve(where.user, key)
     if entry is None:
         raise EntryNotFound(f"no memory has the key {key!r}; `warmstart memory list` shows the keys")
     if as_json:
@@ -136,50 +144,40 @@ def get(key: str, user: str, project: str, agent: str, all_projects: bool, name:
 
 @command.command(epilog='Example: warmstart memory search "which editor"')
 @click.argument("query", nargs=-1, required=True)
-@click.option("--limit", type=Count(1), default=10, show_default=True, help="Maximum number of entries.")
-@user_option
+@click.option("--limit", type=Count(1), default=10, show_default=True, help="Maximum number of memories.")
 @where_options
-@backend_option
 @json_option
 def search(
     query: tuple[str, ...],
     limit: int,
-    user: str,
-    project: str,
-    agent: str,
-    all_projects: bool,
-    name: str | None,
+    where: Where,
     as_json: bool,
 ) -> None:
-    """Find entries by words, best first."""
-    with memory(name, user) as backend:
-        found = seen_from(backend, project, agent, all_projects).query(user, " ".join(query), limit=limit)
-    _print_entries(found, as_json, "No entries match.")
+    """Find memories by words, best first."""
+    with where.open() as (_, view):
+        found = view.query(where.user, " ".join(query), limit=limit)
+    _print_entries(found, where, as_json)
 
 
 @command.command("list", epilog="Example: warmstart memory list --limit 50")
 @limit_option
-@user_option
 @where_options
-@backend_option
 @json_option
-def list_command(
-    limit: int, user: str, project: str, agent: str, all_projects: bool, name: str | None, as_json: bool
-) -> None:
-    """List entries, newest first."""
-    with memory(name, user) as backend:
-        found = seen_from(backend, project, agent, all_projects).query(user, "", limit=limit or MAX_ENTRIES)
-        others = [other for other in backend.users() if other != user] if not found else []
-    hint = f" There are entries of other users: {', '.join(others[:5])} (--user)." if others else ""
-    _print_entries(found, as_json, f"No memories for user {user!r}.{hint}")
+def list_command(limit: int, where: Where, as_json: bool) -> None:
+    """List memories, newest first."""
+    with where.open() as (backend, view):
+        found = view.query(where.user, "", limit=limit or MAX_ENTRIES)
+        others = [other for other in backend.users() if other != where.user] if not found else []
+    _print_entries(found, where, as_json)
+    if others and not as_json:
+        click.echo(f"Other users have entries: {', '.join(others[:5])} (--user).", err=True)
 
 
-def _print_entries(found: list[MemoryEntry], as_json: bool, nothing: str) -> None:
+def _print_entries(found: list[MemoryEntry], where: Where, as_json: bool) -> None:
     if as_json:
         print_json([entry_dict(entry) for entry in found])
-    elif not found:
-        click.echo(nothing, err=True)
-    else:
+        return
+    if found:
         rows = [
             (
                 one_line(entry.key, 40),
@@ -190,6 +188,7 @@ def _print_entries(found: list[MemoryEntry], as_json: bool, nothing: str) -> Non
             for entry in found
         ]
         table(("key", "updated", "for", "value"), rows, spare=("for", "updated"), flexible=("key", "value"))
+    print_scope(len(found), "memory", where.scope, f"user {where.user}")
 
 
 def _scope(entry: MemoryEntry) -> str:
@@ -207,39 +206,32 @@ def _time(seconds: float | None) -> datetime | None:
 @command.command(epilog="Example: warmstart memory set pref_editor Helix && warmstart memory delete pref_editor --yes")
 @click.argument("keys", metavar="KEY...", nargs=-1, required=True, shell_complete=complete_keys)
 @yes_option
-@user_option
 @where_options
-@backend_option
 @json_option
 def delete(
     keys: tuple[str, ...],
     yes: bool,
-    user: str,
-    project: str,
-    agent: str,
-    all_projects: bool,
-    name: str | None,
+    where: Where,
     as_json: bool,
 ) -> None:
-    """Delete entries and their history."""
+    """Delete memories and their history."""
     deleted, missing = [], []
-    with memory(name, user) as backend:
+    with where.open() as (backend, view):
         began, delivery = time.time(), Delivery(backend)
-        seen = seen_from(backend, project, agent, all_projects)
         for key in dict.fromkeys(keys):
-            entry = seen.retrieve(user, key)
+            entry = view.retrieve(where.user, key)
             if entry is None:
                 missing.append(key)
                 continue
             if not confirm(f"Delete {key} ({one_line(entry.value, 60)})?", yes=yes):
                 click.echo(f"Kept {key}.", err=True)
-            elif seen.delete(user, key):
+            elif view.delete(where.user, key):
                 click.echo(f"Deleted {key}.", err=True)
                 deleted.append(key)
             else:
                 missing.append(key)
         queued = deliver(delivery)
-        for each in reversed(backend.forgotten(user) if deleted and isinstance(backend, Remote) else ()):
+        for each in reversed(backend.forgotten(where.user) if deleted and isinstance(backend, Remote) else ()):
             if each.at >= began and each.messages:
                 click.echo(f"{each}.", err=True)
     if as_json:
@@ -252,14 +244,12 @@ def delete(
 
 @command.command(epilog="Example: warmstart memory set database PostgreSQL && warmstart memory history database")
 @click.argument("key", shell_complete=complete_keys)
-@user_option
 @where_options
-@backend_option
 @json_option
-def history(key: str, user: str, project: str, agent: str, all_projects: bool, name: str | None, as_json: bool) -> None:
+def history(key: str, where: Where, as_json: bool) -> None:
     """Show the values of KEY over time, and where each came from."""
-    with memory(name, user) as backend:
-        versions = seen_from(backend, project, agent, all_projects).history(user, key)
+    with where.open() as (backend, view):
+        versions = view.history(where.user, key)
         known = backend.backend_name
     if as_json:
         print_json(
@@ -295,9 +285,9 @@ def history(key: str, user: str, project: str, agent: str, all_projects: bool, n
 @backend_option
 @json_option
 def info(retry: bool, user: str, name: str | None, as_json: bool) -> None:
-    """Show which backend is in use, whether it works, and how much it holds."""
+    """Show which backend is in use, whether it works, and how many memories it has."""
     current = settings()
-    backend = named(name) if name else get_memory_backend(current, host=True)
+    backend = find_backend(name) if name else get_memory_backend(current, host=True)
     try:
         available = backend.is_available()
         if retry:
@@ -391,8 +381,8 @@ command.add_command(copy)
 def evaluate(names: tuple[str, ...], sizes: tuple[int, ...], seconds: float, html: Path | None, as_json: bool) -> None:
     """Compare backends by relevance, latency, reliability, cost and deletion.
 
-    Compares all backends unless --backend names some. It uses made-up memories of temporary users and removes them
-    afterwards, so it is safe on a backend in use.
+    Compares all backends unless --backend names some. It stores made-up memories for temporary users and removes them
+    afterwards, so it is safe to run on a backend in use.
     """
     from warmstart.memory.evaluation import evaluate_backends
     from warmstart.memory.evaluation.evaluate import SIZES
@@ -400,7 +390,7 @@ def evaluate(names: tuple[str, ...], sizes: tuple[int, ...], seconds: float, htm
     chosen = _to_evaluate(names)
     backends = list(chosen.values())
     known_as = {id(backend): name for name, backend in chosen.items()}
-    with orderly_exit(), _closing_all(backends):
+    with exit_on_signal(), _closing_all(backends):
         for backend in backends:
             if backend.is_cloud and backend.is_available():
                 click.echo(
@@ -411,7 +401,7 @@ def evaluate(names: tuple[str, ...], sizes: tuple[int, ...], seconds: float, htm
                 backends,
                 sizes=sizes or SIZES,
                 seconds=seconds,
-                reopen=lambda backend: named(known_as[id(backend)]),
+                reopen=lambda backend: find_backend(known_as[id(backend)]),
                 progress=progress,
             )
     if html is not None:
@@ -427,7 +417,7 @@ def evaluate(names: tuple[str, ...], sizes: tuple[int, ...], seconds: float, htm
 
 @contextmanager
 def _closing_all(backends: list[MemoryBackend]) -> Iterator[None]:
-    """Close the backends in the end, after their servers have removed the test data too."""
+    """Close the backends at the end, after their servers have removed the test data too."""
     try:
         yield
     finally:
@@ -443,7 +433,7 @@ def _to_evaluate(names: tuple[str, ...]) -> dict[str, MemoryBackend]:
     opened: dict[str, MemoryBackend] = {}
     for name in dict.fromkeys(names or backend_names()):
         try:
-            opened[name] = named(name)
+            opened[name] = find_backend(name)
         except WarmstartError as error:
             if names:
                 for backend in opened.values():

@@ -1,4 +1,4 @@
-"""What the `warmstart memory` commands share: options, and the backend they name."""
+"""What the `warmstart memory` commands share: their options, and the backend that these select."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 
 import click
 
 from warmstart.cli.completion import complete_agents, complete_projects
 from warmstart.cli.options import current_project
-from warmstart.cli.output import settings
-from warmstart.config import expanded
+from warmstart.cli.output import Scope, settings
+from warmstart.config import expand_user
 from warmstart.errors import ConfigError, StoreUnreachable
 from warmstart.memory.backend import MemoryBackend
 from warmstart.memory.remote import Delivery, Remote, Withholds
@@ -25,62 +26,81 @@ from warmstart.sessions.projects import resolve_project
 
 MAX_ENTRIES = 1_000_000
 REMOTE_SECONDS = 15.0  # how long a command waits for a server
-_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
-def named_users(ctx: click.Context, parameter: click.Parameter, given: Any) -> Any:
-    """Reject users without a name."""
+def check_user(ctx: click.Context, parameter: click.Parameter, given: Any) -> Any:
+    """Reject empty user names."""
     if any(not user.strip() for user in ([given] if isinstance(given, str) else given)):
         raise click.BadParameter("must not be empty; leave it out for the user 'default'", ctx, parameter)
     return given
 
 
-def user_option(command: _Command) -> _Command:
-    """Add `--user`."""
-    return click.option("--user", default="default", show_default=True, callback=named_users, help="Whose memory.")(
-        command
-    )
+user_option = click.option(
+    "--user", default="default", show_default=True, callback=check_user, help="The user whose memories to use."
+)
+offline_option = click.option("--offline", is_flag=True, help="Use the local copy if the server does not answer.")
+backend_option = click.option(
+    "--backend", "name", metavar="NAME", help="Use this backend instead of the configured one, or a SQLite file."
+)
 
 
-def offline_option(command: _Command) -> _Command:
-    """Add `--offline`."""
-    return click.option("--offline", is_flag=True, help="Use the local copy if the server does not answer.")(command)
+class Where(NamedTuple):
+    """Whose memories a command uses, from which project and agent it sees them, and in which backend."""
+
+    user: str
+    project: str
+    agent: str
+    all_projects: bool
+    backend: str | None
+
+    @contextmanager
+    def open(self, *, whole: bool = False) -> Iterator[tuple[MemoryBackend, MemoryBackend]]:
+        """The backend, and the same as seen from the project and the agent."""
+        if self.all_projects and (self.project or self.agent):
+            raise click.UsageError("--all-projects contradicts --project and --agent; leave it out")
+        with open_memory(self.backend, self.user, whole=whole) as backend:
+            view = View(project=self.scope.project, agent=self.agent)
+            yield backend, backend if self.all_projects else backend.at(view)
+
+    @property
+    def scope(self) -> Scope:
+        folder = "" if self.all_projects else resolve_project(self.project) or current_project()
+        return Scope(folder, Path(folder).name)
 
 
-def backend_option(command: _Command) -> _Command:
-    """Add `--backend`."""
-    return click.option(
-        "--backend", "name", metavar="NAME", help="Use this backend instead of the configured one, or a SQLite file."
-    )(command)
+def where_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add `--user`, `--project`, `--agent`, `--all-projects` and `--backend`, and pass them as `where`."""
 
-
-def where_options(command: _Command) -> _Command:
-    """Add `--project`, `--agent` and `--all-projects`."""
-    command = click.option("--all-projects", is_flag=True, help="Entries of all projects and agents.")(command)
-    command = click.option("--agent", default="", shell_complete=complete_agents, help="As seen by this agent.")(
-        command
-    )
-    return click.option(
+    @user_option
+    @click.option(
         "--project",
         default="",
         shell_complete=complete_projects,
-        help="As seen from this project: its folder, a path inside it, or its name. Default: the current one.",
-    )(command)
+        help="The project: its folder, a path inside it, or its name. Default: the current one.",
+    )
+    @click.option("--agent", default="", shell_complete=complete_agents, help="Include entries for this agent.")
+    @click.option("--all-projects", is_flag=True, help="Entries of all projects and agents.")
+    @backend_option
+    @wraps(command)
+    def run(user: str, project: str, agent: str, all_projects: bool, name: str | None, **others: Any) -> None:
+        command(where=Where(user, project, agent, all_projects, name), **others)
+
+    return run
 
 
 @contextmanager
-def memory(
+def open_memory(
     name: str | None, user: str = "", *, everyone: bool = False, writes: bool = False, whole: bool = False
 ) -> Iterator[MemoryBackend]:
-    """The configured backend or the one named, until the command ends.
+    """Open the configured backend, or the one named, for the duration of a command.
 
     A remote backend is synchronized first, for one user or for all. Only a command that `writes` creates a file.
     """
-    if name and not writes and (path := file_of(name)) is not None and not path.exists():
+    if name and not writes and (path := backend_file(name)) is not None and not path.exists():
         raise ConfigError(f"there is no file {name!r}; name a file with memories, or a backend")
-    backend = opened(name) if name else get_memory_backend(settings(), host=True)
+    backend = open_available(name) if name else get_memory_backend(settings(), host=True)
     try:
-        bring_up_to_date(backend, user, everyone=everyone, whole=whole)
+        synchronize(backend, user, everyone=everyone, whole=whole)
         yield backend
     finally:
         if name:
@@ -88,10 +108,10 @@ def memory(
         reset_backend()
 
 
-def bring_up_to_date(backend: MemoryBackend, user: str = "", *, everyone: bool = False, whole: bool = False) -> None:
-    """Have a remote backend send queued writes and fetch what is new, for one user or for all.
+def synchronize(backend: MemoryBackend, user: str = "", *, everyone: bool = False, whole: bool = False) -> None:
+    """Make a remote backend send queued writes and fetch changes, for one user or for all.
 
-    Warns if the server does not answer; raises if the `whole` memory is wanted.
+    Warns if the server does not answer; raises `StoreUnreachable` if the `whole` memory is needed.
     """
     if not isinstance(backend, Remote) or not backend.is_available():
         return
@@ -116,7 +136,7 @@ def deliver(delivery: Delivery) -> bool:
 
 
 @contextmanager
-def orderly_exit() -> Iterator[None]:
+def exit_on_signal() -> Iterator[None]:
     """Turn SIGTERM and SIGHUP into an orderly exit with cleanup; later ones are ignored."""
 
     def end(number: int, frame: object) -> None:
@@ -136,9 +156,9 @@ def orderly_exit() -> Iterator[None]:
             signal.signal(each, handler)
 
 
-def opened(name: str) -> MemoryBackend:
+def open_available(name: str) -> MemoryBackend:
     """The backend of this name or in this file. Raises `ConfigError` if it is not available."""
-    backend = named(name)
+    backend = find_backend(name)
     if not backend.is_available():
         problem = why_not(backend)
         backend.close()
@@ -146,27 +166,18 @@ def opened(name: str) -> MemoryBackend:
     return backend
 
 
-def named(name: str) -> MemoryBackend:
+def find_backend(name: str) -> MemoryBackend:
     """The backend of this name, available or not. A path names a SQLite file."""
-    path = file_of(name)
+    path = backend_file(name)
     if path is None:
         return open_backend(name, settings())
     return open_backend("local", replace(settings(), store_path=path))
 
 
-def file_of(name: str) -> Path | None:
-    """The file that a name means, if it is a path."""
+def backend_file(name: str) -> Path | None:
+    """The file, if the name is a path."""
     is_path = "/" in name or name.endswith((".db", ".sqlite"))
-    return expanded(Path(name)).absolute() if is_path else None
-
-
-def seen_from(backend: MemoryBackend, project: str, agent: str, everywhere: bool) -> MemoryBackend:
-    """The view that the options ask for; by default that of the current project."""
-    if everywhere:
-        if project or agent:
-            raise click.UsageError("--all-projects contradicts --project and --agent; leave it out")
-        return backend
-    return backend.at(View(project=resolve_project(project) or current_project(), agent=agent))
+    return expand_user(Path(name)).absolute() if is_path else None
 
 
 def stays_here(backend: MemoryBackend, metadata: Mapping[str, Any]) -> str:

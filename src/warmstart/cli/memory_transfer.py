@@ -12,16 +12,16 @@ import click
 
 from warmstart.cli.memory_options import (
     MAX_ENTRIES,
+    Where,
+    backend_file,
     backend_option,
-    bring_up_to_date,
+    check_user,
     deliver,
-    file_of,
-    memory,
-    named_users,
     offline_option,
-    opened,
-    seen_from,
+    open_available,
+    open_memory,
     stays_here,
+    synchronize,
     user_option,
     where_options,
 )
@@ -48,8 +48,7 @@ from warmstart.memory.kept import place_of
 from warmstart.memory.null import NullBackend
 from warmstart.memory.remote import Delivery, Remote
 from warmstart.memory.values import EXPIRES_AT, SOURCE, MemoryEntry, View
-from warmstart.redact.configured import configured_redactor
-from warmstart.redact.redactor import Redactor
+from warmstart.redact.redactor import Redactor, configured_redactor
 from warmstart.sessions.projects import project_of, resolve_project
 from warmstart.storage.files import write_private
 
@@ -77,7 +76,7 @@ def import_command(
     name: str | None,
     as_json: bool,
 ) -> None:
-    """Import the memory files of Hermes, Claude Code or Codex, or an export.
+    """Import memory files of Hermes, Claude Code or Codex, or an export.
 
     Reads Hermes' MEMORY.md and USER.md; CLAUDE.md, CLAUDE.local.md, rules and the memory folder of Claude Code;
     AGENTS.md and the memories of Codex. Entries from a project's files apply to that project only. Importing
@@ -96,7 +95,7 @@ def import_command(
     written: list[dict[str, Any]] = []
     present = 0
     redactor = configured_redactor(settings())
-    with memory(name, user, writes=True) as backend:
+    with open_memory(name, user, writes=True) as backend:
         delivery = Delivery(backend)
         for file in chosen:
             for entry in read_file(file):
@@ -120,7 +119,7 @@ def import_command(
     done = "would be imported" if dry_run else "imported"
     same = f", {present} already there" if present else ""
     same += f"; {here} on this machine only (see memory.honcho.send_scoped)" if here else ""
-    click.echo(f"{_entries(len(written))} {done} from {counted(len(chosen), 'file')}{same}.", err=True)
+    click.echo(f"{counted(len(written), 'entry')} {done} from {counted(len(chosen), 'file')}{same}.", err=True)
 
 
 def _without_secrets(entry: Found, redactor: Redactor) -> Found:
@@ -144,35 +143,29 @@ def _is_there(backend: MemoryBackend, user: str, entry: Found, shown: Found) -> 
 @click.option("--format", "format", type=click.Choice(FORMATS), default="markdown", show_default=True)
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to this file.")
 @offline_option
-@user_option
 @where_options
-@backend_option
 def export_command(
     format: Format,
     output: Path | None,
     offline: bool,
-    user: str,
-    project: str,
-    agent: str,
-    all_projects: bool,
-    name: str | None,
+    where: Where,
 ) -> None:
     """Export memories as Markdown, or as one of Hermes' files within its size limit.
 
-    Entries that do not fit are named on standard error. The Markdown can be imported again.
+    Entries that do not fit are listed on standard error. The Markdown can be imported again.
     """
     redactor = configured_redactor(settings())
-    with memory(name, user, whole=not offline) as backend:
-        entries = seen_from(backend, project, agent, all_projects).query(user, "", limit=MAX_ENTRIES)
+    with where.open(whole=not offline) as (_, view):
+        entries = view.query(where.user, "", limit=MAX_ENTRIES)
     for entry in entries:
         entry.value = redactor.redact(entry.value).text
-    made = export_file(entries, format, title=f"Memory of {user}")
+    made = export_file(entries, format, title=f"Memory of {where.user}")
     if output is None:
         write_data(made.text if made.text.endswith("\n") else f"{made.text}\n")
     else:
         write_private(output, [made.text])
         written = len(entries) - len(made.left_out)
-        click.echo(f"{_entries(written)} written to {output}.", err=True)
+        click.echo(f"{counted(written, 'entry')} written to {output}.", err=True)
     for key, reason in made.left_out:
         click.echo(f"Left out {key}: {reason}.", err=True)
 
@@ -189,7 +182,7 @@ def export_command(
     "--user",
     "users",
     multiple=True,
-    callback=named_users,
+    callback=check_user,
     help="Only this user; repeatable. Default: all users.",
 )
 @offline_option
@@ -198,18 +191,18 @@ def export_command(
 def copy(target: str, source: str | None, users: tuple[str, ...], offline: bool, yes: bool, as_json: bool) -> None:
     """Copy all entries with their history into another backend, then compare the two.
 
-    Run it again if it is interrupted. Newer entries in the target, and entries that only it has, are not touched. To
+    Run it again if it is interrupted. Entries that are newer in the target, or exist only there, are not touched. To
     switch to the other backend, set memory.backend in config.toml.
     """
-    with memory(source, everyone=True, whole=not offline) as here:
-        there = opened(target)
+    with open_memory(source, everyone=True, whole=not offline) as here:
+        there = open_available(target)
         try:
             if isinstance(there, NullBackend):
                 raise ConfigError(f"{target!r} stores nothing; name another backend, or a file")
             if _is_same(source, here, target, there):
                 raise ConfigError(f"{target!r} is the backend you copy from; name another one")
             _ask_before_leaving(here, there, yes)
-            bring_up_to_date(there, everyone=True)
+            synchronize(there, everyone=True)
             delivery = Delivery(there)
             with progress_bar("Copying") as progress:
                 copied = copy_memory(here, there, users=users, progress=progress)
@@ -225,7 +218,7 @@ def copy(target: str, source: str | None, users: tuple[str, ...], offline: bool,
 def _is_same(source: str | None, here: MemoryBackend, target: str, there: MemoryBackend) -> bool:
     """Whether both are the same backend: of one kind, and in one file."""
     kept = settings().store_path
-    files = [(file_of(name) if name else None) or kept for name in (source, target)]
+    files = [(backend_file(name) if name else None) or kept for name in (source, target)]
     return here.backend_name == there.backend_name and files[0].resolve() == files[1].resolve()
 
 
@@ -244,14 +237,12 @@ def _print_copied(copied: CopiedMemory, target: str, queued: bool, as_json: bool
         return
     present = f", {copied.present} already there" if copied.present else ""
     former = f", with {counted(copied.versions, 'previous value')}" if copied.versions else ""
-    click.echo(f"{_entries(copied.entries)} of {counted(copied.users, 'user')} copied to {target}{former}{present}.")
+    click.echo(
+        f"{counted(copied.entries, 'entry')} of {counted(copied.users, 'user')} copied to {target}{former}{present}."
+    )
     for name in copied.newer:
         click.echo(f"Not copied, because the target is newer: {name}.", err=True)
     for name in copied.undeleted:
         click.echo(f"Deleted in the source but still in the target: {name}.", err=True)
     for line in copied.lost:
         click.echo(f"Not copied: {line}.", err=True)
-
-
-def _entries(number: int) -> str:
-    return "1 entry" if number == 1 else f"{number} entries"

@@ -1,7 +1,7 @@
 """Options that commands share: the same flag means the same everywhere.
 
-A command that shows sessions, templates or memories looks at the current project, or at all projects where the current
-directory belongs to none; `--project` names another one and `--all-projects` widens it.
+A command that shows sessions or templates covers the current project, or all projects if the current directory is in
+none; `--project` names another one and `--all-projects` covers all.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import click
 
 from warmstart.cli.completion import complete_agents, complete_projects
 from warmstart.cli.output import Scope
-from warmstart.config import expanded
+from warmstart.config import expand_user
 from warmstart.errors import ConfigError
 from warmstart.sessions.projects import repository_of, resolve_project, short_names
 
-MAX_COUNT = 1_000_000_000  # less than any database refuses
+MAX_COUNT = 1_000_000_000  # any database accepts it
 _DURATION = re.compile(r"(\d+)([hdw])")
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 
@@ -29,7 +29,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 class Group(click.Group):
-    """A group whose help shows the whole first line of each command; click truncates it."""
+    """A group whose help shows the whole first line of each command, which click would truncate."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         commands = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
@@ -39,7 +39,7 @@ class Group(click.Group):
 
 
 class Count(click.IntRange):
-    """A whole number that any store can take."""
+    """A whole number that any store accepts."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         number = super().convert(value, param, ctx)
@@ -49,7 +49,7 @@ class Count(click.IntRange):
 
 
 class Finite(click.FloatRange):
-    """A number that is neither infinite nor `nan`, which no range rejects."""
+    """A finite number. `FloatRange` alone accepts `nan`."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         number = super().convert(value, param, ctx)
@@ -63,7 +63,7 @@ SHARE = Finite(0, 1)
 
 
 class When(click.ParamType[datetime]):
-    """A date, a time, or a distance from now: `2026-09-01`, `2026-09-01T12:00`, `7d`, `12h`, `2w`."""
+    """A date, a time, or a period before or after now: `2026-09-01`, `2026-09-01T12:00`, `7d`, `12h`, `2w`."""
 
     name = "when"
 
@@ -121,11 +121,13 @@ class Tools(click.ParamType[list[Mapping[str, Any] | str]]):
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmation (required without a terminal).")
 agent_option = click.option("--agent", default="", shell_complete=complete_agents, help="Only this agent.")
-since_option = click.option("--since", type=When(), help="Only sessions that started since: 2026-09-01, 7d, 12h.")
+since_option = click.option(
+    "--since", type=When(), help="Only sessions since a date or for a period: 2026-09-01, 7d, 12h."
+)
 limit_option = click.option(
     "--limit", type=Count(0), default=20, show_default=True, help="Maximum to show (0 = no limit)."
 )
-tools_option = click.option("--tools", type=Tools(), help="A JSON file with the definitions of the session's tools.")
+tools_option = click.option("--tools", type=Tools(), help="A JSON file with the session's tool definitions.")
 html_option = click.option(
     "--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a page with charts to this file."
 )
@@ -165,4 +167,4 @@ def current_project() -> str:
 
 def user_home() -> Path:
     """The home directory of the user, where agents keep their logs."""
-    return expanded(Path("~"))
+    return expand_user(Path("~"))

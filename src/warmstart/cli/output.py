@@ -1,4 +1,4 @@
-"""How commands show things: JSON, tables, dates, progress, questions; and the settings they start from."""
+"""How commands print JSON, tables, dates and progress, and ask questions; and the settings they start from."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from warmstart.config import Settings, load_settings
 from warmstart.errors import ConfigError
 from warmstart.sessions.bad_sessions import describe_skip
 
-_MIN_WIDTH = 24  # of the last column; narrower than that, other columns are left out
+_MAX_WIDTH = 100
+_MIN_WIDTH = 24  # of the last column; other columns are dropped or shrunk first
 
 
 def settings() -> Settings:
@@ -64,7 +65,7 @@ def iso(time: datetime | None) -> str | None:
 
 
 def local(time: datetime | None) -> str:
-    """A time for people, in their own time zone."""
+    """A time for people, in the local time zone."""
     return "" if time is None else time.astimezone().strftime("%Y-%m-%d %H:%M")
 
 
@@ -80,6 +81,11 @@ def seconds(value: float | None) -> str:
         return f"{value:.3g} s"
 
 
+def max_width() -> int:
+    """The maximum width of a line of text: that of the terminal, but no wider than is readable."""
+    return min(_MAX_WIDTH, shutil.get_terminal_size().columns) if sys.stdout.isatty() else _MAX_WIDTH
+
+
 def one_line(text: str, width: int) -> str:
     """The text on one line, truncated to `width` characters."""
     line = printable(" ".join(text.split()))
@@ -87,8 +93,12 @@ def one_line(text: str, width: int) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """`1 log`, `2 logs`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    """`1 log`, `2,000 logs`, `2 entries`."""
+    return f"{number:,} {noun if number == 1 else _plural(noun)}"
+
+
+def _plural(noun: str) -> str:
+    return f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
 
 
 class Scope(NamedTuple):
@@ -102,14 +112,14 @@ class Scope(NamedTuple):
 
     @property
     def hint(self) -> str:
-        """How to look further, where one can."""
+        """How to widen the scope; empty for all projects."""
         return "; --all-projects shows all" if self.project else ""
 
 
 def print_scope(count: int, noun: str, scope: Scope, filters: str = "", *, create: str = "") -> None:
-    """State on standard error how much was found and where it was looked for; `create` is how to get some."""
+    """State on standard error how much was found, and where; `create` says how to get some."""
     where = f"{scope}, {filters}" if filters else str(scope)
-    found = counted(count, noun) if count else f"No {noun}s"
+    found = counted(count, noun) if count else f"No {_plural(noun)}"
     hint = scope.hint
     if not count and where == "all projects":
         hint = f"; {create or '`warmstart sync` imports them from your agents'}"
@@ -137,7 +147,7 @@ def table(
     """Print a table that fits the terminal; in a pipe, print whole cells in aligned columns.
 
     On a narrow terminal the columns in `spare` are dropped one by one until the `flexible` ones (by default the last)
-    have a readable width; these are then truncated to fit.
+    have a readable width. Then the flexible ones are truncated, the last of them least.
     """
     terminal = sys.stdout.isatty()
     measure: Callable[[str], int] = len
@@ -180,36 +190,39 @@ def _fit(widths: dict[str, int], width: int, spare: Sequence[str], flexible: Seq
         if excess(_MIN_WIDTH, flexible) <= 0:
             break
         del widths[name]
-    for shrinking in (flexible, tuple(widths)):  # where that is not enough, every column has to shrink
+    least = _MIN_WIDTH // 3
+    steps = ((flexible, _MIN_WIDTH), (flexible[:-1], _MIN_WIDTH // 2), (flexible, least), (tuple(widths), least))
+    for shrinking, limit in steps:
         largest = max((size for name, size in widths.items() if name in shrinking), default=0)
-        while largest > _MIN_WIDTH // 3 and excess(largest, shrinking) > 0:
+        while largest > limit and excess(largest, shrinking) > 0:
             largest -= 1
         widths = {name: min(size, largest) if name in shrinking else size for name, size in widths.items()}
     return widths
 
 
 @contextmanager
-def progress_bar(label: str) -> Iterator[Callable[[int, int], None] | None]:
-    """A callback that takes (done, total) and draws a bar; `None` where standard error is not a terminal."""
+def progress_bar(label: str, *, in_bytes: bool = False) -> Iterator[Callable[..., None] | None]:
+    """A callback that takes (done, total) and draws a bar; `None` if standard error is not a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    amount = DownloadColumn() if in_bytes else MofNCompleteColumn()
+    columns = (TextColumn("{task.description}"), BarColumn(), amount, TimeRemainingColumn())
     with Progress(*columns, console=Console(file=raw(sys.stderr)), transient=True) as bar:
         task = bar.add_task(label, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        yield lambda done, total, *_: bar.update(task, completed=done, total=total)
 
 
 def warn_skip(session: str, error: Exception) -> None:
-    """Name a session that a batch skipped, and why, in one line."""
+    """Warn that a batch skipped a session, and why."""
     click.echo(printable(f"Warning: {describe_skip(session, error)}"), err=True)
 
 
 def confirm(question: str, *, yes: bool) -> bool:
-    """Whether the person agrees, or passed `--yes`. Without a terminal there is nobody to ask."""
+    """Ask the user, unless `--yes` was passed. Raises `ConfigError` if there is no terminal to ask on."""
     if yes:
         return True
     if sys.stdin is None or sys.stdin.closed or not sys.stdin.isatty():

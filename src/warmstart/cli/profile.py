@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 import textwrap
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,6 +18,7 @@ from warmstart.cli.output import (
     describe_filters,
     iso,
     local,
+    max_width,
     one_line,
     print_json,
     print_scope,
@@ -30,26 +30,29 @@ from warmstart.cli.output import (
 )
 from warmstart.cli.terminal import printable
 from warmstart.config import Settings
-from warmstart.profile.corpus import Rate, Report
-from warmstart.profile.profiles import profile_of, profiled
+from warmstart.profile.profiler import profile_of, profiled
 from warmstart.profile.recoveries import describe_recovery
 from warmstart.profile.values import Profile, Profiled, redact_profile
-from warmstart.redact.configured import configured_redactor
+from warmstart.redact.redactor import configured_redactor
 from warmstart.sessions.projects import short_names
 from warmstart.sessions.sql_store import open_store
 from warmstart.sessions.store import Filter
 from warmstart.sessions.values import Session
 from warmstart.storage.files import write_private
 
+if TYPE_CHECKING:
+    from warmstart.profile.corpus import Report
+    from warmstart.profile.diagnostics import Rate
+
 _BAR_WIDTH = 20
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _MAX_ROWS = 10
-_MAX_WIDTH = 100
 _MIN_TEXT = 20  # characters of text in a line, however narrow the terminal
 
 
 @click.command(
-    epilog="Examples: warmstart profile --since 30d · warmstart profile 3f0c1d52 · warmstart profile --html p.html"
+    epilog="\b\nExamples:\n  warmstart profile --since 30d\n  warmstart profile 3f0c1d52\n"
+    "  warmstart profile --html profile.html"
 )
 @click.argument("session", required=False, shell_complete=complete_sessions)
 @project_options
@@ -68,12 +71,12 @@ def command(
 ) -> None:
     """Show how sessions went: errors, recoveries, and whether sessions learn.
 
-    Give a SESSION to profile it alone. Rates come with a 95 % interval over sessions.
+    Pass a SESSION to profile only that one. Rates come with a 95 % interval over sessions.
     """
     current = settings()
     if session is not None:
         if agent or project or all_projects or since or html:
-            raise click.UsageError("SESSION profiles one session; filters and --html are for many, leave SESSION out")
+            raise click.UsageError("filters and --html apply to many sessions; leave out SESSION to use them")
         _one(current, session, as_json)
         return
     with open_store(current) as store, progress_bar("Profiling") as progress:
@@ -87,7 +90,7 @@ def command(
 
 
 def _many(current: Settings, found: list[Profiled], scope: str, html: Path | None, as_json: bool) -> None:
-    from warmstart.profile.summary import summarize  # with numpy, which a single session does not need
+    from warmstart.profile.corpus import summarize  # with numpy, which a single session does not need
 
     redactor = configured_redactor(current)
     made = summarize(found, redact=lambda text: redactor.redact(text).text)
@@ -121,18 +124,20 @@ def _one(current: Settings, id: str, as_json: bool) -> None:
 
 
 def print_report(report: Report, scope: str) -> None:
-    """Print what a corpus says: the reading first, then the rates, then the errors and how they are fixed."""
+    """Print a corpus report: the conclusion first, then the rates, then the errors and their fixes."""
     sessions = counted(report.sessions, "session") + (f" ({scope})" if scope else "")
-    rate = "" if report.rate is None else f" or {_percent(report.rate)}{_interval(report.low, report.high)}"
+    rate = "" if report.rate is None else f", {_percent(report.rate)}{_interval(report.low, report.high)}"
     click.secho(
         _wrapped(
-            f"{sessions}, {_counted(report.calls, 'call')}, {_counted(report.errors, 'error')}{rate}, "
+            f"{sessions}, {counted(report.calls, 'call')}, {counted(report.errors, 'error')}{rate}, "
             f"{report.rejected:,} rejected"
         ),
         bold=True,
     )
     click.echo()
-    click.secho(f"Do sessions learn, or do the bad ones just end early? {report.diagnostics.reading}", bold=True)
+    click.secho(
+        f"Do sessions learn, or do the bad ones just end early? {report.diagnostics.reading.capitalize()}.", bold=True
+    )
     for sentence in report.diagnostics.explanation:
         click.echo(_wrapped(sentence, "  "))
     _print_rates("Messages", report.by_length)
@@ -147,7 +152,7 @@ def print_report(report: Report, scope: str) -> None:
     _print_recovery(report)
     _print_signatures(report)
     if report.instructions:
-        _heading("Standing instructions that came back (weak evidence)")
+        _heading("Standing instructions that users repeated (weak evidence)")
         for text, number in report.instructions[:_MAX_ROWS]:
             click.echo(_wrapped(f"{one_line(text, 90)} ({number} sessions)", "  "))
 
@@ -171,7 +176,7 @@ def _print_rates(name: str, rates: Sequence[Rate]) -> None:
     columns = (name.lower(), "sessions", "calls", "errors", "rate", "95 %", "")
     table(columns, rows, right=("sessions", "calls", "errors", "rate"), spare=("errors", "sessions"))
     if len(rates) > len(shown):
-        click.echo(f"and {len(rates) - len(shown)} more; --json has them all")
+        click.echo(f"… {len(rates) - len(shown)} more; --json shows all")
 
 
 def _print_recovery(report: Report) -> None:
@@ -207,7 +212,7 @@ def _print_signatures(report: Report) -> None:
 
 def print_profile(session: Session, profile: Profile) -> None:
     """Print how one session went."""
-    click.secho(one_line(session.title, _width()) or one_line(session.native_id, _width()), bold=True)
+    click.secho(one_line(session.title, max_width()) or one_line(session.native_id, max_width()), bold=True)
     outcome, found = profile.outcome, profile.markers
     facts = {
         "session": f"{session.id} ({', '.join(filter(None, (session.agent, local(session.started_at))))})",
@@ -223,10 +228,8 @@ def print_profile(session: Session, profile: Profile) -> None:
         "first ok": f"call {found.calls_to_success}" + _after(found.seconds_to_success)
         if found.calls_to_success
         else "none",
-        "tools": "too few calls to tell"
-        if found.diversity is None
-        else f"{found.diversity:.1f} different among ten calls",
-        "repeats": f"{counted(found.repeated_calls, 'identical call')}, {counted(found.rereads, 'file')} read again",
+        "tools": "too few calls" if found.diversity is None else f"{found.diversity:.1f} different ones in ten calls",
+        "repeats": f"{counted(found.repeated_calls, 'identical call')}, {counted(found.rereads, 'file')} reread",
         "user": f"{counted(found.corrections, 'correction')}, {counted(found.compactions, 'compaction')}",
         "tokens": f"{found.input_tokens:,} in, {found.output_tokens:,} out, {found.cached_tokens:,} cached"
         + (f", at most {found.context_share:.0%} of the context window" if found.context_share else ""),
@@ -252,7 +255,7 @@ def _print_errors(profile: Profile) -> None:
         if call.outcome == "error"
     ]
     click.echo()
-    table(("call", "tool", "error", "recovered by"), rows, right=("call",))
+    table(("call", "tool", "error", "recovered by"), rows, right=("call",), flexible=("error", "recovered by"))
     for end in profile.dead_ends:
         tool, error = one_line(end.tool, 60) or "(unknown)", one_line(end.signature, 80)
         click.echo(_wrapped(f"Dead end: {tool}: {error} ({end.times} times, never resolved)"))
@@ -265,7 +268,9 @@ def _print_style(profile: Profile) -> None:
     _heading("The user's style (weak evidence)")
     length = "" if found.length is None else f", {found.length:.0f} words each"
     direct = "" if found.directness is None else f", {found.directness:.0%} direct"
-    click.echo(f"  {counted(found.messages, 'message')}{length}{direct}{found.language and ', in '}{found.language}")
+    click.echo(
+        f"  {counted(found.messages, 'message')}{length}{direct}{found.language and ', language '}{found.language}"
+    )
     styles = ", ".join(f"{number} {style}" for style, number in found.feedback.items() if number)
     if styles:
         click.echo(f"  feedback: {styles}")
@@ -273,24 +278,15 @@ def _print_style(profile: Profile) -> None:
         click.echo(_wrapped(f"“{one_line(instruction, 110)}”", "  "))
 
 
-def _width() -> int:
-    """How wide a line may be: no wider than the terminal, and no wider than reads well."""
-    return min(_MAX_WIDTH, shutil.get_terminal_size().columns) if sys.stdout.isatty() else _MAX_WIDTH
-
-
 def _wrapped(text: str, indent: str = "") -> str:
-    """The text in lines that fit, the later ones below the first after its indent."""
+    """The text wrapped to the width of a line, with a hanging indent."""
     return textwrap.fill(
         printable(text),
-        max(_width(), len(indent) + _MIN_TEXT),
+        max(max_width(), len(indent) + _MIN_TEXT),
         initial_indent=indent,
         subsequent_indent=" " * len(indent),
         break_on_hyphens=False,
     )
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _heading(text: str) -> None:
@@ -315,7 +311,7 @@ def _range(each: Rate) -> str:
 
 
 def _bar(share: float | None, most: float) -> str:
-    """A bar as long as the share, measured by the largest that the table shows."""
+    """A bar for a share; the largest share in the table gets the full width."""
     if not share or not most:
         return ""
     eighths = round(8 * _BAR_WIDTH * share / most)

@@ -16,8 +16,7 @@ from warmstart.cli.terminal import printable
 from warmstart.config import Settings
 from warmstart.embedding.embedders import DEFAULT_EMBEDDER
 from warmstart.errors import ConfigError, StoreError
-from warmstart.recall.evidence import Evidence
-from warmstart.recall.excerpts import Matcher
+from warmstart.recall.evidence import Evidence, Matcher
 from warmstart.recall.index import Progress
 from warmstart.recall.recall import Mode, Recall
 from warmstart.recall.semantic import SemanticIndex, create_semantic_index, open_semantic_index
@@ -37,15 +36,15 @@ class _QueryGroup(Group):
 
 @click.group(
     cls=_QueryGroup,
-    epilog='Examples: warmstart recall "which port does the database use" · '
-    'warmstart recall "ECONNREFUSED last week" --all-projects',
+    epilog='\b\nExamples:\n  warmstart recall "which port does the database use"\n'
+    '  warmstart recall "ECONNREFUSED last week" --all-projects',
 )
 def command() -> None:
     """Find where something was said in past sessions.
 
     `warmstart recall "QUERY"` is short for `warmstart recall search "QUERY"`. It prints dated passages from sessions of
-    the current project, best first. Words match in all their forms, file names, flags and error codes exactly, and
-    dates such as "last week" or "in March" as dates.
+    the current project, best first. Words match in all their forms; file names, flags and error codes match exactly;
+    "last week" or "in March" selects by date.
     """
 
 
@@ -60,7 +59,7 @@ def command() -> None:
 )
 @since_option
 @click.option("--agent", "agents", multiple=True, shell_complete=complete_agents, help="Only this agent; repeatable.")
-@click.option("--explain", is_flag=True, help="Show how the scores come about.")
+@click.option("--explain", is_flag=True, help="Show how each score is computed.")
 @json_option
 def search(
     query: tuple[str, ...],
@@ -99,7 +98,8 @@ def search(
     if not known:
         click.echo("No sessions yet. `warmstart sync` imports them from your agents' logs.", err=True)
     elif not found or not as_json:
-        print_scope(len(found), "passage", scope, describe_filters(agent=", ".join(agents), since=since))
+        filters = describe_filters(agent=", ".join(agents), since=since)
+        print_scope(len(found), "passage", scope, filters, create="try other words")
 
 
 @command.command(epilog="Example: warmstart recall index --rebuild")
@@ -113,8 +113,8 @@ def search(
 def index(rebuild: bool, embedder: str | None, as_json: bool) -> None:
     """Update the search index, as `warmstart sync` and every search do.
 
-    With --embedder, also compute vectors of all messages, so that searches go by meaning too; later syncs keep them up
-    to date. An interrupted run continues where it stopped. A different embedder recomputes all vectors.
+    With --embedder, also compute vectors of all messages, so that searches match by meaning too; later syncs keep them
+    up to date. An interrupted run continues where it stopped. Changing the embedder recomputes all vectors.
     """
     current = settings()
     with open_store(current) as store:
@@ -192,7 +192,7 @@ def _show(found: Evidence, project: str, *, explain: bool) -> None:
     head.append(printable(f"  {found.agent}  {project}"), style="dim")
     console.print(head)
     text = Text(printable(found.text))
-    for word in Matcher(found.matched, found.matched).find(text.plain):
+    for word in Matcher.of(found.matched, found.matched).find(text.plain):
         text.stylize("bold", word.start, word.end)
     console.print(text)
     if explain:

@@ -10,28 +10,27 @@ import click
 
 from warmstart.cli.output import counted, print_json, settings
 from warmstart.cli.terminal import printable, raw
-from warmstart.redact.configured import configured_redactor
-from warmstart.redact.redactor import PERSONAL, Redactor
+from warmstart.redact.redactor import PERSONAL, Redactor, configured_redactor
 from warmstart.sessions.redaction import redacted_name
 from warmstart.sessions.sql_store import open_store
 from warmstart.templates.store import SQLTemplateStore
 
 
 @click.command(
-    epilog="Examples: warmstart redact build.log · env | warmstart redact · warmstart redact --check config.yaml · "
-    "warmstart redact --store"
+    epilog="\b\nExamples:\n  warmstart redact build.log\n  env | warmstart redact\n"
+    "  warmstart redact --check config.yaml\n  warmstart redact --store"
 )
 @click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON instead of the text.")
-@click.option("--check", is_flag=True, help="Print no text; exit with 1 if there are secrets.")
+@click.option("--check", is_flag=True, help="Only check: exit with 1 if there are secrets.")
 @click.option(
-    "--personal", is_flag=True, help="Also e-mail addresses, phone numbers and user names in home directories."
+    "--personal", is_flag=True, help="Also replace e-mail addresses, phone numbers and user names in home directories."
 )
 @click.option("--store", is_flag=True, help="Apply the current rules to the store.")
 def command(file: Path | None, as_json: bool, check: bool, personal: bool, store: bool) -> None:
     """Replace secrets in a text or in the store.
 
-    Reads FILE or standard input and prints it without secrets. Add rules of your own to config.toml.
+    Reads FILE or standard input and prints it without secrets. Add your own rules to config.toml.
     """
     redactor = configured_redactor(settings(), personal=PERSONAL if personal else ())
     if store:

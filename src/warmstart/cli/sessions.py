@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import textwrap
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any, get_args
@@ -22,38 +25,43 @@ from warmstart.cli.options import (
     yes_option,
 )
 from warmstart.cli.output import (
+    Scope,
     confirm,
     counted,
     describe_filters,
     iso,
     local,
+    max_width,
     one_line,
     print_json,
     print_scope,
+    seconds,
     settings,
     table,
     warn_skip,
 )
 from warmstart.cli.terminal import printable, write_data
-from warmstart.cli.transcript import print_transcript
 from warmstart.errors import StoreFull, StoreReadOnly
-from warmstart.redact.configured import configured_redactor
-from warmstart.redact.redactor import PERSONAL
+from warmstart.redact.redactor import PERSONAL, configured_redactor
 from warmstart.sessions.export import Format, as_object, export
 from warmstart.sessions.projects import short_names
 from warmstart.sessions.redaction import redacted_messages, redacted_session
 from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.sessions.store import Filter, SessionSummary
-from warmstart.sessions.values import Message, Session, SessionOutcome, steps
+from warmstart.sessions.values import Message, Session, SessionOutcome, Step, steps
 from warmstart.storage.files import write_private
 
 _OUTCOMES = click.Choice(get_args(SessionOutcome))
+_COLOURS = {"ok": "green", "error": "red", "rejected": "yellow", "unknown": "bright_black"}
+_ROLES = {"user": "cyan", "assistant": "magenta", "system": "bright_black"}
+_MAX_LINES = 12
+_MAX_RESULT_LINES = 4
 _session_argument = click.argument("id", shell_complete=complete_sessions)
 
 
 @click.group(cls=Group, epilog="Example: warmstart sessions list --agent codex --since 7d")
 def command() -> None:
-    """List, show, judge, export and delete sessions.
+    """List, show, rate, export and delete sessions.
 
     An id may be shortened as long as it stays unique. The agent's own id works too.
     """
@@ -85,13 +93,13 @@ def list_command(
     if as_json:
         print_json([summary_dict(summary) for summary in found])
     elif found:
-        _print_list(found, short_names(known))
+        _print_list(found, short_names(known), scope)
     if not found or not as_json:
         print_scope(len(found), "session", scope, describe_filters(agent=agent, since=since, outcome=outcome))
 
 
 def _update_outcomes(app: Warmstart, chosen: Filter) -> None:
-    """Profile those of the chosen sessions that changed since the last sync, so that their outcomes are current."""
+    """Profile the chosen sessions that changed since they were last profiled, so that their outcomes are current."""
     try:
         app.update_profiles(chosen, skip=warn_skip)
     except (StoreFull, StoreReadOnly) as error:
@@ -125,7 +133,7 @@ def summary_dict(summary: SessionSummary) -> dict[str, Any]:
     }
 
 
-def _print_list(found: list[SessionSummary], names: Mapping[str, str]) -> None:
+def _print_list(found: list[SessionSummary], names: Mapping[str, str], scope: Scope) -> None:
     columns = ("id", "started", "agent", "project", "msgs", "calls", "errors", "outcome", "title")
     flexible = ("project", "title")
     rows = [
@@ -142,7 +150,7 @@ def _print_list(found: list[SessionSummary], names: Mapping[str, str]) -> None:
         )
         for s in found
     ]
-    spare = ("calls", "msgs", "agent", "errors")
+    spare = (*(["project"] if scope.project else []), "calls", "msgs", "agent", "errors")
     table(columns, rows, right=("msgs", "calls", "errors"), spare=spare, flexible=flexible)
 
 
@@ -152,12 +160,12 @@ def _print_list(found: list[SessionSummary], names: Mapping[str, str]) -> None:
 @click.option("--full", is_flag=True, help="Do not truncate long texts.")
 @json_option
 def show(id: str, tools: bool, full: bool, as_json: bool) -> None:
-    """Show a session as a transcript, with its tool calls, their outcomes and how long they took."""
+    """Show a session as a transcript, with the outcome and duration of each tool call."""
     with Warmstart(settings()) as app:
         session = _get(app, id)
         messages = list(app.store.messages(session.id))
     if not as_json:
-        print_transcript(session, messages, tools_only=tools, full=full)
+        _print_transcript(session, messages, tools_only=tools, full=full)
         return
     calls = [
         {
@@ -200,6 +208,87 @@ def _message_dict(message: Message) -> dict[str, Any]:
     return {**as_object(message), "timestamp": iso(message.timestamp)}
 
 
+def _print_transcript(session: Session, messages: Sequence[Message], *, tools_only: bool, full: bool) -> None:
+    """Print messages, and tool calls with their outcomes and durations."""
+    paired = list(steps(messages))
+    _print_head(session, messages, paired)
+    calls = iter(paired)
+    for message in messages:
+        if not tools_only and message.role != "tool" and (message.text or message.tool_calls):
+            _print_message(message, full)
+        for _ in message.tool_calls:
+            _print_call(next(calls), tools_only, full)
+
+
+def _print_head(session: Session, messages: Sequence[Message], calls: list[Step]) -> None:
+    click.secho(one_line(session.title, max_width()) or one_line(session.native_id, max_width()), bold=True)
+    outcomes = [step.outcome for step in calls]
+    facts = {
+        "id": f"{session.id} ({session.native_id})",
+        "agent": " ".join(part for part in (session.agent, session.version, session.model) if part),
+        "project": session.project + (f" on {session.branch}" if session.branch else ""),
+        "folder": session.directory if session.directory != session.project else "",
+        "time": f"{local(session.started_at)} to {local(session.ended_at)}" if session.started_at else "",
+        "parent": f"{session.parent_id} ({session.parent_kind})" if session.parent_id else "",
+        "outcome": session.outcome + (f": {session.evidence}" if session.evidence else ""),
+        "size": f"{len(messages)} messages, {len(calls)} calls, {outcomes.count('error')} errors, "
+        f"{outcomes.count('rejected')} rejected",
+    }
+    for name, value in facts.items():
+        if value:
+            click.echo(f"{name:>8}  {one_line(value, 1000)}")
+
+
+def _print_message(message: Message, full: bool) -> None:
+    when = f"{message.timestamp.astimezone():%H:%M:%S} " if message.timestamp else ""
+    marks = [
+        name
+        for name, there in (
+            ("compaction summary", message.compaction_summary),
+            ("injected", message.injected),
+            ("subagent", message.sidechain),
+        )
+        if there
+    ]
+    click.echo()
+    click.secho(f"{when}{message.role}" + (f" ({', '.join(marks)})" if marks else ""), fg=_ROLES.get(message.role))
+    if message.text:
+        click.echo(_cut(message.text, None if full else _MAX_LINES))
+
+
+def _print_call(step: Step, tools_only: bool, full: bool) -> None:
+    label = click.style(step.outcome, fg=_COLOURS[step.outcome])
+    took = f" {seconds(step.seconds)}" if step.seconds is not None else ""
+    shown = printable(step.call.arguments) if full else _arguments(step.call.arguments)
+    click.echo(f"  → {click.style(one_line(step.call.name, 100), bold=True)} {shown}  [{label}{took}]")
+    if step.result and step.result.text and (full or not tools_only or step.outcome in ("error", "rejected")):
+        click.secho(_cut(step.result.text, None if full else _MAX_RESULT_LINES, "      "), dim=True)
+
+
+def _arguments(text: str) -> str:
+    """The arguments as names and short values."""
+    with suppress(ValueError, RecursionError):
+        values: Any = json.loads(text)
+        if isinstance(values, dict):
+            return one_line(", ".join(f"{name}={_value(value)}" for name, value in values.items()), 140)
+    return one_line(text, 100)
+
+
+def _value(value: Any) -> str:
+    return one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 90)
+
+
+def _cut(text: str, lines: int | None, indent: str = "  ") -> str:
+    """The text indented, truncated to `lines` lines."""
+    kept = printable(text).rstrip("\n").split("\n")
+    if lines is not None:
+        more = len(kept) - lines
+        kept = [line if len(line) <= 240 else line[:239] + "…" for line in kept[:lines]]
+        if more > 0:
+            kept.append(f"… {more} more lines")
+    return textwrap.indent("\n".join(kept), indent)
+
+
 @command.command(epilog='Example: warmstart sessions outcome 3f0c1d52 success --because "deployed and in use"')
 @_session_argument
 @click.argument("value", metavar="success|failure|unknown", type=_OUTCOMES)
@@ -217,12 +306,12 @@ def outcome(id: str, value: SessionOutcome, because: str) -> None:
 @click.option("--format", "format", type=click.Choice(get_args(Format)), default="jsonl", show_default=True)
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to this file.")
 @click.option(
-    "--keep-personal", is_flag=True, help="Keep e-mail addresses, phone numbers and names in home directories."
+    "--keep-personal", is_flag=True, help="Keep e-mail addresses, phone numbers and user names in home directories."
 )
 def export_command(id: str, format: Format, output: Path | None, keep_personal: bool) -> None:
-    """Export a session as chat messages (openai), as a document (markdown), or complete (jsonl).
+    """Export a session as chat messages (openai), a document (markdown) or a full record (jsonl).
 
-    Secrets and personal data are replaced, because an export is made for others.
+    Secrets and personal data are replaced, because exports are meant to be shared.
     """
     redactor = configured_redactor(settings(), personal=() if keep_personal else PERSONAL)
     with Warmstart(settings()) as app:
@@ -269,7 +358,7 @@ def delete(ids: tuple[str, ...], yes: bool, secure: bool) -> None:
 
 
 def _mention_templates(store: SQLSessionStore, id: str) -> None:
-    """Say how to remove what templates still carry of a deleted session."""
+    """Say how to remove items of a deleted session from templates."""
     from warmstart.templates.store import SQLTemplateStore  # only here: `sessions list` starts faster without it
 
     count = sum(id in template.sources for template in SQLTemplateStore(store).summaries())

@@ -33,7 +33,7 @@ def copy(url: str, as_json: bool) -> None:
     """Copy everything into another store, then compare the two.
 
     Copies sessions, outcomes, deletions, templates and sync positions; point WARMSTART_STORE at the copy to continue
-    there. Run it again if it is interrupted. What else the target holds is not touched.
+    there. Run it again if it is interrupted. Other data in the target is not touched.
     """
     here, there = settings(), load_settings(os.environ, store=url)
     if here.store_name == there.store_name:

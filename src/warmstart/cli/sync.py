@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -15,22 +13,22 @@ import click
 from warmstart.app import Warmstart
 from warmstart.cli.options import SECONDS, json_option
 from warmstart.cli.output import counted, print_json, progress_bar, seconds, settings, table, warn_skip
-from warmstart.cli.terminal import printable, raw
+from warmstart.cli.terminal import printable
 from warmstart.config import Settings
 from warmstart.errors import LogError, StoreBusy, StoreUnreachable
 from warmstart.sessions.readers.base import Malformed, skip_reason
 from warmstart.sessions.readers.registry import readers
 from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.sessions.store import Filter
-from warmstart.sessions.sync import Progress, SyncReport, path_sources
+from warmstart.sessions.sync import SyncReport, path_sources
 
 _MAX_WAIT = 30.0  # seconds between attempts to reach a server that went away
 _AGENTS = click.Choice(list(readers()))
 
 
 @click.command(
-    epilog="Examples: warmstart sync · warmstart sync --agent codex · "
-    "warmstart sync --path runs/ --format openai · warmstart sync --verbose · warmstart sync --watch"
+    epilog="\b\nExamples:\n  warmstart sync\n  warmstart sync --agent codex\n"
+    "  warmstart sync --path runs/ --format openai\n  warmstart sync --watch"
 )
 @click.option("--agent", "agents", multiple=True, type=_AGENTS, help="Only this agent; repeatable.")
 @click.option(
@@ -41,10 +39,10 @@ _AGENTS = click.Choice(list(readers()))
     help="A log or a folder of logs instead of the agents' default locations; repeatable.",
 )
 @click.option("--format", "format", type=_AGENTS, help="The format of the logs at --path, if detection fails.")
-@click.option("--no-redact", is_flag=True, help="Store secrets as they are in the logs. Think twice.")
+@click.option("--no-redact", is_flag=True, help="Store secrets as they are in the logs (think twice).")
 @json_option
 @click.option("-v", "--verbose", is_flag=True, help="List what was skipped, and why.")
-@click.option("--watch", is_flag=True, help="Keep running and import what the agents write, until interrupted.")
+@click.option("--watch", is_flag=True, help="Keep importing what the agents write, until interrupted.")
 @click.option("--interval", type=SECONDS, default=2.0, show_default=True, help="Seconds between checks, with --watch.")
 def command(
     agents: tuple[str, ...],
@@ -56,7 +54,7 @@ def command(
     watch: bool,
     interval: float,
 ) -> None:
-    """Import what is new in your agents' logs.
+    """Import new sessions from your agents' logs.
 
     Finds the logs of Claude Code, Codex, Gemini CLI, OpenCode, Copilot CLI and Hermes, and reads only what changed
     since the last sync. Secrets are replaced before anything is stored. The agents' files are never modified.
@@ -71,7 +69,7 @@ def command(
     chosen: dict[str, Any] = {"paths": paths, "agents": agents, "format": format, "redact": not no_redact}
     show = partial(_show, as_json=as_json, verbose=verbose)
     with Warmstart(current) as app:
-        with _progress_bar() as progress:
+        with progress_bar("Reading", in_bytes=True) as progress:
             report = app.import_logs(**chosen, progress=progress)
         app.update(progress=progress_bar, skip=warn_skip, warn=_warn)
         refusal = "" if watch or not paths else _refusal(app.store, report, agents, paths, format)
@@ -90,7 +88,7 @@ def _watch(
     reported: set[Malformed],
     show: Callable[[SyncReport], None],
 ) -> NoReturn:
-    """Sync again and again. Wait for a server that goes away."""
+    """Sync in a loop. If the server goes away, wait for it."""
     wait, waiting = interval, False
     while True:
         try:
@@ -121,7 +119,7 @@ def _warn(message: str) -> None:
 def _refusal(
     store: SQLSessionStore, report: SyncReport, agents: tuple[str, ...], paths: tuple[Path, ...], format: str | None
 ) -> str:
-    """Why the paths gave nothing that was asked for; empty when they did."""
+    """Why the paths yielded nothing; empty if they did yield something."""
     where = ", ".join(repr(str(path)) for path in paths)
     why = f" ({report.problems[0].reason})" if report.problems else ""
     if format and (not report.tallies or (not report.changed and not _read_before(store, paths, format))):
@@ -133,7 +131,7 @@ def _refusal(
 
 
 def _read_before(store: SQLSessionStore, paths: tuple[Path, ...], format: str) -> bool:
-    """Whether the paths hold logs of this format after all: by their content, or because they were read before."""
+    """Whether the paths have logs of this format after all: by their content, or because they were imported before."""
     logs = [source.path for source in path_sources([path.absolute() for path in paths], format)]
     if any(_claimed(format, path) for path in logs):
         return True
@@ -146,27 +144,6 @@ def _claimed(format: str, path: Path) -> bool:
             return readers()[format].claims(path, file.read(64 * 1024))
     except OSError:
         return False
-
-
-@contextmanager
-def _progress_bar() -> Iterator[Progress | None]:
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
-    columns = (
-        TextColumn("Reading"),
-        BarColumn(),
-        DownloadColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[name]}", markup=False),
-    )
-    with Bar(*columns, console=Console(file=raw(sys.stderr)), transient=True) as bar:
-        task = bar.add_task("sync", total=None, name="")
-        yield lambda done, total, name: bar.update(task, completed=done, total=total, name=printable(name))
 
 
 def _show(report: SyncReport, *, as_json: bool, verbose: bool) -> None:

@@ -2,24 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from warmstart.app import Warmstart
-from warmstart.cli.completion import complete_sessions, complete_templates
-from warmstart.cli.options import Count, Group, Tags, json_option, project_options, scope_of, tools_option
-from warmstart.cli.output import one_line, print_json, print_scope, settings, table, warn_skip
-from warmstart.cli.templates_report import (
+from warmstart.cli.completion import complete_agents, complete_sessions, complete_templates
+from warmstart.cli.options import SHARE, Count, Group, Tags, json_option, project_options, scope_of, tools_option
+from warmstart.cli.output import (
+    as_data,
+    counted,
+    local,
+    one_line,
+    print_json,
+    print_scope,
+    progress_bar,
+    rename_keys,
+    settings,
+    table,
+    warn_skip,
+)
+from warmstart.cli.templates_output import (
     STATES,
     TYPES,
     author,
+    carried_lines,
+    describe_change,
+    describe_effect,
+    describe_rate,
     kinds,
-    print_rendering,
+    percent,
+    print_costs,
+    print_facts,
+    print_messages,
     print_template,
     rendering_dict,
     settle_uses,
@@ -29,47 +48,47 @@ from warmstart.cli.templates_report import (
 )
 from warmstart.cli.terminal import printable
 from warmstart.config import Settings, without_password
-from warmstart.errors import ConfigError
+from warmstart.errors import ConfigError, TemplateNotFound
 from warmstart.profile.values import TaskType
-from warmstart.redact.configured import configured_redactor
-from warmstart.templates.bootstrapper import WarmSessionBootstrapper
-from warmstart.templates.choosing.effect import effect
-from warmstart.templates.choosing.statistics import stats as statistics
-from warmstart.templates.rendering.values import Renderer, Shape
-from warmstart.templates.store import TemplateFilter
-from warmstart.templates.values import State, WarmTemplate
+from warmstart.redact.redactor import configured_redactor
+from warmstart.sessions.projects import short_names
+from warmstart.templates.lifecycle import Counts, count_uses, review
+from warmstart.templates.store import SQLTemplateStore, TemplateFilter
+from warmstart.templates.template import State, WarmTemplate
+
+if TYPE_CHECKING:
+    from warmstart.templates.audit import Statistics, Use
+    from warmstart.templates.rendering import Renderer, Shape
+    from warmstart.templates.selection import Choice, Suggestion
 
 _CREATE = "`warmstart templates extract SESSION --name NAME` creates one"
+_NEW = "warmstart templates extract 58e3c7d9 --name surges && "
+_DEADLINE_MS = 5000.0  # a person waits longer than a host does
 
-# Commands in other modules, which are loaded when they are called.
-_ELSEWHERE = {
-    "delete": ("versions", "delete"),
-    "validate": ("versions", "validate"),
-    "history": ("versions", "history"),
-    "diff": ("versions", "diff"),
-    "revert": ("versions", "revert"),
-    "edit": ("versions", "edit"),
-    "export": ("versions", "export_command"),
-    "import": ("versions", "import_command"),
-    "stats": ("selection", "stats"),
-    "auto": ("selection", "auto"),
-    "suggest": ("selection", "suggest"),
-    "revoke": ("versions", "revoke"),
-    "promote": ("versions", "promote"),
-    "retire": ("versions", "retire"),
-    "why": ("selection", "why"),
-}
+# Commands in `templates_versions`, which is loaded when one of them is called.
+_VERSIONS = [
+    "delete",
+    "validate",
+    "history",
+    "diff",
+    "revert",
+    "edit",
+    "export",
+    "import",
+    "revoke",
+    "promote",
+    "retire",
+]
 
 
 class _Group(Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*self.commands, *_ELSEWHERE]
+        return [*self.commands, *_VERSIONS]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _ELSEWHERE:
+        if cmd_name not in _VERSIONS:
             return super().get_command(ctx, cmd_name)
-        module, name = _ELSEWHERE[cmd_name]
-        command: click.Command = getattr(import_module(f"warmstart.cli.templates_{module}"), name)
+        command: click.Command = getattr(import_module("warmstart.cli.templates_versions"), f"{cmd_name}_command")
         return command
 
 
@@ -80,8 +99,9 @@ class _Group(Group):
 def command() -> None:
     """Start new sessions from what worked in past ones.
 
-    A template holds instructions, tool calls that worked, and past mistakes with their fixes. A session that starts
-    from it has them in its first messages. ID is a template's id, the beginning of it, or its name.
+    A template is a named selection of what sessions taught: instructions, commands that work, past mistakes and
+    fixes, procedures. A session that starts from it has them in its first messages. ID is a template's id, the
+    beginning of it, or its name.
     """
 
 
@@ -96,7 +116,13 @@ def command() -> None:
     type=Count(1, 20),
     default=3,
     show_default=True,
-    help="Maximum number of demonstrations.",
+    help="Maximum number of procedures.",
+)
+@click.option(
+    "--allow",
+    metavar="COMMAND",
+    multiple=True,
+    help="Also carry this command, which is not known to be safe. Repeatable.",
 )
 @click.option("--keep-values", is_flag=True, help="Keep values that belong to the old task.")
 @tools_option
@@ -109,6 +135,7 @@ def extract(
     task_type: TaskType | None,
     tags: tuple[str, ...],
     max_examples: int,
+    allow: tuple[str, ...],
     keep_values: bool,
     tools: list[Mapping[str, Any] | str] | None,
     describe: bool,
@@ -116,8 +143,8 @@ def extract(
 ) -> None:
     """Create a template from sessions that went well.
 
-    What several sessions have in common comes first. Secrets are replaced, and so are values that belong to the old
-    task: `{{date}}`, `{{email}}`. No model is called unless you pass --describe.
+    Ten to twenty different sessions are a good warm-up. What several have in common comes first. Secrets are replaced,
+    and in API calls values of the old task are too: `{{email}}`. No model is called unless you pass --describe.
     """
     if not name.strip():
         raise click.UsageError("--name must not be empty")
@@ -134,6 +161,7 @@ def extract(
             tags=tags,
             max_examples=max_examples,
             tools=tools,
+            allow=allow,
             placeholders=not keep_values,
         )
         summaries = app.templates.store.summaries()
@@ -142,8 +170,6 @@ def extract(
         print_json(template_dict(kept))
         return
     click.echo(f"{kept.id}  {printable(kept.name)}: {kinds(kept.seed)}")
-    for note in kept.seed.notes:
-        click.echo(f"Note: {one_line(note.text, 200)}", err=True)
     if others:
         click.echo(f"{others[0]} has the same name; use the ids to tell them apart.", err=True)
     click.echo(f'`warmstart templates test {kept.id} "MESSAGE"` shows how a session would start.', err=True)
@@ -156,7 +182,7 @@ def _describe(template: WarmTemplate, current: Settings) -> WarmTemplate:
             "--describe needs a model: set templates.endpoint and templates.model in config.toml, "
             "or WARMSTART_TEMPLATES_ENDPOINT and WARMSTART_TEMPLATES_MODEL"
         )
-    from warmstart.templates.describing import ask_model
+    from warmstart.templates.describe import ask_model
 
     click.echo(
         f"Sending its tasks and the names of its tools and files to {without_password(current.templates_endpoint)}.",
@@ -186,16 +212,18 @@ def list_command(
     as_json: bool,
 ) -> None:
     """List the templates of the project, and those of no project."""
+    from warmstart.templates.selection import is_project
+
     current = settings()
     with templates(current) as store:
         scope = scope_of(project, all_projects, store.sessions.projects())
         settle_uses(store, current)
         found = store.list(TemplateFilter(type=task_type, tags=tags, state=state))
         if scope.project:
-            found = [each for each in found if not each.project or _is_in(each.project, scope.project)]
-        effects = {line.id: line.usage.effect for line in statistics(store).lines} if found else {}
+            found = [each for each in found if not each.project or is_project(each.project, scope.project)]
+        counts = count_uses(store) if as_json else {}
     if as_json:
-        rows = [replace(template, effect=effects.get(template.id)) for template in found]
+        rows = [replace(each, effect=counts.get(each.id, Counts()).effect) for each in found]
         print_json([template_dict(row, seed=False) for row in rows])
     elif found:
         cells = [
@@ -209,11 +237,6 @@ def list_command(
         print_scope(len(found), "template", scope, filters, create=_CREATE)
 
 
-def _is_in(path: str, project: str) -> bool:
-    """Whether a project has this path, or a name that is the end of it."""
-    return path == project or path.endswith(f"/{project}")
-
-
 @command.command(
     epilog="Example: warmstart templates extract 58e3c7d9 --name surges && warmstart templates show surges"
 )
@@ -224,7 +247,7 @@ def show(id: str, version: int | None, as_json: bool) -> None:
     """Show the items of a template, and which session each comes from."""
     with templates() as store:
         template = store.get(id, version=version)
-        template = replace(template, effect=effect(store, template.id))
+        template = replace(template, effect=count_uses(store).get(template.id, Counts()).effect)
     if as_json:
         print_json(template_dict(template))
     else:
@@ -239,14 +262,14 @@ def show(id: str, version: int | None, as_json: bool) -> None:
 @click.argument("message")
 @click.option(
     "--renderer",
-    type=click.Choice(get_args(Renderer)),
+    type=click.Choice(("messages", "system", "xml")),
     default="messages",
     show_default=True,
     help="Render as messages with tool calls, as text for the system prompt, or as XML.",
 )
 @click.option(
     "--shape",
-    type=click.Choice(get_args(Shape)),
+    type=click.Choice(("openai", "anthropic")),
     default="openai",
     show_default=True,
     help="The API they are for.",
@@ -263,10 +286,13 @@ def test(
     tools: list[Mapping[str, Any] | str] | None,
     as_json: bool,
 ) -> None:
-    """Show exactly how a session whose first message is MESSAGE would start.
+    """Show exactly how a session whose first message is MESSAGE would start from a template.
 
-    Lists the tokens of each part, and what was left out and why. Nothing is sent or recorded.
+    The messages go to standard output; their tokens, and what was left out and why, to standard error. Nothing is sent
+    or recorded. The brief of the project (`warmstart brief`) comes in addition.
     """
+    from warmstart.templates.start import WarmSessionBootstrapper
+
     current = settings()
     with templates(current) as store:
         template = store.get(id)
@@ -276,6 +302,7 @@ def test(
         renderer=renderer,
         shape=shape,
         budget_tokens=budget or current.templates_budget_tokens,
+        task=message,
         redactor=configured_redactor(current),
         allow_quarantined=True,
     )
@@ -289,4 +316,286 @@ def test(
     if as_json:
         print_json(rendering_dict(template, warm.rendering, messages))
     else:
-        print_rendering(template, warm.rendering, messages)
+        print_messages(messages)
+        print_costs(warm.rendering)
+
+
+@command.command(epilog=f'Example: {_NEW}warmstart templates suggest "keep a table of storm warnings" --all-projects')
+@click.argument("task", nargs=-1, required=True)
+@project_options
+@click.option("--agent", default="", shell_complete=complete_agents, help="The agent of the session.")
+@click.option("--seed", type=Count(0), help="Also draw an arm as a session would, with this random seed.")
+@tools_option
+@json_option
+def suggest(
+    task: tuple[str, ...],
+    project: str,
+    all_projects: bool,
+    agent: str,
+    seed: int | None,
+    tools: list[Mapping[str, Any] | str] | None,
+    as_json: bool,
+) -> None:
+    """Show which template a session with this TASK would start from, how confident the choice is, and why.
+
+    If nothing fits, a session starts cold. Nothing is recorded.
+    """
+    from warmstart.recall.recall import Recall  # loads numpy
+    from warmstart.templates.selection import Policy, Selector, Task
+
+    current = settings()
+    text = " ".join(task)
+    policy = Policy(holdout=current.templates_holdout, explore=current.templates_explore)
+    with templates(current) as store:
+        scope = scope_of(project, all_projects, store.sessions.projects())
+        settle_uses(store, current)
+        recall = Recall(store.sessions)
+        with progress_bar("Indexing") as progress:
+            recall.update(progress)
+        selector = Selector(store, recall=recall, policy=policy, deadline_ms=_DEADLINE_MS)
+        asked = Task(text, project=scope.project or None, agent=agent, tools=tools)
+        found = selector.suggest(asked)
+        choice = selector.choose(asked, seed=seed)
+    if as_json:
+        print_json(_suggestions_dict(text, found, choice, seed))
+        return
+    if not found:
+        click.echo(f"Start cold: {one_line(choice.why, 400)}.")
+        if "of another project" in choice.why:
+            click.echo("--all-projects also considers templates of other projects.", err=True)
+        return
+    for number, each in enumerate(found, 1):
+        click.secho(f"{number}. {printable(each.name)}  {each.id}", bold=True)
+        share = choice.odds.get(each.id)
+        drawn = "" if share is None else f"; chosen for {percent(share)} of such sessions"
+        click.echo(f"   confidence: {each.confidence} ({each.sure:.2f}){drawn}")
+        click.echo(f"   why: {one_line(each.why, 400)}")
+    click.echo(f"{percent(choice.policy.holdout)} of sessions start cold as a control group.", err=True)
+    if seed is not None:
+        click.echo(f"With seed {seed}: {choice.arm}, {one_line(choice.why, 400)}.")
+
+
+def _suggestions_dict(task: str, found: Sequence[Suggestion], choice: Choice, seed: int | None) -> dict[str, Any]:
+    drawn = None
+    if seed is not None:
+        drawn = {
+            "seed": seed,
+            "arm": choice.arm,
+            "template_id": choice.template.id if choice.template else None,
+            "why": choice.why,
+            "propensity": choice.propensity,
+        }
+    return {
+        "task": task,
+        "abstain": not found,
+        "why": choice.why if not found else found[0].why,
+        "suggestions": [
+            {
+                **rename_keys(each, id="template_id"),
+                "confidence": each.confidence,
+                "odds": choice.odds.get(each.id),
+            }
+            for each in found
+        ],
+        "holdout": choice.policy.holdout,
+        "drawn": drawn,
+    }
+
+
+@command.command(epilog="Example: warmstart templates why 58e3c7d9")
+@click.argument("session", shell_complete=complete_sessions)
+@json_option
+def why(session: str, as_json: bool) -> None:
+    """Show what a session started with: which template and version, which items, and why.
+
+    Sessions that started cold are explained too.
+    """
+    from warmstart.templates.audit import why as find_uses
+
+    current = settings()
+    with templates(current) as store:
+        settle_uses(store, current)
+        found = find_uses(store, session)
+        carried = {use.id: _carried(store, use) for use in found}
+    if as_json:
+        print_json(
+            [rename_keys(use, session="session_id", template="template_id", calls="tool_calls") for use in found]
+        )
+    elif not found:
+        click.echo(f"No record of how session {one_line(session, 60)} started: no template was involved.", err=True)
+    else:
+        for use in found:
+            _print_use(use)
+            for line in carried[use.id]:
+                click.echo(line)
+
+
+def _carried(store: SQLTemplateStore, use: Use) -> list[str]:
+    """The items that a session started with; none if they were revoked or deleted since."""
+    if use.arm != "warm":
+        return []
+    try:
+        return list(carried_lines(store.get(use.template, version=use.version), use.items))
+    except TemplateNotFound:
+        return []
+
+
+def _print_use(use: Use) -> None:
+    arms = {
+        "warm": f"started from {use.template}, version {use.version}",
+        "holdout": f"started cold, in the control group of {use.template}, version {use.version}",
+        "abstained": "started cold",
+    }
+    click.secho(printable(f"{local(use.at)}  {use.session} {arms[use.arm]}"), bold=True)
+    facts = {
+        "why": use.why,
+        "task": use.task,
+        "project": use.project,
+        "propensity": percent(use.propensity),
+        "outcome": use.outcome or "not yet known",
+        "errors": f"{use.errors} of {counted(use.calls, 'call')}" if use.calls is not None else "",
+        "carried": f"{counted(len(use.items), 'item')}, {use.tokens} tokens" if use.arm == "warm" else "",
+    }
+    print_facts(facts)
+
+
+@command.command(epilog="Example: warmstart templates stats")
+@json_option
+def stats(as_json: bool) -> None:
+    """Compare sessions that started from templates with sessions that started cold.
+
+    Rates and effects come with 95 % intervals.
+    """
+    from warmstart.templates.audit import stats as count_all
+
+    current = settings()
+    with templates(current) as store:
+        settle_uses(store, current, always=True)
+        found = count_all(store)
+    if as_json:
+        lines = [{**rename_keys(line, id="template_id"), "usage": _usage_dict(line.usage)} for line in found.lines]
+        print_json({**as_data(found), "usage": _usage_dict(found.usage), "lines": lines})
+    else:
+        _print_statistics(found)
+
+
+def _usage_dict(counts: Counts) -> dict[str, Any]:
+    rate = counts.successes / counts.known if counts.known else None
+    return {**counts._asdict(), "rate": rate, "interval": counts.interval, "effect": counts.effect}
+
+
+def _print_statistics(found: Statistics) -> None:
+    click.echo(f"{counted(found.templates, 'template')}, {counted(found.examples, 'example')}.")
+    for name, counts in (("By state", found.states), ("By type", found.types)):
+        parts = ", ".join(f"{number} {each}" for each, number in sorted(counts.items()))
+        if parts:
+            click.echo(f"{name}: {parts}.")
+    usage = found.usage
+    if not (usage.used or usage.held_out or found.abstained):
+        click.echo("No session has started from them yet, so their effect is not yet known.")
+        return
+    click.echo(
+        f"{counted(usage.used, 'session')} started warm, {usage.held_out} cold as a control group, "
+        f"{found.abstained} cold because nothing fit; {found.open} outcomes are not yet known."
+    )
+    click.echo(f"Effect: {describe_effect(usage.effect)}.")
+    if found.lines:
+        click.echo()
+        rows = [
+            (
+                line.id,
+                one_line(line.name, 40),
+                line.state,
+                line.usage.used,
+                describe_rate(line.usage),
+                describe_effect(line.usage.effect),
+            )
+            for line in found.lines
+        ]
+        table(
+            ("id", "name", "state", "used", "success", "effect"),
+            rows,
+            right=("used",),
+            spare=("success", "used"),
+            flexible=("name", "effect"),
+        )
+
+
+@command.command(epilog="Example: warmstart templates auto --min-calls 10 --dry-run")
+@click.option(
+    "--min-calls",
+    type=Count(1),
+    default=5,
+    show_default=True,
+    help="Minimum number of tool calls of a session.",
+)
+@click.option(
+    "--max-error-rate",
+    type=SHARE,
+    default=0.1,
+    show_default=True,
+    help="Maximum share of failed calls of a session.",
+)
+@project_options
+@click.option("--dry-run", is_flag=True, help="Show what would be created, but create nothing.")
+@json_option
+def auto(min_calls: int, max_error_rate: float, project: str, all_projects: bool, dry_run: bool, as_json: bool) -> None:
+    """Create templates from sessions that went well, one per project and task type.
+
+    They are candidates: no session starts from one until you promote it. Earlier candidates are updated, and templates
+    that did harm or were not used for long are retired.
+    """
+    from warmstart.templates.audit import settle
+    from warmstart.templates.auto import auto as make_all
+
+    current = settings()
+    with templates(current) as store:
+        scope = scope_of(project, all_projects, store.sessions.projects())
+        settle(store, tools=current.profile_tools)
+        with progress_bar("Profiling") as progress:
+            made = make_all(
+                store,
+                min_calls=min_calls,
+                max_error_rate=max_error_rate,
+                dry_run=dry_run,
+                project=scope.project,
+                kinds=current.profile_tools,
+                redactor=configured_redactor(current),
+                progress=progress,
+                skip=warn_skip,
+            )
+        changed = review(store, max_age_days=current.templates_max_age_days, dry_run=dry_run)
+    if as_json:
+        groups = [
+            {
+                **rename_keys(each, sessions="session_ids"),
+                "template": template_dict(each.template, seed=False) if each.template else None,
+            }
+            for each in made
+        ]
+        print_json({"groups": groups, "states": as_data(changed), "dry_run": dry_run})
+        return
+    print_scope(sum(len(each.sessions) for each in made), "session", scope)
+    names = short_names(each.project for each in made)
+    rows = [
+        (
+            each.action if not dry_run or each.action == "skipped" else f"would be {each.action}",
+            each.task_type,
+            names[each.project] or "no project",
+            len(each.sessions),
+            each.template.id if each.template else "",
+            each.why,
+        )
+        for each in made
+    ]
+    if not rows:
+        return
+    table(
+        ("what", "type", "project", "sessions", "template", "why"),
+        rows,
+        right=("sessions",),
+        spare=("sessions",),
+        flexible=("project", "why"),
+    )
+    for each in changed:
+        click.echo(describe_change(each, would=dry_run), err=True)

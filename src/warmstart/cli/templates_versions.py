@@ -14,23 +14,18 @@ import click
 
 from warmstart.cli.completion import complete_sessions, complete_templates
 from warmstart.cli.options import Count, json_option, tools_option, yes_option
-from warmstart.cli.output import confirm, counted, iso, local, one_line, print_json, rename_keys, settings, table
-from warmstart.cli.templates_report import author, kinds, print_template, settle_uses, template_dict, templates
+from warmstart.cli.output import confirm, counted, local, one_line, print_json, rename_keys, settings, table
+from warmstart.cli.templates_output import author, kinds, print_template, settle_uses, template_dict, templates
 from warmstart.cli.terminal import printable, write_data
 from warmstart.errors import ConfigError, InvalidTemplate, StoreBusy, StoreCorrupt, TemplateNotFound
-from warmstart.redact.configured import configured_redactor
-from warmstart.templates.allowlist import showable
-from warmstart.templates.choosing.lifecycle import promote as promote_template
-from warmstart.templates.differing import diff as differences
-from warmstart.templates.differing import summary
-from warmstart.templates.revoking import revoke as revoke_session
-from warmstart.templates.rows import CHANGEABLE
+from warmstart.redact.redactor import configured_redactor
+from warmstart.templates.lifecycle import promote
+from warmstart.templates.revoke import revoke
 from warmstart.templates.sharing import export, export_text, import_file, read_file
-from warmstart.templates.store import SQLTemplateStore
-from warmstart.templates.text_form import from_text, to_text
-from warmstart.templates.texts import redacted
+from warmstart.templates.store import CHANGEABLE, SQLTemplateStore, map_texts
+from warmstart.templates.template import WarmTemplate
+from warmstart.templates.text_form import diff, from_text, summarize, to_text
 from warmstart.templates.validation import Problem, check, problems
-from warmstart.templates.values import WarmTemplate
 
 _NEW = "warmstart templates extract 58e3c7d9 --name surges && "
 _template_argument = click.argument("id", shell_complete=complete_templates)
@@ -39,24 +34,12 @@ _template_argument = click.argument("id", shell_complete=complete_templates)
 @click.command(epilog=f"Example: {_NEW}warmstart templates history surges")
 @_template_argument
 @json_option
-def history(id: str, as_json: bool) -> None:
+def history_command(id: str, as_json: bool) -> None:
     """List the versions of a template: when, by whom and why."""
     with templates() as store:
         found = store.versions(id)
     if as_json:
-        print_json(
-            [
-                {
-                    "version": version.number,
-                    "at": iso(version.at),
-                    "author": version.author,
-                    "reason": version.reason,
-                    "hash": version.hash,
-                    "withdrawn": version.withdrawn,
-                }
-                for version in found
-            ]
-        )
+        print_json([rename_keys(version, number="version") for version in found])
         return
     rows = [
         (
@@ -75,10 +58,10 @@ def history(id: str, as_json: bool) -> None:
 @click.argument("old", metavar="V1", type=Count(1))
 @click.argument("new", metavar="V2", type=Count(1))
 @json_option
-def diff(id: str, old: int, new: int, as_json: bool) -> None:
+def diff_command(id: str, old: int, new: int, as_json: bool) -> None:
     """Show what changed between two versions."""
     with templates() as store:
-        lines = differences(*(showable(store.get(id, version=version)) for version in (old, new)))
+        lines = diff(*(store.get(id, version=version) for version in (old, new)))
     if as_json:
         print_json({"from": old, "to": new, "changes": lines})
     elif not lines:
@@ -91,7 +74,7 @@ def diff(id: str, old: int, new: int, as_json: bool) -> None:
 @click.command(epilog=f"Example: {_NEW}warmstart templates revert surges 1")
 @_template_argument
 @click.argument("version", metavar="V", type=Count(1))
-def revert(id: str, version: int) -> None:
+def revert_command(id: str, version: int) -> None:
     """Restore an earlier version of a template, as a new version."""
     with templates() as store:
         before = store.get(id)
@@ -104,14 +87,14 @@ def revert(id: str, version: int) -> None:
 
 @click.command(epilog=f"Example: {_NEW}warmstart templates edit surges")
 @_template_argument
-def edit(id: str) -> None:
+def edit_command(id: str) -> None:
     """Edit a template as text in your editor.
 
     Opens $VISUAL or $EDITOR. The text is checked and becomes a new version; if it is not valid, it stays in a file so
     that nothing is lost.
     """
     with templates() as store:
-        template = showable(store.get(id))
+        template = store.get(id)
         if not (os.environ.get("VISUAL") or os.environ.get("EDITOR") or sys.stdin.isatty()):
             raise ConfigError("there is no terminal for an editor; set VISUAL or EDITOR to one that needs none")
         with _draft(to_text(template)) as draft:
@@ -124,7 +107,7 @@ def edit(id: str) -> None:
             kept = store.change(
                 template.id,
                 author=author(),
-                reason=f"edited: {summary(template, changed)}",
+                reason=f"edited: {summarize(template, changed)}",
                 expected=template.version,
                 **{name: getattr(changed, name) for name in CHANGEABLE - {"state"}},
             )
@@ -159,7 +142,7 @@ def _read(draft: Path) -> str:
 @click.command(epilog=f"Example: {_NEW}warmstart templates delete surges --yes")
 @click.argument("ids", metavar="ID...", nargs=-1, required=True, shell_complete=complete_templates)
 @yes_option
-def delete(ids: tuple[str, ...], yes: bool) -> None:
+def delete_command(ids: tuple[str, ...], yes: bool) -> None:
     """Delete templates with all their versions."""
     with templates() as store:
         for each in dict.fromkeys(map(store.find, ids)):
@@ -181,7 +164,7 @@ def _name(store: SQLTemplateStore, id: str) -> str:
 @click.command(epilog=f"Example: {_NEW}warmstart templates retire surges && warmstart templates promote surges --yes")
 @_template_argument
 @yes_option
-def promote(id: str, yes: bool) -> None:
+def promote_command(id: str, yes: bool) -> None:
     """Activate a template that is quarantined, a candidate or retired.
 
     First shows everything that could enter a prompt, every call in full, and asks.
@@ -189,7 +172,7 @@ def promote(id: str, yes: bool) -> None:
     current = settings()
     with templates(current) as store:
         settle_uses(store, current, always=True)
-        template = showable(store.get(id))
+        template = store.get(id)
         if template.state == "active":
             click.echo(f"{template.id} is already active.", err=True)
             return
@@ -198,14 +181,14 @@ def promote(id: str, yes: bool) -> None:
         if not confirm(f"Let sessions start from {template.id} ({one_line(template.origin, 60)})?", yes=yes):
             click.echo(f"{template.id} stays {template.state}.", err=True)
             return
-        template = promote_template(store, template.id, author=author(), expected=template.version)
+        template = promote(store, template.id, author=author(), expected=template.version)
     click.echo(f"{template.id} is active.", err=True)
 
 
 @click.command(epilog=f'Example: {_NEW}warmstart templates retire surges --because "the API changed"')
 @_template_argument
 @click.option("--because", default="", help="The reason.")
-def retire(id: str, because: str) -> None:
+def retire_command(id: str, because: str) -> None:
     """Stop using a template, but keep it."""
     with templates() as store:
         template = store.get(id)
@@ -218,7 +201,7 @@ def retire(id: str, because: str) -> None:
 @click.argument("session", shell_complete=complete_sessions)
 @yes_option
 @json_option
-def revoke(session: str, yes: bool, as_json: bool) -> None:
+def revoke_command(session: str, yes: bool, as_json: bool) -> None:
     """Remove everything that came from a session from all templates.
 
     Each affected template gets a new version without it, older versions are withdrawn, and a template with nothing
@@ -228,7 +211,7 @@ def revoke(session: str, yes: bool, as_json: bool) -> None:
         if not confirm(f"Remove everything from session {one_line(session, 60)} from all templates for good?", yes=yes):
             click.echo("Nothing was revoked.", err=True)
             return
-        done = revoke_session(store, session, author=author())
+        done = revoke(store, session, author=author())
         try:
             store.sessions.scrub()
         except StoreBusy as error:
@@ -246,7 +229,7 @@ def revoke(session: str, yes: bool, as_json: bool) -> None:
         table(columns, rows, right=("version", "removed", "withdrawn"), flexible=("name",))
 
 
-@click.command("export", epilog=f"Example: {_NEW}warmstart templates export surges surges.json")
+@click.command(epilog=f"Example: {_NEW}warmstart templates export surges surges.json")
 @_template_argument
 @click.argument("file", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
 @click.option("--overwrite", is_flag=True, help="Overwrite an existing file.")
@@ -258,7 +241,7 @@ def export_command(id: str, file: Path, overwrite: bool) -> None:
     """
     current = settings()
     with templates(current) as store:
-        template = redacted(store.get(id), configured_redactor(current))
+        template = map_texts(store.get(id), configured_redactor(current).clean)
     if str(file) == "-":
         write_data(export_text(template))
         return
@@ -267,7 +250,6 @@ def export_command(id: str, file: Path, overwrite: bool) -> None:
 
 
 @click.command(
-    "import",
     epilog=f"Example: {_NEW}warmstart templates export surges surges.json && warmstart templates import surges.json",
 )
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
@@ -297,7 +279,7 @@ def import_command(file: Path, as_json: bool) -> None:
 @click.argument("what", metavar="ID|FILE")
 @tools_option
 @json_option
-def validate(what: str, tools: list[Mapping[str, Any] | str] | None, as_json: bool) -> None:
+def validate_command(what: str, tools: list[Mapping[str, Any] | str] | None, as_json: bool) -> None:
     """Check a template or an exported file, and list its problems.
 
     Exits with 1 if there are any. With --tools, arguments are checked against the tools' schemas.

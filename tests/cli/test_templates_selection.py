@@ -1,4 +1,4 @@
-"""`warmstart templates`: which one, why, and what it was worth."""
+"""`warmstart templates`: suggest, why, stats and auto."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import pytest
 
 from warmstart import load_settings
 from warmstart.sessions.sql_store import open_store
-from warmstart.templates.starting import start_warm
-from warmstart.templates.store import SQLTemplateStore
+from warmstart.templates import SQLTemplateStore, start_warm
 
 TASK = "warn when the level runs above the prediction, and keep it in the database"
 PROJECT = "/home/mara/tidewatch"
@@ -19,7 +18,7 @@ PROJECT = "/home/mara/tidewatch"
 
 @pytest.fixture
 def made(run, synced) -> str:
-    """The id of a template that was extracted from the good sample session."""
+    """The id of a template from the successful sample session."""
     return str(json.loads(run("templates", "extract", "58e3c7d9", "--name", "surges", "--json").out)["template_id"])
 
 
@@ -34,7 +33,7 @@ def started(session: str, task: str = TASK, **options: object):
         )
 
 
-def test_a_template_is_suggested_with_how_sure_and_why(run, made):
+def test_suggest_shows_template_confidence_and_reason(run, made):
     ran = run("templates", "suggest", TASK, "--project", PROJECT, "--seed", 1)
     assert ran.code == 0
     assert made in ran.out
@@ -55,7 +54,7 @@ def test_every_process_draws_and_says_the_same(program, made):
     assert len(said) == 1
 
 
-def test_nothing_is_suggested_where_nothing_fits(run, made):
+def test_nothing_is_suggested_if_nothing_fits(run, made):
     ran = run("templates", "suggest", "write a poem about marmalade", "--project", PROJECT)
     assert ran.code == 0
     assert ran.out.startswith("Start cold: no template ")
@@ -66,15 +65,14 @@ def test_nothing_is_suggested_where_nothing_fits(run, made):
     assert (told["abstain"], told["suggestions"]) == (True, [])
 
 
-def test_why_tells_what_a_session_started_with(run, made):
+def test_why_shows_what_a_session_started_with(run, made):
     for number in range(30):
         if started(f"session-{number}").choice.arm == "warm":
             break
     ran = run("templates", "why", f"session-{number}")
     assert ran.code == 0
     assert made in ran.out
-    assert "\n  demonstration: " in ran.out
-    assert "\n  card: Bash\n" in ran.out
+    assert "\n  command: test: make check\n" in ran.out
     (use,) = json.loads(run("templates", "why", f"session-{number}", "--json").out)
     assert (use["template_id"], use["version"]) == (made, 1)
     assert 0 < use["propensity"] <= 1
@@ -83,7 +81,7 @@ def test_why_tells_what_a_session_started_with(run, made):
     assert listed_uses(run) >= 1
 
 
-def test_why_tells_of_cold_starts_and_of_what_came_of_a_session(run, made, synced):
+def test_why_explains_cold_starts_and_outcomes(run, made, synced):
     held = started("held-out", holdout=1.0)
     assert held.choice.arm == "holdout"
     assert f"started cold, in the control group of {made}" in run("templates", "why", "held-out").out
@@ -94,7 +92,7 @@ def test_why_tells_of_cold_starts_and_of_what_came_of_a_session(run, made, synce
     told = run("templates", "why", "58e3c7d9").out
     assert "success" in told
     assert "errors:     0 of 19 calls" in told
-    assert json.loads(run("templates", "list", "--json").out)[0]["usage"] == "1 time, 100 % success"
+    assert json.loads(run("templates", "list", "--json").out)[0]["usage"] == "used 1 time, 100 % success"
 
 
 def listed_uses(run) -> int:
@@ -108,11 +106,17 @@ def test_why_of_a_session_that_did_not_start_here(run, made):
     assert json.loads(run("templates", "why", "58e3c7d9", "--json").out) == []
 
 
-def test_stats_tell_what_is_known_and_what_is_not(run, made):
+def test_stats_show_known_and_unknown_effects(run, made):
     ran = run("templates", "stats")
     assert ran.code == 0
     assert "not yet known" in ran.out
     assert json.loads(run("templates", "stats", "--json").out)
+
+
+def test_auto_without_sessions_prints_no_table(run):
+    ran = run("templates", "auto")
+    assert (ran.code, ran.out) == (0, "")
+    assert ran.err == "No sessions (all projects; `warmstart sync` imports them from your agents).\n"
 
 
 def test_auto_makes_candidates_of_sessions_that_went_well(run, synced):

@@ -1,0 +1,80 @@
+"""`warmstart brief`."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from warmstart.app import Warmstart
+from warmstart.cli.completion import complete_projects
+from warmstart.cli.options import Count, json_option
+from warmstart.cli.output import counted, print_json, settings
+from warmstart.cli.terminal import printable
+from warmstart.templates.brief import DEFAULT_TOKENS, MAX_TOKENS, Brief, Line
+
+_MAX_IDS = 3
+
+
+@click.command(
+    epilog='\b\nExamples:\n  warmstart brief\n  warmstart brief --task "add a storm table" --explain\n'
+    "  git log -1 --format=%B | warmstart brief --task -"
+)
+@click.option(
+    "--project",
+    default=".",
+    shell_complete=complete_projects,
+    help="Another project: its folder, a path inside it, or its name.",
+)
+@click.option("--task", default="", metavar="TEXT", help="What the session is about; - reads standard input.")
+@click.option(
+    "--budget", type=Count(20, MAX_TOKENS), default=DEFAULT_TOKENS, show_default=True, help="Maximum tokens, up to 800."
+)
+@click.option("--explain", is_flag=True, help="Show for each line where it is from and why it is there.")
+@json_option
+def command(project: str, task: str, budget: int, explain: bool, as_json: bool) -> None:
+    """Print what a new session in this project should know.
+
+    It is assembled from what worked and failed in earlier sessions of the project, and is exactly the text that a
+    session gets: commands that work, past mistakes and fixes, your standing rules, and the files to expect.
+    """
+    if task == "-":
+        task = sys.stdin.read()
+    with Warmstart(settings()) as ws:
+        brief = ws.brief(project=project, task=task, budget_tokens=budget)
+    if as_json:
+        print_json(_as_dict(brief))
+    elif explain:
+        _explain(brief)
+    elif brief.text:
+        click.echo(brief.text)
+    if not brief.text:
+        click.echo("Nothing is known about this project yet; `warmstart sync` imports its sessions.", err=True)
+
+
+def _as_dict(brief: Brief) -> dict[str, object]:
+    return {
+        "text": brief.text,
+        "tokens": brief.tokens,
+        "sections": [
+            {"heading": heading, "lines": [_line_dict(line) for line in lines]} for heading, lines in brief.sections
+        ],
+    }
+
+
+def _line_dict(line: Line) -> dict[str, object]:
+    sources = [{"session_id": source.session, "message_id": source.message} for source in line.sources]
+    return {"text": line.text, "why": line.why, "sources": sources}
+
+
+def _explain(brief: Brief) -> None:
+    for heading, lines in brief.sections:
+        click.echo(f"## {heading}")
+        for line in lines:
+            sessions = list(dict.fromkeys(source.session[:8] for source in line.sources))
+            named = ", ".join(sessions[:_MAX_IDS])
+            more = f" and {len(sessions) - _MAX_IDS} more" if len(sessions) > _MAX_IDS else ""
+            click.echo(f"- {printable(line.text)}")
+            click.echo(f"    {printable(line.why)}" + (f"; from {named}{more}" if sessions else ""))
+    if brief.text:
+        click.echo(f"{counted(brief.tokens, 'token')}")
