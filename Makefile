@@ -1,4 +1,4 @@
-# Everything needs only Python 3.11+ and make; each target makes its own .venv.
+# Everything needs only Python 3.11+ and make; targets create .venv themselves.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -30,12 +30,12 @@ test: $(READY) ## Run the tests
 test-slow: $(READY) ## Run the long tests: crashes at random points, many processes, deep fuzzing
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "slow and not hosts and not browser" $(ARGS)
 
-test-hosts: $(READY) ## Run the tests that drive real agents (installs them into .hosts)
+test-hosts: $(READY) ## Run the tests with real agents (installs them into .hosts)
 	@sh tests/hosts/install.sh "$(PYTHON)" "$(CURDIR)/.hosts"
 	WARMSTART_TEST_HERMES="$(CURDIR)/.hosts/hermes" WARMSTART_TEST_CLAUDE="$(CURDIR)/.hosts/claude" \
 		$(BIN)/python -m pytest -m hosts $(ARGS)
 
-test-browser: $(READY) ## Run the tests that open pages in a real browser (installs Chromium where it is missing)
+test-browser: $(READY) ## Run the tests that open pages in a real browser (installs Chromium if it is missing)
 	@sh tests/browser/install.sh "$(CURDIR)/$(VENV)"
 	WARMSTART_TEST_BROWSER=1 $(BIN)/python -m pytest -m browser $(ARGS)
 
@@ -49,7 +49,7 @@ format: $(READY) ## Format the code and fix what lint can fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(READY) ## Run the benchmarks, against baselines of the same run
+bench: $(READY) ## Run the benchmarks, each against a baseline in the same run
 	$(BIN)/python bench/startup.py
 	$(BIN)/python bench/sync.py
 	$(BIN)/python bench/postgres.py
@@ -64,5 +64,5 @@ bench: $(READY) ## Run the benchmarks, against baselines of the same run
 docs: $(READY) ## Write the commands' help into docs/
 	$(BIN)/python docs/generate.py
 
-clean: ## Remove what make made
+clean: ## Remove everything that make created
 	rm -rf $(VENV) .hosts .pytest_cache .mypy_cache .ruff_cache .hypothesis

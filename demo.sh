@@ -1,5 +1,5 @@
 #!/bin/sh
-# What Warmstart does, on the sample sessions that it ships. Needs `warmstart` on the PATH and an empty WARMSTART_HOME.
+# Shows what Warmstart does, on its sample sessions. Needs `warmstart` on the PATH and an empty WARMSTART_HOME.
 set -eu
 samples=$(python -c 'from importlib.resources import files; print(files("warmstart") / "samples")')
 
@@ -15,11 +15,14 @@ run warmstart profile 58e3c7d9
 run warmstart profile --all-projects
 run warmstart recall 'where are the constants of the Port Ellery gauge' --all-projects --limit 2
 
-printf '\nA session that went well becomes a template, and this is what the next one would start with:\n'
+printf '\nThis is what a new session in the project should know, and why:\n'
+run warmstart brief --project /home/mara/tidewatch --task 'keep the storm warnings in the database' --explain
+
+printf '\nA session that went well becomes a template. This is what the next one would start with:\n'
 run warmstart templates extract 58e3c7d9 --name surges
 printf '\n$ warmstart templates test surges "keep the storm warnings in the database"\n'
 warmstart templates test surges 'keep the storm warnings in the database'
 
-printf '\nThe agent once read a file with a key in it. What is kept of that:\n'
+printf '\nThe agent once read a file with a key in it. This is what was stored:\n'
 printf '$ warmstart sessions export a94be6f3 --format markdown | grep AWS_ACCESS_KEY_ID\n'
 warmstart sessions export a94be6f3 --format markdown | grep AWS_ACCESS_KEY_ID

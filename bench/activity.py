@@ -1,6 +1,6 @@
-"""What a session did, as facts that earlier sessions could have foretold: commands, errors with their fixes, files.
+"""What a session did, as facts that earlier sessions could have predicted: commands, errors with their fixes, files.
 
-Shared by `foresight.py` and `turns.py`. Reads a session through the library; no model and no randomness.
+Shared by `foresight.py` and `turns.py`. Reads sessions through the library; no model and no randomness.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+import warmstart.profile.tools as shell
 from warmstart import Filter, Message, Session, SessionStore, Step
-from warmstart.profile import shell
 from warmstart.profile.feedback import SENTENCE, corrects, own_words, standing_instructions
 from warmstart.profile.signatures import error_signature
 from warmstart.profile.tools import SHELLS, command_in, fields_of, path_in
@@ -29,7 +29,7 @@ CHECKS = ("test", "build", "lint")
 
 
 class Invocation(NamedTuple):
-    """A shell command without what changes from run to run. `family` is its program and subcommand."""
+    """A shell command without the parts that change from run to run. `family` is its program and subcommand."""
 
     text: str
     family: str
@@ -93,7 +93,7 @@ _BARE_PROGRAM = re.compile(
 
 
 def invocations(text: str, roots: tuple[str, ...] = (), *, every: bool = False) -> tuple[Invocation, ...]:
-    """The test, build, lint, format and run commands in a shell text; with `every` all other commands too."""
+    """The test, build, lint, format and run commands in a shell command; with `every`, all other commands too."""
     return _invocations(text[:MAX_COMMAND], roots, every)
 
 
@@ -144,7 +144,7 @@ def _invocation(part: str, roots: tuple[str, ...], every: bool) -> Invocation | 
 
 
 def _split_wrapper(words: list[str]) -> tuple[list[str], list[str]]:
-    """A command that runs another, and the other: `uv run --with x pytest` is (`uv run`, `pytest`)."""
+    """A wrapper and the command it runs: `uv run --with x pytest` is (`uv run`, `pytest`)."""
     if "-".join(words[:2]) in _EXEC or words[:2] in (["mise", "exec"], ["mise", "x"], ["bun", "x"]):
         start = 2
         while start < len(words) and words[start].startswith("-"):
@@ -159,7 +159,7 @@ def _split_wrapper(words: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _kind(program: str, words: list[str]) -> str:
-    """What a command is for; empty if it only looks around, or is run once."""
+    """What a command is for; empty if it only looks around or runs once."""
     name, arguments = program.rsplit("/", 1)[-1], words[1:]
     first = arguments[0] if arguments else ""
     if not re.fullmatch(r"(?:\./)?[\w.@+/-]{1,80}", program) or {"--version", "--help", "-h", "-version"} & {
@@ -234,7 +234,7 @@ def relative_path(path: str, roots: tuple[str, ...]) -> str:
 
 
 def working_trees(folders: Iterable[str]) -> tuple[str, ...]:
-    """The roots to take off a path, worktrees first; another folder inside a root is no root."""
+    """The roots to remove from paths, worktrees first. A folder inside a root is not a root."""
     kept: list[str] = []
     for folder in sorted({folder.replace("\\", "/").rstrip("/") for folder in folders if folder}, key=len):
         if "worktrees" in folder or not any(folder.startswith(root + "/") for root in kept):
@@ -261,7 +261,7 @@ def stems(text: str) -> frozenset[str]:
 
 
 def alike(one: frozenset[str], other: frozenset[str]) -> bool:
-    """Whether two sentences say the same, by their stems."""
+    """Whether two sentences mean the same, by their stems."""
     return len(one & other) >= max(3, 0.6 * min(len(one), len(other)), 0.35 * len(one | other))
 
 
@@ -302,7 +302,7 @@ _MANIFESTS = word_set(
 
 
 def is_manifest(path: str) -> bool:
-    """Whether a file says how a project is built and checked."""
+    """Whether a file defines how a project is built and checked."""
     return path.lower().rsplit("/", 1)[-1] in _MANIFESTS or ".github/workflows/" in path
 
 
@@ -313,7 +313,7 @@ def has_phrase(text: str, phrases: Iterable[str]) -> bool:
 
 @dataclass(slots=True)
 class Event:
-    """One tool call. `trap` says whose fault an error is: project, tool, work (a failing test) or slip (a typo)."""
+    """One tool call. `trap` is the cause of an error: project, tool, work (a failing test) or slip (a typo)."""
 
     place: int
     kind: str = "other"  # run, read, edit, search
@@ -334,7 +334,7 @@ class Event:
 
     @property
     def remedy(self) -> str:
-        """The other command that worked in the end, if there is one."""
+        """The other command that finally worked, if there is one."""
         return self.fix.text if self.fix and self.fix.text not in self.failed else ""
 
 
@@ -393,14 +393,14 @@ def _whose_fault(event: Event) -> str:
 
 
 def is_everyday(program: str) -> bool:
-    """Whether a program is used the same in every project."""
+    """Whether a program is used the same way in every project."""
     return program in _EVERYDAY or shell.kind_of(program) != "code"
 
 
 def find_fixes(events: Sequence[Event]) -> None:
-    """Set the fix of each trap: the next command of the same program or purpose that works, within six shell calls.
+    """Set the fix of each trap: the next working command of the same program or purpose, within six shell calls.
 
-    Where the same command works again soon, the error was work and not a trap.
+    If the same command works again soon, the error was work in progress and not a trap.
     """
     for place, event in enumerate(events):
         if event.trap != "project":
@@ -428,7 +428,7 @@ def find_fixes(events: Sequence[Event]) -> None:
 
 @dataclass(slots=True)
 class Activity:
-    """What one session did. `project` is a repository of one person: all clones and worktrees of it together."""
+    """What one session did. `project` is one person's repository: all its clones and worktrees."""
 
     session: Session
     project: str
@@ -455,7 +455,7 @@ class Activity:
         return self.session.parent_kind == "subagent"
 
     def commands(self) -> dict[str, tuple[int, Invocation]]:
-        """The commands that worked, each with the place of its first use."""
+        """The commands that worked, each with the index of its first use."""
         found: dict[str, tuple[int, Invocation]] = {}
         for event in self.events:
             for one in event.invocations if event.ok else ():
@@ -463,7 +463,7 @@ class Activity:
         return found
 
     def files(self, kind: str) -> dict[str, int]:
-        """The files of all successful events of a kind (`edit`, `read`), each with the place of the first one."""
+        """The files of all successful events of a kind (`edit`, `read`), each with the index of the first one."""
         found: dict[str, int] = {}
         for event in self.events:
             for path in event.files if event.ok and event.kind == kind else ():
@@ -476,14 +476,14 @@ class Activity:
         return {path for path, place in self.files("read").items() if place < first_edit}
 
     def orientation(self) -> list[Event]:
-        """The calls before the first edit or the first check that passes."""
+        """The calls before the first edit or the first passing check."""
         for place, event in enumerate(self.events):
             if event.ok and (event.kind == "edit" or any(one.kind in CHECKS for one in event.invocations)):
                 return self.events[:place]
         return self.events
 
     def errors(self) -> list[Event]:
-        """The errors, each kind of mistake once, with its fix if there is one."""
+        """The errors, one per kind of mistake, with the fix if there is one."""
         found: dict[tuple[str, str], Event] = {}
         for event in self.events:
             mistake = (event.family, event.error)
@@ -523,7 +523,7 @@ def asks(message: Message) -> bool:
 
 
 def project_name(session: Session) -> str:
-    """The measuring data keeps logs by repository; the home directory says whose clone it is."""
+    """The measuring data has logs by repository; the home directory shows whose clone it is."""
     parts = session.project.replace("\\", "/").split("/")
     home = next((place for place, part in enumerate(parts[:-1]) if part in ("Users", "home")), None)
     user = parts[home + 1] if home is not None else ""
@@ -555,7 +555,7 @@ MIN_EARLIER = 3  # sessions that ended before
 
 
 def cases(project: Project) -> Iterator[tuple[Activity, list[Activity]]]:
-    """Each session that starts after enough others, with those that had ended before it started."""
+    """Each session that starts after enough others, with the sessions that had ended before it."""
     for activity in project.sessions:
         if activity.session.parent_kind is not None:
             continue

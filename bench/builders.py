@@ -1,4 +1,4 @@
-"""Builders of a session's start, to compare with: what simple rules, a placebo and today's templates foretell.
+"""Baseline builders of a session's start: what simple rules, a placebo and the current templates predict.
 
 A builder is one function, `build(history, first_message, budget_tokens) -> text`. `foresight.py` measures those in
 `BUILDERS`, and any other with `--builder MODULE:FUNCTION`.
@@ -16,10 +16,11 @@ from math import log
 
 from activity import Activity, alike, stems
 from warmstart import SessionStore
-from warmstart.templates.choosing.auto import auto
-from warmstart.templates.choosing.selection import Selector
-from warmstart.templates.rendering.rendering import render
-from warmstart.templates.store import SQLTemplateStore
+from warmstart.profile.profiler import Profiler
+from warmstart.templates import Selector, SessionItems, SQLTemplateStore, Task, build_brief, render
+from warmstart.templates.auto import auto
+from warmstart.templates.extract import extract_items
+from warmstart.templates.project_files import ProjectFiles
 from warmstart.tokens import count
 
 PLACEBOS = 5  # draws
@@ -27,7 +28,7 @@ PLACEBOS = 5  # draws
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What a builder may use: the sessions of a project that had ended by then, oldest first, and nothing later."""
+    """What a builder may use: the sessions of a project that had ended by then, oldest first."""
 
     sessions: Sequence[Activity]
     project: str  # the folder in which the new session starts
@@ -113,7 +114,7 @@ def terms(text: str) -> list[str]:
 
 
 def nearest(sessions: Sequence[Activity], task: str) -> dict[str, float]:
-    """The sessions nearest to a task, by BM25 of their requests and changed files; the weights add up to 1."""
+    """The sessions nearest to a task, by BM25 over their requests and changed files; the weights add up to 1."""
     documents = {
         one.id: Counter(terms(" ".join((one.session.title, *one.requests[:6], *one.files("edit"))))) for one in sessions
     }
@@ -130,7 +131,7 @@ def nearest(sessions: Sequence[Activity], task: str) -> dict[str, float]:
 
 
 def rank_files(sessions: Sequence[Activity], task: str = "") -> Ranked:
-    """Files by how often and how lately they were used, and with a task also by similar sessions and by name."""
+    """Files by how often and how recently they were used and, with a task, by similar sessions and by name."""
     weights, near = recency(sessions), nearest(sessions, task)
     newest = max(sessions, key=lambda one: one.ended).id
     chances = defaultdict[str, float](float)
@@ -155,7 +156,7 @@ def rank_files(sessions: Sequence[Activity], task: str = "") -> Ranked:
 
 
 def by_folder(paths: Sequence[str], budget: float) -> list[str]:
-    """A line for each folder: a name in a list costs a fifth of a whole path."""
+    """One line per folder: a name in a list costs a fifth of a full path."""
     folders: dict[str, list[str]] = {}
     spent = 0
     for path in paths:
@@ -203,7 +204,7 @@ def build_reference(history: History, task: str, budget: int) -> str:
 
 
 def build_frequent(history: History, _task: str, budget: int) -> str:
-    """What was frequent and recent, whatever the task; a section leaves what it does not need to the next."""
+    """What was frequent and recent, regardless of the task; unused space of a section goes to the next."""
     sessions = history.main
     sections = (
         ("Traps", rank_traps(sessions, min_sessions=2)[:4], 0.15),
@@ -222,7 +223,7 @@ def build_frequent(history: History, _task: str, budget: int) -> str:
 
 
 def build_placebo(history: History, _task: str, budget: int, *, seed: int = 0) -> str:
-    """Anything that the earlier sessions ran or touched, in random order: what a list of anything earns."""
+    """Anything that earlier sessions ran or touched, in random order: what any list would score."""
     generator = random.Random(1000 * seed + len(history.sessions))
     commands = sorted({command for one in history.main for command in one.commands()})
     paths = sorted({path for one in history.main for kind in ("edit", "read") for path in one.files(kind)})
@@ -246,22 +247,36 @@ def build_last_message(history: History, _task: str, budget: int) -> str:
 
 
 def build_template(history: History, task: str, budget: int, *, choose: bool = True) -> str:
-    """Today's product: `templates auto`, everything promoted, and the template that it chooses for the task.
+    """The current product: `templates auto`, everything promoted, and the template it chooses for the task.
 
-    With `choose=False` it may not abstain: where no template fits the task, the newest one is rendered.
+    With `choose=False` it may not abstain: if no template fits the task, the newest one is rendered.
     """
     store = SQLTemplateStore(history.store)  # type: ignore[arg-type]
     auto(store)
     for summary in store.summaries():
         if summary.state == "candidate":
             store.set_state(summary.id, "active", author="bench", reason="measure")
-    found = [one.id for one in Selector(store).suggest(task, all_projects=True, limit=1)]
+    found = [one.id for one in Selector(store).suggest(Task(task, project=None), limit=1)]
     if not found and not choose:
         found = [one.id for one in store.summaries()][-1:]
     if not found:
         return ""
     rendering = render(store.get(found[0]), renderer="system", budget_tokens=budget)
     return "\n".join(str(message["content"]) for message in rendering.messages)
+
+
+_ITEMS: dict[str, SessionItems] = {}
+
+
+def build_product_brief(history: History, task: str, budget: int) -> str:
+    """What `warmstart brief` prints, from the sessions that had ended."""
+    for activity in history.sessions:
+        if activity.id not in _ITEMS:
+            messages = list(history.store.messages(activity.id))
+            steps = Profiler().steps(activity.session, messages)
+            _ITEMS[activity.id] = extract_items(activity.session, messages, steps)
+    sessions = [_ITEMS[activity.id] for activity in history.sessions]
+    return build_brief(sessions, task=task, budget_tokens=budget, files=ProjectFiles(history.docs)).text
 
 
 BUILDERS: dict[str, Builder] = {
@@ -271,4 +286,5 @@ BUILDERS: dict[str, Builder] = {
     "template, forced": partial(build_template, choose=False),
     "frequent": build_frequent,
     "reference": build_reference,
+    "brief": build_product_brief,
 }

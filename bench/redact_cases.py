@@ -1,6 +1,6 @@
-"""Texts to measure redaction with, all generated: secrets by kind and by place, and texts that are slow to scan.
+"""Generated texts to measure redaction with: secrets by kind and by context, and texts that are slow to scan.
 
-Nothing here opens anything. The same seed gives the same texts.
+None of the secrets is real. The same seed gives the same texts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LEET = str.maketrans("aeios", "@310$")
 
 
 class Case(NamedTuple):
-    """A text that holds a secret, what kind it is, and where it stands."""
+    """A text with a secret, its kind, and its position."""
 
     kind: str
     place: str
@@ -113,7 +113,7 @@ COMMANDS = {
 
 
 def positives(seed: int = 7, each: int = 6) -> Iterator[Case]:
-    """Secrets of every kind at every place, and one key of every known shape in a sentence, in JSON and in code."""
+    """Secrets of every kind in every context, and one key of every known shape in a sentence, in JSON and in code."""
     rnd = random.Random(seed)
     for kind, make in KINDS.items():
         names = [name for name in NAMES if not kind.startswith("password") or "pass" in name.lower()]
@@ -162,7 +162,7 @@ def _made_up(rnd: random.Random) -> str:
 
 
 def hostile_units(seed: int = 7) -> Iterator[tuple[str, str]]:
-    """For every rule what to repeat: its anchors, what it finds, and what it almost finds."""
+    """For every rule, what to repeat: its keywords, what it finds, and what it almost finds."""
     rnd = random.Random(seed)
     for rule, _ in (*SHAPES, *PLACES):
         sample = random_match(rule.pattern, rnd)
@@ -240,7 +240,7 @@ def repeat(unit: str, length: int) -> str:
 
 
 def random_match(source: str, rnd: random.Random) -> str:
-    """A text that this pattern matches as far as its tree tells: what it looks ahead for is left out."""
+    """A text that matches this pattern, as far as its syntax tree shows; lookaheads are ignored."""
     for _ in range(200):
         text = _sample(parser.parse(source), rnd, {})
         if re.search(source, text, re.IGNORECASE):

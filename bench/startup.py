@@ -1,4 +1,4 @@
-"""How long `warmstart --help` takes, against the least that any program built on click takes."""
+"""How long `warmstart --help` takes, against the minimum for any program built on click."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Import against a plain baseline: the same logs, every line decoded, its texts put into one table and one index.
 
-Run with `make bench`. Figures are ratios to the baseline of the same run, because machines differ and are noisy.
+Run with `make bench`. Figures are ratios to the baseline in the same run, because machines differ and are noisy.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def baseline(data: Path, database: Path) -> float:
 
 
 def _collect(record: object, texts: list[str]) -> None:
-    """Texts, tool arguments and tool results of one line, in whichever of the four formats."""
+    """Texts, tool arguments and tool results of one line, in any of the four formats."""
     if not isinstance(record, dict):
         return
     body = record.get("message") or record.get("payload") or record.get("data") or record
@@ -73,7 +73,7 @@ def _collect(record: object, texts: list[str]) -> None:
 
 
 def ours(data: Path, database: Path, redact: bool) -> None:
-    """Import into `database`, then again, and print seconds and peak memory as JSON; runs in a process of its own."""
+    """Import into `database`, then again, and print seconds and peak memory as JSON. Runs in its own process."""
     from warmstart.sessions.sql_store import SQLiteSessionStore
     from warmstart.sessions.sync import path_sources, sync
 
@@ -97,7 +97,7 @@ def _ours_apart(data: Path, folder: Path, *, redact: bool = True) -> dict[str, f
 
 
 def _doubled(data: Path, folder: Path) -> Path:
-    """The same logs twice, the second time as other sessions with other messages."""
+    """The same logs twice, the second time as different sessions with different messages."""
     for copy in ("a", "b"):
         for path in data.glob("*/*/*.json*"):
             target = folder / copy / path.relative_to(data)

@@ -1,9 +1,9 @@
-"""What templates cost: taking a seed from a long session, choosing among many templates, and starting warm.
+"""What templates cost: extracting from a long session, choosing among many templates, and starting warm.
 
-Run with `make bench`. Each is measured beside the least that anybody would have to do for it, in the same run and in
-turns: for extraction, to redact the session's texts once; for selection, to compare the task's words with those of
-every template; for injection, to copy the same messages into a list. Times are on the clock, and in the column
-`processor` without what else the machine does.
+Run with `make bench`. Each is measured against the minimum that anyone would have to do, in the same run and in turns:
+for extraction, redacting the session's texts once; for selection, comparing the task's words with those of every
+template; for injection, copying the same messages into a list. Times are wall-clock; the column `processor` excludes
+other load.
 """
 
 from __future__ import annotations
@@ -24,27 +24,18 @@ from typing import NamedTuple
 from warmstart.redact.redactor import Redactor
 from warmstart.sessions.sql_store import SQLiteSessionStore
 from warmstart.sessions.values import Message, Session, ToolCall, ToolResult
-from warmstart.templates.bootstrapper import inject
-from warmstart.templates.choosing.selection import Selector
-from warmstart.templates.extraction.extractor import SessionExtractor
-from warmstart.templates.items import items_of
-from warmstart.templates.rendering.rendering import render
-from warmstart.templates.store import SQLTemplateStore
-from warmstart.templates.values import (
-    Act,
-    Context,
-    Convention,
-    Demonstration,
-    Exemplar,
-    Fix,
-    Marker,
-    Recovery,
+from warmstart.templates import (
+    Call,
+    Item,
+    Selector,
+    SessionExtractor,
     SessionSeed,
     Source,
+    SQLTemplateStore,
     Task,
-    ToolCard,
-    UserPattern,
     WarmTemplate,
+    inject,
+    render,
 )
 
 _PARTS = """
@@ -58,7 +49,7 @@ START = datetime(2026, 9, 1, 8, tzinfo=UTC)
 
 
 class Measured(NamedTuple):
-    """A thing measured with its baseline: the limit in milliseconds, and of which share of the times it is."""
+    """A measurement with its baseline: the limit in milliseconds, and the percentile it applies to."""
 
     name: str
     limit: float
@@ -68,7 +59,7 @@ class Measured(NamedTuple):
 
 
 class Made:
-    """Sessions and templates as they could be, drawn from a seed."""
+    """Plausible sessions and templates, drawn from a seed."""
 
     def __init__(self, seed: int = 7) -> None:
         self._random = random.Random(seed)
@@ -119,30 +110,24 @@ class Made:
         return "\n".join((*lines, "12 passed in 0.41s"))
 
     def template(self, number: int, items: int = 40) -> WarmTemplate:
-        """A template of about so many items from three sessions."""
+        """A template with about this many items from three sessions."""
         sources = [(Source(f"{number:08x}{session:08x}", "m1"),) for session in range(3)]
         pick = self._random.choice
-        each = max(1, items // 8)
-        demonstrations = tuple(
-            Demonstration(
-                task=self.task(),
-                acts=tuple(Act(pick(TOOLS), self._arguments(), self._output(False)[:300]) for _ in range(3)),
-                evidence="tests passed",
-                sources=pick(sources),
-            )
-            for _ in range(3)
-        )
+        each = max(1, items // 6)
+
+        def some(kind, text: Callable[[], str], **fields: object) -> list[Item]:
+            return [Item(kind=kind, text=text(), sources=pick(sources), **fields) for _ in range(each)]
+
+        calls = [self._call() for _ in range(3)]
         seed = SessionSeed(
-            contexts=tuple(Context(text=self.task(), said_by="user", sources=pick(sources)) for _ in range(each)),
-            cards=tuple(self._card(f"{tool}{place or ''}", sources) for place in range(each // 4) for tool in TOOLS),
-            demonstrations=demonstrations,
-            recoveries=tuple(self._recovery(pick(sources)) for _ in range(2 * each)),
-            patterns=tuple(UserPattern(text=self.task(), sources=pick(sources)) for _ in range(each)),
-            markers=tuple(
-                Marker(kind="file", value=f"src/tides/{pick(PARTS)}{n}.py", use="changed", sources=pick(sources))
-                for n in range(2 * each)
-            ),
-            tasks=tuple(Task(one.task, one.sources[0]) for one in demonstrations),
+            items=(
+                *some("instruction", self.task),
+                *some("command", lambda: f"python -m pytest tests/test_{pick(PARTS)}.py", tool="test"),
+                *some("trap", self.task, tool="pytest", calls=(Call("shell", "pytest"), Call("shell", "make test"))),
+                *some("file", lambda: f"src/tides/{pick(PARTS)}.py", tool="edit"),
+                *some("habit", self.task),
+                *(Item(kind="procedure", text=self.task(), calls=(*calls,), sources=pick(sources)) for _ in range(3)),
+            )
         )
         return WarmTemplate(
             name=f"template {number}",
@@ -153,24 +138,13 @@ class Made:
             tools=dict.fromkeys(TOOLS, ""),
         )
 
-    def _card(self, tool: str, sources: list[tuple[Source, ...]]) -> ToolCard:
-        whence = self._random.choice(sources)
-        return ToolCard(
-            tool=tool,
-            exemplars=(Exemplar(arguments=self._arguments(), sources=whence),),
-            conventions=(Convention(text="paths are given from the root", count=3, sources=whence),),
-            fixes=(Fix(error="No such file", change="path from the root", count=2, sources=whence),),
-        )
-
-    def _recovery(self, sources: tuple[Source, ...]) -> Recovery:
-        failed, worked = self._arguments(), self._arguments()
-        return Recovery(
-            tool=self._random.choice(TOOLS), failed=failed, error="No such file", worked=worked, sources=sources
-        )
+    def _call(self) -> Call:
+        part = self._random.choice(PARTS)
+        return Call("Bash", json.dumps({"command": f"python -m pytest tests/test_{part}.py"}), "12 passed")
 
 
 def in_turns(ours: Callable[[], object], base: Callable[[], object], rounds: int) -> list[list[tuple[float, float]]]:
-    """Milliseconds of each, one after the other, on the clock and of the processor."""
+    """Milliseconds of each, in turns, by the wall clock and by the processor."""
     times: list[list[tuple[float, float]]] = [[], []]
     for _ in range(rounds):
         for side, action in enumerate((ours, base)):
@@ -191,13 +165,13 @@ def extraction(rounds: int) -> list[Measured]:
     both = in_turns(
         lambda: extractor.extract(session, messages), lambda: [redactor.clean(text) for text in texts], rounds
     )
-    return [Measured("extraction, 1,000 messages", 200, 0.5, *both)]
+    return [Measured("extraction, 1,000 messages", 150, 0.5, *both)]
 
 
 def _listed(seed: SessionSeed) -> str:
     kinds: dict[str, int] = {}
-    for placed in items_of(seed):
-        kinds[placed.kind] = kinds.get(placed.kind, 0) + 1
+    for item in seed.items:
+        kinds[item.kind] = kinds.get(item.kind, 0) + 1
     return ", ".join(f"{number} × {kind}" for kind, number in kinds.items())
 
 
@@ -209,12 +183,13 @@ def selection(folder: Path, templates: int, rounds: int) -> list[Measured]:
             store.add(made.template(number, items=8))
         selector = Selector(store)
         tasks = [made.task() for _ in range(rounds)]
-        selector.choose(tasks[0], project="/home/mara/tidewatch", tools=TOOLS, seed=1)  # reads the templates
+        place = {"project": "/home/mara/tidewatch", "tools": TOOLS}
+        selector.choose(Task(tasks[0], **place), seed=1)  # reads the templates
         words = [set(" ".join(summary.tasks).lower().split()) for summary in store.summaries()]
         asked, compared = iter(tasks), iter(tasks)
 
         def choose() -> object:
-            return selector.choose(next(asked), project="/home/mara/tidewatch", tools=TOOLS, seed=1)
+            return selector.choose(Task(next(asked), **place), seed=1)
 
         def compare() -> object:
             task = set(next(compared).lower().split())
@@ -240,7 +215,7 @@ def injection(rounds: int) -> list[Measured]:
                 lambda: [messages[0], *copy.deepcopy(prepared), *messages[1:]],  # noqa: B023 - used at once
                 rounds,
             )
-            number = sum(1 for _ in items_of(template.seed))
+            number = len(template.seed.items)
             measured.append(Measured(f"injection, {number} items{name}", 2, 0.5, *both))
     return measured
 

@@ -1,13 +1,15 @@
-"""Count the functions of ours that run between one line of a Claude Code log and the answer of a search.
+"""Count our functions that run between one line of a Claude Code log and a search result.
 
 Usage: python bench/trace_line.py [--list]. `docs/architecture.md` walks through them.
 """
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
 import tempfile
+import threading
 from pathlib import Path
 from types import FrameType
 
@@ -26,16 +28,20 @@ LINE = {
     "version": "2.1.0",
     "message": {"role": "user", "content": "the database listens on port 5433"},
 }
+LATER = "after the upgrade the database uses port 5434"
 QUERY = "which port does the database use"
 
 
 def trace() -> list[tuple[str, str]]:
     """The functions that run, as (file, name), in the order of their first call."""
     calls: dict[tuple[str, str], None] = {}
+    active = False
+    threading.setprofile(lambda *event: record(*event))  # a write ends in a thread of its own
 
     def record(frame: FrameType, event: str, argument: object) -> None:
         code = frame.f_code
-        if event == "call" and code.co_filename.startswith(SOURCE) and not code.co_name.startswith("<"):
+        is_function = code.co_flags & inspect.CO_OPTIMIZED and not code.co_name.startswith("<")  # no class body
+        if active and event == "call" and is_function and code.co_filename.startswith(SOURCE):
             calls.setdefault((code.co_filename.removeprefix(f"{SOURCE}/"), code.co_qualname))
 
     with tempfile.TemporaryDirectory() as folder:
@@ -43,8 +49,12 @@ def trace() -> list[tuple[str, str]]:
         log.parent.mkdir(parents=True)
         log.write_text(json.dumps(LINE) + "\n", encoding="utf-8")
         with warmstart.open(Path(folder) / "store.db", home=Path(folder)) as ws:
-            ws.sync([log])  # a first run creates the tables and loads every module
-            log.write_text("".join(json.dumps(LINE | {"uuid": str(n)}) + "\n" for n in range(2)), encoding="utf-8")
+            # A first run creates the tables, loads every module and fills the caches; its search counts none of that.
+            ws.sync([log])
+            ws.recall(QUERY, project=None)
+            with log.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(LINE | {"uuid": "2", "message": {"role": "user", "content": LATER}}) + "\n")
+            active = True
             sys.setprofile(record)
             try:
                 ws.import_logs([log])
@@ -52,6 +62,7 @@ def trace() -> list[tuple[str, str]]:
                 found = ws.recall(QUERY, project=None)
             finally:
                 sys.setprofile(None)
+                threading.setprofile(None)  # type: ignore[arg-type]
     assert found, "the search must find the line"
     return list(calls)
 

@@ -1,13 +1,13 @@
 """Would a short overlay before each user turn have helped? The counterpart of `foresight.py`, turn by turn.
 
-For every user turn an overlay is made from the sessions of the project that had ended before, and compared with what
-the agent did until the next turn. The turn is useful if the overlay has something new (not in the message, the docs or
-the session so far) that the turn then used: a file that it read, changed or searched for, a command, the remedy of an
-error, an identifier, the answer to a question. Placebos have the same form.
+For every user turn an overlay is built from the sessions of the project that had ended before, and compared with what
+the agent did until the next turn. The overlay is useful if it has something new (not in the message, the docs or the
+session so far) that the turn then used: a file that it read, changed or searched for, a command, the fix of an error,
+an identifier, the answer to a question. Placebos have the same form.
 
     python bench/turns.py --overlay my.module:overlay     # adds an overlay to the baselines
 
-Run with `make bench`. Decisions and the state of the work earn nothing here, and may still be worth showing.
+Run with `make bench`. Decisions and the state of the work score nothing here, and may still be worth showing.
 """
 
 from __future__ import annotations
@@ -216,7 +216,7 @@ def _read_call(place: int, step: Step, roots: tuple[str, ...]) -> Call:
 
 
 def _is_own(command: str) -> bool:
-    """Whether a command other than a check may still be particular to a project."""
+    """Whether a command other than a check may still be specific to a project."""
     program = command.split()[0]
     is_plain = is_everyday(program) or program.rsplit("/", 1)[-1] in SILENT or command.startswith("-")
     return " " in command and not is_plain
@@ -229,7 +229,7 @@ _FOLDER = re.compile(r"[\w.@\[\]()-]*$")
 
 
 def mentions(text: str, path: str, end: int | None = None) -> bool:
-    """Whether a text names a file: by its name as a whole word, in the right folder where it gives one."""
+    """Whether a text names a file: by its name as a whole word, in the right folder if it gives one."""
     *_, parent, name = ("", *path.lower().split("/"))
     is_common = name in _COMMON or len(name) < 5
     if is_common and not parent:
@@ -258,7 +258,7 @@ def has_word(text: str, word: str, end: int | None = None) -> bool:
 
 
 class Needs(NamedTuple):
-    """What a turn used that neither its message, nor the docs, nor the session so far had named."""
+    """What a turn used that its message, the docs and the session so far had not named."""
 
     paths: Sequence[str] = ()
     commands: Sequence[str] = ()
@@ -334,7 +334,7 @@ class Done(NamedTuple):
 
 
 class Past:
-    """What an overlay may use: the sessions that had ended, and what the session at hand has seen."""
+    """What an overlay may use: the sessions that had ended, and what the current session has seen."""
 
     def __init__(self, source: SessionStore, roots: tuple[str, ...], folder: Path) -> None:
         self._source, self._roots = source, roots
@@ -400,7 +400,7 @@ class Past:
         return self._starts[self.activity.id, budget]
 
     def could_help(self, needs: Needs) -> bool:
-        """Whether any overlay could: something that the turn needed occurs in an earlier session."""
+        """Whether any overlay could help: something that the turn needed occurs in an earlier session."""
         names = ((path, path.rsplit("/", 1)[-1].lower()) for path in needs.paths)
         return (
             any(path in self.uses or (name in self._words and name not in _COMMON) for path, name in names)
@@ -411,7 +411,7 @@ class Past:
         )
 
     def turns_at(self, hits: Sequence[Evidence]) -> Iterator[tuple[Evidence, Done]]:
-        """The turns that passages are from, each once, if the agent did something in it."""
+        """The turns that passages are from, each once, if the agent did something in them."""
         seen: set[int] = set()
         for hit in hits:
             names = ((hit.session_id, message) for message in hit.message_ids)
@@ -435,7 +435,7 @@ def cut(text: str, budget: int) -> str:
 
 
 def fit(passages: Sequence[str], budget: int) -> list[str]:
-    """Cut passages to a budget: equal shares, and the long ones get what the short ones leave."""
+    """Cut passages to a budget: equal shares, and long ones get what short ones leave."""
     passages = [one for one in passages if one.strip()]
     left, limits = budget - 2 * len(passages), dict[int, int]()
     for rank, place in enumerate(sorted(range(len(passages)), key=lambda place: count(passages[place]))):
@@ -470,7 +470,7 @@ def show_fts5(past: Past, message: str, budget: int) -> list[str]:
 
 
 def _names(paths: Sequence[str]) -> str:
-    """Files by folder; only the first of a folder, and names that say nothing alone, show it."""
+    """Files by folder. The folder is shown for its first file, and for names that mean nothing without it."""
     folders: dict[str, list[str]] = {}
     for path in paths:
         folder, _, name = path.rpartition("/")
@@ -490,7 +490,7 @@ def _headline(done: Done) -> str:
 
 
 def done_line(done: Done) -> str:
-    """A turn in one line: date, session, task, files, commands, a trap with its remedy."""
+    """A turn in one line: date, session, task, files, commands, a trap with its fix."""
     turn, line = done.turn, _headline(done)
     changed = turn.files("edit")
     if changed:
@@ -512,7 +512,7 @@ def show_done(past: Past, message: str, budget: int) -> list[str]:
 
 
 def show_shared_files(past: Past, message: str, budget: int) -> list[str]:
-    """At most five new files that the turns of several hits used, under their session; else nothing."""
+    """At most five new files that the turns of several hits used, by session; nothing otherwise."""
     hits = past.search(message, limit=20)
     votes, origin, commands = defaultdict[str, float](float), dict[str, Done](), defaultdict[str, float](float)
     for hit, done in past.turns_at(hits):
@@ -559,7 +559,7 @@ def show_any_done(past: Past, _message: str, budget: int, *, seed: int) -> list[
 
 
 def show_any_files(past: Past, message: str, budget: int, *, seed: int) -> list[str]:
-    """As many tokens as `show_shared_files` uses, when it speaks."""
+    """The placebo of `show_shared_files`: random turns, cut to the same number of tokens."""
     size = sum(map(count, show_shared_files(past, message, budget)))
     return [cut("\n".join(show_any_done(past, message, budget, seed=seed)), size)] if size else []
 

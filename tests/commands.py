@@ -1,4 +1,4 @@
-"""The commands of the command line, as tests go through them."""
+"""The command line, for tests that cover every command."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHELL = f"""warmstart() {{ '{sys.executable}' -c 'from warmstart.cli import main
 
 
 def tree(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
-    """Every command with the words that call it."""
+    """Every command with its name."""
     yield " ".join(path), command
     if isinstance(command, click.Group):
         context = click.Context(command)
@@ -28,7 +28,7 @@ def tree(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[s
 
 
 def run_line(line: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
-    """Run what one would type, without a shell where none is needed; the exit code and what was said beside it."""
+    """Run a command line, in a shell only if it needs one. Returns the exit code and standard error."""
     commands = [shlex.split(part) for part in line.split("&&")]
     if set(line) & set("|<>$~*;`\\") or any(words[0] != "warmstart" for words in commands):
         ran = subprocess.run(["sh", "-c", SHELL + line], capture_output=True, text=True, check=False)

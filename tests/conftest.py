@@ -48,7 +48,7 @@ VARIABLES = {
 
 
 def pytest_configure() -> None:
-    """Let tests write into memory, as they make thousands of files, and compute on one core, as others run beside."""
+    """Write test files to memory, because there are thousands, and compute on one core, because others run too."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if folder := quick_folder():
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", folder)
@@ -56,7 +56,7 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
-    """Say loudly, after all else, what was not tested because the measuring data is missing."""
+    """Report at the end what was skipped because the measuring data is missing."""
     yield
     skipped = [report for report in terminalreporter.getreports("skipped") if "corpus" in report.keywords]
     if skipped:
@@ -66,7 +66,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterat
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home directory of the test's own."""
+    """The test's own home directory."""
     home = tmp_path / "home"
     home.mkdir()
     for variable in VARIABLES & os.environ.keys():
@@ -85,13 +85,13 @@ def corpus() -> Path:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Server]:
-    """A real server of this process's own."""
+    """A real server for this process."""
     with running_server() as server:
         yield server
 
 
 @pytest.fixture
 def postgres_url(postgres: Server) -> Iterator[str]:
-    """A database of the test's own, in which the tables of a store are made."""
+    """The test's own database, for a store."""
     with postgres.database() as name:
         yield postgres.url(name)

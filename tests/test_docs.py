@@ -1,4 +1,4 @@
-"""The documentation: complete, in step with the program, and true: what it shows is run."""
+"""The documentation is complete and up to date, and its examples run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 
 import warmstart
 from tests.commands import run_line, tree
-from warmstart.cli import root
+from warmstart.cli import main, root
 from warmstart.config import HOME_VARIABLE, SETTINGS
 from warmstart.sessions import export, values
 from warmstart.sessions.readers.registry import readers
@@ -58,7 +58,7 @@ def agents_variables() -> set[str]:
 
 @pytest.fixture(scope="session")
 def filled(tmp_path_factory) -> Path:
-    """A home of Warmstart's in which the samples have been imported."""
+    """A Warmstart home with the samples imported."""
     kept = tmp_path_factory.mktemp("filled") / "kept"
     subprocess.run(
         [sys.executable, "-c", "from warmstart.cli import main; main()", "sync", "--path", SOURCE / "samples"],
@@ -71,7 +71,7 @@ def filled(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def fresh(filled, tmp_path):
-    """Moves into another home with the samples in its store, for one of many examples."""
+    """Switches to a new home with the samples in its store, for one of many examples."""
 
     @contextmanager
     def move():
@@ -99,7 +99,7 @@ def test_every_command_and_option_is_documented():
                 assert word in sections[name], f"{name} {word}"
 
 
-def test_the_page_of_commands_is_what_the_commands_say():
+def test_commands_md_is_up_to_date():
     page = runpy.run_path(str(DOCS / "generate.py"))["page"]
     assert (DOCS / "commands.md").read_text(encoding="utf-8") == page(), "run `make docs`"
 
@@ -187,7 +187,7 @@ def test_python_examples_run(fresh, subtests):
 
 
 def test_console_examples_run(fresh, capsys, subtests):
-    """The examples of a page follow each other."""
+    """The examples of a page run in order."""
     assert len(examples("console")) > 5
     for page in PAGES:
         with subtests.test(page.name), fresh():
@@ -196,6 +196,13 @@ def test_console_examples_run(fresh, capsys, subtests):
                     if example.page == page and line.startswith("$ ") and "pip install" not in line:
                         code, said = run_line(line.removeprefix("$ "), capsys)
                         assert code == 0, f"{line}: {said}"
+
+
+def test_the_readme_shows_what_its_command_prints(fresh, capsys):
+    (shown,) = [example.text for example in examples("text") if example.page.name == "README.md"]
+    with fresh():
+        main(["brief", "--project", "/home/mara/tidewatch"])
+    assert shown.strip() in capsys.readouterr().out
 
 
 def test_every_command_line_in_the_text_is_one_that_exists():

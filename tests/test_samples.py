@@ -1,4 +1,4 @@
-"""The sample sessions, checked as plain JSON: what the demo tells must be in them, whoever reads them."""
+"""The sample sessions, checked as plain JSON: they contain what the demo shows."""
 
 import json
 import re
@@ -91,7 +91,7 @@ def test_the_first_session_makes_the_mistakes_and_hears_the_rules():
     assert any("always run make check before you commit" in text for text in said)
 
 
-def test_codex_is_turned_down_once_and_recovers_from_a_wrong_flag():
+def test_codex_has_a_rejection_and_a_recovery_from_a_wrong_flag():
     [rollout] = (SAMPLES / "codex" / "sessions" / "2026" / "09").rglob("rollout-*.jsonl")
     payloads = [record["payload"] for record in records(rollout)]
     outputs = [payload["output"] for payload in payloads if payload.get("type", "").endswith("_output")]

@@ -85,7 +85,7 @@ def rate(errors, calls):
 
 
 def covered(corpora: int, sessions: int, mean: float, correlation: float) -> float:
-    """In which share of simulated corpora the interval holds the true rate."""
+    """The share of simulated corpora whose interval covers the true rate."""
     random = Random(f"{sessions} {mean} {correlation}")
     hits = 0
     for _ in range(corpora):
@@ -94,7 +94,7 @@ def covered(corpora: int, sessions: int, mean: float, correlation: float) -> flo
     return hits / corpora
 
 
-def test_no_cluster_gives_nothing():
+def test_no_clusters_give_no_estimate():
     assert rate([], []) == cluster_ratio([], []) == cluster_ratio([0], [0]) == NOTHING
     assert cluster_bootstrap(lambda weights: weights[:, 0], 0) == (NOTHING, 0.0)
 
@@ -129,7 +129,7 @@ def test_a_rate_stays_between_zero_and_one():
         assert 0 <= found.low <= found.estimate <= found.high <= 1
 
 
-def test_sessions_that_all_fail_alike_still_have_an_interval():
+def test_sessions_with_equal_rates_still_have_an_interval():
     found = rate([1] * 8, [2] * 8)
     assert found.low < 0.5 < found.high
 

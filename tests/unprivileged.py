@@ -1,4 +1,4 @@
-"""Running something as a user who may not do everything, also when the tests run as root."""
+"""Run something as an unprivileged user, even if the tests run as root."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NOBODY = 65534
 
 
 def as_nobody(call: Callable[[], T]) -> T:
-    """What `call` gives, or raises, in a process without root's rights; it must be something that can be sent back."""
+    """The result of `call`, or its exception, in an unprivileged process; it must be picklable."""
     context = multiprocessing.get_context("fork")
     outcome = context.SimpleQueue()
 
@@ -37,7 +37,7 @@ def as_nobody(call: Callable[[], T]) -> T:
 
 
 def let_in(path: Path) -> None:
-    """Open the folders that lead to `path`, which pytest makes for their owner alone."""
+    """Open the parent folders of `path` to other users; pytest creates them private."""
     for folder in (path, *path.parents[:4]):
         if folder.stat().st_uid == os.geteuid() and folder.is_dir():
             folder.chmod(folder.stat().st_mode | 0o055)

@@ -491,7 +491,7 @@ def test_who_finds_more_is_named_even_with_fewer_points():
     assert "wise (test) finds more (100%), but it is not on this machine." in report.recommendation
 
 
-def test_progress_is_told():
+def test_progress_is_reported():
     told = []
     evaluate_backends(
         [DictBackend(), DictBackend()], sizes=(1,), progress=lambda done, total: told.append((done, total))

@@ -131,7 +131,7 @@ def test_the_key_is_sent(server, opened):
     assert {request.authorization for request in server.requests} == {"Bearer k-1"}
 
 
-def test_a_wrong_key_is_told_and_nothing_is_lost(server, opened):
+def test_a_wrong_key_is_reported_and_nothing_is_lost(server, opened):
     server.key = "right"
     backend = opened(server.url, api_key="wrong")
     backend.store("u", "k", "v")
@@ -252,7 +252,7 @@ def test_a_key_is_found_before_everything_was_read(server, opened):
     assert len(fresh.list_keys("u")) == 350
 
 
-def test_a_value_comes_back_as_it_was(fresh_honcho, subtests):
+def test_a_value_is_returned_unchanged(fresh_honcho, subtests):
     for value in ["", "x" * 30_000, "a <|endoftext|> b", "tabs\tand\nlines", "naïve 日本語 🦊", ": :", " spaces "]:
         with subtests.test(value=value), fresh_honcho() as (server, opened):
             here, there = opened(server.url, "here"), opened(server.url, "there")
@@ -393,7 +393,7 @@ def test_what_has_expired_is_gone_and_what_it_replaced_does_not_come_back(honcho
     assert not honcho.delete("u", "k")
 
 
-def test_what_cannot_be_kept_is_refused(honcho, subtests):
+def test_invalid_entries_are_rejected(honcho, subtests):
     for metadata in [{"scope": "team"}, {"scope": "project"}, {"expires_at": "soon"}, {"x": object()}]:
         with subtests.test(metadata=metadata), pytest.raises(InvalidEntry):
             honcho.store("u", "k", "v", metadata)

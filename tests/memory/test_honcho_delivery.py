@@ -169,7 +169,7 @@ def test_writes_of_a_time_without_server_arrive_once_and_in_order(opened):
         assert numbers(server.entries(), "a") == list(range(250))
 
 
-def test_a_server_that_stumbles_is_asked_again(fresh_honcho, subtests):
+def test_a_failed_request_is_retried(fresh_honcho, subtests):
     for status in [429, 500, 502, 503]:
         with subtests.test(status=status), fresh_honcho() as (server, opened):
             server.failures = [status, status]
@@ -180,7 +180,7 @@ def test_a_server_that_stumbles_is_asked_again(fresh_honcho, subtests):
             assert numbers(server.entries(), "a") == list(range(5))
 
 
-def test_a_server_that_asks_for_patience_is_given_it(server, opened):
+def test_retry_after_is_respected(server, opened):
     server.retry_after = "1"
     server.failures = [429]
     backend = opened(server.url)

@@ -61,7 +61,7 @@ def test_what_is_stored_again_after_a_deletion_is_new(honcho):
     assert [version.value for version in honcho.history("u", "k")] == ["three", None]
 
 
-def test_a_session_that_was_deleted_at_honcho_is_begun_anew(honcho, server):
+def test_a_session_deleted_at_honcho_is_recreated(honcho, server):
     honcho.store("u", "k", "v")
     assert honcho.flush()
     assert honcho.sync("u")
@@ -74,7 +74,7 @@ def test_a_session_that_was_deleted_at_honcho_is_begun_anew(honcho, server):
     assert honcho.list_keys("u") == ["other", "k"]
 
 
-def test_a_user_without_entries_is_not_told(server, opened):
+def test_a_user_without_entries_is_not_listed(server, opened):
     """Their session is still there, on whichever machine one looks."""
     here = opened(server.url, "here")
     here.store("mara", "k", "v")

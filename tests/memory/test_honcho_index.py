@@ -16,7 +16,7 @@ from warmstart.memory.values import View
 
 @pytest.mark.parametrize("before", [5, *(pytest.param(many, marks=pytest.mark.slow) for many in (20, 100)), 140])
 @pytest.mark.parametrize("after", [3, 120, 260])
-def test_a_session_that_was_begun_anew_is_read_from_its_beginning(server, opened, before, after):
+def test_a_restarted_session_is_read_from_the_beginning(server, opened, before, after):
     here, there = opened(server.url, "here"), opened(server.url, "there")
     for number in range(before):
         here.store("mara", f"old{number}", "v")

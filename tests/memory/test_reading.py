@@ -22,7 +22,7 @@ def catch_up(backend: SQLBackend) -> None:
     backend.query("mara", "nothing")
 
 
-def test_other_projects_take_no_place_in_an_answer(fresh, subtests) -> None:
+def test_other_projects_do_not_use_up_the_limit(fresh, subtests) -> None:
     for database, indexed in product(DATABASES, [True, False]):
         with subtests.test(database=database, indexed=indexed), fresh(database) as backend:
             backend.store("mara", "test_command", "make check", {"scope": "project", "project": "/mine"})
@@ -64,7 +64,7 @@ def test_what_is_hidden_by_a_narrower_scope_takes_no_place(fresh, subtests) -> N
             assert time.perf_counter() - began < 3  # also on a server that has no statistics of the tables yet
 
 
-def test_what_has_expired_takes_no_place(fresh, subtests) -> None:
+def test_expired_entries_take_no_place(fresh, subtests) -> None:
     for database in DATABASES:
         with subtests.test(database=database), fresh(database) as backend:
             backend.store("mara", "pref_editor", "helix")
@@ -82,7 +82,7 @@ def test_a_part_of_a_word_is_looked_for_in_what_is_seen(tmp_path: Path) -> None:
         assert [entry.key for entry in backend.at(View()).query("mara", "uokkaesq")] == ["test_command"]
 
 
-def test_a_key_that_is_asked_for_comes_first(fresh, subtests) -> None:
+def test_a_matching_key_ranks_first(fresh, subtests) -> None:
     for database in DATABASES:
         with subtests.test(database=database), fresh(database) as backend:
             backend.store("mara", "editor", "helix")
@@ -134,7 +134,7 @@ def test_a_key_that_is_kept_as_it_is_elsewhere_does_not_hide_the_one_here(tmp_pa
         assert found.value == "another"
 
 
-def test_words_that_nobody_has_take_no_place_in_a_question(fresh, subtests) -> None:
+def test_unknown_words_do_not_hide_a_match(fresh, subtests) -> None:
     for database, indexed in product(DATABASES, [True, False]):
         with subtests.test(database=database, indexed=indexed), fresh(database) as backend:
             backend.store("mara", "fruit", "a mangosteen")
@@ -163,7 +163,7 @@ def test_words_that_only_others_see_take_no_place_either(fresh, subtests) -> Non
             assert {entry.key for entry in backend.at(View()).query("mara", asked)} == {"fruit", "fruit_again"}
 
 
-def test_as_many_are_found_as_are_wanted(fresh, subtests) -> None:
+def test_a_large_limit_returns_all_matches(fresh, subtests) -> None:
     for database in DATABASES:
         with subtests.test(database=database), fresh(database) as backend:
             for number in range(300):

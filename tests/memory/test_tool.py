@@ -118,7 +118,7 @@ def test_a_limit_that_is_no_number_is_said(backend, home, subtests):
             assert "memory.max_value" in answer["error"]
 
 
-def test_a_backend_that_fails_is_told_and_not_raised(backend, monkeypatch):
+def test_a_failing_backend_is_reported_not_raised(backend, monkeypatch):
     backend.away = True
     assert call("list") == {"success": False, "error": "the dictionary is away; wait for it"}
 

@@ -8,8 +8,7 @@ from threading import RLock
 
 from warmstart.config import Settings
 from warmstart.memory.owners import Owners
-from warmstart.redact.configured import configured_redactor
-from warmstart.redact.redactor import Redactor
+from warmstart.redact.redactor import Redactor, configured_redactor
 from warmstart.storage.database import Database
 
 # What keeps secrets out: the shipped rules, none, a redactor, or what makes one when it is first needed.

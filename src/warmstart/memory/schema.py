@@ -11,7 +11,7 @@ scope -1 that is no entry; it takes over the number of an entry that is forgotte
 
 from __future__ import annotations
 
-from warmstart.storage.schema import migrations_of
+from warmstart.storage.database import migrations_of
 
 BITS = 40  # of a number that count a user's writes
 

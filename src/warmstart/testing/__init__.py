@@ -1,1 +1,1 @@
-"""For those who write backends and hosts: the suites that ours pass, to run on yours. Needs pytest."""
+"""Test suites for your own stores and backends: ours pass them, and yours should too. Needs pytest."""

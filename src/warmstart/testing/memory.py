@@ -8,9 +8,9 @@ Subclass it and give it a fresh backend:
             with closing(MyBackend(tmp_path / "memory")) as fresh:
                 yield fresh
 
-A backend that does not do all of it says so in the class: `keeps = False` for one that keeps nothing,
-`remembers = False` for one without history, `scopes = False` for one that knows no scopes. One that has a method
-`reopen()`, which gives another backend on the same data, is also asked through that.
+A backend that does less says so in the class: `keeps = False` if it stores nothing, `remembers = False` if it has no
+history, `scopes = False` if it has no scopes. If it has a method `reopen()`, which returns another backend on the same
+data, the suite tests that too.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from __future__ import annotations
 import time
 from contextlib import closing
 from threading import Thread
+from typing import Any, ClassVar
 
 import pytest
 
 from warmstart.errors import InvalidEntry
 from warmstart.memory.backend import MemoryBackend
 from warmstart.memory.values import MemoryEntry, Version, View
-from warmstart.testing.memory_asking import USER, AskingSuite
 
-OTHER = "suite-other"
+USER, OTHER = "suite-user", "suite-other"
 
 HOSTILE = (
     '"',
@@ -54,17 +54,26 @@ HOSTILE = (
 
 
 def _pass(moment: float) -> None:
-    """Wait until a clock can tell this moment from now."""
+    """Wait until the clock has moved on from this moment."""
     while time.time() < moment + 0.01:
         time.sleep(0.001)
 
 
-class MemoryBackendSuite(AskingSuite):
+class MemoryBackendSuite:
     """Every backend passes all of these."""
+
+    keeps: ClassVar = True
+    remembers: ClassVar = True
+    scopes: ClassVar = True
+
+    def _needs(self, *abilities: str) -> None:
+        for ability in ("keeps", *abilities):
+            if not getattr(self, ability):
+                pytest.skip(f"this backend says {ability} = False")
 
     # -- what it is
 
-    def test_it_says_what_it_is(self, backend: MemoryBackend) -> None:
+    def test_the_backend_describes_itself(self, backend: MemoryBackend) -> None:
         assert isinstance(backend, MemoryBackend)
         assert backend.backend_name
         assert backend.is_cloud in (True, False)
@@ -75,7 +84,7 @@ class MemoryBackendSuite(AskingSuite):
     def test_a_store_is_accepted(self, backend: MemoryBackend) -> None:
         assert backend.store(USER, "pref_editor", "vim") is True
 
-    def test_a_value_comes_back_as_it_was(self, backend: MemoryBackend) -> None:
+    def test_a_value_is_returned_unchanged(self, backend: MemoryBackend) -> None:
         self._needs()
         before = time.time()
         metadata = {"session": "s-1", "tags": ["a", "b"], "deep": {"n": 1.5, "none": None, "yes": True}}
@@ -88,14 +97,14 @@ class MemoryBackendSuite(AskingSuite):
         assert before - 1 <= found.created_at <= time.time() + 1
         assert found.created_at == found.updated_at
 
-    def test_what_was_never_stored_is_not_there(self, backend: MemoryBackend) -> None:
+    def test_an_unknown_key_is_not_found(self, backend: MemoryBackend) -> None:
         backend.store(USER, "pref_editor", "vim")
         assert backend.retrieve(USER, "pref") is None
         assert backend.retrieve(USER, "PREF_EDITOR") is None
         assert backend.retrieve(USER, "pref_editor ") is None
         assert backend.retrieve("nobody", "pref_editor") is None
 
-    def test_a_key_that_is_stored_again_has_the_new_value_and_the_old_birthday(self, backend: MemoryBackend) -> None:
+    def test_storing_a_key_again_replaces_the_value_and_keeps_created_at(self, backend: MemoryBackend) -> None:
         self._needs()
         backend.store(USER, "pref_editor", "vim", {"session": "s-1"})
         first = backend.retrieve(USER, "pref_editor")
@@ -110,7 +119,7 @@ class MemoryBackendSuite(AskingSuite):
         assert second.updated_at >= first.updated_at + 0.009
         assert backend.list_keys(USER) == ["pref_editor"]
 
-    def test_what_comes_back_is_the_callers_own(self, backend: MemoryBackend) -> None:
+    def test_changing_a_returned_entry_changes_nothing_stored(self, backend: MemoryBackend) -> None:
         self._needs()
         metadata = {"tags": ["a"]}
         backend.store(USER, "pref_editor", "vim", metadata)
@@ -123,7 +132,7 @@ class MemoryBackendSuite(AskingSuite):
             found.metadata["tags"].append("c")
         assert [entry.value for entry in backend.query(USER, "")] == ["vim"]
 
-    def test_what_is_stored_is_there_for_whoever_opens_it_next(self, backend: MemoryBackend) -> None:
+    def test_entries_survive_reopening(self, backend: MemoryBackend) -> None:
         self._needs()
         reopen = getattr(backend, "reopen", None)
         if reopen is None:
@@ -144,7 +153,7 @@ class MemoryBackendSuite(AskingSuite):
         backend.close()
         assert backend.is_available() in (True, False)
 
-    def test_empty_and_long_values_and_odd_keys_are_kept(self, backend: MemoryBackend) -> None:
+    def test_empty_and_long_values_and_odd_keys_are_stored(self, backend: MemoryBackend) -> None:
         self._needs()
         odd = {
             "empty": "",
@@ -160,7 +169,7 @@ class MemoryBackendSuite(AskingSuite):
             assert found is not None, key
             assert found.value == value
 
-    def test_text_that_no_database_can_hold_does_no_harm(self, backend: MemoryBackend) -> None:
+    def test_text_that_databases_reject_does_no_harm(self, backend: MemoryBackend) -> None:
         backend.store(USER, "a\0b", "nul \0 and half \ud800 a pair", {"note": "\udc00"})
         assert backend.list_keys(USER) is not None
         if self.keeps:
@@ -192,7 +201,7 @@ class MemoryBackendSuite(AskingSuite):
 
     # -- query
 
-    def test_a_question_finds_the_entry_by_other_forms_of_its_words(self, backend: MemoryBackend) -> None:
+    def test_a_query_matches_other_forms_of_a_word(self, backend: MemoryBackend) -> None:
         self._needs()
         backend.store(USER, "pref_editor", "vim")
         backend.store(USER, "home_city", "lives in Lisbon")
@@ -217,7 +226,7 @@ class MemoryBackendSuite(AskingSuite):
         for part in ("pref", "pyth", "ytho", "build", "tool", "buildtool", "hatch", "chling", "PREF_PY"):
             assert backend.query(USER, part), part
 
-    def test_what_shares_more_comes_first(self, backend: MemoryBackend) -> None:
+    def test_more_words_in_common_rank_higher(self, backend: MemoryBackend) -> None:
         self._needs()
         backend.store(USER, "db_port", "the database listens on port 5433")
         backend.store(USER, "web_port", "the web server listens on port 8080")
@@ -231,7 +240,7 @@ class MemoryBackendSuite(AskingSuite):
         assert [entry.key for entry in backend.query(USER, "東京")] == ["city"]
         assert backend.query(USER, "寿司")[0].key == "food"
 
-    def test_an_empty_question_lists_the_newest(self, backend: MemoryBackend) -> None:
+    def test_an_empty_query_lists_the_newest(self, backend: MemoryBackend) -> None:
         self._needs()
         for number in range(5):
             backend.store(USER, f"key_{number}", "value")
@@ -241,7 +250,7 @@ class MemoryBackendSuite(AskingSuite):
         assert backend.query(USER, "", limit=0) == []
         assert backend.query("nobody", "") == []
 
-    def test_limits_hold(self, backend: MemoryBackend) -> None:
+    def test_limits_are_respected(self, backend: MemoryBackend) -> None:
         for number in range(15):
             backend.store(USER, f"note_{number}", "the same words")
         assert len(backend.query(USER, "same words")) == (10 if self.keeps else 0)
@@ -252,13 +261,13 @@ class MemoryBackendSuite(AskingSuite):
         assert backend.query(USER, "same words", limit=-1) == []
 
     @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: ascii(text)[:20])
-    def test_any_text_gives_an_answer_or_nothing(self, backend: MemoryBackend, text: str) -> None:
+    def test_no_query_text_raises(self, backend: MemoryBackend, text: str) -> None:
         backend.store(USER, "pref_editor", "vim")
         assert len(backend.query(USER, text)) <= 1
         assert backend.retrieve(USER, text) is None
         assert backend.delete(USER, text) is False
 
-    def test_what_was_stored_last_is_found_at_once(self, backend: MemoryBackend) -> None:
+    def test_a_new_entry_is_found_at_once(self, backend: MemoryBackend) -> None:
         self._needs()
         for number in range(200):
             backend.store(USER, f"note_{number}", f"entry with word{number}")
@@ -296,7 +305,7 @@ class MemoryBackendSuite(AskingSuite):
             backend.store(USER, "pref_editor", "nano")
             assert [entry.value for entry in backend.query(USER, "editor")] == ["nano"]
 
-    def test_what_is_stored_after_a_deletion_is_new(self, backend: MemoryBackend) -> None:
+    def test_storing_after_a_deletion_creates_a_new_entry(self, backend: MemoryBackend) -> None:
         self._needs()
         backend.store(USER, "pref_editor", "vim", {"session": "s-1"})
         first = backend.retrieve(USER, "pref_editor")
@@ -309,7 +318,7 @@ class MemoryBackendSuite(AskingSuite):
         assert second.created_at >= first.created_at + 0.009
         assert "session" not in second.metadata
 
-    def test_what_follows_a_deletion_is_found(self, backend: MemoryBackend) -> None:
+    def test_an_entry_stored_after_a_deletion_is_found(self, backend: MemoryBackend) -> None:
         self._needs()
         for number in range(80):
             backend.store(USER, f"note_{number}", "wombat" if number == 79 else "filler")
@@ -321,7 +330,7 @@ class MemoryBackendSuite(AskingSuite):
 
     # -- expiry
 
-    def test_an_expired_entry_is_not_there(self, backend: MemoryBackend) -> None:
+    def test_an_expired_entry_is_not_returned(self, backend: MemoryBackend) -> None:
         self._needs()
         backend.store(USER, "old", "quokka", {"expires_at": time.time() - 1})
         backend.store(USER, "lasting", "wombat", {"expires_at": time.time() + 3600})
@@ -335,13 +344,13 @@ class MemoryBackendSuite(AskingSuite):
         assert found is not None
         assert found.value == "quokka again"
 
-    def test_an_entry_expires_while_it_is_held(self, backend: MemoryBackend) -> None:
+    def test_an_entry_expires_over_time(self, backend: MemoryBackend) -> None:
         self._needs()
         end = time.time() + 0.4
         backend.store(USER, "short", "quokka", {"expires_at": end})
         found = backend.retrieve(USER, "short")
         backend.query(USER, "quokka")
-        assert found is not None or time.time() >= end  # it may have taken that long
+        assert found is not None or time.time() >= end  # the test may have taken that long
         while time.time() <= end:
             time.sleep(0.01)
         assert backend.retrieve(USER, "short") is None
@@ -351,7 +360,7 @@ class MemoryBackendSuite(AskingSuite):
 
     # -- history
 
-    def test_history_tells_what_was_when_and_from_which_session(self, backend: MemoryBackend) -> None:
+    def test_history_has_values_times_and_sessions(self, backend: MemoryBackend) -> None:
         self._needs("remembers")
         backend.store(USER, "home_city", "Lisbon", {"session": "s-1", "source": "chat"})
         backend.store(USER, "home_city", "Porto", {"session": "s-2"})
@@ -362,13 +371,13 @@ class MemoryBackendSuite(AskingSuite):
         assert before.until == pytest.approx(now.since, abs=0.001)
         assert backend.history(USER, "never") == []
 
-    def test_a_value_that_stays_the_same_is_one_version(self, backend: MemoryBackend) -> None:
+    def test_storing_the_same_value_again_adds_no_version(self, backend: MemoryBackend) -> None:
         self._needs("remembers")
         for _ in range(3):
             backend.store(USER, "home_city", "Lisbon")
         assert [version.value for version in backend.history(USER, "home_city")] == ["Lisbon"]
 
-    def test_of_what_is_forgotten_only_that_it_was_remains(self, backend: MemoryBackend) -> None:
+    def test_after_a_deletion_the_history_has_no_values(self, backend: MemoryBackend) -> None:
         self._needs("remembers")
         backend.store(USER, "home_city", "Lisbon")
         backend.store(USER, "home_city", "Porto")
@@ -381,7 +390,7 @@ class MemoryBackendSuite(AskingSuite):
 
     # -- scopes
 
-    def test_the_narrowest_scope_that_fits_wins(self, backend: MemoryBackend) -> None:
+    def test_the_narrowest_scope_wins(self, backend: MemoryBackend) -> None:
         self._needs("scopes")
         backend.store(USER, "style", "tabs")
         backend.store(USER, "style", "spaces", {"scope": "project", "project": "/tides"})
@@ -410,7 +419,7 @@ class MemoryBackendSuite(AskingSuite):
         assert elsewhere.delete(USER, "port") is False
         assert backend.at(View(project="/tides")).retrieve(USER, "port") is not None
 
-    def test_without_a_view_everything_of_the_user_is_seen(self, backend: MemoryBackend) -> None:
+    def test_without_a_view_all_entries_of_the_user_are_visible(self, backend: MemoryBackend) -> None:
         self._needs("scopes")
         backend.store(USER, "port", "5433", {"scope": "project", "project": "/tides"})
         backend.store(USER, "style", "tabs")
@@ -422,7 +431,7 @@ class MemoryBackendSuite(AskingSuite):
         assert backend.delete(USER, "port") is True
         assert backend.list_keys(USER) == ["style"]
 
-    def test_a_view_says_which_project_an_entry_is_for(self, backend: MemoryBackend) -> None:
+    def test_a_view_fills_in_the_project(self, backend: MemoryBackend) -> None:
         self._needs("scopes")
         backend.at(View(project="/tides")).store(USER, "port", "5433", {"scope": "project"})
         found = backend.at(View(project="/tides")).retrieve(USER, "port")
@@ -430,7 +439,7 @@ class MemoryBackendSuite(AskingSuite):
         assert found.metadata["project"] == "/tides"
         assert backend.at(View(project="/other")).retrieve(USER, "port") is None
 
-    def test_from_a_view_the_entry_that_is_seen_is_forgotten(self, backend: MemoryBackend) -> None:
+    def test_deleting_from_a_view_deletes_the_visible_entry(self, backend: MemoryBackend) -> None:
         self._needs("scopes")
         backend.store(USER, "style", "tabs")
         backend.store(USER, "style", "spaces", {"scope": "project", "project": "/tides"})
@@ -443,7 +452,7 @@ class MemoryBackendSuite(AskingSuite):
     @pytest.mark.parametrize(
         "metadata", [{"scope": "galaxy"}, {"scope": "project"}, {"expires_at": "soon"}, {"what": object()}]
     )
-    def test_what_cannot_be_kept_is_refused(self, backend: MemoryBackend, metadata: dict[str, object]) -> None:
+    def test_invalid_entries_are_rejected(self, backend: MemoryBackend, metadata: dict[str, object]) -> None:
         self._needs("scopes")
         with pytest.raises(InvalidEntry):
             backend.store(USER, "key", "value", metadata)
@@ -451,7 +460,7 @@ class MemoryBackendSuite(AskingSuite):
 
     # -- secrets, users, threads
 
-    def test_secrets_are_replaced_before_they_are_kept(self, backend: MemoryBackend) -> None:
+    def test_secrets_are_replaced_before_they_are_stored(self, backend: MemoryBackend) -> None:
         self._needs()
         token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"[:36]
         backend.store(USER, "note", f"the token is {token}", {"header": f"Authorization: Bearer {token}"})
@@ -461,7 +470,7 @@ class MemoryBackendSuite(AskingSuite):
         assert all(token not in f"{entry.value} {entry.metadata}" for entry in kept)
         assert all("kX9#vQ2" not in entry.value for entry in kept)
 
-    def test_users_that_have_entries_are_told(self, backend: MemoryBackend) -> None:
+    def test_users_with_entries_are_listed(self, backend: MemoryBackend) -> None:
         backend.store(USER, "key", "value")
         backend.store(OTHER, "key", "value")
         backend.delete(OTHER, "key")
@@ -487,3 +496,64 @@ class MemoryBackendSuite(AskingSuite):
             thread.join()
         assert errors == []
         assert len(backend.list_keys(USER)) == (80 if self.keeps else 0)
+
+    # -- ranking, limits
+
+    def test_other_projects_do_not_use_up_the_limit(self, backend: MemoryBackend) -> None:
+        self._needs("scopes")
+        backend.store(USER, "test_command", "make check", {"scope": "project", "project": "/mine"})
+        for number in range(45):
+            backend.store(USER, "test_command", f"tox {number}", {"scope": "project", "project": f"/other{number}"})
+        here = backend.at(View(project="/mine"))
+        assert [entry.value for entry in here.query(USER, "what is the test command")] == ["make check"]
+        backend.store(USER, "test_command", "make test")
+        assert [entry.value for entry in backend.at(View()).query(USER, "test command")] == ["make test"]
+
+    def test_expired_entries_do_not_use_up_the_limit(self, backend: MemoryBackend) -> None:
+        self._needs()
+        backend.store(USER, "pref_editor", "helix")
+        for number in range(45):
+            backend.store(USER, f"editor_{number}", "the editor", {"expires_at": time.time() - 1})
+        assert [entry.key for entry in backend.query(USER, "which editor")] == ["pref_editor"]
+
+    def test_a_matching_key_ranks_first(self, backend: MemoryBackend) -> None:
+        self._needs()
+        backend.store(USER, "editor", "helix")
+        for number in range(45):
+            backend.store(USER, f"note_{number}", "the editor")
+        found = [entry.key for entry in backend.query(USER, "editor", 3)]
+        assert (found[0], len(set(found))) == ("editor", 3)
+
+    def test_unknown_words_do_not_hide_a_match(self, backend: MemoryBackend) -> None:
+        self._needs()
+        backend.store(USER, "fruit", "a mangosteen")
+        unknown = " ".join(f"un{letter}known" for letter in "abcdefghijklmnopqrst")
+        assert [entry.key for entry in backend.query(USER, f"{unknown} mangosteen")] == ["fruit"]
+
+    def test_a_large_limit_returns_all_matches(self, backend: MemoryBackend) -> None:
+        self._needs()
+        for number in range(220):
+            backend.store(USER, f"editor_{number}", "vim")
+        assert len({entry.key for entry in backend.query(USER, "editor", limit=220)}) == 220
+
+    @pytest.mark.parametrize("metadata", ["abc", [1], {"notes": "x" * 70_000}], ids=lambda each: ascii(each)[:20])
+    def test_invalid_metadata_is_rejected(self, backend: MemoryBackend, metadata: Any) -> None:
+        self._needs()
+        with pytest.raises(InvalidEntry):
+            backend.store(USER, "key", "value", metadata)
+        assert backend.list_keys(USER) == []
+
+    def test_a_key_that_is_too_long_is_rejected(self, backend: MemoryBackend) -> None:
+        self._needs()
+        with pytest.raises(InvalidEntry):
+            backend.store(USER, "key" * 3000, "value")
+        assert backend.list_keys(USER) == []
+
+    def test_names_in_metadata_reveal_secrets(self, backend: MemoryBackend) -> None:
+        self._needs()
+        backend.store(
+            USER, "note", "value", {"passwords": ["Tr0ub4dor&3xyz!"], "db": {"password": {"value": 48151623}}}
+        )
+        found = backend.retrieve(USER, "note")
+        assert found is not None
+        assert not [secret for secret in ("Tr0ub4dor", "48151623") if secret in str(found.metadata)]

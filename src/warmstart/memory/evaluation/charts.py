@@ -6,11 +6,12 @@ import math
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
+from markupsafe import Markup
+
 from warmstart.memory.evaluation.table import kind_of, milliseconds, share
 from warmstart.memory.evaluation.values import BackendEvaluation, Percentiles
 from warmstart.report import charts
 from warmstart.report.charts import Bar, Row, Tick
-from warmstart.report.svg import Markup
 from warmstart.stats import Interval
 
 PARTS = ("availability", "functionality", "latency", "privacy")

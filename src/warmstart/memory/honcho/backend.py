@@ -44,7 +44,7 @@ from warmstart.memory.kept import Kept
 from warmstart.memory.remote import Status
 from warmstart.memory.values import EXPIRES_AT, SCOPE, SCOPES, MemoryEntry, Version, View
 from warmstart.redact import Redactor
-from warmstart.redact.configured import configured_redactor
+from warmstart.redact.redactor import configured_redactor
 from warmstart.sessions.values import clean
 
 TIMEOUT_MS = 300

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from warmstart.storage.schema import migrations_of
+from warmstart.storage.database import migrations_of
 
 MIGRATIONS = migrations_of("honcho", __file__)
