@@ -21,6 +21,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
+import warmstart
 from warmstart.redact.redactor import Redactor
 from warmstart.sessions.sql_store import SQLiteSessionStore
 from warmstart.sessions.values import Message, Session, ToolCall, ToolResult
@@ -220,6 +221,36 @@ def injection(rounds: int) -> list[Measured]:
     return measured
 
 
+def briefing(folder: Path, sessions: int, rounds: int) -> list[Measured]:
+    """The brief of a project with 100 messages a session: after a change of one session, and with nothing new."""
+    made = Made()
+    with warmstart.open(folder / "briefs.db", home=folder) as ws:
+        for number in range(sessions):
+            session, messages = made.session(100)
+            own = [replace(message, native_id=f"{number}-{message.native_id}") for message in messages]
+            at = START + timedelta(hours=number)
+            session = replace(session, native_id=f"s{number}", started_at=at, ended_at=at)
+            ws.store.append(session, own)
+        project = session.project
+        ws.brief(project=project)
+        count = "SELECT count(*), sum(length(body)) FROM texts"
+        changed = iter(range(rounds))
+
+        def change() -> object:
+            ws.store.append(session, [replace(own[0], native_id=f"more-{next(changed)}", text="and then?")])
+            return ws.brief(project=project, task=made.task())
+
+        def read() -> object:
+            return ws.store.database.connection.execute(count).fetchone()
+
+        repeat = in_turns(lambda: ws.brief(project=project, task=made.task()), read, rounds)
+        after = in_turns(change, read, rounds)
+        return [
+            Measured(f"brief, {sessions * 100:,} messages, nothing new", 10, 0.5, *repeat),
+            Measured(f"brief, {sessions * 100:,} messages, one session changed", 50, 0.5, *after),
+        ]
+
+
 def show(measured: list[Measured]) -> None:
     print(f"\n{'':<44}{'limit ms':>14}{'p50':>9}{'p95':>9}{'processor':>11}{'baseline':>10}{'ratio':>8}")
     for one in measured:
@@ -234,10 +265,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=20, help="of extraction; the others take ten times as many")
     parser.add_argument("--templates", type=int, default=1000)
+    parser.add_argument("--sessions", type=int, default=1000, help="of 100 messages, for the brief")
     options = parser.parse_args()
     measured = extraction(options.rounds)
     with tempfile.TemporaryDirectory() as folder:
         measured += selection(Path(folder), options.templates, options.rounds * 10)
+        measured += briefing(Path(folder), options.sessions, options.rounds * 2)
     measured += injection(options.rounds * 10)
     show(measured)
 

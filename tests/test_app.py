@@ -92,3 +92,9 @@ def test_a_template_is_extracted_checked_saved_and_started_from(ws: Warmstart) -
 
 def test_a_report_covers_the_chosen_sessions(ws: Warmstart) -> None:
     assert (ws.report().sessions, ws.report(project=None).sessions) == (0, 8)
+
+
+def test_sync_extracts_the_items_that_a_brief_is_made_of(ws: Warmstart) -> None:
+    count = "SELECT (SELECT count(*) FROM sessions), (SELECT count(*) FROM session_items)"
+    sessions, extracted = ws.store.database.connection.execute(count).fetchone()
+    assert sessions == extracted > 0

@@ -48,7 +48,7 @@ BUDGETS = {
     ("memory",): 7400,  # 3,300 by design; to be rebuilt
     ("recall",): 1900,
     ("templates",): 6360,  # 5,500 by design: rendering, selection and the store have 850 lines to lose
-    ("app", "__init__"): 510,  # 500 by design
+    ("app", "__init__"): 520,  # 500 by design
     ("report",): 900,
     ("cli",): 5400,
     ("testing",): 1500,

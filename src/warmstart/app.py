@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from warmstart.sessions.sql_store import SQLSessionStore
     from warmstart.sessions.sync import Progress, SyncReport
     from warmstart.templates.brief import Brief
+    from warmstart.templates.item_store import ItemStore
     from warmstart.templates.start import Started
     from warmstart.templates.store import SQLTemplateStore
     from warmstart.templates.template import WarmTemplate
@@ -124,7 +125,7 @@ class Warmstart:
         skip: Skip = log_skip,
         warn: Callable[[str], None] = _log.warning,
     ) -> None:
-        """The second half of `sync`: update the search index, the profiles and the vectors.
+        """The second half of `sync`: update the search index, the profiles, the items and the vectors.
 
         `progress` is called with the name of a step and returns a context manager, whose value is called with
         (done, total). `skip` is called with the id of a session that cannot be read, and the error.
@@ -133,7 +134,10 @@ class Warmstart:
             self.store.fill_index(step)
             self.update_index(step)
         with progress("Profiling") as step:
-            self.update_profiles(progress=step, skip=skip)
+            changed = self.update_profiles(progress=step, skip=skip)
+        if changed:
+            with progress("Extracting") as step:
+                self._items.update(progress=step, skip=skip)
         try:
             with progress("Embedding") as step:
                 self.update_vectors(step)
@@ -158,18 +162,20 @@ class Warmstart:
         *,
         progress: StepProgress | None = None,
         skip: Skip = log_skip,
-    ) -> None:
-        """Profile the sessions that changed, which also determines their outcomes."""
+    ) -> bool:
+        """Profile the sessions that changed, which also determines their outcomes. Returns whether any did."""
         from warmstart.profile.rules import rules_version
         from warmstart.profile.store import SQLProfileStore
 
         profiles = SQLProfileStore(self.store)
         tools = self.settings.profile_tools
-        if profiles.stale(rules_version(tools), filter):
-            # Loading these takes longer than the check above, and there is seldom anything to do.
-            from warmstart.profile.profiler import Profiler, update
+        if not profiles.stale(rules_version(tools), filter):
+            return False
+        # Loading these takes longer than the check above, and there is seldom anything to do.
+        from warmstart.profile.profiler import Profiler, update
 
-            update(self.store, profiles, Profiler(tools), filter=filter, progress=progress, skip=skip)
+        update(self.store, profiles, Profiler(tools), filter=filter, progress=progress, skip=skip)
+        return True
 
     def update_vectors(self, progress: StepProgress | None = None) -> None:
         """Embed new messages if the store has vectors of a local embedder. No text leaves the machine."""
@@ -234,20 +240,24 @@ class Warmstart:
 
     # -- the brief
 
+    @cached_property
+    def _items(self) -> ItemStore:
+        from warmstart.profile.profiler import Profiler
+        from warmstart.templates.item_store import ItemStore
+
+        return ItemStore(self.store, redactor=self.redactor, profiler=Profiler(self.settings.profile_tools))
+
     def brief(self, *, project: str = ".", task: str = "", budget_tokens: int = 200) -> Brief:
         """What a new session in this project should know; print it, or look into its `sections`.
 
         `task` is the session's first message, where it is known. Empty if nothing is known.
         """
-        from warmstart.profile.profiler import Profiler
         from warmstart.templates.brief import MAX_SESSIONS, build_brief
-        from warmstart.templates.item_store import ItemStore
         from warmstart.templates.project_files import read_project_files
 
         where = resolve_project(project)
-        items = ItemStore(self.store, redactor=self.redactor, profiler=Profiler(self.settings.profile_tools))
-        items.update(Filter(project=where))
-        sessions = items.items(Filter(project=where, limit=MAX_SESSIONS))
+        self._items.update(Filter(project=where))
+        sessions = self._items.items(Filter(project=where, limit=MAX_SESSIONS))
         files, memories = read_project_files(Path(where)), self.memory.of_project(where)
         return build_brief(sessions, task=task, budget_tokens=budget_tokens, files=files, memories=memories)
 

@@ -24,7 +24,7 @@ from warmstart.text.words import topic_terms
 from warmstart.tokens import count
 
 DEFAULT_TOKENS, MAX_TOKENS = 200, 800
-MAX_SESSIONS = 300  # the newest of a project; the weight of older ones is nothing
+MAX_SESSIONS = 100  # the newest of a project; the others weigh less than a hundredth of the last
 
 _HEADER = f"{MARK} From earlier sessions in this project; verify before use."
 _HALF_LIFE, _FILE_HALF_LIFE = 15, 5  # sessions after which a command, or a file, counts half
@@ -223,15 +223,18 @@ def _trap_lines(history: _History, files: ProjectFiles) -> list[Line]:
 
 
 def _rule_lines(history: _History, docs: str) -> list[Line]:
-    rules: dict[frozenset[str], list[Item]] = {}
+    said: dict[str, list[Item]] = defaultdict(list)
     for session in reversed(history.sessions):
         for item in session.of("instruction"):
-            mine = frozenset(topic_terms(item.text))
-            twin = next((one for one in rules if len(one & mine) >= max(3, 0.6 * min(len(one), len(mine)))), None)
-            if twin is not None:
-                rules[twin].append(item)
-            elif len(mine) >= 3 and item.text not in docs:
-                rules[mine] = [item]
+            said[item.text].append(item)
+    rules: dict[frozenset[str], list[Item]] = {}
+    for text, items in said.items():
+        mine = frozenset(topic_terms(text))
+        twin = next((one for one in rules if len(one & mine) >= max(3, 0.6 * min(len(one), len(mine)))), None)
+        if twin is not None:
+            rules[twin] += items
+        elif len(mine) >= 3 and text not in docs:
+            rules[mine] = items
     ranked = sorted(rules.values(), key=lambda items: (items[0].kind != "instruction", -len(items)))
     return [
         Line(
