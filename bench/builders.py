@@ -255,7 +255,7 @@ def build_template(history: History, task: str, budget: int, *, choose: bool = T
     auto(store)
     for summary in store.summaries():
         if summary.state == "candidate":
-            store.set_state(summary.id, "active", author="bench", reason="measure")
+            store.change(summary.id, state="active", author="bench", reason="measure")
     found = [one.id for one in Selector(store).suggest(Task(task, project=None), limit=1)]
     if not found and not choose:
         found = [one.id for one in store.summaries()][-1:]

@@ -124,7 +124,7 @@ def test_no_such_call_of_an_earlier_template_is_shown(run, home, monkeypatch):
     with closing(SQLiteSessionStore(home / "old.db")) as sessions:
         store = SQLTemplateStore(sessions, clock=lambda: datetime.now(UTC) - timedelta(days=1))
         made = store.add(template_for(TASK, origin="auto", state="candidate"), author="warmstart")
-        store.set_state(made.id, "active", author="warmstart", reason="a demonstration recurs")
+        store.change(made.id, state="active", author="warmstart", reason="a demonstration recurs")
         with store.database.transaction() as connection:
             for version, body in connection.execute("SELECT version, body FROM template_versions").fetchall():
                 old = {**json.loads(body), "seed": earlier_seed()}

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from warmstart.sessions.values import session_id
+from warmstart.templates.audit import Use, why
 from warmstart.templates.item import Call, Item, Source
 from warmstart.templates.store import SQLTemplateStore
 from warmstart.templates.template import SessionSeed, WarmTemplate
@@ -120,3 +121,9 @@ def use(
             "VALUES (?, ?, ?, 1, ?, ?, ?)",
             (session, arm, template, store.now().timestamp(), task, outcome),
         )
+
+
+def uses(store: SQLTemplateStore) -> list[Use]:
+    """How all sessions started, the newest first."""
+    rows = store.database.connection.execute("SELECT session FROM template_uses ORDER BY id DESC").fetchall()
+    return [why(store, session)[0] for (session,) in rows]

@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from tests.templates.crowd import PROJECT, happened, template_for
-from warmstart.errors import AmbiguousId, SessionNotFound
-from warmstart.templates.audit import record, settle, started, uses, why
+from tests.templates.made import uses
+from warmstart.errors import SessionNotFound
+from warmstart.templates.audit import record, settle, started, why
 from warmstart.templates.selection import Policy, Selector, Task
 
 ROUNDING = "Fix the rounding of the invoice totals"
@@ -65,16 +66,6 @@ def test_a_secret_in_the_name_of_a_session_is_not_kept_and_the_session_is_known_
     assert begun(either, f"run-{secret}") == first == started(either, f"run-{secret}")
     begun(either, f"run-{secret[::-1]}")
     assert len(uses(either)) == 2
-
-
-def test_a_beginning_of_an_id_is_enough_to_ask_but_not_to_be_the_same_session(store):
-    store.add(template_for(ROUNDING))
-    begun(store, "abc-1")
-    assert why(store, "abc")[0].session == "abc-1"
-    assert started(store, "abc") is None
-    begun(store, "abc-2")
-    with pytest.raises(AmbiguousId, match="'abc'"):
-        why(store, "abc")
 
 
 def test_a_known_session_without_a_row_has_none_and_an_unknown_one_is_an_error(store):

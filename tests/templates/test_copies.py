@@ -35,7 +35,7 @@ def test_templates_are_copied_whole_and_once(either: SQLTemplateStore, other: SQ
     before = either.revision()
     assert copy_templates(other, either) == 0
     assert either.revision() == before
-    other.set_state(kept.id, "retired", author="", reason="old")
+    other.change(kept.id, state="retired", author="", reason="old")
     with other.database.transaction() as connection:
         connection.execute("UPDATE template_uses SET outcome = 'failure', settled_at = 1 WHERE session = 'b'")
     assert copy_templates(other, either) == 1

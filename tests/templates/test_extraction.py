@@ -18,7 +18,7 @@ from warmstart.sessions.marks import CALL, MARK
 from warmstart.sessions.values import Message, Session, ToolCall, ToolResult
 from warmstart.templates import Item, SessionExtractor, SessionSeed, extract
 from warmstart.templates.extract import extract_items
-from warmstart.templates.reading import Reading
+from warmstart.templates.session_view import SessionView
 
 PROJECT = "/home/mira/shop"
 SESSION = Session(agent="claude-code", native_id="s1", project=PROJECT)
@@ -236,7 +236,7 @@ def test_habits_are_labels_of_ours(subtests) -> None:
     for name, (parts, expected) in cases.items():
         with subtests.test(name):
             found = texts_of("habit", *parts)
-            assert found == expected if expected is not None else "says when something is good" in found
+            assert found == expected if expected is not None else "says when something is good" in " ".join(found)
             assert "part 1" not in " ".join(found)
 
 
@@ -306,7 +306,7 @@ def test_secrets_are_replaced_in_all_that_is_carried(subtests) -> None:
 
 
 def test_a_kind_of_item_is_one_function(monkeypatch: pytest.MonkeyPatch) -> None:
-    def extract_branches(reading: Reading) -> Iterator[Item]:
+    def extract_branches(reading: SessionView) -> Iterator[Item]:
         yield Item(kind="branch", text=reading.session.branch, sources=reading.source(""))  # type: ignore[arg-type]
 
     monkeypatch.setitem(extract.EXTRACTORS, "branch", extract_branches)  # type: ignore[arg-type]

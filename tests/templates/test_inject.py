@@ -25,7 +25,7 @@ from warmstart.templates import (
     WarmTemplate,
     inject,
 )
-from warmstart.templates.reading import Reading as SessionReading
+from warmstart.templates.session_view import SessionView
 from warmstart.templates.start import shape_of
 
 SOURCES = (Source("0123456789abcdef", "m1"),)
@@ -197,8 +197,8 @@ def test_the_shape_is_told_from_the_messages(subtests):
     cases = [
         (OPENAI, "openai"),
         (ANTHROPIC, "anthropic"),
-        ([{"role": "user", "content": "Hi"}], None),
-        ([], None),
+        ([{"role": "user", "content": "Hi"}], "openai"),
+        ([], "openai"),
         ([{"role": "developer", "content": "Hi"}], "openai"),
         ([{"role": "user", "content": [{"type": "text", "text": "Hi"}]}], "anthropic"),
         ([{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}], "openai"),
@@ -275,7 +275,6 @@ def test_a_bootstrapper_serves_sessions_of_both_shapes() -> None:
     bootstrapper = WarmSessionBootstrapper(TEMPLATE, tools=["bash", "read", "shell"])
     assert bootstrapper.inject(OPENAI) == inject(TEMPLATE, OPENAI)
     assert bootstrapper.inject(ANTHROPIC) == inject(TEMPLATE, ANTHROPIC)
-    assert bootstrapper.rendering is bootstrapper.rendering
     assert bootstrapper.rendering.messages == inject(TEMPLATE, [])
     assert WarmSessionBootstrapper(TEMPLATE, shape="anthropic").rendering.shape == "anthropic"
     assert WarmSessionBootstrapper(TEMPLATE, tools=[]).rendering.items == bootstrapper.rendering.items[:1]
@@ -332,7 +331,7 @@ def check_walk(pairs) -> None:
     session = pairs[0][0]
     messages = [message for _, message in pairs if message]
     assert any(message.tool_calls for message in messages)
-    reading = SessionReading(session, messages, Profiler().steps(session, messages))
+    reading = SessionView(session, messages, Profiler().steps(session, messages))
     assert [text for _, text, _ in reading.said] == ["Hello"]
     assert reading.steps == []
     assert {message.text for message in reading.messages} <= {"Hello", "You help."}

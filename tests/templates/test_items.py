@@ -16,7 +16,7 @@ from warmstart.profile.profiler import Profiler
 from warmstart.sessions.sql_store import SQLiteSessionStore
 from warmstart.templates import extract
 from warmstart.templates.brief import build_brief
-from warmstart.templates.extract import Reading, extract_items
+from warmstart.templates.extract import SessionView, extract_items
 from warmstart.templates.item import Item, Kind, SessionItems
 from warmstart.templates.item_store import ItemStore
 
@@ -108,6 +108,10 @@ def test_what_is_no_trap(subtests) -> None:
         "a failing test": [("make test", "1 failed, 3 passed", False), ("make test", "4 passed")],
         "a slip of the shell": [("grep -z foo", "grep: invalid option", False), ("grep foo x", "x")],
         "another purpose": [("make test", "Cannot find module 'x'", False), ("make lint", "ok")],
+        "an error of another program in the call": [
+            ("pip install tides && pytest", "error: externally-managed-environment", False),
+            ("uv run pytest", "4 passed"),
+        ],
         "the same command again": [("make build", "Cannot find module 'x'", False), ("make build", "ok")],
     }
     for name, calls in cases.items():
@@ -152,10 +156,10 @@ def test_nothing_of_an_attack_reaches_a_brief(subtests) -> None:
 
 
 def test_a_new_kind_is_one_entry_and_one_extractor(monkeypatch: pytest.MonkeyPatch) -> None:
-    def extract_tickets(reading: Reading) -> Iterator[Item]:
-        for message, text, _ in reading.said:
+    def extract_tickets(view: SessionView) -> Iterator[Item]:
+        for message, text, _ in view.said:
             for ticket in re.findall(r"\b[A-Z]{2,5}-\d+\b", text):
-                yield Item(kind="ticket", text=ticket, sources=reading.source(message.native_id))  # type: ignore[arg-type]
+                yield Item(kind="ticket", text=ticket, sources=view.source(message.native_id))  # type: ignore[arg-type]
 
     monkeypatch.setitem(extract.EXTRACTORS, "ticket", extract_tickets)  # type: ignore[arg-type]
     talk = Talk()

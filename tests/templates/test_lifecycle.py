@@ -7,7 +7,7 @@ import pytest
 from tests.templates.crowd import PROJECT, happened, outcomes, template_for
 from tests.templates.made import use
 from warmstart.errors import TemplateChanged
-from warmstart.templates.lifecycle import Changed, Counts, apply, count_uses, promote, retire_changed, review
+from warmstart.templates.lifecycle import Counts, count_uses, promote, review
 from warmstart.templates.selection import Policy, Selector, Task
 
 TASK = "Fix the rounding of the invoice totals"
@@ -65,7 +65,9 @@ def test_a_benefit_of_what_a_candidate_said_before_does_not_count(store, candida
 @pytest.mark.parametrize(("origin", "before"), [("auto", "candidate"), ("imported from a.json", "quarantined")])
 def test_what_an_earlier_version_made_active_goes_back_and_is_not_used(store, origin, before):
     kept = store.add(template_for(TASK, state=before, origin=origin), author="warmstart")
-    store.set_state(kept.id, "active", author="warmstart", reason="a demonstration recurs in two independent sessions")
+    store.change(
+        kept.id, state="active", author="warmstart", reason="a demonstration recurs in two independent sessions"
+    )
     assert Selector(store).choose(Task(TASK, project=PROJECT), seed=1).template is None
     store.change(kept.id, author="warmstart", reason="1 new session that went well", description="Changed")
     store.revert(kept.id, 2, author="mara")  # shows nobody what it says
@@ -133,26 +135,6 @@ def test_what_is_retired_stays_so(store, clock):
     outcomes(store, kept.id, successes=20, failures=0)
     outcomes(store, kept.id, successes=0, failures=20, arm="holdout")
     assert review(store) == []
-
-
-def test_a_changed_tool_retires_the_template_of_the_same_agent(store):
-    one = store.add(template_for(TASK))
-    other = store.add(template_for(TASK, agent="codex"))
-    changed = retire_changed(store, {one.id: ["Bash"], other.id: ["Bash"]}, agent="claude-code")
-    assert [each.template for each in changed] == [one.id]
-    assert changed[0].reason == "the schema of Bash has changed"
-    assert (state(store, one), state(store, other)) == ("retired", "active")
-    assert retire_changed(store, {one.id: ["Bash"]}) == []
-
-
-def test_a_change_that_comes_too_late_is_not_made(store):
-    kept = store.add(template_for("Fix the rounding", state="candidate"))
-    change = Changed(kept.id, kept.name, "candidate", "active", "it recurs")
-    store.set_state(kept.id, "retired", author="mara", reason="no good")
-    assert not apply(store, change)
-    assert store.get(kept.id).state == "retired"
-    store.delete(kept.id)
-    assert not apply(store, change)
 
 
 def test_the_user_promotes(store):

@@ -227,23 +227,6 @@ def test_without_placeholders_values_stay() -> None:
     assert arguments(found)[0] == {"order_id": "#W1234567"}
 
 
-def test_with_tools_only_arguments_that_fit_their_schema_are_carried() -> None:
-    schema = {
-        "type": "object",
-        "properties": {"id": {"type": "string"}, "seats": {"type": "integer", "maximum": 9}},
-        "required": ["id"],
-    }
-    tool = {"type": "function", "function": {"name": "book_seat", "parameters": schema}}
-    for given, fit in (({"id": "NO6JO3", "seats": 2}, True), ({"id": "NO6JO3", "seats": 12}, False), ({}, False)):
-        found = procedures(
-            asked("Book it for me, at once."),
-            did("get_seats", {"at": 1}, "ok", "[]"),
-            did("book_seat", given, "ok", "booked"),
-            tools=[tool, "get_seats"],
-        )
-        assert bool(found) == fit, given
-
-
 def test_a_long_sub_task_is_shown_by_its_changes_and_the_last_reads() -> None:
     reads = [did(f"get_part_{word}", {"at": 1}, "ok", "{}") for word in ("a", "b", "c", "d", "e", "f")]
     again = [did("search_parts", {"query": f"Part {number}"}, "ok", "[]") for number in range(9)]

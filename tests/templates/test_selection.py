@@ -32,7 +32,7 @@ def test_the_template_whose_sub_task_is_nearest_is_choose(store):
     right = store.add(template_for("Draw the shipping label", ROUNDING))
     choice = choose(store)
     assert (choice.arm, choice.template.id, choice.template.version) == ("warm", right.id, 1)
-    assert choice.template.confidence in ("fair", "high")
+    assert choice.template.sure > 0.5
     assert choice.template.task == ROUNDING
     assert "'invoice'" in choice.why
     assert choice.propensity == pytest.approx(1.0)
@@ -109,7 +109,7 @@ def test_what_is_quarantined_or_retired_is_never_choose(store, state):
 def test_what_was_imported_is_chosen_once_it_is_promoted(store):
     kept = store.add(template_for(ROUNDING, state="quarantined", origin="imported from a.json"))
     assert choose(store).arm == "abstained"
-    store.set_state(kept.id, "active", author="mara", reason="read it")
+    store.change(kept.id, state="active", author="mara", reason="read it")
     assert choose(store).template.id == kept.id
 
 
@@ -125,17 +125,16 @@ def test_a_template_without_tools_needs_none(store):
     assert choose(store, tools=["web_search"]).arm == "warm"
 
 
-def test_a_changed_tool_schema_rules_a_template_out_and_is_reported(store):
+def test_a_changed_tool_schema_rules_a_template_out(store):
     schema = {"type": "object", "properties": {"command": {"type": "string"}}}
-    kept = store.add(template_for(ROUNDING, tools={"Bash": fingerprint(schema), "Edit": ""}))
+    store.add(template_for(ROUNDING, tools={"Bash": fingerprint(schema), "Edit": ""}))
     same = [{"name": "Bash", "input_schema": schema}]
     other = [{"name": "Bash", "input_schema": {**schema, "required": ["command"]}}]
     assert choose(store, tools=same).arm == "warm"
     assert choose(store, tools=["Bash"]).arm == "warm"
     choice = choose(store, tools=other)
     assert choice.arm == "abstained"
-    assert "1 changed tool schema" in choice.why
-    assert choice.changed == {kept.id: ("Bash",)}
+    assert "1 with a changed tool schema" in choice.why
 
 
 def test_without_tools_the_agent_decides(store):
@@ -249,13 +248,6 @@ def test_measured_utility_goes_before_a_little_likeness(store):
     found = Selector(store).suggest(task_of())
     assert found[0].id == better.id
     assert "9 of 10 sessions" in found[0].why
-
-
-def test_it_is_told_why_nothing_is_suggested(store):
-    store.add(template_for(ROUNDING))
-    selector = Selector(store)
-    assert selector.why_not(task_of()) == ""
-    assert "no template" in selector.why_not(task_of("Paint a watercolour of the harbour at dusk"))
 
 
 # -- recall, and what is remembered

@@ -6,10 +6,11 @@ from threading import Barrier, Thread
 import pytest
 
 from tests.templates.crowd import PROJECT, fill, happened, outcomes, template_for
+from tests.templates.made import uses
 from warmstart.sessions.marks import is_marked, is_marked_call
 from warmstart.sessions.sql_store import SQLiteSessionStore
 from warmstart.templates import Selector, SQLTemplateStore, start_warm
-from warmstart.templates.audit import uses, why
+from warmstart.templates.audit import why
 from warmstart.templates.revoke import revoke
 from warmstart.templates.start import last_request
 from warmstart.templates.tools import fingerprint
@@ -115,14 +116,12 @@ def test_where_nothing_can_be_shown_the_session_starts_cold_and_says_so(store):
     assert "fits into the budget" in why(store, "abc")[0].why
 
 
-def test_a_tool_whose_schema_changed_retires_the_template(store):
-    kept = store.add(template_for(TASK, tools={"Bash": fingerprint(SCHEMA), "Edit": ""}))
+def test_a_template_does_not_start_a_session_with_another_schema_of_its_tool(store):
+    store.add(template_for(TASK, tools={"Bash": fingerprint(SCHEMA), "Edit": ""}))
     assert start_warm(store, "one", MESSAGES, tools=TOOLS, **WARM).choice.arm == "warm"
     changed = [{"name": "Bash", "input_schema": {**SCHEMA, "required": ["command"]}}]
     started = start_warm(store, "two", MESSAGES, tools=changed, **WARM)
     assert started.messages == MESSAGES
-    assert store.get(kept.id).state == "retired"
-    assert store.versions(kept.id)[0].reason == "the schema of Bash has changed"
 
 
 def test_a_session_whose_template_was_revoked_or_deleted_since_starts_cold(store):
@@ -191,16 +190,16 @@ def test_two_processes_that_start_the_same_session_agree(tmp_path):
         store.add(template_for(TASK, name=f"t{number}"))
     ready, found = Barrier(2), []
 
-    def start() -> None:
+    def start(holdout: float) -> None:
         own = SQLTemplateStore(SQLiteSessionStore(path))
         ready.wait()
         for number in range(10):
-            # Without a seed of the session's own the draws differ: the first row decides.
-            started = start_warm(own, f"s{number}", MESSAGES, seed=id(own), **WARM)
-            found.append((number, started.choice.template.id, str(started.messages)))
+            # One would hold every session out and the other none: the first row decides.
+            started = start_warm(own, f"s{number}", MESSAGES, project=PROJECT, holdout=holdout)
+            found.append((number, started.choice.arm, started.choice.template.id, str(started.messages)))
         own.sessions.close()
 
-    threads = [Thread(target=start) for _ in range(2)]
+    threads = [Thread(target=start, args=(holdout,)) for holdout in (0.0, 1.0)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -10,8 +10,7 @@ from tests.templates.made import Clock, item, seed, template, use
 from tests.templates.strategies import templates
 from warmstart.errors import AmbiguousId, InvalidTemplate, StoreCorrupt, TemplateNotFound
 from warmstart.sessions.sql_store import SQLiteSessionStore
-from warmstart.templates.item import Source
-from warmstart.templates.store import SQLTemplateStore, TemplateFilter, checked, content_hash, decode, encode_body
+from warmstart.templates.store import SQLTemplateStore, content_hash, decode, encode_body
 from warmstart.templates.template import WarmTemplate
 
 SECRET = "ghp_" + "x8Kq2mWvT0RzB4nLd7YpHs3JcF6gA1eUo9Zi"  # made up, in the shape of a real one
@@ -59,15 +58,6 @@ def test_a_template_without_a_name_is_refused(store: SQLTemplateStore) -> None:
     assert store.list() == []
 
 
-def test_values_of_a_wrong_type_are_refused(store: SQLTemplateStore) -> None:
-    for wrong in ({"state": "on"}, {"task_type": "poems"}, {"tags": (1,)}, {"tools": None}, {"seed": None}):
-        with pytest.raises(InvalidTemplate, match="'shop' cannot be stored"):
-            store.add(template(**wrong))
-    kept = store.add(template())
-    with pytest.raises(InvalidTemplate):
-        store.set_state(kept.id, "on", author="", reason="")  # type: ignore[arg-type]
-
-
 def test_no_secret_is_kept_wherever_it_stands(store: SQLTemplateStore) -> None:
     rule = item("instruction", f"the token is {SECRET}")
     telling = template(
@@ -86,8 +76,8 @@ TABLES = ("templates", "template_versions", "template_sources", "template_ids")
 
 
 def test_characters_that_no_database_holds_are_replaced(either: SQLTemplateStore) -> None:
-    odd = item("file", "\0", sources=(Source("\0", "\ud800"),))
-    strange = template(description="a\0b \ud800", seed=seed(file=(odd,)), sources=("x\0",), tools={"\0": "\0"})
+    odd = item("file", "\0")
+    strange = template(description="a\0b \ud800", seed=seed(file=(odd,)), tools={"\0": ""})
     kept = either.add(strange, author="\0", reason="\ud800")
     assert either.get(kept.id) == kept
     assert kept.description == "a\ufffdb \ufffd"
@@ -122,26 +112,6 @@ def test_how_a_template_was_used_is_counted(either: SQLTemplateStore) -> None:
     assert (found.used, found.successes, found.failures) == (4, 2, 1)
     assert found.success_rate == pytest.approx(2 / 3)
     assert {each.id: each.used for each in either.list()} == {kept.id: 4, other.id: 0}
-    assert {each.id: each[-3:] for each in either.summaries()} == {kept.id: (4, 2, 1), other.id: (0, 0, 0)}
-
-
-def test_lists_are_filtered(store: SQLTemplateStore) -> None:
-    store.add(template(name="a", tags=("Python", "web"), task_type="file", agent="codex"))
-    store.add(template(name="b", project="/srv/shop", state="retired"))
-    store.add(template(name="c", project="/data/srv/bigshop", tags=()))
-
-    def names(**fields: object) -> str:
-        wanted = TemplateFilter(**fields)  # type: ignore[arg-type]
-        assert [each.id for each in store.list(wanted)] == [each.id for each in store.summaries(wanted)]
-        return "".join(each.name for each in store.list(wanted))
-
-    assert names() == "cba"
-    assert names(type="file") == names(agent="codex") == names(tags=("python", "WEB")) == "a"
-    assert names(tags=("shop",)) == names(state="retired") == names(project="/srv/shop") == "b"
-    assert names(project="shop") == "ba"
-    assert names(project="/srv/bigshop") == ""
-    assert names(limit=2) == "cb"
-    assert names(type="code", limit=1) == "c"
 
 
 def test_the_revision_changes_with_whatever_summaries_show(either: SQLTemplateStore) -> None:
@@ -235,7 +205,6 @@ def test_whatever_a_template_holds_is_read_back(given: WarmTemplate) -> None:
     row = ("warm_x", 1.0, 1, 1.0, "active", encode_body(given), 0, 0, 0)
     found = decode(row)
     assert replace(found, id="", version=0, created_at=None, updated_at=None) == given
-    assert checked(given) == given
 
 
 def test_the_hash_is_of_what_is_said(store: SQLTemplateStore) -> None:

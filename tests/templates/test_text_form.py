@@ -69,8 +69,8 @@ def test_items_that_say_the_same_stay_apart() -> None:
 
 def test_what_cannot_be_seen_is_shown() -> None:
     kept = template(description="ab\u200bc\u202e d\u00a0e\x1b[0m\U000e0041")
-    assert r"ab\u200bc\u202e d\u00a0e\u001b[0m\U000e0041" in to_text(kept)
-    assert 'description = """one\ntwo\\u200b"""' in to_text(template(description="one\ntwo\u200b"))
+    assert r"ab\U0000200bc\U0000202e d\U000000a0e\u001b[0m\U000e0041" in to_text(kept)
+    assert 'description = """one\ntwo\\U0000200b"""' in to_text(template(description="one\ntwo\u200b"))
 
 
 def test_a_text_may_begin_with_a_line_break() -> None:

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warmstart.templates.thompson import Belief, being_best, belief, better, cold_belief, odds
+from warmstart.templates.thompson import Belief, being_best, belief, better, odds
 
-COLD = cold_belief(0, 0)
+COLD = belief(0, 0)
 
 
 def test_what_is_worked_out_is_how_often_sampling_takes_it():
@@ -44,7 +44,7 @@ def test_nothing_is_drawn_from_nothing():
 
 
 def test_before_anything_is_known_a_template_is_thought_as_good_as_a_cold_start():
-    cold = cold_belief(30, 10)
+    cold = belief(30, 10)
     assert belief(0, 0, cold).mean == pytest.approx(cold.mean)
 
 

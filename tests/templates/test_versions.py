@@ -40,7 +40,7 @@ def test_a_change_of_nothing_makes_no_version(store: SQLTemplateStore, clock: Cl
     before = store.revision()
     clock.go(hours=1)
     assert store.change(kept.id, author="mara", reason="x", name="  shop ", tags=["python", "shop"]) == kept
-    assert store.set_state(kept.id, "active", author="", reason="") == kept
+    assert store.change(kept.id, state="active", author="", reason="") == kept
     assert store.revert(kept.id, 1) == kept
     assert len(store.versions(kept.id)) == 1
     assert store.revision() == before
@@ -48,7 +48,7 @@ def test_a_change_of_nothing_makes_no_version(store: SQLTemplateStore, clock: Cl
 
 def test_states_are_versions_too(store: SQLTemplateStore) -> None:
     kept = store.add(template(state="candidate"))
-    changed = store.set_state(kept.id, "active", author="auto", reason="seen in two sessions")
+    changed = store.change(kept.id, state="active", author="auto", reason="seen in two sessions")
     assert (changed.state, changed.version) == ("active", 2)
     assert [each.state for each in store.versions(kept.id)] == ["active", "candidate"]
     assert store.summaries()[0].state == "active"
@@ -75,7 +75,7 @@ def test_only_what_is_the_users_can_be_changed(store: SQLTemplateStore) -> None:
 def test_a_revert_brings_back_what_was_said_and_not_the_state(either: SQLTemplateStore) -> None:
     kept = either.add(template())
     either.change(kept.id, author="", reason="", seed=seed(trap=()), description="other")
-    either.set_state(kept.id, "quarantined", author="", reason="")
+    either.change(kept.id, state="quarantined", author="", reason="")
     back = either.revert(kept.id, 1, author="mara")
     assert (back.seed, back.description) == (kept.seed, kept.description)
     assert (back.version, back.state) == (4, "quarantined")

@@ -53,7 +53,7 @@ from warmstart.profile.values import TaskType
 from warmstart.redact.redactor import configured_redactor
 from warmstart.sessions.projects import short_names
 from warmstart.templates.lifecycle import Counts, count_uses, review
-from warmstart.templates.store import SQLTemplateStore, TemplateFilter
+from warmstart.templates.store import SQLTemplateStore
 from warmstart.templates.template import State, WarmTemplate
 
 if TYPE_CHECKING:
@@ -218,9 +218,13 @@ def list_command(
     with templates(current) as store:
         scope = scope_of(project, all_projects, store.sessions.projects())
         settle_uses(store, current)
-        found = store.list(TemplateFilter(type=task_type, tags=tags, state=state))
-        if scope.project:
-            found = [each for each in found if not each.project or is_project(each.project, scope.project)]
+        found = [
+            each
+            for each in store.list()
+            if (task_type in (None, each.task_type) and state in (None, each.state))
+            and {tag.casefold() for tag in tags} <= {tag.casefold() for tag in each.tags}
+            and (not each.project or not scope.project or is_project(each.project, scope.project))
+        ]
         counts = count_uses(store) if as_json else {}
     if as_json:
         rows = [replace(each, effect=counts.get(each.id, Counts()).effect) for each in found]
@@ -368,7 +372,7 @@ def suggest(
         click.secho(f"{number}. {printable(each.name)}  {each.id}", bold=True)
         share = choice.odds.get(each.id)
         drawn = "" if share is None else f"; chosen for {percent(share)} of such sessions"
-        click.echo(f"   confidence: {each.confidence} ({each.sure:.2f}){drawn}")
+        click.echo(f"   confidence: {each.sure:.2f}{drawn}")
         click.echo(f"   why: {one_line(each.why, 400)}")
     click.echo(f"{percent(choice.policy.holdout)} of sessions start cold as a control group.", err=True)
     if seed is not None:
@@ -392,7 +396,6 @@ def _suggestions_dict(task: str, found: Sequence[Suggestion], choice: Choice, se
         "suggestions": [
             {
                 **rename_keys(each, id="template_id"),
-                "confidence": each.confidence,
                 "odds": choice.odds.get(each.id),
             }
             for each in found
@@ -473,7 +476,11 @@ def stats(as_json: bool) -> None:
         settle_uses(store, current, always=True)
         found = count_all(store)
     if as_json:
-        lines = [{**rename_keys(line, id="template_id"), "usage": _usage_dict(line.usage)} for line in found.lines]
+        names = ("name", "state", "task_type", "version")
+        lines = [
+            {"template_id": each.id, **{name: getattr(each, name) for name in names}, "usage": _usage_dict(counts)}
+            for each, counts in found.lines
+        ]
         print_json({**as_data(found), "usage": _usage_dict(found.usage), "lines": lines})
     else:
         _print_statistics(found)
@@ -486,8 +493,8 @@ def _usage_dict(counts: Counts) -> dict[str, Any]:
 
 def _print_statistics(found: Statistics) -> None:
     click.echo(f"{counted(found.templates, 'template')}, {counted(found.examples, 'example')}.")
-    for name, counts in (("By state", found.states), ("By type", found.types)):
-        parts = ", ".join(f"{number} {each}" for each, number in sorted(counts.items()))
+    for name, numbers in (("By state", found.states), ("By type", found.types)):
+        parts = ", ".join(f"{number} {each}" for each, number in sorted(numbers.items()))
         if parts:
             click.echo(f"{name}: {parts}.")
     usage = found.usage
@@ -503,14 +510,14 @@ def _print_statistics(found: Statistics) -> None:
         click.echo()
         rows = [
             (
-                line.id,
-                one_line(line.name, 40),
-                line.state,
-                line.usage.used,
-                describe_rate(line.usage),
-                describe_effect(line.usage.effect),
+                each.id,
+                one_line(each.name, 40),
+                each.state,
+                counts.used,
+                describe_rate(counts),
+                describe_effect(counts.effect),
             )
-            for line in found.lines
+            for each, counts in found.lines
         ]
         table(
             ("id", "name", "state", "used", "success", "effect"),

@@ -24,7 +24,7 @@ from warmstart.templates.revoke import revoke
 from warmstart.templates.sharing import export, export_text, import_file, read_file
 from warmstart.templates.store import CHANGEABLE, SQLTemplateStore, map_texts
 from warmstart.templates.template import WarmTemplate
-from warmstart.templates.text_form import diff, from_text, summarize, to_text
+from warmstart.templates.text_form import diff, from_text, to_text
 from warmstart.templates.validation import Problem, check, problems
 
 _NEW = "warmstart templates extract 58e3c7d9 --name surges && "
@@ -107,7 +107,7 @@ def edit_command(id: str) -> None:
             kept = store.change(
                 template.id,
                 author=author(),
-                reason=f"edited: {summarize(template, changed)}",
+                reason="edited",
                 expected=template.version,
                 **{name: getattr(changed, name) for name in CHANGEABLE - {"state"}},
             )
@@ -193,7 +193,7 @@ def retire_command(id: str, because: str) -> None:
     with templates() as store:
         template = store.get(id)
         if template.state != "retired":
-            template = store.set_state(template.id, "retired", author=author(), reason=because or "retired by the user")
+            template = store.change(id, state="retired", author=author(), reason=because or "retired by the user")
     click.echo(f"{template.id} is retired.", err=True)
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from warmstart.templates.revoke import revoked
     from warmstart.templates.selection import Choice, Selector, Suggestion, Task
     from warmstart.templates.start import Started, WarmSessionBootstrapper, inject, start_warm
-    from warmstart.templates.store import SQLTemplateStore, TemplateFilter
+    from warmstart.templates.store import SQLTemplateStore
     from warmstart.templates.template import SessionSeed, WarmTemplate
     from warmstart.templates.validation import check, problems
 
@@ -34,7 +34,6 @@ __all__ = [
     "Started",
     "Suggestion",
     "Task",
-    "TemplateFilter",
     "WarmSessionBootstrapper",
     "WarmTemplate",
     "build_brief",
@@ -55,7 +54,7 @@ _MODULES = {
     "revoke": ("revoked",),
     "selection": ("Choice", "Selector", "Suggestion", "Task"),
     "start": ("Started", "WarmSessionBootstrapper", "inject", "start_warm"),
-    "store": ("SQLTemplateStore", "TemplateFilter"),
+    "store": ("SQLTemplateStore",),
     "template": ("SessionSeed", "WarmTemplate"),
     "validation": ("check", "problems"),
 }

@@ -88,7 +88,6 @@ _NAME_PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 _COMMAND_FIELDS = _word_set("command cmd commands script code shell bash program args chars")
 _REMARKS = _word_set("description justification explanation summary")
 _FOLDERS = _word_set("workdir cwd dir_path directory")
-_PLACEHOLDER = re.compile(r"\{\{\w+\}\}")
 _DURATION = re.compile(r"\d[\d.]*[smh]?")
 
 
@@ -125,7 +124,8 @@ def _is_safe(tool: str, arguments: str) -> bool:
     words = [word.lower() for word in _NAME_PART.findall(re.split(r"__|[.:/]", tool)[-1])]
     if tool not in _KNOWN_TOOLS and (not words or words[0] not in _VERBS or not _REACHING.isdisjoint(words)):
         return False
-    return all(_is_command(value) for name, value in fields.items() if _COMMAND_FIELDS.intersection(name.split("_")))
+    commands = (value for name, value in fields.items() if _COMMAND_FIELDS.intersection(name.split("_")))
+    return all(isinstance(each, str) and (each.isidentifier() or is_safe_command(each)) for each in commands)
 
 
 def _strings(value: object) -> Iterator[str]:
@@ -142,11 +142,7 @@ def _is_remark(field: tuple[str, object]) -> bool:
         return value is None or isinstance(value, bool | int | float)
     if name in _FOLDERS:
         return not _OUTSIDE.match(value)
-    return name in _REMARKS or _PLACEHOLDER.fullmatch(value) is not None
-
-
-def _is_command(value: object) -> bool:
-    return isinstance(value, str) and (value.isidentifier() or is_safe_command(value))
+    return name in _REMARKS
 
 
 def is_safe_text(text: str) -> bool:

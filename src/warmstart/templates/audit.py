@@ -11,19 +11,18 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import msgspec
 
-from warmstart.errors import AmbiguousId, SessionNotFound
+from warmstart.errors import SessionNotFound
 from warmstart.profile.profiler import profile_of
 from warmstart.profile.values import TaskType
 from warmstart.sessions.bad_sessions import BAD_SESSION, log_skip
-from warmstart.sessions.values import clean
 from warmstart.storage.sql import placeholders
 from warmstart.templates.lifecycle import Counts, count_uses, total
 from warmstart.templates.selection import Arm, Choice, Task
-from warmstart.templates.store import SQLTemplateStore
+from warmstart.templates.store import SQLTemplateStore, Summary
 from warmstart.templates.template import State
 
 _MAX_TASK = 300  # characters of a task that are kept
@@ -95,7 +94,7 @@ def record(store: SQLTemplateStore, choice: Choice, task: Task, *, tokens: int =
         (number,) = connection.execute(
             f"INSERT INTO template_uses ({', '.join(row)}) VALUES ({placeholders(row)}) RETURNING id", [*row.values()]
         ).fetchone()
-    return _uses(store, "id = ?", [number])[0]
+    return _uses(store, "id = ?", number)[0]
 
 
 def started(store: SQLTemplateStore, session: str) -> Use | None:
@@ -103,69 +102,52 @@ def started(store: SQLTemplateStore, session: str) -> Use | None:
     return next(iter(_uses_of(store, session)), None) if session else None
 
 
-def uses(store: SQLTemplateStore, *, template: str = "", limit: int = 100) -> list[Use]:
-    """The latest rows, of one template if it is named, newest first."""
-    return _uses(store, "(?1 = '' OR template = ?1) ORDER BY id DESC LIMIT ?2", [template, limit])
-
-
 def why(store: SQLTemplateStore, session: str) -> list[Use]:
     """How a session started and why: none where no start was recorded.
 
-    The session is named by its id, the agent's own id, or a unique beginning of either. Raises `SessionNotFound` for
-    one of which nothing at all is known.
+    The session is named by its id, the agent's own id, or, once it is stored, a unique beginning of either. Raises
+    `SessionNotFound` for one of which nothing at all is known.
     """
-    found = _uses_of(store, session)
-    if not found and clean(session):
-        found = _uses(store, "substr(session, 1, length(?1)) = ?1 ORDER BY id", [clean(session)])
-        if len(names := sorted({use.session for use in found})) > 1:
-            raise AmbiguousId(f"{session!r} fits several sessions: {names[0]}, {names[1]}; give more of the id")
-    return found or _uses_of(store, store.sessions.get(session).id)
+    return _uses_of(store, session) or _uses_of(store, store.sessions.get(session).id)
 
 
 def _uses_of(store: SQLTemplateStore, session: str) -> list[Use]:
     """The rows of a session by our id or by the agent's own, oldest first."""
     given = store.name(session)
-    with store.database.translate_errors():
-        rows = store.database.connection.execute(
-            "SELECT id, native_id FROM sessions WHERE id = ?1 OR native_id = ?1 LIMIT 2", (given,)
-        ).fetchall()
+    rows = store.select("SELECT id, native_id FROM sessions WHERE id = ?1 OR native_id = ?1 LIMIT 2", given)
     names = sorted({given, *rows[0]} if len(rows) == 1 else {given})
-    return _uses(store, f"session IN ({placeholders(names)}) ORDER BY id", names)
+    return _uses(store, f"session IN ({placeholders(names)}) ORDER BY id", *names)
 
 
-def _uses(store: SQLTemplateStore, condition: str, values: list[Any]) -> list[Use]:
-    with store.database.translate_errors():
-        rows = store.database.connection.execute(
-            f"SELECT {', '.join(_COLUMNS)} FROM template_uses WHERE {condition}", values
-        ).fetchall()
-    return [_use(dict(zip(_COLUMNS, row, strict=True))) for row in rows]
-
-
-def _use(row: dict[str, Any]) -> Use:
-    row["at"] = datetime.fromtimestamp(row["at"], UTC)
-    row["items"] = tuple(msgspec.json.decode(row["items"], type=list[str]))
-    row["policy"] = msgspec.json.decode(row["policy"], type=dict[str, Any])
-    return Use(**{**row, "template": row["template"] or "", "version": row["version"] or 0})
+def _uses(store: SQLTemplateStore, condition: str, *values: Any) -> list[Use]:
+    found = []
+    for each in store.select(f"SELECT {', '.join(_COLUMNS)} FROM template_uses WHERE {condition}", *values):
+        row = dict(zip(_COLUMNS, each, strict=True))
+        row["at"] = datetime.fromtimestamp(row["at"], UTC)
+        row["items"] = tuple(msgspec.json.decode(row["items"], type=list[str]))
+        row["policy"] = msgspec.json.decode(row["policy"], type=dict[str, Any])
+        found.append(Use(**{**row, "template": row["template"] or "", "version": row["version"] or 0}))
+    return found
 
 
 # -- how they ended
 
 
-def settle(store: SQLTemplateStore, *, tools: Mapping[str, str] | None = None, limit: int = _MAX_OPEN) -> int:
+def settle(store: SQLTemplateStore, *, tools: Mapping[str, str] | None = None) -> int:
     """Record the outcome of sessions that have one by now, with their errors and calls; returns how many there are.
 
     `tools` is the user's own table of what tools are for. A session whose outcome is unknown stays open. One that went
     on since, or whose outcome somebody changed, is judged again.
     """
-    with store.database.translate_errors():
-        rows = store.database.connection.execute(
-            "SELECT u.id, s.id FROM template_uses u JOIN sessions s ON s.id = u.session OR s.native_id = u.session "
-            "WHERE u.id IN (SELECT id FROM template_uses WHERE settled_at IS NULL ORDER BY at DESC LIMIT ?1) "
-            "OR (u.id > (SELECT max(id) FROM template_uses) - ?2 AND u.settled_at IS NOT NULL "
-            "AND (s.ended_at > u.settled_at OR s.outcome NOT IN ('unknown', u.outcome))) "
-            "ORDER BY s.agent = u.agent",  # two agents may give the same id: the right one comes last, and counts
-            (limit, _MAX_SETTLED),
-        ).fetchall()
+    rows = store.select(
+        "SELECT u.id, s.id FROM template_uses u JOIN sessions s ON s.id = u.session OR s.native_id = u.session "
+        "WHERE u.id IN (SELECT id FROM template_uses WHERE settled_at IS NULL ORDER BY at DESC LIMIT ?1) "
+        "OR (u.id > (SELECT max(id) FROM template_uses) - ?2 AND u.settled_at IS NOT NULL "
+        "AND (s.ended_at > u.settled_at OR s.outcome NOT IN ('unknown', u.outcome))) "
+        "ORDER BY s.agent = u.agent",  # two agents may give the same id: the right one comes last, and counts
+        _MAX_OPEN,
+        _MAX_SETTLED,
+    )
     return sum(_settle(store, use, session, tools) for use, session in dict(rows).items())
 
 
@@ -191,17 +173,6 @@ def _settle(store: SQLTemplateStore, use: int, session: str, tools: Mapping[str,
 # -- statistics
 
 
-class Line(NamedTuple):
-    """A template in the statistics."""
-
-    id: str
-    name: str
-    state: State
-    task_type: TaskType
-    version: int
-    usage: Counts
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statistics:
     """All templates. `usage` is of all of them together, `examples` counts their procedures.
@@ -216,22 +187,18 @@ class Statistics:
     usage: Counts
     abstained: int
     open: int
-    lines: tuple[Line, ...]
+    lines: tuple[tuple[Summary, Counts], ...]
 
 
 def stats(store: SQLTemplateStore) -> Statistics:
     """The statistics of a store, the most used templates first."""
     counts = count_uses(store)
     summaries = store.summaries()
-    with store.database.translate_errors():
-        abstained, unsettled = store.database.connection.execute(
-            "SELECT (SELECT count(*) FROM template_uses WHERE arm = 'abstained'), "
-            "(SELECT count(*) FROM template_uses WHERE outcome = '' AND arm <> 'abstained')"
-        ).fetchone()
-    lines = (
-        Line(each.id, each.name, each.state, each.task_type, each.version, counts.get(each.id, Counts()))
-        for each in summaries
+    ((abstained, unsettled),) = store.select(
+        "SELECT (SELECT count(*) FROM template_uses WHERE arm = 'abstained'), "
+        "(SELECT count(*) FROM template_uses WHERE outcome = '' AND arm <> 'abstained')"
     )
+    lines = ((each, counts.get(each.id, Counts())) for each in summaries)
     return Statistics(
         templates=len(summaries),
         examples=sum(len(each.tasks) for each in summaries),
@@ -240,5 +207,5 @@ def stats(store: SQLTemplateStore) -> Statistics:
         usage=total(counts.values()),
         abstained=int(abstained),
         open=int(unsettled),
-        lines=tuple(sorted(lines, key=lambda line: (-line.usage.used, line.name, line.id))),
+        lines=tuple(sorted(lines, key=lambda line: (-line[1].used, line[0].name, line[0].id))),
     )

@@ -31,68 +31,56 @@ def copy_templates(source: SQLTemplateStore, target: SQLTemplateStore) -> int:
         copied = 0
         names: dict[str, str] = {}
         for old, created_at in here.execute("SELECT id, created_at FROM templates ORDER BY created_at, id").fetchall():
-            new = _place(here, there, old, created_at)
-            if new:
+            if new := _place(there, old, created_at):
                 names[old] = new
-                copied += _copy_versions(here, there, old, new, created_at)
+                copied += _copy_versions(here, there, old, new)
         _copy_uses(here, there, names)
         _copy_revocations(here, target, there)
     return copied
 
 
 def _copy_deletions(here: Connection, target: SQLTemplateStore, there: Connection) -> None:
-    for name, created_at, *deleted in here.execute(
+    for row in here.execute(
         "SELECT id, created_at, deleted_at, deleted_by FROM template_ids WHERE deleted_at IS NOT NULL"
     ).fetchall():
-        found = there.execute("SELECT created_at, deleted_at FROM template_ids WHERE id = ?", (name,)).fetchone()
-        if found is None:
-            there.execute(
-                "INSERT INTO template_ids (id, created_at, deleted_at, deleted_by) VALUES (?, ?, ?, ?)",
-                (name, created_at, *deleted),
-            )
-        elif found == (created_at, None):
-            target.delete(name, author=deleted[1] or "")
+        there.execute(
+            "INSERT INTO template_ids (id, created_at, deleted_at, deleted_by) VALUES (?, ?, ?, ?) "
+            "ON CONFLICT (id) DO NOTHING",
+            row,
+        )
+        if there.execute("SELECT 1 FROM templates WHERE id = ? AND created_at = ?", row[:2]).fetchone():
+            target.delete(row[0], author=row[3] or "")
 
 
-def _place(here: Connection, there: Connection, name: str, created_at: float) -> str:
+def _place(there: Connection, name: str, created_at: float) -> str:
     """The id of a template in the target, or a new one for it; empty if it was deleted there."""
-    (digest,) = here.execute(
-        "SELECT hash FROM template_versions WHERE template = ? AND version = 1", (name,)
-    ).fetchone()
-    found = there.execute("SELECT created_at, deleted_at FROM template_ids WHERE id = ?", (name,)).fetchone()
+    ids = "SELECT id, created_at, deleted_at FROM template_ids WHERE"
+    found = there.execute(f"{ids} id = ?", (name,)).fetchone()
     if found is None:
         there.execute("INSERT INTO template_ids (id, created_at) VALUES (?, ?)", (name, created_at))
         return name
-    if found[0] == created_at:
-        return "" if found[1] is not None else name
-    twin = there.execute(
-        "SELECT t.id FROM templates t JOIN template_versions v ON v.template = t.id AND v.version = 1 "
-        "WHERE t.created_at = ? AND v.hash = ?",
-        (created_at, digest),
-    ).fetchone()
-    return str(twin[0]) if twin else take_id(there, datetime.fromtimestamp(created_at, UTC))
+    if found[1] != created_at:
+        found = there.execute(f"{ids} created_at = ?", (created_at,)).fetchone()
+    if found is None:
+        return take_id(there, datetime.fromtimestamp(created_at, UTC))
+    return "" if found[2] is not None else str(found[0])
 
 
-def _copy_versions(here: Connection, there: Connection, old: str, new: str, created_at: float) -> int:
-    ours = _versions(here, old)
-    theirs = _versions(there, new)
+def _copy_versions(here: Connection, there: Connection, old: str, new: str) -> int:
+    ours, theirs = _versions(here, old), _versions(there, new)
     if len(theirs) >= len(ours) or any(a[2] != b[2] for a, b in zip(ours, theirs, strict=False)):
         return 0
     row = here.execute(f"{BODIES} AND v.version = t.version WHERE t.id = ?", (old,)).fetchone()
     save_head(there, replace(decode(row), id=new))
-    missing = ours[len(theirs) :]
     there.executemany(
         f"INSERT INTO template_versions (template, {_VERSION}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        [(new, *version) for version in missing],
+        [(new, *version) for version in ours[len(theirs) :]],
     )
+    sources = here.execute(
+        "SELECT session, version FROM template_sources WHERE template = ? AND version > ?", (old, len(theirs))
+    ).fetchall()
     there.executemany(
-        "INSERT INTO template_sources (template, session, version) VALUES (?, ?, ?)",
-        [
-            (new, session, version)
-            for session, version in here.execute(
-                "SELECT session, version FROM template_sources WHERE template = ? AND version > ?", (old, len(theirs))
-            ).fetchall()
-        ],
+        "INSERT INTO template_sources (template, session, version) VALUES (?, ?, ?)", [(new, *row) for row in sources]
     )
     return 1
 

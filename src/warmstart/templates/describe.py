@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from http.client import HTTPException
 from typing import Any
-from urllib.error import HTTPError, URLError
-from urllib.parse import urlsplit
+from urllib.error import HTTPError
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from warmstart.errors import ConfigError, ModelError
@@ -53,31 +50,27 @@ def ask_model(
 
     `endpoint` is what comes before `/chat/completions`.
     """
+    if not re.fullmatch(r"https?://[^\s/]+(/\S*)?", endpoint):
+        raise ConfigError(f"{endpoint!r} is not the address of a model; give something like http://127.0.0.1:8080/v1")
     clean = (redactor or Redactor()).clean
-    body = {
-        "model": model,
-        "messages": [{"role": "system", "content": _PROMPT}, {"role": "user", "content": clean(_summary(template))}],
-        "max_tokens": 120,
-        "temperature": 0,
-    }
-    url = _address(endpoint, key)
-    answer = _post(url, body, key, timeout)
+    url = endpoint.rstrip("/") + "/chat/completions"
+    asked = [{"role": "system", "content": _PROMPT}, {"role": "user", "content": clean(_summary(template))}]
+    body = json.dumps({"model": model, "messages": asked, "max_tokens": 120, "temperature": 0}).encode()
+    headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
     try:
-        text = answer["choices"][0]["message"]["content"]
-    except (TypeError, KeyError, IndexError) as error:
-        raise ModelError(f"{url} answered something other than a completion; check that it is a chat model") from error
-    return replace(template, description=_first_line(text, url, clean), described_by=model)
-
-
-def _first_line(text: object, url: str, clean: Callable[[str], str]) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()] if isinstance(text, str) else []
-    line = " ".join(lines[0].strip("`*\"'“”# -").split()) if lines else ""
-    if not line:
-        raise ModelError(f"{url} answered nothing; the description stays as it was, try another model")
-    why = find_injection(line) or ("" if is_safe_rule(line) else "it names a host or a command")
-    if why:
-        raise ModelError(f"{url} answered with a text that is no description ({why}); it stays as it was")
-    return one_line(clean(line), MAX_DESCRIPTION)
+        request = Request(url, body, headers)  # noqa: S310 - http or https, see above
+        with build_opener(_NoRedirect).open(request, timeout=timeout) as response:
+            text = str(json.loads(response.read(_MAX_ANSWER))["choices"][0]["message"]["content"] or "")
+    except (OSError, HTTPException, OverflowError) as error:
+        if isinstance(error, HTTPError):
+            error.close()
+        raise ModelError(f"{url} gave no description ({error}); the one made by rules stays") from error
+    except (ValueError, TypeError, KeyError, IndexError, RecursionError) as error:
+        raise ModelError(f"{url} answered something other than a completion; check the address and the key") from error
+    line = " ".join(next(iter(text.strip().splitlines()), "").strip("`*\"'“”# -").split())
+    if not line or find_injection(line) or not is_safe_rule(line):
+        raise ModelError(f"{url} answered with a text that is no description; the one made by rules stays")
+    return replace(template, description=one_line(clean(line), MAX_DESCRIPTION), described_by=model)
 
 
 def _summary(template: WarmTemplate) -> str:
@@ -90,40 +83,3 @@ def _summary(template: WarmTemplate) -> str:
         ("Files", [item.text for item in seed.of("file")]),
     )
     return "\n".join(f"{name}: {'; '.join(list(dict.fromkeys(some))[:_MAX_NAMES])}" for name, some in parts if some)
-
-
-def _address(endpoint: str, key: str) -> str:
-    try:
-        parts = urlsplit(endpoint)
-        is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        is_good = False
-    if not is_good or re.search(r"[\s\x00-\x1f\x7f]", endpoint):
-        raise ConfigError(f"{endpoint!r} is not the address of a model; give something like http://127.0.0.1:8080/v1")
-    if not key.isprintable() or not key.isascii():
-        raise ConfigError("the key of the model has characters that no key has; copy it again")
-    return endpoint.rstrip("/") + "/chat/completions"
-
-
-def _post(url: str, body: dict[str, Any], key: str, timeout: float) -> Any:
-    headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
-    request = Request(url, json.dumps(body).encode(), headers)  # noqa: S310 - http or https, see `_address`
-    deadline = time.monotonic() + timeout
-    try:
-        with build_opener(_NoRedirect).open(request, timeout=timeout) as response:
-            answer = b""
-            while part := response.read1(65_536):
-                answer += part
-                if len(answer) > _MAX_ANSWER:
-                    raise ModelError(f"{url} answered more than {_MAX_ANSWER:,} bytes; check the address")
-                if time.monotonic() > deadline:
-                    raise TimeoutError(f"not done after {timeout:g} s")
-        return json.loads(answer)
-    except HTTPError as error:
-        with error:
-            reason = f"{error.code} {error.reason}"
-    except (URLError, TimeoutError, ConnectionError, HTTPException) as error:
-        reason = str(getattr(error, "reason", error)) or type(error).__name__
-    except (ValueError, RecursionError):
-        reason = "no JSON"
-    raise ModelError(f"{url} gave no description ({reason}); the one made by rules stays")

@@ -13,20 +13,20 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from warmstart.profile.feedback import SENTENCE, corrects, standing_instructions, writing_style
-from warmstart.profile.values import AnnotatedStep, WritingStyle
+from warmstart.profile.values import AnnotatedStep
 from warmstart.redact.redactor import Redactor
 from warmstart.sessions.marks import without_ours
 from warmstart.sessions.values import Message, Session
 from warmstart.templates.commands import ShellCommand
 from warmstart.templates.item import Call, Item, Kind, SessionItems
 from warmstart.templates.procedures import extract_procedures
-from warmstart.templates.reading import Reading, Shell, trap_rules
 from warmstart.templates.safety import is_known
+from warmstart.templates.session_view import SessionView, Shell, trap_rules
 from warmstart.text.truncate import one_line
 from warmstart.text.untrusted import find_injection
 from warmstart.text.words import topic_terms
 
-ITEM_RULES = 2  # raise it when an extractor changes: stored items are then extracted again
+ITEM_RULES = 3  # raise it when an extractor changes: stored items are then extracted again
 
 _MAX_REQUESTS, _MAX_REQUEST = 6, 400  # requests that tell what a session is about, and characters of each
 _MAX_FIX_TRIES = 6  # shell calls after an error in which its fix is looked for
@@ -69,128 +69,94 @@ _FORBIDS = re.compile(
 )
 
 
-def extract_commands(reading: Reading) -> Iterator[Item]:
+def extract_commands(view: SessionView) -> Iterator[Item]:
     """The commands that test, build, lint, format and run this project."""
     found: dict[str, list[tuple[Shell, ShellCommand]]] = {}
-    for shell in reading.shells:
+    for shell in view.shells:
         for command in shell.commands:
             if command.purpose != "other":
                 found.setdefault(command.text, []).append((shell, command))
     for text, uses in found.items():
         first, last = uses[0][0].step, uses[-1][0].step
-        if not is_known(text, reading.typed):
+        if not is_known(text, view.typed):
             continue
-        yield Item(
-            kind="command",
-            text=text,
+        yield view.item(
+            "command",
+            text,
+            first,
+            last,
             tool=uses[0][1].purpose,
             count=len(uses),
             worked=sum(shell.passed is True and not command.has_environment for shell, command in uses),
             failed=sum(shell.passed is False for shell, _ in uses),
-            clean=reading.is_clean_command(text, first.position),
-            first_seen=reading.when(first),
-            last_seen=reading.when(last),
-            sources=reading.source(first.message_id),
+            clean=view.is_clean_command(text, first.position),
         )
 
 
-def extract_files(reading: Reading) -> Iterator[Item]:
+def extract_files(view: SessionView) -> Iterator[Item]:
     """The files that were changed, and those that were read before the first change."""
-    first_edit = next((step.position for step, role, _ in reading.files if role == "edit"), len(reading.steps))
+    first_edit = next((step.position for step, role, _ in view.files if role == "edit"), len(view.steps))
     found: dict[tuple[str, str], list[AnnotatedStep]] = {}
-    for step, role, path in reading.files:
+    for step, role, path in view.files:
         if role == "edit" or (role == "read" and step.position < first_edit):
             found.setdefault((role, path), []).append(step)
     for (role, path), steps in found.items():
-        yield Item(
-            kind="file",
-            text=path,
-            tool=role,
-            count=len(steps),
-            first_seen=reading.when(steps[0]),
-            last_seen=reading.when(steps[-1]),
-            sources=reading.source(steps[0].message_id),
-        )
+        yield view.item("file", path, steps[0], steps[-1], tool=role, count=len(steps))
 
 
-def extract_traps(reading: Reading) -> Iterator[Item]:
-    """Commands that failed here, with the command that worked instead."""
-    for place, shell in enumerate(reading.shells):
-        if shell.passed is not False or not shell.commands or not (error := _project_error(shell)):
+def extract_traps(view: SessionView) -> Iterator[Item]:
+    """Commands that test, build, lint or format and failed here, with the command for the same that worked instead."""
+    for place, shell in enumerate(view.shells):
+        error = shell.step.signature
+        named = error.partition(":")[0].lower()
+        by_name = [command for command in shell.commands if named in command.family.lower().split()]
+        mistakes = [one for one in by_name or shell.commands if one.purpose not in ("run", "other")]
+        if shell.passed is not False or not mistakes or not error or _is_part_of_work(error):
             continue
         failed = {command.text for command in shell.commands}
-        later = [one for one in reading.shells[place + 1 :] if one.passed is not False][:_MAX_FIX_TRIES]
+        later = [one for one in view.shells[place + 1 :] if one.passed is not False][:_MAX_FIX_TRIES]
         works_again = any(command.text in failed for one in later[:4] for command in one.commands)
         if works_again and "not found" not in error:
             continue  # the error was part of the work
-        fix = _fix(shell, later, failed)
-        if fix is None or not is_known(fix[1].text, reading.typed):
+        mistake = mistakes[-1]
+        tried = ((one.step, command) for one in later for command in one.commands if command.text not in failed)
+        step, fix = next((one for one in tried if one[1].purpose == mistake.purpose), (None, None))
+        if step is None or fix is None or not is_known(fix.text, view.typed):
             continue
-        mistake = _mistake(shell)
-        yield Item(
-            kind="trap",
-            text=error,
+        yield view.item(
+            "trap",
+            error,
+            shell.step,
             tool=mistake.family,
-            calls=(Call("shell", mistake.text), Call("shell", fix[1].text)),
-            clean=reading.is_clean_command(fix[1].text, fix[0].step.position),
-            first_seen=reading.when(shell.step),
-            last_seen=reading.when(shell.step),
-            sources=(*reading.source(shell.step.message_id), *reading.source(fix[0].step.message_id)),
+            calls=(Call("shell", mistake.text), Call("shell", fix.text)),
+            clean=view.is_clean_command(fix.text, step.position),
+            sources=(*view.source(shell.step.message_id), *view.source(step.message_id)),
         )
 
 
-def _project_error(shell: Shell) -> str:
-    """The error of a shell call if it says something about this project; empty for failing tests and slips."""
-    error = shell.step.signature
-    lower = error.lower()
-    if (
-        not error
-        or any(phrase in lower for phrase in trap_rules()["work"])
-        or re.search(r"exit \d+|: failed$|HTTP \d", error)
-    ):
-        return ""
-    worth = any(command.purpose != "other" for command in shell.commands)
-    program = shell.commands[-1].family.split()[0]
-    return error if worth or program not in trap_rules()["everyday"] else ""
+def _is_part_of_work(error: str) -> bool:
+    """Whether an error is a failing test or a slip, and says nothing about the project."""
+    is_work = any(phrase in error.lower() for phrase in trap_rules()["work"])
+    return is_work or bool(re.search(r"exit \d+|: failed$|HTTP \d", error))
 
 
-def _mistake(shell: Shell) -> ShellCommand:
-    """Of several commands in one call, the one that failed: the one the error names, or the last for the project."""
-    named = shell.step.signature.partition(":")[0].lower()
-    by_name = [one for one in shell.commands if named in one.family.lower().split()]
-    worth = [one for one in shell.commands if one.purpose != "other"]
-    return (by_name or worth or list(shell.commands))[-1]
-
-
-def _fix(shell: Shell, later: Sequence[Shell], failed: set[str]) -> tuple[Shell, ShellCommand] | None:
-    """The next command that works and is for the same purpose, or of the same program where that is not known."""
-    mistake = _mistake(shell)
-    checks = mistake.purpose not in ("run", "other")
-    for one in later:
-        for command in one.commands:
-            same_program = command.family.split()[0] in mistake.family.split()[:2]
-            if (command.purpose == mistake.purpose if checks else same_program) and command.text not in failed:
-                return one, command
-    return None
-
-
-def extract_instructions(reading: Reading) -> Iterator[Item]:
+def extract_instructions(view: SessionView) -> Iterator[Item]:
     """The user's standing rules, quoted; of an agent that is built on the library also those of its system prompt.
 
     An approval is no rule: what was permitted once was permitted once.
     """
     rules = [
         (message, sentence)
-        for message, text, _ in reading.said
-        if reading.has_own_user
+        for message, text, _ in view.said
+        if view.has_own_user
         for sentence in dict.fromkeys((*standing_instructions(text), *filter(_is_standing, _sentences(text))))
     ]
-    if not reading.is_host:
-        prompts = [one for one in reading.messages if one.role == "system"]
+    if not view.is_host:
+        prompts = [one for one in view.messages if one.role == "system"]
         rules += [(one, rule) for one in prompts for rule in _system_rules(without_ours(one.text))]
     for message, rule in rules:
         if not _PERMITS.search(rule) or _FORBIDS.search(rule):
-            yield from _quote(reading, "instruction", rule, message)
+            yield from _quote(view, "instruction", rule, message)
 
 
 def _is_standing(sentence: str) -> bool:
@@ -205,27 +171,27 @@ def _system_rules(text: str) -> Iterator[str]:
             yield rule
 
 
-def extract_corrections(reading: Reading) -> Iterator[Item]:
+def extract_corrections(view: SessionView) -> Iterator[Item]:
     """What the user told the agent to do differently, quoted."""
-    for message, text, answers in reading.said[1:] if reading.has_own_user else ():
+    for message, text, answers in view.said[1:] if view.has_own_user else ():
         if corrects(text, answers=answers):
             for sentence in _sentences(text)[:2]:
-                yield from _quote(reading, "correction", sentence, message)
+                yield from _quote(view, "correction", sentence, message)
 
 
-def extract_decisions(reading: Reading) -> Iterator[Item]:
+def extract_decisions(view: SessionView) -> Iterator[Item]:
     """What the user decided between two ways, quoted."""
-    for message, text, _ in reading.said if reading.has_own_user else ():
+    for message, text, _ in view.said if view.has_own_user else ():
         for sentence in filter(_DECISION.match, _sentences(text)):
-            yield from _quote(reading, "decision", sentence, message)
+            yield from _quote(view, "decision", sentence, message)
 
 
-def extract_references(reading: Reading) -> Iterator[Item]:
+def extract_references(view: SessionView) -> Iterator[Item]:
     """The documents on the web that the user pointed to."""
-    for message, text, _ in reading.said:
+    for message, text, _ in view.said:
         for found in dict.fromkeys(_URL.findall(text[:_MAX_SAID])):
             if not _PASSING_URL.search(found):
-                yield from _quote(reading, "reference", found.rstrip(".,;:"), message)
+                yield from _quote(view, "reference", found.rstrip(".,;:"), message)
 
 
 def _sentences(text: str) -> list[str]:
@@ -233,86 +199,54 @@ def _sentences(text: str) -> list[str]:
     return [sentence for sentence in sentences if 4 <= len(sentence.split()) <= 40]
 
 
-def _quote(reading: Reading, kind: Kind, text: str, message: Message) -> Iterator[Item]:
-    quote = one_line(text, _MAX_QUOTE)
+def _quote(view: SessionView, kind: Kind, text: str, message: Message) -> Iterator[Item]:
+    quote, at = one_line(text, _MAX_QUOTE), message.timestamp
     if not find_injection(quote):
-        yield Item(
-            kind=kind,
-            text=quote,
-            first_seen=message.timestamp,
-            last_seen=message.timestamp,
-            sources=reading.source(message.native_id),
-        )
+        yield Item(kind=kind, text=quote, first_seen=at, last_seen=at, sources=view.source(message.native_id))
 
 
-def extract_open(reading: Reading) -> Iterator[Item]:
+def extract_open(view: SessionView) -> Iterator[Item]:
     """Where work stopped: the branch, the last request, and a check that still fails."""
-    session = reading.session
-    if not reading.said or not reading.steps:
+    session = view.session
+    if not view.said or not view.steps:
         return
-    message, text, _ = reading.said[-1]
-    yield from _quote(reading, "open", f"last request: {one_line(text, 120)}", message)
+    message, text, _ = view.said[-1]
+    yield from _quote(view, "open", f"last request: {one_line(text, 120)}", message)
     if session.branch:
-        yield Item(
-            kind="open", text=f"branch: {session.branch}", last_seen=session.ended_at, sources=reading.source("")
-        )
+        at = session.ended_at
+        yield Item(kind="open", text=f"branch: {session.branch}", last_seen=at, sources=view.source(""))
     checks = [
         (shell, command)
-        for shell in reading.shells
+        for shell in view.shells
         for command in shell.commands
         if command.purpose in ("test", "build", "lint")
     ]
     if checks and checks[-1][0].passed is False:
         shell, command = checks[-1]
-        if is_known(command.text, reading.typed) and reading.is_clean_command(command.text, shell.step.position):
-            yield Item(
-                kind="open",
-                text=f"failing: `{command.text}`",
-                last_seen=reading.when(shell.step),
-                sources=reading.source(shell.step.message_id),
-            )
+        if is_known(command.text, view.typed) and view.is_clean_command(command.text, shell.step.position):
+            yield view.item("open", f"failing: `{command.text}`", shell.step)
 
 
-def extract_habits(reading: Reading) -> Iterator[Item]:
+def extract_habits(view: SessionView) -> Iterator[Item]:
     """How the user asks and gives feedback: weak, in our words, never the user's."""
-    style = writing_style(reading.messages)
-    if style.messages < _MIN_MESSAGES or not reading.has_own_user:
+    style, session = writing_style(view.messages), view.session
+    if style.messages < _MIN_MESSAGES or not view.has_own_user:
         return
-    session = reading.session
-    for name, labels in (("request_style", _request_style(style)), ("feedback_style", _feedback_style(style))):
-        if text := ", ".join(labels):
-            yield Item(
-                kind="habit",
-                text=text,
-                tool=name,
-                first_seen=session.started_at,
-                last_seen=session.ended_at,
-                sources=reading.source(""),
-            )
+    directness = 0.5 if style.directness is None else style.directness
+    labels = {
+        "writes short requests": (style.length or 0) <= 15,
+        "writes long, detailed requests": (style.length or 0) >= 60,
+        "states directly what to do": directness >= 0.7,
+        "asks rather than orders": directness <= 0.3,
+        f"writes in the language `{style.language}`": style.language not in ("", "en"),
+        "says when something is good": style.feedback.get("approving", 0) >= max(2, sum(style.feedback.values()) / 3),
+        "corrects at once when something is off": style.feedback.get("corrective", 0) >= 2,
+    }
+    if text := ", ".join(label for label, holds in labels.items() if holds):
+        yield Item(kind="habit", text=text, last_seen=session.ended_at, sources=view.source(""))
 
 
-def _request_style(style: WritingStyle) -> Iterator[str]:
-    length, directness = style.length or 0, style.directness if style.directness is not None else 0.5
-    if length <= 15:
-        yield "writes short requests"
-    elif length >= 60:
-        yield "writes long, detailed requests"
-    if directness >= 0.7:
-        yield "states directly what to do"
-    elif directness <= 0.3:
-        yield "asks rather than orders"
-    if style.language not in ("", "en"):
-        yield f"writes in the language `{style.language}`"
-
-
-def _feedback_style(style: WritingStyle) -> Iterator[str]:
-    if style.feedback.get("approving", 0) >= max(2, sum(style.feedback.values()) / 3):
-        yield "says when something is good"
-    if style.feedback.get("corrective", 0) >= 2:
-        yield "corrects at once when something is off"
-
-
-EXTRACTORS: dict[Kind, Callable[[Reading], Iterator[Item]]] = {
+EXTRACTORS: dict[Kind, Callable[[SessionView], Iterator[Item]]] = {
     "command": extract_commands,
     "trap": extract_traps,
     "file": extract_files,
@@ -334,12 +268,12 @@ def extract_items(
     redactor: Redactor | None = None,
     **options: Any,
 ) -> SessionItems:
-    """What a session teaches. Every text is redacted. `options` are those of `Reading`."""
-    reading = Reading(session, messages, steps, **options)
+    """What a session teaches. Every text is redacted. `options` are those of `SessionView`."""
+    view = SessionView(session, messages, steps, **options)
     clean = redactor.clean if redactor else str
-    items = [item.map_texts(clean) for extract in EXTRACTORS.values() for item in extract(reading)]
+    items = [item.map_texts(clean) for extract in EXTRACTORS.values() for item in extract(view)]
     title = clean(one_line(session.title, _MAX_REQUEST))
-    asked = (clean(text[:_MAX_REQUEST]) for _, text, _ in reading.said[:_MAX_REQUESTS])
+    asked = (clean(text[:_MAX_REQUEST]) for _, text, _ in view.said[:_MAX_REQUESTS])
     changed = (item.text for item in items if item.kind == "file" and item.tool == "edit")
     return SessionItems(
         session_id=session.id,

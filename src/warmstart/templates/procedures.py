@@ -9,7 +9,7 @@ project; edits are named by their file, never shown. Of agents that call APIs, v
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -23,8 +23,8 @@ from warmstart.profile.tools import SHELLS, command_in
 from warmstart.profile.values import AnnotatedStep
 from warmstart.templates.commands import shell_commands
 from warmstart.templates.item import Call, Item
-from warmstart.templates.reading import Reading
 from warmstart.templates.safety import is_known, is_safe_call
+from warmstart.templates.session_view import SessionView
 from warmstart.text.truncate import one_line
 from warmstart.text.untrusted import find_injection
 
@@ -54,25 +54,25 @@ _GREETING = re.compile(
 _PASSED = re.compile(r"\b(\d+) (?:tests? )?passed\b")
 
 
-def extract_procedures(reading: Reading) -> Iterator[Item]:
+def extract_procedures(view: SessionView) -> Iterator[Item]:
     """The sub-tasks of a session that ended well; of an agent that calls APIs, those of a success only."""
-    if reading.session.outcome == "failure":
+    if view.session.outcome == "failure":
         return
-    values = _Values(reading)
-    for task in _sub_tasks(reading):
-        calls = _calls(task, reading, values) if _ended_well(task, reading) else []
+    values = _Values(view)
+    for task in _sub_tasks(view):
+        calls = _calls(task, view, values) if _ended_well(task, view) else []
         text = values.hide(_request(task))
         if len(calls) < MIN_CALLS or not text or find_injection(text):
             continue
         ids = (task.message_id, *(step.message_id for step, _ in calls))
-        yield Item(
-            kind="procedure",
-            text=one_line(text, _MAX_TEXT) + _changed_files(task, reading),
+        yield view.item(
+            "procedure",
+            one_line(text, _MAX_TEXT) + _changed_files(task, view),
+            calls[0][0],
+            calls[-1][0],
             calls=tuple(call for _, call in calls),
             worked=1,
-            first_seen=reading.when(calls[0][0]),
-            last_seen=reading.when(calls[-1][0]),
-            sources=tuple(dict.fromkeys(source for id_ in ids for source in reading.source(id_))),
+            sources=tuple(dict.fromkeys(source for id_ in ids for source in view.source(id_))),
         )
 
 
@@ -88,21 +88,21 @@ class _SubTask:
     approved: bool = False
 
 
-def _sub_tasks(reading: Reading) -> list[_SubTask]:
+def _sub_tasks(view: SessionView) -> list[_SubTask]:
     """The requests with the calls that follow; an answer or a go-ahead belongs to the request before it.
 
     Who talks to a customer asks and answers until something is changed, so that the next request comes only after that.
     """
-    said = {message.native_id: (text, answers) for message, text, answers in reading.said}
-    steps = {step.call.id: step for step in reading.steps}
+    said = {message.native_id: (text, answers) for message, text, answers in view.said}
+    steps = {step.call.id: step for step in view.steps}
     tasks = [_SubTask()]
-    for message in reading.messages:
+    for message in view.messages:
         last = tasks[-1]
         if message.native_id in said:
             text, answers = said[message.native_id]
             last.refused |= corrects(text, answers=answers) or complains(text)
             last.approved |= approves(text)
-            if last.requests and not last.refused and _goes_on(text, answers or not reading.is_host, last):
+            if last.requests and not last.refused and _goes_on(text, answers or not view.is_host, last):
                 last.requests.append(text)
             else:
                 tasks.append(_SubTask(message.native_id, [text]))
@@ -119,7 +119,7 @@ def _goes_on(text: str, answers: bool, task: _SubTask) -> bool:
     return answers and not any(step.role in ("edit", "commit") for step in task.steps)
 
 
-def _ended_well(task: _SubTask, reading: Reading) -> bool:
+def _ended_well(task: _SubTask, view: SessionView) -> bool:
     """Whether something other than the agent says so, every tool that failed worked later, and nobody objected."""
     works: set[str] = set()
     for step in reversed(task.steps):
@@ -129,8 +129,8 @@ def _ended_well(task: _SubTask, reading: Reading) -> bool:
             return False
     if task.refused or task.steps[-1].outcome != "ok":
         return False
-    session = reading.session
-    if not reading.is_host:
+    session = view.session
+    if not view.is_host:
         return session.outcome == "success" or task.approved
     return task.approved or judge_calls(task.steps, session.directory or session.project).value == "success"
 
@@ -146,18 +146,16 @@ def strip_greeting(text: str) -> str:
     return _GREETING.sub("", text.strip())
 
 
-def _changed_files(task: _SubTask, reading: Reading) -> str:
+def _changed_files(task: _SubTask, view: SessionView) -> str:
     places = {step.position for step in task.steps}
-    paths = dict.fromkeys(path for step, role, path in reading.files if role == "edit" and step.position in places)
-    names = [*paths][:_MAX_FILES]
-    more = f" and {len(paths) - _MAX_FILES} more" if len(paths) > _MAX_FILES else ""
-    return f" (changed {', '.join(names)}{more})" if names else ""
+    paths = dict.fromkeys(path for step, role, path in view.files if role == "edit" and step.position in places)
+    return f" (changed {', '.join([*paths][:_MAX_FILES])})" if paths else ""
 
 
 # -- calls
 
 
-def _calls(task: _SubTask, reading: Reading, values: _Values) -> list[tuple[AnnotatedStep, Call]]:
+def _calls(task: _SubTask, view: SessionView, values: _Values) -> list[tuple[AnnotatedStep, Call]]:
     """The calls that worked, in their order: of those that do the same the last, of too many those that change most.
 
     None at all if one that ran or changed something may not be shown. Of a coding agent checks alone are no procedure:
@@ -168,29 +166,29 @@ def _calls(task: _SubTask, reading: Reading, values: _Values) -> list[tuple[Anno
         name, is_shell = step.call.name, step.call.name in SHELLS
         if step.outcome != "ok" or step.role == "note" or (is_shell and step.role not in ("run", "check")):
             continue
-        if reading.is_host and not (is_shell or _MCP_TOOL.fullmatch(name)):
+        if view.is_host and not (is_shell or _MCP_TOOL.fullmatch(name)):
             continue  # what was edited is named by its file
-        arguments = _commands(step, reading) if is_shell else values.arguments(step.call.arguments)
-        call = Call(name, arguments, result_shape(step))
+        arguments = _commands(step, view) if is_shell else values.arguments(step.call.arguments)
+        call = Call(name, arguments, _result_shape(step))
         if arguments and (is_shell or is_safe_call(call)):
             found[name, re.sub(r"_\d+(?=\}\})", "", arguments)] = (step, call)
-        elif is_shell or (step.role not in ("read", "look") and not reading.is_host):
+        elif is_shell or (step.role not in ("read", "look") and not view.is_host):
             return []
-    if reading.is_host and all(step.role == "check" for step, _ in found.values()):
+    if view.is_host and all(step.role == "check" for step, _ in found.values()):
         return []
     best = sorted(found.values(), key=lambda pair: (-_WEIGHTS.get(pair[0].role, 0), -pair[0].position))[:MAX_CALLS]
-    values.renumber()
+    values.numbers.clear()  # count placeholders from 1 again
     return [
         (step, call if call.tool in SHELLS else call._replace(arguments=values.arguments(step.call.arguments)))
         for step, call in sorted(best, key=lambda pair: pair[0].position)
     ]
 
 
-def _commands(step: AnnotatedStep, reading: Reading) -> str:
+def _commands(step: AnnotatedStep, view: SessionView) -> str:
     """The commands of a shell call without what changes from run to run; empty if one may not be shown."""
-    commands = shell_commands(command_in(step.call.arguments), reading.roots, every=True)
+    commands = shell_commands(command_in(step.call.arguments), view.roots, every=True)
     for one in commands:
-        is_known_here = is_known(one.text, reading.typed) and reading.is_clean_command(one.text, step.position)
+        is_known_here = is_known(one.text, view.typed) and view.is_clean_command(one.text, step.position)
         if one.purpose == "other" or not is_known_here:
             return ""
     return msgspec.json.encode({"command": " && ".join(one.text for one in commands)}).decode() if commands else ""
@@ -199,15 +197,15 @@ def _commands(step: AnnotatedStep, reading: Reading) -> str:
 class _Values:
     """The values of a session that identify somebody or something, and their placeholders."""
 
-    def __init__(self, reading: Reading) -> None:
-        self._keep = reading.keep_values
-        self._typed = reading.typed if reading.is_host else ""
-        self._is_host = reading.is_host
+    def __init__(self, view: SessionView) -> None:
+        self._keep = view.keep_values
+        self._typed = view.typed if view.is_host else ""
+        self._is_host = view.is_host
         self._known: dict[str, str] = {}  # value in lower case -> name of its placeholder
-        self._policy = "\n".join(one.text for one in reading.messages if one.role == "system").lower()
-        self._numbers: dict[str, dict[str, int]] = {}
-        if not self._keep and not reading.is_host:
-            for step in reading.steps:
+        self._policy = "\n".join(one.text for one in view.messages if one.role == "system").lower()
+        self.numbers: dict[str, dict[str, int]] = {}
+        if not self._keep and not view.is_host:
+            for step in view.steps:
                 self._collect(_decode(step.call.arguments), "")
                 self._collect(_decode(step.result.text) if step.result else None, "")
 
@@ -224,10 +222,6 @@ class _Values:
                 self._collect(part, name)
         elif isinstance(value, str) and 1 < len(value) <= 100 and _identifies(name):
             self._known.setdefault(value.lower(), _singular(name))
-
-    def renumber(self) -> None:
-        """Count placeholders from 1 again."""
-        self._numbers.clear()
 
     def arguments(self, arguments: str) -> str:
         """The arguments as JSON, with placeholders; empty if they cannot be shown."""
@@ -256,7 +250,7 @@ class _Values:
 
     def _placeholder(self, value: str, name: str) -> str:
         name = _singular(name)
-        numbers = self._numbers.setdefault(name, {})
+        numbers = self.numbers.setdefault(name, {})
         number = numbers.setdefault(value, len(numbers) + 1)
         return f"{{{{{name}}}}}" if number == 1 else f"{{{{{name}_{number}}}}}"
 
@@ -287,7 +281,7 @@ def _singular(name: str) -> str:
     return plain[:-1] if plain.endswith("s") and not plain.endswith("ss") else plain
 
 
-def result_shape(step: AnnotatedStep) -> str:
+def _result_shape(step: AnnotatedStep) -> str:
     """What a result looks like. Its words are never carried."""
     text = unwrap(step.result.text).text.strip() if step.result else ""
     if not text:
@@ -295,10 +289,9 @@ def result_shape(step: AnnotatedStep) -> str:
     if passed := _PASSED.search(text[-4_000:]):
         return f"{passed[1]} passed"
     data = _decode(text)
-    if isinstance(data, list):
-        return f"ok, a list of {len(data)}"
-    if isinstance(data, Mapping):
-        return f"ok, an object with {len(data)} field{'s' * (len(data) != 1)}"
+    if isinstance(data, (list, dict)):
+        fields = f"an object with {len(data)} field{'s' * (len(data) != 1)}"
+        return f"ok, {fields if isinstance(data, dict) else f'a list of {len(data)}'}"
     lines = text.count("\n") + 1
     return f"ok, {lines} line{'s' * (lines != 1)}"
 

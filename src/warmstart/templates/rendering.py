@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import blake2b
@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import msgspec
 
 from warmstart.errors import ConfigError
-from warmstart.profile.tools import SHELLS
+from warmstart.profile.tools import SHELLS, fields_of
 from warmstart.redact.redactor import Redactor
 from warmstart.sessions.marks import CALL, END, END_TAG, MARK, TAG
 from warmstart.templates.allowlist import is_safe_text
@@ -35,7 +35,6 @@ from warmstart.tokens import count
 
 Renderer = Literal["messages", "system", "xml"]
 Shape = Literal["openai", "anthropic"]
-Reason = Literal["unsafe", "tool", "arguments", "three", "length"]
 Message = dict[str, Any]
 
 BUDGET = 1200
@@ -60,13 +59,6 @@ _KEPT_LONGEST: tuple[Kind, ...] = ("instruction", "trap", "command", "procedure"
 _RANKS = {kind: rank for rank, kind in enumerate(_KEPT_LONGEST)}
 _CALLS_FOLLOW = "The calls below are from earlier sessions."
 TEMPLATE_NOTE, TEMPLATE_TAG = f"{MARK} Template ", f"{TAG} template="  # how a note begins
-_WHY: dict[Reason, str] = {
-    "unsafe": "it is not known to be safe",
-    "tool": "this session does not have the tool",
-    "arguments": "the arguments do not fit the tool's schema",
-    "three": "three procedures are enough",
-    "length": "no room in the budget",
-}
 _ENCODE = msgspec.json.Encoder().encode
 _DECODE = msgspec.json.Decoder(list[Message]).decode
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")  # what APIs take
@@ -82,23 +74,16 @@ class Part(NamedTuple):
 
 
 class Dropped(NamedTuple):
-    """An item that was left out."""
+    """An item that was left out, and why."""
 
     kind: Kind
     item: str
-    reason: Reason
-
-    @property
-    def why(self) -> str:
-        return _WHY[self.reason]
+    why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rendering:
-    """Messages to insert, with what they hold and cost. Without messages there was nothing, or no room for it.
-
-    `closing` says that the last message only hands over to a user's message and can go if none follows.
-    """
+    """Messages to insert, with what they hold and cost. Without messages there was nothing, or no room for it."""
 
     renderer: Renderer
     shape: Shape
@@ -106,7 +91,6 @@ class Rendering:
     parts: tuple[Part, ...]
     dropped: tuple[Dropped, ...]
     budget: int
-    closing: bool = False
 
     @property
     def messages(self) -> list[Message]:
@@ -138,7 +122,12 @@ def render(
     for what, given, known in (("renderer", renderer, get_args(Renderer)), ("shape", shape, get_args(Shape))):
         if given not in known:
             raise ConfigError(f"{given!r} is not a {what}: use one of {', '.join(known)}")
-    clean, items = _clean(template, redactor or _default_redactor())
+    redact = (redactor or _default_redactor()).clean
+
+    def clean(text: str) -> str:
+        return redact(neutralize(text))
+
+    items = _clean(template, clean)
     dropped = _drop(items, template, None if tools is None else schemas_of(tools), task)
     layout = _Layout(template, clean, renderer, shape)
     first = next((item for item in items.values() if item.kind == "procedure"), None)
@@ -153,7 +142,7 @@ def render(
             spent += cost
             parts.append(Part(item.kind, id_, cost))
         else:
-            dropped.append(Dropped(item.kind, id_, "length"))
+            dropped.append(Dropped(item.kind, id_, "no room in the budget"))
     chosen = [items[part.item] for part in parts]
     return Rendering(
         renderer=renderer,
@@ -162,7 +151,6 @@ def render(
         parts=(Part("note", "", frame), *parts) if parts else (),
         dropped=tuple(dropped),
         budget=budget_tokens,
-        closing=shape == "anthropic" and bool(chosen),
     )
 
 
@@ -174,47 +162,33 @@ def _default_redactor() -> Redactor:
     return Redactor()
 
 
-def _clean(template: WarmTemplate, redactor: Redactor) -> tuple[Callable[[str], str], dict[str, Item]]:
-    """The items by id, without secrets, orders and what could pass for a border, and what makes a text so.
+def _clean(template: WarmTemplate, clean: Callable[[str], str]) -> dict[str, Item]:
+    """The items by id, without secrets and what could pass for a border; none that gives orders.
 
-    Extraction redacts and judges, so that one look at all texts together is mostly enough. Arguments are looked at
-    after decoding: an escape hides nothing.
+    Arguments are looked at after decoding: an escape hides nothing. Most items have nothing to change, which is faster
+    to tell than to copy them.
     """
-    items = {item_id(item): _decode(item) for item in template.seed.items}
-    texts = {
-        id_: "\n".join((one.text, one.tool, *(part for call in one.calls for part in call)))
-        for id_, one in items.items()
-    }
-    whole = "\n".join((template.name, template.description, *texts.values()))
-    if find_injection(whole):
-        items = {id_: item for id_, item in items.items() if not find_injection(texts[id_])}
-    clean: Callable[[str], str] = neutralize
-    if redactor.find(whole):
-        clean = lambda text: redactor.clean(neutralize(text))  # noqa: E731
-    # Most items have nothing to change, which is faster to tell than to copy them.
-    changed = {id_: item.map_texts(clean) for id_, item in items.items() if clean(texts[id_]) != texts[id_]}
-    return clean, items | changed
-
-
-def _decode(item: Item) -> Item:
-    """The item with the arguments of a procedure as JSON objects without escapes."""
-    if item.kind != "procedure":
-        return item
-    calls = (call._replace(arguments=_ENCODE(call_fields(call)).decode()) for call in item.calls)
-    return replace(item, calls=tuple(calls))
+    items = {}
+    for item in template.seed.items:
+        id_ = item_id(item)
+        if item.kind == "procedure":
+            calls = (call._replace(arguments=_ENCODE(call_fields(call)).decode()) for call in item.calls)
+            item = replace(item, calls=tuple(calls))
+        text = "\n".join((item.text, item.tool, *(part for call in item.calls for part in call)))
+        if not find_injection(text):
+            items[id_] = item if clean(text) == text else item.map_texts(clean)
+    return items
 
 
 def call_fields(call: Call) -> dict[str, Any]:
     """The arguments by name. What is no object goes under the name that most tools have for it."""
-    try:
-        value = msgspec.json.decode(call.arguments or "{}")
-    except (msgspec.DecodeError, RecursionError):
-        value = None
-    return value if isinstance(value, dict) else {"command" if call.tool in SHELLS else "input": call.arguments}
+    if call.arguments.strip() in ("", "{}"):
+        return {}
+    return fields_of(call.arguments) or {"command" if call.tool in SHELLS else "input": call.arguments}
 
 
 def _drop(
-    items: dict[str, Item], template: WarmTemplate, schemas: dict[str, dict[str, Any] | None] | None, task: str
+    items: dict[str, Item], template: WarmTemplate, schemas: Mapping[str, dict[str, Any] | None] | None, task: str
 ) -> list[Dropped]:
     """Remove the items that may not be shown, and all but the three procedures nearest to the task; returns them."""
     is_local = not template.origin.startswith("imported")
@@ -223,24 +197,25 @@ def _drop(
     if task and len(procedures) > MAX_PROCEDURES:
         asked = set(topic_terms(task))
         procedures.sort(key=lambda id_: -len(asked.intersection(topic_terms(items[id_].text))))
-    reasons |= dict.fromkeys(procedures[MAX_PROCEDURES:], "three")
+    reasons |= dict.fromkeys(procedures[MAX_PROCEDURES:], "three procedures are enough")
     return [Dropped(items.pop(id_).kind, id_, reason) for id_, reason in reasons.items() if reason]
 
 
-def _objection(item: Item, schemas: dict[str, dict[str, Any] | None] | None, *, is_local: bool) -> Reason | Literal[""]:
+def _objection(item: Item, schemas: Mapping[str, dict[str, Any] | None] | None, *, is_local: bool) -> str:
     """Why an item may not be shown. What was not extracted here has to be on the allowlist in any case."""
-    calls = item.calls
+    calls, unsafe = item.calls, "it is not known to be safe"
     if item.kind == "procedure":
         is_safe = all((is_local and call.tool in SHELLS) or is_safe_call(call) for call in calls)
         if not calls or not is_safe or not all(_TOOL_NAME.fullmatch(call.tool) for call in calls):
-            return "unsafe"
+            return unsafe
         if schemas is not None and not all(call.tool in schemas for call in calls):
-            return "tool"
-        return "" if all(fits((schemas or {}).get(one.tool), call_fields(one)) for one in calls) else "arguments"
+            return "this session does not have the tool"
+        fit = all(fits((schemas or {}).get(one.tool), call_fields(one)) for one in calls)
+        return "" if fit else "the arguments do not fit the tool's schema"
     if is_local or item.kind == "reference":
         return ""
     command = item.text if item.kind == "command" else calls[-1].arguments if calls else ""
-    return "" if is_safe_text(item.text) and (not command or is_known(command)) else "unsafe"
+    return "" if is_safe_text(item.text) and (not command or is_known(command)) else unsafe
 
 
 # -- how it is written
@@ -263,7 +238,7 @@ class _Layout:
         """What stands above an item, once for all of its kind."""
         if self._renderer == "xml":
             return ""
-        return _CALLS_FOLLOW if self._in_pairs(item) else HEADINGS.get(item.kind, f"{item.kind.capitalize()}:")
+        return _CALLS_FOLLOW if self._in_pairs(item) else HEADINGS[item.kind]
 
     def item_cost(self, item: Item) -> int:
         return self.cost(self._pairs(item)) if self._in_pairs(item) else count(_in_json(f"\n{self._line(item)}"))
@@ -273,8 +248,7 @@ class _Layout:
 
     def build(self, items: Sequence[Item]) -> list[Message]:
         """The messages: a note, and a call and its result for each call of a procedure."""
-        order = list(HEADINGS)
-        items = sorted(items, key=lambda item: order.index(item.kind) if item.kind in order else len(order))
+        items = sorted(items, key=lambda item: list(HEADINGS).index(item.kind))
         lines = [self._opening()]
         for item in items:
             if (heading := self.heading(item)) and heading not in lines:
@@ -293,8 +267,8 @@ class _Layout:
             "Values in {{...}} are placeholders; check files before relying on them."
         )
         if self._renderer == "xml":
-            described = f" description={_quote(what)}" if what else ""
-            return f"{TEMPLATE_TAG}{_quote(name)}{described}>\n<about>{about}</about>"
+            described = f' description="{_escape(what)}"' if what else ""
+            return f'{TEMPLATE_TAG}"{_escape(name)}"{described}>\n<about>{about}</about>'
         return f'{TEMPLATE_NOTE}"{name}"{f": {what}" if what else ""}. {about}'
 
     def _line(self, item: Item) -> str:
@@ -306,9 +280,18 @@ class _Layout:
         messages: list[Message] = []
         for place, call in enumerate(item.calls):
             digest = blake2b(f"{item.text}/{place}/{call}".encode(), digest_size=8).digest()
-            name = CALL + "".join(ascii_lowercase[byte % 26] for byte in digest)  # short: it is sent twice
-            text = f"{MARK} Example: {item.text}" if place == 0 else MARK
-            messages += (_anthropic_pair if self._is_anthropic else _openai_pair)(name, call, text)
+            id_ = CALL + "".join(ascii_lowercase[byte % 26] for byte in digest)  # short: it is sent twice
+            text, result = f"{MARK} Example: {item.text}" if place == 0 else MARK, call.result or "ok"
+            if self._is_anthropic:
+                before = [{"type": "text", "text": text}] if place == 0 else []
+                use = {"type": "tool_use", "id": id_, "name": call.tool, "input": call_fields(call)}
+                shown = {"type": "tool_result", "tool_use_id": id_, "content": result}
+                messages += {"role": "assistant", "content": [*before, use]}, {"role": "user", "content": [shown]}
+            else:
+                function = {"name": call.tool, "arguments": call.arguments}
+                calls = [{"id": id_, "type": "function", "function": function}]
+                messages.append({"role": "assistant", "content": text, "tool_calls": calls})
+                messages.append({"role": "tool", "tool_call_id": id_, "content": result})
         return messages
 
 
@@ -330,11 +313,9 @@ def _say(item: Item) -> str:
 
 def note_message(text: str, *, anthropic: bool) -> Message:
     """The message that holds a note. There is no system role among Anthropic's messages."""
-    return (
-        {"role": "user", "content": [{"type": "text", "text": text}]}
-        if anthropic
-        else {"role": "system", "content": text}
-    )
+    if anthropic:
+        return {"role": "user", "content": [{"type": "text", "text": text}]}
+    return {"role": "system", "content": text}
 
 
 def closing() -> Message:
@@ -342,34 +323,11 @@ def closing() -> Message:
     return {"role": "assistant", "content": [{"type": "text", "text": f"{MARK} End of the examples."}]}
 
 
-def _openai_pair(name: str, call: Call, text: str) -> list[Message]:
-    function = {"name": call.tool, "arguments": call.arguments}
-    return [
-        {"role": "assistant", "content": text, "tool_calls": [{"id": name, "type": "function", "function": function}]},
-        {"role": "tool", "tool_call_id": name, "content": call.result or "ok"},
-    ]
-
-
-def _anthropic_pair(name: str, call: Call, text: str) -> list[Message]:
-    use = {"type": "tool_use", "id": name, "name": call.tool, "input": call_fields(call)}
-    before = [{"type": "text", "text": text}] if text != MARK else []
-    return [
-        {"role": "assistant", "content": [*before, use]},
-        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": name, "content": call.result or "ok"}]},
-    ]
-
-
 def _in_json(text: str) -> str:
     """A line as it stands inside the JSON of a message."""
     return _to_json(text)[1:-1]
 
 
-# The standard library has both in `xml.sax`, which loads all of HTTP with it: too long for the start of a session.
-
-
 def _escape(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-def _quote(text: str) -> str:
-    return f'"{_escape(text).replace(chr(34), "&quot;")}"'
+    # The standard library has this in `xml.sax`, which loads all of HTTP with it.
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")

@@ -12,11 +12,11 @@ the name of an automatic template, and the reasons in the audit for choosing it.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from warmstart.errors import AmbiguousId, SessionNotFound
+from warmstart.errors import SessionNotFound
 from warmstart.storage.database import Connection
 from warmstart.storage.sql import batches, placeholders
 from warmstart.templates.item import EDIT, Item
@@ -24,7 +24,6 @@ from warmstart.templates.store import SQLTemplateStore, revoked_sessions, source
 from warmstart.templates.template import SessionSeed, State, WarmTemplate
 
 _ID = re.compile(r"[0-9a-f]{16}")
-_PREFIX = re.compile(r"[0-9a-f]{4,15}")
 _WHY = "it came from a session that was revoked since"
 
 
@@ -42,11 +41,16 @@ class Revoked(NamedTuple):
 def revoke(store: SQLTemplateStore, session_id: str, *, author: str = "") -> list[Revoked]:
     """Revoke a session and its children; returns what that did to which template.
 
-    The session is named as for `SessionStore.get`. One that is no longer stored is named by its id, or by a prefix of
-    it that fits only one session that templates came from. Raises `SessionNotFound` or `AmbiguousId`.
+    The session is named as for `SessionStore.get`; one that is no longer stored, by its whole id. Raises
+    `SessionNotFound` or `AmbiguousId`.
     """
     with store.database.transaction() as connection:
-        family = with_children(connection, [_find_session(store, connection, session_id)])
+        try:
+            session_id = store.sessions.get(session_id).id
+        except SessionNotFound:
+            if not _ID.fullmatch(session_id):
+                raise
+        family = with_children(connection, "SELECT CAST(? AS TEXT)", session_id)
         at = store.now().timestamp()
         connection.executemany(
             "INSERT INTO template_revoked (session, at, author) VALUES (?, ?, ?) ON CONFLICT (session) DO NOTHING",
@@ -64,8 +68,9 @@ def revoke(store: SQLTemplateStore, session_id: str, *, author: str = "") -> lis
                 f"SELECT template, version FROM template_sources WHERE session IN ({placeholders(some)})", some
             ):
                 versions.setdefault(template, set()).add(version)
+        why = {"author": author, "reason": f"revoked session {session_id}"}
         return [
-            _revoke_from(store, connection, template, sorted(numbers), family, author)
+            _revoke_from(store, connection, template, sorted(numbers), family, why)
             for template, numbers in sorted(versions.items())
         ]
 
@@ -76,38 +81,17 @@ def revoked(store: SQLTemplateStore) -> frozenset[str]:
         return revoked_sessions(store.database.connection)
 
 
-def _find_session(store: SQLTemplateStore, connection: Connection, session_id: str) -> str:
-    try:
-        return store.sessions.get(session_id).id
-    except SessionNotFound:
-        if _ID.fullmatch(session_id):
-            return session_id
-        if not _PREFIX.fullmatch(session_id):
-            raise
-        rows = connection.execute(
-            "SELECT DISTINCT session FROM template_sources WHERE substr(session, 1, length(?1)) = ?1 ORDER BY session",
-            (session_id,),
-        ).fetchall()
-        if not rows:
-            raise
-    if len(rows) > 1:
-        some = ", ".join(row[0] for row in rows[:3])
-        raise AmbiguousId(f"{session_id!r} fits several sessions: {some}; give more of the id")
-    return str(rows[0][0])
-
-
 def _revoke_from(
     store: SQLTemplateStore,
     connection: Connection,
     template: str,
     versions: list[int],
     family: list[str],
-    author: str,
+    why: Mapping[str, Any],
 ) -> Revoked:
     old = new = store.get(template)
     if old.version in versions:
-        content = _without(old, family, connection)
-        new = store.change(old.id, author=author, reason=f"revoked session {family[0]}", **content)
+        new = store.change(old.id, **why, **_without(old, family))
     for version in versions:
         place = (template, version)
         connection.execute("UPDATE template_versions SET body = NULL WHERE template = ? AND version = ?", place)
@@ -119,18 +103,17 @@ def _revoke_from(
     return Revoked(new.id, new.name, new.version, new.state, lost, tuple(versions))
 
 
-def _without(template: WarmTemplate, family: Collection[str], connection: Connection) -> dict[str, Any]:
+def _without(template: WarmTemplate, family: Collection[str]) -> dict[str, Any]:
     """What changes when all that came from these sessions goes."""
     items = without_sessions(template.seed.items, family)
     sources = [each for each in sources_of(replace(template, seed=SessionSeed(items=items))) if each not in family]
-    others = [each for each in sources if not each.startswith(EDIT)]
-    tools = {call.tool for item in items for call in item.calls} | _called_tools(connection, others)
+    tools = {call.tool for item in items for call in item.calls}
     return {
         "name": f"{template.task_type} work" if template.origin == "auto" else template.name,
         "description": template.description if items and not template.described_by else "",
         "described_by": "",
         "tags": template.tags if items else (),
-        "project": template.project if others else "",
+        "project": "" if all(each.startswith(EDIT) for each in sources) else template.project,
         "sources": tuple(each for each in template.sources if each not in family),
         "tools": {name: mark for name, mark in template.tools.items() if name in tools},
         "seed": SessionSeed(items=items),
@@ -152,16 +135,3 @@ def without_sessions(items: Iterable[Item], sessions: Collection[str]) -> tuple[
             count = max(len(sources), item.count - len(item.sources) + len(sources))
             left.append(replace(item, sources=sources, count=count, worked=min(item.worked, count)))
     return tuple(left)
-
-
-def _called_tools(connection: Connection, sessions: Collection[str]) -> set[str]:
-    """The tools that these sessions called, as far as they are still stored."""
-    return {
-        row[0]
-        for some in batches(sessions)
-        for row in connection.execute(
-            "SELECT DISTINCT c.name FROM sessions s JOIN messages m ON m.session = s.pk "
-            f"JOIN tool_calls c ON c.message = m.pk WHERE s.id IN ({placeholders(some)})",
-            some,
-        )
-    }

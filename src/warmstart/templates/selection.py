@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from hashlib import blake2b
 from itertools import accumulate
 from math import exp
-from secrets import randbits
+from random import Random
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from warmstart.errors import ConfigError
@@ -31,7 +30,7 @@ from warmstart.templates.similarity import (
 )
 from warmstart.templates.store import SQLTemplateStore, Summary
 from warmstart.templates.template import State
-from warmstart.templates.thompson import Belief, belief, cold_belief, does_harm, odds
+from warmstart.templates.thompson import Belief, belief, does_harm, odds
 from warmstart.templates.tools import Definitions, fingerprint, schemas_of
 
 if TYPE_CHECKING:
@@ -42,10 +41,8 @@ Arm = Literal["warm", "holdout", "abstained"]
 # Set by eye on real tasks, not fitted: by words, the nearest template of quite other work stayed below 0.2 in 98 of 100
 # cases, and the nearest one of the same work was above 0.28 in 90 of 100. Within one project they overlap.
 _MIDDLE, _STEEPNESS = 0.28, 0.09
-_FAIR, _HIGH = 0.5, 0.8  # how sure, in a word
 _MAX_ARMS = 4  # templates that are drawn from
 _MIN_NEARNESS = 0.6  # of the highest similarity, for a template to be drawn from
-_BITS = 53
 
 
 class Policy(NamedTuple):
@@ -95,11 +92,6 @@ class Suggestion:
     description: str = ""
     task: str = ""
 
-    @property
-    def confidence(self) -> Literal["low", "fair", "high"]:
-        """How sure in a word."""
-        return "high" if self.sure >= _HIGH else "fair" if self.sure >= _FAIR else "low"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
@@ -107,7 +99,6 @@ class Choice:
 
     `template` is what it starts from, or in the arm `holdout` would have started from; `propensity` is the probability
     of this very arm and template. `odds` are the probabilities of the templates before the holdout is taken off.
-    `changed` names, by the id of a template that was left out for it, the tools whose schema has changed.
     """
 
     arm: Arm
@@ -115,7 +106,6 @@ class Choice:
     template: Suggestion | None = None
     propensity: float = 1.0
     odds: Mapping[str, float] = field(default_factory=dict)
-    changed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     policy: Policy = DEFAULT_POLICY
 
 
@@ -124,13 +114,10 @@ class _View(NamedTuple):
 
     by_id: Mapping[str, Summary]
     left_out: Mapping[str, int]
-    changed: Mapping[str, tuple[str, ...]]
     similarity: Similarity
 
 
-class _Arm(NamedTuple):
-    suggestion: Suggestion
-    belief: Belief
+_Arm = tuple[Suggestion, Belief]
 
 
 class Selector:
@@ -151,29 +138,28 @@ class Selector:
         self._recall = recall
         self._policy = policy
         self._deadline = deadline_ms
-        self._revision = -1
         self._stamp: tuple[int, ...] = ()
         self._summaries: list[Summary] = []
         self._views: dict[object, _View] = {}
         self._counts: Mapping[str, Counts] = {}
-        self._cold = cold_belief(0, 0)
+        self._cold = belief(0, 0)
 
     def choose(self, task: Task, *, seed: int | None = None) -> Choice:
         """What a session with this task starts with. A seed changes what the session decides."""
         view = self._view(task)
-        arms, why_not = self._rank(task, view)
+        arms, why = self._rank(task, view)
         if not arms:
-            return Choice(arm="abstained", why=why_not, changed=view.changed, policy=self._policy)
-        nearest = max(arm.suggestion.similarity for arm in arms)
-        arms = [arm for arm in arms if arm.suggestion.similarity >= _MIN_NEARNESS * nearest][:_MAX_ARMS]
+            return Choice(arm="abstained", why=why, policy=self._policy)
+        nearest = max(each.similarity for each, _ in arms)
+        arms = [arm for arm in arms if arm[0].similarity >= _MIN_NEARNESS * nearest][:_MAX_ARMS]
         # Squared: how near a template is counts more than what little is known of most of them. Rounded: the same
         # question comes again, and `odds` remembers it.
-        fits = [round((arm.suggestion.similarity / nearest) ** 2, 2) for arm in arms]
-        shares = odds([arm.belief for arm in arms], fits, floor=self._policy.explore)
+        fits = [round((each.similarity / nearest) ** 2, 2) for each, _ in arms]
+        shares = odds([belief for _, belief in arms], fits, floor=self._policy.explore)
         number = draw("template", task.session, seed)
         place = next((place for place, reached in enumerate(accumulate(shares)) if number < reached), len(shares) - 1)
         cold = is_held_out(self._policy.holdout, task.session, seed)
-        chosen, share = arms[place].suggestion, shares[place]
+        chosen, share = arms[place][0], shares[place]
         why = f"{chosen.why}; drawn with probability {share:.2f}" + (f" among {len(arms)}" if len(arms) > 1 else "")
         if cold:
             why = f"held out to start cold, so that the effect of templates can be measured; otherwise: {why}"
@@ -182,70 +168,54 @@ class Selector:
             template=chosen,
             why=why,
             propensity=share * (self._policy.holdout if cold else 1 - self._policy.holdout),
-            odds={arm.suggestion.id: share for arm, share in zip(arms, shares, strict=True)},
-            changed=view.changed,
+            odds={each.id: share for (each, _), share in zip(arms, shares, strict=True)},
             policy=self._policy,
         )
 
     def suggest(self, task: Task, *, limit: int = 3) -> list[Suggestion]:
         """The templates that fit a task, best first; none where nothing fits."""
         arms, _ = self._rank(task, self._view(task))
-        return [arm.suggestion for arm in arms[: max(0, limit)]]
-
-    def why_not(self, task: Task) -> str:
-        """Why nothing is suggested for a task; empty where something is."""
-        return self._rank(task, self._view(task))[1]
+        return [each for each, _ in arms[: max(0, limit)]]
 
     # -- what is known
 
     def _refresh(self) -> None:
         """Read what has changed. Most changes are of how templates were used, which costs little to read."""
-        revision = self._store.revision()
-        if revision == self._revision:
+        (row,) = self._store.select(
+            "SELECT (SELECT number FROM template_revision), (SELECT count(*) FROM template_versions), "
+            "(SELECT count(*) FROM template_ids), (SELECT count(*) FROM templates)"
+        )
+        if row == self._stamp:
             return
-        with self._store.database.translate_errors():
-            row = self._store.database.connection.execute(
-                "SELECT (SELECT count(*) FROM template_versions), (SELECT count(*) FROM template_ids), "
-                "(SELECT count(*) FROM templates)"
-            ).fetchone()
-        if (stamp := tuple(map(int, row))) != self._stamp:
+        if row[1:] != self._stamp[1:]:
             doubtful = unpromoted(self._store)
             self._summaries = [
                 each._replace(state="candidate") if each.id in doubtful else each for each in self._store.summaries()
             ]
-            self._views, self._stamp = {}, stamp
+            self._views = {}
         self._counts = count_uses(self._store)
         everything = total(self._counts.values())
-        self._cold = cold_belief(everything.cold_successes, everything.cold_failures)
-        self._revision = revision
+        self._cold = belief(everything.cold_successes, everything.cold_failures)
+        self._stamp = row
 
     def _view(self, task: Task) -> _View:
+        """The templates that a session may start from. The next session is mostly of the same kind."""
         self._refresh()
         tools = None
         if task.tools is not None:
             tools = {name: fingerprint(schema) for name, schema in schemas_of(task.tools).items()}
         key = (task.project, task.agent, tools and tuple(tools.items()))
-        if key not in self._views:
-            self._views = {key: self._new_view(task, tools)}  # the next session is mostly of the same kind
-        return self._views[key]
-
-    def _new_view(self, task: Task, tools: Mapping[str, str] | None) -> _View:
-        by_id, changed = {}, {}
-        left_out: Counter[str] = Counter()
-        given = {name: mark for name, mark in (tools or {}).items() if mark}
-        for each in self._summaries:
-            if reason := _exclusion(each, task, tools):
-                left_out[reason] += 1
-            elif other := tuple(tool for tool, mark in each.tools.items() if mark and given.get(tool, mark) != mark):
-                left_out["changed tool schema"] += 1
-                changed[each.id] = other
-            else:
-                by_id[each.id] = each
+        if key in self._views:
+            return self._views[key]
+        why_not = {each.id: _exclusion(each, task, tools) for each in self._summaries}
+        by_id = {each.id: each for each in self._summaries if not why_not[each.id]}
+        left_out = Counter(filter(None, why_not.values()))
         described = (
             Described(each.id, each.tasks, " ".join((each.name, each.description, *each.tags)))
             for each in by_id.values()
         )
-        return _View(by_id, left_out, changed, Similarity(described))
+        self._views = {key: _View(by_id, left_out, Similarity(described))}
+        return self._views[key]
 
     # -- what fits
 
@@ -259,19 +229,21 @@ class Selector:
         besides = f" (left out: {left_out})" if left_out else ""
         if not says_enough(task.text):
             return [], f"the task says too little to compare it with templates{besides}"
-        fits = self._fits(task, view)
-        arms, harmful = [], 0
-        for template, fit in fits.items():
-            if sureness(fit.similarity) < self._policy.min_sure:
-                continue
-            if arm := self._arm(view.by_id[template], fit):
-                arms.append(arm)
-            else:
-                harmful += 1
+        fits = view.similarity.by_words(task.text)
+        if self._recall is not None:
+            recalled = by_recall(
+                self._recall, task.text, project=task.project or None, session=task.session, deadline_ms=self._deadline
+            )
+            for each in view.by_id.values():
+                if not recalled.keys().isdisjoint(each.sources):
+                    fits[each.id] = add_recall(fits.get(each.id, Fit(0.0)), each.sources, recalled)
+        near = {template: fit for template, fit in fits.items() if sureness(fit.similarity) >= self._policy.min_sure}
+        arms = [arm for template, fit in near.items() if (arm := self._arm(view.by_id[template], fit))]
         if arms:
-            return sorted(arms, key=_worth), ""
-        if harmful:
-            return [], f"what fits has done worse than starting cold: {_several(harmful, 'template')}{besides}"
+            # How near it is, and how well it did.
+            return sorted(arms, key=lambda arm: (-arm[0].similarity * (1 + arm[0].utility), arm[0].id)), ""
+        if near:
+            return [], f"what fits has done worse than starting cold{besides}"
         if not fits:
             return [], f"no template has anything in common with the task{besides}"
         nearest = max(fits, key=lambda each: fits[each].similarity)
@@ -280,23 +252,10 @@ class Selector:
             f"{fits[nearest].similarity:.2f}{besides}"
         )
 
-    def _fits(self, task: Task, view: _View) -> dict[str, Fit]:
-        """How near the templates are to a task, by their ids."""
-        fits = view.similarity.by_words(task.text)
-        if self._recall is not None:
-            project = task.project or None
-            recalled = by_recall(
-                self._recall, task.text, project=project, session=task.session, deadline_ms=self._deadline
-            )
-            for template in view.by_id.values():
-                if not recalled.keys().isdisjoint(template.sources):
-                    fits[template.id] = add_recall(fits.get(template.id, Fit(0.0)), template.sources, recalled)
-        return fits
-
     def _arm(self, summary: Summary, fit: Fit) -> _Arm | None:
         """A template that may be drawn; `None` for one that does harm."""
         counts = self._counts.get(summary.id, Counts())
-        cold = cold_belief(counts.cold_successes, counts.cold_failures, self._cold)
+        cold = counts.cold(self._cold)
         if does_harm(counts.successes, counts.failures, cold):
             return None
         known = belief(counts.successes, counts.failures, cold)
@@ -312,7 +271,7 @@ class Selector:
             description=summary.description,
             task=fit.task,
         )
-        return _Arm(suggestion, known)
+        return suggestion, known
 
 
 def _exclusion(template: Summary, task: Task, tools: Mapping[str, str] | None) -> str:
@@ -324,6 +283,8 @@ def _exclusion(template: Summary, task: Task, tools: Mapping[str, str] | None) -
     if tools is None:
         # Agents call their tools by different names: without knowing which there are, the agent decides.
         return "of another agent" if template.agent and task.agent and template.agent != task.agent else ""
+    if any(mark and tools.get(tool) and tools[tool] != mark for tool, mark in template.tools.items()):
+        return "with a changed tool schema"
     return "without a tool of this session" if template.tools and tools.keys().isdisjoint(template.tools) else ""
 
 
@@ -340,11 +301,6 @@ def sureness(similarity: float) -> float:
     return 1 / (1 + exp((_MIDDLE - similarity) / _STEEPNESS))
 
 
-def _worth(arm: _Arm) -> tuple[float, str]:
-    """What speaks for a template, as a key to sort by: how near it is, and how well it did."""
-    return (-arm.suggestion.similarity * (1 + arm.suggestion.utility), arm.suggestion.id)
-
-
 def _reasons(fit: Fit, counts: Counts) -> str:
     reasons = []
     if fit.words:
@@ -353,15 +309,8 @@ def _reasons(fit: Fit, counts: Counts) -> str:
         reasons.append(f"shares {words} with {'one of its sub-tasks' if fit.task else 'its description'}")
     if fit.recalled:
         reasons.append(f"recall finds the task in its session {fit.recalled[:8]}")
-    if counts.known:
-        reasons.append(f"{counts.successes} of {_several(counts.known, 'session')} that started from it succeeded")
-    else:
-        reasons.append("how well it works is not yet known")
-    return "; ".join(reasons)
-
-
-def _several(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    known = f"{counts.successes} of {counts.known} sessions that started from it succeeded"
+    return "; ".join((*reasons, known if counts.known else "how well it works is not yet known"))
 
 
 # -- chance that can be repeated
@@ -373,11 +322,8 @@ def draw(question: Literal["holdout", "template"], session: str, seed: int | Non
     Each question has a number of its own: whether a session is held out has nothing to do with what it would have
     started from. Without a session and a seed it is chance.
     """
-    if not session and seed is None:
-        return randbits(_BITS) / (1 << _BITS)
-    text = f"{question}\0{'' if seed is None else seed}\0{session}"
-    number = int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
-    return (number >> 64 - _BITS) / (1 << _BITS)
+    known = session or seed is not None
+    return Random(ascii((question, session, seed)) if known else None).random()  # noqa: S311 - no secret
 
 
 def is_held_out(share: float, session: str, seed: int | None = None) -> bool:

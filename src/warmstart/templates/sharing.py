@@ -8,6 +8,7 @@ Nothing in a file is a path, a command or a query to us.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,12 +22,10 @@ from warmstart.templates.item import EDIT, Source
 from warmstart.templates.store import Body, SQLTemplateStore, content_hash, map_texts
 from warmstart.templates.template import SessionSeed, WarmTemplate
 from warmstart.templates.validation import IMPORTED, check, without_problems
-from warmstart.text.untrusted import find_controls, find_invisible
 
 FORMAT = "warmstart-template"
 FORMAT_VERSION = 2
 MAX_BYTES = 1_000_000
-_MAX_FILE_NAME = 120  # characters that are shown
 
 
 class _File(msgspec.Struct, forbid_unknown_fields=True):
@@ -57,8 +56,7 @@ def export(template: WarmTemplate, path: Path, *, overwrite: bool = False) -> No
     except FileExistsError as error:
         raise WarmstartError(f"{str(path)!r} already exists; give another name, or use --overwrite") from error
     except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else str(error)
-        raise WarmstartError(f"{str(path)!r} cannot be written ({why}); give another path") from error
+        raise WarmstartError(f"{str(path)!r} cannot be written ({_reason(error)}); give another path") from error
 
 
 def _shareable(template: WarmTemplate) -> WarmTemplate:
@@ -84,17 +82,14 @@ def _shareable(template: WarmTemplate) -> WarmTemplate:
 
 
 def import_file(store: SQLTemplateStore, path: Path) -> WarmTemplate:
-    """Store the template in a file, quarantined; one with the same content is returned as it is."""
+    """Store the template in a file, quarantined; one with the same name and content is returned as it is."""
     template = read_file(path)
-    return find_same(store, template) or store.add(template, author="import", reason=template.origin)
-
-
-def find_same(store: SQLTemplateStore, template: WarmTemplate) -> WarmTemplate | None:
-    """The template of the store with the same name and content, if there is one."""
-    name = " ".join(template.name.split())
-    digest = content_hash(_shareable(replace(template, name=name)))
-    same_name = (store.get(known.id) for known in store.summaries() if known.name == name)
-    return next((known for known in same_name if content_hash(_shareable(known)) == digest), None)
+    template = replace(template, name=" ".join(template.name.split()))
+    digest = content_hash(_shareable(template))
+    for known in store.summaries():
+        if known.name == template.name and content_hash(_shareable(saved := store.get(known.id))) == digest:
+            return saved
+    return store.add(template, author="import", reason=template.origin)
 
 
 def read_file(path: Path) -> WarmTemplate:
@@ -114,23 +109,14 @@ def _decode(path: Path, data: bytes) -> _File:
     """The file, strictly: no name twice, nothing unknown, nothing left out."""
     try:
         value = json.loads(data.decode("utf-8"), object_pairs_hook=_unique)
-    except UnicodeDecodeError as error:
-        raise _refuse(path, "is not text in UTF-8; export the template again") from error
-    except (ValueError, RecursionError) as error:
-        raise _refuse(path, f"is not plain JSON ({str(error)[:200]}); export the template again") from error
-    if not isinstance(value, dict) or value.get("format") != FORMAT:
-        raise _refuse(path, "is not a template; give a file that `templates export` wrote")
-    version = value.get("format_version")
-    if version != FORMAT_VERSION or isinstance(version, bool):
-        raise _refuse(
-            path,
-            f"has the format version {str(version)[:20]!r}, and this Warmstart reads {FORMAT_VERSION}; "
-            "export it again with the same version of Warmstart",
-        )
-    try:
+        if not isinstance(value, dict) or value.get("format") != FORMAT:
+            raise _refuse(path, "is not a template; give a file that `templates export` wrote")
+        version = value.get("format_version")
+        if version != FORMAT_VERSION or isinstance(version, bool):
+            raise _refuse(path, f"has another format version than {FORMAT_VERSION}; export it with this Warmstart")
         file = msgspec.json.decode(data, type=_File)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise _refuse(path, f"is not a valid template ({str(error)[:200]}); export it again") from error
+    except (ValueError, RecursionError) as error:  # of `json` and of msgspec
+        raise _refuse(path, f"is not valid ({str(error)[:200]}); export the template again") from error
     if json.loads(msgspec.json.encode(file)) != value:
         raise _refuse(path, "has a field that is unknown, missing or written differently; export it again")
     return file
@@ -143,11 +129,14 @@ def _read(path: Path) -> bytes:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else str(error)
-        raise _refuse(path, f"cannot be opened ({why}); check the path and its permissions") from error
+        raise _refuse(path, f"cannot be opened ({_reason(error)}); check the path and its permissions") from error
     if len(data) > MAX_BYTES:
         raise _refuse(path, f"has more than {MAX_BYTES:,} bytes; no template is that large")
     return data
+
+
+def _reason(error: Exception) -> str:
+    return str(getattr(error, "strerror", None) or error)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -162,6 +151,5 @@ def _refuse(path: Path, what: str) -> InvalidTemplate:
 
 
 def _shown_name(path: Path) -> str:
-    """The name of a file without characters that nobody sees."""
-    hidden = {*find_invisible(path.name), *find_controls(path.name), "\n", "\r", "\t", "[", "]", "<", ">"}
-    return "".join("?" if sign in hidden else sign for sign in path.name)[:_MAX_FILE_NAME]
+    """The name of a file without characters that nobody sees, or that could pass for a tag."""
+    return re.sub(r"[^\w. ()+-]", "?", path.name)[:120]

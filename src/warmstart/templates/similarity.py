@@ -67,31 +67,24 @@ class _Document(NamedTuple):
     text: str
     stems: frozenset[str]
     is_task: bool
-    weight: float = 0.0  # of all its words
 
 
 class Similarity:
     """An index of templates by their words."""
 
     def __init__(self, templates: Iterable[Described]) -> None:
-        self._documents: list[_Document] = []
-        self._postings: defaultdict[str, list[int]] = defaultdict(list)
-        self._count = 0
-        having: Counter[str] = Counter()  # templates
-        for template in templates:
-            self._count += 1
-            every: set[str] = set()
-            for place, text in enumerate((*template.tasks, template.about)):
-                words = frozenset(stems(text)) - _STOPPED
-                for stem in words:
-                    self._postings[stem].append(len(self._documents))
-                self._documents.append(_Document(template.id, text, words, place < len(template.tasks)))
-                every |= words
-            having.update(every)
-        self._weights = {stem: self._weight(stem, number) for stem, number in having.items()}
         self._documents = [
-            each._replace(weight=fsum(map(self._weights.__getitem__, each.stems))) for each in self._documents
+            _Document(each.id, text, frozenset(stems(text)) - _STOPPED, place < len(each.tasks))
+            for each in templates
+            for place, text in enumerate((*each.tasks, each.about))
         ]
+        self._postings: defaultdict[str, list[int]] = defaultdict(list)
+        for number, document in enumerate(self._documents):
+            for stem in document.stems:
+                self._postings[stem].append(number)
+        self._count = len({document.template for document in self._documents})
+        having = Counter(stem for _, stem in {(each.template, stem) for each in self._documents for stem in each.stems})
+        self._weights = {stem: self._weight(stem, number) for stem, number in having.items()}
 
     def by_words(self, task: str) -> dict[str, Fit]:
         """How near each template is, by its id; those without a telling word in common are left out."""
@@ -99,7 +92,7 @@ class Similarity:
             stem: word
             for stem, word in telling_words(task).items()
             # An id that no template knows is particular to the task, and says nothing against any of them.
-            if stem in self._weights or not _has_digit(word)
+            if stem in self._weights or not any(map(str.isdigit, word))
         }
         weights = {stem: self._weights.get(stem) or self._weight(stem, 0) for stem in asked}
         weights = {stem: weights[stem] for stem in nlargest(_MAX_WORDS, weights, key=weights.__getitem__)}
@@ -114,7 +107,7 @@ class Similarity:
             document = self._documents[-place]
             both = [stem for stem in weights if stem in document.stems]
             common = sum(weights[stem] for stem in both)
-            own = min(1.0, common / document.weight)
+            own = min(1.0, common / fsum(map(self._weights.__getitem__, document.stems)))
             similarity = (common / whole) ** _TASK_SHARE * own ** (1 - _TASK_SHARE) * common / (common + _HALF)
             similarity = min(1.0, similarity * (1 if document.is_task else _ABOUT))
             if document.template not in found or similarity > found[document.template].similarity:
@@ -140,11 +133,7 @@ def telling_words(task: str) -> dict[str, str]:
 
 def says_enough(task: str) -> bool:
     """Whether a task has a word that not any task may have."""
-    return any(stem not in _COMMON and not _has_digit(word) for stem, word in telling_words(task).items())
-
-
-def _has_digit(word: str) -> bool:
-    return any(sign.isdigit() for sign in word)
+    return any(stem not in _COMMON and not any(map(str.isdigit, word)) for stem, word in telling_words(task).items())
 
 
 def by_recall(

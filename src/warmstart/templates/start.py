@@ -8,16 +8,15 @@ messages.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from warmstart.errors import InvalidTemplate, TemplateNotFound
-from warmstart.sessions.marks import CALL, is_marked
+from warmstart.sessions.marks import is_marked
 from warmstart.templates.audit import Use, record, started
 from warmstart.templates.brief import Brief
-from warmstart.templates.lifecycle import retire_changed
 from warmstart.templates.rendering import (
     TEMPLATE_NOTE,
     TEMPLATE_TAG,
@@ -29,14 +28,14 @@ from warmstart.templates.rendering import (
 )
 from warmstart.templates.selection import DEFAULT_POLICY, Choice, Selector, Suggestion, Task
 from warmstart.templates.store import SQLTemplateStore
-from warmstart.templates.template import WarmTemplate
+from warmstart.templates.template import SessionSeed, WarmTemplate
 from warmstart.templates.tools import Definitions
 
 if TYPE_CHECKING:
     from warmstart.recall.recall import Recall
 
 _LEADING = ("system", "developer")
-_ANTHROPIC_BLOCKS = {"tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document"}
+_ANTHROPIC_BLOCKS = {"text", "tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document"}
 
 Fields = Mapping[str, Any]
 
@@ -63,10 +62,9 @@ class WarmSessionBootstrapper:
             name = template.id or template.name
             raise InvalidTemplate(f"template {name!r} is {template.state}: warmstart templates promote {name}")
         self._template = template
-        tools = options.get("tools")
-        self._options = {**options, "tools": None if tools is None else list(tools)}
+        self._tools = None if options.get("tools") is None else list(options["tools"])
+        self._options = {**options, "tools": self._tools}
         self._shape = shape
-        self._renderings: dict[object, Rendering] = {}
 
     @property
     def rendering(self) -> Rendering:
@@ -75,17 +73,11 @@ class WarmSessionBootstrapper:
 
     def rendering_for(self, messages: Sequence[Fields]) -> Rendering:
         """What these messages would get: no instruction that their own system messages state already."""
-        shape = self._shape or shape_of(messages) or _shape_of_tools(self._options["tools"] or ()) or "openai"
-        leading = takewhile(lambda message: _role(message) in _LEADING, messages)
+        leading = takewhile(lambda message: _get(message, "role") in _LEADING, messages)
         prompt = " ".join(word for message in leading for text in _texts(message) for word in text.split())
-        seed = self._template.seed
-        stated = {one.text for one in seed.of("instruction") if prompt and " ".join(one.text.split()) in prompt}
-        key = (shape, frozenset(stated))
-        if key not in self._renderings:
-            items = tuple(one for one in seed.items if one.kind != "instruction" or one.text not in stated)
-            template = replace(self._template, seed=replace(seed, items=items))
-            self._renderings[key] = render(template, shape=shape, **self._options)
-        return self._renderings[key]
+        items = (one for one in self._template.seed.items if one.kind != "instruction" or one.text not in prompt)
+        template = replace(self._template, seed=SessionSeed(items=tuple(items)))
+        return render(template, shape=self._shape or shape_of(messages, self._tools or ()), **self._options)
 
     def inject(self, messages: Sequence[Fields], brief: Brief | str = "") -> list[Any]:
         """A new list: the messages with the brief and the template after the leading system messages."""
@@ -103,11 +95,11 @@ def _insert(messages: Sequence[Fields], brief: str, template: list[dict[str, Any
         else:
             after = template or ([closing()] if anthropic else [])
             template = [note_message(brief, anthropic=anthropic), *after]
-    place = next((place for place, message in enumerate(own) if _role(message) not in _LEADING), len(own))
+    place = next((place for place, message in enumerate(own) if _get(message, "role") not in _LEADING), len(own))
     for message in template if place else ():
         if message["role"] == "system":
-            message["role"] = _role(own[place - 1])  # who says "developer" may not say "system" as well
-    if anthropic and template and place < len(own) and _role(own[place]) != "user":
+            message["role"] = own[place - 1]["role"]  # who says "developer" may not say "system" as well
+    if anthropic and template and place < len(own) and _get(own[place], "role") != "user":
         template.pop()  # nothing hands over to the assistant
     return own[:place] + template + own[place:]
 
@@ -115,64 +107,50 @@ def _insert(messages: Sequence[Fields], brief: str, template: list[dict[str, Any
 # -- what messages look like
 
 
-def shape_of(messages: Iterable[Fields]) -> Shape | None:
-    """The shape of messages, `None` if both would look like this."""
+def shape_of(messages: Iterable[Fields], tools: Iterable[Fields | str] = ()) -> Shape:
+    """The shape of messages, or of tools where messages say nothing: Anthropic's have blocks and no system role."""
     kinds: set[str] = set()
-    openai = False
     for message in messages:
-        openai = openai or _role(message) in ("tool", "function", *_LEADING) or bool(_parts(message, "tool_calls"))
-        kinds.update(str(block.get("type")) for block in _parts(message, "content"))
-    if kinds & _ANTHROPIC_BLOCKS:
-        return "anthropic"
-    if openai:
-        return "openai"
-    return "anthropic" if kinds == {"text"} else "openai" if kinds else None
-
-
-def _shape_of_tools(tools: Sequence[Fields | str]) -> Shape | None:
-    named = [tool for tool in tools if isinstance(tool, Mapping)]
-    if any("input_schema" in tool for tool in named):
-        return "anthropic"
-    return "openai" if any("function" in tool or "parameters" in tool for tool in named) else None
+        if _get(message, "role") in ("tool", *_LEADING) or _get(message, "tool_calls"):
+            return "openai"
+        kinds.update(str(block.get("type")) for block in _blocks(message))
+    if kinds:
+        return "anthropic" if kinds <= _ANTHROPIC_BLOCKS else "openai"
+    return "anthropic" if any("input_schema" in tool for tool in tools if isinstance(tool, Mapping)) else "openai"
 
 
 def holds_template(messages: Iterable[Fields]) -> bool:
-    """Whether a template was put into these messages before, with any renderer."""
-    for message in messages:
-        calls, blocks = _parts(message, "tool_calls"), _parts(message, "content")
-        ids = [message.get("tool_call_id")] if isinstance(message, Mapping) else []
-        ids += [part.get(name) for part in (*calls, *blocks) for name in ("id", "tool_use_id")]
-        if any(isinstance(one, str) and one.startswith(CALL) for one in ids):
-            return True
-        if _role(message) in ("user", *_LEADING):
-            lines = (f"\n{text.lstrip()}" for text in _texts(message))
-            if any(f"\n{TEMPLATE_NOTE}" in text or f"\n{TEMPLATE_TAG}" in text for text in lines):
-                return True
-    return False
+    """Whether a template was put into these messages before, with any renderer: each begins with a note."""
+    texts = (
+        f"\n{text.lstrip()}"
+        for message in messages
+        for text in _texts(message)
+        if _get(message, "role") in ("user", *_LEADING)
+    )
+    return any(f"\n{TEMPLATE_NOTE}" in text or f"\n{TEMPLATE_TAG}" in text for text in texts)
 
 
 def last_request(messages: Iterable[Fields]) -> str:
     """The text of the last user message; what Warmstart itself put in, and results of tools, are none."""
     found = ""
     for message in messages:
-        if _role(message) == "user":
+        if _get(message, "role") == "user":
             found = "\n".join(text for text in _texts(message) if not is_marked(text)).strip() or found
     return found
 
 
-def _texts(message: Any) -> Iterator[str]:
-    content = message.get("content") if isinstance(message, Mapping) else None
-    texts = [content, *(block.get("text") for block in _parts(message, "content"))]
-    return (text for text in texts if isinstance(text, str))
+def _get(message: Any, name: str) -> Any:
+    return message.get(name) if isinstance(message, Mapping) else None  # clients have objects among their messages
 
 
-def _role(message: Any) -> str:
-    return str(message.get("role", "")) if isinstance(message, Mapping) else ""
+def _texts(message: Fields) -> list[str]:
+    texts = [_get(message, "content"), *(block.get("text") for block in _blocks(message))]
+    return [text for text in texts if isinstance(text, str)]
 
 
-def _parts(message: Any, name: str) -> list[Fields]:
-    found = message.get(name) if isinstance(message, Mapping) else None
-    return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list) else []
+def _blocks(message: Fields) -> list[Fields]:
+    content = _get(message, "content")
+    return [block for block in content if isinstance(block, Mapping)] if isinstance(content, list) else []
 
 
 # -- with a template that is chosen
@@ -203,21 +181,19 @@ def start_warm(
     brief: Brief | str = "",
     holdout: float = DEFAULT_POLICY.holdout,
     explore: float = DEFAULT_POLICY.explore,
-    seed: int | None = None,
     recall: Recall | None = None,
     selector: Selector | None = None,
-    all_projects: bool = False,
     **rendering: Any,
 ) -> Started:
     """The messages of a session with the brief, and with the template that fits its task unless it is held out.
 
-    `session_id` is the agent's own id or ours, and decides chance unless `seed` is given too. The task is the last
+    `session_id` is the agent's own id or ours, and decides chance. The task is the last
     user message unless it is named. A host that starts many sessions keeps one `selector`, which then brings its own
     `recall`, `holdout` and `explore`. `rendering` are further options of `render`.
     """
     text = last_request(messages) if task is None else task
     tools = None if tools is None else list(tools)
-    asked = Task(text, project=None if all_projects else project, agent=agent, tools=tools, session=session_id)
+    asked = Task(text, project=project, agent=agent, tools=tools, session=session_id)
     options = {"task": text, "tools": tools, **rendering}
     use = started(store, session_id)
     if use is None:
@@ -226,16 +202,14 @@ def start_warm(
             return Started(messages=list(messages), choice=held, use_id=0)
         if selector is None:
             selector = Selector(store, recall=recall, policy=DEFAULT_POLICY._replace(holdout=holdout, explore=explore))
-        choice, shown = selector.choose(asked, seed=seed), None
+        choice, shown = selector.choose(asked), None
         if choice.arm == "warm" and choice.template is not None:
             shown = _render(store.get(choice.template.id, version=choice.template.version), messages, options)
             if shown is None:
                 why = f"nothing of the template {choice.template.name!r} fits into the budget with these tools"
                 choice = replace(choice, arm="abstained", template=None, why=why)
         tokens, items = (shown.tokens, shown.items) if shown else (0, ())
-        use = record(store, choice, replace(asked, project=project), tokens=tokens, items=items)
-        if choice.changed:
-            retire_changed(store, choice.changed, agent=agent)
+        use = record(store, choice, asked, tokens=tokens, items=items)
         if (use.arm, use.template) == (choice.arm, choice.template.id if choice.template else ""):
             return _start(messages, str(brief), choice, use, shown)
     # It started before, or another process was quicker: the same again.
@@ -253,7 +227,7 @@ def _render(template: WarmTemplate, messages: Sequence[Fields], options: Mapping
 def _start(messages: Sequence[Fields], brief: str, choice: Choice, use: Use, rendering: Rendering | None) -> Started:
     warm = list(messages)
     if not holds_template(messages):
-        shape = rendering.shape if rendering else shape_of(messages) or "openai"
+        shape = rendering.shape if rendering else shape_of(messages)
         warm = _insert(messages, brief, rendering.messages if rendering else [], shape)
     return Started(messages=warm, choice=choice, use_id=use.id, rendering=rendering)
 
@@ -267,15 +241,7 @@ def _choice_of(use: Use, store: SQLTemplateStore) -> tuple[Choice, WarmTemplate 
         template = store.get(use.template, version=use.version)
     except TemplateNotFound:
         return replace(choice, why="the template that this session started from is gone"), None
-    suggestion = Suggestion(
-        id=template.id,
-        name=template.name,
-        version=template.version,
-        state=template.state,
-        sure=use.policy.get("sure", 0.0),
-        similarity=use.policy.get("similarity", 0.0),
-        utility=0.0,
-        why=use.why,
-        description=template.description,
-    )
+    copied = {name: getattr(template, name) for name in ("id", "name", "version", "state", "description")}
+    scores = {name: use.policy.get(name, 0.0) for name in ("sure", "similarity", "utility")}
+    suggestion = Suggestion(**copied, **scores, why=use.why)
     return replace(choice, template=suggestion), template

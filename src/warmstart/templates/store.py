@@ -12,12 +12,12 @@ The store redacts all texts once more, whoever made them, and accepts nothing th
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import blake2b
 from operator import itemgetter
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -29,12 +29,9 @@ from warmstart.sessions.schema import to_time
 from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.sessions.values import clean
 from warmstart.storage.database import Connection, Database, migrations_of
-from warmstart.storage.sql import batches, placeholders
 from warmstart.templates.item import Item
 from warmstart.templates.legacy import LegacySeed
 from warmstart.templates.template import SessionSeed, State, WarmTemplate
-
-_MAX_VERSION = 2**62  # more than any version, and a number that a database takes
 
 
 class Summary(NamedTuple):
@@ -55,12 +52,6 @@ class Summary(NamedTuple):
     tools: Mapping[str, str]
     origin: str
     tasks: tuple[str, ...]
-    used: int = 0
-    successes: int = 0
-    failures: int = 0
-
-
-AnyTemplate = TypeVar("AnyTemplate", Summary, WarmTemplate)
 
 
 class Version(NamedTuple):
@@ -75,37 +66,6 @@ class Version(NamedTuple):
     state: State
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TemplateFilter:
-    """Which templates to list. Empty fields do not restrict; `limit` 0 means all of them.
-
-    A template must have all of the `tags`; `project` is a whole path or the last part of one.
-    """
-
-    type: TaskType | None = None
-    tags: tuple[str, ...] = ()
-    state: State | None = None
-    project: str = ""
-    agent: str = ""
-    limit: int = 0
-
-    def select(self, templates: Iterable[AnyTemplate]) -> list[AnyTemplate]:
-        """Those of the templates that fit."""
-        if self == TemplateFilter():
-            return list(templates)
-        some = [one for one in templates if self._fits(one)]
-        return some[: self.limit] if self.limit > 0 else some
-
-    def _fits(self, one: Summary | WarmTemplate) -> bool:
-        return (
-            self.type in (None, one.task_type)
-            and self.state in (None, one.state)
-            and self.agent in ("", one.agent)
-            and (self.project in ("", one.project) or one.project.endswith(f"/{self.project}"))
-            and {tag.casefold() for tag in self.tags} <= {tag.casefold() for tag in one.tags}
-        )
-
-
 class SQLTemplateStore:
     """Templates beside the sessions that they came from. Lives as long as that store; for one thread."""
 
@@ -117,14 +77,10 @@ class SQLTemplateStore:
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.sessions = sessions
+        self.database: Database = sessions.database
         self._redactor = redactor or Redactor()
         self._clock = clock
         self.database.migrate(migrations_of("templates", __file__))
-
-    @property
-    def database(self) -> Database:
-        """The database that the tables are in."""
-        return self.sessions.database
 
     def now(self) -> datetime:
         """The time by the store's clock, in UTC and as exact as the store keeps it."""
@@ -161,7 +117,7 @@ class SQLTemplateStore:
             if expected is not None and old.version != expected:
                 raise TemplateChanged(
                     f"the template {old.id!r} is at version {old.version} by now, and this change was made to version "
-                    f"{expected}; look at `warmstart templates diff {old.id} {expected} {old.version}` and do it again"
+                    f"{expected}; see `warmstart templates diff {old.id} {expected} {old.version}` and do it again"
                 )
             new = self._prepare(connection, replace(old, **fields))
             if new == old:
@@ -177,10 +133,6 @@ class SQLTemplateStore:
             old = self.get(newest.id, version=version)
             content = {name: getattr(old, name) for name in CHANGEABLE - {"state"}}
             return self.change(newest.id, author=author, reason=f"reverted to version {version}", **content)
-
-    def set_state(self, id: str, state: State, *, author: str, reason: str) -> WarmTemplate:
-        """Change the state of a template, which is a new version too."""
-        return self.change(id, author=author, reason=reason, state=state)
 
     def delete(self, id: str, *, author: str = "") -> None:
         """Remove a template with all its versions. Its id is not given again, and the record of its uses stays."""
@@ -212,7 +164,7 @@ class SQLTemplateStore:
 
     def _prepare(self, connection: Connection, template: WarmTemplate) -> WarmTemplate:
         """The template as it may be stored."""
-        ready = map_texts(checked(template), self._redactor.clean)
+        ready = map_texts(template, self.words)
         ready = replace(ready, name=" ".join(ready.name.split()))
         if not ready.name:
             raise InvalidTemplate("a template needs a name; give it one with --name")
@@ -225,19 +177,11 @@ class SQLTemplateStore:
 
     def _save(self, connection: Connection, template: WarmTemplate, author: str, reason: str) -> None:
         save_head(connection, template)
+        said = (self.words(author), _seconds(template.updated_at), self.words(reason))
         connection.execute(
             "INSERT INTO template_versions (template, version, author, at, reason, hash, state, body) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                template.id,
-                template.version,
-                self.words(author),
-                _seconds(template.updated_at),
-                self.words(reason),
-                content_hash(template),
-                template.state,
-                encode_body(template),
-            ),
+            (template.id, template.version, *said, content_hash(template), template.state, encode_body(template)),
         )
         connection.executemany(
             "INSERT INTO template_sources (session, template, version) VALUES (?, ?, ?)",
@@ -251,46 +195,43 @@ class SQLTemplateStore:
 
         Raises `TemplateNotFound` or `AmbiguousId`.
         """
-        with self.database.translate_errors():
-            found = self.find(id)
-            which = "v.version = t.version" if version is None else f"v.version = {min(max(version, 0), _MAX_VERSION)}"
-            row = self.database.connection.execute(f"{BODIES} AND {which} WHERE t.id = ?", (found,)).fetchone()
-        if row is None or row[5] is None:
-            raise TemplateNotFound(self._no_version(found, version))
+        found = self.find(id)
+        if version is None:
+            (row,) = self.select(f"{BODIES} AND v.version = t.version WHERE t.id = ?", found)
+            return decode(row)
+        known = {each.number: each for each in self.versions(found)}
+        if version not in known:
+            numbers = ", ".join(map(str, sorted(known)))
+            raise TemplateNotFound(f"the template {found!r} has no version {version}; it has {numbers}")
+        if known[version].withdrawn:
+            raise TemplateNotFound(
+                f"version {version} of the template {found!r} was withdrawn: a session that it came from was revoked"
+            )
+        (row,) = self.select(f"{BODIES} AND v.version = ? WHERE t.id = ?", version, found)
         return decode(row)
 
-    def list(self, filter: TemplateFilter = TemplateFilter()) -> builtins.list[WarmTemplate]:  # noqa: B008 - is frozen
-        """Templates in their newest version, newest first."""
-        with self.database.translate_errors():
-            rows = self.database.connection.execute(
-                f"{BODIES} AND v.version = t.version ORDER BY t.created_at DESC, t.id DESC"
-            ).fetchall()
-        return filter.select(map(decode, rows))
+    def list(self) -> builtins.list[WarmTemplate]:
+        """All templates in their newest version, newest first."""
+        return [*map(decode, self.select(f"{BODIES} AND v.version = t.version ORDER BY t.created_at DESC, t.id DESC"))]
 
-    def summaries(self, filter: TemplateFilter = TemplateFilter()) -> builtins.list[Summary]:  # noqa: B008 - is frozen
+    def summaries(self) -> builtins.list[Summary]:
         """The templates without their items, newest first."""
-        with self.database.translate_errors():
-            rows = self.database.connection.execute(
-                "SELECT created_at, id, head, used, successes, failures FROM templates"
-            ).fetchall()
+        rows = self.select("SELECT created_at, id, head FROM templates")
         rows.sort(key=itemgetter(0, 1), reverse=True)  # faster than SQLite, which carries the heads through its sorter
-        return filter.select(_decode_head(*row[1:]) for row in rows)
+        return [_decode_head(*row[1:]) for row in rows]
 
     def revision(self) -> int:
         """A number that grows with every write that summaries could show."""
-        with self.database.translate_errors():
-            row = self.database.connection.execute("SELECT number FROM template_revision").fetchone()
-        return int(row[0]) if row else 0
+        rows = self.select("SELECT number FROM template_revision")
+        return int(rows[0][0]) if rows else 0
 
     def versions(self, id: str) -> builtins.list[Version]:
         """The versions of a template, newest first."""
-        with self.database.translate_errors():
-            found = self.find(id)
-            rows = self.database.connection.execute(
-                "SELECT version, author, at, reason, hash, body IS NULL, state FROM template_versions "
-                "WHERE template = ? ORDER BY version DESC",
-                (found,),
-            ).fetchall()
+        rows = self.select(
+            "SELECT version, author, at, reason, hash, body IS NULL, state FROM template_versions "
+            "WHERE template = ? ORDER BY version DESC",
+            self.find(id),
+        )
         return [
             Version(number, author, datetime.fromtimestamp(at, UTC), reason, digest, bool(withdrawn), state)
             for number, author, at, reason, digest, withdrawn, state in rows
@@ -302,24 +243,19 @@ class SQLTemplateStore:
         Works for a damaged template too. Raises `TemplateNotFound` or `AmbiguousId`.
         """
         wanted = clean(id).strip()
-        run = self.database.connection.execute
-        with self.database.translate_errors():
-            for condition in ("id = ?1", "name = ?1", "?1 <> '' AND substr(id, 1, length(?1)) = ?1"):
-                sql = f"SELECT id FROM templates WHERE {condition} ORDER BY id LIMIT 5"
-                if rows := run(sql, (wanted,)).fetchall():
-                    break
+        for condition in ("id = ?1", "name = ?1", "?1 <> '' AND substr(id, 1, length(?1)) = ?1"):
+            if rows := self.select(f"SELECT id FROM templates WHERE {condition} ORDER BY id LIMIT 5", wanted):
+                break
         if not rows:
             raise TemplateNotFound(f"no template has the id or name {id!r}; `warmstart templates list` shows them")
         if len(rows) > 1:
             raise AmbiguousId(f"{id!r} fits several templates: {', '.join(row[0] for row in rows)}; give the whole id")
         return str(rows[0][0])
 
-    def _no_version(self, id: str, version: int | None) -> str:
-        known = {each.number: each.withdrawn for each in reversed(self.versions(id))}
-        if version in known:
-            return f"version {version} of the template {id!r} was withdrawn: a session that it came from was revoked"
-        numbers = ", ".join(str(number) for number, withdrawn in known.items() if not withdrawn)
-        return f"the template {id!r} has no version {version}; it has {numbers or 'none that can be read'}"
+    def select(self, sql: str, *values: Any) -> builtins.list[tuple[Any, ...]]:
+        """The rows of a query on the store."""
+        with self.database.translate_errors():
+            return self.database.connection.execute(sql, values).fetchall()
 
 
 # -- rows
@@ -362,11 +298,9 @@ BODIES = (
     "FROM templates t JOIN template_versions v ON v.template = t.id"
 )
 
-_ENCODE = msgspec.json.Encoder().encode
-_ENCODE_SORTED = msgspec.json.Encoder(order="sorted").encode
+_ENCODE = msgspec.json.Encoder(order="sorted").encode
 _DECODE_BODY = msgspec.json.Decoder(Body).decode
 _DECODE_HEAD = msgspec.json.Decoder(Summary).decode
-_COUNTS = ("used", "successes", "failures")  # the last fields of a summary, which the head does not have
 
 
 def encode_body(template: WarmTemplate) -> str:
@@ -376,7 +310,7 @@ def encode_body(template: WarmTemplate) -> str:
 
 def decode(row: tuple[Any, ...]) -> WarmTemplate:
     """The template of a row of `BODIES`; raises `StoreCorrupt` if it is damaged."""
-    name, created_at, version, at, state, text, *counts = row
+    name, created_at, version, at, state, text, used, successes, failures = row
     try:
         body = _DECODE_BODY(text)
         state = msgspec.convert(state, State)
@@ -388,15 +322,16 @@ def decode(row: tuple[Any, ...]) -> WarmTemplate:
         state=state,
         created_at=to_time(created_at),
         updated_at=to_time(at),
+        used=used,
+        successes=successes,
+        failures=failures,
         **body.fields(),
-        **dict(zip(_COUNTS, counts, strict=True)),
     )
 
 
 def save_head(connection: Connection, template: WarmTemplate) -> None:
     """Write the row of a template, which must have its id, version and times."""
-    values = {name: getattr(template, name) for name in Summary._fields if name not in ("tasks", *_COUNTS)}
-    head = Summary(**{**values, "tools": dict(template.tools)}, tasks=template.seed.tasks)[: -len(_COUNTS)]
+    head = [getattr(template, name) for name in Summary._fields[:-1]] + [template.seed.tasks]
     connection.execute(
         "INSERT INTO templates (id, name, version, created_at, head) VALUES (?, ?, ?, ?, ?) "
         "ON CONFLICT (id) DO UPDATE SET name = excluded.name, version = excluded.version, head = excluded.head",
@@ -404,34 +339,11 @@ def save_head(connection: Connection, template: WarmTemplate) -> None:
     )
 
 
-def _decode_head(id: str, text: str, used: int, successes: int, failures: int) -> Summary:
+def _decode_head(id: str, text: str) -> Summary:
     try:
-        return _DECODE_HEAD(text)._replace(used=used, successes=successes, failures=failures)
+        return _DECODE_HEAD(text)
     except (msgspec.DecodeError, UnicodeError) as error:
         raise StoreCorrupt(_damaged(f"the template {id!r}", error)) from error
-
-
-def checked(template: WarmTemplate) -> WarmTemplate:
-    """The template as it will be read back; raises `InvalidTemplate` where a value has the wrong type.
-
-    Characters that no database can hold are replaced.
-    """
-    try:
-        body = msgspec.convert(_clean(msgspec.to_builtins(Body.of(template))), Body)
-        msgspec.convert(template.state, State)
-    except (msgspec.ValidationError, TypeError, AttributeError) as error:
-        raise InvalidTemplate(f"the template {template.name!r} cannot be stored: {error}") from error
-    return replace(template, **body.fields())
-
-
-def _clean(value: Any) -> Any:
-    if isinstance(value, str):
-        return clean(value)
-    if isinstance(value, (list, tuple)):
-        return [_clean(part) for part in value]
-    if isinstance(value, dict):
-        return {_clean(name): _clean(part) for name, part in value.items()}
-    return value
 
 
 def _damaged(what: str, error: Exception) -> str:
@@ -480,10 +392,8 @@ def take_id(connection: Connection, at: datetime) -> str:
         "SELECT id FROM template_ids WHERE id = ?1 OR substr(id, 1, length(?1) + 1) = ?1 || '_'", (stamp,)
     )
     taken = {row[0] for row in rows}
-    chosen, number = stamp, 1
-    while chosen in taken:
-        number += 1
-        chosen = f"{stamp}_{number}"
+    ids = (stamp, *(f"{stamp}_{number}" for number in range(2, len(taken) + 2)))
+    chosen = next(each for each in ids if each not in taken)
     connection.execute("INSERT INTO template_ids (id, created_at) VALUES (?, ?)", (chosen, at.timestamp()))
     return chosen
 
@@ -495,7 +405,7 @@ def content_hash(template: WarmTemplate) -> str:
     """
     project = template.project.rstrip("/").rsplit("/", 1)[-1]
     body = Body.of(replace(template, project=project, origin="user"))
-    return blake2b(_ENCODE_SORTED(body), digest_size=16).hexdigest()
+    return blake2b(_ENCODE(body), digest_size=16).hexdigest()
 
 
 def map_texts(template: WarmTemplate, change: Callable[[str], str]) -> WarmTemplate:
@@ -517,20 +427,14 @@ def sources_of(template: WarmTemplate) -> builtins.list[str]:
 
 def revoked_sessions(connection: Connection) -> frozenset[str]:
     """The sessions that were revoked, with their children."""
-    rows = connection.execute("SELECT session FROM template_revoked").fetchall()
-    return frozenset(with_children(connection, [row[0] for row in rows]))
+    return frozenset(with_children(connection, "SELECT session FROM template_revoked"))
 
 
-def with_children(connection: Connection, sessions: Iterable[str]) -> builtins.list[str]:
-    """The sessions and all that grew out of them, each once."""
-    found: dict[str, None] = {}
-    newest = [*sessions]
-    while newest:
-        found.update(dict.fromkeys(newest))
-        children = [
-            row[0]
-            for some in batches(newest)
-            for row in connection.execute(f"SELECT id FROM sessions WHERE parent_id IN ({placeholders(some)})", some)
-        ]
-        newest = [child for child in children if child not in found]
-    return [*found]
+def with_children(connection: Connection, sessions: str, *values: str) -> builtins.list[str]:
+    """The sessions that a query selects, and all that grew out of them, each once."""
+    rows = connection.execute(
+        f"WITH RECURSIVE family(id) AS ({sessions} "
+        "UNION SELECT s.id FROM sessions s JOIN family f ON s.parent_id = f.id) SELECT id FROM family",
+        values,
+    )
+    return [row[0] for row in rows]

@@ -7,8 +7,8 @@ the text does not show (sources, tools, dates) stays as it is in the template.
 
 from __future__ import annotations
 
+import json
 import re
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from difflib import unified_diff
@@ -31,17 +31,13 @@ The line `id = ...` says where an item came from: leave it as it is, and leave i
 Values that differ from task to task are written {{{{date}}}}, {{{{email}}}} and so on."""
 
 
-class _Strict(msgspec.Struct, forbid_unknown_fields=True):
-    """Part of the text; what it does not name is refused."""
-
-
-class _CallForm(_Strict):
+class _CallForm(msgspec.Struct, forbid_unknown_fields=True):
     tool: str
     arguments: str
     result: str = ""
 
 
-class _ItemForm(_Strict):
+class _ItemForm(msgspec.Struct, forbid_unknown_fields=True):
     kind: Kind
     text: str
     id: str = ""
@@ -50,7 +46,7 @@ class _ItemForm(_Strict):
     call: list[_CallForm] = []
 
 
-class _Form(_Strict):
+class _Form(msgspec.Struct, forbid_unknown_fields=True):
     name: str
     description: str = ""
     type: TaskType = "mixed"
@@ -67,9 +63,7 @@ def to_text(template: WarmTemplate) -> str:
     document.add("name", _string(template.name))
     document.add("description", _string(template.description))
     document.add("type", tomlkit.string(template.task_type).comment("code, file, research or mixed"))
-    tags = tomlkit.array()
-    tags.extend(map(_string, template.tags))
-    document.add("tags", tags)
+    document.add("tags", tomlkit.item([*map(_string, template.tags)]))
     if template.seed.items:
         document.add("item", tomlkit.item([_table(key, item) for key, item in _by_key(template.seed.items).items()]))
     return _show_invisible(document.as_string())
@@ -81,13 +75,10 @@ def from_text(text: str, template: WarmTemplate, *, author: str = "") -> WarmTem
     known = _by_key(template.seed.items)
     items = []
     for number, each in enumerate(form.item, 1):
-        old = (
-            known.pop(each.id, None) if each.id else Item(kind=each.kind, text="", sources=(Source(f"{EDIT}{author}"),))
-        )
+        new = Item(kind=each.kind, text="", sources=(Source(f"{EDIT}{author}"),))
+        old = known.pop(each.id, None) if each.id else new
         if old is None:
-            raise InvalidTemplate(
-                f"item {number}: the id {each.id!r} is unknown or occurs twice; leave `id` out of a new item"
-            )
+            raise InvalidTemplate(f"item {number}: the id {each.id!r} is unknown or occurs twice; leave out `id`")
         calls = tuple(Call(call.tool, call.arguments, call.result) for call in each.call)
         items.append(replace(old, kind=each.kind, text=each.text, tool=each.tool, count=each.count, calls=calls))
     return replace(
@@ -119,14 +110,11 @@ def _read(text: str) -> _Form:
     except ParseError as error:
         what = re.sub(r" at line \d+ col \d+$", "", str(error))
         raise InvalidTemplate(f"line {error.line}: {what}; correct it and save again") from error
-    except RecursionError as error:
-        raise InvalidTemplate("it is nested far deeper than a template; correct it and save again") from error
     except (TOMLKitError, msgspec.ValidationError) as error:
         what, _, path = str(error).partition(" - at `$")
         place = re.sub(r"^\.item\[(\d+)\]", lambda found: f"item {int(found[1]) + 1}", path.rstrip("`")).strip(".")
-        raise InvalidTemplate(
-            f"{place or 'template'}: {what[:1].lower()}{what[1:]}; correct it and save again"
-        ) from error
+        what = f"{what[:1].lower()}{what[1:]}"
+        raise InvalidTemplate(f"{place or 'template'}: {what}; correct it and save again") from error
 
 
 # -- writing
@@ -134,18 +122,14 @@ def _read(text: str) -> _Form:
 
 def _table(key: str, item: Item) -> dict[str, Any]:
     sessions = " ".join(dict.fromkeys(source.session for source in item.sources))
-    table: dict[str, Any] = {
+    calls = [{name: _string(value) for name, value in call._asdict().items()} for call in item.calls]
+    more = {"tool": item.tool and _string(item.tool), "count": item.count if item.count != 1 else 0, "call": calls}
+    return {
         "id": tomlkit.string(key).comment(f"from {' '.join(sessions.split())}"),
         "kind": item.kind,
         "text": _string(item.text),
+        **{name: value for name, value in more.items() if value},
     }
-    if item.tool:
-        table["tool"] = _string(item.tool)
-    if item.count != 1:
-        table["count"] = item.count
-    if item.calls:
-        table["call"] = [{name: _string(value) for name, value in call._asdict().items()} for call in item.calls]
-    return table
 
 
 def _string(text: str) -> tomlkit.items.String:
@@ -157,18 +141,13 @@ def _string(text: str) -> tomlkit.items.String:
 
 def _show_invisible(text: str) -> str:
     """The text with escapes for what nobody would see; that only stands in strings where escapes are read."""
-    return "".join(sign if sign.isprintable() or sign == "\n" else _escape(sign) for sign in text)
-
-
-def _escape(sign: str) -> str:
-    return f"\\u{ord(sign):04x}" if ord(sign) <= 0xFFFF else f"\\U{ord(sign):08x}"
+    return "".join(sign if sign.isprintable() or sign == "\n" else f"\\U{ord(sign):08x}" for sign in text)
 
 
 # -- differences
 
 _ID = re.compile(r'^id = "[\w-]+" (?=# from )')
-_FIELDS = ("name", "description", "task_type", "tags")  # that the text form has
-_MORE_FIELDS = ("state", "project", "agent", "origin", "described_by", "sources", "tools")
+_MORE_FIELDS = ("state", "project", "agent", "origin", "described_by", "sources", "tools")  # not in the text
 
 
 def diff(old: WarmTemplate, new: WarmTemplate) -> list[str]:
@@ -177,22 +156,9 @@ def diff(old: WarmTemplate, new: WarmTemplate) -> list[str]:
     return ["..." if line.startswith("@@") else line for line in lines][2:]
 
 
-def summarize(old: WarmTemplate, new: WarmTemplate) -> str:
-    """What is different, in one line such as `name, 1 file added, 2 traps removed`; empty if nothing is."""
-    parts = [name for name in _FIELDS + _MORE_FIELDS if getattr(old, name) != getattr(new, name)]
-    before, after = (Counter((item.kind, item_id(item)) for item in one.seed.items) for one in (old, new))
-    for verb, changed in {"added": after - before, "removed": before - after}.items():
-        for kind, number in Counter(kind for kind, _ in changed.elements()).items():
-            parts.append(f"{number} {kind}{'s' * (number != 1)} {verb}")
-    return ", ".join(parts) or ("items in another order, or from other sources" if old.seed != new.seed else "")
-
-
 def _lines(template: WarmTemplate) -> Iterator[str]:
     for name in _MORE_FIELDS:
-        value = getattr(template, name)
-        if not isinstance(value, str):
-            value = ", ".join(sorted(" ".join(pair).strip() for pair in value.items()) if name == "tools" else value)
-        yield _show_invisible(f"{name} = {value}".replace("\n", "\\n"))
+        yield _show_invisible(f"{name} = {json.dumps(getattr(template, name), sort_keys=True)}")
     text = to_text(template)
     lines = text[text.index("\nname = ") :].split("\n")
     yield from (_ID.sub("", line) for line in lines if line)

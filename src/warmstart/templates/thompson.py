@@ -16,8 +16,6 @@ _CELLS = 64
 _MIDDLES = [(cell + 0.5) / _CELLS for cell in range(_CELLS)]
 _LOGS = [(log(place), log(1 - place)) for place in _MIDDLES]
 _MAX_SESSIONS = 200.0  # that count: the distant past does not outweigh a change for ever
-_PRIOR = 2.0  # sessions that the rate of cold starts is worth for a template that nothing is known of
-_TASK_PRIOR = 4.0  # sessions that the rate of all cold starts is worth for the tasks of one template
 # The probability below which one rate is not better than the other. It is asked at every review: of 80 simulated
 # templates without any effect, a dozen reviews retired 8 at 0.025 and 4 at 0.005.
 _UNLIKELY = 0.005
@@ -36,16 +34,14 @@ class Belief(NamedTuple):
         return self.a / (self.a + self.b)
 
 
-def cold_belief(successes: int, failures: int, among: Belief | None = None) -> Belief:
-    """What is known of sessions that start cold: those on one kind of task, `among` those on all kinds."""
-    if among is None:
-        return _capped(1.0 + successes, 1.0 + failures)
-    return _capped(_TASK_PRIOR * among.mean + successes, _TASK_PRIOR * (1 - among.mean) + failures)
+EVEN = Belief(1.0, 1.0)
 
 
-def belief(successes: int, failures: int, cold: Belief) -> Belief:
-    """What is known of a template; before anything is, that it does as well as a cold start."""
-    return _capped(_PRIOR * cold.mean + successes, _PRIOR * (1 - cold.mean) + failures)
+def belief(successes: int, failures: int, prior: Belief = EVEN, *, weight: float = 2.0) -> Belief:
+    """What is known of a success rate after these outcomes; before them the prior, worth `weight` sessions."""
+    a, b = weight * prior.mean + successes, weight * (1 - prior.mean) + failures
+    scale = min(1.0, _MAX_SESSIONS / (a + b))
+    return Belief(a * scale, b * scale)
 
 
 def does_harm(successes: int, failures: int, cold: Belief) -> bool:
@@ -56,11 +52,6 @@ def does_harm(successes: int, failures: int, cold: Belief) -> bool:
 def helps(successes: int, failures: int, cold: Belief) -> bool:
     """Whether a template has almost certainly done better than a cold start on the same kind of task."""
     return successes + failures >= MIN_OUTCOMES and better(cold, belief(successes, failures, cold)) < _UNLIKELY
-
-
-def _capped(a: float, b: float) -> Belief:
-    scale = min(1.0, _MAX_SESSIONS / (a + b))
-    return Belief(a * scale, b * scale)
 
 
 def odds(beliefs: Sequence[Belief], fits: Sequence[float], *, floor: float) -> list[float]:

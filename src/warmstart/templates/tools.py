@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 
+from warmstart.text.truncate import one_line
+
 _SCHEMA = ("parameters", "input_schema", "inputSchema")
 _ENCODE = msgspec.json.Encoder(order="deterministic").encode
 
@@ -58,64 +60,34 @@ def _bare(value: object) -> object:
 
 # Rules about what a text looks like. A placeholder stands for any text, so it cannot break them.
 _OF_TEXT = frozenset(("pattern", "format", "enum", "const", "minLength", "maxLength", "contentEncoding"))
-_MAX_PROBLEM = 300  # characters
-_SILENT = ("$schema", "title", "description", "default", "examples", "$comment")
-_PLAIN = frozenset((*_SILENT, "type", "properties", "required", "additionalProperties", "items", "enum"))
-_TYPES: Mapping[str, type | tuple[type, ...]] = {
-    "string": str,
-    "object": dict,
-    "array": list,
-    "boolean": bool,
-    "null": type(None),
-    "integer": int,
-    "number": (int, float),
-}
+_PLAIN = frozenset(
+    ("$schema", "title", "description", "default", "type", "properties", "required", "additionalProperties", "items")
+)
+_TYPES = {"string": str, "object": dict, "array": list, "boolean": bool, "integer": int}
 
 
 def fits(schema: Mapping[str, Any] | None, arguments: Mapping[str, Any]) -> bool:
     """Whether a tool takes these arguments. A text with a placeholder such as `{{date}}` counts as any text."""
     if schema is None:
         return True
-    simply = _fits_simply(schema, arguments)
-    return argument_problem(schema, json.dumps(arguments)) is None if simply is None else simply
+    return _fits_simply(schema, arguments) or argument_problem(schema, json.dumps(arguments)) is None
 
 
-def _fits_simply(schema: Any, value: Any) -> bool | None:
-    """Whether a value fits; `None` if the schema says more than is understood here."""
+def _fits_simply(schema: Any, value: Any) -> bool:
+    """Whether a value fits a schema for sure. This spares most sessions the full validator, which loads slowly."""
     if not isinstance(schema, Mapping) or not schema.keys() <= _PLAIN:
-        return None
-    name = schema.get("type", "")
-    known = _TYPES.get(name) if isinstance(name, str) else None
-    if "type" in schema:
-        if known is None or (name == "integer" and isinstance(value, float)):
-            return None
-        if not isinstance(value, known) or (isinstance(value, bool) and name != "boolean"):
-            return False
-    if "enum" in schema:
-        if not isinstance(value, str):
-            return None
-        if value not in schema["enum"] and not _has_placeholder(value):
-            return False
-    if isinstance(value, list):
-        return _all(schema["items"], value) if "items" in schema else True
-    return _object_fits(schema, value) if isinstance(value, dict) else True
-
-
-def _object_fits(schema: Mapping[str, Any], value: dict[str, Any]) -> bool | None:
+        return False
     named, others = schema.get("properties", {}), schema.get("additionalProperties", True)
-    if not isinstance(named, Mapping) or not isinstance(others, bool):
-        return None
-    if any(name not in value for name in schema.get("required", ())):
+    kind = _TYPES.get(str(schema.get("type")))
+    if kind is None or not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         return False
-    if not others and not value.keys() <= named.keys():
+    if isinstance(value, list):
+        return "items" not in schema or all(_fits_simply(schema["items"], one) for one in value)
+    if not isinstance(value, dict):
+        return True
+    if not isinstance(others, bool) or not value.keys() >= set(schema.get("required", ())):
         return False
-    answers = [_fits_simply(named[name], part) for name, part in value.items() if name in named]
-    return False if False in answers else None if None in answers else True
-
-
-def _all(schema: Any, values: list[Any]) -> bool | None:
-    answers = [_fits_simply(schema, value) for value in values]
-    return False if False in answers else None if None in answers else True
+    return all(_fits_simply(named[name], one) if name in named else others for name, one in value.items())
 
 
 def argument_problem(schema: Mapping[str, Any], arguments: str) -> str | None:
@@ -134,7 +106,7 @@ def argument_problem(schema: Mapping[str, Any], arguments: str) -> str | None:
         for error in checker(schema, registry=Registry()).iter_errors(value):
             if not _is_of_placeholder(error):
                 where = ".".join(str(part) for part in error.absolute_path)
-                said = " ".join(error.message.split())[:_MAX_PROBLEM]
+                said = one_line(error.message, 300)
                 return f"do not fit the schema of the tool: {f'{where}: ' if where else ''}{said}"
     except (jsonschema.SchemaError, Unresolvable, RecursionError):
         return None  # a schema that cannot be understood says nothing about the arguments
@@ -145,8 +117,5 @@ def _is_of_placeholder(error: Any) -> bool:
     """Whether only the look of a placeholder is wrong, here or in each way that a schema offers."""
     if error.context:
         return any(_is_of_placeholder(inner) for inner in error.context)
-    return _has_placeholder(error.instance) and error.validator in _OF_TEXT
-
-
-def _has_placeholder(value: object) -> bool:
-    return isinstance(value, str) and "{{" in value and "}}" in value
+    is_placeholder = isinstance(error.instance, str) and "{{" in error.instance and "}}" in error.instance
+    return is_placeholder and error.validator in _OF_TEXT

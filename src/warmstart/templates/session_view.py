@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache, cached_property
 from pathlib import Path
+from typing import Any
 
 from warmstart.profile.feedback import own_words
 from warmstart.profile.outcome import has_passed
@@ -21,7 +22,7 @@ from warmstart.profile.values import AnnotatedStep
 from warmstart.sessions.marks import is_marked_call, is_ours
 from warmstart.sessions.values import Message, Session
 from warmstart.templates.commands import ShellCommand, is_project_file, relative_path, shell_commands
-from warmstart.templates.item import Source
+from warmstart.templates.item import Item, Kind, Source
 from warmstart.templates.safety import own_words_of
 from warmstart.text.shell import parse_commands
 
@@ -51,7 +52,7 @@ class Shell:
     passed: bool | None
 
 
-class Reading:
+class SessionView:
     """A session as the extractors read it.
 
     `allowed` are commands that the user vouches for, as if they had typed them. With `keep_values` the values in
@@ -75,8 +76,7 @@ class Reading:
         self.roots = tuple(
             dict.fromkeys(root.replace("\\", "/").rstrip("/") for root in (session.directory, session.project) if root)
         )
-        began = session.started_at or next((one.timestamp for one in messages if one.timestamp), None)
-        self._began = began
+        self._began = session.started_at or next((one.timestamp for one in messages if one.timestamp), None)
         # Who uses a coding agent works with it again; who talks to an agent that is built on the library may be a
         # customer, whose words are about one case.
         self.is_host = session.agent in agent_tools()
@@ -87,6 +87,11 @@ class Reading:
 
     def source(self, message_id: str) -> tuple[Source, ...]:
         return (Source(self.session.id, message_id),)
+
+    def item(self, kind: Kind, text: str, first: AnnotatedStep, last: AnnotatedStep | None = None, **more: Any) -> Item:
+        """An item that was seen at these steps; the first is its source unless `more` says otherwise."""
+        more.setdefault("sources", self.source(first.message_id))
+        return Item(kind=kind, text=text, first_seen=self.when(first), last_seen=self.when(last or first), **more)
 
     @cached_property
     def said(self) -> list[tuple[Message, str, bool]]:
@@ -127,15 +132,9 @@ class Reading:
         return found
 
     @cached_property
-    def _outputs(self) -> tuple[str, list[tuple[int, int]]]:
-        """All results in one text, in order, with the position at which each step's result ends; manifests apart."""
-        parts, ends, length = [], [], 0
-        for step in self.steps:
-            if step.result and not _shows_manifest(step):
-                parts.append(step.result.text)
-                length += len(step.result.text) + 1
-                ends.append((step.position, length))
-        return "\n".join(parts), ends
+    def _outputs(self) -> list[AnnotatedStep]:
+        """The steps with a result that is no manifest of the project."""
+        return [step for step in self.steps if step.result and not _shows_manifest(step)]
 
     @cached_property
     def _manifests(self) -> str:
@@ -146,15 +145,14 @@ class Reading:
 
         So is a word that the agent used before: that a command is not found is said with its name.
         """
-        text, ends = self._outputs
-        limit = max((end for place, end in ends if place < position), default=0)
         for word in own_words_of(command):
-            start = text.find(word, 0, limit)
-            if start < 0 or word in self.typed or word in self._manifests:
+            if word in self.typed or word in self._manifests:
                 continue
-            shown = next(place for place, end in ends if start < end)
-            before = (shell.step.call.arguments for shell in self.shells if shell.step.position <= shown)
-            if not any(word in command_in(arguments) for arguments in before):
+            earlier = (step for step in self._outputs if step.position < position)
+            shown = next((step.position for step in earlier if step.result and word in step.result.text), None)
+            if shown is not None and not any(
+                word in command_in(shell.step.call.arguments) for shell in self.shells if shell.step.position <= shown
+            ):
                 return False
         return True
 
@@ -176,9 +174,7 @@ def _has_passed(step: AnnotatedStep, commands: Sequence[ShellCommand]) -> bool |
     output = unwrap(step.result.text).text if step.result else ""
     if step.outcome == "error" or any(phrase in output[:400] for phrase in trap_rules()["hidden_failures"]):
         return False
-    if not any(command.masked for command in commands):
-        return True
-    return has_passed(output)
+    return has_passed(output) if any(command.masked for command in commands) else True
 
 
 def _paths(step: AnnotatedStep) -> tuple[str, tuple[str, ...]]:
