@@ -33,7 +33,7 @@ from warmstart.sessions.redaction import redacted_log, redacted_name, strings_in
 from warmstart.sessions.store import Position, SyncStore
 from warmstart.sessions.values import Message, Session, session_id
 
-_BATCH_CHARACTERS = 2_000_000  # read while the batch before is indexed
+_BATCH_CHARACTERS = 8_000_000
 _CONTINUES = "sync.continues"
 _FORCED = "sync.forced"
 _HEAD = 64 * 1024
