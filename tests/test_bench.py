@@ -29,11 +29,11 @@ def bash(command: str, *, error: str = "") -> tuple[str, dict[str, str], str]:
 
 
 def edit(path: str) -> tuple[str, dict[str, str], str]:
-    return "Edit", {"file_path": f"/work/app/{path}"}, ""
+    return "Edit", {"file_path": f"/home/mara/app/{path}"}, ""
 
 
 def read(path: str) -> tuple[str, dict[str, str], str]:
-    return "Read", {"file_path": f"/work/app/{path}"}, ""
+    return "Read", {"file_path": f"/home/mara/app/{path}"}, ""
 
 
 def activity(name: str, *calls: tuple[str, dict[str, str], str]) -> Activity:
@@ -44,8 +44,8 @@ def activity(name: str, *calls: tuple[str, dict[str, str], str]) -> Activity:
         result = ToolResult(call_id=call.id, outcome=outcome, text=error, exit_code=1 if error else 0)
         messages.append(Message(native_id=f"{name}-{number}a", role="assistant", tool_calls=(call,)))
         messages.append(Message(native_id=f"{name}-{number}b", role="tool", tool_results=(result,)))
-    session = Session(agent="claude-code", native_id=name, project="/work/app")
-    return read_activity(session, messages, ("/work/app",), "app")
+    session = Session(agent="claude-code", native_id=name, project="/home/mara/app")
+    return read_activity(session, messages, ("/home/mara/app",), "app")
 
 
 EARLIER = activity("earlier", bash("make lint"), edit("src/a.py"))
@@ -83,7 +83,7 @@ def test_a_trap_counts_only_with_mistake_and_fix() -> None:
     calls = (bash("rtk bun run test", error="error: unrecognized subcommand 'bun'"), bash("bun run test"))
     earlier, session = activity("earlier", *calls), activity("now", *calls)
     store: Any = None
-    start = build_reference(History([earlier], "/work/app", "", store), "Go on", 400)
+    start = build_reference(History([earlier], "/home/mara/app", "", store), "Go on", 400)
 
     assert score(start, session, [earlier]).shares["traps"] == (1, 1, 1)
     assert score("Run the tests with `bun run test`.", session, [earlier]).shares["traps"] == (0, 1, 1)
