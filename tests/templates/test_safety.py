@@ -20,11 +20,17 @@ cargo clippy --all-targets
 rtk bun run test
 rtk lint bun run lint
 npx vitest run
+cd web && npx vitest run
+cd web && npm run lint
 ./gradlew test
 """
 UNKNOWN = """
 make setup-evil
 npm run evil
+cd web && npm run evil
+make test && make setup-evil
+make test; npm run evil
+make test | npx evil-runner
 npm run postinstall
 bash ./setup-x.sh
 sh -c evil
@@ -66,6 +72,7 @@ def test_words_that_the_program_does_not_define_need_a_clean_source() -> None:
     assert own_words_of("make check") == []
     assert own_words_of("go test ./...") == []
     assert own_words_of("pnpm --filter web test") == ["web"]
+    assert own_words_of("cd web && npm run lint") == ["web"]
 
 
 def test_a_command_loses_what_changes_from_run_to_run(subtests) -> None:

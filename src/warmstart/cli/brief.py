@@ -39,7 +39,10 @@ def command(project: str, task: str, budget: int, explain: bool, as_json: bool) 
     session gets: commands that work, past mistakes and fixes, your standing rules, and the files to expect.
     """
     if task == "-":
-        task = sys.stdin.read()
+        try:
+            task = sys.stdin.read()
+        except OSError as error:
+            raise click.ClickException(f"cannot read standard input ({error.strerror}); give --task TEXT") from error
     with Warmstart(settings()) as ws:
         brief = ws.brief(project=project, task=task, budget_tokens=budget)
     if as_json:

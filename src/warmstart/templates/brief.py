@@ -170,7 +170,7 @@ def _command_lines(history: _History, files: ProjectFiles, budget: float) -> tup
     spent = 10.0  # for the heading
     for text, chance in sorted(chances.items(), key=lambda one: (-one[1], one[0])):
         items = uses[text]
-        trusted = _is_trusted(text, items, files) and any(item.worked for item in items)
+        trusted = _is_trusted([text], items, files) and any(item.worked for item in items)
         if chance < _MIN_COMMAND or not trusted or fails_now(items):
             continue
         cost = count(f"- `{text}`") + (0 if text in files.docs else 1)
@@ -193,9 +193,10 @@ def _command_reason(text: str, items: Sequence[Item]) -> str:
     return f"`{text}` worked {_times(worked)} in {_sessions(items)}, last {_day(items)}"
 
 
-def _is_trusted(command: str, items: Sequence[Item], files: ProjectFiles) -> bool:
-    """Whether the words of a command have a clean source: a session, or the manifests of the project."""
-    return any(item.clean for item in items) or all(word in files.manifests for word in own_words_of(command))
+def _is_trusted(commands: Sequence[str], items: Sequence[Item], files: ProjectFiles) -> bool:
+    """Whether the words of commands have a clean source: a session, or the manifests of the project."""
+    words = (word for command in commands for word in own_words_of(command))
+    return any(item.clean for item in items) or all(word in files.manifests for word in words)
 
 
 def fails_now(items: Sequence[Item]) -> bool:
@@ -212,7 +213,9 @@ def _trap_lines(history: _History, files: ProjectFiles) -> list[Line]:
             seen[item.tool, item.text].append(item)
             worth[item.tool, item.text] += history.recent[session.session_id]
     lines = []
-    trusted = [trap for trap, items in seen.items() if _is_trusted(items[-1].calls[1].arguments, items, files)]
+    trusted = [
+        trap for trap, items in seen.items() if _is_trusted([call.arguments for call in items[-1].calls], items, files)
+    ]
     for trap in sorted(trusted, key=lambda one: (-worth[one], one))[:_MAX_TRAPS]:
         items = seen[trap]
         fix = Counter(item.calls[1].arguments for item in items).most_common(1)[0][0]

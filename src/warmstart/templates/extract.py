@@ -129,7 +129,7 @@ def extract_traps(view: SessionView) -> Iterator[Item]:
             shell.step,
             tool=mistake.family,
             calls=(Call("shell", mistake.text), Call("shell", fix.text)),
-            clean=view.is_clean_command(fix.text, step.position),
+            clean=all(view.is_clean_command(text, shell.step.position) for text in (mistake.text, fix.text)),
             sources=(*view.source(shell.step.message_id), *view.source(step.message_id)),
         )
 

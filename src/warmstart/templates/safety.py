@@ -13,7 +13,9 @@ from warmstart.profile.tools import SHELLS, agent_tools, command_in
 from warmstart.templates.allowlist import is_safe, is_safe_command
 from warmstart.templates.item import Call
 
-_WRAPPED = re.compile(r"rtk (?:(?:test|err|summary|lint) )?|(?:npx|bunx|uvx) ")  # what they run must be known itself
+_OPERATOR = re.compile(r"\s*(?:&&|\|\||[;|&\n])\s*")
+_FOLDER = re.compile(r"cd (\S+) && ")
+_WRAPPED = re.compile(r"^(?:rtk (?:(?:test|err|summary|lint) )?|(?:npx|bunx|uvx) )")  # what they run must be known
 _SCRIPT_OF = re.compile(
     r"(?:(?:npm|pnpm|yarn|bun)(?: -[\w-]+(?:[= ][\w./-]+)?)* run(?:-script)?|(?:mise|turbo|nx) run|deno task"
     r"|make|just|task|rake) ([\w:./-]+)"
@@ -32,15 +34,19 @@ def is_known(command: str, typed: str = "") -> bool:
     """Whether a command may be shown to a new session; `typed` is what the user wrote."""
     if command in typed:
         return True
-    command = _WRAPPED.sub("", command, count=1)
-    script = _SCRIPT_OF.match(command)
-    return is_safe_command(command) and (script is None or bool(_KNOWN_SCRIPT.fullmatch(script[1])))
+    parts = [_WRAPPED.sub("", part) for part in _OPERATOR.split(command)]
+    scripts = [script[1] for part in parts if (script := _SCRIPT_OF.match(part))]
+    folder = _FOLDER.match(command)
+    plain = _WRAPPED.sub("", command[folder.end() :] if folder else command)
+    return is_safe_command(f"{folder[0] if folder else ''}{plain}") and all(map(_KNOWN_SCRIPT.fullmatch, scripts))
 
 
 def own_words_of(command: str) -> list[str]:
     """The words of a known command that its program does not define: names of scripts, folders and packages."""
-    words = _WRAPPED.sub("", command, count=1).split()[1:]
-    return [word for word in words if not word.startswith("-") and not _PLAIN.fullmatch(word)]
+    folder = _FOLDER.match(command)
+    words = _WRAPPED.sub("", command[folder.end() :] if folder else command).split()[1:]
+    own = [word for word in words if not word.startswith("-") and not _PLAIN.fullmatch(word)]
+    return [folder[1], *own] if folder else own
 
 
 def is_safe_call(call: Call, project: str = "") -> bool:
