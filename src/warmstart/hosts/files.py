@@ -128,7 +128,7 @@ class JSONFile:
 
 
 def _data(text: str) -> Any:
-    return json_text.parse(text).value if text.strip("\ufeff \t\r\n") else {}
+    return json_text.parse(text).value
 
 
 def _at(data: Any, keys: Keys) -> Any:

@@ -148,9 +148,9 @@ def plan_install(host: str, place: Place, home: Path) -> Plan:
                 continue
             base = _without_ours(file, text, record)
             edit = file.add(base)
-        if edit.text != text:
             new = before is None or (record is not None and record.new)
             kept = Record(_hash(base), _hash(edit.text), new, list(edit.insertions), list(edit.created))
+        if edit.text != text:
             plan.changes.append(Change(file.path, before, edit.text.encode(), kept))
     return plan
 
