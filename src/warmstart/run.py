@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from warmstart.handoff.ledger import Constraint, Ledger, render_constraints
 from warmstart.log import log_error
@@ -26,7 +26,9 @@ from warmstart.sessions.values import Message, Session, SessionOutcome, ToolCall
 from warmstart.templates.start import insert_brief
 
 if TYPE_CHECKING:
-    from warmstart.app import Warmstart
+    from warmstart.config import Settings
+    from warmstart.redact.redactor import Redactor
+    from warmstart.sessions.sql_store import SQLSessionStore
     from warmstart.templates.brief import Brief
     from warmstart.templates.rendering import Shape
 
@@ -37,12 +39,28 @@ AGENT = "warmstart"  # of sessions that a run records itself
 T = TypeVar("T")
 
 
+class Services(Protocol):
+    """What a run needs of the object that made it, which is `Warmstart`."""
+
+    settings: Settings
+    store: SQLSessionStore
+
+    @property
+    def redactor(self) -> Redactor: ...
+    @property
+    def templates(self) -> Any: ...
+    @property
+    def sessions(self) -> Any: ...
+    def brief(self, *, project: str, task: str, update: bool) -> Brief: ...
+    def update(self) -> None: ...
+
+
 class Run:
     """One live session. `Warmstart.begin` makes it."""
 
     def __init__(
         self,
-        app: Warmstart,
+        app: Services,
         session: str,
         *,
         task: str = "",
