@@ -39,7 +39,7 @@ LEVEL = {package: number for number, layer in enumerate(LAYERS) for package in l
 # Maximum lines of Python per package. Raising one needs a reason beside it.
 BUDGETS = {
     ("errors", "config", "tokens", "log"): 550,
-    ("text", "stats"): 1300,
+    ("text", "stats"): 1330,  # 1,300 by design; the person's own words moved here from profile, for hooks
     ("storage",): 900,
     ("redact",): 900,
     ("sessions",): 6430,  # 6,300 by design

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from warmstart.profile.feedback import SENTENCE, corrects, standing_instructions, writing_style
+from warmstart.profile.feedback import corrects, standing_instructions, writing_style
 from warmstart.profile.values import AnnotatedStep
 from warmstart.redact.redactor import Redactor
 from warmstart.sessions.marks import without_ours
@@ -23,6 +23,7 @@ from warmstart.templates.procedures import extract_procedures
 from warmstart.templates.safety import is_known
 from warmstart.templates.session_view import SessionView, Shell, trap_rules
 from warmstart.templates.turns import extract_turns
+from warmstart.text.own_words import SENTENCE
 from warmstart.text.truncate import one_line
 from warmstart.text.untrusted import find_injection
 from warmstart.text.words import topic_terms
