@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.install.test_json_text import written
+from tests.unprivileged import as_nobody, let_in
 from warmstart.errors import ConfigError
 from warmstart.hosts import firings, json_text
 from warmstart.hosts.claude_code import EVENTS
@@ -297,6 +298,25 @@ def test_a_file_that_cannot_be_changed_safely_changes_nothing(place, kept, home,
             assert tree(home) == before
 
 
+def test_a_file_that_is_not_writable_or_readable_changes_nothing(place, kept, home, subtests):
+    path = write(home / ".claude.json", "{}", 0o666)
+    (home / ".claude").mkdir()
+    let_in(home)
+    cases = {
+        "not writable": ((home, 0o777), (home / ".claude", 0o777), (path, 0o444)),
+        r"settings.json' is not writable": ((home, 0o777), (home / ".claude", 0o555), (path, 0o666)),
+        "cannot read": ((home, 0o777), (home / ".claude", 0o777), (path, 0o222)),
+    }
+    for reason, modes in cases.items():
+        with subtests.test(reason):
+            for each, mode in modes:
+                each.chmod(mode)
+            before = tree(home)
+            with pytest.raises(ConfigError, match=reason):
+                as_nobody(lambda: plan_install(HOST, place, kept))
+            assert tree(home) == before
+
+
 def test_links_and_odd_files_are_refused(place, kept, home, subtests):
     path = home / ".claude.json"
     target = write(home / "dotfiles" / "claude.json", "{}")
@@ -308,11 +328,26 @@ def test_links_and_odd_files_are_refused(place, kept, home, subtests):
     ):
         with subtests.test(reason):
             make()
-            for plan in (plan_install, plan_uninstall):
-                with pytest.raises(ConfigError, match=reason):
-                    plan(HOST, place, kept)
+            with pytest.raises(ConfigError, match=reason):
+                plan_install(HOST, place, kept)
             path.rmdir() if path.is_dir() else path.unlink()
     assert target.read_text() == "{}"
+
+
+def test_a_link_matters_only_if_something_has_to_change(place, kept, home):
+    path = home / ".claude" / "settings.json"
+    target = home / "settings.json"
+    write(target, "{}")
+    path.parent.mkdir()
+    path.symlink_to(target)
+    assert plan_uninstall(HOST, place, kept).changes == []
+    path.unlink()
+    set_up(place, kept)
+    path.replace(target)
+    path.symlink_to(target)
+    assert plan_install(HOST, place, kept).changes == []
+    with pytest.raises(ConfigError, match="symbolic link"):
+        plan_uninstall(HOST, place, kept)
 
 
 def test_the_status_follows_links_and_is_not_about_files_of_others(place, kept, home):

@@ -30,7 +30,7 @@ import msgspec
 from warmstart.config import HOME_VARIABLE
 from warmstart.errors import ConfigError
 from warmstart.hosts import firings
-from warmstart.hosts.files import HostFile, make_folders, read_file, replace_file
+from warmstart.hosts.files import HostFile, check_replaceable, make_folders, read_file, replace_file
 
 # The agents that can be set up; each has a module of its name, with `_` for `-`.
 HOSTS = ("claude-code",)
@@ -151,6 +151,7 @@ def plan_install(host: str, place: Place, home: Path) -> Plan:
             new = before is None or (record is not None and record.new)
             kept = Record(_hash(base), _hash(edit.text), new, list(edit.insertions), list(edit.created))
         if edit.text != text:
+            check_replaceable(file.path)
             plan.changes.append(Change(file.path, before, edit.text.encode(), kept))
     return plan
 
@@ -171,6 +172,7 @@ def plan_uninstall(host: str, place: Place, home: Path) -> Plan:
             base = _without_ours(file, text, record)
             empty = record is not None and record.new and file.is_empty(base)
         if empty or base != text:
+            check_replaceable(file.path)
             plan.changes.append(Change(file.path, before, None if empty else base.encode()))
     plan.notes.extend(f"{path} belongs to another set-up of this agent; it stays as it is" for path in records)
     return plan
@@ -191,7 +193,7 @@ def _without_ours(file: HostFile, text: str, record: Record | None) -> str:
 def _readable(path: Path) -> Iterator[None]:
     try:
         yield
-    except (ValueError, PermissionError) as error:
+    except ValueError as error:
         raise ConfigError(f"{str(path)!r} cannot be changed safely ({error}); fix it and run this again") from error
 
 
@@ -243,9 +245,10 @@ def status(host: str, place: Place, home: Path) -> Status:
     """How an agent is set up. Raises `ConfigError` for a file that cannot be read."""
     record, outdated, installed = Installed.read(home, host), False, False
     for file in host_module(host).files(place):
-        with _readable(file.path), suppress(FileNotFoundError):
-            if str(file.path) in record.files or not file.is_ours:
-                installed |= file.state(file.path.read_bytes().decode()) != "absent"
+        data = read_file(file.path)
+        with _readable(file.path):
+            if data is not None and (str(file.path) in record.files or not file.is_ours):
+                installed |= file.state(data.decode()) != "absent"
     with suppress(ConfigError):  # `install` explains it
         outdated = installed and bool(plan_install(host, place, home).changes)
     runs = firings.read(home, host)
