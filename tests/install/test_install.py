@@ -301,7 +301,6 @@ def test_a_file_that_cannot_be_changed_safely_changes_nothing(place, kept, home,
 def test_a_file_that_is_not_writable_or_readable_changes_nothing(place, kept, home, subtests):
     path = write(home / ".claude.json", "{}", 0o666)
     (home / ".claude").mkdir()
-    let_in(home)
     cases = {
         "not writable": ((home, 0o777), (home / ".claude", 0o777), (path, 0o444)),
         r"settings.json' is not writable": ((home, 0o777), (home / ".claude", 0o555), (path, 0o666)),
@@ -311,6 +310,7 @@ def test_a_file_that_is_not_writable_or_readable_changes_nothing(place, kept, ho
         with subtests.test(reason):
             for each, mode in modes:
                 each.chmod(mode)
+            let_in(home)
             before = tree(home)
             with pytest.raises(ConfigError, match=reason):
                 as_nobody(lambda: plan_install(HOST, place, kept))
@@ -398,9 +398,10 @@ def test_the_status_tells_when_hooks_ran_and_how(place, kept):
     assert status(HOST, place, kept) == (False, False, "", None, None, None)
     set_up(place, kept)
     for ms in range(1, 101):
-        firings.record(str(kept), HOST, "Stop", ms, "StoreBusy:\n locked" if ms == 7 else "")
+        firings.record(str(kept), HOST, "UserPromptSubmit", ms, "StoreBusy:\n locked" if ms == 7 else "")
+    firings.record(str(kept), HOST, "SessionStart", 300)
     found = status(HOST, place, kept)
-    assert (found.last["event"], found.last["ms"], found.p95_ms) == ("Stop", 100, 95)
+    assert (found.last["event"], found.last["ms"], found.p95_ms) == ("SessionStart", 300, 95)
     assert (found.error["error"], found.error["ms"]) == ("StoreBusy: locked", 7)
     take_back(place, kept)
     assert not (kept / "hosts").exists()

@@ -1,7 +1,7 @@
 """Setting up agents: changes to their files that are shown first, and that leave no trace when they are taken back.
 
-A host is a module of this package with `TITLE`, `is_present(place)` and `files(place)`: its files with our entries.
-Everything else is here:
+A host is a module of this package with `TITLE`, `PROMPT` (the event that the user waits for), `is_present(place)` and
+`files(place)`: its files with our entries. Everything else is here:
 
 - `$WARMSTART_HOME/hosts/HOST.json` records what was inserted where, with a hash of the text before and after. It has
   none of the agent's own text, because these files hold keys.
@@ -31,6 +31,7 @@ from warmstart.config import HOME_VARIABLE
 from warmstart.errors import ConfigError
 from warmstart.hosts import firings
 from warmstart.hosts.files import HostFile, check_replaceable, make_folders, read_file, replace_file
+from warmstart.hosts.hook import CODE
 
 # The agents that can be set up; each has a module of its name, with `_` for `-`.
 HOSTS = ("claude-code",)
@@ -54,8 +55,7 @@ class Place(NamedTuple):
         """
         home = self.env.get(HOME_VARIABLE)
         prefix = f"{HOME_VARIABLE}=${{{HOME_VARIABLE}:-{quote(home)}}} " if home else ""
-        code = "from warmstart.__main__ import main; main()"
-        return f"{prefix}{quote(self.python)} -EPc '{code}' hook {host} {event} || true"
+        return f"{prefix}{quote(self.python)} -EPc '{CODE}' hook {host} {event} || true"
 
     def command(self, *arguments: str) -> list[str]:
         """The words that run a command of Warmstart."""
@@ -126,7 +126,7 @@ class Status(NamedTuple):
     python: str  # that the hooks run, if it no longer exists
     last: dict[str, Any] | None  # run of a hook
     error: dict[str, Any] | None  # the last run with one
-    p95_ms: float | None
+    p95_ms: float | None  # of the hook that the user waits for
 
 
 def host_module(host: str) -> Any:
@@ -232,8 +232,8 @@ def uninstall(plan: Plan, place: Place, home: Path) -> None:
         return
     for name in (f"{plan.host}.json", *firings.names(plan.host)):
         (home / "hosts" / name).unlink(missing_ok=True)
-    with suppress(OSError):
-        (home / "hosts").rmdir()
+    if not any((home / "hosts" / f"{host}.json").exists() for host in HOSTS):
+        shutil.rmtree(home / "hosts", ignore_errors=True)  # what hooks keep between runs
 
 
 def _check_unchanged(change: Change) -> None:
@@ -252,7 +252,7 @@ def status(host: str, place: Place, home: Path) -> Status:
     with suppress(ConfigError):  # `install` explains it
         outdated = installed and bool(plan_install(host, place, home).changes)
     runs = firings.read(home, host)
-    times = sorted(run["ms"] for run in runs)
+    times = sorted(run["ms"] for run in runs if run["event"] == host_module(host).PROMPT)
     return Status(
         installed=installed,
         outdated=outdated,
