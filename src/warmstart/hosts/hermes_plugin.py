@@ -1,7 +1,7 @@
 """The part of Warmstart that runs inside Hermes Agent. It imports the standard library and Hermes, nothing else.
 
-Everything else happens in a process of our own, `warmstart hook hermes EVENT`, with the event as JSON on its standard
-input. Hermes has its own environment, and sharing its process would go wrong in four ways:
+Everything else happens in a process of our own, `warmstart hook hermes EVENT`, which gets the event as JSON on its
+standard input. Hermes has its own environment, and sharing its process would go wrong in four ways:
 
 - our compiled dependencies load in one version of Python only, and Hermes often runs on another;
 - our packages on Hermes' path would change which optional features Hermes believes to be installed;
@@ -30,11 +30,11 @@ from typing import Any
 
 _log = logging.getLogger(__name__)
 
+_CODE = "from warmstart.__main__ import main; main()"
 _TURN, _START, _TOOL = 3, 10, 60  # seconds until we go on without an answer
 _MAX_OUTPUT = 20_000  # characters of a failing call's output that are looked at
 _SUMMARY = "[CONTEXT COMPACTION"  # how a message begins that replaces earlier ones
-_UNAVAILABLE = "Warmstart did not answer, go on without it; `warmstart doctor` shows why"
-
+_NO_ANSWER = "Warmstart did not answer, go on without it; `warmstart doctor` shows why"
 _HELP = """\
 Start new sessions from what worked in past ones.
 
@@ -48,9 +48,9 @@ All commands of `warmstart templates` work here. `hermes warm COMMAND --help` de
 """
 
 
-def register(ctx: Any, command: list[str] | None = None, own_store: bool = False) -> None:
-    """Called by Hermes. `command` runs Warmstart; the default is for one in Hermes' own environment."""
-    plugin = Plugin(command or [sys.executable, "-P", "-m", "warmstart"], own_store=own_store)
+def register(ctx: Any, python: str = "", own_store: bool = False) -> None:
+    """Called by Hermes. `python` has Warmstart installed; by default that is Hermes' own."""
+    plugin = Plugin([python, "-EPc", _CODE] if python else [sys.executable, "-Pc", _CODE], own_store)
     ctx.register_cli_command("warm", "Start sessions from what worked in past ones", _arguments, plugin.warm, _HELP)
     if os.environ.get("WARMSTART_DISABLED") == "1":
         return
@@ -61,7 +61,7 @@ def register(ctx: Any, command: list[str] | None = None, own_store: bool = False
     ctx.register_hook("subagent_start", plugin.remember_subagent)
     if plugin.preflight:
         ctx.register_middleware("llm_request", plugin.add_block)
-    # From files: Hermes' Python may not be able to import the tools themselves.
+    # From files, because Hermes' Python may not be able to import the tools.
     here = Path(__file__).parent
     for path in (here.parent / "memory" / "tool.json", here / "recall_tool.json"):
         schema = json.loads(path.read_text(encoding="utf-8"))
@@ -73,87 +73,96 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 
 class Plugin:
-    """What the plugin knows while Hermes runs."""
+    """What the plugin knows while Hermes runs. Hermes calls its hooks by keyword, from several threads."""
 
-    def __init__(self, command: list[str], *, own_store: bool) -> None:
+    def __init__(self, command: list[str], own_store: bool) -> None:
         self.command = command
         self.own_store = own_store
         self.preflight = _preflight_setting()
         self.block: str | None = None
         self.subagents: set[str] = set()
-        self.summaries: dict[str, str] = {}
-        self.calls: dict[str, list[int]] = {}  # of a session: how many, and how many failed
+        self.summaries: dict[str, str] = {}  # by session
+        self.calls: dict[str, list[int]] = {}  # by session: how many, and how many failed
 
     # -- our process
 
     def ask(self, event: str, data: dict[str, Any], timeout: float) -> dict[str, Any]:
         """The answer of our process to an event; empty if it has none."""
         try:
-            process = self._start(event, subprocess.PIPE)
-            try:
-                output, _ = process.communicate(_event(data), timeout)
-            finally:
-                process.kill()
-                process.wait()
+            with self._started(event, subprocess.PIPE) as process:
+                try:
+                    output, _ = process.communicate(_event(data), timeout)
+                finally:
+                    process.kill()
             answer = json.loads(output) if output.strip() else {}
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             _log.warning("warmstart hook hermes %s: %s", event, type(error).__name__)
             return {}
         return answer if isinstance(answer, dict) else {}
 
-    def _start(self, event: str, output: int) -> subprocess.Popen[bytes]:
-        streams = {"stdin": subprocess.PIPE, "stdout": output, "stderr": subprocess.DEVNULL}
-        line = [*self.command, "hook", "hermes", event]
-        # A session of its own: Ctrl-C is for Hermes.
-        return subprocess.Popen(line, env=self.environment(), start_new_session=True, **streams)
+    def _started(self, event: str, output: int) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [*self.command, "hook", "hermes", event],
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=subprocess.DEVNULL,
+            env=self.environment(),
+            start_new_session=True,  # Ctrl-C is for Hermes
+        )
 
     def environment(self) -> dict[str, str]:
         """The environment of our process."""
         return {**os.environ, "WARMSTART_HOME": str(_home() / "warmstart")} if self.own_store else dict(os.environ)
 
-    # -- hooks and tools, called by Hermes with more arguments in later versions
+    def run(self, *words: str, stdout: int | None = None) -> int:
+        """Run one of our commands in the user's terminal, and return its exit code."""
+        try:
+            return subprocess.run([*self.command, *words], env=self.environment(), stdout=stdout, check=False).returncode
+        except OSError as error:
+            return _complain(f"cannot run {self.command[0]!r} ({error.strerror}); run `warmstart install hermes` again")
+
+    # -- hooks
 
     def before_turn(
         self,
         session_id: str = "",
         user_message: object = "",
         is_first_turn: bool = False,
-        model: str = "",
         conversation_history: Sequence[dict[str, Any]] = (),
+        model: str = "",
         **_: object,
-    ) -> dict[str, str] | None:
-        """The brief with the first message, an overlay later. Hermes adds it to the user's message, and keeps it."""
+    ) -> dict[str, Any] | None:
+        """The brief with the first message, an overlay later. Hermes adds it to the user's message and keeps it."""
         if not self._is_main(session_id):
             return None
         texts = (str(each.get("content")) for each in conversation_history)
         summary = next((text for text in texts if text.startswith(_SUMMARY)), "")
-        known = self.summaries.setdefault(session_id, summary)
-        self.summaries[session_id] = summary
         data = {
             "session_id": session_id,
             "message": _text(user_message),
             "first": is_first_turn,
             "block": self.preflight is None,
-            "compacted": summary != known,
+            "compacted": summary != self.summaries.setdefault(session_id, summary),
             "model": model,
         }
-        text = self.ask("turn", data, _START if is_first_turn else _TURN).get("context")
-        return {"context": text} if text else None
+        self.summaries[session_id] = summary
+        answer = self.ask("turn", data, _START if is_first_turn else _TURN)
+        return answer if answer.get("context") else None
 
     def _is_main(self, session_id: str) -> bool:
         """Whether a person talks here: not in subagents, nor where Hermes reviews its own turn in the background."""
-        return bool(session_id) and session_id not in self.subagents and threading.current_thread().name != "bg-review"
+        return session_id not in self.subagents and threading.current_thread().name != "bg-review"
 
     def remember_subagent(self, child_session_id: str = "", **_: object) -> None:
-        """Nothing else tells a subagent's session from a person's."""
+        """Remember the session of a subagent: nothing else tells it from a person's."""
         self.subagents.add(child_session_id)
 
     def add_block(self, request: dict[str, Any], session_id: str = "", **_: object) -> dict[str, Any] | None:
-        """The request with the preflight block after the identity, always the same bytes."""
+        """The request with the preflight block, the same bytes every time."""
         if not self._is_main(session_id):
             return None
         if self.block is None:
-            self.block = self.ask("block", {"mode": self.preflight}, _TURN).get("block") or ""
+            self.block = str(self.ask("block", {"mode": self.preflight}, _TURN).get("block") or "")
         return {"request": request} if self.block and insert_block(request, self.block) else None
 
     def count_call(self, session_id: str = "", result: object = "", status: str = "", **_: object) -> None:
@@ -171,52 +180,46 @@ class Plugin:
         status: str = "",
         **_: object,
     ) -> str | None:
-        """The result of a failing call with the fix that worked before, if one is known."""
+        """The result of a failing call and the fix that worked before, if one is known."""
         if not isinstance(result, str) or not failed(result, status) or not self._is_main(session_id):
             return None
         data = {"session_id": session_id, "tool": tool_name, "arguments": args, "output": result[:_MAX_OUTPUT]}
-        text = self.ask("tool_failed", data, _TURN).get("context")
-        return f"{result}\n\n{text}" if text else None
+        fix = self.ask("tool_failed", data, _TURN).get("context")
+        return f"{result}\n\n{fix}" if fix else None
 
     def end(self, session_id: str | None = "", **_: object) -> None:
-        """Import the session, in the background: Hermes is about to exit."""
+        """Have the session imported, without waiting: Hermes is about to exit."""
         calls, errors = self.calls.pop(session_id or "", [0, 0])
-        process = self._start("end", subprocess.DEVNULL)
-        process.stdin.write(_event({"session_id": session_id, "calls": calls, "errors": errors}))
-        process.stdin.close()
+        process = self._started("end", subprocess.DEVNULL)
+        if process.stdin:
+            process.stdin.write(_event({"session_id": session_id, "calls": calls, "errors": errors}))
+            process.stdin.close()
 
     def tool(self, name: str) -> Callable[..., str]:
         """The handler of one of our tools."""
 
         def handle(arguments: dict[str, Any], session_id: str = "", **_: object) -> str:
             data = {"session_id": session_id, "tool": name, "arguments": arguments}
-            result = self.ask("tool", data, _TOOL).get("result")
-            return result or json.dumps({"success": False, "error": _UNAVAILABLE})
+            return self.ask("tool", data, _TOOL).get("result") or json.dumps({"success": False, "error": _NO_ANSWER})
 
         return handle
 
     # -- `hermes warm`
 
     def warm(self, parsed: argparse.Namespace) -> None:
-        """Run one of our commands; Hermes ends with its exit code."""
+        """Run one of our commands, and leave with its exit code."""
         words = parsed.arguments
         if words[:1] == ["start"]:
             sys.exit(self.start(words[1:]))
-        if words[:1] == ["extract"]:  # of a session that may have just ended
-            self._run(["sync", str(_home() / "state.db")], stdout=subprocess.DEVNULL)
-        sys.exit(self._run(["templates", *words]))
-
-    def _run(self, words: list[str], stdout: int | None = None) -> int:
-        try:
-            return subprocess.run([*self.command, *words], env=self.environment(), stdout=stdout, check=False).returncode
-        except OSError as error:
-            return _complain(f"cannot run {self.command[0]!r} ({error.strerror}); run `warmstart install hermes` again")
+        if words[:1] == ["extract"]:  # perhaps of a session that has just ended
+            self.run("sync", str(_home() / "state.db"), stdout=subprocess.DEVNULL)
+        sys.exit(self.run("templates", *words))
 
     def start(self, words: list[str]) -> int:
         """Write a new session that begins with the brief and a template, and print the command that resumes it."""
         parser = argparse.ArgumentParser("hermes warm start", description="Prepare a session that starts warm.")
-        parser.add_argument("task", help="the task of the session, in your words")
-        parser.add_argument("--template", metavar="ID", default="", help="default: the template that fits the task")
+        parser.add_argument("task", metavar="TASK", help="what the session is to do, in your words")
+        parser.add_argument("--template", metavar="ID", default="", help="default: the one that fits the task")
         asked = parser.parse_args(words)
         from model_tools import get_tool_definitions
 
@@ -224,19 +227,19 @@ class Plugin:
         data = {"session_id": session_id, "task": asked.task, "template": asked.template}
         answer = self.ask("seed", {**data, "tools": get_tool_definitions(quiet_mode=True)}, _TOOL)
         if not answer.get("messages"):
-            return _complain(answer.get("error") or _UNAVAILABLE)
+            return _complain(answer.get("error") or _NO_ANSWER)
         save_session(session_id, asked.task, answer["messages"])
         print(f"hermes chat --resume {session_id} -q {shlex.quote(asked.task)}")  # noqa: T201
         return 0
 
 
 def save_session(session_id: str, title: str, messages: Sequence[dict[str, Any]]) -> None:
-    """Write a session into Hermes' database, in Hermes' own way, whole or not at all."""
+    """Write a session through Hermes' own interface, whole or not at all."""
     from hermes_state import SessionDB
 
     database = SessionDB()
     try:
-        database.create_session(session_id, "cli", cwd=_working_folder())
+        database.create_session(session_id, "cli", cwd=_folder())
         for message in messages:
             database.append_message(session_id, **message)
     except BaseException:
@@ -248,26 +251,23 @@ def save_session(session_id: str, title: str, messages: Sequence[dict[str, Any]]
 
 
 def insert_block(request: dict[str, Any], block: str) -> bool:
-    """Put the block between the identity and what follows it in the system prompt, for each API that Hermes speaks."""
-    from agent.prompt_builder import HERMES_AGENT_HELP_GUIDANCE as following
+    """Put the block after the identity in the system prompt, wherever the API that Hermes calls has that prompt."""
+    from agent import prompt_builder
 
-    messages = request.get("messages")
-    first = messages[0] if isinstance(messages, list) and messages else {}
-    places = [(request, "system"), (request, "instructions")]
-    if first.get("role") in ("system", "developer"):
-        places.insert(0, (first, "content"))
-    for holder, key in places:
-        if isinstance(holder.get(key), list):  # parts, of which one may be cached
-            holder, key = next((part for part in holder[key] if following in str(part.get("text"))), {}), "text"
-        text = holder.get(key)
-        if isinstance(text, str) and following in text:
-            holder[key] = text.replace(following, f"{block}\n\n{following}", 1)
-            return True
+    rest = prompt_builder.HERMES_AGENT_HELP_GUIDANCE  # follows the identity, whatever that is
+    messages = request.get("messages") or [{}]
+    for holder, key in ((messages[0], "content"), (request, "system"), (request, "instructions")):
+        parts = holder.get(key)
+        for each, name in [(part, "text") for part in parts] if isinstance(parts, list) else [(holder, key)]:
+            text = each.get(name)
+            if isinstance(text, str) and rest in text:
+                each[name] = text.replace(rest, f"{block}\n\n{rest}", 1)
+                return True
     return False
 
 
 def failed(result: object, status: str) -> bool:
-    """Whether a call failed. To Hermes a command with an exit code is fine."""
+    """Whether a call failed. For Hermes a command that ran is fine, whatever its exit code."""
     try:
         fields = json.loads(result) if isinstance(result, str) else {}
     except ValueError:
@@ -279,7 +279,8 @@ def _preflight_setting() -> bool | str | None:
     """`agent.context_preflight` of Hermes' config: true, false or a mode; `None` if it is not set."""
     from hermes_cli.config import load_config
 
-    return (load_config().get("agent") or {}).get("context_preflight")
+    value: bool | str | None = (load_config().get("agent") or {}).get("context_preflight")
+    return value
 
 
 def _text(message: object) -> str:
@@ -289,7 +290,7 @@ def _text(message: object) -> str:
 
 
 def _event(data: dict[str, Any]) -> bytes:
-    return json.dumps({"hermes_home": str(_home()), "cwd": _working_folder(), **data}, default=str).encode()
+    return json.dumps({"hermes_home": str(_home()), "cwd": _folder(), **data}, default=str).encode()
 
 
 def _home() -> Path:
@@ -298,7 +299,7 @@ def _home() -> Path:
     return Path(get_hermes_home())
 
 
-def _working_folder() -> str:
+def _folder() -> str:
     from agent.runtime_cwd import resolve_agent_cwd
 
     return str(resolve_agent_cwd())

@@ -1,1 +1,0 @@
-"""Thin adapters for the agents that people use."""
