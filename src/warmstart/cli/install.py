@@ -20,15 +20,18 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="Show the changes 
 @click.command(epilog="\b\nExamples:\n  warmstart install claude-code\n  warmstart install --all --dry-run")
 @hosts_argument
 @click.option("--all", "all_hosts", is_flag=True, help="All supported agents on this machine.")
+@click.option("--profile", metavar="NAME", default="", help="The profile of Hermes. Default: the one it uses.")
+@click.option("--own-store", is_flag=True, help="Keep what is learned in Hermes in a store of its own.")
 @dry_run_option
 @yes_option
-def command(hosts: tuple[str, ...], all_hosts: bool, dry_run: bool, yes: bool) -> None:
+def command(hosts: tuple[str, ...], all_hosts: bool, profile: str, own_store: bool, dry_run: bool, yes: bool) -> None:
     """Set up your agents, so that their next sessions start warm.
 
     Shows every change to an agent's files first. Run it again after moving or upgrading Warmstart. HOST is
-    claude-code. `warmstart uninstall` takes everything back.
+    claude-code or hermes. `warmstart uninstall` takes everything back.
     """
-    current, place = settings(), Place(user_home(), os.environ)
+    current = settings()
+    place = Place(user_home(), os.environ, profile=profile, own_store=own_store)
     chosen = hosts or (found_hosts(place) if all_hosts else [])
     if not chosen:
         found = ", ".join(found_hosts(place)) or f"none of {', '.join(HOSTS)}"
