@@ -152,8 +152,9 @@ class Hermes(Client):
             **more,
         }
         self.folder.mkdir(parents=True, exist_ok=True)
-        # JSON is YAML too.
-        (self.folder / "config.yaml").write_text(json.dumps(config, indent=2))
+        # A value in JSON is YAML too.
+        lines = (f"{key}: {json.dumps(value)}\n" for key, value in config.items())
+        (self.folder / "config.yaml").write_text("# my own comment\n" + "".join(lines))
 
     def ask(self, prompt: str, *options: str, cwd: Path | None = None) -> Turn:
         """One turn."""

@@ -54,8 +54,10 @@ def _block(mode: object) -> str:
 def _call_tool(tool: str, arguments: dict[str, Any], session: str, folder: str) -> str:
     """The result of one of our tools, for the model."""
     if tool == "memory_backend":
+        from warmstart.memory.selection import get_memory_backend
         from warmstart.memory.tool import MEMORY_BACKEND_SCHEMA, memory_backend
 
+        get_memory_backend(host=True)  # which means to remember
         known = MEMORY_BACKEND_SCHEMA["parameters"]["properties"]
         return memory_backend(**{name: value for name, value in arguments.items() if name in known})
     import warmstart

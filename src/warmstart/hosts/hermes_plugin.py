@@ -190,7 +190,7 @@ class Plugin:
         if words[:1] == ["start"]:
             sys.exit(self.start(words[1:]))
         if words[:1] == ["extract"]:  # perhaps of a session that has just ended
-            self.run("sync", str(_home() / "state.db"), stdout=subprocess.DEVNULL)
+            self.run("sync", "--path", str(_home() / "state.db"), stdout=subprocess.DEVNULL)
         sys.exit(self.run("templates", *words))
 
     def start(self, words: list[str]) -> int:
