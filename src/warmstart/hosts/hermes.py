@@ -32,9 +32,9 @@ def handle(event: str, data: dict[str, Any], hook: Hook) -> dict[str, Any] | Non
 
         return {"block": block("full" if data["mode"] == "full" else "short")}
     elif event in ("tool", "seed"):
-        import warmstart
+        from warmstart.app import open as open_warmstart
 
-        with warmstart.open() as app:
+        with open_warmstart() as app:
             answer = _call_tool if event == "tool" else _seed
             return answer(app, data, session, folder)
     return None
