@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.install.test_json_text import written
+from tests.unprivileged import as_nobody, let_in
 from warmstart.errors import ConfigError
 from warmstart.hosts import firings, json_text
 from warmstart.hosts.claude_code import EVENTS
@@ -43,7 +44,7 @@ def set_up(place: Place, kept: Path) -> int:
 
 def take_back(place: Place, kept: Path) -> list[str]:
     plan = plan_uninstall(HOST, place, kept)
-    uninstall(plan, kept)
+    uninstall(plan, place, kept)
     return plan.notes
 
 
@@ -96,6 +97,8 @@ def test_a_moved_configuration_is_found(place, kept, home):
     assert {path.name for path in (home / "moved").iterdir()} == {"settings.json", ".claude.json", "commands"}
     assert not (home / ".claude").exists()
     assert "another set-up" in take_back(place, kept)[0]
+    assert take_back(moved, kept) == []
+    assert not (home / "moved").exists()
 
 
 def test_hooks_use_the_home_of_the_installation_unless_another_is_set(place, kept, home, subtests):
@@ -180,6 +183,7 @@ def test_without_files_nothing_is_left_behind(place, kept, home):
     before = tree(home)
     assert set_up(place, kept) == 3
     assert stat.S_IMODE((home / ".claude.json").stat().st_mode) == 0o600
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o700
     take_back(place, kept)
     kept.rmdir()
     assert tree(home) == before
@@ -294,6 +298,25 @@ def test_a_file_that_cannot_be_changed_safely_changes_nothing(place, kept, home,
             assert tree(home) == before
 
 
+def test_a_file_that_is_not_writable_or_readable_changes_nothing(place, kept, home, subtests):
+    path = write(home / ".claude.json", "{}", 0o666)
+    (home / ".claude").mkdir()
+    cases = {
+        "not writable": ((home, 0o777), (home / ".claude", 0o777), (path, 0o444)),
+        r"settings.json' is not writable": ((home, 0o777), (home / ".claude", 0o555), (path, 0o666)),
+        "cannot read": ((home, 0o777), (home / ".claude", 0o777), (path, 0o222)),
+    }
+    for reason, modes in cases.items():
+        with subtests.test(reason):
+            for each, mode in modes:
+                each.chmod(mode)
+            let_in(home)
+            before = tree(home)
+            with pytest.raises(ConfigError, match=reason):
+                as_nobody(lambda: plan_install(HOST, place, kept))
+            assert tree(home) == before
+
+
 def test_links_and_odd_files_are_refused(place, kept, home, subtests):
     path = home / ".claude.json"
     target = write(home / "dotfiles" / "claude.json", "{}")
@@ -305,11 +328,33 @@ def test_links_and_odd_files_are_refused(place, kept, home, subtests):
     ):
         with subtests.test(reason):
             make()
-            for plan in (plan_install, plan_uninstall):
-                with pytest.raises(ConfigError, match=reason):
-                    plan(HOST, place, kept)
+            with pytest.raises(ConfigError, match=reason):
+                plan_install(HOST, place, kept)
             path.rmdir() if path.is_dir() else path.unlink()
     assert target.read_text() == "{}"
+
+
+def test_a_link_matters_only_if_something_has_to_change(place, kept, home):
+    path = home / ".claude" / "settings.json"
+    target = home / "settings.json"
+    write(target, "{}")
+    path.parent.mkdir()
+    path.symlink_to(target)
+    assert plan_uninstall(HOST, place, kept).changes == []
+    path.unlink()
+    set_up(place, kept)
+    path.replace(target)
+    path.symlink_to(target)
+    assert plan_install(HOST, place, kept).changes == []
+    with pytest.raises(ConfigError, match="symbolic link"):
+        plan_uninstall(HOST, place, kept)
+
+
+def test_the_status_follows_links_and_is_not_about_files_of_others(place, kept, home):
+    write(home / "dotfiles" / "settings.json", "{}")
+    write(home / ".claude/commands/warm.md", "mine")
+    (home / ".claude/settings.json").symlink_to(home / "dotfiles" / "settings.json")
+    assert status(HOST, place, kept).installed is False
 
 
 def test_a_linked_folder_is_followed_and_stays(place, kept, home):
@@ -353,9 +398,10 @@ def test_the_status_tells_when_hooks_ran_and_how(place, kept):
     assert status(HOST, place, kept) == (False, False, "", None, None, None)
     set_up(place, kept)
     for ms in range(1, 101):
-        firings.record(str(kept), HOST, "Stop", ms, "StoreBusy:\n locked" if ms == 7 else "")
+        firings.record(str(kept), HOST, "UserPromptSubmit", ms, "StoreBusy:\n locked" if ms == 7 else "")
+    firings.record(str(kept), HOST, "SessionStart", 300)
     found = status(HOST, place, kept)
-    assert (found.last["event"], found.last["ms"], found.p95_ms) == ("Stop", 100, 95)
+    assert (found.last["event"], found.last["ms"], found.p95_ms) == ("SessionStart", 300, 95)
     assert (found.error["error"], found.error["ms"]) == ("StoreBusy: locked", 7)
     take_back(place, kept)
     assert not (kept / "hosts").exists()
