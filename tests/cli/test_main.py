@@ -23,6 +23,9 @@ from warmstart.errors import StoreCorrupt
 WITHOUT_JSON = {
     "completion",
     "mcp",
+    "init",
+    "install",
+    "uninstall",
     "sessions outcome",
     "sessions delete",
     "sessions export",
