@@ -31,19 +31,19 @@ _FULL = (
     "for it again.\n"
     "3. If something is missing, name what exactly, and use the one tool that gets it. If a skill covers the task, "
     "read the skill first.\n"
-    "4. If what you have contradicts itself, the latest message of the user decides; check a file before you edit "
-    "it.\n"
+    "4. Notes from earlier sessions may be outdated: check a file or command that they name before you rely on it. "
+    "The user's latest message decides.\n"
     "Go straight to tools when the user gives a direct command (run, open, commit), when the answer changes with "
     "time (versions, status, prices, logs), when something has to be changed or created, when the user asks you to "
     "check or to look again, and for set-up in the first turn.\n"
     "If you notice that you called a tool before you read, stop, read, and go on from what you find."
 )
-_BLOCKS = {"short": f"{MARK} {_SHORT}\n{END}", "full": f"{MARK} {_FULL}\n{END}", "off": ""}
+_BLOCKS = {"short": f"{MARK} {_SHORT}\n{END}", "full": f"{MARK} {_FULL}\n{END}"}
 
 
 def block(mode: str) -> str:
     """The preflight block, marked as ours: at most 120 tokens if `short`, 400 if `full`, and empty if `off`."""
-    return _BLOCKS[mode]
+    return _BLOCKS.get(mode, "")
 
 
 class Tier:
