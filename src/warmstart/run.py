@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from warmstart.sessions.sql_store import SQLSessionStore
     from warmstart.templates.brief import Brief
     from warmstart.templates.rendering import Shape
+    from warmstart.templates.start import Started
 
 START_SECONDS = 2.0  # for the start of a session
 MAX_START = 9_000  # characters; Claude Code replaces more than 10,000 by a preview
@@ -126,7 +127,7 @@ class Run:
         options: dict[str, Any] = {"shape": self._shape} if self._shape else {}
         if self.host:
             options["renderer"] = "system"
-        return self._app.templates.start(
+        started: Started = self._app.templates.start(
             self.session_id,
             self._own,
             project=self.project,
@@ -135,7 +136,8 @@ class Run:
             agent=self._session.agent,
             brief=brief,
             **options,
-        ).messages
+        )
+        return started.messages
 
     @property
     def start_text(self) -> str:
@@ -156,14 +158,7 @@ class Run:
 
     @cached_property
     def _preflight(self) -> Preflight:
-        settings = self._app.settings
-        policy = Policy(
-            inject=settings.preflight_inject or ("smart" if self.host else "off"),
-            max_tokens=settings.preflight_max_tokens,
-            max_passages=settings.preflight_max_passages,
-            min_score=settings.preflight_min_score,
-            deadline_ms=settings.preflight_deadline_ms,
-        )
+        policy = Policy.of(self._app.settings, default="smart" if self.host else "off")
         database = self._app.store.database
         database.migrate(MIGRATIONS)
         return Preflight(
