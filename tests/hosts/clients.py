@@ -11,9 +11,10 @@ import os
 import re
 import subprocess
 import sys
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -45,9 +46,10 @@ class Turn:
 
 
 @dataclass
-class Client:
+class Client(ABC):
     """An agent, the home it runs in, and the project it works on."""
 
+    name: ClassVar[str]
     home: Path
     model: ScriptedModel
     python: str = sys.executable  # of our own installation
@@ -59,8 +61,21 @@ class Client:
         return self.home / "work"
 
     @property
+    @abstractmethod
     def program(self) -> Path:
-        raise NotImplementedError
+        """What starts it."""
+
+    @abstractmethod
+    def configure(self) -> None:
+        """Write its configuration by hand, as a person would, without anything of ours."""
+
+    @abstractmethod
+    def shell(self, line: str) -> tuple[str, dict[str, Any]]:
+        """A call that runs a line in a shell."""
+
+    @abstractmethod
+    def ask(self, prompt: str, *options: str, cwd: Path | None = None) -> Turn:
+        """One turn."""
 
     @property
     def environment(self) -> dict[str, str]:
@@ -75,6 +90,10 @@ class Client:
     def warmstart(self, *arguments: str, cwd: Path | None = None) -> str:
         """Run our own command in the agent's home, and return what it prints."""
         return self._run([self.python, "-m", "warmstart", *arguments], cwd).stdout
+
+    def install(self) -> None:
+        """Install Warmstart in the agent."""
+        self.warmstart("install", self.name, "--yes")
 
     def open(self) -> Warmstart:
         """Our store in the agent's home."""
@@ -100,7 +119,7 @@ class ClaudeCode(Client):
     """Claude Code, whose permissions are those of `settings.json` and of `--allowedTools`."""
 
     version: str = NEWEST
-    name = "claude-code"
+    name: ClassVar[str] = "claude-code"
 
     @property
     def program(self) -> Path:
@@ -113,18 +132,15 @@ class ClaudeCode(Client):
         return {**super().environment, **dict.fromkeys(quiet, "1"), **own, **self.variables}
 
     def configure(self) -> None:
-        """Write `settings.json` by hand, as a person would: what may run, and a hook of somebody else."""
+        """What may run, and a hook of somebody else."""
         settings = self.home / ".claude" / "settings.json"
         settings.parent.mkdir(parents=True, exist_ok=True)
         settings.write_text(_CLAUDE_SETTINGS)
 
-    @staticmethod
-    def shell(line: str) -> tuple[str, dict[str, Any]]:
-        """A call that runs a line in a shell."""
+    def shell(self, line: str) -> tuple[str, dict[str, Any]]:
         return "Bash", {"command": line, "description": "run"}
 
     def ask(self, prompt: str, *options: str, cwd: Path | None = None) -> Turn:
-        """One turn."""
         before = len(self.model.requests)
         done = self.run("-p", prompt, "--output-format", "json", *options, cwd=cwd)
         said = json.loads(done.stdout)
@@ -150,7 +166,7 @@ _CLAUDE_SETTINGS = """\
 class Hermes(Client):
     """Hermes Agent."""
 
-    name = "hermes"
+    name: ClassVar[str] = "hermes"
 
     @property
     def program(self) -> Path:
@@ -166,17 +182,15 @@ class Hermes(Client):
         return {**super().environment, "HERMES_HOME": str(self.folder), **self.variables}
 
     def configure(self, more: str = "") -> None:
-        """Write `config.yaml` by hand: the scripted model, and nothing that would look for the network."""
+        """The scripted model, and nothing that would look for the network."""
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "config.yaml").write_text(_HERMES_CONFIG.format(url=self.model.url) + more)
 
-    @staticmethod
-    def shell(line: str) -> tuple[str, dict[str, Any]]:
-        """A call that runs a line in a shell."""
+    def shell(self, line: str) -> tuple[str, dict[str, Any]]:
         return "terminal", {"command": line}
 
     def ask(self, prompt: str, *options: str, cwd: Path | None = None) -> Turn:
-        """One turn. Requests without tools are Hermes' own errands."""
+        """Requests without tools are Hermes' own errands."""
         before = len(self.model.requests)
         done = self.run("chat", "-q", prompt, "-Q", *options, cwd=cwd)
         found = re.findall(r"session_id:\s*(\S+)", done.stdout + done.stderr)
