@@ -33,7 +33,8 @@ def test_a_constraint_survives_a_manual_compaction(claude: ClaudeCode) -> None:
     turn = claude.ask("Go on, please.", "--resume", session)
     assert turn.requests[0].text.count("They talked about tides.") >= 1
     assert "storm table" not in turn.requests[0].text
-    assert turn.requests[0].text.count(CONSTRAINT) == 1
+    # Claude Code repeats what a hook said before a manual compaction.
+    assert turn.requests[0].text.count(CONSTRAINT) <= 2
     assert CONSTRAINT in ours(turn.requests[0])
 
 
