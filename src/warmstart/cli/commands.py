@@ -19,6 +19,9 @@ from warmstart.errors import EmbedderError, InvalidTemplate, MemoryBackendError,
 
 # Name, and the line that `warmstart --help` shows without loading the command.
 COMMANDS = {
+    "init": "Get started: find your agents, import their sessions, and set the agents up.",
+    "install": "Set up your agents, so that their next sessions start warm.",
+    "uninstall": "Take back what `warmstart install` changed.",
     "sync": "Import new sessions from your agents' logs.",
     "sessions": "List, show, rate, export and delete sessions.",
     "dataset": "Export how sessions went, without their text.",

@@ -1,0 +1,76 @@
+"""`warmstart init`."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+import click
+
+from warmstart.app import Warmstart
+from warmstart.cli.install import found_hosts, set_up
+from warmstart.cli.options import user_home, yes_option
+from warmstart.cli.output import confirm, counted, one_line, progress_bar, settings, warn_skip
+from warmstart.cli.terminal import printable
+from warmstart.hosts.install import Place
+from warmstart.sessions.projects import resolve_project, short_names
+from warmstart.sessions.readers.base import Reader
+from warmstart.sessions.readers.registry import readers
+
+_MAX_LINES = 3  # of commands
+
+
+@click.command(epilog="\b\nExamples:\n  warmstart init\n  warmstart init --yes")
+@yes_option
+def command(yes: bool) -> None:
+    """Get started: find your agents, import their sessions, and set the agents up.
+
+    Shows what your own history teaches before it changes anything. You can decline each step, interrupt it, and run
+    the command again: it continues where it stopped.
+    """
+    current, place = settings(), Place(user_home(), os.environ)
+    agents = {reader.agent: logs for reader in readers().values() if (logs := _count_logs(reader, place))}
+    hosts = found_hosts(place)
+    if not agents and not hosts:
+        click.echo("No agents found. `warmstart doctor` shows where Warmstart looks for them.")
+        return
+    for agent in dict.fromkeys((*agents, *hosts)):
+        click.echo(f"Found {agent}: {counted(agents.get(agent, 0), 'log')}.")
+    if agents and confirm(f"Import these sessions into {current.store_name}?", yes=yes):
+        with Warmstart(current) as ws:
+            with progress_bar("Reading", in_bytes=True) as progress:
+                report = ws.import_logs(progress=progress)
+            ws.update(progress=progress_bar, skip=warn_skip, warn=lambda text: click.echo(printable(text), err=True))
+            new = sum(tally.sessions for tally in report.tallies.values())
+            click.echo(f"Imported {counted(new, 'session')}.")
+            _show_facts(ws)
+    if hosts:
+        click.echo("\nSet up the agents, so that their next sessions start with this:")
+        set_up(hosts, place, current, yes=yes)
+
+
+def _count_logs(reader: Reader, place: Place) -> int:
+    """How many logs an agent has on this machine."""
+    try:
+        return sum(1 for root in reader.roots(place.env, place.home) if root.exists() for _ in reader.find(root))
+    except OSError:
+        return 0  # `warmstart doctor` explains
+
+
+def _show_facts(ws: Warmstart) -> None:
+    """Show the error that recurs most and what fixed it, and the commands that work in the project."""
+    fixed = [each for each in ws.report(project=None).signatures if each.fix]
+    if fixed:
+        worst = max(fixed, key=lambda each: (each.count, each.sessions))
+        click.echo(f"\nThe mistake that recurs most ({counted(worst.count, 'time')}):")
+        click.echo(printable(f"  {worst.tool}: {one_line(worst.signature, 90)}\n  What helped: {worst.fix}"))
+    sessions = Counter(row.session.project for row in ws.sessions.list(project=None) if row.session.project)
+    if not sessions:
+        return
+    current = resolve_project(".")
+    project = current if current in sessions else sessions.most_common(1)[0][0]
+    lines = dict(ws.brief(project=project).sections).get("Commands that work here", ())
+    if lines:
+        click.echo(printable(f"\nCommands that work in {short_names(sessions)[project]}:"))
+    for line in lines[:_MAX_LINES]:
+        click.echo(printable(f"  {line.why or line.text}"))

@@ -1,0 +1,195 @@
+"""The files of an agent that hold entries of ours: pure functions on their text, and how they are read and replaced."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import tempfile
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Protocol
+
+from warmstart.errors import ConfigError
+from warmstart.hosts import json_text
+from warmstart.hosts.json_text import Insertion, Keys
+
+State = Literal["absent", "outdated", "current"]
+
+
+class Edit(NamedTuple):
+    """A text with our entries: what was inserted, in this order, and the containers that were missing."""
+
+    text: str
+    insertions: tuple[Insertion, ...]
+    created: tuple[Keys, ...] = ()
+
+
+class HostFile(Protocol):
+    """A file with entries of ours. The methods raise `ValueError` for a text that they cannot read."""
+
+    @property
+    def path(self) -> Path: ...
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the whole file is ours, and not only entries in it."""
+
+    def state(self, text: str) -> State:
+        """Whether our entries are in the text, and as they should be."""
+
+    def add(self, text: str) -> Edit:
+        """The text with our entries, which are not in it yet. It only inserts. An empty text is a new file."""
+
+    def remove(self, text: str, created: Collection[Keys] | None) -> str:
+        """The text without our entries, and without the containers among `created` that this leaves empty.
+
+        `None` stands for all containers, if it is not known who created them.
+        """
+
+    def is_empty(self, text: str) -> bool:
+        """Whether the text says nothing, so that a file that we created can be deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnFile:
+    """A file that is ours alone."""
+
+    path: Path
+    text: str
+
+    @property
+    def is_ours(self) -> bool:
+        return True
+
+    def state(self, text: str) -> State:
+        return "current" if text == self.text else "outdated"
+
+    def add(self, text: str) -> Edit:
+        return Edit(self.text, (Insertion(0, len(self.text)),))
+
+    def remove(self, text: str, created: Collection[Keys] | None) -> str:
+        return ""
+
+    def is_empty(self, text: str) -> bool:
+        return not text
+
+
+class JSONEntry(NamedTuple):
+    """The member at `keys`, or an item of the list there."""
+
+    keys: tuple[str, ...]
+    value: Any
+    item: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class JSONFile:
+    """A JSON file; `find` returns where our entries are in its data, whichever version of us wrote them."""
+
+    path: Path
+    entries: tuple[JSONEntry, ...]
+    find: Callable[[Any], Iterable[Keys]]
+
+    @property
+    def is_ours(self) -> bool:
+        return False
+
+    def state(self, text: str) -> State:
+        data = _data(text)
+        ours = [(keys[:-1] if isinstance(keys[-1], int) else keys, _at(data, keys)) for keys in self.find(data)]
+        if sorted(map(_canonical, ours)) == sorted(_canonical(entry[:2]) for entry in self.entries):
+            return "current" if ours else "absent"
+        return "outdated" if ours else "absent"
+
+    def add(self, text: str) -> Edit:
+        insertions: list[Insertion] = []
+        created: list[Keys] = []
+        for keys, value, item in reversed(self.entries):  # each goes to the front of its container
+            data = _data(text)
+            created += [keys[:end] for end in range(1, len(keys) + item) if _at(data, keys[:end]) is None]
+            text, insertion = json_text.insert(text, keys, value, item=item)
+            insertions.append(insertion)
+        return Edit(text, tuple(insertions), tuple(created))
+
+    def remove(self, text: str, created: Collection[Keys] | None) -> str:
+        while keys := next(iter(self.find(_data(text))), ()):
+            text = json_text.remove(text, keys)
+            for end in range(len(keys) - 1, 0, -1):
+                if _at(_data(text), keys[:end]) or (created is not None and keys[:end] not in created):
+                    break
+                text = json_text.remove(text, keys[:end])
+        return text
+
+    def is_empty(self, text: str) -> bool:
+        return not _data(text)
+
+
+def _data(text: str) -> Any:
+    return json_text.parse(text).value if text.strip("\ufeff \t\r\n") else {}
+
+
+def _at(data: Any, keys: Keys) -> Any:
+    """The value that the keys lead to, or `None`."""
+    for key in keys:
+        try:
+            data = data[key]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return data
+
+
+def _canonical(entry: tuple[Keys, Any]) -> str:
+    return json.dumps(entry, sort_keys=True)
+
+
+def read_file(path: Path) -> bytes | None:
+    """The bytes of an agent's file, or `None`. Raises `ConfigError` if it could not be replaced later."""
+    try:
+        mode = path.lstat().st_mode
+        if stat.S_ISLNK(mode):
+            target = str(path.readlink())
+            raise ConfigError(f"{str(path)!r} is a symbolic link to {target!r}; replace it with the file to go on")
+        if not stat.S_ISREG(mode):
+            raise ConfigError(f"{str(path)!r} is not a file; move it away")
+        data = path.read_bytes()
+    except FileNotFoundError:
+        data = None
+    except OSError as error:
+        raise ConfigError(f"cannot read {str(path)!r} ({error.strerror}); fix its permissions") from error
+    folder = next(folder for folder in path.parents if folder.exists())
+    if not os.access(folder, os.W_OK | os.X_OK) or (data is not None and not os.access(path, os.W_OK)):
+        raise ConfigError(f"{str(path)!r} is not writable; fix its permissions and those of its folder")
+    return data
+
+
+def replace_file(path: Path, data: bytes | None) -> None:
+    """Replace a file in one step, or delete it. Its mode and owner stay; a new file is readable by its owner only."""
+    if data is None:
+        path.unlink(missing_ok=True)
+        return
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            with suppress(FileNotFoundError):
+                old = path.stat()
+                os.fchmod(file.fileno(), stat.S_IMODE(old.st_mode))
+                if (old.st_uid, old.st_gid) != (os.geteuid(), os.getegid()):
+                    with suppress(PermissionError):
+                        os.fchown(file.fileno(), old.st_uid, old.st_gid)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def make_folders(folder: Path) -> list[str]:
+    """Create a folder and its missing parents. Returns those that were missing, the outermost first."""
+    missing = [str(each) for each in (folder, *folder.parents) if not each.exists()]
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return missing[::-1]

@@ -1,0 +1,260 @@
+"""Setting up agents: changes to their files that are shown first, and that leave no trace when they are taken back.
+
+A host is a module of this package with `TITLE`, `is_present(place)` and `files(place)`: its files with our entries.
+Everything else is here:
+
+- `$WARMSTART_HOME/hosts/HOST.json` records what was inserted where, with a hash of the text before and after. It has
+  none of the agent's own text, because these files hold keys.
+- If a file still has the bytes that we wrote, uninstalling cuts the insertions out again, to the byte. If the agent has
+  rewritten it since, our entries go, with the containers that only they needed.
+- A file is replaced in one step and keeps its mode. A symbolic link is neither replaced nor followed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import re
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from shlex import quote
+from typing import Any, NamedTuple
+
+import msgspec
+
+from warmstart.config import HOME_VARIABLE
+from warmstart.errors import ConfigError
+from warmstart.hosts import firings
+from warmstart.hosts.files import HostFile, make_folders, read_file, replace_file
+
+# The agents that can be set up; each has a module of its name, with `_` for `-`.
+HOSTS = ("claude-code",)
+
+_LONG_LINE = 1000  # characters; for its diff, a text with longer lines is broken after commas and brackets
+
+
+class Place(NamedTuple):
+    """The user and the installation of Warmstart that an agent is set up for."""
+
+    home: Path  # the user's home directory
+    env: Mapping[str, str]
+    python: str = sys.executable
+    mcp: bool = find_spec("mcp") is not None  # whether `warmstart mcp` can run
+    profile: str = ""  # of the agent, where it has several
+
+    def hook(self, host: str, event: str) -> str:
+        """The shell command of a hook. It always succeeds, because exit code 2 would block the user's prompt.
+
+        `-c` starts faster than `-m`. With `-EP`, nothing in the project or the environment replaces a module of ours.
+        """
+        home = self.env.get(HOME_VARIABLE)
+        prefix = f"{HOME_VARIABLE}=${{{HOME_VARIABLE}:-{quote(home)}}} " if home else ""
+        code = "from warmstart.__main__ import main; main()"
+        return f"{prefix}{quote(self.python)} -EPc '{code}' hook {host} {event} || true"
+
+    def command(self, *arguments: str) -> list[str]:
+        """The words that run a command of Warmstart."""
+        script = Path(self.python).with_name("warmstart")
+        return [str(script), *arguments] if script.is_file() else [self.python, "-Pm", "warmstart", *arguments]
+
+
+class Record(msgspec.Struct, frozen=True):
+    """What we did to a file."""
+
+    before: str  # hash of the text without our entries
+    after: str  # hash of the text that we wrote
+    new: bool  # whether the file did not exist
+    insertions: list[tuple[int, int]]  # position and length, in the order in which they were made
+    created: list[tuple[str | int, ...]]  # containers that did not exist
+
+
+class Installed(msgspec.Struct):
+    """The record of a host."""
+
+    python: str = ""
+    files: dict[str, Record] = {}  # msgspec copies it
+    folders: list[str] = []  # that we created, outer ones first
+
+    @classmethod
+    def read(cls, home: Path, host: str) -> Installed:
+        with suppress(OSError, msgspec.DecodeError):  # without a record we recognise our entries
+            return msgspec.json.decode((home / "hosts" / f"{host}.json").read_bytes(), type=cls)
+        return cls()
+
+    def write(self, home: Path, host: str) -> None:
+        make_folders(home / "hosts")
+        replace_file(home / "hosts" / f"{host}.json", msgspec.json.encode(self))
+
+
+class Change(NamedTuple):
+    """A file to write, or to delete if `after` is `None`. Only an installation has a record."""
+
+    path: Path
+    before: bytes | None
+    after: bytes | None
+    record: Record | None = None
+
+    def diff(self, home: Path) -> str:
+        """The change as a unified diff."""
+        old, new = (self.before or b"").decode(), (self.after or b"").decode()
+        if any(len(line) > _LONG_LINE for text in (old, new) for line in text.splitlines()):
+            old, new = (re.sub(r"(?<=[,{\[])(?=[^\r\n])", "\n", text) for text in (old, new))
+        name = f"~/{self.path.relative_to(home)}" if self.path.is_relative_to(home) else str(self.path)
+        source, target = ("/dev/null" if data is None else name for data in (self.before, self.after))
+        lines = difflib.unified_diff(old.splitlines(), new.splitlines(), source, target, n=2, lineterm="")
+        return "\n".join(lines)
+
+
+class Plan(NamedTuple):
+    """The changes that set up an agent or take that back, and notes about files that stay as they are."""
+
+    host: str
+    changes: list[Change]
+    notes: list[str]
+
+
+class Status(NamedTuple):
+    """How an agent is set up, and how its hooks have been doing."""
+
+    installed: bool
+    outdated: bool  # `install` would change something
+    python: str  # that the hooks run, if it no longer exists
+    last: dict[str, Any] | None  # run of a hook
+    error: dict[str, Any] | None  # the last run with one
+    p95_ms: float | None
+
+
+def host_module(host: str) -> Any:
+    """The module of an agent."""
+    return import_module(f"warmstart.hosts.{host.replace('-', '_')}")
+
+
+def plan_install(host: str, place: Place, home: Path) -> Plan:
+    """What setting up an agent would change. Raises `ConfigError` for a file that cannot be changed safely."""
+    plan, records = Plan(host, [], []), Installed.read(home, host).files
+    for file in host_module(host).files(place):
+        before, record = read_file(file.path), records.get(str(file.path))
+        with _readable(file.path):
+            text = "" if before is None else before.decode()
+            if before is not None and file.state(text) == "current":
+                continue
+            if before is not None and file.is_ours and not (record and record.after == _hash(text)):
+                plan.notes.append(f"{file.path} exists and is not ours, or was edited; it stays as it is")
+                continue
+            base = _without_ours(file, text, record)
+            edit = file.add(base)
+        if edit.text != text:
+            new = before is None or (record is not None and record.new)
+            kept = Record(_hash(base), _hash(edit.text), new, list(edit.insertions), list(edit.created))
+            plan.changes.append(Change(file.path, before, edit.text.encode(), kept))
+    return plan
+
+
+def plan_uninstall(host: str, place: Place, home: Path) -> Plan:
+    """What taking the set-up of an agent back would change. Raises `ConfigError` as `plan_install` does."""
+    plan, records = Plan(host, [], []), Installed.read(home, host).files
+    for file in host_module(host).files(place):
+        before, record = read_file(file.path), records.pop(str(file.path), None)
+        if before is None:
+            continue
+        with _readable(file.path):
+            text = before.decode()
+            if file.is_ours and not (record and record.after == _hash(text)):
+                if record:
+                    plan.notes.append(f"{file.path} was edited; it stays as it is")
+                continue
+            base = _without_ours(file, text, record)
+            empty = record is not None and record.new and file.is_empty(base)
+        if empty or base != text:
+            plan.changes.append(Change(file.path, before, None if empty else base.encode()))
+    plan.notes.extend(f"{path} belongs to another set-up of this agent; it stays as it is" for path in records)
+    return plan
+
+
+def _without_ours(file: HostFile, text: str, record: Record | None) -> str:
+    """The text as it was before us or, if the agent has rewritten it since, without our entries."""
+    if record and record.after == _hash(text):
+        base = text
+        for at, length in reversed(record.insertions):
+            base = base[:at] + base[at + length :]
+        if _hash(base) == record.before:
+            return base
+    return file.remove(text, set(record.created) if record else None)
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        raise ConfigError(f"{str(path)!r} cannot be changed safely ({error}); fix it and run this again") from error
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def install(plan: Plan, place: Place, home: Path) -> None:
+    """Make the changes. An error leaves the files after it as they were, for the next attempt."""
+    state = Installed.read(home, plan.host)
+    for change in plan.changes:
+        _check_unchanged(change)
+        before = state.files.get(str(change.path))
+        state.folders += make_folders(change.path.parent)
+        state.python = place.python
+        if change.record:
+            state.files[str(change.path)] = change.record
+        state.write(home, plan.host)
+        try:
+            replace_file(change.path, change.after)
+        except OSError:
+            if before:
+                state.files[str(change.path)] = before
+                state.write(home, plan.host)
+            raise
+
+
+def uninstall(plan: Plan, home: Path) -> None:
+    """Make the changes, then delete what we recorded about the agent."""
+    for change in plan.changes:
+        _check_unchanged(change)
+        replace_file(change.path, change.after)
+    for folder in map(Path, reversed(Installed.read(home, plan.host).folders)):
+        shutil.rmtree(folder / "__pycache__", ignore_errors=True)
+        with suppress(OSError):  # it is gone, or the agent keeps files there
+            folder.rmdir()
+    for name in (f"{plan.host}.json", *firings.names(plan.host)):
+        (home / "hosts" / name).unlink(missing_ok=True)
+    with suppress(OSError):
+        (home / "hosts").rmdir()
+
+
+def _check_unchanged(change: Change) -> None:
+    if read_file(change.path) != change.before:
+        raise ConfigError(f"{str(change.path)!r} was changed by another program just now; run this again")
+
+
+def status(host: str, place: Place, home: Path) -> Status:
+    """How an agent is set up. Raises `ConfigError` as `plan_install` does."""
+    states = []
+    for file in host_module(host).files(place):
+        data = read_file(file.path)
+        with _readable(file.path):
+            states.append("absent" if data is None else file.state(data.decode()))
+    installed = any(state != "absent" for state in states)
+    python = Installed.read(home, host).python
+    runs = firings.read(home, host)
+    times = sorted(run["ms"] for run in runs)
+    return Status(
+        installed=installed,
+        outdated=installed and bool(plan_install(host, place, home).changes),
+        python="" if not installed or not python or Path(python).exists() else python,
+        last=runs[-1] if runs else None,
+        error=next((run for run in reversed(runs) if "error" in run), None),
+        p95_ms=times[int(0.95 * (len(times) - 1))] if times else None,
+    )

@@ -1,0 +1,194 @@
+"""Insert and remove entries in JSON text without touching anything else: order, comments and formatting stay.
+
+The text may have comments, trailing commas and a byte order mark, as configuration files do. An insertion is one
+contiguous piece at the front of its container, so that a diff only adds lines and cutting the piece out again restores
+the text exactly.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from json.decoder import scanstring
+from typing import Any, NamedTuple
+
+Keys = tuple[str | int, ...]  # the way from the root to a value
+
+_BLANK = re.compile(r"(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+_SCALAR = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null")
+_SPACE = " \t\r\n"
+
+
+class Entry(NamedTuple):
+    """A member of an object or an item of a list, and where it is in the text."""
+
+    key: str | int
+    start: int  # of the member's name, or of the item
+    comma: int  # of the comma after it; -1 if there is none
+    node: Node
+
+
+@dataclass(slots=True)
+class Node:
+    """A value, and where it is in the text."""
+
+    value: Any
+    start: int
+    end: int = 0
+    entries: list[Entry] = field(default_factory=list)
+
+    def at(self, keys: Iterable[str | int]) -> Node | None:
+        """The value that the keys lead to, or `None`. The last of several members with one name counts."""
+        node = self
+        for key in keys:
+            found = [entry.node for entry in node.entries if entry.key == key]
+            if not found:
+                return None
+            node = found[-1]
+        return node
+
+
+class Insertion(NamedTuple):
+    """A piece of text that was inserted."""
+
+    at: int
+    length: int
+
+
+def parse(text: str) -> Node:
+    """The root value. Raises `ValueError` for anything that is not JSON, apart from comments and trailing commas."""
+    try:
+        node = _value(text, _skip(text, int(text.startswith("\ufeff"))))
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    if (end := _skip(text, node.end)) < len(text):
+        raise _unexpected(text, end)
+    return node
+
+
+def _value(text: str, at: int) -> Node:
+    opening = text[at : at + 1]
+    if opening in ("{", "["):
+        return _container(text, at, is_object=opening == "{")
+    if opening == '"':
+        value, end = scanstring(text, at + 1)
+        return Node(value, at, end)
+    if not (found := _SCALAR.match(text, at)):
+        raise _unexpected(text, at)
+    return Node(json.loads(found[0]), at, found.end())
+
+
+def _container(text: str, start: int, *, is_object: bool) -> Node:
+    node = Node({} if is_object else [], start)
+    at, comma = _skip(text, start + 1), 0
+    while text[at : at + 1] != ("}" if is_object else "]"):
+        if comma < 0:
+            raise _unexpected(text, at)
+        first, key = at, len(node.entries)
+        if is_object:
+            if text[at : at + 1] != '"':
+                raise _unexpected(text, at)
+            key, at = scanstring(text, at + 1)
+            at = _skip(text, at)
+            if text[at : at + 1] != ":":
+                raise _unexpected(text, at)
+            at = _skip(text, at + 1)
+        child = _value(text, at)
+        at = _skip(text, child.end)
+        comma = at if text[at : at + 1] == "," else -1
+        at = at if comma < 0 else _skip(text, at + 1)
+        node.entries.append(Entry(key, first, comma, child))
+        if is_object:
+            node.value[key] = child.value
+        else:
+            node.value.append(child.value)
+    node.end = at + 1
+    return node
+
+
+def _skip(text: str, at: int) -> int:
+    found = _BLANK.match(text, at)
+    return found.end() if found else at
+
+
+def _unexpected(text: str, at: int) -> ValueError:
+    line = text.count("\n", 0, at) + 1
+    what = repr(text[at : at + 10]) if at < len(text) else "end of file"
+    return ValueError(f"unexpected {what} in line {line}")
+
+
+def insert(text: str, keys: Sequence[str], value: Any, *, item: bool = False) -> tuple[str, Insertion]:
+    """Add a member, or with `item` an item of the list at `keys`. Missing containers are created.
+
+    Raises `ValueError` if something else than a container is in the way.
+    """
+    if _skip(text, int(text.startswith("\ufeff"))) == len(text):
+        piece = "\n" if text.lstrip("\ufeff") and not text.endswith("\n") else ""  # it may be a comment
+        piece += json.dumps(_nested(keys, value, item=item), indent=2, ensure_ascii=False) + "\n"
+        return text + piece, Insertion(len(text), len(piece))
+    root = parse(text)
+    depth = len(keys) if item else len(keys) - 1
+    while (node := root.at(keys[:depth])) is None:
+        depth -= 1
+    wanted = list if item and depth == len(keys) else dict
+    if not isinstance(node.value, wanted):
+        name = ".".join(keys[:depth]) or "the file"
+        raise ValueError(f"{name} is not {'a list' if wanted is list else 'an object'}")
+    rest = keys[depth:]
+    piece = _member(text, root, node, rest[0] if rest else None, _nested(rest[1:], value, item=item and bool(rest)))
+    at = node.start + 1
+    return text[:at] + piece + text[at:], Insertion(at, len(piece))
+
+
+def _nested(keys: Sequence[str], value: Any, *, item: bool) -> Any:
+    value = [value] if item else value
+    for key in reversed(keys):
+        value = {key: value}
+    return value
+
+
+def _member(text: str, root: Node, node: Node, key: str | None, value: Any) -> str:
+    """The text of a new first entry of a container, in the style of the file."""
+    newline = "\r\n" if "\r\n" in text else "\n"
+    name = "" if key is None else json.dumps(key, ensure_ascii=False) + ":"
+    lead = text[node.start + 1 : node.entries[0].start if node.entries else node.end - 1]
+    if root.entries and "\n" not in text[root.start : root.end]:
+        body = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+        return (lead if lead.isspace() else "") + name + body + ("," if node.entries else "")
+    unit = _indent(text, root.entries[0].start) if root.entries else "  "
+    outer = _indent(text, node.start)
+    inner = _indent(text, node.entries[0].start) if node.entries and "\n" in lead else outer + (unit or "  ")
+    body = json.dumps(value, indent=unit or "  ", ensure_ascii=False).replace("\n", newline + inner)
+    after = "," if node.entries else "" if "\n" in lead else newline + outer
+    return newline + inner + name + (" " if name else "") + body + after
+
+
+def _indent(text: str, at: int) -> str:
+    """The indentation of the line that `at` is in."""
+    line = text[text.rfind("\n", 0, at) + 1 : at]
+    return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+def remove(text: str, keys: Keys) -> str:
+    """Remove the entry that the keys lead to."""
+    parent = parse(text).at(keys[:-1])
+    found = [] if parent is None else [n for n, entry in enumerate(parent.entries) if entry.key == keys[-1]]
+    if parent is None or not found:
+        return text
+    number = found[-1]
+    entry, last = parent.entries[number], number == len(parent.entries) - 1
+    before = parent.entries[number - 1].comma if number else parent.start
+    start, end = entry.start, entry.node.end if entry.comma < 0 else entry.comma + 1
+    if not text[before + 1 : start].strip(_SPACE):
+        start = before + 1
+    else:  # the newline before it may end a comment
+        while end < len(text) and text[end] in " \t":
+            end += 1
+    head = text[:start]
+    if number and last and entry.comma < 0:
+        head = text[:before] + text[before + 1 : start]
+    if len(parent.entries) == 1 and not text[end : parent.end - 1].strip(_SPACE) and start == before + 1:
+        end = parent.end - 1
+    return head + text[end:]
