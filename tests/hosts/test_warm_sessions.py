@@ -91,7 +91,7 @@ def config_files(client: Client) -> dict[str, str]:
     """The files that an agent is configured with: not those it writes about its sessions."""
     home = client.home
     paths = [home / ".claude.json", home / ".claude" / "settings.json", home / ".hermes" / "config.yaml"]
-    for folder in (".claude/commands", ".claude/hooks", ".claude/skills", ".claude/plugins", ".hermes/plugins"):
+    for folder in (".claude/commands", ".claude/hooks", ".claude/skills", ".hermes/plugins"):
         paths += [path for path in (home / folder).rglob("*") if "__pycache__" not in path.parts]
     allowlist = home / ".hermes" / "shell-hooks-allowlist.json"
     return {str(path.relative_to(home)): path.read_text() for path in [*paths, allowlist] if path.is_file()}
