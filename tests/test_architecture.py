@@ -29,7 +29,7 @@ LAYERS = (
     ("preflight",),
     ("handoff",),
     ("experiments",),
-    ("app",),
+    ("app", "run"),
     ("hosts",),
     ("cli", "mcp", "web"),
     ("testing",),
@@ -39,7 +39,7 @@ LEVEL = {package: number for number, layer in enumerate(LAYERS) for package in l
 # Maximum lines of Python per package. Raising one needs a reason beside it.
 BUDGETS = {
     ("errors", "config", "tokens", "log"): 550,
-    ("text", "stats"): 1300,
+    ("text", "stats"): 1330,  # 1,300 by design; the person's own words moved here from profile, for hooks
     ("storage",): 900,
     ("redact",): 900,
     ("sessions",): 6430,  # 6,300 by design
@@ -48,7 +48,9 @@ BUDGETS = {
     ("memory",): 7400,  # 3,300 by design; to be rebuilt
     ("recall",): 1900,
     ("templates",): 5600,  # 5,500 by design
-    ("app", "__init__"): 520,  # 500 by design
+    ("app", "run", "__init__"): 760,  # 500 by design
+    ("preflight",): 700,
+    ("handoff",): 1600,
     ("hosts",): 1800,
     ("report",): 900,
     ("cli",): 5400,

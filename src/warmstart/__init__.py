@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from warmstart.profile.corpus import Report
     from warmstart.profile.values import Profile
     from warmstart.recall.evidence import Evidence
+    from warmstart.run import Run
     from warmstart.sessions.store import Filter, SessionStore, SessionSummary
     from warmstart.sessions.sync import SyncReport
     from warmstart.sessions.values import Message, Session, Step, ToolCall, ToolResult, Usage
@@ -30,6 +31,7 @@ __all__ = [
     "Profile",
     "Rendering",
     "Report",
+    "Run",
     "Session",
     "SessionStore",
     "SessionSummary",
@@ -56,6 +58,7 @@ _MODULES = {
     "profile.corpus": ("Report",),
     "profile.values": ("Profile",),
     "recall.evidence": ("Evidence",),
+    "run": ("Run",),
     "sessions.store": ("Filter", "SessionStore", "SessionSummary"),
     "sessions.sync": ("SyncReport",),
     "sessions.values": ("Message", "Session", "Step", "ToolCall", "ToolResult", "Usage"),

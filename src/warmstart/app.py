@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from warmstart.recall.evidence import Evidence
     from warmstart.recall.index import Index
     from warmstart.recall.recall import Recall
+    from warmstart.run import Run
     from warmstart.sessions.sql_store import SQLSessionStore
     from warmstart.sessions.sync import Progress, SyncReport
     from warmstart.templates.brief import Brief
@@ -138,6 +139,7 @@ class Warmstart:
         if changed:
             with progress("Extracting") as step:
                 self._items.update(progress=step, skip=skip)
+        self._update_turns()
         try:
             with progress("Embedding") as step:
                 self.update_vectors(step)
@@ -247,19 +249,37 @@ class Warmstart:
 
         return ItemStore(self.store, redactor=self.redactor, profiler=Profiler(self.settings.profile_tools))
 
-    def brief(self, *, project: str = ".", task: str = "", budget_tokens: int = 200) -> Brief:
+    def brief(self, *, project: str = ".", task: str = "", budget_tokens: int = 200, update: bool = True) -> Brief:
         """What a new session in this project should know; print it, or look into its `sections`.
 
-        `task` is the session's first message, where it is known. Empty if nothing is known.
+        `task` is the session's first message, where it is known. Empty if nothing is known. Without `update`, sessions
+        that changed since the last sync are left out.
         """
         from warmstart.templates.brief import MAX_SESSIONS, build_brief
         from warmstart.templates.project_files import read_project_files
 
         where = resolve_project(project)
-        self._items.update(Filter(project=where))
+        if update:
+            self._items.update(Filter(project=where))
         sessions = self._items.items(Filter(project=where, limit=MAX_SESSIONS))
         files, memories = read_project_files(Path(where)), self.memory.of_project(where)
         return build_brief(sessions, task=task, budget_tokens=budget_tokens, files=files, memories=memories)
+
+    # -- live sessions
+
+    def begin(self, session_id: str, **options: Any) -> Run:
+        """Begin a live session: `options` are `task, project, messages, tools, shape, host, model`.
+
+        Never raises because of Warmstart's own data: a session that cannot start warm starts as the caller made it.
+        """
+        from warmstart.run import Run
+
+        return Run(self, session_id, **options)
+
+    def _update_turns(self) -> None:
+        from warmstart.preflight.index import update_turns
+
+        update_turns(self.store, self.redactor)
 
     # -- memory and templates
 

@@ -19,6 +19,15 @@ _SERVERS = ("postgresql://", "postgres://")
 _YES, _NO = ("yes", "true", "on", "1"), ("no", "false", "off", "0")
 
 
+_CHOICES = {
+    "preflight_mode": {"off": "off", "short": "short", "full": "full", "yes": "short", "no": "off"},
+    "preflight_inject": {"off": "off", "smart": "smart", "always": "always", "yes": "smart", "no": "off"},
+}
+
+
+_PLAIN = ("context_preflight.mode", "context_preflight.auto_inject")  # may be true or false as well
+
+
 class Setting(NamedTuple):
     """A setting: its key in `config.toml` and its environment variables."""
 
@@ -49,6 +58,13 @@ class Settings:
     honcho_workspace: str = _setting("memory.honcho.workspace", also="HONCHO_WORKSPACE_ID")
     honcho_timeout_ms: int = _setting("memory.honcho.timeout_ms", default=300)
     honcho_send_scoped: bool = _setting("memory.honcho.send_scoped", default=False)
+    preflight_mode: str = _setting("context_preflight.mode", "WARMSTART_PREFLIGHT", "short")
+    preflight_inject: str = _setting("context_preflight.auto_inject", "WARMSTART_AUTO_INJECT")
+    preflight_max_tokens: int = _setting("context_preflight.max_tokens", default=400)
+    preflight_max_passages: int = _setting("context_preflight.max_passages", default=3)
+    preflight_min_score: float = _setting("context_preflight.min_score", default=0.35)
+    preflight_deadline_ms: int = _setting("context_preflight.deadline_ms", default=5)
+    hosts_exclude: tuple[str, ...] = _setting("hosts.exclude", default=())
     profile_tools: Mapping[str, str] = _setting("profile.tools", default={})
     recall_endpoint: str = _setting("recall.endpoint", "WARMSTART_EMBEDDINGS_URL")
     recall_key: str = _setting("recall.key", "WARMSTART_EMBEDDINGS_KEY", secret=True)
@@ -89,6 +105,9 @@ def load_settings(env: Mapping[str, str], *, home: Path | None = None, store: st
     }
     configured = values.pop("store_url", "")
     url = store or configured
+    for name, choices in _CHOICES.items():
+        if name in values:
+            values[name] = _choose(_BY_FIELD[name], *given[_BY_FIELD[name].key], choices)
     if "memory_backend" in values:
         values["memory_backend"] = values["memory_backend"].strip().lower()
     if not url.startswith(_SERVERS):
@@ -106,6 +125,16 @@ def home_directory(env: Mapping[str, str], home: Path | None = None) -> Path:
 def ambient_settings(*, home: Path | None = None, store: str | None = None) -> Settings:
     """The settings of this process."""
     return load_settings(os.environ, home=home, store=store)
+
+
+def _choose(setting: Setting, value: Any, source: str, choices: Mapping[str, str]) -> str:
+    """One of some words; yes and no stand for two of them."""
+    text = str(value).strip().lower()
+    text = choices.get("yes" if text in _YES else "no" if text in _NO else text, text)
+    if text not in choices.values():
+        words = ", ".join(dict.fromkeys(choices.values()))
+        raise ConfigError(f"the setting {setting.key!r} in {source!r} must be one of {words}, not {value!r}")
+    return text
 
 
 def _convert(setting: Setting, value: Any, source: str) -> Any:
@@ -129,7 +158,7 @@ def _convert(setting: Setting, value: Any, source: str) -> Any:
         wanted = "a table of strings in quotes"
         fits = isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
     else:
-        wanted, fits = "a string in quotes", isinstance(value, str)
+        wanted, fits = "a string in quotes", isinstance(value, str) or setting.key in _PLAIN
     if not fits:
         raise ConfigError(f"the setting {setting.key!r} in {source!r} must be {wanted}, not {value!r}")
     return value
@@ -151,6 +180,8 @@ def _read(path: Path) -> dict[str, Any]:
         advice = f"check {HOME_VARIABLE} and the permissions there"
         raise ConfigError(f"cannot read {str(path)!r} ({error.strerror}); {advice}") from error
     values.pop("memory.fallback", None)  # a setting of earlier versions
+    if "context_preflight" in values:  # a plain true or false
+        values["context_preflight.mode"] = values.pop("context_preflight")
     for key in values:
         if key not in known:
             raise ConfigError(f"unknown setting {key!r} in {str(path)!r}; known: {', '.join(sorted(known))}")

@@ -2,8 +2,7 @@
 
 All of it is weak evidence, read from surface words: a label for people to check, never a fact about them. Only the
 person's own words count; what an agent put into the message (tags, a plan to implement) and what was pasted (code,
-quotes) is removed first. Every step is linear in the length of the text, because a pasted message may hold half a
-megabyte. The phrases are in `tables/phrases.toml`.
+quotes) is removed first. The phrases are in `tables/phrases.toml`.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from statistics import median
 from warmstart.profile.rules import load_table, pattern, word_set
 from warmstart.profile.values import Feedback, WritingStyle
 from warmstart.sessions.values import Message
+from warmstart.text.own_words import SENTENCE, without_pasted
 
 MAX_TERSE = 3  # words
 _MAX_TEXT = 4_000  # characters of a message that are read
@@ -25,16 +25,10 @@ _MAX_INSTRUCTION = 200  # characters
 _OPENING = 400  # characters in which a message shows what it does
 _SENTENCES = 3  # a person corrects first and explains afterwards
 _MAX_CLOSING = 40  # words: a longer message is a new request
-SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+|(?<=[。！？])")
 _QUESTION_MARKS = ("?", "？")
 _BULLET = re.compile(r"[\s>]*(?:[-*•+]|\d{1,2}[.)])?\s*(?:\*\*)?")
 
 # -- the person's own words
-
-_TAG = re.compile(r"<([A-Za-z][\w-]{1,40})(?:\s[^<>]{0,200})?>")
-_MAX_UNCLOSED = 40  # tags that are never closed, before the rest is taken as text
-_PLAN = "Implement the following plan:"  # Claude Code writes the accepted plan as the person's message
-_QUOTED = re.compile(r"^[ \t]*>[^\n]*\n?", re.MULTILINE)
 
 
 def is_request(message: Message) -> bool:
@@ -51,32 +45,7 @@ def own_words(message: Message) -> str:
 
 @lru_cache(maxsize=128)
 def _without_pasted(text: str) -> str:
-    if text.startswith(_PLAN):
-        return _PLAN
-    for fence in ("```", '"""'):
-        text = " ".join(text.split(fence)[::2])
-    text = _QUOTED.sub("", _without_tags(text)[: 4 * _MAX_TEXT])
-    return text.strip()[:_MAX_TEXT].replace("’", "'")
-
-
-def _without_tags(text: str) -> str:
-    """The text without `<tag>…</tag>` blocks; the end of a tag that is never closed is searched once only."""
-    parts: list[str] = []
-    unclosed: set[str] = set()
-    place = 0
-    for tag in _TAG.finditer(text):
-        if tag.start() < place or tag[1] in unclosed:
-            continue
-        closing = f"</{tag[1]}>"
-        end = text.find(closing, tag.end())
-        if end < 0:
-            unclosed.add(tag[1])
-            if len(unclosed) > _MAX_UNCLOSED:
-                break
-            continue
-        parts.append(text[place : tag.start()])
-        place = end + len(closing)
-    return " ".join((*parts, text[place:])) if place else text
+    return without_pasted(text, _MAX_TEXT).replace("’", "'")
 
 
 # -- what a sentence does

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 
-from warmstart.sessions.values import Message
+TYPE_CHECKING = False  # a hook loads this module: the values take longer to load than all the rest of it
+if TYPE_CHECKING:
+    from warmstart.sessions.values import Message
 
 MARK = "[warmstart]"
 END = "[/warmstart]"

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from warmstart.profile.feedback import SENTENCE, corrects, standing_instructions, writing_style
+from warmstart.profile.feedback import corrects, standing_instructions, writing_style
 from warmstart.profile.values import AnnotatedStep
 from warmstart.redact.redactor import Redactor
 from warmstart.sessions.marks import without_ours
@@ -22,11 +22,13 @@ from warmstart.templates.item import Call, Item, Kind, SessionItems
 from warmstart.templates.procedures import extract_procedures
 from warmstart.templates.safety import is_known
 from warmstart.templates.session_view import SessionView, Shell, trap_rules
+from warmstart.templates.turns import extract_turns
+from warmstart.text.own_words import SENTENCE
 from warmstart.text.truncate import one_line
 from warmstart.text.untrusted import find_injection
 from warmstart.text.words import topic_terms
 
-ITEM_RULES = 3  # raise it when an extractor changes: stored items are then extracted again
+ITEM_RULES = 4  # raise it when an extractor changes: stored items are then extracted again
 
 _MAX_REQUESTS, _MAX_REQUEST = 6, 400  # requests that tell what a session is about, and characters of each
 _MAX_FIX_TRIES = 6  # shell calls after an error in which its fix is looked for
@@ -283,4 +285,5 @@ def extract_items(
         is_subagent=session.parent_kind == "subagent",
         terms=dict(Counter(topic_terms(" ".join((title, *asked, *changed))))),
         items=tuple(items),
+        turns=extract_turns(view, messages, clean),
     )

@@ -40,6 +40,17 @@ class Source(NamedTuple):
         return self.session.startswith(EDIT)
 
 
+class Turn(NamedTuple):
+    """A request, on one line, and what was done for it. `message` is the agent's own id of the request."""
+
+    message: str
+    at: float | None
+    asked: str
+    changed: tuple[str, ...]
+    read: tuple[str, ...]
+    ran: tuple[str, ...]
+
+
 EDIT = "edit:"  # before the name of the person who wrote an item into a template by hand
 
 
@@ -89,6 +100,7 @@ class SessionItems:
     is_subagent: bool = False
     terms: dict[str, int] = field(default_factory=dict)
     items: tuple[Item, ...] = ()
+    turns: tuple[Turn, ...] = ()
 
     def of(self, kind: Kind) -> tuple[Item, ...]:
         return tuple(item for item in self.items if item.kind == kind)

@@ -151,29 +151,36 @@ class _Chats(Transcript[Any]):
 
     def message_of(self, item: object, native_id: str, model: str = "") -> Message | None:
         """The message in `item`, or `None` if it is not one."""
-        fields = as_dict(item)
-        role = _ROLES.get(as_str(fields.get("role")).lower())
-        if role is None:
-            self.reading.skip(as_str(fields.get("role")) or "no role")
-            return None
-        times = (as_time(fields.get(key)) for key in ("timestamp", "created_at", "created"))
-        time = next(filter(None, times), None)
-        if role == "tool":
-            return Message(native_id=native_id, role=role, tool_results=(_result(fields, native_id),), timestamp=time)
-        is_model = role == "assistant"
-        counts = as_dict(fields.get("usage")) if is_model else {}
-        reasoning = as_dict(counts.get("completion_tokens_details")).get("reasoning_tokens")
-        counts |= {"read": as_dict(counts.get("prompt_tokens_details")).get("cached_tokens"), "reasoning": reasoning}
-        return Message(
-            native_id=native_id,
-            role=role,
-            text=joined(fields.get("content")) or as_str(fields.get("refusal")),
-            reasoning=joined(fields.get("reasoning") or fields.get("reasoning_content")),
-            tool_calls=_calls(fields, native_id),
-            timestamp=time,
-            model=(as_str(fields.get("model")) or model) if is_model else "",
-            usage=usage_of(counts, "prompt_tokens", "completion_tokens", "read", "", "reasoning", all_input=True),
-        )
+        message = chat_message(item, native_id, model)
+        if message is None:
+            self.reading.skip(as_str(as_dict(item).get("role")) or "no role")
+        return message
+
+
+def chat_message(item: object, native_id: str, model: str = "") -> Message | None:
+    """The message in an object of OpenAI's shape, or `None` if it is not one."""
+    fields = as_dict(item)
+    role = _ROLES.get(as_str(fields.get("role")).lower())
+    if role is None:
+        return None
+    times = (as_time(fields.get(key)) for key in ("timestamp", "created_at", "created"))
+    time = next(filter(None, times), None)
+    if role == "tool":
+        return Message(native_id=native_id, role=role, tool_results=(_result(fields, native_id),), timestamp=time)
+    is_model = role == "assistant"
+    counts = as_dict(fields.get("usage")) if is_model else {}
+    reasoning = as_dict(counts.get("completion_tokens_details")).get("reasoning_tokens")
+    counts |= {"read": as_dict(counts.get("prompt_tokens_details")).get("cached_tokens"), "reasoning": reasoning}
+    return Message(
+        native_id=native_id,
+        role=role,
+        text=joined(fields.get("content")) or as_str(fields.get("refusal")),
+        reasoning=joined(fields.get("reasoning") or fields.get("reasoning_content")),
+        tool_calls=_calls(fields, native_id),
+        timestamp=time,
+        model=(as_str(fields.get("model")) or model) if is_model else "",
+        usage=usage_of(counts, "prompt_tokens", "completion_tokens", "read", "", "reasoning", all_input=True),
+    )
 
 
 def _sessions(document: _Document) -> Iterator[tuple[int | None, _Fields]]:

@@ -1,0 +1,85 @@
+"""What the overlay shows of each session, written when sessions are synced so that a hook only has to read it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from warmstart.redact.redactor import Redactor
+from warmstart.sessions.sql_store import SQLSessionStore
+from warmstart.storage.database import Connection, migrations_of
+from warmstart.templates.item import SessionItems
+from warmstart.text.untrusted import find_injection, neutralize
+
+MIGRATIONS = migrations_of("preflight", __file__)
+
+_BATCH = 50  # sessions written together
+_DECODE = msgspec.json.Decoder(SessionItems).decode
+_STALE = """
+    SELECT i.session, i.rules, i.body FROM session_items i LEFT JOIN preflight_sessions p ON p.session = i.session
+    WHERE coalesce(p.rules, '') <> i.rules ORDER BY i.session LIMIT ?
+"""
+_SPOKEN = """
+    SELECT m.pk, t.body FROM messages m JOIN texts t ON t.id = m.text
+    WHERE m.session = ? AND m.role IN ('user', 'assistant') AND m.flags & 3 = 0
+"""
+
+
+def update_turns(
+    store: SQLSessionStore, redactor: Redactor, *, progress: Callable[[int, int], None] | None = None
+) -> int:
+    """Write the turns of sessions whose items changed; returns how many sessions there were."""
+    database = store.database
+    database.migrate(MIGRATIONS)
+    with database.translate_errors():
+        total = database.connection.execute(
+            "SELECT count(*) FROM session_items i LEFT JOIN preflight_sessions p ON p.session = i.session "
+            "WHERE coalesce(p.rules, '') <> i.rules"
+        ).fetchone()[0]
+    done = 0
+    while done < total:
+        with database.transaction() as connection:
+            stale = connection.execute(_STALE, (_BATCH,)).fetchall()
+            for session, rules, body in stale:
+                _write(connection, session, rules, _DECODE(body), redactor)
+        done += len(stale)
+        if progress:
+            progress(done, total)
+        if not stale:
+            break
+    return done
+
+
+def _write(connection: Connection, session: int, rules: str, items: SessionItems, redactor: Redactor) -> None:
+    connection.execute("DELETE FROM session_turns WHERE session = ?", (session,))
+    connection.execute("DELETE FROM session_traps WHERE session = ?", (session,))
+    order = dict(connection.execute("SELECT native_id, seq FROM messages WHERE session = ?", (session,)).fetchall())
+    connection.executemany(
+        "INSERT INTO session_turns (session, first_seq, at, asked, changed, read, ran) VALUES (?, ?, ?, ?, ?, ?, ?) "
+        "ON CONFLICT DO NOTHING",
+        [
+            (session, order[turn.message], turn.at, turn.asked, *map("\n".join, (turn.changed, turn.read, turn.ran)))
+            for turn in items.turns
+            if turn.message in order
+        ],
+    )
+    connection.executemany(
+        "INSERT INTO session_traps (session, command, error, fix) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        [(session, item.tool, item.text, item.calls[1].arguments) for item in items.items if item.kind == "trap"],
+    )
+    connection.executemany(
+        "INSERT INTO unquotable_messages (message) VALUES (?) ON CONFLICT DO NOTHING",
+        [(message,) for message in _unquotable(connection, session, redactor)],
+    )
+    connection.execute(
+        "INSERT INTO preflight_sessions (session, rules) VALUES (?, ?) "
+        "ON CONFLICT (session) DO UPDATE SET rules = excluded.rules",
+        (session, rules),
+    )
+
+
+def _unquotable(connection: Connection, session: int, redactor: Redactor) -> Iterator[int]:
+    for message, text in connection.execute(_SPOKEN, (session,)).fetchall():
+        if neutralize(text) != text or find_injection(text) or redactor.clean(text) != text:
+            yield message

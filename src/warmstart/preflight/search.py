@@ -1,0 +1,128 @@
+"""Which earlier turns of a project a message is about: a search that a hook can afford.
+
+A hook is a process of its own on every prompt, and numpy alone takes longer to load than the whole hook may, so recall's
+ranking is out of reach here. This reads the same index, the postings of the rarest words of the message, and scores each
+turn by the share of the message's words that it has, the rare ones counting more. That share also says how sure a hit
+is, which the score of a full ranking does not.
+"""
+
+from __future__ import annotations
+
+from math import log
+
+from warmstart.text.words import topic_terms
+
+TYPE_CHECKING = False  # `typing` itself takes milliseconds to load
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    from warmstart.storage.database import Connection
+
+MAX_CHARACTERS = 6_000  # of a message
+MAX_TERMS = 16
+MAX_POSTINGS = 3_000  # document ids that are read for a message
+MAX_DOCUMENTS = 80  # whose turns are looked up
+PART, POSITION, FIELD = 24, 8, 4  # where these begin in the id of a document, as in `warmstart.recall.index`
+GROUPS = {"said": 1.0, "did": 0.6}  # what was said, and what was done, with the weight of each
+
+_POSTINGS = {
+    "sqlite": "SELECT group_concat(rowid) FROM (SELECT rowid FROM {0} WHERE {0} MATCH '\"' || ? || '\"' LIMIT ?)",
+    "postgres": "SELECT array_to_string(ids, ',') FROM warmstart_recall_postings('{0}', ARRAY[CAST(? AS TEXT)], ?)",
+}
+_PARTS = """
+    SELECT p.number, p.said FROM recall_parts p JOIN sessions s ON s.pk = p.session
+    WHERE s.project = ? AND s.native_id <> ? AND coalesce(s.parent_id, '') NOT IN (
+        SELECT id FROM sessions WHERE native_id = ?) AND s.id NOT IN (SELECT session FROM template_revoked)
+"""
+_TURN = "SELECT max(first_seq) FROM session_turns WHERE session = ? AND first_seq <= ?"
+
+
+class Hit:
+    """A turn of an earlier session. `score` is the share of the message's words, by rarity, that the turn has."""
+
+    __slots__ = ("first_seq", "messages", "score", "session", "terms")
+
+    def __init__(self, session: int, first_seq: int) -> None:
+        self.session = session
+        self.first_seq = first_seq
+        self.score = 0.0
+        self.terms: dict[str, float] = {}
+        self.messages: dict[int, float] = {}  # row numbers of the messages that were hit, and their share
+
+
+def find_turns(connection: Connection, dialect: str, text: str, *, project: str, session: str = "") -> list[Hit]:
+    """The turns of other sessions of a project that have words of the text, best first.
+
+    `session` is the agent's own id of the session that asks.
+    """
+    parts = dict(connection.execute(_PARTS, (project, session, session)).fetchall())
+    terms = dict.fromkeys(topic_terms(text[:MAX_CHARACTERS]))
+    if not parts or not terms:
+        return []
+    documents = max(1, sum(parts.values()))
+    rarity: dict[str, float] = {}
+    scores: dict[str, dict[int, list[str]]] = {}
+    for group in GROUPS:
+        postings = _postings(connection, dialect, group, list(terms), parts)
+        scores[group] = found = {}
+        for term, ids in postings.items():
+            if group == "said" or term not in rarity:
+                rarity[term] = log(1 + (documents - min(len(ids), documents) + 0.5) / (len(ids) + 0.5))
+            for document in ids:
+                found.setdefault(document, []).append(term)
+    total = sum(rarity.values())
+    hits: dict[tuple[int, int], Hit] = {}
+    for group, weight in GROUPS.items():
+        best = sorted(scores[group].items(), key=lambda one: (-sum(rarity[term] for term in one[1]), -one[0]))
+        _add_hits(connection, hits, best[:MAX_DOCUMENTS], rarity, weight)
+    for hit in hits.values():
+        hit.score = sum(hit.terms.values()) / total if total else 0.0
+    return sorted(hits.values(), key=lambda hit: (-hit.score, -hit.session, -hit.first_seq))
+
+
+def _postings(
+    connection: Connection, dialect: str, group: str, terms: Sequence[str], parts: dict[int, int]
+) -> dict[str, list[int]]:
+    """For each of the rarest terms the documents in these parts that have it."""
+    marks = ", ".join("?" * len(terms))
+    known = dict(
+        connection.execute(f"SELECT term, documents FROM {group}_terms WHERE term IN ({marks})", terms).fetchall()
+    )
+    found: dict[str, list[int]] = {}
+    left = MAX_POSTINGS
+    for term in sorted(terms, key=lambda term: (known.get(term, 1), term))[:MAX_TERMS]:
+        left -= known.get(term, 1)
+        if left < 0 and found:
+            break
+        row = connection.execute(_POSTINGS[dialect].format(group), (term, MAX_POSTINGS)).fetchone()
+        found[term] = [number for number in map(int, row[0].split(",")) if number >> PART in parts] if row[0] else []
+    return found
+
+
+def _add_hits(
+    connection: Connection,
+    hits: dict[tuple[int, int], Hit],
+    best: Iterable[tuple[int, list[str]]],
+    rarity: dict[str, float],
+    weight: float,
+) -> None:
+    """Add documents with their terms to the turns that they are in."""
+    for document, terms in best:
+        where: Any = connection.execute(
+            "SELECT m.session, m.seq, m.pk FROM recall_documents d JOIN messages m ON m.pk = d.message "
+            "WHERE d.part = ? AND d.id = ?",
+            (document >> PART, document & ((1 << PART) - 1)),
+        ).fetchone()
+        if where is None:
+            continue
+        session, seq, message = where
+        first = connection.execute(_TURN, (session, seq)).fetchone()[0]
+        if first is None:
+            continue
+        hit = hits.setdefault((session, first), Hit(session, first))
+        share = 0.0
+        for term in terms:
+            share += rarity[term]
+            hit.terms[term] = max(hit.terms.get(term, 0.0), weight * rarity[term])
+        hit.messages[message] = max(hit.messages.get(message, 0.0), weight * share)

@@ -1,0 +1,252 @@
+"""`Run`: one live session, as a host or an agent of your own holds it.
+
+A step that fails, or takes too long, leaves the host's turn as if Warmstart were not there, and one line in the log.
+Each step can be used alone. Threads may share a run.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import cached_property
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from warmstart.handoff.ledger import Constraint, Ledger, render_constraints
+from warmstart.log import log_error
+from warmstart.preflight.index import MIGRATIONS
+from warmstart.preflight.overlay import Policy, Preflight, time_limit
+from warmstart.preflight.prompt import block
+from warmstart.sessions.projects import resolve_project
+from warmstart.sessions.readers.openai import chat_message
+from warmstart.sessions.values import Message, Session, SessionOutcome, ToolCall, ToolResult, session_id
+
+if TYPE_CHECKING:
+    from warmstart.app import Warmstart
+    from warmstart.templates.start import Started
+
+START_SECONDS = 2.0  # for the start of a session
+MAX_START = 9_000  # characters; Claude Code replaces more than 10,000 by a preview
+AGENT = "warmstart"  # of sessions that a run records itself
+
+T = TypeVar("T")
+
+
+class Run:
+    """One live session. `Warmstart.begin` makes it."""
+
+    def __init__(
+        self,
+        app: Warmstart,
+        session: str,
+        *,
+        task: str = "",
+        project: str = ".",
+        messages: Sequence[Any] = (),
+        tools: Sequence[Any] | None = None,
+        shape: str | None = None,
+        host: str = "",
+        model: str = "",
+    ) -> None:
+        self.session_id = session
+        self.project = resolve_project(project)
+        self.host = host
+        self._app = app
+        self._task = task
+        self._own = list(messages)
+        self._tools = tools
+        self._shape = shape
+        self._lock = RLock()
+        self._ledger = Ledger(app.redactor.clean)
+        self._session = Session(
+            agent=host or AGENT, native_id=session, project=self.project, directory=project, model=model
+        )
+        self._recorded = 0
+        self.system = ""
+        self.messages: list[Any] = list(messages)
+        self.messages = self._step("begin", self._begin, self.messages)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def _step(self, name: str, do: Callable[[], T], otherwise: T) -> T:
+        with self._lock:
+            try:
+                return do()
+            except Exception as error:
+                log_error(self._app.settings.home, f"run {name}", error, redact=self._app.redactor.clean)
+                return otherwise
+
+    # -- the start
+
+    def _begin(self) -> list[Any]:
+        messages = self._start.messages
+        if self._shape == "anthropic":
+            leading = [one for one in messages if one.get("role") == "system"]
+            self.system = "\n\n".join(str(one["content"]) for one in leading)
+            return [one for one in messages if one.get("role") != "system"]
+        return messages
+
+    @cached_property
+    def _start(self) -> Started:
+        database = self._app.store.database
+        with time_limit(database.connection, database.DIALECT, time.monotonic() + START_SECONDS):
+            brief = self._app.brief(project=self.project, task=self._task, update=not self.host)
+            return self._app.templates.start(
+                self.session_id,
+                self._own,
+                project=self.project,
+                task=self._task,
+                tools=self._tools,
+                agent=self._session.agent,
+                brief=brief,
+                **({"shape": self._shape} if self._shape else {}),
+                **({"renderer": "system"} if self.host else {}),
+            )
+
+    @property
+    def start_text(self) -> str:
+        """The start as one text, for hosts that take no messages: how to use what it has, the brief, the template."""
+        return self._step("start", self._start_text, "")
+
+    def _start_text(self) -> str:
+        mode = self._app.settings.preflight_mode
+        texts = [block(mode)] if mode in ("short", "full") else []
+        for message in self._start.messages:
+            content = message.get("content")
+            texts += [content] if isinstance(content, str) else [str(part.get("text", "")) for part in content or ()]
+        while sum(map(len, texts)) + 2 * len(texts) > MAX_START:
+            texts.pop()  # the template goes before the brief, the brief before the block
+        return "\n\n".join(filter(None, texts))
+
+    # -- turns
+
+    @cached_property
+    def _preflight(self) -> Preflight:
+        settings = self._app.settings
+        policy = Policy(
+            inject=settings.preflight_inject or ("smart" if self.host else "off"),
+            max_tokens=settings.preflight_max_tokens,
+            max_passages=settings.preflight_max_passages,
+            min_score=settings.preflight_min_score,
+            deadline_ms=settings.preflight_deadline_ms,
+        )
+        database = self._app.store.database
+        database.migrate(MIGRATIONS)
+        return Preflight(
+            database.connection,
+            database.DIALECT,
+            session=self.session_id,
+            project=self.project,
+            host=self.host,
+            policy=policy,
+        )
+
+    def before_turn(self, message: str) -> str | None:
+        """What earlier sessions know about the user's message, to be added to this request and to nothing else."""
+        return self._step("before_turn", lambda: self._preflight.before_turn(message).text or None, None)
+
+    def after_tool(self, tool: str, arguments: str | Mapping[str, Any], output: str) -> str | None:
+        """For a call that failed: what worked instead in an earlier session, if that is known."""
+        return self._step("after_tool", lambda: self._after_tool(tool, arguments, output), None)
+
+    def _after_tool(self, tool: str, arguments: str | Mapping[str, Any], output: str) -> str | None:
+        from warmstart.profile.tools import SHELLS, command_in
+        from warmstart.templates.commands import shell_commands
+
+        if tool not in SHELLS or not self._preflight.has_traps():
+            return None
+        text = arguments if isinstance(arguments, str) else json.dumps(dict(arguments))
+        families = [command.family for command in shell_commands(command_in(text), (self.project,), every=True)]
+        return self._preflight.after_tool(families).text or None if families else None
+
+    def after_compaction(self, messages: Sequence[tuple[str, str, str]] = ()) -> str:
+        """What to say again after a compaction: the user's constraints, verbatim.
+
+        `messages` are (role, text, id) of the conversation for hosts that do not `record` it.
+        """
+        return self._step("after_compaction", lambda: self._after_compaction(messages), "")
+
+    def _after_compaction(self, messages: Sequence[tuple[str, str, str]]) -> str:
+        for role, text, id in messages:
+            self._ledger.add(role, text, id)
+        self._preflight.after_compaction()
+        return render_constraints(self._ledger.constraints)
+
+    @property
+    def constraints(self) -> tuple[Constraint, ...]:
+        """What the user said must, must not or may only be done, verbatim."""
+        return self._ledger.constraints
+
+    # -- the record
+
+    def record(self, message: Message | Mapping[str, Any]) -> None:
+        """Store a message of the session; its first one creates the session. Secrets are replaced before."""
+        self._step("record", lambda: self._record(message), None)
+
+    def _record(self, given: Message | Mapping[str, Any]) -> None:
+        from warmstart.sessions.redaction import redacted_log
+
+        self._recorded += 1
+        id = f"{self.session_id}#{self._recorded}"
+        message = given if isinstance(given, Message) else _read(given, id)
+        if message is None:
+            return
+        now = datetime.now(UTC)
+        message = replace(message, timestamp=message.timestamp or now)
+        self._session = replace(self._session, started_at=self._session.started_at or now, ended_at=now)
+        self._ledger.add(message.role, message.text, message.native_id)
+        session, messages = redacted_log(self._session, [message], self._app.redactor)
+        self._app.store.append(session, messages)
+
+    def end(self, outcome: SessionOutcome | None = None) -> None:
+        """Close the session: profile it, note its outcome, credit what it started with. Safe to call twice."""
+        self._step("end", lambda: self._end(outcome), None)
+
+    def _end(self, outcome: SessionOutcome | None) -> None:
+        from warmstart.templates.audit import settle
+
+        if not self._recorded:
+            return
+        own = session_id(self._session.agent, self._session.native_id)
+        if outcome:
+            self._app.sessions.set_outcome(own, outcome)
+        self._app.update()
+        settle(self._app.templates.store, tools=self._app.settings.profile_tools)
+
+
+def _read(fields: Mapping[str, Any], id: str) -> Message | None:
+    """A message of OpenAI's or Anthropic's shape."""
+    content = fields.get("content")
+    blocks = [one for one in content if isinstance(one, Mapping)] if isinstance(content, list) else []
+    calls = tuple(
+        ToolCall(id=str(one.get("id")), name=str(one.get("name")), arguments=json.dumps(one.get("input")))
+        for one in blocks
+        if one.get("type") == "tool_use"
+    )
+    results = tuple(
+        ToolResult(
+            call_id=str(one.get("tool_use_id")),
+            outcome="error" if one.get("is_error") else "ok",
+            text=_text(one.get("content")),
+            flag=bool(one.get("is_error")),
+        )
+        for one in blocks
+        if one.get("type") == "tool_result"
+    )
+    message = chat_message(fields, id)
+    if message is None or not (calls or results):
+        return message
+    return replace(message, role="tool" if results else message.role, tool_calls=calls, tool_results=results)
+
+
+def _text(content: object) -> str:
+    if isinstance(content, list):
+        return "\n".join(str(one.get("text", "")) for one in content if isinstance(one, Mapping))
+    return content if isinstance(content, str) else ""
