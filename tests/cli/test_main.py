@@ -22,6 +22,9 @@ from warmstart.errors import StoreCorrupt
 # Commands that tell what they did, and those whose output has formats of its own.
 WITHOUT_JSON = {
     "completion",
+    "init",
+    "install",
+    "uninstall",
     "sessions outcome",
     "sessions delete",
     "sessions export",

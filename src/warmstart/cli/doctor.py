@@ -7,20 +7,22 @@ import re
 import sqlite3
 import stat
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
+from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import click
 
 from warmstart.cli.options import json_option, user_home
-from warmstart.cli.output import counted, print_json, settings
+from warmstart.cli.output import counted, local, print_json, settings
 from warmstart.cli.terminal import printable
 from warmstart.config import Settings
 from warmstart.embedding import vectors_path
 from warmstart.errors import ConfigError, StoreError, StoreTooNew, WarmstartError
+from warmstart.hosts.install import HOSTS, Place, host_module, status
 from warmstart.log import NAME, last_error
 from warmstart.memory.schema import MIGRATIONS as MEMORY
 from warmstart.profile.store import SQLProfileStore
@@ -73,6 +75,7 @@ def _checks() -> Iterator[Check]:
     yield from _log(current.home)
     yield from _store(current)
     yield from _histories(current)
+    yield from _hosts(current)
     yield from _extras()
 
 
@@ -222,6 +225,39 @@ def _histories(current: Settings) -> Iterator[Check]:
             f", {new} not imported yet" if new else ""
         )
         yield Check(reader.agent, "note" if new else "ok", finding, remedy)
+
+
+def _hosts(current: Settings) -> Iterator[Check]:
+    """How the agents are set up, and how our hooks do there."""
+    place = Place(user_home(), os.environ)
+    for host in HOSTS:
+        subject, fix = f"{host} hooks", f"`warmstart install {host}`"
+        try:
+            found = status(host, place, current.home)
+        except WarmstartError as error:
+            yield Check(subject, "warning", str(error))
+            continue
+        if not found.installed:
+            if host_module(host).is_present(place):
+                yield Check(subject, "note", "not installed", f"{fix} lets new sessions start warm")
+            continue
+        finding = "installed" + (
+            f", last run {_ago(found.last)}, 95 % within {found.p95_ms:.0f} ms" if found.last else ", not run yet"
+        )
+        if found.error:
+            finding += f"; last error {_ago(found.error)}: {found.error['error']}"
+        if found.python:
+            yield Check(subject, "problem", f"{finding}; {found.python} no longer exists", f"{fix} updates the hooks")
+        elif found.outdated:
+            yield Check(
+                subject, "warning", f"{finding}; by another version or place of Warmstart", f"{fix} updates them"
+            )
+        else:
+            yield Check(subject, "note" if found.error else "ok", finding)
+
+
+def _ago(run: Mapping[str, Any]) -> str:
+    return f"{run['event']} at {local(datetime.fromtimestamp(run['at'], UTC))}"
 
 
 def _extras() -> Iterator[Check]:

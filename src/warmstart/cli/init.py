@@ -20,7 +20,7 @@ from warmstart.sessions.readers.registry import readers
 _MAX_LINES = 3  # of commands
 
 
-@click.command(epilog="\b\nExamples:\n  warmstart init\n  warmstart init --yes")
+@click.command(epilog="Example: warmstart init --yes")
 @yes_option
 def command(yes: bool) -> None:
     """Get started: find your agents, import their sessions, and set the agents up.

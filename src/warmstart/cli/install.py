@@ -17,7 +17,7 @@ hosts_argument = click.argument("hosts", nargs=-1, type=click.Choice(HOSTS), met
 dry_run_option = click.option("--dry-run", is_flag=True, help="Show the changes without making them.")
 
 
-@click.command(epilog="\b\nExamples:\n  warmstart install claude-code\n  warmstart install --all --dry-run")
+@click.command(epilog="\b\nExamples:\n  warmstart install claude-code --dry-run\n  warmstart install --all --yes")
 @hosts_argument
 @click.option("--all", "all_hosts", is_flag=True, help="All supported agents on this machine.")
 @dry_run_option
@@ -29,11 +29,13 @@ def command(hosts: tuple[str, ...], all_hosts: bool, dry_run: bool, yes: bool) -
     claude-code. `warmstart uninstall` takes everything back.
     """
     current, place = settings(), Place(user_home(), os.environ)
-    chosen = hosts or (found_hosts(place) if all_hosts else [])
-    if not chosen:
-        found = ", ".join(found_hosts(place)) or f"none of {', '.join(HOSTS)}"
-        raise click.UsageError(f"name an agent, or pass --all; on this machine: {found}")
-    set_up(chosen, place, current, yes=yes, dry_run=dry_run)
+    found = found_hosts(place)
+    if not hosts and not all_hosts:
+        raise click.UsageError(f"name an agent, or pass --all; found here: {', '.join(found) or 'none'}")
+    if not hosts and not found:
+        click.echo(f"No supported agent found here. Supported: {', '.join(HOSTS)}.", err=True)
+        return
+    set_up(hosts or found, place, current, yes=yes, dry_run=dry_run)
 
 
 def found_hosts(place: Place) -> list[str]:

@@ -18,7 +18,9 @@ from warmstart.hosts.install import HOSTS, Installed, Place, host_module, plan_u
 from warmstart.log import FILES
 
 
-@click.command(epilog="\b\nExamples:\n  warmstart uninstall claude-code\n  warmstart uninstall --all --purge")
+@click.command(
+    epilog="\b\nExamples:\n  warmstart uninstall claude-code --dry-run\n  warmstart uninstall --all --purge --yes"
+)
 @hosts_argument
 @click.option("--all", "all_hosts", is_flag=True, help="All agents that are set up.")
 @click.option("--purge", is_flag=True, help="Also delete Warmstart's own data: the store, the log and the settings.")

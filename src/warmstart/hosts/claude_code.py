@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from warmstart.hosts.files import HostFile
     from warmstart.hosts.hook import Hook
     from warmstart.hosts.install import Place
-    from warmstart.hosts.json_text import Keys
 
 HOST = "claude-code"
 TITLE = "Claude Code"
@@ -112,22 +111,19 @@ def is_present(place: Place) -> bool:
 
 def files(place: Place) -> list[HostFile]:
     """Hooks in `settings.json`, the MCP server in `.claude.json`, and the command `/warm`."""
-    from warmstart.hosts.files import JSONEntry, JSONFile, OwnFile
+    from warmstart.hosts.files import OwnFile, hooks_file, member_file
 
-    hooks = []
-    for event, timeout in EVENTS.items():
-        command = {"type": "command", "command": place.hook(HOST, event), "timeout": timeout}
-        hooks.append(JSONEntry(("hooks", event), {"hooks": [command]}, item=True))
+    folder = _folder(place)
+    hooks = {event: {"command": place.hook(HOST, event), "timeout": timeout} for event, timeout in EVENTS.items()}
     script, *arguments = place.command("mcp")
+    # Without `alwaysLoad` the first request of a session has no tools of ours: the server starts in the background.
     server: dict[str, Any] = {"type": "stdio", "command": script, "args": arguments, "alwaysLoad": True}
     if home := place.env.get("WARMSTART_HOME"):
         server["env"] = {"WARMSTART_HOME": home}
-    folder = _folder(place)
-    # Without `alwaysLoad` the first request of a session has no tools of ours: the server starts in the background.
     configuration = (folder if place.env.get("CLAUDE_CONFIG_DIR") else place.home) / ".claude.json"
     return [
-        JSONFile(folder / "settings.json", tuple(hooks), _our_hooks),
-        JSONFile(configuration, (JSONEntry(("mcpServers", "warmstart"), server),) if place.mcp else (), _our_server),
+        hooks_file(folder / "settings.json", HOST, hooks),
+        member_file(configuration, ("mcpServers", "warmstart"), server if place.mcp else None),
         OwnFile(folder / "commands" / "warm.md", _warm_command(place)),
     ]
 
@@ -136,31 +132,6 @@ def _folder(place: Place) -> Path:
     from pathlib import Path
 
     return Path(place.env.get("CLAUDE_CONFIG_DIR") or place.home / ".claude")
-
-
-def _our_hooks(settings: Any) -> Iterator[Keys]:
-    hooks = settings.get("hooks") if isinstance(settings, dict) else None
-    for event, groups in hooks.items() if isinstance(hooks, dict) else ():
-        for number, group in enumerate(groups if isinstance(groups, list) else ()):
-            commands = group.get("hooks") if isinstance(group, dict) else None
-            if not isinstance(commands, list):
-                continue
-            ours = [at for at, command in enumerate(commands) if _is_our_hook(command)]
-            if ours and len(ours) == len(commands):
-                yield "hooks", event, number
-            else:
-                yield from (("hooks", event, number, "hooks", at) for at in ours)
-
-
-def _is_our_hook(command: Any) -> bool:
-    line = command.get("command") if isinstance(command, dict) else None
-    return isinstance(line, str) and "warmstart" in line and f" hook {HOST} " in line
-
-
-def _our_server(configuration: Any) -> Iterator[Keys]:
-    servers = configuration.get("mcpServers") if isinstance(configuration, dict) else None
-    if isinstance(servers, dict) and "warmstart" in servers:
-        yield "mcpServers", "warmstart"
 
 
 def _warm_command(place: Place) -> str:

@@ -6,7 +6,7 @@ import json
 import os
 import stat
 import tempfile
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,8 +127,42 @@ class JSONFile:
         return not _data(text)
 
 
+def member_file(path: Path, keys: tuple[str, ...], value: Any) -> JSONFile:
+    """A JSON file with one member of ours; `None` for a value that is not wanted now."""
+    entries = () if value is None else (JSONEntry(keys, value),)
+    return JSONFile(path, entries, lambda data: [] if _at(data, keys) is None else [keys])
+
+
+def hooks_file(path: Path, host: str, hooks: Mapping[str, Mapping[str, Any]]) -> JSONFile:
+    """A JSON file with hooks by event, each in a group of its own, as Claude Code, Codex and Gemini CLI have them."""
+    entries = (
+        JSONEntry(("hooks", event), {"hooks": [{"type": "command", **hook}]}, item=True)
+        for event, hook in hooks.items()
+    )
+    return JSONFile(path, tuple(entries), lambda data: _find_hooks(data, host))
+
+
+def _find_hooks(data: Any, host: str) -> Iterator[Keys]:
+    """Our hooks: a group if it has no others, otherwise each of them."""
+    events = _at(data, ("hooks",))
+    for event, groups in events.items() if isinstance(events, dict) else ():
+        for number, group in enumerate(groups if isinstance(groups, list) else ()):
+            hooks = _at(group, ("hooks",))
+            hooks = hooks if isinstance(hooks, list) else []
+            ours = [at for at, hook in enumerate(hooks) if _is_our_hook(hook, host)]
+            if ours and len(ours) == len(hooks):
+                yield "hooks", event, number
+            else:
+                yield from (("hooks", event, number, "hooks", at) for at in ours)
+
+
+def _is_our_hook(hook: Any, host: str) -> bool:
+    line = _at(hook, ("command",))
+    return isinstance(line, str) and "warmstart" in line and f" hook {host} " in line
+
+
 def _data(text: str) -> Any:
-    return json_text.parse(text).value if text.strip("\ufeff \t\r\n") else {}
+    return json_text.parse(text).value
 
 
 def _at(data: Any, keys: Keys) -> Any:

@@ -148,9 +148,9 @@ def plan_install(host: str, place: Place, home: Path) -> Plan:
                 continue
             base = _without_ours(file, text, record)
             edit = file.add(base)
-        if edit.text != text:
             new = before is None or (record is not None and record.new)
             kept = Record(_hash(base), _hash(edit.text), new, list(edit.insertions), list(edit.created))
+        if edit.text != text:
             plan.changes.append(Change(file.path, before, edit.text.encode(), kept))
     return plan
 
@@ -241,19 +241,19 @@ def _check_unchanged(change: Change) -> None:
 
 def status(host: str, place: Place, home: Path) -> Status:
     """How an agent is set up. Raises `ConfigError` as `plan_install` does."""
-    states = []
+    record = Installed.read(home, host)
+    installed = False
     for file in host_module(host).files(place):
         data = read_file(file.path)
         with _readable(file.path):
-            states.append("absent" if data is None else file.state(data.decode()))
-    installed = any(state != "absent" for state in states)
-    python = Installed.read(home, host).python
+            if data is not None and (str(file.path) in record.files or not file.is_ours):
+                installed |= file.state(data.decode()) != "absent"
     runs = firings.read(home, host)
     times = sorted(run["ms"] for run in runs)
     return Status(
         installed=installed,
         outdated=installed and bool(plan_install(host, place, home).changes),
-        python="" if not installed or not python or Path(python).exists() else python,
+        python=record.python if installed and record.python and not Path(record.python).exists() else "",
         last=runs[-1] if runs else None,
         error=next((run for run in reversed(runs) if "error" in run), None),
         p95_ms=times[int(0.95 * (len(times) - 1))] if times else None,

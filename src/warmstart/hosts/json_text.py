@@ -11,13 +11,11 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from json.decoder import scanstring
 from typing import Any, NamedTuple
 
 Keys = tuple[str | int, ...]  # the way from the root to a value
 
 _BLANK = re.compile(r"(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
-_SCALAR = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true|false|null")
 _SPACE = " \t\r\n"
 
 
@@ -58,9 +56,12 @@ class Insertion(NamedTuple):
 
 
 def parse(text: str) -> Node:
-    """The root value. Raises `ValueError` for anything that is not JSON, apart from comments and trailing commas."""
+    """The root value; an empty object for a blank text. Raises `ValueError` for a text that is not JSON."""
+    start = _skip(text, int(text.startswith("\ufeff")))
+    if start == len(text):
+        return Node({}, start, start)
     try:
-        node = _value(text, _skip(text, int(text.startswith("\ufeff"))))
+        node = _value(text, start)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
     if (end := _skip(text, node.end)) < len(text):
@@ -68,16 +69,23 @@ def parse(text: str) -> Node:
     return node
 
 
+def _reject(constant: str) -> Any:
+    raise ValueError(f"{constant} is not valid in JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_reject)
+
+
 def _value(text: str, at: int) -> Node:
     opening = text[at : at + 1]
     if opening in ("{", "["):
         return _container(text, at, is_object=opening == "{")
-    if opening == '"':
-        value, end = scanstring(text, at + 1)
-        return Node(value, at, end)
-    if not (found := _SCALAR.match(text, at)):
-        raise _unexpected(text, at)
-    return Node(json.loads(found[0]), at, found.end())
+    return Node(*_scalar(text, at))
+
+
+def _scalar(text: str, at: int) -> tuple[Any, int, int]:
+    value, end = _DECODER.raw_decode(text, at)
+    return value, at, end
 
 
 def _container(text: str, start: int, *, is_object: bool) -> Node:
@@ -90,7 +98,7 @@ def _container(text: str, start: int, *, is_object: bool) -> Node:
         if is_object:
             if text[at : at + 1] != '"':
                 raise _unexpected(text, at)
-            key, at = scanstring(text, at + 1)
+            key, _, at = _scalar(text, at)
             at = _skip(text, at)
             if text[at : at + 1] != ":":
                 raise _unexpected(text, at)
@@ -124,11 +132,11 @@ def insert(text: str, keys: Sequence[str], value: Any, *, item: bool = False) ->
 
     Raises `ValueError` if something else than a container is in the way.
     """
-    if _skip(text, int(text.startswith("\ufeff"))) == len(text):
+    root = parse(text)
+    if root.start == len(text):
         piece = "\n" if text.lstrip("\ufeff") and not text.endswith("\n") else ""  # it may be a comment
         piece += json.dumps(_nested(keys, value, item=item), indent=2, ensure_ascii=False) + "\n"
         return text + piece, Insertion(len(text), len(piece))
-    root = parse(text)
     depth = len(keys) if item else len(keys) - 1
     while (node := root.at(keys[:depth])) is None:
         depth -= 1

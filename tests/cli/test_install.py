@@ -1,0 +1,238 @@
+"""`warmstart init`, `install` and `uninstall`, from the command line."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from warmstart.hosts import firings
+
+HELLO = '{\n    // mine\n    "model": "opus",\n}\n'
+
+
+@pytest.fixture
+def claude(home: Path) -> Path:
+    """Claude Code's settings."""
+    path = home / ".claude" / "settings.json"
+    path.parent.mkdir()
+    path.write_text(HELLO)
+    return path
+
+
+def test_install_and_uninstall_with_yes(run, home, claude):
+    ran = run("install", "claude-code", "--yes")
+    assert ran.code == 0
+    assert "+++ ~/.claude/settings.json" in ran.out
+    assert "hook claude-code SessionStart || true" in claude.read_text()
+    assert "10% of the sessions start without a template" in ran.err
+    assert str(home / ".warmstart/config.toml") in ran.err
+    again = run("install", "--all", "--yes")
+    assert (again.code, again.out) == (0, "")
+    assert "already set up" in again.err
+    ran = run("uninstall", "--all", "--yes")
+    assert ran.code == 0
+    assert "-" in ran.out
+    assert claude.read_text() == HELLO
+    assert list(claude.parent.iterdir()) == [claude]
+    assert "not set up" in run("uninstall", "claude-code").err
+
+
+def test_the_holdout_that_is_set_is_named(run, claude, monkeypatch):
+    monkeypatch.setenv("WARMSTART_TEMPLATES_HOLDOUT", "0.25")
+    assert "25% of the sessions" in run("install", "claude-code", "--yes").err
+
+
+def test_a_dry_run_shows_and_changes_nothing(run, home, claude):
+    before = sorted(home.rglob("*"))
+    ran = run("install", "claude-code", "--dry-run")
+    assert (ran.code, claude.read_text()) == (0, HELLO)
+    assert "+++ ~/.claude/settings.json" in ran.out
+    assert sorted(home.rglob("*")) == before
+    run("install", "claude-code", "--yes")
+    after = claude.read_text()
+    ran = run("uninstall", "claude-code", "--purge", "--dry-run")
+    assert ran.code == 0
+    assert "Would delete" in ran.out
+    assert claude.read_text() == after
+
+
+def test_without_a_terminal_it_needs_yes(run, claude, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
+    for line in (["install", "claude-code"], ["init"]):
+        ran = run(*line)
+        assert ran.code == 1
+        assert "pass --yes" in ran.err
+    assert claude.read_text() == HELLO
+
+
+def test_on_a_terminal_it_asks(claude, terminal):
+    code, screen = terminal("install", "claude-code", typed="n\n")
+    assert (code, claude.read_text()) == (0, HELLO)
+    assert screen.index("+++ ~/.claude/settings.json") < screen.index("[y/N]")
+    code, _ = terminal("install", "claude-code", typed="y\n")
+    assert code == 0
+    assert claude.read_text() != HELLO
+    terminal("uninstall", "claude-code", typed="n\n")
+    assert claude.read_text() != HELLO
+    terminal("uninstall", "claude-code", typed="y\n")
+    assert claude.read_text() == HELLO
+
+
+def test_no_agent_is_a_usage_error_that_names_those_found(run, home, monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    ran = run("install")
+    assert ran.code == 2
+    assert "found here: none" in ran.err
+    assert "Supported: claude-code" in run("install", "--all", "--yes").err
+    (home / ".claude").mkdir()
+    assert "found here: claude-code" in run("install").err
+    assert run("install", "emacs").code == run("uninstall").code == 2
+
+
+def test_a_file_that_cannot_be_changed_is_one_line(run, home, claude):
+    claude.write_text("{ model: opus }")
+    for line in (["install", "claude-code", "--yes"], ["uninstall", "claude-code", "--yes"]):
+        ran = run(*line)
+        assert (ran.code, ran.out, ran.err.count("\n")) == (1, "", 1)
+        assert "settings.json" in ran.err
+        assert "line 1" in ran.err
+    claude.unlink()
+    claude.symlink_to("elsewhere.json")
+    assert "symbolic link to 'elsewhere.json'" in run("install", "claude-code", "--yes").err
+    assert not (home / ".warmstart" / "hosts").exists()
+
+
+def test_purge_deletes_our_data_and_nothing_else(run, home, synced, claude):
+    (home / ".warmstart" / "notes.txt").write_text("of the user")
+    run("install", "claude-code", "--yes")
+    ran = run("uninstall", "--purge", "--yes")
+    assert ran.code == 0
+    assert "warmstart.db" in ran.out
+    assert claude.read_text() == HELLO
+    assert [path.name for path in (home / ".warmstart").iterdir()] == ["notes.txt"]
+    (home / ".warmstart" / "notes.txt").unlink()
+    (home / ".warmstart" / "config.toml").touch()
+    run("uninstall", "--purge", "--yes")
+    assert not (home / ".warmstart").exists()
+
+
+def test_purge_asks_on_its_own(home, synced, claude, terminal):
+    code, screen = terminal("uninstall", "--purge", typed="n\n")
+    assert code == 0
+    assert "Delete all this data for good? [y/N]" in screen
+    assert (home / ".warmstart" / "warmstart.db").exists()
+
+
+def test_a_store_elsewhere_is_purged_with_its_files(run, home, monkeypatch, samples):
+    monkeypatch.setenv("WARMSTART_STORE", str(home / "else" / "mine.db"))
+    (home / "else").mkdir()
+    run("sync", "--path", samples)
+    run("uninstall", "--purge", "--yes")
+    assert list((home / "else").iterdir()) == []
+
+
+# -- init
+
+
+def test_init_imports_shows_two_facts_and_sets_up(run, histories):
+    ran = run("init", "--yes")
+    assert ran.code == 0
+    assert "Found claude-code: 5 logs." in ran.out
+    assert "Found codex: 1 log." in ran.out
+    assert "Imported 7 sessions." in ran.out
+    assert "The mistake that recurs most (3 times):\n  Edit: File has not been read yet\n  What helped: Read" in ran.out
+    assert "Commands that work in tidewatch:\n  `uv run pytest` worked 4 times" in ran.out
+    assert "hook claude-code" in (histories / ".claude" / "settings.json").read_text()
+    again = run("init", "--yes")
+    assert again.code == 0
+    assert "Imported 0 sessions." in again.out
+    assert "already set up" in again.err
+
+
+def test_each_step_of_init_can_be_declined(run, histories, terminal):
+    code, screen = terminal("init", typed="n\nn\n")
+    assert code == 0
+    assert screen.count("[y/N]") == 2
+    assert not (histories / ".warmstart").exists()
+    assert not (histories / ".claude" / "settings.json").exists()
+    code, screen = terminal("init", typed="y\nn\n")
+    assert code == 0
+    assert "recurs most" in screen
+    assert not (histories / ".claude" / "settings.json").exists()
+    code, screen = terminal("init", typed="n\ny\n")
+    assert (histories / ".claude" / "settings.json").exists()
+
+
+def test_init_without_agents_says_so(run, monkeypatch, home):
+    monkeypatch.setenv("PATH", "/nowhere")
+    ran = run("init")
+    assert ran.code == 0
+    assert "No agents found" in ran.out
+    assert not (home / ".warmstart").exists()
+
+
+def test_init_without_sessions_still_sets_up(run, claude):
+    ran = run("init", "--yes")
+    assert ran.code == 0
+    assert "Found claude-code: 0 logs." in ran.out
+    assert "hook claude-code" in claude.read_text()
+
+
+def test_an_interrupted_init_continues(run, histories, program):
+    log = next((histories / ".claude" / "projects").rglob("58e3c7d9*.jsonl"))
+    for number in range(200):
+        shutil.copy(log, log.with_name(f"58e3c7d9-0000-4000-8000-{number:012}.jsonl"))
+    with subprocess.Popen(
+        [*program, "init", "--yes"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    ) as process:
+        while b"gemini" not in process.stdout.readline():  # the last agent that it finds: importing comes next
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        rest, said = process.communicate()
+    assert (process.returncode, rest, said.strip()) == (130, b"", b"")
+    assert run("doctor").code == 0
+    assert run("init", "--yes").code == 0
+    assert "not imported yet" not in run("doctor").out
+
+
+# -- doctor
+
+
+def test_doctor_reports_each_agent(run, home, claude, monkeypatch):
+    def hooks() -> dict[str, str]:
+        return {row["subject"]: row for row in json.loads(run("doctor", "--json").out)}["claude-code hooks"]
+
+    assert (hooks()["status"], hooks()["finding"]) == ("note", "not installed")
+    assert "warmstart install claude-code" in hooks()["remedy"]
+    run("install", "claude-code", "--yes")
+    assert (hooks()["status"], hooks()["finding"]) == ("ok", "installed, not run yet")
+    kept = str(home / ".warmstart")
+    firings.record(kept, "claude-code", "UserPromptSubmit", 41.7)
+    assert "last run UserPromptSubmit at 20" in hooks()["finding"]
+    assert "95 % within 42 ms" in hooks()["finding"]
+    firings.record(kept, "claude-code", "Stop", 12, "StoreBusy")
+    assert hooks()["status"] == "note"
+    assert ": StoreBusy" in hooks()["finding"]
+    text = claude.read_text().replace(sys.executable, "/gone/bin/python")
+    claude.write_text(text)
+    assert hooks()["status"] == "warning"
+    record = home / ".warmstart" / "hosts" / "claude-code.json"
+    record.write_text(record.read_text().replace(sys.executable, "/gone/bin/python"))
+    assert hooks()["status"] == "problem"
+    assert "/gone/bin/python no longer exists" in hooks()["finding"]
+    run("install", "claude-code", "--yes")
+    assert "/gone" not in hooks()["finding"]
+    claude.write_text("{")
+    assert hooks()["status"] == "warning"
+    assert os.fspath(claude) in hooks()["finding"]
