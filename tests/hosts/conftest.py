@@ -19,6 +19,9 @@ def ready(home: Path, name: str) -> Iterator[Client]:
         client = Hermes(home, model) if kind == "Hermes" else ClaudeCode(home, model, version=version)
         create_project(client.work)
         client.configure()
+        # The load of this machine must not decide what a test sees.
+        (home / ".warmstart").mkdir()
+        (home / ".warmstart" / "config.toml").write_text("context_preflight.deadline_ms = 2000\n")
         # A tool that this machine does not have, whatever machine it is.
         (home / "bin").mkdir()
         yarn = home / "bin" / "yarn"

@@ -39,7 +39,6 @@ def warm(hermes: Hermes, *arguments: str) -> str:
 
 def test_the_model_remembers_with_a_tool(hermes: Hermes) -> None:
     hermes.install()
-    (hermes.home / ".warmstart").mkdir(exist_ok=True)
     with (hermes.home / ".warmstart" / "config.toml").open("a") as file:
         file.write('memory.backend = "local"\n')
     fact = "The user edits with Helix."
