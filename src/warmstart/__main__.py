@@ -1,5 +1,19 @@
-"""`python -m warmstart`."""
+"""The entry point of the command `warmstart` and of `python -m warmstart`."""
 
-from warmstart.cli import main
+import sys
 
-main()
+
+def main() -> None:
+    """Run a command. An agent's hook takes a way of its own, which loads as little as possible."""
+    if sys.argv[1:2] == ["hook"] and "--help" not in sys.argv:
+        from warmstart.hosts.hook import main as run_hook
+
+        run_hook(sys.argv[2:])
+    else:
+        from warmstart.cli import main as run_command
+
+        run_command()
+
+
+if __name__ == "__main__":
+    main()

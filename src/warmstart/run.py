@@ -23,10 +23,12 @@ from warmstart.preflight.prompt import block
 from warmstart.sessions.projects import resolve_project
 from warmstart.sessions.readers.openai import chat_message
 from warmstart.sessions.values import Message, Session, SessionOutcome, ToolCall, ToolResult, session_id
+from warmstart.templates.start import insert_brief
 
 if TYPE_CHECKING:
     from warmstart.app import Warmstart
-    from warmstart.templates.start import Started
+    from warmstart.templates.brief import Brief
+    from warmstart.templates.rendering import Shape
 
 START_SECONDS = 2.0  # for the start of a session
 MAX_START = 9_000  # characters; Claude Code replaces more than 10,000 by a preview
@@ -47,7 +49,7 @@ class Run:
         project: str = ".",
         messages: Sequence[Any] = (),
         tools: Sequence[Any] | None = None,
-        shape: str | None = None,
+        shape: Shape | None = None,
         host: str = "",
         model: str = "",
     ) -> None:
@@ -86,7 +88,7 @@ class Run:
     # -- the start
 
     def _begin(self) -> list[Any]:
-        messages = self._start.messages
+        messages = self._start
         if self._shape == "anthropic":
             leading = [one for one in messages if one.get("role") == "system"]
             self.system = "\n\n".join(str(one["content"]) for one in leading)
@@ -94,21 +96,28 @@ class Run:
         return messages
 
     @cached_property
-    def _start(self) -> Started:
+    def _start(self) -> list[Any]:
+        """The messages with the brief, and a template if one fits. A template that fails costs the template only."""
         database = self._app.store.database
         with time_limit(database.connection, database.DIALECT, time.monotonic() + START_SECONDS):
             brief = self._app.brief(project=self.project, task=self._task, update=not self.host)
-            return self._app.templates.start(
-                self.session_id,
-                self._own,
-                project=self.project,
-                task=self._task,
-                tools=self._tools,
-                agent=self._session.agent,
-                brief=brief,
-                **({"shape": self._shape} if self._shape else {}),
-                **({"renderer": "system"} if self.host else {}),
-            )
+            with_brief = insert_brief(self._own, brief, self._shape)
+            return self._step("template", lambda: self._with_template(brief), with_brief)
+
+    def _with_template(self, brief: Brief) -> list[Any]:
+        options: dict[str, Any] = {"shape": self._shape} if self._shape else {}
+        if self.host:
+            options["renderer"] = "system"
+        return self._app.templates.start(
+            self.session_id,
+            self._own,
+            project=self.project,
+            task=self._task,
+            tools=self._tools,
+            agent=self._session.agent,
+            brief=brief,
+            **options,
+        ).messages
 
     @property
     def start_text(self) -> str:
@@ -118,7 +127,7 @@ class Run:
     def _start_text(self) -> str:
         mode = self._app.settings.preflight_mode
         texts = [block(mode)] if mode in ("short", "full") else []
-        for message in self._start.messages:
+        for message in self._start:
             content = message.get("content")
             texts += [content] if isinstance(content, str) else [str(part.get("text", "")) for part in content or ()]
         while sum(map(len, texts)) + 2 * len(texts) > MAX_START:
@@ -157,14 +166,12 @@ class Run:
         return self._step("after_tool", lambda: self._after_tool(tool, arguments, output), None)
 
     def _after_tool(self, tool: str, arguments: str | Mapping[str, Any], output: str) -> str | None:
-        from warmstart.profile.tools import SHELLS, command_in
-        from warmstart.templates.commands import shell_commands
+        from warmstart.preflight.failures import failed_commands
 
-        if tool not in SHELLS or not self._preflight.has_traps():
+        if not self._preflight.has_traps():
             return None
-        text = arguments if isinstance(arguments, str) else json.dumps(dict(arguments))
-        families = [command.family for command in shell_commands(command_in(text), (self.project,), every=True)]
-        return self._preflight.after_tool(families).text or None if families else None
+        commands = failed_commands(tool, arguments, output)
+        return self._preflight.after_tool(commands).text or None if commands else None
 
     def after_compaction(self, messages: Sequence[tuple[str, str, str]] = ()) -> str:
         """What to say again after a compaction: the user's constraints, verbatim.
@@ -174,8 +181,8 @@ class Run:
         return self._step("after_compaction", lambda: self._after_compaction(messages), "")
 
     def _after_compaction(self, messages: Sequence[tuple[str, str, str]]) -> str:
-        for role, text, id in messages:
-            self._ledger.add(role, text, id)
+        for message in messages:
+            self._ledger.add(*message)
         self._preflight.after_compaction()
         return render_constraints(self._ledger.constraints)
 
@@ -194,8 +201,7 @@ class Run:
         from warmstart.sessions.redaction import redacted_log
 
         self._recorded += 1
-        id = f"{self.session_id}#{self._recorded}"
-        message = given if isinstance(given, Message) else _read(given, id)
+        message = given if isinstance(given, Message) else _read(given, f"{self.session_id}#{self._recorded}")
         if message is None:
             return
         now = datetime.now(UTC)

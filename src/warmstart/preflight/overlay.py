@@ -1,7 +1,7 @@
 """The overlay: what earlier sessions know about the message at hand, added to one request and to nothing else.
 
-Measured on real turns (`bench/turns.py`), lines of what was done help far more often than passages of what was said, and
-the first message decides. So by default (`smart`) the first message brings what was done in the nearest sessions; a
+Measured on real turns (`bench/turns.py`), lines of what was done help far more often than passages of what was said,
+and the first message decides. So by default (`smart`) the first message brings what was done in the nearest sessions; a
 later one brings something only if it points to earlier work (then what was said, quoted), or if it is the second and
 several hits agree on the same files; and a call that fails as it failed before brings the fix.
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import time
-from hashlib import blake2b
+from _blake2 import blake2b  # `hashlib` loads OpenSSL, which takes as long as the search
 from math import log, sqrt
 
 from warmstart.preflight.gate import classify
@@ -39,7 +39,10 @@ _MAX_COMMANDS = 3
 _HALF_LIFE = 5  # sessions
 _AGREE = 3  # of the six best hits
 _SURE = 0.35  # the share of a message's words, by rarity, with which a hit may be quoted
-_TURNS = "SELECT session, first_seq, at, asked, changed, read, ran FROM session_turns WHERE session IN ({0})"
+_TURNS = (
+    "SELECT t.session, s.id, t.first_seq, t.at, t.asked, t.changed, t.read, t.ran FROM session_turns t "
+    "JOIN sessions s ON s.pk = t.session WHERE t.session IN ({0})"
+)
 
 
 class Policy:
@@ -127,8 +130,10 @@ class Preflight:
             try:
                 overlay: Overlay = make()
                 self._check_time()
-            except _TooLate:
-                overlay = Overlay("deadline")
+            except Exception as error:
+                if not (isinstance(error, _TooLate) or time.monotonic() > self._deadline):
+                    raise
+                overlay = Overlay("deadline")  # also where a statement was interrupted
             overlay.milliseconds = round((time.monotonic() - began) * 1000, 3)
             if record:
                 self._record(overlay, event)
@@ -165,9 +170,7 @@ class Preflight:
         always = self._policy.inject == "always"
         if verdict == "fast path" or (verdict == "later message" and not always):
             return Overlay(verdict)
-        hits = find_turns(
-            self._connection, self._dialect, message, project=self._project, session=self._session
-        )
+        hits = find_turns(self._connection, self._dialect, message, project=self._project, session=self._session)
         self._check_time()
         hits = [hit for hit in hits if _key(hit) not in shown]
         if not hits:
@@ -284,13 +287,9 @@ class Preflight:
         return {(pk, one.seq): one for pk, some in turns.items() for one in some if (pk, one.seq) in wanted}
 
     def _turns_of(self, sessions: set[int]) -> dict[int, list[Turn]]:
-        ids = {pk: name for pk, name in self._run(
-            f"SELECT pk, id FROM sessions WHERE pk IN ({', '.join(map(str, sorted(sessions)))})"
-        )} if sessions else {}
         found: dict[int, list[Turn]] = {}
-        if ids:
-            for pk, *row in self._run(_TURNS.format(", ".join(map(str, sorted(ids))))):
-                found.setdefault(pk, []).append(Turn(ids[pk], *row))
+        for pk, *row in self._run(_TURNS.format(", ".join(map(str, sorted(sessions))))) if sessions else ():
+            found.setdefault(pk, []).append(Turn(*row))
         return found
 
 
@@ -299,9 +298,7 @@ class Turn:
 
     __slots__ = ("asked", "at", "changed", "ran", "read", "seq", "session")
 
-    def __init__(
-        self, session: str, seq: int, at: float | None, asked: str, changed: str, read: str, ran: str
-    ) -> None:
+    def __init__(self, session: str, seq: int, at: float | None, asked: str, changed: str, read: str, ran: str) -> None:
         self.session = session
         self.seq = seq
         self.at = at
@@ -314,9 +311,7 @@ class Turn:
 class _Worth:
     """How likely the files and commands of earlier turns are needed again."""
 
-    def __init__(
-        self, turns: dict[int, list[Turn]], age: dict[int, int], near: dict[int, float], message: str
-    ) -> None:
+    def __init__(self, turns: dict[int, list[Turn]], age: dict[int, int], near: dict[int, float], message: str) -> None:
         recent = {pk: 0.5 ** (place / _HALF_LIFE) for pk, place in age.items()}
         all_recent, all_near = sum(recent.values()) or 1.0, sum(near.values()) or 1.0
         weights: dict[tuple[str, bool], list[float]] = {}
@@ -368,7 +363,9 @@ class _Worth:
     def others(self, used: set[str]) -> str:
         """What similar and recent sessions used besides."""
         paths = sorted(self.files.keys() - used, key=lambda path: (-self.files[path], path))[:_MAX_MORE]
-        commands = sorted(self.commands.keys() - used, key=lambda each: (-self.commands[each], each))[: _MAX_COMMANDS - 1]
+        commands = sorted(self.commands.keys() - used, key=lambda each: (-self.commands[each], each))[
+            : _MAX_COMMANDS - 1
+        ]
         return f"Similar work also used: {_work(paths, commands)}" if paths or commands else ""
 
 

@@ -1,9 +1,9 @@
 """Which earlier turns of a project a message is about: a search that a hook can afford.
 
-A hook is a process of its own on every prompt, and numpy alone takes longer to load than the whole hook may, so recall's
-ranking is out of reach here. This reads the same index, the postings of the rarest words of the message, and scores each
-turn by the share of the message's words that it has, the rare ones counting more. That share also says how sure a hit
-is, which the score of a full ranking does not.
+A hook is a process of its own on every prompt, and numpy alone takes longer to load than the whole hook may, so the
+ranking of recall is out of reach here. This reads the same index: the postings of the rarest words of the message. It
+scores each turn by the share of the message's words that it has, the rare ones counting more. That share also says how
+sure a hit is, which the score of recall does not.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from warmstart.text.words import topic_terms
 
 TYPE_CHECKING = False  # `typing` itself takes milliseconds to load
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from typing import Any
+    from collections.abc import Sequence
 
     from warmstart.storage.database import Connection
 
 MAX_CHARACTERS = 6_000  # of a message
 MAX_TERMS = 16
 MAX_POSTINGS = 3_000  # document ids that are read for a message
-MAX_DOCUMENTS = 80  # whose turns are looked up
-PART, POSITION, FIELD = 24, 8, 4  # where these begin in the id of a document, as in `warmstart.recall.index`
+MAX_DOCUMENTS = 60  # whose turns are looked up
+PART = 24  # where the part begins in the id of a document, as in `warmstart.recall.index`
+_WITHIN_PART = (1 << PART) - 1
 GROUPS = {"said": 1.0, "did": 0.6}  # what was said, and what was done, with the weight of each
 
 _POSTINGS = {
@@ -35,7 +35,14 @@ _PARTS = """
     WHERE s.project = ? AND s.native_id <> ? AND coalesce(s.parent_id, '') NOT IN (
         SELECT id FROM sessions WHERE native_id = ?) AND s.id NOT IN (SELECT session FROM template_revoked)
 """
-_TURN = "SELECT max(first_seq) FROM session_turns WHERE session = ? AND first_seq <= ?"
+# The message of each document, and the request with which its turn begins. CROSS JOIN is an order of reading in SQLite.
+_TURNS = """
+    WITH found (part, id) AS (VALUES {0})
+    SELECT d.part, d.id, m.session, m.pk, (
+        SELECT max(t.first_seq) FROM session_turns t WHERE t.session = m.session AND t.first_seq <= m.seq)
+    FROM found f CROSS JOIN recall_documents d JOIN messages m ON m.pk = d.message
+    WHERE d.part = f.part AND d.id = f.id
+"""
 
 
 class Hit:
@@ -65,7 +72,8 @@ def find_turns(connection: Connection, dialect: str, text: str, *, project: str,
     scores: dict[str, dict[int, list[str]]] = {}
     for group in GROUPS:
         postings = _postings(connection, dialect, group, list(terms), parts)
-        scores[group] = found = {}
+        found: dict[int, list[str]] = {}
+        scores[group] = found
         for term, ids in postings.items():
             if group == "said" or term not in rarity:
                 rarity[term] = log(1 + (documents - min(len(ids), documents) + 0.5) / (len(ids) + 0.5))
@@ -103,26 +111,23 @@ def _postings(
 def _add_hits(
     connection: Connection,
     hits: dict[tuple[int, int], Hit],
-    best: Iterable[tuple[int, list[str]]],
+    best: Sequence[tuple[int, list[str]]],
     rarity: dict[str, float],
     weight: float,
 ) -> None:
     """Add documents with their terms to the turns that they are in."""
-    for document, terms in best:
-        where: Any = connection.execute(
-            "SELECT m.session, m.seq, m.pk FROM recall_documents d JOIN messages m ON m.pk = d.message "
-            "WHERE d.part = ? AND d.id = ?",
-            (document >> PART, document & ((1 << PART) - 1)),
-        ).fetchone()
-        if where is None:
-            continue
-        session, seq, message = where
-        first = connection.execute(_TURN, (session, seq)).fetchone()[0]
+    if not best:
+        return
+    terms_of = dict(best)
+    rows = connection.execute(
+        _TURNS.format(", ".join(f"({number >> PART}, {number & _WITHIN_PART})" for number in terms_of))
+    ).fetchall()
+    for part, number, session, message, first in rows:
         if first is None:
             continue
         hit = hits.setdefault((session, first), Hit(session, first))
         share = 0.0
-        for term in terms:
+        for term in terms_of[part << PART | number]:
             share += rarity[term]
             hit.terms[term] = max(hit.terms.get(term, 0.0), weight * rarity[term])
         hit.messages[message] = max(hit.messages.get(message, 0.0), weight * share)

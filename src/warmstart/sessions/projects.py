@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
-from collections.abc import Iterable
 from functools import lru_cache
-from pathlib import Path
+from os.path import dirname, expanduser, isabs, isdir, isfile, join, lexists, normpath, realpath, relpath
+
+TYPE_CHECKING = False  # `typing` itself takes milliseconds to load, and so does `pathlib`: a hook needs neither
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _DRIVE = re.compile(r"([A-Za-z]):[/\\](.*)", re.DOTALL)
 # Where agents and editors put worktrees: `repo/.worktrees/a`, `repo/.claude/worktrees/a`, `repo.worktrees/a` beside it.
@@ -28,14 +30,15 @@ def project_of(directory: str) -> str:
     if not directory or "\0" in directory:
         return ""
     directory = _normalize(directory)
-    if Path(directory).is_absolute():
-        home = _home()
-        path = Path(os.path.normpath(directory))
-        for folder in (path, *path.parents):
-            if folder != path and folder in (home, home.resolve()):
+    if isabs(directory):
+        homes = (_home(), realpath(_home()))
+        path = folder = normpath(directory)
+        while folder == path or folder not in homes:
+            if lexists(join(folder, ".git")):
+                return folder
+            if folder == dirname(folder):
                 break
-            if os.path.lexists(folder / ".git"):
-                return str(folder)
+            folder = dirname(folder)
     return directory
 
 
@@ -43,12 +46,12 @@ def project_of(directory: str) -> str:
 def repository_of(directory: str) -> str:
     """The project that a folder of this machine belongs to, or the folder itself."""
     directory = project_of(directory)
-    if Path(directory).is_absolute():
+    if isabs(directory):
         try:
-            directory = project_of(os.path.realpath(directory))
-            main = _repository(Path(directory))
-            if main.is_dir():
-                return str(main)
+            directory = project_of(realpath(directory))
+            main = _repository(directory)
+            if isdir(main):
+                return main
         except (OSError, ValueError):
             pass  # git's files cannot be read, or no file can have this name
     return project_by_name(directory)
@@ -56,17 +59,17 @@ def repository_of(directory: str) -> str:
 
 def resolve_project(given: str) -> str:
     """A project as it is stored: the repository of a path. A plain name, the end of a path, is returned as it is."""
-    path = Path(os.path.expanduser(given))  # noqa: PTH111 - `Path` raises for an unknown user
-    if not given or not (path.is_dir() or _PATH.match(given)):
+    path = expanduser(given)
+    if not given or not (isdir(path) or _PATH.match(given)):
         return given
-    return repository_of(given if _DRIVE.match(given) else str(path.absolute()))
+    return repository_of(given if _DRIVE.match(given) else join(os.getcwd(), path))
 
 
 def project_by_name(directory: str) -> str:
     """The project of a folder by its path alone: for one that is deleted, or on another machine."""
     directory = _normalize(directory)
     found = _WORKTREES.match(directory)
-    if not found or _HOME.fullmatch(found[1]) or found[1] == str(_home()):
+    if not found or _HOME.fullmatch(found[1]) or found[1] == _home():
         return directory
     return found[1]
 
@@ -75,41 +78,46 @@ def short_names(projects: Iterable[str]) -> dict[str, str]:
     """A short name for each project: the last part of its path, or as many parts as make it unique."""
     paths = {project: [part for part in re.split(r"[/\\]", project) if part] for project in projects}
     ends = {project: ["/".join(parts[-n:]) for n in range(1, len(parts) + 1)] for project, parts in paths.items()}
-    uses = Counter(end for each in ends.values() for end in each)
-    return {project: next((end for end in each if uses[end] == 1), project) for project, each in ends.items()}
+    uses = [end for each in ends.values() for end in each]
+    return {project: next((end for end in each if uses.count(end) == 1), project) for project, each in ends.items()}
 
 
-def _repository(tree: Path) -> Path:
+def _repository(tree: str) -> str:
     """The main folder of the repository that has this working tree."""
-    git = Path(os.path.realpath(tree / ".git"))
-    if not git.is_file():
-        return _main_folder(git) if git.is_dir() else Path(project_by_name(str(tree)))
-    own = Path(os.path.realpath(tree / git.read_text(errors="surrogateescape").removeprefix("gitdir:").strip()))
+    git = realpath(join(tree, ".git"))
+    if not isfile(git):
+        return _main_folder(git) if isdir(git) else project_by_name(tree)
+    own = realpath(join(tree, _read(git).removeprefix("gitdir:").strip()))
     try:
-        shared = (own / "commondir").read_text(errors="surrogateescape").strip()
+        shared = _read(join(own, "commondir")).strip()
     except OSError:
-        if own.parent.name != "worktrees":
-            return _submodule(tree) if "modules" in own.parts else tree
+        if dirname(own).rpartition("/")[2] != "worktrees":
+            return _submodule(tree) if "modules" in own.split("/") else tree
         shared = "../.."
-    return _main_folder(Path(os.path.realpath(own / shared)))
+    return _main_folder(realpath(join(own, shared)))
 
 
-def _main_folder(git: Path) -> Path:
-    if git.name in (".git", ".bare"):
-        return git.parent
+def _main_folder(git: str) -> str:
+    if git.rpartition("/")[2] in (".git", ".bare"):
+        return dirname(git)
     # The repository of a submodule says where its working tree is.
-    tree = re.search(r"^\s*worktree = (.+)", (git / "config").read_text(errors="surrogateescape"), re.MULTILINE)
-    return Path(os.path.realpath(git / tree[1])) if tree else git
+    tree = re.search(r"^\s*worktree = (.+)", _read(join(git, "config")), re.MULTILINE)
+    return realpath(join(git, tree[1])) if tree else git
 
 
-def _submodule(tree: Path) -> Path:
+def _submodule(tree: str) -> str:
     """The place of a submodule in the main working tree of the repository around it."""
-    around = project_of(str(tree.parent))
-    return Path(repository_of(around)) / tree.relative_to(around)
+    around = project_of(dirname(tree))
+    return join(repository_of(around), relpath(tree, around))
 
 
-def _home() -> Path:
-    return Path(os.path.expanduser("~"))  # noqa: PTH111 - where nobody knows the home directory, `Path.home` raises
+def _read(path: str) -> str:
+    with open(path, errors="surrogateescape") as file:
+        return file.read()
+
+
+def _home() -> str:
+    return normpath(expanduser("~"))
 
 
 def _normalize(path: str) -> str:

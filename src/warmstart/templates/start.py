@@ -87,6 +87,11 @@ class WarmSessionBootstrapper:
         return _insert(messages, str(brief), rendering.messages, rendering.shape)
 
 
+def insert_brief(messages: Sequence[Fields], brief: Brief | str, shape: Shape | None = None) -> list[Any]:
+    """A new list: the messages with the brief after the leading system messages."""
+    return _insert(messages, str(brief), [], shape or shape_of(messages))
+
+
 def _insert(messages: Sequence[Fields], brief: str, template: list[dict[str, Any]], shape: Shape) -> list[Any]:
     own, anthropic = list(messages), shape == "anthropic"
     if brief and not any(brief in text for message in own for text in _texts(message)):

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
 from threading import Lock
-from typing import Any
+
+TYPE_CHECKING = False  # `typing` itself takes milliseconds to load
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
 
 MAX_WORD = 64
 _MIN_STEMMED, _MAX_STEMMED = 3, 30  # letters; Porter's rules would turn `s` into nothing and `is` into `i`
@@ -26,11 +29,6 @@ _UNSPACED = (
 _ASCII = bytes(range(128))
 _LOWER = bytes(ord(chr(byte).lower()) if byte < 128 and chr(byte).isalnum() else ord(" ") for byte in range(256))
 _ASCII_WORDS = re.compile("[A-Za-z0-9]+").findall
-_WORDS = re.compile(rf"[{_UNSPACED}]+|[^\W_{_UNSPACED}]+").findall
-_HAS_WORD = re.compile(rf"[\w\u0300-\u036f{_UNSPACED}]").search
-_NO_WORD = re.compile(rf"[^\w\x00-\x7f\u0300-\u036f{_UNSPACED}]+")
-_ACCENTS = re.compile("[\u0300-\u036f]+")
-_IS_UNSPACED = re.compile(f"[{_UNSPACED}]").match
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+").findall
 
 _STOPWORDS = """
@@ -45,13 +43,31 @@ _STOPWORDS = """
 STOPWORDS = frozenset(_STOPWORDS.split())
 
 
+class _Patterns:
+    """The patterns for text that is not ASCII. Compiling them takes longer than a hook's search."""
+
+    def __init__(self) -> None:
+        self.words = re.compile(rf"[{_UNSPACED}]+|[^\W_{_UNSPACED}]+").findall
+        self.has_word = re.compile(rf"[\w\u0300-\u036f{_UNSPACED}]").search
+        self.no_word = re.compile(rf"[^\w\x00-\x7f\u0300-\u036f{_UNSPACED}]+")
+        self.accents = re.compile("[\u0300-\u036f]+")
+        self.is_unspaced = re.compile(f"[{_UNSPACED}]").match
+
+
+_patterns = lru_cache(maxsize=1)(_Patterns)
+
+
 def tokenize(text: str) -> list[str]:
     """The words of a text in order, in lower case and without accents."""
     data = text.encode(errors="replace")
-    if text.isascii() or not _HAS_WORD(data.translate(None, _ASCII).decode()):
+    if text.isascii() or not _patterns().has_word(data.translate(None, _ASCII).decode()):
         words = data.translate(_LOWER).decode("ascii").split()  # the dashes, arrows and emoji of English text go
     else:
-        words = [part for word in _WORDS(_normalize(text)) for part in ((word,) if word.isascii() else _fold(word))]
+        words = [
+            part
+            for word in _patterns().words(_normalize(text))
+            for part in ((word,) if word.isascii() else _fold(word))
+        ]
         words = list(map(str.lower, words))
     if words and max(map(len, words)) > MAX_WORD:
         words = [word[:MAX_WORD] for word in words]
@@ -61,17 +77,17 @@ def tokenize(text: str) -> list[str]:
 def split_words(text: str) -> list[str]:
     """The words of a text as written; a run of a script without spaces is one word."""
     text = text if text.isascii() else _normalize(text)
-    return _ASCII_WORDS(text) if text.isascii() else _WORDS(text)
+    return _ASCII_WORDS(text) if text.isascii() else _patterns().words(text)
 
 
 def _normalize(text: str) -> str:
-    text = _NO_WORD.sub(" ", text)  # dashes, quotes and the like; without them most English text is ASCII
-    return text if text.isascii() else _ACCENTS.sub("", unicodedata.normalize("NFKC", text))
+    text = _patterns().no_word.sub(" ", text)  # dashes, quotes and the like; without them most English text is ASCII
+    return text if text.isascii() else _patterns().accents.sub("", unicodedata.normalize("NFKC", text))
 
 
 @lru_cache(maxsize=10_000)
 def _fold(word: str) -> tuple[str, ...]:
-    if _IS_UNSPACED(word):
+    if _patterns().is_unspaced(word):
         return tuple(word[at : at + 2] for at in range(len(word) - 1)) or (word,)
     letters = unicodedata.normalize("NFD", word.lower())
     return ("".join(letter for letter in letters if not unicodedata.combining(letter)),)

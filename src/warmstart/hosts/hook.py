@@ -1,0 +1,284 @@
+"""The process that an agent starts for a hook: an event on standard input, one JSON object or nothing on the output.
+
+It always exits with 0, because 2 would swallow the user's prompt, and prints nothing else, because agents put anything
+they read into the conversation. It never migrates or indexes the store: if that is due, or anything fails, the agent's
+turn goes on without us and the log says why. A prompt waits for it, so the way of a prompt imports neither dataclasses
+nor pathlib nor typing; `bench/preflight.py` shows what each import costs.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+TYPE_CHECKING = False  # `typing` itself takes milliseconds to load
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from warmstart.app import Warmstart
+    from warmstart.handoff.ledger import Constraint
+    from warmstart.preflight.overlay import Preflight
+
+MAX_INPUT = 32_000_000  # bytes of an event
+CODE = "from warmstart.__main__ import main; main()"
+
+_PACKAGES = ("sessions/", "recall/", "templates/", "preflight/")  # whose tables a hook reads
+_DEFAULTS: dict[str, Any] = {
+    "preflight_inject": "",
+    "preflight_mode": "short",
+    "preflight_max_tokens": 400,
+    "preflight_max_passages": 3,
+    "preflight_min_score": 0.35,
+    "preflight_deadline_ms": 5,
+    "hosts_exclude": (),
+    "store_url": "",
+}
+_VARIABLES = ("WARMSTART_STORE", "WARMSTART_PREFLIGHT", "WARMSTART_AUTO_INJECT")
+
+
+def main(arguments: list[str]) -> None:
+    """Run a hook, given the host and the event, and leave with exit code 0."""
+    began = time.monotonic()
+    error = ""
+    hook: Hook | None = None
+    host, event = (*arguments, "", "")[:2]
+    try:
+        if os.environ.get("WARMSTART_DISABLED", "") in ("", "0"):
+            hook = Hook(host)
+            hook.run(event, sys.stdin.buffer.read(MAX_INPUT + 1))
+    except BaseException as failure:  # whatever it is: not even an interrupt may reach the agent
+        error = type(failure).__name__
+        if hook is not None:
+            hook.log(event, failure)
+    if hook is not None:
+        from warmstart.hosts import firings
+
+        firings.record(hook.home, host, event, (time.monotonic() - began) * 1000, error or hook.abstained)
+    os._exit(0)
+
+
+class Hook:
+    """What an adapter can ask for. The heavy parts load when they are called."""
+
+    def __init__(self, host: str, env: Mapping[str, str] = os.environ) -> None:
+        self.host = host
+        self.abstained = ""  # why nothing was done, where that is worth a line in the log
+        self._env = env
+        self.home = os.path.abspath(os.path.expanduser(env.get("WARMSTART_HOME") or "~/.warmstart"))
+        self._connection: Any = None
+
+    def run(self, event: str, text: bytes) -> None:
+        """Answer one event."""
+        from importlib import import_module
+        from json import dumps, loads
+
+        data = loads(text)
+        name = self.host.replace("-", "_")
+        folder = str(data.get("cwd") or "")
+        if not name.isidentifier() or self._is_excluded(folder):
+            return
+        adapter: Any = import_module(f"warmstart.hosts.{name}")
+        answer = adapter.handle(event, data, self)
+        if answer:
+            output = answer if isinstance(answer, str) else dumps(answer)
+            os.write(1, output.encode("utf-8", "replace"))
+
+    def log(self, event: str, error: BaseException) -> None:
+        """Log an error: its kind and place, and its message if it is one of the database, the system or ours."""
+        try:
+            from pathlib import Path
+
+            from warmstart.errors import WarmstartError
+            from warmstart.log import log_error
+
+            is_known = isinstance(error, WarmstartError | OSError) or type(error).__module__ == "sqlite3"
+            log_error(Path(self.home), f"hook {self.host} {event}", error, redact=str if is_known else lambda _: "")
+        except BaseException:  # a failure to log must not reach the agent either
+            return
+
+    # -- settings, without what takes long to load
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings that a hook needs. Parsing `config.toml` takes longer than the rest, so the result is kept."""
+        path = f"{self.home}/config.toml"
+        state: list[Any] = [self._env.get(name) for name in _VARIABLES]
+        try:
+            found = os.stat(path)
+            state += [found.st_mtime_ns, found.st_size, found.st_ino]
+        except FileNotFoundError:
+            if not any(state):
+                return {**_DEFAULTS, "store_path": f"{self.home}/warmstart.db"}
+        from json import dumps, loads
+
+        try:
+            with open(f"{self.home}/hosts/settings.json", "rb") as file:
+                kept: dict[str, Any] = loads(file.read())
+            if kept.pop("state") == state:
+                return kept
+        except (OSError, ValueError, KeyError):
+            pass
+        from pathlib import Path
+
+        from warmstart.config import load_settings
+        from warmstart.storage.files import write_private
+
+        loaded = load_settings(self._env)
+        values = {name: getattr(loaded, name) for name in _DEFAULTS} | {"store_path": str(loaded.store_path)}
+        if not values["store_url"]:  # a URL may hold a password
+            try:
+                write_private(Path(self.home, "hosts", "settings.json"), dumps({**values, "state": state}))
+            except OSError:
+                pass
+        return values
+
+    def _is_excluded(self, folder: str) -> bool:
+        excluded = self.settings["hosts_exclude"]
+        if not excluded or not folder:
+            return False
+        place = os.path.realpath(folder) + "/"
+        return any(place.startswith(os.path.realpath(os.path.expanduser(path)) + "/") for path in excluded)
+
+    # -- the store, as it is
+
+    def _open(self) -> Any:
+        """A connection to the store; `None` if it is not there, or was not made by this version."""
+        if self._connection is None:
+            import sqlite3
+
+            path = self.settings["store_path"]
+            if not os.path.exists(path):
+                self.abstained = "no store"
+                return None
+            connection = sqlite3.connect(path, timeout=0.05, isolation_level=None)
+            if due := _due(connection):
+                self.abstained = due
+                return None
+            connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute("PRAGMA foreign_keys = ON")
+            self._connection = connection
+        return self._connection
+
+    def _preflight(self, session: str, folder: str) -> Preflight | None:
+        from warmstart.preflight.overlay import Policy, Preflight
+        from warmstart.sessions.projects import repository_of
+
+        settings = self.settings
+        policy = Policy(
+            inject=settings["preflight_inject"] or "smart",
+            max_tokens=settings["preflight_max_tokens"],
+            max_passages=settings["preflight_max_passages"],
+            min_score=settings["preflight_min_score"],
+            deadline_ms=settings["preflight_deadline_ms"],
+        )
+        project = repository_of(folder)
+        if settings["store_url"]:
+            database = self._app().store.database
+            return Preflight(
+                *(database.connection, database.DIALECT),
+                session=session, project=project, host=self.host, policy=policy,
+            )  # fmt: skip
+        connection = self._open()
+        if connection is None:
+            return None
+        return Preflight(connection, "sqlite", session=session, project=project, host=self.host, policy=policy)
+
+    def _app(self) -> Warmstart:
+        from warmstart.app import open as open_warmstart
+
+        return open_warmstart()
+
+    # -- what an adapter calls
+
+    def before_turn(self, session: str, folder: str, message: str) -> str | None:
+        """What earlier sessions know about a message of the user."""
+        preflight = self._preflight(session, folder)
+        return preflight.before_turn(message).text or None if preflight else None
+
+    def after_tool(self, session: str, folder: str, tool: str, arguments: Any, output: str) -> str | None:
+        """The fix of a call that failed, where one is known."""
+        preflight = self._preflight(session, folder)
+        if preflight is None or not preflight.has_traps():
+            return None
+        from warmstart.preflight.failures import failed_commands
+
+        commands = failed_commands(tool, arguments, output)
+        return preflight.after_tool(commands).text or None if commands else None
+
+    def after_compaction(self, session: str) -> None:
+        """The conversation was compacted: what was shown may be shown again."""
+        preflight = self._preflight(session, "")
+        if preflight is not None:
+            preflight.after_compaction()
+
+    def start(self, session: str, folder: str, host: str, model: str = "") -> str:
+        """What a new session starts with: how to use what it has, the brief, and a template if one fits."""
+        if not self.settings["store_url"] and self._open() is None:
+            mode = self.settings["preflight_mode"]
+            if mode == "off":
+                return ""
+            from warmstart.preflight.prompt import block
+
+            return block(mode)
+        with self._app() as app:
+            return app.begin(session, project=folder, host=host, model=model).start_text
+
+    def constraints(self, transcript: str, agent: str) -> tuple[Constraint, ...]:
+        """What the user said must, must not or may only be done, read from the agent's own log."""
+        from pathlib import Path
+
+        from warmstart.handoff.ledger import Ledger
+        from warmstart.redact.redactor import Redactor
+        from warmstart.sessions.readers.base import Reading
+        from warmstart.sessions.readers.registry import readers
+
+        ledger = Ledger(Redactor().clean)
+        path = Path(transcript)
+        for _, message in readers()[agent].read(path, Reading(path)):
+            if message and not (message.injected or message.compaction_summary or message.sidechain):
+                ledger.add(message.role, message.text, message.native_id)
+        return ledger.constraints
+
+    def sync(self, *paths: str) -> None:
+        """Import these logs in a process of its own: one at a time, with low priority, outliving the agent."""
+        if os.fork():
+            return
+        try:
+            import fcntl
+
+            os.setsid()
+            if os.fork():
+                os._exit(0)
+            os.nice(10)
+            null = os.open(os.devnull, os.O_RDWR)
+            for stream in range(3):
+                os.dup2(null, stream)
+            lock = os.open(f"{self.home}/hosts/sync.lock", os.O_RDWR | os.O_CREAT, 0o600)
+            os.set_inheritable(lock, True)  # held until the import ends
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            wanted = [word for path in paths for word in ("--path", path)]
+            os.execv(sys.executable, [sys.executable, "-EPc", CODE, "sync", *wanted])
+        finally:
+            os._exit(0)
+
+
+def _due(connection: Any) -> str:
+    """Why the store cannot be used as it is."""
+    known = set(_migrations())
+    applied = {name for (name,) in connection.execute("SELECT name FROM migrations")}
+    if missing := [name for name in known if name.startswith(_PACKAGES) and name not in applied]:
+        return f"the store needs the migration {min(missing)}; run `warmstart sync`"
+    if any(name not in known and name.split("/")[0] + "/" in _PACKAGES for name in applied):
+        return "a newer Warmstart made the store"
+    indexed = connection.execute("SELECT count(*) FROM recall_parts LIMIT 1").fetchone()[0]
+    if not indexed and connection.execute("SELECT 1 FROM sessions LIMIT 1").fetchone():
+        return "the store is not indexed; run `warmstart sync`"
+    return ""
+
+
+def _migrations() -> list[str]:
+    folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    with open(f"{folder}/storage/migrations/names.txt", encoding="utf-8") as file:
+        return file.read().split()
