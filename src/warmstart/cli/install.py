@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
@@ -11,6 +12,7 @@ from warmstart.cli.options import user_home, yes_option
 from warmstart.cli.output import confirm, settings
 from warmstart.cli.terminal import printable
 from warmstart.config import Settings
+from warmstart.errors import ConfigError
 from warmstart.hosts.install import HOSTS, Place, Plan, host_module, install, plan_install
 
 hosts_argument = click.argument("hosts", nargs=-1, type=click.Choice(HOSTS), metavar="[HOST]...")
@@ -45,6 +47,9 @@ def found_hosts(place: Place) -> list[str]:
 
 def set_up(hosts: Sequence[str], place: Place, current: Settings, *, yes: bool, dry_run: bool = False) -> None:
     """Show the changes, ask, and make them."""
+    if ".cache" in Path(place.python).parts:
+        advice = "`uv tool install warmstart` or `pipx install warmstart` first"
+        raise ConfigError(f"{place.python!r} is temporary, and hooks would stop when it goes; run {advice}")
     plans = [plan_install(host, place, current.home) for host in hosts]
     for plan in plans:
         if not plan.changes:
