@@ -31,7 +31,8 @@ LAYERS = (
     ("experiments",),
     ("app", "run"),
     ("hosts",),
-    ("cli", "mcp", "web"),
+    ("mcp", "web"),
+    ("cli",),  # starts the servers
     ("testing",),
 )
 LEVEL = {package: number for number, layer in enumerate(LAYERS) for package in layer}
@@ -53,7 +54,7 @@ BUDGETS = {
     ("handoff",): 1600,
     ("hosts",): 1800,
     ("report",): 900,
-    ("cli",): 5400,
+    ("cli", "mcp"): 5400,
     ("testing",): 1500,
 }
 MAX_LINES = 37_000  # 40,000 by design, with memory still at twice its size

@@ -30,6 +30,7 @@ COMMANDS = {
     "recall": "Find where something was said in past sessions.",
     "memory": "Remember facts and preferences across sessions.",
     "templates": "Start new sessions from what worked in past ones.",
+    "mcp": "Serve recall, memory, briefs, templates and sessions to an agent over MCP.",
     "store": "Copy the store to another file or server.",
     "redact": "Replace secrets in a text or in the store.",
     "doctor": "Check the store, the agents' logs and the installation.",
