@@ -181,10 +181,12 @@ class Hermes(Client):
     def environment(self) -> dict[str, str]:
         return {**super().environment, "HERMES_HOME": str(self.folder), **self.variables}
 
-    def configure(self, more: str = "") -> None:
+    def configure(self, **more: Any) -> None:
         """The scripted model, and nothing that would look for the network."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        (self.folder / "config.yaml").write_text(_HERMES_CONFIG.format(url=self.model.url) + more)
+        # A value in JSON is YAML too.
+        lines = (f"{key}: {json.dumps(value)}\n" for key, value in more.items())
+        (self.folder / "config.yaml").write_text(_HERMES_CONFIG.format(url=self.model.url) + "".join(lines))
 
     def shell(self, line: str) -> tuple[str, dict[str, Any]]:
         return "terminal", {"command": line}

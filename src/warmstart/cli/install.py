@@ -22,15 +22,18 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="Show the changes 
 @click.command(epilog="\b\nExamples:\n  warmstart install claude-code --dry-run\n  warmstart install --all --yes")
 @hosts_argument
 @click.option("--all", "all_hosts", is_flag=True, help="All supported agents on this machine.")
+@click.option("--profile", metavar="NAME", default="", help="The profile of Hermes. Default: the one it uses.")
+@click.option("--own-store", is_flag=True, help="Keep what is learned in Hermes in a store of its own.")
 @dry_run_option
 @yes_option
-def command(hosts: tuple[str, ...], all_hosts: bool, dry_run: bool, yes: bool) -> None:
+def command(hosts: tuple[str, ...], all_hosts: bool, profile: str, own_store: bool, dry_run: bool, yes: bool) -> None:
     """Set up your agents, so that their next sessions start warm.
 
     Shows every change to an agent's files first. Run it again after moving or upgrading Warmstart. HOST is
-    claude-code. `warmstart uninstall` takes everything back.
+    claude-code or hermes. `warmstart uninstall` takes everything back.
     """
-    current, place = settings(), Place(user_home(), os.environ)
+    current = settings()
+    place = Place(user_home(), os.environ, profile=profile, own_store=own_store)
     found = found_hosts(place)
     if not hosts and not all_hosts:
         raise click.UsageError(f"name an agent, or pass --all; found here: {', '.join(found) or 'none'}")

@@ -35,27 +35,16 @@ _TURN, _START, _TOOL = 3, 10, 60  # seconds until we go on without an answer
 _MAX_OUTPUT = 20_000  # characters of a failing call's output that are looked at
 _SUMMARY = "[CONTEXT COMPACTION"  # how a message begins that replaces earlier ones
 _NO_ANSWER = "Warmstart did not answer, go on without it; `warmstart doctor` shows why"
-_HELP = """\
-Start new sessions from what worked in past ones.
-
-  hermes warm extract SESSION_ID --name NAME --description TEXT
-  hermes warm list
-  hermes warm test ID "MESSAGE"
-  hermes warm delete ID
-  hermes warm start "TASK" [--template ID]
-
-All commands of `warmstart templates` work here. `hermes warm COMMAND --help` describes one.
-"""
+_HELP = "The commands of `warmstart templates` (extract, list, test, delete and others), and start."
 
 
-def register(ctx: Any, python: str = "", own_store: bool = False) -> None:
-    """Called by Hermes. `python` has Warmstart installed; by default that is Hermes' own."""
-    plugin = Plugin([python, "-EPc", _CODE] if python else [sys.executable, "-Pc", _CODE], own_store)
+def register(ctx: Any, python: str = "", home: str = "") -> None:
+    """Called by Hermes. `python` has Warmstart installed (default: Hermes' own), `home` is `$WARMSTART_HOME`."""
+    plugin = Plugin([python, "-EPc", _CODE] if python else [sys.executable, "-Pc", _CODE], home)
     ctx.register_cli_command("warm", "Start sessions from what worked in past ones", _arguments, plugin.warm, _HELP)
     if os.environ.get("WARMSTART_DISABLED") == "1":
         return
     ctx.register_hook("pre_llm_call", plugin.before_turn)
-    ctx.register_hook("post_tool_call", plugin.count_call)
     ctx.register_hook("transform_tool_result", plugin.after_tool)
     ctx.register_hook("on_session_finalize", plugin.end)
     ctx.register_hook("subagent_start", plugin.remember_subagent)
@@ -75,14 +64,13 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 class Plugin:
     """What the plugin knows while Hermes runs. Hermes calls its hooks by keyword, from several threads."""
 
-    def __init__(self, command: list[str], own_store: bool) -> None:
+    def __init__(self, command: list[str], home: str) -> None:
         self.command = command
-        self.own_store = own_store
+        self.environment = {**os.environ, "WARMSTART_HOME": home} if home else None
         self.preflight = _preflight_setting()
         self.block: str | None = None
         self.subagents: set[str] = set()
         self.summaries: dict[str, str] = {}  # by session
-        self.calls: dict[str, list[int]] = {}  # by session: how many, and how many failed
 
     # -- our process
 
@@ -101,23 +89,20 @@ class Plugin:
         return answer if isinstance(answer, dict) else {}
 
     def _started(self, event: str, output: int) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
+        return subprocess.Popen(  # noqa: S603 - our own command
             [*self.command, "hook", "hermes", event],
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=subprocess.DEVNULL,
-            env=self.environment(),
+            env=self.environment,
             start_new_session=True,  # Ctrl-C is for Hermes
         )
-
-    def environment(self) -> dict[str, str]:
-        """The environment of our process."""
-        return {**os.environ, "WARMSTART_HOME": str(_home() / "warmstart")} if self.own_store else dict(os.environ)
 
     def run(self, *words: str, stdout: int | None = None) -> int:
         """Run one of our commands in the user's terminal, and return its exit code."""
         try:
-            return subprocess.run([*self.command, *words], env=self.environment(), stdout=stdout, check=False).returncode
+            line = [*self.command, *words]
+            return subprocess.run(line, env=self.environment, stdout=stdout, check=False).returncode  # noqa: S603
         except OSError as error:
             return _complain(f"cannot run {self.command[0]!r} ({error.strerror}); run `warmstart install hermes` again")
 
@@ -165,12 +150,6 @@ class Plugin:
             self.block = str(self.ask("block", {"mode": self.preflight}, _TURN).get("block") or "")
         return {"request": request} if self.block and insert_block(request, self.block) else None
 
-    def count_call(self, session_id: str = "", result: object = "", status: str = "", **_: object) -> None:
-        """Count the calls of a session, and those that failed."""
-        counts = self.calls.setdefault(session_id, [0, 0])
-        counts[0] += 1
-        counts[1] += failed(result, status)
-
     def after_tool(
         self,
         session_id: str = "",
@@ -189,10 +168,9 @@ class Plugin:
 
     def end(self, session_id: str | None = "", **_: object) -> None:
         """Have the session imported, without waiting: Hermes is about to exit."""
-        calls, errors = self.calls.pop(session_id or "", [0, 0])
         process = self._started("end", subprocess.DEVNULL)
         if process.stdin:
-            process.stdin.write(_event({"session_id": session_id, "calls": calls, "errors": errors}))
+            process.stdin.write(_event({"session_id": session_id}))
             process.stdin.close()
 
     def tool(self, name: str) -> Callable[..., str]:
@@ -212,7 +190,7 @@ class Plugin:
         if words[:1] == ["start"]:
             sys.exit(self.start(words[1:]))
         if words[:1] == ["extract"]:  # perhaps of a session that has just ended
-            self.run("sync", str(_home() / "state.db"), stdout=subprocess.DEVNULL)
+            self.run("sync", "--path", str(_home() / "state.db"), stdout=subprocess.DEVNULL)
         sys.exit(self.run("templates", *words))
 
     def start(self, words: list[str]) -> int:

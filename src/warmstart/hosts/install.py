@@ -33,7 +33,7 @@ from warmstart.hosts import firings
 from warmstart.hosts.files import HostFile, make_folders, read_file, replace_file
 
 # The agents that can be set up; each has a module of its name, with `_` for `-`.
-HOSTS = ("claude-code",)
+HOSTS = ("claude-code", "hermes")
 
 _LONG_LINE = 1000  # characters; for its diff, a text with longer lines is broken after commas and brackets
 
@@ -46,6 +46,7 @@ class Place(NamedTuple):
     python: str = sys.executable
     mcp: bool = find_spec("mcp") is not None  # whether `warmstart mcp` can run
     profile: str = ""  # of the agent, where it has several
+    own_store: bool = False  # whether a profile has a store of its own
 
     def hook(self, host: str, event: str) -> str:
         """The shell command of a hook. It always succeeds, because exit code 2 would block the user's prompt.

@@ -32,9 +32,7 @@ def chat(home: Path, model: ScriptedModel, prompt: str, *options: str, in_place:
     """One turn."""
     hermes = Hermes(home, model)
     hermes.work.mkdir(exist_ok=True)
-    hermes.configure(
-        f"compression: {{enabled: true, in_place: {str(in_place).lower()}, protect_first_n: 2, protect_last_n: 4}}\n"
-    )
+    hermes.configure(compression={"enabled": True, "in_place": in_place, "protect_first_n": 2, "protect_last_n": 4})
     hermes.ask(prompt, *options)
 
 
