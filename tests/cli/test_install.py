@@ -110,6 +110,17 @@ def test_a_file_that_cannot_be_changed_is_one_line(run, home, claude):
     assert not (home / ".warmstart" / "hosts").exists()
 
 
+def test_a_temporary_python_is_refused(claude, program):
+    # `uvx warmstart init` and `pipx run` start from a cache that is emptied now and then.
+    python = "/home/mara/.cache/uv/archive-v0/x/bin/python"
+    code = f"import sys; sys.executable = {python!r}; from warmstart.cli import main; main()"
+    ran = subprocess.run(
+        [program[0], "-c", code, "install", "claude-code", "--yes"], capture_output=True, text=True, check=False
+    )
+    assert (ran.returncode, ran.stderr.count("\n"), claude.read_text()) == (1, 1, HELLO)
+    assert "uv tool install warmstart" in ran.stderr
+
+
 def test_purge_deletes_our_data_and_nothing_else(run, home, synced, claude):
     (home / ".warmstart" / "notes.txt").write_text("of the user")
     run("install", "claude-code", "--yes")

@@ -43,7 +43,7 @@ def set_up(place: Place, kept: Path) -> int:
 
 def take_back(place: Place, kept: Path) -> list[str]:
     plan = plan_uninstall(HOST, place, kept)
-    uninstall(plan, kept)
+    uninstall(plan, place, kept)
     return plan.notes
 
 
@@ -96,6 +96,8 @@ def test_a_moved_configuration_is_found(place, kept, home):
     assert {path.name for path in (home / "moved").iterdir()} == {"settings.json", ".claude.json", "commands"}
     assert not (home / ".claude").exists()
     assert "another set-up" in take_back(place, kept)[0]
+    assert take_back(moved, kept) == []
+    assert not (home / "moved").exists()
 
 
 def test_hooks_use_the_home_of_the_installation_unless_another_is_set(place, kept, home, subtests):
@@ -180,6 +182,7 @@ def test_without_files_nothing_is_left_behind(place, kept, home):
     before = tree(home)
     assert set_up(place, kept) == 3
     assert stat.S_IMODE((home / ".claude.json").stat().st_mode) == 0o600
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o700
     take_back(place, kept)
     kept.rmdir()
     assert tree(home) == before
@@ -310,6 +313,13 @@ def test_links_and_odd_files_are_refused(place, kept, home, subtests):
                     plan(HOST, place, kept)
             path.rmdir() if path.is_dir() else path.unlink()
     assert target.read_text() == "{}"
+
+
+def test_the_status_follows_links_and_is_not_about_files_of_others(place, kept, home):
+    write(home / "dotfiles" / "settings.json", "{}")
+    write(home / ".claude/commands/warm.md", "mine")
+    (home / ".claude/settings.json").symlink_to(home / "dotfiles" / "settings.json")
+    assert status(HOST, place, kept).installed is False
 
 
 def test_a_linked_folder_is_followed_and_stays(place, kept, home):

@@ -106,7 +106,7 @@ def is_present(place: Place) -> bool:
     """Whether Claude Code is on this machine: its folder or its program."""
     from shutil import which
 
-    return _folder(place).is_dir() or which("claude", path=place.env.get("PATH")) is not None
+    return _folder(place).is_dir() or which("claude") is not None
 
 
 def files(place: Place) -> list[HostFile]:

@@ -224,6 +224,7 @@ def replace_file(path: Path, data: bytes | None) -> None:
 
 def make_folders(folder: Path) -> list[str]:
     """Create a folder and its missing parents. Returns those that were missing, the outermost first."""
-    missing = [str(each) for each in (folder, *folder.parents) if not each.exists()]
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return missing[::-1]
+    missing = [each for each in (folder, *folder.parents) if not each.exists()][::-1]
+    for each in missing:
+        each.mkdir(mode=0o700, exist_ok=True)
+    return [str(each) for each in missing]

@@ -33,7 +33,7 @@ from warmstart.hosts import firings
 from warmstart.hosts.files import HostFile, make_folders, read_file, replace_file
 
 # The agents that can be set up; each has a module of its name, with `_` for `-`.
-HOSTS = ("claude-code",)
+HOSTS = ("claude-code", "hermes")
 
 _LONG_LINE = 1000  # characters; for its diff, a text with longer lines is broken after commas and brackets
 
@@ -46,6 +46,7 @@ class Place(NamedTuple):
     python: str = sys.executable
     mcp: bool = find_spec("mcp") is not None  # whether `warmstart mcp` can run
     profile: str = ""  # of the agent, where it has several
+    own_store: bool = False  # whether a profile has a store of its own
 
     def hook(self, host: str, event: str) -> str:
         """The shell command of a hook. It always succeeds, because exit code 2 would block the user's prompt.
@@ -191,7 +192,7 @@ def _without_ours(file: HostFile, text: str, record: Record | None) -> str:
 def _readable(path: Path) -> Iterator[None]:
     try:
         yield
-    except ValueError as error:
+    except (ValueError, PermissionError) as error:
         raise ConfigError(f"{str(path)!r} cannot be changed safely ({error}); fix it and run this again") from error
 
 
@@ -200,34 +201,34 @@ def _hash(text: str) -> str:
 
 
 def install(plan: Plan, place: Place, home: Path) -> None:
-    """Make the changes. An error leaves the files after it as they were, for the next attempt."""
+    """Make the changes. The record comes first: it does no harm if a change after it fails."""
     state = Installed.read(home, plan.host)
+    state.python = place.python
     for change in plan.changes:
         _check_unchanged(change)
-        before = state.files.get(str(change.path))
         state.folders += make_folders(change.path.parent)
-        state.python = place.python
         if change.record:
             state.files[str(change.path)] = change.record
-        state.write(home, plan.host)
-        try:
-            replace_file(change.path, change.after)
-        except OSError:
-            if before:
-                state.files[str(change.path)] = before
-                state.write(home, plan.host)
-            raise
+    state.write(home, plan.host)
+    for change in plan.changes:
+        replace_file(change.path, change.after)
 
 
-def uninstall(plan: Plan, home: Path) -> None:
-    """Make the changes, then delete what we recorded about the agent."""
+def uninstall(plan: Plan, place: Place, home: Path) -> None:
+    """Make the changes, then delete what we recorded about them."""
     for change in plan.changes:
         _check_unchanged(change)
         replace_file(change.path, change.after)
-    for folder in map(Path, reversed(Installed.read(home, plan.host).folders)):
+    state = Installed.read(home, plan.host)
+    for folder in map(Path, reversed(state.folders)):
         shutil.rmtree(folder / "__pycache__", ignore_errors=True)
         with suppress(OSError):  # it is gone, or the agent keeps files there
             folder.rmdir()
+    here = {str(file.path) for file in host_module(plan.host).files(place)}
+    state.files = {path: record for path, record in state.files.items() if path not in here}
+    if state.files:
+        state.write(home, plan.host)
+        return
     for name in (f"{plan.host}.json", *firings.names(plan.host)):
         (home / "hosts" / name).unlink(missing_ok=True)
     with suppress(OSError):
@@ -240,19 +241,19 @@ def _check_unchanged(change: Change) -> None:
 
 
 def status(host: str, place: Place, home: Path) -> Status:
-    """How an agent is set up. Raises `ConfigError` as `plan_install` does."""
-    record = Installed.read(home, host)
-    installed = False
+    """How an agent is set up. Raises `ConfigError` for a file that cannot be read."""
+    record, outdated, installed = Installed.read(home, host), False, False
     for file in host_module(host).files(place):
-        data = read_file(file.path)
-        with _readable(file.path):
-            if data is not None and (str(file.path) in record.files or not file.is_ours):
-                installed |= file.state(data.decode()) != "absent"
+        with _readable(file.path), suppress(FileNotFoundError):
+            if str(file.path) in record.files or not file.is_ours:
+                installed |= file.state(file.path.read_bytes().decode()) != "absent"
+    with suppress(ConfigError):  # `install` explains it
+        outdated = installed and bool(plan_install(host, place, home).changes)
     runs = firings.read(home, host)
     times = sorted(run["ms"] for run in runs)
     return Status(
         installed=installed,
-        outdated=installed and bool(plan_install(host, place, home).changes),
+        outdated=outdated,
         python=record.python if installed and record.python and not Path(record.python).exists() else "",
         last=runs[-1] if runs else None,
         error=next((run for run in reversed(runs) if "error" in run), None),
