@@ -29,7 +29,8 @@ LAYERS = (
     ("preflight",),
     ("handoff",),
     ("experiments",),
-    ("app", "run"),
+    ("run",),
+    ("app",),
     ("hosts",),
     ("mcp", "web"),
     ("cli",),  # starts the servers

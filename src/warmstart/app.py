@@ -28,6 +28,7 @@ from warmstart.sessions.values import Message, Session, SessionOutcome, Step, st
 if TYPE_CHECKING:
     from warmstart.memory.backend import MemoryBackend
     from warmstart.memory.values import MemoryEntry
+    from warmstart.preflight.overlay import Overlay
     from warmstart.profile.corpus import Report
     from warmstart.profile.values import Profile
     from warmstart.recall.evidence import Evidence
@@ -275,6 +276,19 @@ class Warmstart:
         from warmstart.run import Run
 
         return Run(self, session_id, **options)
+
+    def preflight(self, message: str, *, project: str = ".", first: bool = True) -> Overlay:
+        """What a session in this project would be shown for a message. Nothing is recorded."""
+        from warmstart.preflight.index import MIGRATIONS
+        from warmstart.preflight.overlay import Policy, Preflight
+
+        settings, database = self.settings, self.store.database
+        database.migrate(MIGRATIONS)
+        policy = Policy.of(settings, default="smart")
+        run = Preflight(
+            database.connection, database.DIALECT, session="", project=resolve_project(project), policy=policy
+        )
+        return run.before_turn(message, number=0 if first else 2, record=False)
 
     def _update_turns(self) -> None:
         from warmstart.preflight.index import update_turns

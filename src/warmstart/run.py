@@ -13,7 +13,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from warmstart.handoff.ledger import Constraint, Ledger, render_constraints
 from warmstart.log import log_error
@@ -26,9 +26,12 @@ from warmstart.sessions.values import Message, Session, SessionOutcome, ToolCall
 from warmstart.templates.start import insert_brief
 
 if TYPE_CHECKING:
-    from warmstart.app import Warmstart
+    from warmstart.config import Settings
+    from warmstart.redact.redactor import Redactor
+    from warmstart.sessions.sql_store import SQLSessionStore
     from warmstart.templates.brief import Brief
     from warmstart.templates.rendering import Shape
+    from warmstart.templates.start import Started
 
 START_SECONDS = 2.0  # for the start of a session
 MAX_START = 9_000  # characters; Claude Code replaces more than 10,000 by a preview
@@ -37,12 +40,28 @@ AGENT = "warmstart"  # of sessions that a run records itself
 T = TypeVar("T")
 
 
+class Services(Protocol):
+    """What a run needs of the object that made it, which is `Warmstart`."""
+
+    settings: Settings
+    store: SQLSessionStore
+
+    @property
+    def redactor(self) -> Redactor: ...
+    @property
+    def templates(self) -> Any: ...
+    @property
+    def sessions(self) -> Any: ...
+    def brief(self, *, project: str, task: str, update: bool) -> Brief: ...
+    def update(self) -> None: ...
+
+
 class Run:
     """One live session. `Warmstart.begin` makes it."""
 
     def __init__(
         self,
-        app: Warmstart,
+        app: Services,
         session: str,
         *,
         task: str = "",
@@ -108,7 +127,7 @@ class Run:
         options: dict[str, Any] = {"shape": self._shape} if self._shape else {}
         if self.host:
             options["renderer"] = "system"
-        return self._app.templates.start(
+        started: Started = self._app.templates.start(
             self.session_id,
             self._own,
             project=self.project,
@@ -117,7 +136,8 @@ class Run:
             agent=self._session.agent,
             brief=brief,
             **options,
-        ).messages
+        )
+        return started.messages
 
     @property
     def start_text(self) -> str:
@@ -138,14 +158,7 @@ class Run:
 
     @cached_property
     def _preflight(self) -> Preflight:
-        settings = self._app.settings
-        policy = Policy(
-            inject=settings.preflight_inject or ("smart" if self.host else "off"),
-            max_tokens=settings.preflight_max_tokens,
-            max_passages=settings.preflight_max_passages,
-            min_score=settings.preflight_min_score,
-            deadline_ms=settings.preflight_deadline_ms,
-        )
+        policy = Policy.of(self._app.settings, default="smart" if self.host else "off")
         database = self._app.store.database
         database.migrate(MIGRATIONS)
         return Preflight(

@@ -7,8 +7,7 @@ import sys
 import click
 
 from warmstart.app import Warmstart
-from warmstart.cli.completion import complete_projects
-from warmstart.cli.options import Count, json_option
+from warmstart.cli.options import Count, json_option, project_option
 from warmstart.cli.output import counted, print_json, settings
 from warmstart.cli.terminal import printable
 from warmstart.templates.brief import DEFAULT_TOKENS, MAX_TOKENS, Brief, Line
@@ -20,12 +19,7 @@ _MAX_IDS = 3
     epilog='\b\nExamples:\n  warmstart brief\n  warmstart brief --task "add a storm table" --explain\n'
     "  git log -1 --format=%B | warmstart brief --task -"
 )
-@click.option(
-    "--project",
-    default=".",
-    shell_complete=complete_projects,
-    help="Another project: its folder, a path inside it, or its name.",
-)
+@project_option
 @click.option("--task", default="", metavar="TEXT", help="What the session is about; - reads standard input.")
 @click.option(
     "--budget", type=Count(20, MAX_TOKENS), default=DEFAULT_TOKENS, show_default=True, help="Maximum tokens, up to 800."

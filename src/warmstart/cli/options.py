@@ -38,6 +38,18 @@ class Group(click.Group):
             formatter.write_dl([(name, text.replace("\n", " ")) for name, text in helps.items()])
 
 
+class DefaultGroup(Group):
+    """A group whose first word belongs to the command `default` unless it is the name of a command."""
+
+    default = ""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        wants_help = bool(args) and args[0] in ctx.help_option_names
+        if args and not wants_help and args[0] not in self.commands:
+            args = [self.default, *args]
+        return super().parse_args(ctx, args)
+
+
 class Count(click.IntRange):
     """A whole number that any store accepts."""
 
@@ -130,6 +142,14 @@ limit_option = click.option(
 tools_option = click.option("--tools", type=Tools(), help="A JSON file with the session's tool definitions.")
 html_option = click.option(
     "--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a page with charts to this file."
+)
+
+
+project_option = click.option(
+    "--project",
+    default=".",
+    shell_complete=complete_projects,
+    help="Another project: its folder, a path inside it, or its name.",
 )
 
 

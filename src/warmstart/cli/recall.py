@@ -10,7 +10,7 @@ from typing import Any, get_args
 import click
 
 from warmstart.cli.completion import complete_agents
-from warmstart.cli.options import Count, Group, json_option, project_options, scope_of, since_option
+from warmstart.cli.options import Count, DefaultGroup, json_option, project_options, scope_of, since_option
 from warmstart.cli.output import counted, describe_filters, iso, local, print_json, print_scope, progress_bar, settings
 from warmstart.cli.terminal import printable
 from warmstart.config import Settings
@@ -24,14 +24,8 @@ from warmstart.sessions.projects import short_names
 from warmstart.sessions.sql_store import SQLSessionStore, open_store
 
 
-class _QueryGroup(Group):
-    """A group whose first word is a query unless it is the name of a command."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        wants_help = bool(args) and args[0] in ctx.help_option_names
-        if args and not wants_help and args[0] not in self.commands:
-            args = ["search", *args]
-        return super().parse_args(ctx, args)
+class _QueryGroup(DefaultGroup):
+    default = "search"
 
 
 @click.group(

@@ -166,13 +166,7 @@ class Hook:
         from warmstart.sessions.projects import repository_of
 
         settings = self.settings
-        policy = Policy(
-            inject=settings["preflight_inject"] or "smart",
-            max_tokens=settings["preflight_max_tokens"],
-            max_passages=settings["preflight_max_passages"],
-            min_score=settings["preflight_min_score"],
-            deadline_ms=settings["preflight_deadline_ms"],
-        )
+        policy = Policy.of(_Attributes(settings), default="smart")
         project = repository_of(folder)
         if settings["store_url"]:
             database = self._app().store.database
@@ -262,6 +256,11 @@ class Hook:
             os.execv(sys.executable, [sys.executable, "-EPc", CODE, "sync", *wanted])
         finally:
             os._exit(0)
+
+
+class _Attributes:
+    def __init__(self, values: dict[str, Any]) -> None:
+        self.__dict__.update(values)
 
 
 def _due(connection: Any) -> str:

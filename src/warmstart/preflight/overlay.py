@@ -64,6 +64,17 @@ class Policy:
         self.min_score = min_score
         self.deadline_ms = deadline_ms
 
+    @classmethod
+    def of(cls, settings: Any, *, default: str) -> Policy:
+        """The policy in the settings; `default` says when to inject where they do not."""
+        return cls(
+            inject=settings.preflight_inject or default,
+            max_tokens=settings.preflight_max_tokens,
+            max_passages=settings.preflight_max_passages,
+            min_score=settings.preflight_min_score,
+            deadline_ms=settings.preflight_deadline_ms,
+        )
+
 
 class Overlay:
     """What to add to a request: `text` is empty for nothing, and `reason` says why."""
@@ -99,9 +110,12 @@ class Preflight:
 
     # -- what a host calls
 
-    def before_turn(self, message: str, *, record: bool = True) -> Overlay:
-        """The overlay for a message of the user. Nothing is shown that could not be recorded as shown."""
-        return self._decide("prompt", lambda: self._for_message(message), record=record)
+    def before_turn(self, message: str, *, number: int | None = None, record: bool = True) -> Overlay:
+        """The overlay for a message of the user. Nothing is shown that could not be recorded as shown.
+
+        `number` counts the messages of the session from 0, if not those that were recorded.
+        """
+        return self._decide("prompt", lambda: self._for_message(message, number), record=record)
 
     def after_tool(self, commands: Sequence[str], *, record: bool = True) -> Overlay:
         """The fix of a call that failed, where an earlier session found one.
@@ -164,8 +178,9 @@ class Preflight:
             shown.update(json.loads(evidence))
         return messages, shown
 
-    def _for_message(self, message: str) -> Overlay:
-        number, shown = self._history()
+    def _for_message(self, message: str, number: int | None) -> Overlay:
+        messages, shown = self._history()
+        number = messages if number is None else number
         verdict = classify(message, number)
         always = self._policy.inject == "always"
         if verdict == "fast path" or (verdict == "later message" and not always):

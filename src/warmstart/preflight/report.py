@@ -1,0 +1,142 @@
+"""What the overlay did: how often it spoke, what it cost, and whether what it showed was then used.
+
+Turns with and without an overlay differ in more than the overlay, so their difference is no effect; the holdout of
+templates is what can show one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Any, NamedTuple
+
+from warmstart.profile.tools import role_of
+from warmstart.sessions.sql_store import SQLSessionStore
+from warmstart.stats import Interval, wilson
+from warmstart.tokens import count
+
+_MAX_DELAY = 120.0  # seconds between a hook and the message in the agent's log
+_REPEATED = """
+    SELECT c.name, a.body, count(*) - 1, max(r.body) FROM messages m
+    JOIN tool_calls c ON c.message = m.pk JOIN texts a ON a.id = c.arguments
+    LEFT JOIN (SELECT x.call_id, m.session, t.body FROM tool_results x JOIN messages m ON m.pk = x.message
+        JOIN texts t ON t.id = x.text) r ON r.call_id = c.call_id AND r.session = m.session
+    WHERE m.session = ? GROUP BY c.name, c.arguments, a.body HAVING count(*) > 1
+"""
+_CALLS = """
+    SELECT count(*) FROM messages m JOIN tool_calls c ON c.message = m.pk
+    WHERE m.session = ?1 AND m.seq >= ?2 AND m.seq < coalesce((
+        SELECT min(first_seq) FROM session_turns WHERE session = ?1 AND first_seq > ?2), 2147483647)
+"""
+
+
+class Mean(NamedTuple):
+    """A mean, and the number of turns behind it."""
+
+    value: float | None
+    turns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreflightReport:
+    """The decisions of the overlay, by reason, and what the agent did in the turns that could be found in its log."""
+
+    turns: int
+    injected: int
+    tokens: int
+    reasons: Mapping[str, int]
+    calls_with: Mean
+    calls_without: Mean
+    used: int
+    used_of: int
+    used_interval: Interval | None
+    repeated_calls: int
+    repeated_tokens: int
+    sessions: int
+    p50_ms: float | None
+    p95_ms: float | None
+
+
+def report(store: SQLSessionStore, *, project: str = "") -> PreflightReport:
+    """The report on a project, or on all of them."""
+    run = store.database.connection.execute
+    rows = run(
+        "SELECT p.session, p.at, p.reason, p.evidence, p.tokens, p.milliseconds, s.pk FROM preflight_turns p "
+        "LEFT JOIN sessions s ON s.native_id = p.session WHERE p.event = 'prompt' AND (? = '' OR p.project = ?) "
+        "ORDER BY p.id",
+        (project, project),
+    ).fetchall()
+    calls: dict[bool, list[int]] = {True: [], False: []}
+    used = used_of = 0
+    for _, at, _, evidence, tokens, _, session in rows:
+        turn = _turn_at(run, session, at) if session else None
+        if turn is None:
+            continue
+        seq, own = turn
+        calls[tokens > 0].append(run(_CALLS, (session, seq)).fetchone()[0])
+        if tokens:
+            used_of += 1
+            used += not own.isdisjoint(_shown(run, json.loads(evidence)))
+    sessions = {row[6] for row in rows if row[6]}
+    repeated = [_repeated(run, session) for session in sorted(sessions)]
+    times = sorted(row[5] for row in rows)
+    return PreflightReport(
+        turns=len(rows),
+        injected=sum(row[4] > 0 for row in rows),
+        tokens=sum(row[4] for row in rows),
+        reasons=dict(Counter(row[2] for row in rows).most_common()),
+        calls_with=_mean(calls[True]),
+        calls_without=_mean(calls[False]),
+        used=used,
+        used_of=used_of,
+        used_interval=wilson(used, used_of),
+        repeated_calls=sum(calls for calls, _ in repeated),
+        repeated_tokens=sum(tokens for _, tokens in repeated),
+        sessions=len(sessions),
+        p50_ms=_quantile(times, 0.5),
+        p95_ms=_quantile(times, 0.95),
+    )
+
+
+def _turn_at(run: Any, session: int, at: float) -> tuple[int, set[str]] | None:
+    """The turn that began at this time: where, and the files and commands that it used."""
+    row = run(
+        "SELECT first_seq, changed, read, ran FROM session_turns WHERE session = ? AND abs(at - ?) < ? "
+        "ORDER BY abs(at - ?) LIMIT 1",
+        (session, at, _MAX_DELAY, at),
+    ).fetchone()
+    return (row[0], {one for text in row[1:] for one in text.split("\n") if one}) if row else None
+
+
+def _shown(run: Any, keys: Sequence[str]) -> set[str]:
+    """The files and commands of the turns that an overlay named."""
+    found: set[str] = set()
+    for session, _, seq in (key.partition(":") for key in keys):
+        if session.isdigit() and seq.isdigit():
+            for texts in run(
+                "SELECT changed, read, ran FROM session_turns WHERE session = ? AND first_seq = ?",
+                (int(session), int(seq)),
+            ).fetchall():
+                found.update(one for text in texts for one in text.split("\n") if one)
+    return found
+
+
+def _repeated(run: Any, session: int) -> tuple[int, int]:
+    """Reads and searches of a session whose result it had already, and the tokens of those results."""
+    calls = tokens = 0
+    for tool, arguments, times, result in run(_REPEATED, (session,)).fetchall():
+        if role_of(tool, arguments) in ("read", "look"):
+            calls += times
+            tokens += times * count(result or "")
+    return calls, tokens
+
+
+def _mean(values: Sequence[int]) -> Mean:
+    return Mean(sum(values) / len(values) if values else None, len(values))
+
+
+def _quantile(ordered: Sequence[float], share: float) -> float | None:
+    return ordered[max(0, ceil(share * len(ordered)) - 1)] if ordered else None
