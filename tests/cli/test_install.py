@@ -231,7 +231,7 @@ def test_doctor_reports_each_agent(run, home, claude, monkeypatch):
     kept = str(home / ".warmstart")
     firings.record(kept, "claude-code", "UserPromptSubmit", 41.7)
     assert "last run UserPromptSubmit at 20" in hooks()["finding"]
-    assert "95 % within 42 ms" in hooks()["finding"]
+    assert "prompts wait 42 ms (95th percentile)" in hooks()["finding"]
     firings.record(kept, "claude-code", "Stop", 12, "StoreBusy")
     assert hooks()["status"] == "note"
     assert ": StoreBusy" in hooks()["finding"]

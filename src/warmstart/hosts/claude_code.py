@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 HOST = "claude-code"
 TITLE = "Claude Code"
+PROMPT = "UserPromptSubmit"  # the event that the user waits for
 
 # The hooks, with the seconds after which Claude Code goes on without them.
 EVENTS = {
