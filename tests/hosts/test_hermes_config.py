@@ -53,7 +53,7 @@ def test_our_name_is_added_and_cut_out_to_the_byte(subtests) -> None:
 
 def test_our_name_is_removed_from_a_file_that_was_rewritten(subtests) -> None:
     rewritten = {
-        # the text, the keys that we created, the text without our name
+        # the text, the keys that we created, the text without our name (`None`: unchanged)
         "all of it ours": ("a: 1\nplugins:\n  enabled:\n    - warmstart\nb: 2\n", None, "a: 1\nb: 2\n"),
         "others came": ("plugins:\n  enabled:\n  - x\n  - warmstart\n", None, "plugins:\n  enabled:\n  - x\n"),
         "other keys came": ("plugins:\n  enabled:\n  - warmstart\n  more: []\n", None, "plugins:\n  more: []\n"),
@@ -61,11 +61,13 @@ def test_our_name_is_removed_from_a_file_that_was_rewritten(subtests) -> None:
         "on one line": ("plugins:\n  enabled: [notes, \"warmstart\", x]\n", (), "plugins:\n  enabled: [notes, x]\n"),
         "alone on one line": ("plugins:\n  enabled: [warmstart]\n", (), "plugins:\n  enabled: []\n"),
         "quoted": ("plugins:\n  enabled:\n  - 'warmstart' # us\n  - x\n", (), "plugins:\n  enabled:\n  - x\n"),
-        "not there": ("plugins:\n  enabled:\n  - warmstarter\n", None, "plugins:\n  enabled:\n  - warmstarter\n"),
+        "after a blank line": ("plugins:\n  enabled:\n  - x\n\n  - warmstart\n", (), "plugins:\n  enabled:\n  - x\n\n"),
+        "of something else": ("plugins:\n  entries:\n    enabled:\n    - warmstart\n", None, None),
+        "not there": ("plugins:\n  enabled:\n  - warmstarter\n", None, None),
     }  # fmt: skip
     for name, (text, created, without) in rewritten.items():
         with subtests.test(name):
-            assert FILE.remove(text, created) == without
+            assert FILE.remove(text, created) == (text if without is None else without)
 
 
 def test_a_form_that_is_not_known_is_refused(subtests) -> None:

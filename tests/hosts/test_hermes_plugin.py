@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from tests.hosts.clients import MARKS, Hermes, create_project
+from warmstart.preflight.prompt import block
 from warmstart.testing.model import Reply, Request, ScriptedModel
 
 pytestmark = MARKS
 
-BLOCK = "Read before you act"  # TODO
+BLOCK = block("short")
 TRAP = [
     Reply(calls=[("terminal", {"command": "make tests"})]),
     Reply(calls=[("terminal", {"command": "make test"})]),

@@ -32,8 +32,7 @@ def command(hosts: tuple[str, ...], all_hosts: bool, profile: str, own_store: bo
     Shows every change to an agent's files first. Run it again after moving or upgrading Warmstart. HOST is
     claude-code or hermes. `warmstart uninstall` takes everything back.
     """
-    current = settings()
-    place = Place(user_home(), os.environ, profile=profile, own_store=own_store)
+    current, place = settings(), Place(user_home(), os.environ, profile=profile, own_store=own_store)
     found = found_hosts(place)
     if not hosts and not all_hosts:
         raise click.UsageError(f"name an agent, or pass --all; found here: {', '.join(found) or 'none'}")

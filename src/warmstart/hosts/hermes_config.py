@@ -18,9 +18,7 @@ NAME = "warmstart"
 _END = r"[ \t]*(?:#.*)?(?:\r?\n|\Z)"
 _PLUGINS = re.compile(rf"^plugins:{_END}(?P<body>(?:(?:[ #].*|\r?)\n|[ #].*\Z)*)", re.MULTILINE)
 _CHILD = re.compile(r"^( +)[^\s#]", re.MULTILINE)
-_ENABLED = (
-    rf"^{{indent}}enabled:[ \t]*(?P<row>\[[^][{{{{}}}}#]*\])?{_END}(?P<items>(?:{{indent}} *(?:-.*|#.*)?(?:\n|\Z))*)"
-)
+_LIST = rf"enabled:[ \t]*(?P<row>\[[^][{{}}#]*\])?{_END}(?P<items>(?:(?: *(?:-.*|#.*)?)\r?(?:\n|(?<=.)\Z))*)"
 _ITEM = re.compile(rf"^( *)- +(['\"]?){NAME}\2{_END}", re.MULTILINE)
 
 
@@ -72,13 +70,10 @@ class PluginList:
             return text
         key = text[enabled.start() : enabled.start("items")].replace(row, f"[{', '.join(others)}]" if row else "")
         if not others and not _CHILD.search(items):
-            key = (
-                ""
-                if created is None or ("plugins", "enabled") in created
-                else key
-                if row
-                else key.replace(":", ": []", 1)
-            )
+            if created is None or ("plugins", "enabled") in created:
+                key = ""
+            elif not row:
+                key = key.replace(":", ": []", 1)
         start, end = enabled.span()
         if not key and not (text[plugins.start("body") : start] + items + text[end : plugins.end()]).strip():
             start = plugins.start() if created is None or ("plugins",) in created else start
@@ -90,10 +85,9 @@ def _find(text: str) -> tuple[re.Match[str] | None, re.Match[str] | None, str]:
     plugins = _PLUGINS.search(text)
     child = _CHILD.search(plugins["body"]) if plugins else None
     indent = child[1] if child else "  "
-    found = re.compile(_ENABLED.format(indent=indent), re.MULTILINE)
-    enabled = found.search(text, plugins.start("body"), plugins.end()) if plugins else None
-    known = plugins if enabled is None else enabled
-    if known is None and re.search(r"^(?:[\"']?plugins\b|\ufeff?\{)", text, re.MULTILINE):
+    where = re.compile(f"^{indent}{_LIST}", re.MULTILINE)
+    enabled = where.search(text, plugins.start("body"), plugins.end()) if plugins else None
+    if not plugins and re.search(r"^(?:[\"']?plugins\b|\ufeff?\{)", text, re.MULTILINE):
         raise ValueError("'plugins' is not a block of lines")
     if plugins and not enabled and re.search(rf"^{indent}[\"']?enabled\b", plugins["body"], re.MULTILINE):
         raise ValueError("'enabled' is not a list of names")
