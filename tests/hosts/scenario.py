@@ -13,7 +13,7 @@ from warmstart.testing.model import Reply, Request
 RULE = "Never commit to main without my review."
 FIRST = f"Please run the tests of the tide gauge. {RULE}"
 PORT = "The tide gauge database listens on port 5433."
-QUESTION = "As we found out last time: which port does the tide gauge database use?"
+QUESTION = "Which port did the tide gauge database listen on yesterday?"
 
 _NOTE = re.compile(rf"{re.escape(MARK)}.*?{re.escape(END)}|{TAG}[\s>].*?{END_TAG}", re.DOTALL)
 

@@ -17,7 +17,7 @@ def test_a_second_session_starts_with_what_the_first_learned(client: Client) -> 
     client.install()
     work_once(client)
     first = client.ask("What is new?").requests[0]
-    for line in ("`make test`", "`yarn test` fails (command not found): use `make test`", f'"{RULE}"'):
+    for line in ("- `make test`\n", "`yarn test` fails (command not found): use `make test`", f'"{RULE}"'):
         assert first.text.count(line) == 1, line
         assert line in ours(first)
     assert len(ours(first)) < 9_000
@@ -37,6 +37,27 @@ def test_an_answer_arrives_in_the_next_session_and_in_no_other_project(client: C
     assert again.session_id == turn.session_id
     assert again.requests[0].text.count(PORT) == 1
     assert again.requests[0].text.count("`yarn test` fails") == 1
+
+
+def test_a_later_message_that_points_to_earlier_work_gets_what_was_said(newest: Client) -> None:
+    client = newest
+    client.install()
+    work_once(client)
+    turn = client.ask("Explain how a harbour pilot is paid.")
+    assert PORT not in turn.requests[0].text
+    later = client.ask(QUESTION, "--resume", turn.session_id)
+    assert PORT in ours(later.requests[0])
+
+
+def test_a_call_that_fails_as_before_brings_the_fix(client: Client) -> None:
+    client.install()
+    work_once(client)
+    client.model.add(Reply(calls=[client.shell("yarn test")]), Reply(text="Done."))
+    first, second = client.ask("Explain how a harbour pilot is paid.").requests
+    fix = "`yarn test` failed here (command not found); `make test` worked instead"
+    assert fix not in first.text
+    assert second.text.count(fix) == 1
+    assert fix in ours(second)
 
 
 def test_our_text_is_never_imported_as_anybodys_words(client: Client) -> None:
@@ -107,7 +128,7 @@ def test_a_secret_is_in_nothing_that_we_write_or_send(newest: Client) -> None:
     client.model.add(Reply(when=secret, calls=[client.shell("make test")]), Reply(text=f"It is {secret}. {PORT}"))
     first = client.ask(prompt)
     wait_until(lambda: is_extracted(client), every=0.2)
-    turns = [client.ask("As we did last time: which token does the tide gauge database use, and which port?")]
+    turns = [client.ask("Which token, and which port did the tide gauge database listen on yesterday?")]
     turns.append(client.ask("And the GITHUB_TOKEN of yesterday?", "--resume", turns[0].session_id))
     stored(client)
     for turn in turns:
