@@ -39,7 +39,8 @@ def test_uninstalling_takes_the_plugin_out_of_every_profile(home: Path) -> None:
     before = sorted(home.rglob("*"))
     set_up(home, profile="work")
     set_up(home, own_store=True)
-    uninstall(plan_uninstall("hermes", Place(home, {}), home / ".warmstart"), home / ".warmstart")
+    place = Place(home, {})
+    uninstall(plan_uninstall("hermes", place, home / ".warmstart"), place, home / ".warmstart")
     assert [path for path in sorted(home.rglob("*")) if ".warmstart" not in path.parts] == before
 
 
