@@ -115,6 +115,19 @@ def test_a_failing_call_carries_the_fix_that_worked_before(hermes: Hermes) -> No
     assert "[warmstart]" not in hermes.warmstart("sessions", "show", session)
 
 
+def test_a_model_recalls_what_an_earlier_session_said(hermes: Hermes) -> None:
+    script(hermes, Reply(text="The gauge in Cuxhaven reports every six minutes."))
+    earlier = hermes.ask("how often does the gauge report?").session_id
+    hermes.warmstart("sync")
+    script(hermes, Reply(calls=[("recall", {"query": "how often does the gauge report"})]))
+    hermes.ask("look it up")
+    (found,) = messages(turns(hermes)[-1], "tool")
+    assert found.startswith("[warmstart]")
+    assert found.endswith("[/warmstart]")
+    assert "every six minutes" in found
+    assert json.loads(hermes.warmstart("sessions", "show", earlier, "--json"))["session_id"] in found
+
+
 def test_the_start_and_the_block_come_with_the_first_message_once(hermes: Hermes) -> None:
     script(hermes, *TRAP)
     hermes.ask("run the tests")
@@ -214,4 +227,7 @@ def test_without_warmstart_a_turn_completes_and_nothing_is_printed(hermes: Herme
         assert turn.text.strip() == "The target is called test."
         assert "warmstart" not in turn.errors
         assert "[warmstart]" not in turns(hermes)[-1].text
+        listed = hermes.run("warm", "list", check=False)
+        assert listed.returncode
+        assert "Traceback" not in listed.stderr
         plugin.write_text(code)
