@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
-from warmstart.testing.model import ScriptedModel
+import warmstart
+from warmstart.app import Warmstart
+from warmstart.testing.model import Request, ScriptedModel
 
 FOLDER = Path(os.environ.get("WARMSTART_TEST_HOSTS") or ".")
 CLAUDE_VERSIONS = os.environ.get("WARMSTART_TEST_CLAUDE", "none").split()
@@ -28,26 +32,28 @@ MARKS = [
 
 _CLOSED = "http://127.0.0.1:9"
 OFFLINE = {"HTTP_PROXY": _CLOSED, "HTTPS_PROXY": _CLOSED, "NO_PROXY": "127.0.0.1,localhost"}
-WARMSTART = Path(sys.executable).with_name("warmstart")
 SECONDS = 120  # enough for a turn on a loaded machine
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What one run of an agent printed."""
+    """One run of an agent: what it printed, and what the model was sent, first request first."""
 
     session_id: str
     text: str
     errors: str
+    requests: list[Request]
 
 
 @dataclass
-class Client:
+class Client(ABC):
     """An agent, the home it runs in, and the project it works on."""
 
+    name: ClassVar[str]
     home: Path
     model: ScriptedModel
-    variables: dict[str, str] = field(default_factory=dict)  # more environment, for one test
+    python: str = sys.executable  # of our own installation
+    variables: dict[str, str] = field(default_factory=dict)  # more environment
 
     @property
     def work(self) -> Path:
@@ -55,26 +61,45 @@ class Client:
         return self.home / "work"
 
     @property
+    @abstractmethod
     def program(self) -> Path:
-        raise NotImplementedError
+        """What starts it."""
+
+    @abstractmethod
+    def configure(self) -> None:
+        """Write its configuration by hand, as a person would, without anything of ours."""
+
+    @abstractmethod
+    def shell(self, line: str) -> tuple[str, dict[str, Any]]:
+        """A call that runs a line in a shell."""
+
+    @abstractmethod
+    def ask(self, prompt: str, *options: str, cwd: Path | None = None) -> Turn:
+        """One turn."""
 
     @property
     def environment(self) -> dict[str, str]:
         """All that a run sees of the environment."""
-        path = f"{self.program.parent}{os.pathsep}{os.environ['PATH']}"
+        path = os.pathsep.join((str(self.home / "bin"), str(self.program.parent), os.environ["PATH"]))
         return {"PATH": path, "HOME": str(self.home), "TERM": "dumb", **OFFLINE, **self.variables}
 
-    def run(
-        self, *arguments: str | Path, cwd: Path | None = None, check: bool = True
-    ) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str, cwd: Path | None = None, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Run the agent's program to its end."""
-        return self.start([self.program, *arguments], cwd, check)
+        return self._run([str(self.program), *arguments], cwd, check)
 
-    def warmstart(self, *arguments: str, cwd: Path | None = None, check: bool = True) -> str:
+    def warmstart(self, *arguments: str, cwd: Path | None = None) -> str:
         """Run our own command in the agent's home, and return what it prints."""
-        return self.start([WARMSTART, *arguments], cwd, check).stdout
+        return self._run([self.python, "-m", "warmstart", *arguments], cwd).stdout
 
-    def start(self, line: list[Any], cwd: Path | None, check: bool) -> subprocess.CompletedProcess[str]:
+    def install(self) -> None:
+        """Install Warmstart in the agent."""
+        self.warmstart("install", self.name, "--yes")
+
+    def open(self) -> Warmstart:
+        """Our store in the agent's home."""
+        return warmstart.open(home=self.variables.get("WARMSTART_HOME", self.home / ".warmstart"))
+
+    def _run(self, line: list[str], cwd: Path | None, check: bool = True) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
             line,
             env=self.environment,
@@ -94,7 +119,7 @@ class ClaudeCode(Client):
     """Claude Code, whose permissions are those of `settings.json` and of `--allowedTools`."""
 
     version: str = NEWEST
-    name = "claude-code"
+    name: ClassVar[str] = "claude-code"
 
     @property
     def program(self) -> Path:
@@ -106,17 +131,21 @@ class ClaudeCode(Client):
         own = {"ANTHROPIC_BASE_URL": self.model.url, "ANTHROPIC_API_KEY": "scripted", "DISABLE_TELEMETRY": "1"}
         return {**super().environment, **dict.fromkeys(quiet, "1"), **own, **self.variables}
 
-    @property
-    def settings(self) -> Path:
-        """The file that its hooks are installed in."""
-        return self.home / ".claude" / "settings.json"
+    def configure(self) -> None:
+        """What may run, and a hook of somebody else."""
+        settings = self.home / ".claude" / "settings.json"
+        settings.parent.mkdir(parents=True, exist_ok=True)
+        settings.write_text(_CLAUDE_SETTINGS)
+
+    def shell(self, line: str) -> tuple[str, dict[str, Any]]:
+        return "Bash", {"command": line, "description": "run"}
 
     def ask(self, prompt: str, *options: str, cwd: Path | None = None) -> Turn:
-        """One turn."""
+        before = len(self.model.requests)
         done = self.run("-p", prompt, "--output-format", "json", *options, cwd=cwd)
         said = json.loads(done.stdout)
         assert not said["is_error"], done.stdout
-        return Turn(said["session_id"], said["result"], done.stderr)
+        return Turn(said["session_id"], said["result"], done.stderr, self.model.requests[before:])
 
     def log(self, session_id: str) -> Path:
         """The transcript of a session."""
@@ -124,11 +153,20 @@ class ClaudeCode(Client):
         return path
 
 
+_CLAUDE_SETTINGS = """\
+{
+  "permissions": {"allow": ["Bash(make:*)", "Bash(yarn:*)", "Bash(cat:*)"],
+                  "deny":  ["WebFetch"]},
+    "hooks": { "Stop": [{"hooks": [{"type": "command", "command": "true"}]}] },
+  "cleanupPeriodDays":   90
+}"""
+
+
 @dataclass
 class Hermes(Client):
-    """Hermes Agent; its `config.yaml` lists what may run."""
+    """Hermes Agent."""
 
-    name = "hermes"
+    name: ClassVar[str] = "hermes"
 
     @property
     def program(self) -> Path:
@@ -144,27 +182,36 @@ class Hermes(Client):
         return {**super().environment, "HERMES_HOME": str(self.folder), **self.variables}
 
     def configure(self, **more: Any) -> None:
-        """Write `config.yaml`: the scripted model, and nothing that would look for the network."""
-        endpoint = {"default": "scripted", "provider": "custom", "base_url": f"{self.model.url}/v1", "api_key": "sk-x"}
-        config = {
-            "model": {**endpoint, "context_length": 128_000},
-            "security": {"tirith_enabled": False, "allow_lazy_installs": False},
-            **more,
-        }
+        """The scripted model, and nothing that would look for the network."""
         self.folder.mkdir(parents=True, exist_ok=True)
         # A value in JSON is YAML too.
-        lines = (f"{key}: {json.dumps(value)}\n" for key, value in config.items())
-        (self.folder / "config.yaml").write_text("# my own comment\n" + "".join(lines))
+        lines = (f"{key}: {json.dumps(value)}\n" for key, value in more.items())
+        (self.folder / "config.yaml").write_text(_HERMES_CONFIG.format(url=self.model.url) + "".join(lines))
+
+    def shell(self, line: str) -> tuple[str, dict[str, Any]]:
+        return "terminal", {"command": line}
 
     def ask(self, prompt: str, *options: str, cwd: Path | None = None) -> Turn:
-        """One turn."""
+        """Requests without tools are Hermes' own errands."""
+        before = len(self.model.requests)
         done = self.run("chat", "-q", prompt, "-Q", *options, cwd=cwd)
-        found = [line.split()[-1] for line in (done.stdout + done.stderr).splitlines() if "session_id" in line]
-        return Turn(found[-1] if found else "", done.stdout, done.stderr)
+        found = re.findall(r"session_id:\s*(\S+)", done.stdout + done.stderr)
+        requests = [request for request in self.model.requests[before:] if request.tools]
+        return Turn(found[-1] if found else "", done.stdout, done.stderr, requests)
+
+
+_HERMES_CONFIG = """\
+# My own model.
+model: {{default: scripted, provider: custom, base_url: "{url}/v1", api_key: sk-x, context_length: 128000}}
+security:
+    tirith_enabled: false       # it would be downloaded
+    allow_lazy_installs: false
+"""
 
 
 def create_project(path: Path) -> Path:
-    """A repository with nothing in it."""
+    """A repository whose tests run with `make test`."""
     path.mkdir(parents=True, exist_ok=True)
     subprocess.run(["git", "init", "-q", path], check=True, capture_output=True)
+    (path / "Makefile").write_text("test:\n\t@echo 3 tests passed\n")
     return path

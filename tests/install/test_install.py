@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import warmstart
 from tests.install.test_json_text import written
 from tests.unprivileged import as_nobody, let_in
 from warmstart.errors import ConfigError
@@ -122,6 +123,27 @@ def test_a_hook_survives_a_python_that_is_gone_and_a_project_that_shadows_module
                 ["sh", "-c", line], cwd=home / "project", input="{}", capture_output=True, text=True, check=False
             )
             assert (ran.returncode, ran.stdout) == (0, "")
+
+
+def test_every_installed_line_answers_with_json_or_nothing(place, kept, home, subtests):
+    with warmstart.open(home=kept) as ws:
+        ws.sync([Path(warmstart.__file__).parent / "samples"])
+    set_up(place, kept)
+    (kept / "config.toml").write_text("context_preflight.deadline_ms = 5000")  # a loaded machine is no fault
+    hooks = json.loads((home / ".claude/settings.json").read_text())["hooks"]
+    event = {"session_id": "new", "cwd": "/home/mara/tidewatch", "prompt": "as we did last time: which port?"}
+    answers = {}
+    for name in EVENTS:
+        for text in (json.dumps({**event, "hook_event_name": name, "source": "startup"}), "", "{", "[]"):
+            with subtests.test(name, text=text):
+                line = hooks[name][0]["hooks"][0]["command"]
+                ran = subprocess.run(["sh", "-c", line], input=text, capture_output=True, text=True, check=False)
+                assert (ran.returncode, ran.stderr) == (0, "")
+                assert text.startswith('{"') or ran.stdout == ""
+                answers.setdefault(name, ran.stdout and json.loads(ran.stdout)["hookSpecificOutput"])
+    assert {name for name, answer in answers.items() if answer} == {"SessionStart", "UserPromptSubmit"}
+    assert "uv run pytest" in answers["SessionStart"]["additionalContext"]
+    assert status(HOST, place, kept).last["event"] == "SessionEnd"
 
 
 # -- there and back
@@ -391,7 +413,7 @@ def test_the_diff_of_one_long_line_is_short(place, kept, home):
     write(home / ".claude.json", json.dumps({"projects": {f"/p{n}": {"x": n} for n in range(1000)}}))
     diff = plan_install(HOST, place, kept).changes[1].diff(home)
     assert len(diff) < 1000
-    assert '+"warmstart":{' in diff
+    assert '+"warmstart": {' in diff
 
 
 def test_the_status_tells_when_hooks_ran_and_how(place, kept):

@@ -153,6 +153,12 @@ def test_replies_come_in_order_and_wait_for_the_text_they_answer() -> None:
     assert said == ["one", "again", "blue", "again", "two", "Done."]
 
 
+def test_a_script_can_grow() -> None:
+    with ScriptedModel([Reply(text="one")]) as model:
+        model.add(Reply(text="two"), Reply(text="three"))
+        assert [chat(model, "go") for _ in range(3)] == ["one", "two", "three"]
+
+
 def test_a_function_can_be_the_script() -> None:
     def script(request: Request) -> Reply:
         return Reply(text=f"{request.last_user_text} {request.tools}")

@@ -31,6 +31,7 @@ COMMANDS = {
     "recall": "Find where something was said in past sessions.",
     "memory": "Remember facts and preferences across sessions.",
     "templates": "Start new sessions from what worked in past ones.",
+    "mcp": "Serve recall, memory, briefs, templates and sessions to an agent over MCP.",
     "store": "Copy the store to another file or server.",
     "hook": "Answer an agent's hook; `warmstart install` sets it up.",
     "redact": "Replace secrets in a text or in the store.",

@@ -104,6 +104,11 @@ class ScriptedModel:
             self._thread.join()
             self._server.server_close()
 
+    def add(self, *replies: Reply) -> None:
+        """Append replies to the script while the model is running."""
+        with self._lock:
+            self._left += replies
+
     def answer(self, request: Request) -> Reply:
         """Record a request and choose its reply."""
         with self._lock:
