@@ -16,7 +16,7 @@ from mcp import Client, StdioServerParameters
 from mcp.types import ListRootsResult, Root
 
 import warmstart
-from warmstart.mcp import INSTRUCTIONS
+from warmstart.mcp import tables
 from warmstart.sessions.marks import END, MARK
 
 SAMPLES = Path(warmstart.__file__).parent / "samples"
@@ -103,7 +103,8 @@ def synced(tmp_path: Path) -> Path:
 
 def test_every_tool_answers_in_plain_text(synced, subtests) -> None:
     async def check(client: Client) -> None:
-        assert client.instructions == INSTRUCTIONS
+        assert client.instructions == tables()["instructions"]
+        assert client.instructions.count(". ") == 2  # three sentences
         listed = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert tuple(listed) == TOOLS
         assert [name for name, tool in listed.items() if not tool.annotations.read_only_hint] == ["memory_backend"]
@@ -247,6 +248,15 @@ def test_switched_off_means_no_tools_and_no_store(tmp_path, home) -> None:
 
     with_client(check, cwd=tmp_path, WARMSTART_DISABLED="1")
     assert not (home / ".warmstart").exists()
+
+
+def test_an_excluded_folder_gets_nothing(synced, home) -> None:
+    (home / ".warmstart" / "config.toml").write_text(f"[hosts]\nexclude = ['{PROJECT}']\n")
+
+    async def check(client: Client) -> None:
+        assert "hosts.exclude" in await text_of(client, "recall", failed=True, query="storm surge table")
+
+    with_client(check, cwd=synced, CLAUDE_PROJECT_DIR=f"{PROJECT}/src")
 
 
 def test_a_person_who_starts_it_by_hand_is_told_what_it_is_for() -> None:

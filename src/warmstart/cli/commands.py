@@ -27,6 +27,7 @@ COMMANDS = {
     "dataset": "Export how sessions went, without their text.",
     "profile": "Show how sessions went: errors, recoveries, and whether sessions learn.",
     "brief": "Print what a new session in this project should know.",
+    "prompt": "Show what an agent's prompt is made of in a project.",
     "preflight": "Show what an agent would be shown of earlier sessions for a message.",
     "recall": "Find where something was said in past sessions.",
     "memory": "Remember facts and preferences across sessions.",

@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from warmstart.storage.database import Connection
 
 MAX_CHARACTERS = 6_000  # of a message
-MAX_TERMS = 16
-MAX_POSTINGS = 3_000  # document ids that are read for a message
-MAX_DOCUMENTS = 60  # whose turns are looked up
+MAX_TERMS = 12  # that several documents have
+MAX_RARE = 24  # other words
+_BATCH = 12  # terms in a statement
+MAX_POSTINGS = 1_500  # document ids that are read for a message
+MAX_DOCUMENTS = 40  # whose turns are looked up
 PART = 24  # where the part begins in the id of a document, as in `warmstart.recall.index`
 _WITHIN_PART = (1 << PART) - 1
 GROUPS = {"said": 1.0, "did": 0.6}  # what was said, and what was done, with the weight of each
@@ -69,21 +71,22 @@ def find_turns(connection: Connection, dialect: str, text: str, *, project: str,
         return []
     documents = max(1, sum(parts.values()))
     rarity: dict[str, float] = {}
-    scores: dict[str, dict[int, list[str]]] = {}
-    for group in GROUPS:
-        postings = _postings(connection, dialect, group, list(terms), parts)
-        found: dict[int, list[str]] = {}
-        scores[group] = found
-        for term, ids in postings.items():
-            if group == "said" or term not in rarity:
-                rarity[term] = log(1 + (documents - min(len(ids), documents) + 0.5) / (len(ids) + 0.5))
-            for document in ids:
-                found.setdefault(document, []).append(term)
-    total = sum(rarity.values())
     hits: dict[tuple[int, int], Hit] = {}
     for group, weight in GROUPS.items():
-        best = sorted(scores[group].items(), key=lambda one: (-sum(rarity[term] for term in one[1]), -one[0]))
-        _add_hits(connection, hits, best[:MAX_DOCUMENTS], rarity, weight)
+        postings = _postings(connection, dialect, group, list(terms), parts)
+        scores: dict[int, float] = {}
+        for term, ids in postings.items():
+            if term not in rarity:
+                rarity[term] = log(1 + (documents - min(len(ids), documents) + 0.5) / (len(ids) + 0.5))
+            worth = rarity[term]
+            for number in ids:
+                scores[number] = scores.get(number, 0.0) + worth
+        best = sorted(scores, key=lambda number: (-scores[number], -number))[:MAX_DOCUMENTS]
+        found = {term: set(ids) for term, ids in postings.items()}
+        _add_hits(
+            connection, hits, {one: [term for term in found if one in found[term]] for one in best}, rarity, weight
+        )
+    total = sum(rarity.values())
     for hit in hits.values():
         hit.score = sum(hit.terms.values()) / total if total else 0.0
     return sorted(hits.values(), key=lambda hit: (-hit.score, -hit.session, -hit.first_seq))
@@ -97,28 +100,35 @@ def _postings(
     known = dict(
         connection.execute(f"SELECT term, documents FROM {group}_terms WHERE term IN ({marks})", terms).fetchall()
     )
-    found: dict[str, list[int]] = {}
+    # A term that was not counted is in one document, or in none; both cost nothing.
+    chosen = [term for term in terms if term not in known][:MAX_RARE]
     left = MAX_POSTINGS
-    for term in sorted(terms, key=lambda term: (known.get(term, 1), term))[:MAX_TERMS]:
-        left -= known.get(term, 1)
-        if left < 0 and found:
+    for term in sorted(known, key=lambda term: (known[term], term))[:MAX_TERMS]:
+        left -= known[term]
+        if left < 0 and len(chosen) > len(terms) - len(known):
             break
-        row = connection.execute(_POSTINGS[dialect].format(group), (term, MAX_POSTINGS)).fetchone()
-        found[term] = [number for number in map(int, row[0].split(",")) if number >> PART in parts] if row[0] else []
+        chosen.append(term)
+    found: dict[str, list[int]] = {}
+    for start in range(0, len(chosen), _BATCH):
+        batch = chosen[start : start + _BATCH]
+        sql = " UNION ALL ".join([_POSTINGS[dialect].format(group)] * len(batch))
+        rows = connection.execute(sql, [value for term in batch for value in (term, MAX_POSTINGS)]).fetchall()
+        for term, (ids,) in zip(batch, rows, strict=True):
+            if inside := [number for number in map(int, ids.split(",")) if number >> PART in parts] if ids else []:
+                found[term] = inside
     return found
 
 
 def _add_hits(
     connection: Connection,
     hits: dict[tuple[int, int], Hit],
-    best: Sequence[tuple[int, list[str]]],
+    terms_of: dict[int, list[str]],
     rarity: dict[str, float],
     weight: float,
 ) -> None:
     """Add documents with their terms to the turns that they are in."""
-    if not best:
+    if not terms_of:
         return
-    terms_of = dict(best)
     rows = connection.execute(
         _TURNS.format(", ".join(f"({number >> PART}, {number & _WITHIN_PART})" for number in terms_of))
     ).fetchall()
