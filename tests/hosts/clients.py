@@ -11,6 +11,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,6 +44,7 @@ class Turn:
     text: str
     errors: str
     requests: list[Request]
+    seconds: float
 
 
 @dataclass
@@ -141,11 +143,13 @@ class ClaudeCode(Client):
         return "Bash", {"command": line, "description": "run"}
 
     def ask(self, prompt: str, *options: str, cwd: Path | None = None) -> Turn:
-        before = len(self.model.requests)
+        before, began = len(self.model.requests), time.monotonic()
         done = self.run("-p", prompt, "--output-format", "json", *options, cwd=cwd)
         said = json.loads(done.stdout)
         assert not said["is_error"], done.stdout
-        return Turn(said["session_id"], said["result"], done.stderr, self.model.requests[before:])
+        return Turn(
+            said["session_id"], said["result"], done.stderr, self.model.requests[before:], time.monotonic() - began
+        )
 
     def log(self, session_id: str) -> Path:
         """The transcript of a session."""
@@ -193,11 +197,11 @@ class Hermes(Client):
 
     def ask(self, prompt: str, *options: str, cwd: Path | None = None) -> Turn:
         """Requests without tools are Hermes' own errands."""
-        before = len(self.model.requests)
+        before, began = len(self.model.requests), time.monotonic()
         done = self.run("chat", "-q", prompt, "-Q", *options, cwd=cwd)
         found = re.findall(r"session_id:\s*(\S+)", done.stdout + done.stderr)
         requests = [request for request in self.model.requests[before:] if request.tools]
-        return Turn(found[-1] if found else "", done.stdout, done.stderr, requests)
+        return Turn(found[-1] if found else "", done.stdout, done.stderr, requests, time.monotonic() - began)
 
 
 _HERMES_CONFIG = """\

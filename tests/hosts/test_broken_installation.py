@@ -8,7 +8,6 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -21,7 +20,7 @@ pytestmark = MARKS
 
 # What a failure of ours would look like.
 NOISE = ("Traceback", "sqlite3", "StoreError", "database is locked", "malformed", "No space left", "newer Warmstart")
-MAX_SECONDS = 30  # a turn takes about 1 (Claude Code) or 4 (Hermes)
+MAX_SECONDS = 10  # that a turn may take longer than usual
 
 
 def test_a_broken_store_is_no_concern_of_the_agent(newest: Client, subtests, tmp_path: Path) -> None:
@@ -42,7 +41,8 @@ def test_a_broken_store_is_no_concern_of_the_agent(newest: Client, subtests, tmp
     assert "yarn" in client.ask(QUESTION).requests[0].text
 
 
-def test_an_installation_that_is_gone_is_no_concern_of_the_agent(client: Client, tmp_path: Path) -> None:
+def test_an_installation_that_is_gone_is_no_concern_of_the_agent(newest: Client, tmp_path: Path) -> None:
+    client = newest
     client.python = create_installation(tmp_path / "venv")
     client.install()
     work_once(client)
@@ -56,9 +56,8 @@ def test_an_installation_that_is_gone_is_no_concern_of_the_agent(client: Client,
 
 def expect_silence(client: Client, good: Turn) -> Turn:
     """A turn that ends as it would without us."""
-    began = time.monotonic()
     turn = client.ask(QUESTION)
-    assert time.monotonic() - began < MAX_SECONDS
+    assert turn.seconds < 2 * good.seconds + MAX_SECONDS
     assert turn.text.strip() == "Done."
     assert "warmstart" not in turn.errors.lower()
     usual = good.requests[0].text

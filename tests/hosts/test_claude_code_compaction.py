@@ -22,20 +22,26 @@ def is_summary(request: Request) -> bool:
 
 
 def test_a_constraint_survives_a_manual_compaction(claude: ClaudeCode) -> None:
+    secret = "ghp_" + "Zq7Lk2" * 6
     claude.install()
     claude.model.add(SUMMARY)
-    session = claude.ask(f"Let us work on the tide gauge. {CONSTRAINT}").session_id
+    session = claude.ask(f"Let us work on the tide gauge. {CONSTRAINT} Never print {secret} anywhere.").session_id
     claude.ask("What about the storm table?", "--resume", session)
     compaction = claude.ask("/compact keep the tides", "--resume", session)
     (request,) = compaction.requests
     assert is_summary(request)
     assert CONSTRAINT in ours(request)
-    turn = claude.ask("Go on, please.", "--resume", session)
-    assert turn.requests[0].text.count("They talked about tides.") >= 1
-    assert "storm table" not in turn.requests[0].text
+    assert secret not in ours(request)
+    text = claude.ask("Go on, please.", "--resume", session).requests[0].text
+    assert "They talked about tides." in text
+    assert "storm table" not in text
     # Claude Code repeats what a hook said before a manual compaction.
-    assert turn.requests[0].text.count(CONSTRAINT) <= 2
-    assert CONSTRAINT in ours(turn.requests[0])
+    assert 1 <= text.count(CONSTRAINT) <= 2
+    assert secret not in text
+    records = map(json.loads, claude.log(session).read_text().splitlines())
+    hooks = [json.dumps(record) for record in records if record.get("type") == "attachment"]
+    assert hooks
+    assert all(secret not in hook for hook in hooks)
 
 
 def test_a_constraint_survives_an_automatic_compaction(claude: ClaudeCode) -> None:
@@ -51,21 +57,3 @@ def test_a_constraint_survives_an_automatic_compaction(claude: ClaudeCode) -> No
     for request in after:
         assert "They talked about tides." in request.text
         assert CONSTRAINT in ours(request)
-
-
-def test_a_compaction_sends_no_secret_in_our_words(claude: ClaudeCode) -> None:
-    """The agent sends what was said to its model; what we add to it, and its echo in the transcript, has no secret."""
-    secret = "ghp_" + "Zq7Lk2" * 6
-    claude.install()
-    claude.model.add(SUMMARY)
-    session = claude.ask(f"{CONSTRAINT} Never print {secret} anywhere.").session_id
-    claude.ask("Second.", "--resume", session)
-    compaction = claude.ask("/compact", "--resume", session)
-    turn = claude.ask("Third.", "--resume", session)
-    assert all(secret not in ours(request) for request in compaction.requests)
-    assert secret not in turn.requests[0].text
-    assert CONSTRAINT in turn.requests[0].text
-    records = map(json.loads, claude.log(session).read_text().splitlines())
-    hooks = [json.dumps(record) for record in records if record.get("type") == "attachment"]
-    assert hooks
-    assert all(secret not in hook for hook in hooks)

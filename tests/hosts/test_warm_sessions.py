@@ -13,67 +13,52 @@ from warmstart.testing.model import Reply
 pytestmark = MARKS
 
 
-def test_a_second_session_starts_with_what_the_first_learned(client: Client) -> None:
+def test_a_second_session_knows_what_the_first_learned(client: Client) -> None:
     client.install()
     work_once(client)
-    first = client.ask("What is new?").requests[0]
+    client.model.add(Reply(calls=[client.shell("yarn test")]), Reply(text="Done."))
+    turn = client.ask("Explain how a harbour pilot is paid.")
+    first, second = turn.requests
     for line in ("- `make test`\n", "`yarn test` fails (command not found): use `make test`", f'"{RULE}"'):
         assert first.text.count(line) == 1, line
         assert line in ours(first)
     assert len(ours(first)) < 9_000
+    # A call that fails as it did before brings its fix.
+    fix = "`yarn test` failed here (command not found); `make test` worked instead"
+    assert fix not in first.text
+    assert second.text.count(fix) == 1
+    assert fix in ours(second)
+    # A later message that points to earlier work brings what was said.
+    assert PORT not in second.text
+    assert PORT in ours(client.ask(QUESTION, "--resume", turn.session_id).requests[0])
+    # And it can be switched off.
+    client.variables = {"WARMSTART_DISABLED": "1"}
+    assert ours(client.ask(QUESTION).requests[0]) == ""
 
 
-def test_an_answer_arrives_in_the_next_session_and_in_no_other_project(client: Client) -> None:
+def test_an_answer_reaches_the_next_session_of_its_project_once(client: Client) -> None:
     client.install()
     work_once(client)
-    other = create_project(client.home / "other")
     turn = client.ask(QUESTION)
     assert turn.requests[0].text.count(PORT) == 1
     assert PORT in ours(turn.requests[0])
-    elsewhere = client.ask(QUESTION, cwd=other)
+    elsewhere = client.ask(QUESTION, cwd=create_project(client.home / "other"))
     assert PORT not in elsewhere.requests[0].text
     assert "yarn" not in elsewhere.requests[0].text
     again = client.ask(QUESTION, "--resume", turn.session_id)
     assert again.session_id == turn.session_id
     assert again.requests[0].text.count(PORT) == 1
     assert again.requests[0].text.count("`yarn test` fails") == 1
-
-
-def test_a_later_message_that_points_to_earlier_work_gets_what_was_said(newest: Client) -> None:
-    client = newest
-    client.install()
-    work_once(client)
-    turn = client.ask("Explain how a harbour pilot is paid.")
-    assert PORT not in turn.requests[0].text
-    later = client.ask(QUESTION, "--resume", turn.session_id)
-    assert PORT in ours(later.requests[0])
-
-
-def test_a_call_that_fails_as_before_brings_the_fix(client: Client) -> None:
-    client.install()
-    work_once(client)
-    client.model.add(Reply(calls=[client.shell("yarn test")]), Reply(text="Done."))
-    first, second = client.ask("Explain how a harbour pilot is paid.").requests
-    fix = "`yarn test` failed here (command not found); `make test` worked instead"
-    assert fix not in first.text
-    assert second.text.count(fix) == 1
-    assert fix in ours(second)
-
-
-def test_our_text_is_never_imported_as_anybodys_words(client: Client) -> None:
-    client.install()
-    work_once(client)
-    turn = client.ask(QUESTION)
-    client.ask("Thanks. Anything else?", "--resume", turn.session_id)
-    client.ask(FIRST, cwd=client.work)
+    # What we said is nobody's words.
     messages = stored(client)
     said = [message.text for message in messages if message.role == "user" and message.text and not message.injected]
-    assert sorted(said) == sorted([FIRST, FIRST, QUESTION, "Thanks. Anything else?"])
+    assert sorted(said) == sorted([FIRST, *[QUESTION] * 3])
     for message in messages:
         assert is_ours(message) or not any(mark in message.text for mark in (MARK, TAG)), message.text
     with client.open() as ws:
-        assert [hit.text for hit in ws.recall("earlier sessions verify before use", project=str(client.work))] == []
-        assert [hit.session_id for hit in ws.recall("database port 5433", project=str(client.work))]
+        assert ws.recall("earlier sessions verify before use", project=str(client.work)) == []
+        sources = {hit.text for hit in ws.recall("tide gauge database port", project=str(client.work))}
+        assert any(PORT in text for text in sources)
 
 
 def test_uninstalling_leaves_what_was_there(client: Client) -> None:
@@ -138,14 +123,3 @@ def test_a_secret_is_in_nothing_that_we_write_or_send(newest: Client) -> None:
     for path in (client.home / ".warmstart").rglob("*"):
         assert not path.is_file() or secret.encode() not in path.read_bytes(), path
     assert all(secret not in text for text in config_files(client).values())
-
-
-def test_nothing_happens_when_it_is_switched_off(newest: Client) -> None:
-    client = newest
-    client.install()
-    work_once(client)
-    client.variables = {"WARMSTART_DISABLED": "1"}
-    text = client.ask(QUESTION).requests[0].text
-    assert MARK not in text
-    assert TAG not in text
-    assert PORT not in text
