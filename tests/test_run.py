@@ -26,7 +26,7 @@ def ws(tmp_path: Path) -> Iterator[Warmstart]:
 @pytest.fixture
 def tidewatch(ws: Warmstart) -> str:
     """The project of the samples."""
-    return next(row.project for row in ws.sessions.list(project=None) if row.project.endswith("tidewatch"))
+    return next(name for name in ws.store.projects() if name.endswith("tidewatch"))
 
 
 def test_a_run_starts_with_the_brief_of_its_project(ws: Warmstart, tidewatch: str) -> None:
@@ -45,7 +45,7 @@ def test_anthropic_gets_its_system_text_apart(ws: Warmstart, tidewatch: str) -> 
 
 def test_a_run_records_its_messages_and_their_outcome(ws: Warmstart, tmp_path: Path) -> None:
     with ws.begin("s1", project=str(tmp_path), model="m") as run:
-        run.record({"role": "user", "content": "run the tests; never push to main. The key is AKIAIOSFODNN7EXAMPLQ"})
+        run.record({"role": "user", "content": "run the tests. Never push to main. The key is AKIAIOSFODNN7EXAMPLQ"})
         run.record({"role": "assistant", "content": None, "tool_calls": [CALL]})
         run.record({"role": "tool", "tool_call_id": "c1", "content": "12 passed"})
         run.record({"role": "assistant", "content": "All pass."})
@@ -53,8 +53,8 @@ def test_a_run_records_its_messages_and_their_outcome(ws: Warmstart, tmp_path: P
     (row,) = ws.sessions.list(project=str(tmp_path))
     assert (row.messages, row.tool_calls, row.outcome) == (4, 1, "success")
     assert "AKIAIOSFODNN7EXAMPLQ" not in str(list(ws.sessions.messages(row.id)))
-    assert [one.text for one in run.constraints] == ["never push to main."]
-    assert "never push to main." in run.after_compaction()
+    assert [one.text for one in run.constraints] == ["Never push to main."]
+    assert "Never push to main." in run.after_compaction()
 
 
 def test_blocks_of_anthropic_are_recorded_as_calls_and_results(ws: Warmstart, tmp_path: Path) -> None:
