@@ -170,6 +170,21 @@ def test_a_task_brings_the_files_of_similar_sessions_up(ws: Warmstart, sessions:
     assert "src/storms/: table.py" in found
 
 
+def test_a_short_brief_lists_a_file_of_one_session_only_if_that_was_the_last(ws: Warmstart, sessions: Sessions) -> None:
+    sessions.add("Fix the gauge", edited("src/gauge.py"), edited("src/once.py"))
+    sessions.add("Fix the gauge", edited("src/gauge.py"))
+    sessions.add("Fix the gauge", edited("src/newest.py"))
+    assert "- src/: gauge.py, newest.py" in brief(ws).splitlines()
+    assert "once.py" in brief(ws, budget_tokens=400)
+    assert "once.py" in brief(ws, task="change once.py")
+
+
+def test_the_files_that_agents_read_anyway_are_not_listed(ws: Warmstart, sessions: Sessions) -> None:
+    sessions.add("Write it down", edited("AGENTS.md"), edited("docs/guide.md"))
+    assert "guide.md" in brief(ws)
+    assert "AGENTS.md" not in brief(ws)
+
+
 def test_similar_sessions_are_named_with_id_and_date(ws: Warmstart, sessions: Sessions) -> None:
     wanted = sessions.add("Parse the storm table", edited("src/storms/table.py"))
     sessions.add("Tidy the docs", edited("docs/page.md"))

@@ -10,14 +10,14 @@ from __future__ import annotations
 import heapq
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from math import log, sqrt
 from typing import NamedTuple
 
 from warmstart.sessions.marks import END, MARK
 from warmstart.templates.item import Item, SessionItems, Source
-from warmstart.templates.project_files import ProjectFiles
+from warmstart.templates.project_files import DOCS, ProjectFiles
 from warmstart.templates.safety import own_words_of
 from warmstart.text.truncate import one_line
 from warmstart.text.words import topic_terms
@@ -26,13 +26,15 @@ from warmstart.tokens import count
 DEFAULT_TOKENS, MAX_TOKENS = 200, 800
 MAX_SESSIONS = 100  # the newest of a project; the others weigh less than a hundredth of the last
 
-_HEADER = f"{MARK} From earlier sessions in this project; verify before use."
+_HEADER = f"{MARK} From earlier sessions here; verify before use:"
 _HALF_LIFE, _FILE_HALF_LIFE = 15, 5  # sessions after which a command, or a file, counts half
 _NEAREST = 10  # sessions near the task
 _NAMED = 1.0  # added to the score of a file that the task names
 _TERM = 0.05  # weight of words that a path shares with the task
+_FOLDER, _LATEST = 0.4, 0.2  # added if every session used its folder, or if the last session used the file
 _MIN_COMMAND = 0.02  # chance
-_MIN_FILE = 0.06  # score
+_MIN_FILE = 150  # score of a file, times the tokens of the brief: with less room only what is likelier
+_SHORT = 300  # tokens; a shorter brief lists no file that one session used alone, of which 1 in 25 was needed
 _MAX_TRAPS, _MAX_RULES, _MAX_FILES, _MAX_NEAR = 4, 3, 300, 3
 _MAX_MEMORY = 160  # characters
 _BLANK = re.compile(r":? ‹\w+›")  # what stands for a value in an error
@@ -95,7 +97,7 @@ def build_brief(
     sections = [(heading, lines) for heading, lines in sections if lines]
     spent = Brief(tuple(sections)).tokens - frame if sections else 0
     left = budget - spent - count("## Files to expect") - 2
-    if left > 10 and (listed := _file_lines(history, files, left)):
+    if left > 10 and (listed := _file_lines(history, files, left, budget_tokens)):
         sections.append(("Files to expect", listed))
     return Brief(tuple(sections))
 
@@ -116,6 +118,7 @@ class _History:
         self.recent = _recency(sessions, _HALF_LIFE)
         self.recent_files = _recency(sessions, _FILE_HALF_LIFE)
         self.near = _nearest(sessions, task) if task else {}
+        self.near_files = self.near or self.recent_files
 
 
 def _recency(sessions: Sequence[SessionItems], half_life: float) -> dict[str, float]:
@@ -263,31 +266,19 @@ def _near_lines(history: _History) -> list[Line]:
     ]
 
 
-def _file_lines(history: _History, files: ProjectFiles, budget: float) -> tuple[Line, ...]:
-    evidence: dict[str, dict[tuple[str, str], float]] = defaultdict(lambda: defaultdict(float))
+def _file_lines(history: _History, files: ProjectFiles, budget: float, whole: int) -> tuple[Line, ...]:
+    """The files of each folder that the new session probably needs; `whole` is the budget of the brief."""
     uses: dict[str, list[Item]] = defaultdict(list)
     for session in history.sessions:
         for item in session.of("file"):
-            if item.text not in uses and not files.exists(item.text):
-                continue
-            evidence[item.text][item.tool, "recent"] += history.recent_files[session.session_id]
-            evidence[item.text][item.tool, "near"] += history.near.get(session.session_id, 0.0)
-            uses[item.text].append(item)
-    asked, lower = set(topic_terms(history.task[:6000])), history.task.lower()
-    names = {path: set(topic_terms(path)) for path in uses}
-    frequency = Counter(term for some in names.values() for term in some)
-    scores = {}
-    for path, some in names.items():
-        score = sum(_WEIGHTS[basis] * sqrt(weight) for basis, weight in evidence[path].items())
-        rarity = sum(log(1 + len(names) / frequency[term]) for term in some & asked)
-        score += _TERM * rarity * (0.3 + score)
-        if path.rsplit("/", 1)[-1].lower() in lower:
-            score += _NAMED
-        scores[path] = score * score
-    ranked = sorted(scores.items(), key=lambda one: (-one[1], one[0]))
-    chosen = _pack([(path, score) for path, score in ranked if score >= _MIN_FILE][:_MAX_FILES], budget)
+            if (item.text in uses or files.exists(item.text)) and item.text not in DOCS:
+                uses[item.text].append(item)
+    scores = _file_scores(history, uses, is_short=whole < _SHORT)
+    # How often a file was really needed grows faster than its score: 3 % at .4, 8 % at 1, 28 % above.
+    likely = ((path, score**4) for path, score in scores.items() if score >= _MIN_FILE / max(whole, DEFAULT_TOKENS))
+    ranked = sorted(likely, key=lambda one: (-one[1], one[0]))
     lines = []
-    for folder, paths in chosen.items():
+    for folder, paths in _pack(ranked[:_MAX_FILES], budget).items():
         items = [item for path in paths for item in uses[path]]
         changed = sum(item.tool == "edit" for item in items)
         why = f"changed {_times(changed)}, read first {_times(len(items) - changed)}, last {_day(items)}"
@@ -295,11 +286,45 @@ def _file_lines(history: _History, files: ProjectFiles, budget: float) -> tuple[
     return tuple(lines)
 
 
+def _file_scores(history: _History, paths: Collection[str], *, is_short: bool) -> dict[str, float]:
+    """How much speaks for each file: who used it lately or for a similar task, its folder, and its name."""
+    evidence: dict[str, dict[tuple[str, str], float]] = {path: defaultdict(float) for path in paths}
+    folders: dict[str, float] = defaultdict(float)
+    ages: dict[str, set[int]] = defaultdict(set)
+    telling = {0}  # the ages of sessions whose files count without a second session: the last, and a very similar one
+    for age, session in enumerate(reversed(history.sessions)):
+        recent, near = (some.get(session.session_id, 0.0) for some in (history.recent_files, history.near_files))
+        telling |= {age} if near > 0.5 else set()
+        used = [item for item in session.of("file") if item.text in evidence]
+        for item in used:
+            evidence[item.text][item.tool, "recent"] += recent
+            evidence[item.text][item.tool, "near"] += near
+            ages[item.text].add(age)
+        for folder in {_folder(item.text) for item in used}:
+            folders[folder] += recent
+    asked, lower = set(topic_terms(history.task[:6000])), history.task.lower()
+    names = {path: set(topic_terms(path)) for path in paths}
+    frequency = Counter(term for some in names.values() for term in some)
+    scores = {}
+    for path, some in names.items():
+        score = sum(_WEIGHTS[basis] * sqrt(weight) for basis, weight in evidence[path].items())
+        score += _FOLDER * folders[_folder(path)] + _LATEST / (1 + min(ages[path]))
+        score += _TERM * (0.3 + score) * sum(log(1 + len(names) / frequency[term]) for term in some & asked)
+        is_weak = len(ages[path]) == 1 and telling.isdisjoint(ages[path])
+        named = _NAMED if path.rsplit("/", 1)[-1].lower() in lower else 0.0
+        scores[path] = named if is_weak and is_short else score + named
+    return scores
+
+
+def _folder(path: str) -> str:
+    return f"{path.rpartition('/')[0] or '.'}/"
+
+
 def _pack(ranked: Sequence[tuple[str, float]], budget: float) -> dict[str, list[str]]:
     """Files by folder, chosen by their worth per token: a name costs little once its folder is there."""
     folders: dict[str, list[tuple[str, float]]] = defaultdict(list)
     for path, worth in ranked:
-        folders[f"{path.rpartition('/')[0] or '.'}/"].append((path, worth))
+        folders[_folder(path)].append((path, worth))
     heap: list[tuple[float, str, int, int, int]] = []
 
     def offer(folder: str, start: int) -> None:

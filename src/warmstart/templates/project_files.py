@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 _MAX_BYTES = 200_000
-_DOCS = ("CLAUDE.md", "AGENTS.md", "GEMINI.md", ".github/copilot-instructions.md")
+DOCS = ("CLAUDE.md", "AGENTS.md", "GEMINI.md", ".github/copilot-instructions.md")
 _MANIFESTS = (
     *("package.json", "Makefile", "makefile", "justfile", "Justfile", "mise.toml", ".mise.toml", "pyproject.toml"),
     *("Taskfile.yml", "Taskfile.yaml", "Cargo.toml"),
@@ -30,7 +30,7 @@ def read_project_files(folder: Path) -> ProjectFiles:
     """The files of a project that is on this machine."""
     if not folder.is_dir():
         return ProjectFiles()
-    return ProjectFiles("\n".join(_texts(folder, _DOCS)), "\n".join(_texts(folder, _MANIFESTS)), folder)
+    return ProjectFiles("\n".join(_texts(folder, DOCS)), "\n".join(_texts(folder, _MANIFESTS)), folder)
 
 
 def _texts(folder: Path, names: tuple[str, ...]) -> Iterator[str]:
