@@ -32,15 +32,18 @@ _NEAREST = 10  # sessions near the task
 _NAMED = 1.0  # added to the score of a file that the task names
 _TERM = 0.05  # weight of words that a path shares with the task
 _FOLDER, _LATEST = 0.4, 0.2  # added if every session used its folder, or if the last session used the file
-_MIN_COMMAND = 0.02  # chance
+_MIN_COMMAND, _MIN_SURE = 0.02, 0.1  # chance; the second in a short brief, for what the docs lack
 _MIN_FILE = 150  # score of a file, times the tokens of the brief: with less room only what is likelier
-_SHORT = 300  # tokens; a shorter brief lists no file that one session used alone, of which 1 in 25 was needed
+_SHORT = (
+    300  # tokens; a shorter brief lists only what is likely: of the files that one session used alone 4 % were needed
+)
 _MAX_TRAPS, _MAX_RULES, _MAX_FILES, _MAX_NEAR = 4, 3, 300, 3
 _MAX_MEMORY = 160  # characters
 _BLANK = re.compile(r":? ‹\w+›")  # what stands for a value in an error
 # What it says about a file that recent sessions, or sessions near the task, changed it or read it first.
 _WEIGHTS = {("edit", "recent"): 0.6, ("edit", "near"): 0.5, ("read", "recent"): 0.5, ("read", "near"): 0.5}
-_COMMANDS, _TRAPS, _RULES, _MEMORIES, _SIMILAR = 0.32, 0.2, 0.2, 0.2, 0.08  # shares of the budget, at most
+_COMMANDS, _TRAPS, _MEMORIES, _SIMILAR = 0.32, 0.2, 0.2, 0.08  # shares of the budget, at most
+_RULES = 60  # tokens at most, and a third of the budget
 
 
 class Line(NamedTuple):
@@ -88,9 +91,12 @@ def build_brief(
     budget = min(budget_tokens, MAX_TOKENS) - frame
     history = _History(main, task)
     sections = [
-        ("Commands that work here", _command_lines(history, files, _COMMANDS * budget)),
+        (
+            "Commands that work here",
+            _command_lines(history, files, _COMMANDS * budget, is_short=budget_tokens < _SHORT),
+        ),
         ("Failed here before", _fit(_trap_lines(history, files), _TRAPS * budget)),
-        ("The user's rules, quoted", _fit(_rule_lines(history, files.docs), _RULES * budget)),
+        ("The user's rules, quoted", _fit(_rule_lines(history, files.docs), min(_RULES, budget / 3))),
         ("Remembered", _fit([Line(one_line(text, _MAX_MEMORY), "in memory") for text in memories], _MEMORIES * budget)),
         ("Similar sessions", _fit(_near_lines(history), _SIMILAR * budget)),
     ]
@@ -159,7 +165,7 @@ def _fit(lines: Iterable[Line], budget: float) -> tuple[Line, ...]:
     return tuple(chosen)
 
 
-def _command_lines(history: _History, files: ProjectFiles, budget: float) -> tuple[Line, ...]:
+def _command_lines(history: _History, files: ProjectFiles, budget: float, *, is_short: bool) -> tuple[Line, ...]:
     """The commands that work; what the docs state anyway shares one line, the last."""
     uses: dict[str, list[Item]] = defaultdict(list)
     chances: dict[str, float] = defaultdict(float)
@@ -174,7 +180,8 @@ def _command_lines(history: _History, files: ProjectFiles, budget: float) -> tup
     for text, chance in sorted(chances.items(), key=lambda one: (-one[1], one[0])):
         items = uses[text]
         trusted = _is_trusted([text], items, files) and any(item.worked for item in items)
-        if chance < _MIN_COMMAND or not trusted or fails_now(items):
+        least = _MIN_SURE if is_short and text not in files.docs else _MIN_COMMAND
+        if chance < least or not trusted or fails_now(items):
             continue
         cost = count(f"- `{text}`") + (0 if text in files.docs else 1)
         if spent + cost <= budget:
@@ -241,7 +248,7 @@ def _rule_lines(history: _History, docs: str) -> list[Line]:
             rules[twin] += items
         elif len(mine) >= 3 and text not in docs:
             rules[mine] = items
-    ranked = sorted(rules.values(), key=lambda items: (items[0].kind != "instruction", -len(items)))
+    ranked = sorted(rules.values(), key=len, reverse=True)
     return [
         Line(
             f'"{items[0].text}"' + (f" ({_day(items)})" if _day(items) else ""),
@@ -280,8 +287,10 @@ def _file_lines(history: _History, files: ProjectFiles, budget: float, whole: in
     lines = []
     for folder, paths in _pack(ranked[:_MAX_FILES], budget).items():
         items = [item for path in paths for item in uses[path]]
-        changed = sum(item.tool == "edit" for item in items)
-        why = f"changed {_times(changed)}, read first {_times(len(items) - changed)}, last {_day(items)}"
+        uses_of = Counter("changed" if item.tool == "edit" else "read first" for item in items)
+        why = ", ".join(
+            (*(f"{use} {_times(number)}" for use, number in sorted(uses_of.items())), f"last {_day(items)}")
+        )
         lines.append(Line(f"{folder}: {', '.join(path.rsplit('/', 1)[-1] for path in paths)}", why, _sources(items)))
     return tuple(lines)
 
