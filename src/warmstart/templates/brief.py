@@ -264,12 +264,12 @@ def _near_lines(history: _History) -> list[Line]:
     near = [titles[name] for name in list(history.near)[:_MAX_NEAR]]
     return [
         Line(
-            f"{f'{one.started_at:%Y-%m-%d} ' if one.started_at else ''}{one.session_id[:8]}: {one_line(one.title, 48)}",
+            f"{f'{one.started_at:%Y-%m-%d} ' if one.started_at else ''}{one.session_id[:8]}: {one_line(one.title, 60)}",
             "asked for something similar",
             (Source(one.session_id),),
         )
         for one in near
-        if one.title
+        if one.title.count(" ") > 1
     ]
 
 

@@ -19,14 +19,14 @@ from warmstart.sessions.marks import without_ours
 from warmstart.sessions.values import Message, Session
 from warmstart.templates.commands import ShellCommand
 from warmstart.templates.item import Call, Item, Kind, SessionItems
-from warmstart.templates.procedures import extract_procedures
+from warmstart.templates.procedures import extract_procedures, subject_of
 from warmstart.templates.safety import is_known
 from warmstart.templates.session_view import SessionView, Shell, trap_rules
 from warmstart.text.truncate import one_line
 from warmstart.text.untrusted import find_injection
 from warmstart.text.words import topic_terms
 
-ITEM_RULES = 3  # raise it when an extractor changes: stored items are then extracted again
+ITEM_RULES = 4  # raise it when an extractor changes: stored items are then extracted again
 
 _MAX_REQUESTS, _MAX_REQUEST = 6, 400  # requests that tell what a session is about, and characters of each
 _MAX_FIX_TRIES = 6  # shell calls after an error in which its fix is looked for
@@ -272,7 +272,7 @@ def extract_items(
     view = SessionView(session, messages, steps, **options)
     clean = redactor.clean if redactor else str
     items = [item.map_texts(clean) for extract in EXTRACTORS.values() for item in extract(view)]
-    title = clean(one_line(session.title, _MAX_REQUEST))
+    title = clean(one_line(subject_of(session.title), _MAX_REQUEST))
     asked = (clean(text[:_MAX_REQUEST]) for _, text, _ in view.said[:_MAX_REQUESTS])
     changed = (item.text for item in items if item.kind == "file" and item.tool == "edit")
     return SessionItems(

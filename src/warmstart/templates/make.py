@@ -15,6 +15,7 @@ from typing import Any
 from warmstart.errors import NothingToCarry
 from warmstart.profile.feedback import count_words
 from warmstart.profile.profiler import Profiler, profile_of
+from warmstart.profile.tools import SHELLS
 from warmstart.profile.values import Profile, TaskType
 from warmstart.redact import Redactor
 from warmstart.sessions.bad_sessions import BAD_SESSION, Skip, log_skip
@@ -24,7 +25,7 @@ from warmstart.templates.allowlist import is_safe_text
 from warmstart.templates.brief import fails_now
 from warmstart.templates.extract import extract_items
 from warmstart.templates.item import Item, Kind, SessionItems
-from warmstart.templates.procedures import strip_greeting
+from warmstart.templates.procedures import subject_of
 from warmstart.templates.rendering import call_fields
 from warmstart.templates.revoke import revoked as revoked_sessions
 from warmstart.templates.store import SQLTemplateStore
@@ -49,8 +50,16 @@ _MAX_ITEMS: dict[Kind, int] = {
 _DEFAULT_MAX = 10
 _MAX_EVIDENCE = 120  # characters of what says that a session failed
 _MAX_NAMED = 5  # sessions that an error names
-_MAX_TOOLS = 3  # in a description
-_PLAIN_SENTENCE = re.compile(r"[\w'’,/ .()-]+", re.ASCII)
+_MAX_TOOLS = 2  # in a description
+# A request that says what to do: `can you look at this` and `I got this feedback` are none.
+_PLAIN_SENTENCE = re.compile(
+    r"(?:add|address|adjust|align|allow|apply|build|bump|change|clean|convert|correct|create|debug|delete|deploy|design|detect|"
+    r"document|drop|enable|ensure|exchange|explain|extend|extract|fix|handle|hide|implement|improve|include|integrate|"
+    r"introduce|investigate|keep|make|merge|migrate|move|optimi[sz]e|parse|port|prepare|prevent|propagate|publish|redesign|reduce|"
+    r"refactor|release|remove|rename|replace|resolve|restore|return|review|rewrite|run|set|show|simplify|speed|split|store|"
+    r"support|switch|test|track|translate|update|upgrade|use|validate|verify|write):? [\w'’`\"+:,/ .()-]+",
+    re.ASCII | re.IGNORECASE,
+)
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
@@ -112,12 +121,14 @@ def merge(sessions: Iterable[SessionItems], *, max_examples: int = 3) -> Session
 def _identity(item: Item) -> object:
     if item.kind == "procedure":  # the same calls show the same, whatever was asked for
         return item.kind, tuple((call.tool, re.sub(r"_\d+(?=\}\})", "", call.arguments)) for call in item.calls)
-    return item.kind, item.tool, item.text if item.kind in ("file", "command") else item.text.lower().rstrip(".!")
+    if item.kind == "file":  # one that was read and changed is one that is changed
+        return item.kind, item.text
+    return item.kind, item.tool, item.text if item.kind == "command" else item.text.lower().rstrip(".!")
 
 
 def _merge(items: Sequence[Item]) -> Item:
     """One item for several that say the same, in the words of the newest clean one."""
-    newest = max(items, key=lambda item: (item.clean, item.last_seen or _LONG_AGO))
+    newest = max(items, key=lambda item: (item.clean, item.tool == "edit", item.last_seen or _LONG_AGO))
     return replace(
         newest,
         count=sum(item.count for item in items),
@@ -260,15 +271,16 @@ def _fits(item: Item, schemas: Mapping[str, Mapping[str, Any] | None]) -> bool:
 
 
 def describe(seed: SessionSeed, sessions: Sequence[SessionItems]) -> str:
-    """The task and the tools in one plain sentence; empty if no request makes one."""
+    """The task and the tools in one plain sentence; empty if no request says what to do."""
     sentences = (
-        strip_greeting(sentence).strip(" ,;:")
+        subject_of(sentence).strip(" ,;:")
         for text in (*seed.tasks, *(one.title for one in sessions))
-        for sentence in re.split(r"(?<=[\w)}])[.!?](?:\s|$)|\n| \(changed ", text)[:3]
+        for sentence in re.split(r"(?<=[\w)}])[.!?](?:\s|$)|\n| \(changed ", subject_of(text))[:3]
     )
-    plain = (one for one in sentences if 4 <= count_words(one) <= 20 and _PLAIN_SENTENCE.fullmatch(one))
+    plain = (one for one in sentences if 3 <= count_words(one) <= 20 and _PLAIN_SENTENCE.fullmatch(one))
     task = next((one for one in plain if not find_injection(one) and is_safe_text(one)), "")
-    tools = list(dict.fromkeys(call.tool for item in seed.of("procedure") for call in item.calls))[:_MAX_TOOLS]
+    names = [call.tool for item in seed.of("procedure") for call in item.calls if call.tool not in SHELLS]
+    tools = [*dict.fromkeys((*names, *(f"`{item.text}`" for item in seed.of("command"))))][:_MAX_TOOLS]
     described = f"{task[:1].upper()}{task[1:]}{', with ' if tools else ''}{' and '.join(tools)}."
     return one_line(described, 200) if task else ""
 

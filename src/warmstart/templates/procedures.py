@@ -47,9 +47,14 @@ _PARTICULAR = re.compile(r"#+\w+#+|\S*\d\S*|\S+@\S+")
 _PROPER_NAMES = re.compile(r"(?<=[a-z,;:] )(?!I\b)[A-Z][\w'’-]*(?:[ ,]+(?!I\b)[A-Z][\w'’-]*)*")
 _QUOTED = re.compile(r"[\"“«„`][^\"“”«»„`\n]{12,400}[\"”»`]")
 _GREETING = re.compile(
-    r"\A(?:(?:hi|hello|hey|good (?:morning|afternoon)|yes|yeah|sure|ok(?:ay)?|thanks?(?: you)?|please)\b"
-    r"(?: there)?[\s,.!—-]*)+",
+    r"\A(?:(?:(?:hi|hello|hey)(?: there)?|good (?:morning|afternoon)|yes|yeah|sure|ok(?:ay)?|thanks?(?: you)?|please"
+    r"|let['’]?s|(?:can|could|would) (?:you|we)|we (?:should|need to|want to)|i(?:['’]d like| want| need) (?:you )?to"
+    r")\b[\s,.!—-]*)+",
     re.IGNORECASE,
+)
+# `Implement the following plan: # Plan: Add a retry ## Context`
+_PLAN = re.compile(
+    r"\A[^#\n]{0,60}\s*#+ (?:(?:implementation )?plan: )?(.+?)(?:\s+#{2,}\s.*)?\Z", re.IGNORECASE | re.DOTALL
 )
 _PASSED = re.compile(r"\b(\d+) (?:tests? )?passed\b")
 
@@ -137,13 +142,14 @@ def _ended_well(task: _SubTask, view: SessionView) -> bool:
 
 def _request(task: _SubTask) -> str:
     """What was asked for: the first line that says more than a greeting, without what is quoted in it."""
-    lines = (strip_greeting(line) for text in task.requests for line in text.strip().splitlines())
+    lines = (subject_of(line) for text in task.requests for line in text.strip().splitlines())
     return next((_QUOTED.sub("…", line) for line in lines if count_words(line) > 3 and not line.endswith(":")), "")
 
 
-def strip_greeting(text: str) -> str:
-    """A request without the greeting, the thanks or the `please` that it begins with."""
-    return _GREETING.sub("", text.strip())
+def subject_of(text: str) -> str:
+    """What a request asks for: without the greeting or the `can you` before it; of a plan its heading."""
+    plan = _PLAN.match(text.strip())
+    return _GREETING.sub("", plan[1] if plan else text.strip())
 
 
 def _changed_files(task: _SubTask, view: SessionView) -> str:
@@ -186,11 +192,12 @@ def _calls(task: _SubTask, view: SessionView, values: _Values) -> list[tuple[Ann
 
 def _commands(step: AnnotatedStep, view: SessionView) -> str:
     """The commands of a shell call without what changes from run to run; empty if one may not be shown."""
-    commands = shell_commands(command_in(step.call.arguments), view.roots, every=True)
-    for one in commands:
-        is_known_here = is_known(one.text, view.typed) and view.is_clean_command(one.text, step.position)
-        if one.purpose == "other" or not is_known_here:
-            return ""
+    every = shell_commands(command_in(step.call.arguments), view.roots, every=True)
+    commands = [one for one in every if one.purpose != "other"]  # `make test | tail` is `make test`
+    if not all(is_known(one.text, view.typed) for one in every):
+        return ""
+    if not all(view.is_clean_command(one.text, step.position) for one in commands):
+        return ""
     return msgspec.json.encode({"command": " && ".join(one.text for one in commands)}).decode() if commands else ""
 
 
