@@ -10,14 +10,14 @@ from __future__ import annotations
 import heapq
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import log, sqrt
+from pathlib import Path
 from typing import NamedTuple
 
 from warmstart.sessions.marks import END, MARK
 from warmstart.templates.item import Item, SessionItems, Source
-from warmstart.templates.project_files import DOCS, ProjectFiles
 from warmstart.templates.safety import own_words_of
 from warmstart.text.truncate import one_line
 from warmstart.text.words import topic_terms
@@ -44,6 +44,13 @@ _BLANK = re.compile(r":? ‹\w+›")  # what stands for a value in an error
 _WEIGHTS = {("edit", "recent"): 0.6, ("edit", "near"): 0.5, ("read", "recent"): 0.5, ("read", "near"): 0.5}
 _COMMANDS, _TRAPS, _MEMORIES, _SIMILAR = 0.32, 0.2, 0.2, 0.08  # shares of the budget, at most
 _RULES = 60  # tokens at most, and a third of the budget
+
+_MAX_BYTES = 200_000  # of a file of the project
+_DOCS = ("CLAUDE.md", "AGENTS.md", "GEMINI.md", ".github/copilot-instructions.md")
+_MANIFESTS = (
+    *("package.json", "Makefile", "makefile", "justfile", "Justfile", "mise.toml", ".mise.toml", "pyproject.toml"),
+    *("Taskfile.yml", "Taskfile.yaml", "Cargo.toml"),
+)
 
 
 class Line(NamedTuple):
@@ -73,6 +80,34 @@ class Brief:
 
     def __str__(self) -> str:
         return self.text
+
+
+class ProjectFiles(NamedTuple):
+    """`docs` are what agents read anyway, `manifests` define the project's scripts; `folder` is `None` if unknown."""
+
+    docs: str = ""
+    manifests: str = ""
+    folder: Path | None = None
+
+    def exists(self, path: str) -> bool:
+        """Whether a file is still there, as far as anybody can tell."""
+        return self.folder is None or (self.folder / path).exists()
+
+
+def read_project_files(folder: Path) -> ProjectFiles:
+    """The files of a project that is on this machine."""
+    if not folder.is_dir():
+        return ProjectFiles()
+    return ProjectFiles("\n".join(_texts(folder, _DOCS)), "\n".join(_texts(folder, _MANIFESTS)), folder)
+
+
+def _texts(folder: Path, names: tuple[str, ...]) -> Iterator[str]:
+    for name in names:
+        try:
+            with (folder / name).open(encoding="utf-8", errors="replace") as file:
+                yield file.read(_MAX_BYTES)
+        except OSError:
+            continue
 
 
 def build_brief(
@@ -278,7 +313,7 @@ def _file_lines(history: _History, files: ProjectFiles, budget: float, whole: in
     uses: dict[str, list[Item]] = defaultdict(list)
     for session in history.sessions:
         for item in session.of("file"):
-            if (item.text in uses or files.exists(item.text)) and item.text not in DOCS:
+            if (item.text in uses or files.exists(item.text)) and item.text not in _DOCS:
                 uses[item.text].append(item)
     scores = _file_scores(history, uses, is_short=whole < _SHORT)
     # How often a file was really needed grows faster than its score: 3 % at .4, 8 % at 1, 28 % above.

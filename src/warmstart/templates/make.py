@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from warmstart.errors import NothingToCarry
 from warmstart.profile.feedback import count_words
@@ -28,6 +28,7 @@ from warmstart.templates.item import Item, Kind, SessionItems
 from warmstart.templates.procedures import subject_of
 from warmstart.templates.rendering import call_fields
 from warmstart.templates.revoke import revoked as revoked_sessions
+from warmstart.templates.rules import pattern
 from warmstart.templates.store import SQLTemplateStore
 from warmstart.templates.template import SessionSeed, State, WarmTemplate
 from warmstart.templates.tools import Definitions, fingerprint, fits, schemas_of
@@ -51,15 +52,6 @@ _DEFAULT_MAX = 10
 _MAX_EVIDENCE = 120  # characters of what says that a session failed
 _MAX_NAMED = 5  # sessions that an error names
 _MAX_TOOLS = 2  # in a description
-# A request that says what to do: `can you look at this` and `I got this feedback` are none.
-_PLAIN_SENTENCE = re.compile(
-    r"(?:add|address|adjust|align|allow|apply|build|bump|change|clean|convert|correct|create|debug|delete|deploy|design|detect|"
-    r"document|drop|enable|ensure|exchange|explain|extend|extract|fix|handle|hide|implement|improve|include|integrate|"
-    r"introduce|investigate|keep|make|merge|migrate|move|optimi[sz]e|parse|port|prepare|prevent|propagate|publish|redesign|reduce|"
-    r"refactor|release|remove|rename|replace|resolve|restore|return|review|rewrite|run|set|show|simplify|speed|split|store|"
-    r"support|switch|test|track|translate|update|upgrade|use|validate|verify|write):? [\w'’`\"+:,/ .()-]+",
-    re.ASCII | re.IGNORECASE,
-)
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
@@ -207,9 +199,52 @@ def make(
     """
     redactor = redactor or Redactor()
     extractor = SessionExtractor(redactor=redactor, placeholders=placeholders, allow=allow, profiler=Profiler(kinds))
-    given: list[tuple[Session, Profile, SessionItems]] = []
-    refused: dict[str, str] = {}
-    # Whatever the order in which they are named, the same sessions give the same template.
+    used, refused = _read(store, sessions, extractor, revoked, kinds)
+    if not used:
+        reasons = [f"session {id_} gives nothing to carry: {why}" for id_, why in refused.items()][:_MAX_NAMED]
+        raise NothingToCarry(redactor.clean("; ".join((*reasons, "name another session (`warmstart sessions list`)"))))
+    for id_, why in refused.items():
+        skip(id_, NothingToCarry(redactor.clean(why)))
+    schemas = schemas_of(tools or ())
+    merged = merge([one.items for one in used], max_examples=max_examples)
+    draft = WarmTemplate(name=name, seed=merged, sources=tuple(one.session.id for one in used))
+    seed = SessionSeed(items=tuple(item for item in without_problems(draft) if _fits(item, schemas)))
+    if not _says_something(seed):
+        raise NothingToCarry("nothing of these sessions may be carried; choose other sessions")
+    described = description.strip() or describe(seed, [one.items for one in used if one.session.project])
+    template = WarmTemplate(
+        name=redactor.clean(name.strip()),
+        seed=seed,
+        description=redactor.clean(described),
+        described_by="" if description.strip() else "rules",
+        task_type=task_type or _task_type([one.profile for one in used]),
+        tags=tuple(dict.fromkeys(redactor.clean(tag.strip()) for tag in tags if tag.strip())),
+        project=_common([one.session.project for one in used]),
+        agent=_common([one.session.agent for one in used]),
+        sources=tuple(sorted({source.session for source in seed.sources})),
+        tools={call.tool: fingerprint(schemas.get(call.tool)) for one in seed.of("procedure") for call in one.calls},
+        state=state,
+        origin=origin,
+    )
+    check(template)
+    return template
+
+
+class _Used(NamedTuple):
+    session: Session
+    profile: Profile
+    items: SessionItems
+
+
+def _read(
+    store: SQLSessionStore,
+    sessions: Sequence[str],
+    extractor: SessionExtractor,
+    revoked: Collection[str],
+    kinds: Mapping[str, str] | None,
+) -> tuple[list[_Used], dict[str, str]]:
+    """The sessions that give something, and why each of the others gives nothing. Their order does not matter."""
+    used, refused = [], {}
     for id_, session in sorted({session.id: session for session in map(store.get, sessions)}.items()):
         try:
             profile = profile_of(store, session, tools=kinds)
@@ -220,35 +255,8 @@ def make(
         if why := "it was revoked" if id_ in revoked else _refusal(session, profile, items):
             refused[id_] = why
         else:
-            given.append((session, profile, items))
-    if not given:
-        reasons = [f"session {id_} gives nothing to carry: {why}" for id_, why in refused.items()][:_MAX_NAMED]
-        raise NothingToCarry(redactor.clean("; ".join((*reasons, "name another session (`warmstart sessions list`)"))))
-    for id_, why in refused.items():
-        skip(id_, NothingToCarry(redactor.clean(why)))
-    schemas = schemas_of(tools or ())
-    merged = merge([items for *_, items in given], max_examples=max_examples)
-    draft = WarmTemplate(name=name, seed=merged, sources=tuple(session.id for session, *_ in given))
-    seed = SessionSeed(items=tuple(item for item in without_problems(draft) if _fits(item, schemas)))
-    if not _says_something(seed):
-        raise NothingToCarry("nothing of these sessions may be carried; choose other sessions")
-    described = describe(seed, [items for session, _, items in given if session.project])
-    template = WarmTemplate(
-        name=redactor.clean(name.strip()),
-        seed=seed,
-        description=redactor.clean(description.strip() or described),
-        described_by="" if description.strip() else "rules",
-        task_type=task_type or _task_type([profile for _, profile, _ in given]),
-        tags=tuple(dict.fromkeys(redactor.clean(tag.strip()) for tag in tags if tag.strip())),
-        project=_common([session.project for session, *_ in given]),
-        agent=_common([session.agent for session, *_ in given]),
-        sources=tuple(sorted({source.session for source in seed.sources})),
-        tools={call.tool: fingerprint(schemas.get(call.tool)) for one in seed.of("procedure") for call in one.calls},
-        state=state,
-        origin=origin,
-    )
-    check(template)
-    return template
+            used.append(_Used(session, profile, items))
+    return used, refused
 
 
 def _refusal(session: Session, profile: Profile, items: SessionItems) -> str:
@@ -277,7 +285,7 @@ def describe(seed: SessionSeed, sessions: Sequence[SessionItems]) -> str:
         for text in (*seed.tasks, *(one.title for one in sessions))
         for sentence in re.split(r"(?<=[\w)}])[.!?](?:\s|$)|\n| \(changed ", subject_of(text))[:3]
     )
-    plain = (one for one in sentences if 3 <= count_words(one) <= 20 and _PLAIN_SENTENCE.fullmatch(one))
+    plain = (one for one in sentences if 3 <= count_words(one) <= 20 and pattern("plain_request").fullmatch(one))
     task = next((one for one in plain if not find_injection(one) and is_safe_text(one)), "")
     names = [call.tool for item in seed.of("procedure") for call in item.calls if call.tool not in SHELLS]
     tools = [*dict.fromkeys((*names, *(f"`{item.text}`" for item in seed.of("command"))))][:_MAX_TOOLS]

@@ -23,6 +23,7 @@ from warmstart.profile.tools import SHELLS, command_in
 from warmstart.profile.values import AnnotatedStep
 from warmstart.templates.commands import shell_commands
 from warmstart.templates.item import Call, Item
+from warmstart.templates.rules import pattern
 from warmstart.templates.safety import is_known, is_safe_call
 from warmstart.templates.session_view import SessionView
 from warmstart.text.truncate import one_line
@@ -38,24 +39,10 @@ _WEIGHTS = {"edit": 3, "run": 2, "check": 2, "read": 1}  # of calls, where there
 _MCP_TOOL = re.compile(r"mcp__[\w-]+?__[a-z]+(?:[_-][a-z]+){0,4}", re.IGNORECASE)
 _FIELD_NAME = re.compile(r"[A-Za-z_](?:[A-Za-z_-]|\d(?!\d)){0,40}")
 _CONVENTION = re.compile(r"[a-z]+(?:[ _-][a-z]+){0,4}")  # `round_trip`, `no longer needed`
-_IDENTIFYING = re.compile(
-    r"(?:^|_)(?:ids?|names?|e?mail|phone|address_?\d?|street|city|zip|zip_?code|post(?:al)?_?code|dob|birth\w*|user"
-    r"|username|login|account|numbers?|codes?|reservations?|orders?|passport|ssn|iban)$"
-)
 _OF_PERSON = frozenset(("email", "phone", "dob", "address", "first_name", "last_name", "user_id", "customer_id"))
 _PARTICULAR = re.compile(r"#+\w+#+|\S*\d\S*|\S+@\S+")
 _PROPER_NAMES = re.compile(r"(?<=[a-z,;:] )(?!I\b)[A-Z][\w'’-]*(?:[ ,]+(?!I\b)[A-Z][\w'’-]*)*")
 _QUOTED = re.compile(r"[\"“«„`][^\"“”«»„`\n]{12,400}[\"”»`]")
-_GREETING = re.compile(
-    r"\A(?:(?:(?:hi|hello|hey)(?: there)?|good (?:morning|afternoon)|yes|yeah|sure|ok(?:ay)?|thanks?(?: you)?|please"
-    r"|let['’]?s|(?:can|could|would) (?:you|we)|we (?:should|need to|want to)|i(?:['’]d like| want| need) (?:you )?to"
-    r")\b[\s,.!—-]*)+",
-    re.IGNORECASE,
-)
-# `Implement the following plan: # Plan: Add a retry ## Context`
-_PLAN = re.compile(
-    r"\A[^#\n]{0,60}\s*#+ (?:(?:implementation )?plan: )?(.+?)(?:\s+#{2,}\s.*)?\Z", re.IGNORECASE | re.DOTALL
-)
 _PASSED = re.compile(r"\b(\d+) (?:tests? )?passed\b")
 
 
@@ -148,8 +135,8 @@ def _request(task: _SubTask) -> str:
 
 def subject_of(text: str) -> str:
     """What a request asks for: without the greeting or the `can you` before it; of a plan its heading."""
-    plan = _PLAN.match(text.strip())
-    return _GREETING.sub("", plan[1] if plan else text.strip())
+    plan = pattern("plan").match(text.strip())
+    return pattern("greeting").sub("", plan[1] if plan else text.strip())
 
 
 def _changed_files(task: _SubTask, view: SessionView) -> str:
@@ -280,7 +267,7 @@ class _Values:
 
 @lru_cache(maxsize=1024)
 def _identifies(name: str) -> bool:
-    return _IDENTIFYING.search(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()) is not None
+    return pattern("identifying").search(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()) is not None
 
 
 def _singular(name: str) -> str:

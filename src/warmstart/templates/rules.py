@@ -1,0 +1,27 @@
+"""The one loader of the tables of this package: which commands are safe and worth carrying, which words tell what."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+
+@cache
+def load_table(name: str) -> dict[str, Any]:
+    """The table in `name.toml`."""
+    return tomllib.loads((Path(__file__).parent / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+@cache
+def word_set(table: str, row: str) -> frozenset[str]:
+    """The words of a row, which spaces divide."""
+    return frozenset(load_table(table)[row].split())
+
+
+@cache
+def pattern(row: str) -> re.Pattern[str]:
+    """A row of `rules.toml` as one pattern: any of its alternatives, in upper or lower case."""
+    return re.compile("|".join(load_table("rules")["patterns"][row]), re.IGNORECASE)
