@@ -179,6 +179,21 @@ def test_a_short_brief_lists_a_file_of_one_session_only_if_that_was_the_last(ws:
     assert "once.py" in brief(ws, task="change once.py")
 
 
+def test_a_check_that_failed_last_is_where_work_stopped(ws: Warmstart, sessions: Sessions) -> None:
+    sessions.add("Fix it", ran("make test", "3 passed"), edited("src/gauge.py"), ran("make test", "1 failed", False))
+    assert "## Where work stopped\n- `make test` failed last (2026-03-02)" in brief(ws)
+    sessions.add("Fix it", ran("make test", "3 passed"))
+    assert "stopped" not in brief(ws)
+
+
+def test_short_rules_stand_beside_a_long_one(ws: Warmstart, sessions: Sessions) -> None:
+    sessions.add("never touch migrations by hand", ran("make lint"))
+    sessions.add("no, that's not how we install anything here. use uv, not pip.", ran("make lint"))
+    sessions.add("You must run `make lint` before every commit", ran("make lint"))
+    for rule in ("never touch migrations by hand", "use uv, not pip.", "You must run `make lint` before every commit"):
+        assert rule in brief(ws)
+
+
 def test_the_files_that_agents_read_anyway_are_not_listed(ws: Warmstart, sessions: Sessions) -> None:
     sessions.add("Write it down", edited("AGENTS.md"), edited("docs/guide.md"))
     assert "guide.md" in brief(ws)

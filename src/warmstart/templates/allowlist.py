@@ -14,9 +14,10 @@ from functools import cache, lru_cache, partial
 from typing import NamedTuple
 
 from warmstart.profile.tools import SHELLS, agent_tools, command_in, fields_of
-from warmstart.templates.rules import load_table, word_set
+from warmstart.templates.rules import load_table, pattern, word_set
 
 _words = partial(word_set, "allowlist")
+_REACHES, _HOST = (partial(pattern, row, "allowlist") for row in ("reaches", "host"))
 
 
 _MAX_COMMAND, _MAX_ARGUMENTS = 2_000, 20_000  # characters; what is longer is no plain example
@@ -43,32 +44,8 @@ _OUTPUT = re.compile(r"/dev/null|(?!.*(?:CMakeLists|requirements))[^.~/][^~]*\.(
 _SCRIPT = re.compile(r"/|\.\w+$")
 # Options whose value may come before the subcommand. Of others it may be the subcommand itself.
 _FIRST = frozenset(("-C", "--prefix", "-w", "--workspace", "-F", "--filter", "-pl"))
-_TLD = (
-    r"(?:com|org|net|io|dev|ai|app|co|gg|info|biz|edu|gov|cloud|xyz|site|online|top|example|invalid|internal|corp|lan"
-    r"|onion|de|uk|fr|eu|ru|cn|jp|br|nl|ch)"
-)
-_LOOPBACK = r"(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1\])(?![\w.@-])"
-_VALUE = r"(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s\"'`]*)"
-# A host or an image in any text, a line that sets a variable for a command, and files that run by themselves later.
-_REACHES = re.compile(
-    rf"\b[a-z][\w+.-]{{0,20}}://(?!/|{_LOOPBACK})|\bgit@|(?<![\w.@/-])(?:[\w-]+\.)+{_TLD}(?::\d+)?/"
-    r"|^[ \t]*FROM[ \t]+(?:--\S+[ \t]+)?\w[\w.-]*[/:@]\w|\b(?:image|container|uses):[ \t]*[\"']?[\w.-]+[/:]"
-    r"|\b(?:docker|podman|nerdctl)(?:-compose)?(?:[ \t]+-\S+){0,4}"
-    r"\s+(?:run|pull|push|exec|build|create|compose|up|load|import|login)\b"
-    rf"|(?:^|[\"'`])[ \t+$>#-]{{0,20}}(?:export |env )?(?-i:[A-Z_][A-Z0-9_]*)={_VALUE}[ \t]+[\w./]"
-    r"|\bindex-url\b|\btrusted-host\b|\bregistry[ \t]*=[ \t]*(?:\w+:)?//"
-    r"|(?:^|[/~\s\"'>])\.(?:bashrc|bash_profile|bash_login|bash_aliases|profile|zshrc|zshenv|zprofile|gitconfig)\b"
-    r"|\.ssh/|\.git/|\.claude/settings|/LaunchAgents/|\.config/(?:fish|autostart|systemd)/|/etc/(?:profile|cron|ld\.so)",
-    re.IGNORECASE | re.MULTILINE,
-)
-# In a word of a command a bare host counts too, and so do coordinates of a package.
-_HOST = re.compile(
-    rf"[\w.-]+@[\w-]|\w://|(?<![\w./-])(?:[\w-]+\.)+{_TLD}(?![\w(-]|\.\w)|\b\d{{1,3}}(?:\.\d{{1,3}}){{3}}\b"
-    r"|^(?:com|org|net|io|dev|ai|co|de)\.[\w.-]+:|^(?!localhost:)[A-Za-z][\w-]*:\d{2,5}$",
-    re.IGNORECASE,
-)
 _EMAIL = re.compile(r"[\w.+-]{1,64}@[\w.-]{1,200}\w")
-_VARIABLE = re.compile(rf"\b[A-Z][A-Z0-9_]*={_VALUE}[ \t]+[a-z./]")
+_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9_]*=(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s\"'`]*)[ \t]+[a-z./]")
 _CODE = re.compile(r"`([^`\n]+[ \t][^`\n]+)`")
 
 _KNOWN_TOOLS = frozenset(name for table in agent_tools().values() for name, kind in table.items() if kind == "file")
@@ -134,7 +111,7 @@ def _is_remark(field: tuple[str, object]) -> bool:
 
 def is_safe_text(text: str) -> bool:
     """Whether a text names no host and no image, and has no line that sets a variable for a command."""
-    return _REACHES.search(text) is None
+    return _REACHES().search(text) is None
 
 
 def is_safe_rule(text: str) -> bool:
@@ -226,7 +203,7 @@ def _are_plain(words: list[str], known: _Words) -> bool:
     """Whether the words of a program are a subcommand and options that are known, and plain words."""
     first, valued = bool(known.subcommands), ""  # whether the subcommand is to come, and the option that takes a value
     for word in words:
-        if any((_OUTSIDE.match(word), _HOST.search(word), _ASSIGNMENT.match(word), _REACHES.search(word))):
+        if any((_OUTSIDE.match(word), _HOST().search(word), _ASSIGNMENT.match(word), _REACHES().search(word))):
             return False
         if word.startswith("-") and word not in ("-", "--"):  # also after an option whose value may be left out
             if not _is_known(word, known):

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from warmstart.sessions.marks import END, MARK
-from warmstart.templates.item import Item, SessionItems, Source
+from warmstart.templates.item import Item, Kind, SessionItems, Source
+from warmstart.templates.rules import DOCS, MANIFESTS
 from warmstart.templates.safety import own_words_of
 from warmstart.text.truncate import one_line
 from warmstart.text.words import topic_terms
@@ -43,14 +44,9 @@ _BLANK = re.compile(r":? ‹\w+›")  # what stands for a value in an error
 # What it says about a file that recent sessions, or sessions near the task, changed it or read it first.
 _WEIGHTS = {("edit", "recent"): 0.6, ("edit", "near"): 0.5, ("read", "recent"): 0.5, ("read", "near"): 0.5}
 _COMMANDS, _TRAPS, _MEMORIES, _SIMILAR = 0.32, 0.2, 0.2, 0.08  # shares of the budget, at most
-_RULES = 60  # tokens at most, and a third of the budget
+_RULES = 75  # tokens at most, and two fifths of the budget
 
 _MAX_BYTES = 200_000  # of a file of the project
-_DOCS = ("CLAUDE.md", "AGENTS.md", "GEMINI.md", ".github/copilot-instructions.md")
-_MANIFESTS = (
-    *("package.json", "Makefile", "makefile", "justfile", "Justfile", "mise.toml", ".mise.toml", "pyproject.toml"),
-    *("Taskfile.yml", "Taskfile.yaml", "Cargo.toml"),
-)
 
 
 class Line(NamedTuple):
@@ -58,7 +54,11 @@ class Line(NamedTuple):
 
     text: str
     why: str = ""
-    sources: tuple[Source, ...] = ()
+    items: tuple[Item, ...] = ()
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        return tuple(dict.fromkeys(source for item in self.items for source in item.sources))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ def read_project_files(folder: Path) -> ProjectFiles:
     """The files of a project that is on this machine."""
     if not folder.is_dir():
         return ProjectFiles()
-    return ProjectFiles("\n".join(_texts(folder, _DOCS)), "\n".join(_texts(folder, _MANIFESTS)), folder)
+    return ProjectFiles("\n".join(_texts(folder, DOCS)), "\n".join(_texts(folder, MANIFESTS)), folder)
 
 
 def _texts(folder: Path, names: tuple[str, ...]) -> Iterator[str]:
@@ -124,21 +124,19 @@ def build_brief(
         return Brief()
     frame = count(f"{_HEADER}\n{END}") + 1
     budget = min(budget_tokens, MAX_TOKENS) - frame
-    history = _History(main, task)
+    history = _History(main, task, budget_tokens)
     sections = [
-        (
-            "Commands that work here",
-            _command_lines(history, files, _COMMANDS * budget, is_short=budget_tokens < _SHORT),
-        ),
+        ("Commands that work here", _command_lines(history, files, _COMMANDS * budget)),
         ("Failed here before", _fit(_trap_lines(history, files), _TRAPS * budget)),
-        ("The user's rules, quoted", _fit(_rule_lines(history, files.docs), min(_RULES, budget / 3))),
+        ("Where work stopped", _fit(_open_lines(main[-1]), _TRAPS * budget)),
+        ("The user's rules, quoted", _fit(_rule_lines(history, files.docs), min(_RULES, 0.4 * budget))),
         ("Remembered", _fit([Line(one_line(text, _MAX_MEMORY), "in memory") for text in memories], _MEMORIES * budget)),
         ("Similar sessions", _fit(_near_lines(history), _SIMILAR * budget)),
     ]
     sections = [(heading, lines) for heading, lines in sections if lines]
     spent = Brief(tuple(sections)).tokens - frame if sections else 0
     left = budget - spent - count("## Files to expect") - 2
-    if left > 10 and (listed := _file_lines(history, files, left, budget_tokens)):
+    if left > 10 and (listed := _file_lines(history, files, left)):
         sections.append(("Files to expect", listed))
     return Brief(tuple(sections))
 
@@ -153,13 +151,19 @@ def _order(session: SessionItems) -> tuple[float, str]:
 class _History:
     """The earlier sessions with the weight of each: how lately it ended, and how near it is to the task."""
 
-    def __init__(self, sessions: Sequence[SessionItems], task: str) -> None:
+    def __init__(self, sessions: Sequence[SessionItems], task: str, tokens: int) -> None:
         self.sessions = sessions  # oldest first
         self.task = task
+        self.is_short = tokens < _SHORT
+        self.min_file = _MIN_FILE / max(tokens, DEFAULT_TOKENS)
         self.recent = _recency(sessions, _HALF_LIFE)
         self.recent_files = _recency(sessions, _FILE_HALF_LIFE)
         self.near = _nearest(sessions, task) if task else {}
         self.near_files = self.near or self.recent_files
+        self.items: dict[Kind, list[tuple[SessionItems, Item]]] = defaultdict(list)
+        for session in sessions:
+            for item in session.items:
+                self.items[item.kind].append((session, item))
 
 
 def _recency(sessions: Sequence[SessionItems], half_life: float) -> dict[str, float]:
@@ -200,22 +204,21 @@ def _fit(lines: Iterable[Line], budget: float) -> tuple[Line, ...]:
     return tuple(chosen)
 
 
-def _command_lines(history: _History, files: ProjectFiles, budget: float, *, is_short: bool) -> tuple[Line, ...]:
+def _command_lines(history: _History, files: ProjectFiles, budget: float) -> tuple[Line, ...]:
     """The commands that work; what the docs state anyway shares one line, the last."""
     uses: dict[str, list[Item]] = defaultdict(list)
     chances: dict[str, float] = defaultdict(float)
-    for session in history.sessions:
-        for item in session.of("command"):
-            uses[item.text].append(item)
-            if item.count > item.failed:
-                chances[item.text] += history.recent[session.session_id]
+    for session, item in history.items["command"]:
+        uses[item.text].append(item)
+        if item.count > item.failed:
+            chances[item.text] += history.recent[session.session_id]
     chosen: list[str] = []
     stated: list[str] = []
     spent = 10.0  # for the heading
     for text, chance in sorted(chances.items(), key=lambda one: (-one[1], one[0])):
         items = uses[text]
         trusted = _is_trusted([text], items, files) and any(item.worked for item in items)
-        least = _MIN_SURE if is_short and text not in files.docs else _MIN_COMMAND
+        least = _MIN_SURE if history.is_short and text not in files.docs else _MIN_COMMAND
         if chance < least or not trusted or fails_now(items):
             continue
         cost = count(f"- `{text}`") + (0 if text in files.docs else 1)
@@ -227,7 +230,7 @@ def _command_lines(history: _History, files: ProjectFiles, budget: float, *, is_
         Line(
             ", ".join(f"`{text}`" for text in texts),
             "; ".join(_command_reason(text, uses[text]) for text in texts),
-            _sources(item for text in texts for item in uses[text]),
+            tuple(item for text in texts for item in uses[text]),
         )
         for texts in lines
     )
@@ -266,8 +269,12 @@ def _trap_lines(history: _History, files: ProjectFiles) -> list[Line]:
         fix = Counter(item.calls[1].arguments for item in items).most_common(1)[0][0]
         why = f"failed in {_sessions(items)}, last {_day(items)}"
         error = _BLANK.sub("", trap[1])
-        lines.append(Line(f"`{trap[0]}` fails ({error}): use `{fix}`", why, _sources(items)))
+        lines.append(Line(f"`{trap[0]}` fails ({error}): use `{fix}`", why, tuple(items)))
     return lines
+
+
+def _open_lines(last: SessionItems) -> list[Line]:
+    return [Line(f"{item.text} ({_day([item])})", "in the last session", (item,)) for item in last.of("open")]
 
 
 def _rule_lines(history: _History, docs: str) -> list[Line]:
@@ -284,40 +291,30 @@ def _rule_lines(history: _History, docs: str) -> list[Line]:
         elif len(mine) >= 3 and text not in docs:
             rules[mine] = items
     ranked = sorted(rules.values(), key=len, reverse=True)
-    return [
-        Line(
-            f'"{items[0].text}"' + (f" ({_day(items)})" if _day(items) else ""),
-            f"said {_times(len(items))}",
-            _sources(items),
-        )
-        for items in ranked[:_MAX_RULES]
-    ]
+    dated = [(f" ({_day(items)})" if _day(items) else "", items) for items in ranked[:_MAX_RULES]]
+    return [Line(f'"{one[0].text}"{day}', f"said {_times(len(one))}", tuple(one)) for day, one in dated]
 
 
 def _near_lines(history: _History) -> list[Line]:
-    titles = {one.session_id: one for one in history.sessions}
-    near = [titles[name] for name in list(history.near)[:_MAX_NEAR]]
-    return [
-        Line(
-            f"{f'{one.started_at:%Y-%m-%d} ' if one.started_at else ''}{one.session_id[:8]}: {one_line(one.title, 60)}",
-            "asked for something similar",
-            (Source(one.session_id),),
-        )
-        for one in near
-        if one.title.count(" ") > 1
-    ]
+    sessions = {one.session_id: one for one in history.sessions if one.title.count(" ") > 1}
+    lines = []
+    for one in [sessions[name] for name in history.near if name in sessions][:_MAX_NEAR]:
+        date = f"{one.started_at:%Y-%m-%d} " if one.started_at else ""
+        text = f"{date}{one.session_id[:8]}: {one_line(one.title, 60)}"
+        itself = Item(kind="reference", text=one.title, sources=(Source(one.session_id),))
+        lines.append(Line(text, "asked for something similar", (itself,)))
+    return lines
 
 
-def _file_lines(history: _History, files: ProjectFiles, budget: float, whole: int) -> tuple[Line, ...]:
-    """The files of each folder that the new session probably needs; `whole` is the budget of the brief."""
+def _file_lines(history: _History, files: ProjectFiles, budget: float) -> tuple[Line, ...]:
+    """The files of each folder that the new session probably needs."""
     uses: dict[str, list[Item]] = defaultdict(list)
-    for session in history.sessions:
-        for item in session.of("file"):
-            if (item.text in uses or files.exists(item.text)) and item.text not in _DOCS:
-                uses[item.text].append(item)
-    scores = _file_scores(history, uses, is_short=whole < _SHORT)
+    for _, item in history.items["file"]:
+        if (item.text in uses or files.exists(item.text)) and item.text not in DOCS:
+            uses[item.text].append(item)
+    scores = _file_scores(history, uses)
     # How often a file was really needed grows faster than its score: 3 % at .4, 8 % at 1, 28 % above.
-    likely = ((path, score**4) for path, score in scores.items() if score >= _MIN_FILE / max(whole, DEFAULT_TOKENS))
+    likely = ((path, score**4) for path, score in scores.items() if score >= history.min_file)
     ranked = sorted(likely, key=lambda one: (-one[1], one[0]))
     lines = []
     for folder, paths in _pack(ranked[:_MAX_FILES], budget).items():
@@ -326,37 +323,37 @@ def _file_lines(history: _History, files: ProjectFiles, budget: float, whole: in
         why = ", ".join(
             (*(f"{use} {_times(number)}" for use, number in sorted(uses_of.items())), f"last {_day(items)}")
         )
-        lines.append(Line(f"{folder}: {', '.join(path.rsplit('/', 1)[-1] for path in paths)}", why, _sources(items)))
+        lines.append(Line(f"{folder}: {', '.join(path.rsplit('/', 1)[-1] for path in paths)}", why, tuple(items)))
     return tuple(lines)
 
 
-def _file_scores(history: _History, paths: Collection[str], *, is_short: bool) -> dict[str, float]:
+def _file_scores(history: _History, paths: Collection[str]) -> dict[str, float]:
     """How much speaks for each file: who used it lately or for a similar task, its folder, and its name."""
     evidence: dict[str, dict[tuple[str, str], float]] = {path: defaultdict(float) for path in paths}
-    folders: dict[str, float] = defaultdict(float)
-    ages: dict[str, set[int]] = defaultdict(set)
-    telling = {0}  # the ages of sessions whose files count without a second session: the last, and a very similar one
-    for age, session in enumerate(reversed(history.sessions)):
-        recent, near = (some.get(session.session_id, 0.0) for some in (history.recent_files, history.near_files))
-        telling |= {age} if near > 0.5 else set()
-        used = [item for item in session.of("file") if item.text in evidence]
-        for item in used:
-            evidence[item.text][item.tool, "recent"] += recent
-            evidence[item.text][item.tool, "near"] += near
-            ages[item.text].add(age)
-        for folder in {_folder(item.text) for item in used}:
-            folders[folder] += recent
+    folders: dict[str, dict[str, float]] = defaultdict(dict)  # the weight of each session that used one
+    users: dict[str, set[str]] = defaultdict(set)
+    for session, item in history.items["file"]:
+        if item.text in evidence:
+            name = session.session_id
+            evidence[item.text][item.tool, "recent"] += history.recent_files[name]
+            evidence[item.text][item.tool, "near"] += history.near_files.get(name, 0.0)
+            folders[_folder(item.text)][name] = history.recent_files[name]
+            users[item.text].add(name)
+    ages = {one.session_id: age for age, one in enumerate(reversed(history.sessions))}
+    # Whose files count without a second session: the last one, and one that is very similar.
+    telling = {history.sessions[-1].session_id, *(name for name, near in history.near_files.items() if near > 0.5)}
     asked, lower = set(topic_terms(history.task[:6000])), history.task.lower()
     names = {path: set(topic_terms(path)) for path in paths}
     frequency = Counter(term for some in names.values() for term in some)
     scores = {}
     for path, some in names.items():
         score = sum(_WEIGHTS[basis] * sqrt(weight) for basis, weight in evidence[path].items())
-        score += _FOLDER * folders[_folder(path)] + _LATEST / (1 + min(ages[path]))
+        age = min(map(ages.__getitem__, users[path]))
+        score += _FOLDER * sum(folders[_folder(path)].values()) + _LATEST / (1 + age)
         score += _TERM * (0.3 + score) * sum(log(1 + len(names) / frequency[term]) for term in some & asked)
-        is_weak = len(ages[path]) == 1 and telling.isdisjoint(ages[path])
+        is_weak = len(users[path]) == 1 and telling.isdisjoint(users[path])
         named = _NAMED if path.rsplit("/", 1)[-1].lower() in lower else 0.0
-        scores[path] = named if is_weak and is_short else score + named
+        scores[path] = named if is_weak and history.is_short else score + named
     return scores
 
 
@@ -406,7 +403,3 @@ def _times(number: int) -> str:
 
 def _sessions(items: Sequence[Item]) -> str:
     return "1 session" if len(items) == 1 else f"{len(items)} sessions"
-
-
-def _sources(items: Iterable[Item]) -> tuple[Source, ...]:
-    return tuple(dict.fromkeys(source for item in items for source in item.sources))

@@ -109,10 +109,7 @@ def _is_part_of_work(error: str) -> bool:
 
 
 def extract_instructions(view: SessionView) -> Iterator[Item]:
-    """The user's standing rules, quoted; of an agent that is built on the library also those of its system prompt.
-
-    An approval is no rule: what was permitted once was permitted once.
-    """
+    """The user's standing rules, quoted; of an agent that is built on the library also those of its system prompt."""
     rules = [
         (message, sentence)
         for message, text, _ in view.said
@@ -174,25 +171,12 @@ def _quote(view: SessionView, kind: Kind, text: str, message: Message) -> Iterat
 
 
 def extract_open(view: SessionView) -> Iterator[Item]:
-    """Where work stopped: the branch, the last request, and a check that still fails."""
-    session = view.session
-    if not view.said or not view.steps:
-        return
-    message, text, _ = view.said[-1]
-    yield from _quote(view, "open", f"last request: {one_line(text, 120)}", message)
-    if session.branch:
-        at = session.ended_at
-        yield Item(kind="open", text=f"branch: {session.branch}", last_seen=at, sources=view.source(""))
-    checks = [
-        (shell, command)
-        for shell in view.shells
-        for command in shell.commands
-        if command.purpose in ("test", "build", "lint")
-    ]
-    if checks and checks[-1][0].passed is False:
-        shell, command = checks[-1]
-        if is_known(command.text, view.typed) and view.is_clean_command(command.text, shell.step.position):
-            yield view.item("open", f"failing: `{command.text}`", shell.step)
+    """Where work stopped: the last check, if it failed."""
+    every = [(shell, command) for shell in view.shells for command in shell.commands]
+    for shell, command in [one for one in every if one[1].purpose in ("test", "build", "lint")][-1:]:
+        is_safe = is_known(command.text, view.typed) and view.is_clean_command(command.text, shell.step.position)
+        if shell.step.outcome == "error" and is_safe:
+            yield view.item("open", f"`{command.text}` failed last", shell.step)
 
 
 def extract_habits(view: SessionView) -> Iterator[Item]:

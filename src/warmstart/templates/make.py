@@ -36,19 +36,9 @@ from warmstart.templates.validation import check, without_problems
 from warmstart.text.truncate import one_line
 from warmstart.text.untrusted import find_injection
 
-# How many items of each kind a template carries; procedures have an option of their own.
-_MAX_ITEMS: dict[Kind, int] = {
-    "instruction": 12,
-    "correction": 5,
-    "decision": 5,
-    "command": 12,
-    "trap": 6,
-    "file": 12,
-    "reference": 8,
-    "habit": 2,
-    "open": 0,  # where one session stopped says nothing to another
-}
-_DEFAULT_MAX = 10
+# How many items of a kind a template carries. Where one session stopped says nothing to another.
+_DEFAULT_MAX = 6
+_MAX_ITEMS: dict[Kind, int] = {"instruction": 12, "command": 12, "file": 12, "habit": 2, "open": 0}
 _MAX_EVIDENCE = 120  # characters of what says that a session failed
 _MAX_NAMED = 5  # sessions that an error names
 _MAX_TOOLS = 2  # in a description

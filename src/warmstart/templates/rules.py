@@ -22,6 +22,12 @@ def word_set(table: str, row: str) -> frozenset[str]:
 
 
 @cache
-def pattern(row: str) -> re.Pattern[str]:
-    """A row of `rules.toml` as one pattern: any of its alternatives, in upper or lower case."""
-    return re.compile("|".join(load_table("rules")["patterns"][row]), re.IGNORECASE)
+def pattern(row: str, table: str = "rules") -> re.Pattern[str]:
+    """A row of the table's patterns as one: any of its alternatives, upper or lower case. `<name>` is a fragment."""
+    text = "|".join(load_table(table)["patterns"][row])
+    for name, fragment in load_table(table).get("fragments", {}).items():
+        text = text.replace(f"<{name}>", fragment)
+    return re.compile(text, re.IGNORECASE)
+
+
+DOCS, MANIFESTS = (tuple(load_table("rules")[row].split()) for row in ("docs", "manifests"))

@@ -21,7 +21,7 @@ from warmstart.sessions.marks import is_marked_call, is_ours
 from warmstart.sessions.values import Message, Session
 from warmstart.templates.commands import ShellCommand, is_project_file, relative_path, shell_commands
 from warmstart.templates.item import Item, Kind, Source
-from warmstart.templates.rules import load_table
+from warmstart.templates.rules import MANIFESTS, load_table
 from warmstart.templates.safety import own_words_of
 from warmstart.text.shell import parse_commands
 
@@ -29,10 +29,7 @@ _PATCHED_FILE = re.compile(r"\*\*\* (?:Update|Add|Delete) File: ([^\n\"\\]+)")
 _EXPANDED = re.compile(r"^(?:---|#{1,4} |\|)", re.MULTILINE)  # front matter, headings, tables: a file, not a person
 _SUMMARY = ("This session is being continued from", "Summary of the conversation")
 _MAX_MACHINE_LINES = 30
-_MANIFEST = re.compile(
-    r"(?:^|[/\s'\"])(?:package\.json|[Mm]akefile|[Jj]ustfile|\.?mise\.toml|pyproject\.toml|Taskfile\.ya?ml|Cargo\.toml)"
-    r"(?=$|[\s'\"|;&)])"
-)
+_MANIFEST = re.compile(rf"(?:^|[/\s'\"])(?:{'|'.join(map(re.escape, MANIFESTS))})(?=$|[\s'\"|;&)])")
 
 
 @dataclass(slots=True)
@@ -45,11 +42,7 @@ class Shell:
 
 
 class SessionView:
-    """A session as the extractors read it.
-
-    `allowed` are commands that the user vouches for, as if they had typed them. With `keep_values` the values in
-    procedures stay.
-    """
+    """A session as the extractors read it. What the user vouches for is `allowed` as if they had typed it."""
 
     def __init__(
         self,
