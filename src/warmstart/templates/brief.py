@@ -33,7 +33,7 @@ _NEAREST = 10  # sessions near the task
 _NAMED = 1.0  # added to the score of a file that the task names
 _TERM = 0.05  # weight of words that a path shares with the task
 _FOLDER, _LATEST = 0.4, 0.2  # added if every session used its folder, or if the last session used the file
-_MIN_COMMAND, _MIN_SURE = 0.02, 0.1  # chance; the second in a short brief, for what the docs lack
+_MIN_COMMAND, _MIN_SURE = 0.02, 0.15  # chance; the second in a short brief, for what the docs lack
 _MIN_FILE = 150  # score of a file, times the tokens of the brief: with less room only what is likelier
 _SHORT = (
     300  # tokens; a shorter brief lists only what is likely: of the files that one session used alone 4 % were needed
@@ -340,7 +340,7 @@ def _file_scores(history: _History, paths: Collection[str]) -> dict[str, float]:
             folders[_folder(item.text)][name] = history.recent_files[name]
             users[item.text].add(name)
     ages = {one.session_id: age for age, one in enumerate(reversed(history.sessions))}
-    # Whose files count without a second session: the last one, and one that is very similar.
+    # Whose files count without a second session, if it changed them: the last one, and a very similar one.
     telling = {history.sessions[-1].session_id, *(name for name, near in history.near_files.items() if near > 0.5)}
     asked, lower = set(topic_terms(history.task[:6000])), history.task.lower()
     names = {path: set(topic_terms(path)) for path in paths}
@@ -351,7 +351,8 @@ def _file_scores(history: _History, paths: Collection[str]) -> dict[str, float]:
         age = min(map(ages.__getitem__, users[path]))
         score += _FOLDER * sum(folders[_folder(path)].values()) + _LATEST / (1 + age)
         score += _TERM * (0.3 + score) * sum(log(1 + len(names) / frequency[term]) for term in some & asked)
-        is_weak = len(users[path]) == 1 and telling.isdisjoint(users[path])
+        is_changed = ("edit", "recent") in evidence[path]
+        is_weak = len(users[path]) == 1 and not (is_changed and users[path] & telling)
         named = _NAMED if path.rsplit("/", 1)[-1].lower() in lower else 0.0
         scores[path] = named if is_weak and history.is_short else score + named
     return scores
