@@ -162,7 +162,7 @@ def test_other_projects_do_not_bleed_in(ws: Warmstart, sessions: Sessions) -> No
 
 
 def test_a_task_brings_the_files_of_similar_sessions_up(ws: Warmstart, sessions: Sessions) -> None:
-    sessions.add("Parse the storm table", edited("src/storms/table.py"))
+    sessions.add("Parse the storm table", read("src/storms/table.py"), edited("src/storms/table.py"))
     for number in range(30):
         sessions.add("Tidy the docs", edited(f"docs/page{number}.md"))
     assert "table.py" not in brief(ws, budget_tokens=80)

@@ -317,7 +317,7 @@ def _file_lines(history: _History, files: ProjectFiles, budget: float) -> tuple[
     likely = ((path, score**4) for path, score in scores.items() if score >= history.min_file)
     ranked = sorted(likely, key=lambda one: (-one[1], one[0]))
     lines = []
-    for folder, paths in _pack(ranked[:_MAX_FILES], budget).items():
+    for folder, paths in _pack(ranked[:_MAX_FILES], budget, 1.0 if history.is_short else 0.0).items():
         items = [item for path in paths for item in uses[path]]
         uses_of = Counter("changed" if item.tool == "edit" else "read first" for item in items)
         why = ", ".join(
@@ -362,8 +362,11 @@ def _folder(path: str) -> str:
     return f"{path.rpartition('/')[0] or '.'}/"
 
 
-def _pack(ranked: Sequence[tuple[str, float]], budget: float) -> dict[str, list[str]]:
-    """Files by folder, chosen by their worth per token: a name costs little once its folder is there."""
+def _pack(ranked: Sequence[tuple[str, float]], budget: float, min_line: float) -> dict[str, list[str]]:
+    """Files by folder, chosen by their worth per token: a name costs little once its folder is there.
+
+    A folder is listed if its best file is worth `min_line`.
+    """
     folders: dict[str, list[tuple[str, float]]] = defaultdict(list)
     for path, worth in ranked:
         folders[_folder(path)].append((path, worth))
@@ -381,8 +384,9 @@ def _pack(ranked: Sequence[tuple[str, float]], budget: float) -> dict[str, list[
         if best:
             heapq.heappush(heap, best)
 
-    for folder in folders:
-        offer(folder, 0)
+    for folder, (best, *_) in folders.items():
+        if best[1] >= min_line:
+            offer(folder, 0)
     chosen: dict[str, list[str]] = {}
     while heap:
         _, folder, start, end, cost = heapq.heappop(heap)
