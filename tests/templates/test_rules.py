@@ -17,7 +17,8 @@ EXAMPLES = {
     "passing_url": ["http://localhost:80/", "https://git.example/pulls/7"],
     "greeting": ["Hi there, can you add a test"],
     "plan": ["Implement the following plan:\n\n# Plan: Add a retry\n\n## Context"],
-    "plain_request": ["Add a retry to the exporter"],
+    "request": ["Add a retry to the exporter"],
+    "statement": ["Predictions should record which datum they refer to"],
     "identifying": ["user", "reservation_number"],
 }
 HARMLESS = {
@@ -28,7 +29,7 @@ HARMLESS = {
     "forbids": "never ask me again",
     "passing_url": "https://docs.example/guide",
     "plan": "Add a retry",
-    "plain_request": "can you take a look at this",
+    "request": "can you take a look at this",
     "identifying": "cabin",
 }
 

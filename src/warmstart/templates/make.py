@@ -41,7 +41,7 @@ _DEFAULT_MAX = 6
 _MAX_ITEMS: dict[Kind, int] = {"instruction": 12, "command": 12, "file": 12, "habit": 2, "open": 0}
 _MAX_EVIDENCE = 120  # characters of what says that a session failed
 _MAX_NAMED = 5  # sessions that an error names
-_MAX_TOOLS = 2  # in a description
+_SENTENCE_END = re.compile(r"(?<=[\w)}])[.!?](?:\s|$)|\n| \(changed ")
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
@@ -273,12 +273,12 @@ def describe(seed: SessionSeed, sessions: Sequence[SessionItems]) -> str:
     sentences = (
         subject_of(sentence).strip(" ,;:")
         for text in (*seed.tasks, *(one.title for one in sessions))
-        for sentence in re.split(r"(?<=[\w)}])[.!?](?:\s|$)|\n| \(changed ", subject_of(text))[:3]
+        for sentence in (_SENTENCE_END.split(subject_of(text))[:-1] or [text])[:3]  # the last one may be cut off
     )
-    plain = (one for one in sentences if 3 <= count_words(one) <= 20 and pattern("plain_request").fullmatch(one))
-    task = next((one for one in plain if not find_injection(one) and is_safe_text(one)), "")
+    plain = [one for one in sentences if count_words(one) <= 20 and not find_injection(one) and is_safe_text(one)]
+    task = next((one for row in ("request", "statement") for one in plain if pattern(row).fullmatch(one)), "")
     names = [call.tool for item in seed.of("procedure") for call in item.calls if call.tool not in SHELLS]
-    tools = [*dict.fromkeys((*names, *(f"`{item.text}`" for item in seed.of("command"))))][:_MAX_TOOLS]
+    tools = [*dict.fromkeys((*names, *(f"`{item.text}`" for item in seed.of("command"))))][:2]
     described = f"{task[:1].upper()}{task[1:]}{', with ' if tools else ''}{' and '.join(tools)}."
     return one_line(described, 200) if task else ""
 
