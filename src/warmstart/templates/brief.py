@@ -12,7 +12,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from math import log, sqrt
+from math import fsum, log, sqrt
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,9 +35,8 @@ _TERM = 0.05  # weight of words that a path shares with the task
 _FOLDER, _LATEST = 0.4, 0.2  # added if every session used its folder, or if the last session used the file
 _MIN_COMMAND, _MIN_SURE = 0.02, 0.15  # chance; the second in a short brief, for what the docs lack
 _MIN_FILE = 150  # score of a file, times the tokens of the brief: with less room only what is likelier
-_SHORT = (
-    300  # tokens; a shorter brief lists only what is likely: of the files that one session used alone 4 % were needed
-)
+# Tokens; a shorter brief lists only what is likely. Of the files that one earlier session alone used, 4 % were needed.
+_SHORT = 300
 _MAX_TRAPS, _MAX_RULES, _MAX_FILES, _MAX_NEAR = 4, 3, 300, 3
 _MAX_MEMORY = 160  # characters
 _BLANK = re.compile(r":? ‹\w+›")  # what stands for a value in an error
@@ -180,12 +179,12 @@ def _nearest(sessions: Sequence[SessionItems], task: str) -> dict[str, float]:
     mean = sum(lengths.values()) / len(documents) or 1
     frequency = Counter(term for document in documents.values() for term in document)
     asked = set(topic_terms(task[:6000]))
-    scores = dict.fromkeys(documents, 0.0)
+    rarity = {term: log(1 + (len(documents) - frequency[term] + 0.5) / (frequency[term] + 0.5)) for term in asked}
+    scores = {}
     for name, document in documents.items():
         length = 1.2 * (0.25 + 0.75 * lengths[name] / mean)
-        for term in document.keys() & asked:
-            rarity = log(1 + (len(documents) - frequency[term] + 0.5) / (frequency[term] + 0.5))
-            scores[name] += rarity * document[term] * 2.2 / (document[term] + length)
+        terms = document.keys() & asked  # in any order, which must not matter
+        scores[name] = fsum(rarity[term] * document[term] * 2.2 / (document[term] + length) for term in terms)
     best = sorted(((-score, name) for name, score in scores.items() if score > 0))[:_NEAREST]
     return {name: score / sum(score for score, _ in best) for score, name in best}
 
@@ -350,7 +349,7 @@ def _file_scores(history: _History, paths: Collection[str]) -> dict[str, float]:
         score = sum(_WEIGHTS[basis] * sqrt(weight) for basis, weight in evidence[path].items())
         age = min(map(ages.__getitem__, users[path]))
         score += _FOLDER * sum(folders[_folder(path)].values()) + _LATEST / (1 + age)
-        score += _TERM * (0.3 + score) * sum(log(1 + len(names) / frequency[term]) for term in some & asked)
+        score += _TERM * (0.3 + score) * fsum(log(1 + len(names) / frequency[term]) for term in some & asked)
         is_changed = ("edit", "recent") in evidence[path]
         is_weak = len(users[path]) == 1 and not (is_changed and users[path] & telling)
         named = _NAMED if path.rsplit("/", 1)[-1].lower() in lower else 0.0
