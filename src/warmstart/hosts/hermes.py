@@ -118,7 +118,7 @@ def is_present(place: Place) -> bool:
     """Whether Hermes is on this machine: its folder or its program."""
     from shutil import which
 
-    return _home(place)[1].is_dir() or which("hermes", path=place.env.get("PATH")) is not None
+    return _home(place)[1].is_dir() or which("hermes") is not None
 
 
 def files(place: Place) -> list[HostFile]:
