@@ -218,6 +218,7 @@ def install(plan: Plan, place: Place, home: Path) -> None:
 
 def uninstall(plan: Plan, place: Place, home: Path) -> None:
     """Make the changes, then delete what we recorded about them."""
+    here = {str(file.path) for file in host_module(plan.host).files(place)}
     for change in plan.changes:
         _check_unchanged(change)
         replace_file(change.path, change.after)
@@ -226,7 +227,6 @@ def uninstall(plan: Plan, place: Place, home: Path) -> None:
         shutil.rmtree(folder / "__pycache__", ignore_errors=True)
         with suppress(OSError):  # it is gone, or the agent keeps files there
             folder.rmdir()
-    here = {str(file.path) for file in host_module(plan.host).files(place)}
     state.files = {path: record for path, record in state.files.items() if path not in here}
     if state.files:
         state.write(home, plan.host)
