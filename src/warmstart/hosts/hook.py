@@ -254,7 +254,7 @@ class Hook:
             os.set_inheritable(lock, True)  # held until the import ends
             fcntl.flock(lock, fcntl.LOCK_EX)
             wanted = [word for path in paths for word in ("--path", path)]
-            os.execv(sys.executable, [sys.executable, "-EPc", CODE, "sync", *wanted])
+            os.execv(sys.executable, [sys.executable, "-EPc", CODE, "sync", "--format", self.host, *wanted])
         finally:
             os._exit(0)
 

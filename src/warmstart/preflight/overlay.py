@@ -44,6 +44,10 @@ _TURNS = (
     "SELECT t.session, s.id, t.first_seq, t.at, t.asked, t.changed, t.read, t.ran FROM session_turns t "
     "JOIN sessions s ON s.pk = t.session WHERE t.session IN ({0})"
 )
+_RECORD = (
+    "INSERT INTO preflight_turns (session, host, project, at, event, reason, evidence, tokens, milliseconds) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
 
 
 class Policy:
@@ -132,6 +136,7 @@ class Preflight:
 
     def after_compaction(self) -> None:
         """The conversation was compacted: what was shown before it may be shown again."""
+        self._deadline = time.monotonic() + 1
         self._record(Overlay("compacted"), "compaction")
 
     # -- deciding
@@ -149,9 +154,9 @@ class Preflight:
                 if not (isinstance(error, _TooLate) or time.monotonic() > self._deadline):
                     raise
                 overlay = Overlay("deadline")  # also where a statement was interrupted
-            overlay.milliseconds = round((time.monotonic() - began) * 1000, 3)
-            if record:
-                self._record(overlay, event)
+        overlay.milliseconds = round((time.monotonic() - began) * 1000, 3)
+        if record:
+            self._record(overlay, event)
         return overlay
 
     def _check_time(self) -> None:
@@ -159,14 +164,15 @@ class Preflight:
             raise _TooLate
 
     def _record(self, overlay: Overlay, event: str) -> None:
-        self._run(
-            "INSERT INTO preflight_turns (session, host, project, at, event, reason, evidence, tokens, milliseconds) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                *(self._session, self._host, self._project, time.time(), event, overlay.reason),
-                *(json.dumps(overlay.evidence), overlay.tokens, overlay.milliseconds),
-            ),
+        row = (
+            *(self._session, self._host, self._project, time.time(), event, overlay.reason),
+            *(json.dumps(overlay.evidence), overlay.tokens, overlay.milliseconds),
         )
+        if self._dialect == "sqlite":  # where another process may be writing
+            with time_limit(self._connection, self._dialect, self._deadline):
+                self._run(_RECORD, row)
+        else:
+            self._run(_RECORD, row)
 
     def _history(self) -> tuple[int, set[str]]:
         """How many messages this session had, and what it was shown since it was last compacted."""
@@ -240,6 +246,8 @@ class Preflight:
                 continue
             session, at, role, body = row
             line = f"{_day(at)} {session[:8]} {role}: “{_excerpt(body, hit.terms)}”"
+            if role == "user" and (reply := self._reply(hit)):
+                line += f"; reply: “{_excerpt(reply, hit.terms)}”"
             budget -= count(line) + 2
             if budget < 0:
                 break
@@ -258,6 +266,17 @@ class Preflight:
             if row:
                 return row
         return None
+
+    def _reply(self, hit: Hit) -> str:
+        """The last thing that the agent said in a turn, if it may be quoted."""
+        row = self._run(
+            "SELECT t.body FROM messages m JOIN texts t ON t.id = m.text WHERE m.session = ?1 AND m.seq > ?2 "
+            "AND m.seq < coalesce((SELECT min(first_seq) FROM session_turns WHERE session = ?1 AND first_seq > ?2), "
+            "2147483647) AND m.role = 'assistant' AND t.body <> '' "
+            "AND m.pk NOT IN (SELECT message FROM unquotable_messages) ORDER BY m.seq DESC LIMIT 1",
+            (hit.session, hit.first_seq),
+        ).fetchone()
+        return str(row[0]) if row else ""
 
     # -- what was done
 
