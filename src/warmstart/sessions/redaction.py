@@ -34,19 +34,22 @@ _NAMES = {
 
 
 def redacted_log(
-    session: Session, groups: Iterable[tuple[Group, Scan]], redactor: Redactor
+    session: Session, groups: Iterable[Group], scans: Iterator[Scan], redactor: Redactor | None
 ) -> tuple[Session, list[Message]]:
-    """A session and its messages without their secrets. Their identity does not change."""
-    cleaned = redacted_session(session, redactor)
+    """A session and its messages without the secrets that scans found. Their identity does not change."""
+    messages: list[Message] = []
+    for group, scanned in zip(groups, scans, strict=False):
+        if not scanned.has_secret or redactor is None:
+            messages += group.messages
+            continue
+        for before in group.messages:
+            after = redacted_message(before, redactor)
+            if after.native_id != before.native_id:
+                after = replace(after, stored_key=message_key(session.agent, before.native_id))
+            messages.append(after)
+    cleaned = redacted_session(session, redactor) if redactor else session
     if cleaned.native_id != session.native_id:
         cleaned = replace(cleaned, stored_id=session.id)
-    messages: list[Message] = []
-    for group, found in groups:
-        for message in group.messages:
-            after = redacted_message(message, redactor) if found.has_secret else message
-            if after.native_id != message.native_id:
-                after = replace(after, stored_key=message_key(session.agent, message.native_id))
-            messages.append(after)
     return cleaned, messages
 
 

@@ -285,20 +285,6 @@ class _Chunk(NamedTuple):
     characters: int
     scans: Future[list[Scan]]  # of all groups
 
-    def redacted(self, redactor: Redactor | None, stems: dict[str, str]) -> list[tuple[Session, list[Message]]]:
-        """The sessions without their secrets. `stems` receives the stems of texts."""
-        sessions: list[tuple[Session, list[Message]]] = []
-        scans = iter(self.scans.result())
-        for session, groups in self.sessions:
-            scanned = [(group, next(scans)) for group in groups]
-            for group, scan in scanned:
-                stems.update(zip(group.texts.bodies, scan.stems, strict=False))
-            if redactor:
-                sessions.append(redacted_log(session, scanned, redactor))
-            else:
-                sessions.append((session, [message for group in groups for message in group.messages]))
-        return sessions
-
 
 @dataclass(slots=True)
 class _Log:
@@ -379,8 +365,12 @@ class _Log:
         if self.overtaken or store.revision(self.position.path) != self.position.revision:
             self.overtaken = True
             return
-        redacted = chunk.redacted(self.redactor, stems)
-        sessions = self._wanted(redacted, deleted) if deleted else redacted
+        scans = chunk.scans.result()
+        for group, scan in zip((group for _, groups in chunk.sessions for group in groups), scans, strict=True):
+            stems.update(zip(group.texts.bodies, scan.stems, strict=False))
+        rest = iter(scans)
+        sessions = [redacted_log(session, groups, rest, self.redactor) for session, groups in chunk.sessions]
+        sessions = self._wanted(sessions, deleted) if deleted else sessions
         for session, messages in sessions:
             if session.parent_id is None and session.native_id in self.continues:
                 session = replace(session, parent_id=self.continues[session.native_id], parent_kind="resume")
