@@ -42,6 +42,13 @@ def test_the_worker_finds_secrets_and_stems() -> None:
         assert not any(scan.has_secret for scan in worker.submit(GROUPS).result())
 
 
+def test_the_worker_imports_nothing_from_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "msgspec.py").write_text("raise SystemExit", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    with closing(TextWorker(None)) as worker:
+        assert worker.submit(GROUPS).result()[0].stems
+
+
 def test_without_the_process_secrets_are_still_found(monkeypatch: pytest.MonkeyPatch) -> None:
     with closing(TextWorker(Redactor())) as worker:
         worker.submit(GROUPS).result()

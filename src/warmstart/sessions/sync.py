@@ -17,10 +17,11 @@ import stat
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
+from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
@@ -257,18 +258,17 @@ class _Sync:
 
     def flush(self) -> None:
         """Write the first chunks that were read, of however many logs, in one transaction."""
+        sizes = accumulate(chunk.characters for chunk in self.pending)
+        chunks = self.pending[: 1 + sum(size < _BATCH_CHARACTERS for size in sizes)]
+        wait([chunk.scans for chunk in chunks])  # before the store is locked
         stems: dict[str, str] = {}
-        chunks = size = 0
         # The next logs are read while this is indexed and committed.
         with self.store.transaction(wait=False, stems=stems):
             deleted = self.store.deleted()
-            for chunk in self.pending:
+            for chunk in chunks:
                 chunk.log.write(self.store, chunk, deleted, stems)
-                chunks, size = chunks + 1, size + chunk.characters
-                if size >= _BATCH_CHARACTERS:
-                    break
-        del self.pending[:chunks]
-        self.waiting -= size
+        del self.pending[: len(chunks)]
+        self.waiting -= sum(chunk.characters for chunk in chunks)
 
     def _report_problem(self, source: Source, name: str, reason: str) -> None:
         self.report.problems.append(Malformed(name, 0, reason))

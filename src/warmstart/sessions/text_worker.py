@@ -70,10 +70,10 @@ class TextWorker:
     def _ask(self, texts: Sequence[Texts]) -> list[Scan]:
         is_new = self._process is None
         if self._process is None:
-            # In a session of its own, so that Ctrl-C reaches this process alone; the other one ends with its input.
-            self._process = Popen(  # noqa: S603 - this Python and a fixed program
-                [sys.executable, "-c", _COMMAND], stdin=PIPE, stdout=PIPE, stderr=DEVNULL, start_new_session=True
-            )
+            # `-P`, so that it imports nothing from the current folder. In a session of its own, so that Ctrl-C reaches
+            # this process alone; the other one ends with its input.
+            command = [sys.executable, "-P", "-c", _COMMAND]
+            self._process = Popen(command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, start_new_session=True)  # noqa: S603
         if self._process.stdin is None or self._process.stdout is None:
             raise EOFError
         if is_new:
