@@ -260,8 +260,7 @@ class Warmstart:
         `task` is the session's first message, where it is known. Empty if nothing is known. Without `update`, sessions
         that changed since the last sync are left out.
         """
-        from warmstart.templates.brief import MAX_SESSIONS, build_brief
-        from warmstart.templates.project_files import read_project_files
+        from warmstart.templates.brief import MAX_SESSIONS, build_brief, read_project_files
 
         where = resolve_project(project)
         if update:
