@@ -23,7 +23,7 @@ from warmstart.sessions.bad_sessions import Skip, log_skip
 from warmstart.sessions.projects import resolve_project
 from warmstart.sessions.sql_store import open_store
 from warmstart.sessions.store import Filter, SessionSummary
-from warmstart.sessions.values import Message, Session, SessionOutcome, Step, steps
+from warmstart.sessions.values import Message, Session, SessionOutcome, Step, clean, steps
 
 if TYPE_CHECKING:
     from warmstart.memory.backend import MemoryBackend
@@ -282,16 +282,16 @@ class Warmstart:
 
     def preflight(self, message: str, *, project: str = ".", first: bool = True) -> Overlay:
         """What a session in this project would be shown for a message. Nothing is recorded."""
-        from warmstart.preflight.index import MIGRATIONS
+        from warmstart.preflight.index import migrate
         from warmstart.preflight.overlay import Policy, Preflight
 
         settings, database = self.settings, self.store.database
-        database.migrate(MIGRATIONS)
+        migrate(self.store)
         policy = Policy.of(settings, default="smart")
         run = Preflight(
             database.connection, database.DIALECT, session="", project=resolve_project(project), policy=policy
         )
-        return run.before_turn(message, number=0 if first else 2, record=False)
+        return run.before_turn(clean(message), number=0 if first else 2, record=False)
 
     # -- memory and templates
 

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from warmstart.handoff.ledger import Constraint, Ledger, render_constraints
 from warmstart.log import log_error
-from warmstart.preflight.index import MIGRATIONS
+from warmstart.preflight.index import migrate
 from warmstart.preflight.overlay import Policy, Preflight, time_limit
 from warmstart.preflight.prompt import block
 from warmstart.sessions.projects import resolve_project
 from warmstart.sessions.readers.openai import chat_message
-from warmstart.sessions.values import Message, Session, SessionOutcome, ToolCall, ToolResult, session_id
+from warmstart.sessions.values import Message, Session, SessionOutcome, ToolCall, ToolResult, clean, session_id
 from warmstart.templates.start import insert_brief
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ class Run:
     def _preflight(self) -> Preflight:
         policy = Policy.of(self._app.settings, default="smart" if self.host else "off")
         database = self._app.store.database
-        database.migrate(MIGRATIONS)
+        migrate(self._app.store)
         return Preflight(
             database.connection,
             database.DIALECT,
@@ -172,7 +172,7 @@ class Run:
 
     def before_turn(self, message: str) -> str | None:
         """What earlier sessions know about the user's message, to be added to this request and to nothing else."""
-        return self._step("before_turn", lambda: self._preflight.before_turn(message).text or None, None)
+        return self._step("before_turn", lambda: self._preflight.before_turn(clean(message)).text or None, None)
 
     def after_tool(self, tool: str, arguments: str | Mapping[str, Any], output: str) -> str | None:
         """For a call that failed: what worked instead in an earlier session, if that is known."""

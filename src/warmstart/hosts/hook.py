@@ -40,7 +40,7 @@ _VARIABLES = ("WARMSTART_STORE", "WARMSTART_PREFLIGHT", "WARMSTART_AUTO_INJECT")
 
 
 def main(arguments: list[str]) -> None:
-    """Run a hook, given the host and the event, and leave with exit code 0."""
+    """Run a hook, given the host and the event. Never raises."""
     began = time.monotonic()
     error = ""
     hook: Hook | None = None
@@ -57,7 +57,6 @@ def main(arguments: list[str]) -> None:
         from warmstart.hosts import firings
 
         firings.record(hook.home, host, event, (time.monotonic() - began) * 1000, error or hook.abstained)
-    os._exit(0)
 
 
 class Hook:
@@ -75,7 +74,7 @@ class Hook:
         from importlib import import_module
         from json import dumps, loads
 
-        data = loads(text)
+        data = loads(text.decode("utf-8", "replace"))
         name = self.host.replace("-", "_")
         folder = str(data.get("cwd") or "")
         if not name.isidentifier() or self._is_excluded(folder):
@@ -190,6 +189,7 @@ class Hook:
     def before_turn(self, session: str, folder: str, message: str) -> str | None:
         """What earlier sessions know about a message of the user."""
         preflight = self._preflight(session, folder)
+        message = message.encode("utf-8", "replace").decode()  # JSON may escape half a character
         return preflight.before_turn(message).text or None if preflight else None
 
     def after_tool(self, session: str, folder: str, tool: str, arguments: Any, output: str) -> str | None:
