@@ -285,12 +285,11 @@ class Warmstart:
         from warmstart.preflight.index import migrate
         from warmstart.preflight.overlay import Policy, Preflight
 
-        settings, database = self.settings, self.store.database
+        database, where = self.store.database, clean(resolve_project(project))
         migrate(self.store)
-        policy = Policy.of(settings, default="smart")
-        run = Preflight(
-            database.connection, database.DIALECT, session="", project=resolve_project(project), policy=policy
-        )
+        policy = Policy.of(self.settings, default="smart")
+        policy.deadline_ms = 1000  # nobody's turn waits
+        run = Preflight(database.connection, database.DIALECT, session="", project=where, policy=policy)
         return run.before_turn(clean(message), number=0 if first else 2, record=False)
 
     # -- memory and templates
