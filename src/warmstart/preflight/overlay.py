@@ -3,7 +3,7 @@
 Measured on real turns (`bench/turns.py`), lines of what was done help far more often than passages of what was said,
 and the first message decides. So by default (`smart`) the first message brings what was done in the nearest sessions; a
 later one brings something only if it points to earlier work (then what was said, quoted), or if it is the second and
-several hits agree on the same files; and a call that fails as it failed before brings the fix.
+longer than the first, which then was just an opening; and a call that fails as it failed before brings the fix.
 
 Everything shown was judged and redacted when its session was synced. The same message and state give the same bytes.
 """
@@ -32,13 +32,14 @@ _FOOTER = "End of notes {0} [/warmstart]"
 _FRAME = 45  # tokens
 _MAX_ASKED = 50  # characters of a request
 _MAX_QUOTE = 300  # characters
+_MAX_LOOKED_AT = 4  # hits for each quote
 _MAX_SESSIONS = 40  # the newest of a project, whose files are counted
 _NEAREST = 10  # sessions
 _LINES = 2  # sessions that get a line of their own
-_MAX_FILES, _MAX_MORE = 8, 10  # of a session, and of all others together
-_MAX_COMMANDS = 3
+_MAX_FILES, _MAX_COMMANDS = 12, 3
 _HALF_LIFE = 5  # sessions
-_AGREE = 3  # of the six best hits
+_EVERYDAY, _FEW = 0.3, 3  # the share of the sessions whose commands everybody knows, and how many these are at least
+_MAX_TRAPS = 200  # that are counted
 _SURE = 0.35  # the share of a message's words, by rarity, with which a hit may be quoted
 _TURNS = (
     "SELECT t.session, s.id, t.first_seq, t.at, t.asked, t.changed, t.read, t.ran FROM session_turns t "
@@ -80,11 +81,12 @@ class Policy:
 class Overlay:
     """What to add to a request: `text` is empty for nothing, and `reason` says why."""
 
-    __slots__ = ("evidence", "milliseconds", "reason", "text", "tokens")
+    __slots__ = ("evidence", "milliseconds", "reason", "shown", "text", "tokens")
 
     def __init__(self, reason: str, lines: Sequence[str] = (), evidence: Sequence[str] = (), salt: str = "") -> None:
         self.reason = reason
         self.evidence = tuple(evidence)
+        self.shown: tuple[str, ...] = ()  # what else to remember of it, to be recorded with the evidence
         self.text = _frame(lines, salt) if lines else ""
         self.tokens = count(self.text) if lines else 0
         self.milliseconds = 0.0
@@ -164,7 +166,7 @@ class Preflight:
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 *(self._session, self._host, self._project, time.time(), event, overlay.reason),
-                *(json.dumps(overlay.evidence), overlay.tokens, overlay.milliseconds),
+                *(json.dumps(overlay.evidence + overlay.shown), overlay.tokens, overlay.milliseconds),
             ),
         )
 
@@ -182,25 +184,36 @@ class Preflight:
     def _for_message(self, message: str, number: int | None) -> Overlay:
         messages, shown = self._history()
         number = messages if number is None else number
+        words = len(message.split())
         verdict = classify(message, number)
         always = self._policy.inject == "always"
-        if verdict == "fast path" or (verdict == "later message" and not always):
-            return Overlay(verdict)
+        is_wanted = always or verdict in ("first message", "points to earlier work")
+        if verdict == "second message":
+            is_wanted = always or words > min(
+                (int(key[6:]) for key in shown if key.startswith("words:")), default=words
+            )
+        if verdict == "fast path" or not is_wanted:
+            return self._remember(Overlay(verdict), number, words)
         hits = find_turns(self._connection, self._dialect, message, project=self._project, session=self._session)
         self._check_time()
         hits = [hit for hit in hits if _key(hit) not in shown]
         if not hits:
-            return Overlay("nothing found")
+            return self._remember(Overlay("nothing found"), number, words)
         points = verdict == "points to earlier work"
         if number and (points or verdict == "later message"):
             quotes = self._quote(hits, self._policy.max_tokens)
             return Overlay("quoted" if quotes else "nothing certain", *_unzip(quotes), self._session)
-        if verdict == "second message" and not always and not self._agree(hits):
-            return Overlay("hits disagree")
-        done = self._show_done(hits, message)
-        if points:
+        done, files = self._show_done(hits, message, shown)
+        reason = "done before" if done else "nothing done"
+        if points or not done:
             done += self._quote(hits, self._policy.max_tokens - sum(count(line) + 2 for line, _ in done))
-        return Overlay("done before" if done else "nothing done", *_unzip(done), self._session)
+            reason = "quoted" if reason == "nothing done" and done else reason
+        return self._remember(Overlay(reason, *_unzip(done), self._session), number, words, files)
+
+    def _remember(self, overlay: Overlay, number: int, words: int, files: Sequence[str] = ()) -> Overlay:
+        """Note how long the first message was, and the files that were shown, as hashes: an audit holds no text."""
+        overlay.shown = (*([f"words:{words}"] if number == 0 else []), *map(_digest, files))
+        return overlay
 
     def _for_failure(self, commands: Sequence[str]) -> Overlay:
         shown = self._history()[1]
@@ -208,7 +221,7 @@ class Preflight:
         rows = self._run(
             "SELECT t.command, t.error, t.fix, s.id, s.started_at FROM session_traps t "
             f"JOIN sessions s ON s.pk = t.session WHERE s.project = ? AND t.command IN ({marks}) "
-            "AND s.id NOT IN (SELECT session FROM template_revoked) ORDER BY s.started_at DESC LIMIT 1",
+            "AND t.fix <> '' AND s.id NOT IN (SELECT session FROM template_revoked) ORDER BY s.started_at DESC LIMIT 1",
             (self._project, *commands),
         ).fetchall()
         for command, error, fix, session, at in rows:
@@ -218,27 +231,39 @@ class Preflight:
                 return Overlay("known trap", [line], [key], self._session)
         return Overlay("no known trap")
 
-    def _agree(self, hits: Sequence[Hit]) -> bool:
-        """Whether several of the best hits used the same file."""
-        votes: dict[str, int] = {}
-        for turn in self._turns(hits[:6]).values():
-            for path in {*turn.changed, *turn.read}:
-                votes[path] = votes.get(path, 0) + 1
-        return max(votes.values(), default=0) >= _AGREE
+    def _known_trap(self, shown: set[str]) -> list[tuple[str, str]]:
+        """The command that failed in most sessions, if in more than one, with what worked instead the last time."""
+        rows = self._run(
+            "SELECT t.command, t.error, t.fix FROM session_traps t JOIN sessions s ON s.pk = t.session "
+            "WHERE s.project = ? AND s.native_id <> ? AND t.fix <> '' "
+            "AND s.id NOT IN (SELECT session FROM template_revoked) ORDER BY s.started_at DESC, t.command LIMIT ?",
+            (self._project, self._session, _MAX_TRAPS),
+        ).fetchall()
+        fixes: dict[tuple[str, str], list[str]] = {}
+        for command, error, fix in rows:
+            fixes.setdefault((command, error), []).append(fix)
+        best = max(fixes, key=lambda trap: (len(fixes[trap]), trap), default=None)
+        if best is None or len(fixes[best]) < 2:
+            return []
+        (command, error), fix = best, fixes[best][0]
+        key = f"trap:{command}:{fix}"
+        return [] if key in shown else [(f"`{command}` keeps failing here ({error}); `{fix}` worked instead", key)]
 
     # -- what was said
 
     def _quote(self, hits: Sequence[Hit], budget: int) -> list[tuple[str, str]]:
         """Quotes of the best hits with their keys, as far as they are certain and fit the budget."""
         found: list[tuple[str, str]] = []
+        sessions: set[str] = set()
         budget -= _FRAME
-        for hit in hits[: 3 * self._policy.max_passages]:
-            if hit.score < self._policy.min_score or len(found) >= self._policy.max_passages:
+        for hit in hits[: _MAX_LOOKED_AT * self._policy.max_passages]:
+            if len(found) >= self._policy.max_passages:
                 break
-            row = self._best_message(hit)
-            if row is None:
+            row = self._best_message(hit) if hit.score >= self._policy.min_score else None
+            if row is None or row[0] in sessions:
                 continue
             session, at, role, body = row
+            sessions.add(session)
             line = f"{_day(at)} {session[:8]} {role}: “{_excerpt(body, hit.terms)}”"
             budget -= count(line) + 2
             if budget < 0:
@@ -261,46 +286,46 @@ class Preflight:
 
     # -- what was done
 
-    def _show_done(self, hits: Sequence[Hit], message: str) -> list[tuple[str, str]]:
-        """What the nearest sessions did, and what similar and recent ones used besides, with the keys of the hits."""
+    def _show_done(
+        self, hits: Sequence[Hit], message: str, shown: set[str]
+    ) -> tuple[list[tuple[str, str]], Sequence[str]]:
+        """What the nearest sessions did, and what similar and recent ones used besides, with the keys of the hits.
+
+        Also the files among this.
+        """
         recent = self._run(
-            "SELECT pk, id, started_at FROM sessions WHERE project = ? AND native_id <> ? "
+            "SELECT pk FROM sessions WHERE project = ? AND native_id <> ? "
             "AND coalesce(parent_kind, '') <> 'subagent' AND id NOT IN (SELECT session FROM template_revoked) "
-            "ORDER BY ended_at DESC LIMIT ?",
+            "ORDER BY ended_at DESC, pk DESC LIMIT ?",
             (self._project, self._session, _MAX_SESSIONS),
         ).fetchall()
-        age = {pk: place for place, (pk, _, _) in enumerate(recent)}
+        age = {pk: place for place, (pk,) in enumerate(recent)}
         near: dict[int, list[Hit]] = {}
         for hit in hits:
             near.setdefault(hit.session, []).append(hit)
         score = {
-            pk: (some[0].score + 0.3 * sum(hit.score for hit in some[1:3]))
+            pk: (some[0].nearness + 0.3 * sum(hit.nearness for hit in some[1:3]))
             * (1 + 0.5 ** (age.get(pk, _MAX_SESSIONS) / _HALF_LIFE))
             for pk, some in near.items()
         }
         nearest = sorted(score, key=lambda pk: (-score[pk], pk))[:_NEAREST]
         turns = self._turns_of({*age, *nearest})
         self._check_time()
-        worth = _Worth(turns, age, {pk: near[pk][0].score for pk in nearest}, message)
+        worth = _Worth(turns, age, {pk: near[pk][0].nearness for pk in nearest}, message)
         self._check_time()
+        files, commands = worth.best_files(shown), worth.best_commands(message)
+        left = dict.fromkeys([*files, *commands])
         lines: list[tuple[str, str]] = []
-        used: set[str] = set()
         for pk in nearest:
-            best = near[pk][0]
-            if line := worth.line(turns.get(pk, []), best.first_seq, used):
-                lines.append((line, _key(best)))
-            if len(lines) >= _LINES:
-                break
-        if lines and (more := worth.others(used)):
-            lines.append((more, ""))
+            if len(lines) < _LINES and (line := _done_line(turns.get(pk, []), near[pk][0].first_seq, left)):
+                lines.append((line, _key(near[pk][0])))
+        if lines and left:
+            rest = _work([one for one in files if one in left], [one for one in commands if one in left])
+            lines.append((f"Also: {rest}", ""))
+        lines += self._known_trap(shown)
         while sum(count(line) + 2 for line, _ in lines) + _FRAME > self._policy.max_tokens:
             lines.pop()
-        return lines
-
-    def _turns(self, hits: Sequence[Hit]) -> dict[tuple[int, int], Turn]:
-        wanted = {(hit.session, hit.first_seq) for hit in hits}
-        turns = self._turns_of({hit.session for hit in hits})
-        return {(pk, one.seq): one for pk, some in turns.items() for one in some if (pk, one.seq) in wanted}
+        return lines, files
 
     def _turns_of(self, sessions: set[int]) -> dict[int, list[Turn]]:
         found: dict[int, list[Turn]] = {}
@@ -332,6 +357,8 @@ class _Worth:
         all_recent, all_near = sum(recent.values()) or 1.0, sum(near.values()) or 1.0
         weights: dict[tuple[str, bool], list[float]] = {}
         self.commands: dict[str, float] = {}
+        self._runs: dict[str, int] = {}  # sessions that ran a command
+        self._sessions = len(turns)
         for pk, some in turns.items():
             new, close = recent.get(pk, 0.0) / all_recent, near.get(pk, 0.0) / all_near
             for path, is_change in {(path, True) for turn in some for path in turn.changed} | {
@@ -342,6 +369,7 @@ class _Worth:
                 each[1] += close
             for command in {command for turn in some for command in turn.ran}:
                 self.commands[command] = self.commands.get(command, 0.0) + new + close
+                self._runs[command] = self._runs.get(command, 0) + 1
         self.files: dict[str, float] = {}
         for (path, is_change), (new, close) in weights.items():
             worth = (0.6 if is_change else 0.5) * sqrt(new) + 0.5 * sqrt(close)
@@ -362,26 +390,34 @@ class _Worth:
         for path, rarity in bonus.items():
             self.files[path] += 0.15 * rarity * (0.3 + self.files[path])
 
-    def line(self, turns: Sequence[Turn], seq: int, used: set[str]) -> str:
-        """A session in one line: the day, its id, what was asked, the likeliest files and commands."""
-        paths = {path for turn in turns for path in (*turn.changed, *turn.read)} - used
-        best = sorted((path for path in paths if path in self.files), key=lambda path: (-self.files[path], path))
-        ran = {command for turn in turns for command in turn.ran} - used
-        commands = sorted(ran, key=lambda command: (-self.commands[command], command))[:_MAX_COMMANDS]
-        if not best and not commands:
-            return ""
-        used.update(best[:_MAX_FILES], commands)
-        asked = next((turn for turn in turns if turn.seq == seq), turns[0])
-        title = f" “{_short(asked.asked)}”" if asked.asked else ""
-        return f"{_day(asked.at)} {asked.session[:8]}{title}: {_work(best[:_MAX_FILES], commands)}"
+    def best_files(self, shown: set[str]) -> list[str]:
+        """The likeliest files, best first, without those that the session was shown."""
+        ranked = sorted(self.files, key=lambda path: (-self.files[path], path))
+        return [path for path in ranked[: _MAX_FILES + len(shown)] if _digest(path) not in shown][:_MAX_FILES]
 
-    def others(self, used: set[str]) -> str:
-        """What similar and recent sessions used besides."""
-        paths = sorted(self.files.keys() - used, key=lambda path: (-self.files[path], path))[:_MAX_MORE]
-        commands = sorted(self.commands.keys() - used, key=lambda each: (-self.commands[each], each))[
-            : _MAX_COMMANDS - 1
-        ]
-        return f"Also: {_work(paths, commands)}" if paths or commands else ""
+    def best_commands(self, message: str) -> list[str]:
+        """The likeliest commands, best first, without those that most sessions run: every brief has these."""
+        everyday = max(_FEW, _EVERYDAY * self._sessions)
+        rare = (one for one in self.commands if self._runs[one] < everyday and one not in message)
+        return sorted(rare, key=lambda command: (-self.commands[command], command))[:_MAX_COMMANDS]
+
+
+def _done_line(turns: Sequence[Turn], seq: int, left: dict[str, None]) -> str:
+    """A session in one line: the day, its id, what was asked, and the files and commands of these that it used.
+
+    Takes them off what is left.
+    """
+    ran = {command for turn in turns for command in turn.ran}
+    used = ran.union(*(turn.changed for turn in turns), *(turn.read for turn in turns))
+    own = [one for one in left if one in used]
+    if not own:
+        return ""
+    for one in own:
+        del left[one]
+    asked = next((turn for turn in turns if turn.seq == seq), turns[0])
+    title = f" “{_short(asked.asked)}”" if asked.asked else ""
+    work = _work([one for one in own if one not in ran], [one for one in own if one in ran])
+    return f"{_day(asked.at)} {asked.session[:8]}{title}: {work}"
 
 
 class time_limit:  # noqa: N801 - reads as a function; `contextlib` would be one more import of a hook
@@ -419,6 +455,10 @@ def _key(hit: Hit) -> str:
     return f"{hit.session}:{hit.first_seq}"
 
 
+def _digest(path: str) -> str:
+    return f"file:{blake2b(path.encode('utf-8', 'replace'), digest_size=4).hexdigest()}"
+
+
 def _short(text: str) -> str:
     return text if len(text) <= _MAX_ASKED else f"{text[:_MAX_ASKED].rpartition(' ')[0]} …"
 
@@ -428,16 +468,34 @@ def _day(at: float | None) -> str:
 
 
 def _work(paths: Sequence[str], commands: Sequence[str]) -> str:
-    """Files, those of one folder together, and commands."""
-    folders: dict[str, list[str]] = {}
+    """Files and commands. Files of one part of the project are together: `src/app/{main.py, views/{a.py, b.py}}`."""
+    parts: dict[str, list[str]] = {}
     for path in paths:
-        folder, _, name = path.rpartition("/")
-        folders.setdefault(folder, []).append(name)
-    files = ", ".join(
-        ", ".join([f"{folder}/{names[0]}" if folder else names[0], *names[1:]]) for folder, names in folders.items()
-    )
+        folder = path.rpartition("/")[0]
+        parts.setdefault("/".join(folder.split("/")[:2]), []).append(path)
+    files = ", ".join(_braces(part) for part in parts.values())
     ran = ", ".join(f"`{command}`" for command in commands)
     return "; ".join(filter(None, (files, f"ran {ran}" if ran else "")))
+
+
+def _braces(paths: Sequence[str]) -> str:
+    """Files with the folder that they share written once, and so within it."""
+    folders = [path.split("/")[:-1] for path in paths]
+    depth = 0
+    while all(len(folder) > depth and folder[depth] == folders[0][depth] for folder in folders):
+        depth += 1
+    root = "".join(f"{name}/" for name in folders[0][:depth])
+    if len(paths) == 1 or not root:
+        return ", ".join(paths)
+    below: dict[str, list[str]] = {}
+    for path in paths:
+        folder, _, name = path[len(root) :].rpartition("/")
+        below.setdefault(folder, []).append(name)
+    parts: list[str] = []
+    for folder, names in below.items():
+        joined = ", ".join(names)
+        parts.append(f"{folder}/{{{joined}}}" if folder and len(names) > 1 else f"{folder}/{joined}".lstrip("/"))
+    return f"{root}{{{', '.join(parts)}}}"
 
 
 def _excerpt(body: str, terms: dict[str, float]) -> str:
