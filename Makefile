@@ -5,9 +5,10 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEMO := $(shell mktemp -u -d 2>/dev/null || echo /tmp/warmstart-demo)
 WORKERS ?= 2
+CLAUDE ?= 2.1.325 2.1.197
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-hosts test-browser check format bench docs clean
+.PHONY: help demo test test-slow test-hosts test-hosts-newest test-browser check format bench docs clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,9 +32,12 @@ test-slow: $(READY) ## Run the long tests: crashes at random points, many proces
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "slow and not hosts and not browser" $(ARGS)
 
 test-hosts: $(READY) ## Run the tests with real agents (installs them into .hosts)
-	@sh tests/hosts/install.sh "$(PYTHON)" "$(CURDIR)/.hosts"
-	WARMSTART_TEST_HERMES="$(CURDIR)/.hosts/hermes" WARMSTART_TEST_CLAUDE="$(CURDIR)/.hosts/claude" \
-		$(BIN)/python -m pytest -m hosts $(ARGS)
+	@sh tests/hosts/install.sh "$(PYTHON)" "$(CURDIR)/.hosts" $(CLAUDE)
+	WARMSTART_TEST_HOSTS="$(CURDIR)/.hosts" WARMSTART_TEST_CLAUDE="$(CLAUDE)" \
+		$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m hosts $(ARGS)
+
+test-hosts-newest: ## Run the tests with the newest Claude Code
+	@$(MAKE) --no-print-directory test-hosts CLAUDE=latest
 
 test-browser: $(READY) ## Run the tests that open pages in a real browser (installs Chromium if it is missing)
 	@sh tests/browser/install.sh "$(CURDIR)/$(VENV)"

@@ -26,3 +26,6 @@ warmstart templates test surges 'keep the storm warnings in the database'
 printf '\nThe agent once read a file with a key in it. This is what was stored:\n'
 printf '$ warmstart sessions export a94be6f3 --format markdown | grep AWS_ACCESS_KEY_ID\n'
 warmstart sessions export a94be6f3 --format markdown | grep AWS_ACCESS_KEY_ID
+
+printf '\nAnd this is how it works inside an agent: examples/agent.py, on a scripted model.\n'
+run python examples/demo.py

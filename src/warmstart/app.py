@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("warmstart")
 
+PREFLIGHT = "preflight/0001_turns"  # a store without it has no turns to show yet
+
 StepProgress = Callable[[int, int], None]
 Bar = Callable[[str], AbstractContextManager[StepProgress | None]]
 
@@ -137,10 +139,12 @@ class Warmstart:
             self.update_index(step)
         with progress("Profiling") as step:
             changed = self.update_profiles(progress=step, skip=skip)
-        if changed:
+        if changed or PREFLIGHT not in self.store.database.applied():
+            from warmstart.preflight.index import update_turns
+
             with progress("Extracting") as step:
                 self._items.update(progress=step, skip=skip)
-        self._update_turns()
+                update_turns(self.store, self.redactor)
         try:
             with progress("Embedding") as step:
                 self.update_vectors(step)
@@ -256,8 +260,7 @@ class Warmstart:
         `task` is the session's first message, where it is known. Empty if nothing is known. Without `update`, sessions
         that changed since the last sync are left out.
         """
-        from warmstart.templates.brief import MAX_SESSIONS, build_brief
-        from warmstart.templates.project_files import read_project_files
+        from warmstart.templates.brief import MAX_SESSIONS, build_brief, read_project_files
 
         where = resolve_project(project)
         if update:
@@ -289,11 +292,6 @@ class Warmstart:
             database.connection, database.DIALECT, session="", project=resolve_project(project), policy=policy
         )
         return run.before_turn(message, number=0 if first else 2, record=False)
-
-    def _update_turns(self) -> None:
-        from warmstart.preflight.index import update_turns
-
-        update_turns(self.store, self.redactor)
 
     # -- memory and templates
 

@@ -22,6 +22,7 @@ from warmstart.errors import StoreCorrupt
 # Commands that tell what they did, and those whose output has formats of its own.
 WITHOUT_JSON = {
     "completion",
+    "mcp",
     "init",
     "install",
     "uninstall",

@@ -88,6 +88,8 @@ NO_CONSTRAINTS = (
     "No such file or directory",
     "You must have missed the second file.",
     "it must be the cache",
+    "There must be a way to see the tides.",
+    "This is important to me.",
     "We should not have merged this.",
     "This shouldn't be a problem.",
     "Maybe we don't need the cache.",

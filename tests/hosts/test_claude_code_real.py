@@ -1,7 +1,4 @@
-"""The real Claude Code against a scripted model: what it writes is what the reader expects.
-
-`WARMSTART_TEST_CLAUDE` names a folder into which npm installed `@anthropic-ai/claude-code@2.1.325`.
-"""
+"""The real Claude Code against a scripted model: what it writes is what the reader expects."""
 
 from __future__ import annotations
 
@@ -17,17 +14,15 @@ from typing import Any
 
 import pytest
 
-from tests.hosts.scripted_anthropic import Reply, ScriptedModel, serving
+from tests.hosts.clients import MARKS, SECONDS, ClaudeCode
 from warmstart.sessions.readers.base import Reading
 from warmstart.sessions.readers.claude_code import ClaudeCodeReader
 from warmstart.sessions.sql_store import SQLiteSessionStore
 from warmstart.sessions.sync import path_sources, sync
 from warmstart.sessions.values import Message, Session, Usage, session_id, steps
+from warmstart.testing.model import Reply, ScriptedModel
 
-pytestmark = [
-    pytest.mark.hosts,
-    pytest.mark.skipif(not os.environ.get("WARMSTART_TEST_CLAUDE"), reason="WARMSTART_TEST_CLAUDE names no folder"),
-]
+pytestmark = MARKS
 
 READER = ClaudeCodeReader()
 REFUSED = {
@@ -37,6 +32,7 @@ REFUSED = {
     },
 }
 ALLOWED = ("--allowedTools", "Bash(echo:*)", "Bash(exit:*)", "Bash(sleep:*)", "Read", "Task")
+SUMMARY = Reply(when="create a detailed summary", text="<summary>They counted.</summary>", repeat=True)
 
 
 @pytest.fixture
@@ -48,31 +44,19 @@ def work(home: Path) -> Path:
 
 
 def command(home: Path, model: ScriptedModel, *options: str) -> dict[str, Any]:
-    """How to start Claude Code without a terminal and without a way into the network."""
-    closed = "http://127.0.0.1:9"
-    program = Path(os.environ["WARMSTART_TEST_CLAUDE"]) / "node_modules" / ".bin" / "claude"
-    environment = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(home),
-        "ANTHROPIC_BASE_URL": model.url,
-        "ANTHROPIC_API_KEY": "scripted",
-        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-        "DISABLE_AUTOUPDATER": "1",
-        "DISABLE_ERROR_REPORTING": "1",
-        "DISABLE_TELEMETRY": "1",
-        "HTTP_PROXY": closed,
-        "HTTPS_PROXY": closed,
-        "NO_PROXY": "127.0.0.1,localhost",
-        "TERM": "dumb",
+    """How to start Claude Code."""
+    claude = ClaudeCode(home, model)
+    return {
+        "args": [claude.program, "-p", *options, *ALLOWED],
+        "env": claude.environment,
+        "cwd": claude.work,
+        "text": True,
     }
-    return {"args": [program, "-p", *options, *ALLOWED], "env": environment, "cwd": home / "work", "text": True}
 
 
 def ask(home: Path, model: ScriptedModel, prompt: str, *options: str) -> str:
     """One turn; returns the id of the session that it took place in."""
-    started = command(home, model, prompt, "--output-format", "json", *options)
-    done = subprocess.run(**started, check=True, stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
-    return str(json.loads(done.stdout)["session_id"])
+    return ClaudeCode(home, model).ask(prompt, *options, *ALLOWED).session_id
 
 
 def talk(home: Path, model: ScriptedModel, first: str, react: Callable[[dict[str, Any]], str | None]) -> None:
@@ -82,7 +66,7 @@ def talk(home: Path, model: ScriptedModel, first: str, react: Callable[[dict[str
     with subprocess.Popen(**command(home, model, *options), stdin=pipe, stdout=pipe) as process:
         assert process.stdin
         assert process.stdout
-        deadline = Timer(60, process.kill)
+        deadline = Timer(SECONDS, process.kill)
         deadline.start()
         said: str | None = first
         for event in _events(process.stdout):
@@ -128,7 +112,12 @@ def words(pairs: list[tuple[Session, Message]]) -> list[str]:
 
 def test_calls_have_their_outcomes(home: Path, work: Path) -> None:
     replies = [
-        Reply(thought="Let me see.", text="Running.", calls=[bash("echo fine")]),
+        Reply(
+            reasoning="Let me see.",
+            text="Running.",
+            calls=[bash("echo fine")],
+            usage=Usage(input=1_000, output=20, cache_read=300, cache_write=40),
+        ),
         Reply(calls=[bash("echo bad; exit 3")]),
         Reply(
             text="Three at once.",
@@ -141,7 +130,7 @@ def test_calls_have_their_outcomes(home: Path, work: Path) -> None:
         Reply(calls=[bash("echo hooked")]),
         Reply(text="All done."),
     ]
-    with serving(ScriptedModel(replies)) as model:
+    with ScriptedModel(replies) as model:
         native_id = ask(home, model, "please work", "--settings", json.dumps(REFUSED))
     pairs = read(log_of(home, native_id))
     results = [step.result for step in steps(message for _, message in pairs)]
@@ -171,7 +160,7 @@ def test_calls_have_their_outcomes(home: Path, work: Path) -> None:
     assert words(pairs) == ["please work", "Running.", "Three at once.", "All done."]
     session = pairs[-1][0]
     assert (session.native_id, session.project, session.parent_id) == (native_id, str(work), None)
-    assert session.version == "2.1.325"
+    assert session.version == ClaudeCode(home, model).run("--version").stdout.split()[0]
 
 
 def test_a_subagent_has_a_log_of_its_own_and_is_a_child(home: Path, work: Path) -> None:
@@ -182,7 +171,7 @@ def test_a_subagent_has_a_log_of_its_own_and_is_a_child(home: Path, work: Path) 
         Reply(text="Nothing here."),
         Reply(text="It found nothing."),
     ]
-    with serving(ScriptedModel(replies)) as model:
+    with ScriptedModel(replies) as model:
         native_id = ask(home, model, "send somebody")
     main = log_of(home, native_id)
     (beside,) = main.with_suffix("").rglob("*.jsonl")
@@ -202,7 +191,7 @@ def test_a_subagent_has_a_log_of_its_own_and_is_a_child(home: Path, work: Path) 
 
 
 def test_a_resumed_session_goes_on_in_its_own_log(home: Path, work: Path) -> None:
-    with serving(ScriptedModel([Reply(text="One."), Reply(text="Two.")])) as model:
+    with ScriptedModel([Reply(text="One."), Reply(text="Two.")]) as model:
         native_id = ask(home, model, "first")
         reading = Reading(log_of(home, native_id))
         before = read(reading.path, reading)
@@ -220,12 +209,12 @@ def waiting(home: Path, model: ScriptedModel, prompt: str, *options: str) -> Ite
     started = command(home, model, prompt, *options)
     with subprocess.Popen(**started, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
         # Opening the pipe waits for the one who reads it, who may never come.
-        deadline = Timer(60, lambda: os.open(pipe, os.O_RDONLY | os.O_NONBLOCK))
+        deadline = Timer(SECONDS, lambda: os.open(pipe, os.O_RDONLY | os.O_NONBLOCK))
         deadline.start()
         with pipe.open("w"):
             deadline.cancel()
             yield process
-            process.wait(60)
+            process.wait(SECONDS)
     pipe.unlink()
 
 
@@ -238,7 +227,7 @@ def test_what_a_crash_or_an_interruption_left_open_is_closed_without_inventing_a
         Reply(text="Three.", calls=[bash("cat pipe")]),
         Reply(text="Four."),
     ]
-    with serving(ScriptedModel(replies)) as model:
+    with ScriptedModel(replies) as model:
         with waiting(home, model, "first") as process:
             process.kill()
         (path,) = (home / ".claude" / "projects").glob("*/*.jsonl")
@@ -260,7 +249,7 @@ def test_a_fork_is_linked_to_its_origin_which_keeps_its_messages(home: Path, wor
         Reply(text="Aside."),
         Reply(text="Three."),
     ]
-    with serving(ScriptedModel(replies)) as model:
+    with ScriptedModel(replies) as model:
         native_id = ask(home, model, "first")
         fork = ask(home, model, "a question aside", "--resume", native_id, "--fork-session")
         # The fork ends before its origin does, which must not make it the elder of the two.
@@ -283,8 +272,8 @@ def test_a_fork_is_linked_to_its_origin_which_keeps_its_messages(home: Path, wor
 
 
 def test_the_summary_of_a_compaction_is_flagged(home: Path, work: Path) -> None:
-    replies = [Reply(text="One."), Reply(text="Two."), Reply(text="Three.")]
-    with serving(ScriptedModel(replies, summary="<summary>They counted.</summary>")) as model:
+    replies = [SUMMARY, Reply(text="One."), Reply(text="Two."), Reply(text="Three.")]
+    with ScriptedModel(replies) as model:
         native_id = ask(home, model, "first")
         ask(home, model, "second", "--resume", native_id)
         ask(home, model, "/compact keep the numbers", "--resume", native_id)
@@ -311,7 +300,7 @@ def test_words_typed_while_it_works_are_the_persons_and_news_of_tasks_are_not(ho
             return "and the docs too"
         return None
 
-    with serving(ScriptedModel(replies)) as model:
+    with ScriptedModel(replies) as model:
         talk(home, model, "please work", react)
     (path,) = (home / ".claude" / "projects").glob("*/*.jsonl")
     pairs = read(path)

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from warmstart.handoff.ledger import Constraint
 from warmstart.hosts.claude_code import EVENTS, handle
+from warmstart.sessions.marks import MARK
 
 SESSION = "c38cc6ef-599d-47b7-92ef-ab01396cea86"
 COMMON = {
@@ -51,8 +53,9 @@ SUMMARY = "<summary>The work: files listed, one failure, one edit.</summary>"
 class Hook:
     """Records what an adapter asks for, and answers everything."""
 
-    def __init__(self, answer: str | None = "TEXT") -> None:
+    def __init__(self, answer: str | None = "TEXT", rule: str = "") -> None:
         self.answer = answer
+        self.rules = (Constraint(rule, "m1", "never"),) if rule else ()
         self.asked: list[tuple[Any, ...]] = []
 
     def before_turn(self, *arguments: str) -> str | None:
@@ -69,7 +72,7 @@ class Hook:
 
     def constraints(self, *arguments: str) -> tuple[Any, ...]:
         self.asked.append(("constraints", *arguments))
-        return ()
+        return self.rules
 
     def after_compaction(self, *arguments: str) -> None:
         self.asked.append(("after_compaction", *arguments))
@@ -78,8 +81,8 @@ class Hook:
         self.asked.append(("sync", *arguments))
 
 
-def asked(event: str, /, **data: Any) -> tuple[list[tuple[Any, ...]], Any]:
-    hook = Hook()
+def asked(event: str, /, *, rule: str = "", **data: Any) -> tuple[list[tuple[Any, ...]], Any]:
+    hook = Hook(rule=rule)
     answer = handle(event, {**COMMON, "hook_event_name": event, **data}, hook)  # type: ignore[arg-type]
     return hook.asked, answer
 
@@ -154,6 +157,16 @@ def test_after_a_compaction_things_may_be_said_again():
     assert calls[1] == ("constraints", COMMON["transcript_path"], "claude-code")
     assert answer is None
     assert asked("PostCompact", trigger="auto", compact_summary=SUMMARY) == ([("after_compaction", SESSION)], None)
+
+
+def test_the_users_rules_are_in_the_summary_and_after_it_verbatim():
+    rule = "Never touch migrations by hand."
+    _, kept = asked("PreCompact", rule=rule, trigger="auto", custom_instructions=None)
+    _, repeated = asked("SessionStart", rule=rule, source="compact")
+    for text in (kept, repeated["hookSpecificOutput"]["additionalContext"]):
+        assert isinstance(text, str)
+        assert rule in text
+        assert MARK in text
 
 
 def test_the_end_of_a_turn_and_of_a_session_is_imported_without_a_word():

@@ -14,7 +14,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import warmstart
 from tests.install.test_json_text import written
+from tests.unprivileged import as_nobody, let_in
 from warmstart.errors import ConfigError
 from warmstart.hosts import firings, json_text
 from warmstart.hosts.claude_code import EVENTS
@@ -43,7 +45,7 @@ def set_up(place: Place, kept: Path) -> int:
 
 def take_back(place: Place, kept: Path) -> list[str]:
     plan = plan_uninstall(HOST, place, kept)
-    uninstall(plan, kept)
+    uninstall(plan, place, kept)
     return plan.notes
 
 
@@ -96,6 +98,8 @@ def test_a_moved_configuration_is_found(place, kept, home):
     assert {path.name for path in (home / "moved").iterdir()} == {"settings.json", ".claude.json", "commands"}
     assert not (home / ".claude").exists()
     assert "another set-up" in take_back(place, kept)[0]
+    assert take_back(moved, kept) == []
+    assert not (home / "moved").exists()
 
 
 def test_hooks_use_the_home_of_the_installation_unless_another_is_set(place, kept, home, subtests):
@@ -119,6 +123,27 @@ def test_a_hook_survives_a_python_that_is_gone_and_a_project_that_shadows_module
                 ["sh", "-c", line], cwd=home / "project", input="{}", capture_output=True, text=True, check=False
             )
             assert (ran.returncode, ran.stdout) == (0, "")
+
+
+def test_every_installed_line_answers_with_json_or_nothing(place, kept, home, subtests):
+    with warmstart.open(home=kept) as ws:
+        ws.sync([Path(warmstart.__file__).parent / "samples"])
+    set_up(place, kept)
+    (kept / "config.toml").write_text("context_preflight.deadline_ms = 5000")  # a loaded machine is no fault
+    hooks = json.loads((home / ".claude/settings.json").read_text())["hooks"]
+    event = {"session_id": "new", "cwd": "/home/mara/tidewatch", "prompt": "as we did last time: which port?"}
+    answers = {}
+    for name in EVENTS:
+        for text in (json.dumps({**event, "hook_event_name": name, "source": "startup"}), "", "{", "[]"):
+            with subtests.test(name, text=text):
+                line = hooks[name][0]["hooks"][0]["command"]
+                ran = subprocess.run(["sh", "-c", line], input=text, capture_output=True, text=True, check=False)
+                assert (ran.returncode, ran.stderr) == (0, "")
+                assert text.startswith('{"') or ran.stdout == ""
+                answers.setdefault(name, ran.stdout and json.loads(ran.stdout)["hookSpecificOutput"])
+    assert {name for name, answer in answers.items() if answer} == {"SessionStart", "UserPromptSubmit"}
+    assert "uv run pytest" in answers["SessionStart"]["additionalContext"]
+    assert status(HOST, place, kept).last["event"] == "SessionEnd"
 
 
 # -- there and back
@@ -180,6 +205,7 @@ def test_without_files_nothing_is_left_behind(place, kept, home):
     before = tree(home)
     assert set_up(place, kept) == 3
     assert stat.S_IMODE((home / ".claude.json").stat().st_mode) == 0o600
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o700
     take_back(place, kept)
     kept.rmdir()
     assert tree(home) == before
@@ -294,6 +320,25 @@ def test_a_file_that_cannot_be_changed_safely_changes_nothing(place, kept, home,
             assert tree(home) == before
 
 
+def test_a_file_that_is_not_writable_or_readable_changes_nothing(place, kept, home, subtests):
+    path = write(home / ".claude.json", "{}", 0o666)
+    (home / ".claude").mkdir()
+    cases = {
+        "not writable": ((home, 0o777), (home / ".claude", 0o777), (path, 0o444)),
+        r"settings.json' is not writable": ((home, 0o777), (home / ".claude", 0o555), (path, 0o666)),
+        "cannot read": ((home, 0o777), (home / ".claude", 0o777), (path, 0o222)),
+    }
+    for reason, modes in cases.items():
+        with subtests.test(reason):
+            for each, mode in modes:
+                each.chmod(mode)
+            let_in(home)
+            before = tree(home)
+            with pytest.raises(ConfigError, match=reason):
+                as_nobody(lambda: plan_install(HOST, place, kept))
+            assert tree(home) == before
+
+
 def test_links_and_odd_files_are_refused(place, kept, home, subtests):
     path = home / ".claude.json"
     target = write(home / "dotfiles" / "claude.json", "{}")
@@ -305,11 +350,33 @@ def test_links_and_odd_files_are_refused(place, kept, home, subtests):
     ):
         with subtests.test(reason):
             make()
-            for plan in (plan_install, plan_uninstall):
-                with pytest.raises(ConfigError, match=reason):
-                    plan(HOST, place, kept)
+            with pytest.raises(ConfigError, match=reason):
+                plan_install(HOST, place, kept)
             path.rmdir() if path.is_dir() else path.unlink()
     assert target.read_text() == "{}"
+
+
+def test_a_link_matters_only_if_something_has_to_change(place, kept, home):
+    path = home / ".claude" / "settings.json"
+    target = home / "settings.json"
+    write(target, "{}")
+    path.parent.mkdir()
+    path.symlink_to(target)
+    assert plan_uninstall(HOST, place, kept).changes == []
+    path.unlink()
+    set_up(place, kept)
+    path.replace(target)
+    path.symlink_to(target)
+    assert plan_install(HOST, place, kept).changes == []
+    with pytest.raises(ConfigError, match="symbolic link"):
+        plan_uninstall(HOST, place, kept)
+
+
+def test_the_status_follows_links_and_is_not_about_files_of_others(place, kept, home):
+    write(home / "dotfiles" / "settings.json", "{}")
+    write(home / ".claude/commands/warm.md", "mine")
+    (home / ".claude/settings.json").symlink_to(home / "dotfiles" / "settings.json")
+    assert status(HOST, place, kept).installed is False
 
 
 def test_a_linked_folder_is_followed_and_stays(place, kept, home):
@@ -346,16 +413,17 @@ def test_the_diff_of_one_long_line_is_short(place, kept, home):
     write(home / ".claude.json", json.dumps({"projects": {f"/p{n}": {"x": n} for n in range(1000)}}))
     diff = plan_install(HOST, place, kept).changes[1].diff(home)
     assert len(diff) < 1000
-    assert '+"warmstart":{' in diff
+    assert '+"warmstart": {' in diff
 
 
 def test_the_status_tells_when_hooks_ran_and_how(place, kept):
     assert status(HOST, place, kept) == (False, False, "", None, None, None)
     set_up(place, kept)
     for ms in range(1, 101):
-        firings.record(str(kept), HOST, "Stop", ms, "StoreBusy:\n locked" if ms == 7 else "")
+        firings.record(str(kept), HOST, "UserPromptSubmit", ms, "StoreBusy:\n locked" if ms == 7 else "")
+    firings.record(str(kept), HOST, "SessionStart", 300)
     found = status(HOST, place, kept)
-    assert (found.last["event"], found.last["ms"], found.p95_ms) == ("Stop", 100, 95)
+    assert (found.last["event"], found.last["ms"], found.p95_ms) == ("SessionStart", 300, 95)
     assert (found.error["error"], found.error["ms"]) == ("StoreBusy: locked", 7)
     take_back(place, kept)
     assert not (kept / "hosts").exists()

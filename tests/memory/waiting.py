@@ -10,12 +10,12 @@ import pytest
 SECONDS = 60.0  # for a machine that does other things too
 
 
-def wait_until(happened: Callable[[], object]) -> None:
-    """Return once it happened."""
+def wait_until(happened: Callable[[], object], *, every: float = 0.005) -> None:
+    """Return once it happened; looks `every` so many seconds."""
     deadline = time.monotonic() + SECONDS
     while not happened():
         assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.005)
+        time.sleep(every)
 
 
 def seconds(act: Callable[[], object]) -> float:

@@ -30,6 +30,15 @@ def test_a_passage_says_where_it_is_from(store, recall):
     assert sum(found.components.values()) == pytest.approx(found.score, abs=0.01)
 
 
+def test_what_our_own_tools_returned_is_not_found_again(store, recall):
+    for name, before in (("plain", ""), ("wrapped", "<untrusted_tool_result source='mcp'>\n")):
+        text = f"{before}[warmstart] From earlier sessions.\n1. E4711 means the quokka gate is shut\n[/warmstart]"
+        result = ToolResult(call_id="c", outcome="ok", text=text)
+        keep(store, name, "look it up", Message(native_id=f"{name}/t", role="tool", tool_results=(result,)))
+    for question in ("E4711", "quokka", "quokka gate shut"):
+        assert recall.search(question) == [], question
+
+
 def test_a_store_without_sessions_has_nothing_to_say(recall):
     assert recall.search("anything") == []
 

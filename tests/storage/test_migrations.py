@@ -25,6 +25,8 @@ HASHES = {
     "memory/0003_past_values.sqlite": "3c7c066d780201e5",
     "memory/0004_stems.postgres": "411de1c44e6efd6c",
     "memory/0004_stems.sqlite": "1d0cf177bf006390",
+    "preflight/0001_turns.postgres": "f3661b740bc77584",
+    "preflight/0001_turns.sqlite": "434458c7f0d055e3",
     "profile/0001_tables.postgres": "f28fd14c3b12d5db",
     "profile/0001_tables.sqlite": "ebfa0250a30b4c6c",
     "profile/0002_earlier_layouts.postgres": "50e04ea1b5a5e7b3",

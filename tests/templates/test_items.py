@@ -134,7 +134,7 @@ def test_where_work_stopped_is_open() -> None:
     talk = Talk()
     talk.say("user", "Make the gauge tests pass")
     ran(talk, "make test", "1 failed", ok=False)
-    assert texts(talk, "open") == ["last request: Make the gauge tests pass", "failing: `make test`"]
+    assert texts(talk, "open") == ["`make test` failed last"]
 
 
 def test_nothing_of_an_attack_reaches_a_brief(subtests) -> None:

@@ -241,9 +241,9 @@ def _hosts(current: Settings) -> Iterator[Check]:
             if host_module(host).is_present(place):
                 yield Check(subject, "note", "not installed", f"{fix} lets new sessions start warm")
             continue
-        finding = "installed" + (
-            f", last run {_ago(found.last)}, 95 % within {found.p95_ms:.0f} ms" if found.last else ", not run yet"
-        )
+        finding = "installed, " + (f"last run {_ago(found.last)}" if found.last else "not run yet")
+        if found.p95_ms is not None:
+            finding += f", prompts wait {found.p95_ms:.0f} ms (95th percentile)"
         if found.error:
             finding += f"; last error {_ago(found.error)}: {found.error['error']}"
         if found.python:

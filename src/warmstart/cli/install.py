@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
@@ -11,6 +12,7 @@ from warmstart.cli.options import user_home, yes_option
 from warmstart.cli.output import confirm, settings
 from warmstart.cli.terminal import printable
 from warmstart.config import Settings
+from warmstart.errors import ConfigError
 from warmstart.hosts.install import HOSTS, Place, Plan, host_module, install, plan_install
 
 hosts_argument = click.argument("hosts", nargs=-1, type=click.Choice(HOSTS), metavar="[HOST]...")
@@ -20,15 +22,17 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="Show the changes 
 @click.command(epilog="\b\nExamples:\n  warmstart install claude-code --dry-run\n  warmstart install --all --yes")
 @hosts_argument
 @click.option("--all", "all_hosts", is_flag=True, help="All supported agents on this machine.")
+@click.option("--profile", metavar="NAME", default="", help="The profile of Hermes. Default: the one it uses.")
+@click.option("--own-store", is_flag=True, help="Keep what is learned in Hermes in a store of its own.")
 @dry_run_option
 @yes_option
-def command(hosts: tuple[str, ...], all_hosts: bool, dry_run: bool, yes: bool) -> None:
+def command(hosts: tuple[str, ...], all_hosts: bool, profile: str, own_store: bool, dry_run: bool, yes: bool) -> None:
     """Set up your agents, so that their next sessions start warm.
 
     Shows every change to an agent's files first. Run it again after moving or upgrading Warmstart. HOST is
-    claude-code. `warmstart uninstall` takes everything back.
+    claude-code or hermes. `warmstart uninstall` takes everything back.
     """
-    current, place = settings(), Place(user_home(), os.environ)
+    current, place = settings(), Place(user_home(), os.environ, profile=profile, own_store=own_store)
     found = found_hosts(place)
     if not hosts and not all_hosts:
         raise click.UsageError(f"name an agent, or pass --all; found here: {', '.join(found) or 'none'}")
@@ -45,6 +49,9 @@ def found_hosts(place: Place) -> list[str]:
 
 def set_up(hosts: Sequence[str], place: Place, current: Settings, *, yes: bool, dry_run: bool = False) -> None:
     """Show the changes, ask, and make them."""
+    if ".cache" in Path(place.python).parts:
+        advice = "`uv tool install warmstart` or `pipx install warmstart` first"
+        raise ConfigError(f"{place.python!r} is temporary, and hooks would stop when it goes; run {advice}")
     plans = [plan_install(host, place, current.home) for host in hosts]
     for plan in plans:
         if not plan.changes:

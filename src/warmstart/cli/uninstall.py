@@ -30,7 +30,7 @@ def command(hosts: tuple[str, ...], all_hosts: bool, purge: bool, dry_run: bool,
     """Take back what `warmstart install` changed.
 
     A file that the agent has not rewritten since gets its old bytes back. From others, only Warmstart's entries are
-    removed. HOST is claude-code.
+    removed. HOST is claude-code or hermes.
     """
     current, place = settings(), Place(user_home(), os.environ)
     if not (hosts or all_hosts or purge):
@@ -42,7 +42,7 @@ def command(hosts: tuple[str, ...], all_hosts: bool, purge: bool, dry_run: bool,
     if not dry_run and (not changed or confirm("Make these changes?", yes=yes)):
         for plan in plans:
             if plan.changes or Installed.read(current.home, plan.host).files:
-                uninstall(plan, current.home)
+                uninstall(plan, place, current.home)
         if changed:
             click.echo(f"Done. {_titles([plan.host for plan in plans if plan.changes])} starts as before.", err=True)
     if purge:

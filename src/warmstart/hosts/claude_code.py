@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 HOST = "claude-code"
 TITLE = "Claude Code"
+PROMPT = "UserPromptSubmit"  # the event that the user waits for
 
 # The hooks, with the seconds after which Claude Code goes on without them.
 EVENTS = {
@@ -106,7 +107,7 @@ def is_present(place: Place) -> bool:
     """Whether Claude Code is on this machine: its folder or its program."""
     from shutil import which
 
-    return _folder(place).is_dir() or which("claude", path=place.env.get("PATH")) is not None
+    return _folder(place).is_dir() or which("claude") is not None
 
 
 def files(place: Place) -> list[HostFile]:

@@ -180,23 +180,26 @@ def _canonical(entry: tuple[Keys, Any]) -> str:
 
 
 def read_file(path: Path) -> bytes | None:
-    """The bytes of an agent's file, or `None`. Raises `ConfigError` if it could not be replaced later."""
+    """The bytes of an agent's file, or `None`."""
     try:
-        mode = path.lstat().st_mode
-        if stat.S_ISLNK(mode):
-            target = str(path.readlink())
-            raise ConfigError(f"{str(path)!r} is a symbolic link to {target!r}; replace it with the file to go on")
-        if not stat.S_ISREG(mode):
+        if path.exists() and not path.is_file():
             raise ConfigError(f"{str(path)!r} is not a file; move it away")
-        data = path.read_bytes()
+        return path.read_bytes()
     except FileNotFoundError:
-        data = None
+        return None
     except OSError as error:
         raise ConfigError(f"cannot read {str(path)!r} ({error.strerror}); fix its permissions") from error
+
+
+def check_replaceable(path: Path) -> None:
+    """Raise `ConfigError` if the file, which need not exist, cannot be replaced."""
+    if path.is_symlink():
+        target = str(path.readlink())
+        raise ConfigError(f"{str(path)!r} is a symbolic link to {target!r}; replace it with the file to go on")
     folder = next(folder for folder in path.parents if folder.exists())
-    if not os.access(folder, os.W_OK | os.X_OK) or (data is not None and not os.access(path, os.W_OK)):
+    effective = os.access in os.supports_effective_ids
+    if not all(os.access(each, os.W_OK, effective_ids=effective) for each in (folder, path) if each.exists()):
         raise ConfigError(f"{str(path)!r} is not writable; fix its permissions and those of its folder")
-    return data
 
 
 def replace_file(path: Path, data: bytes | None) -> None:
@@ -224,6 +227,7 @@ def replace_file(path: Path, data: bytes | None) -> None:
 
 def make_folders(folder: Path) -> list[str]:
     """Create a folder and its missing parents. Returns those that were missing, the outermost first."""
-    missing = [str(each) for each in (folder, *folder.parents) if not each.exists()]
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return missing[::-1]
+    missing = [each for each in (folder, *folder.parents) if not each.exists()][::-1]
+    for each in missing:
+        each.mkdir(mode=0o700, exist_ok=True)
+    return [str(each) for each in missing]

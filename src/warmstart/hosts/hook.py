@@ -249,11 +249,12 @@ class Hook:
             null = os.open(os.devnull, os.O_RDWR)
             for stream in range(3):
                 os.dup2(null, stream)
+            os.makedirs(f"{self.home}/hosts", mode=0o700, exist_ok=True)  # missing without `install`
             lock = os.open(f"{self.home}/hosts/sync.lock", os.O_RDWR | os.O_CREAT, 0o600)
             os.set_inheritable(lock, True)  # held until the import ends
             fcntl.flock(lock, fcntl.LOCK_EX)
             wanted = [word for path in paths for word in ("--path", path)]
-            os.execv(sys.executable, [sys.executable, "-EPc", CODE, "sync", *wanted])
+            os.execv(sys.executable, [sys.executable, "-EPc", CODE, "sync", "--format", self.host, *wanted])
         finally:
             os._exit(0)
 

@@ -1,7 +1,7 @@
 """Setting up agents: changes to their files that are shown first, and that leave no trace when they are taken back.
 
-A host is a module of this package with `TITLE`, `is_present(place)` and `files(place)`: its files with our entries.
-Everything else is here:
+A host is a module of this package with `TITLE`, `PROMPT` (the event that the user waits for), `is_present(place)` and
+`files(place)`: its files with our entries. Everything else is here:
 
 - `$WARMSTART_HOME/hosts/HOST.json` records what was inserted where, with a hash of the text before and after. It has
   none of the agent's own text, because these files hold keys.
@@ -30,10 +30,11 @@ import msgspec
 from warmstart.config import HOME_VARIABLE
 from warmstart.errors import ConfigError
 from warmstart.hosts import firings
-from warmstart.hosts.files import HostFile, make_folders, read_file, replace_file
+from warmstart.hosts.files import HostFile, check_replaceable, make_folders, read_file, replace_file
+from warmstart.hosts.hook import CODE
 
 # The agents that can be set up; each has a module of its name, with `_` for `-`.
-HOSTS = ("claude-code",)
+HOSTS = ("claude-code", "hermes")
 
 _LONG_LINE = 1000  # characters; for its diff, a text with longer lines is broken after commas and brackets
 
@@ -46,6 +47,7 @@ class Place(NamedTuple):
     python: str = sys.executable
     mcp: bool = find_spec("mcp") is not None  # whether `warmstart mcp` can run
     profile: str = ""  # of the agent, where it has several
+    own_store: bool = False  # whether a profile has a store of its own
 
     def hook(self, host: str, event: str) -> str:
         """The shell command of a hook. It always succeeds, because exit code 2 would block the user's prompt.
@@ -54,8 +56,7 @@ class Place(NamedTuple):
         """
         home = self.env.get(HOME_VARIABLE)
         prefix = f"{HOME_VARIABLE}=${{{HOME_VARIABLE}:-{quote(home)}}} " if home else ""
-        code = "from warmstart.__main__ import main; main()"
-        return f"{prefix}{quote(self.python)} -EPc '{code}' hook {host} {event} || true"
+        return f"{prefix}{quote(self.python)} -EPc '{CODE}' hook {host} {event} || true"
 
     def command(self, *arguments: str) -> list[str]:
         """The words that run a command of Warmstart."""
@@ -126,7 +127,7 @@ class Status(NamedTuple):
     python: str  # that the hooks run, if it no longer exists
     last: dict[str, Any] | None  # run of a hook
     error: dict[str, Any] | None  # the last run with one
-    p95_ms: float | None
+    p95_ms: float | None  # of the hook that the user waits for
 
 
 def host_module(host: str) -> Any:
@@ -151,6 +152,7 @@ def plan_install(host: str, place: Place, home: Path) -> Plan:
             new = before is None or (record is not None and record.new)
             kept = Record(_hash(base), _hash(edit.text), new, list(edit.insertions), list(edit.created))
         if edit.text != text:
+            check_replaceable(file.path)
             plan.changes.append(Change(file.path, before, edit.text.encode(), kept))
     return plan
 
@@ -171,6 +173,7 @@ def plan_uninstall(host: str, place: Place, home: Path) -> Plan:
             base = _without_ours(file, text, record)
             empty = record is not None and record.new and file.is_empty(base)
         if empty or base != text:
+            check_replaceable(file.path)
             plan.changes.append(Change(file.path, before, None if empty else base.encode()))
     plan.notes.extend(f"{path} belongs to another set-up of this agent; it stays as it is" for path in records)
     return plan
@@ -200,38 +203,38 @@ def _hash(text: str) -> str:
 
 
 def install(plan: Plan, place: Place, home: Path) -> None:
-    """Make the changes. An error leaves the files after it as they were, for the next attempt."""
+    """Make the changes. The record comes first: it does no harm if a change after it fails."""
     state = Installed.read(home, plan.host)
+    state.python = place.python
     for change in plan.changes:
         _check_unchanged(change)
-        before = state.files.get(str(change.path))
         state.folders += make_folders(change.path.parent)
-        state.python = place.python
         if change.record:
             state.files[str(change.path)] = change.record
-        state.write(home, plan.host)
-        try:
-            replace_file(change.path, change.after)
-        except OSError:
-            if before:
-                state.files[str(change.path)] = before
-                state.write(home, plan.host)
-            raise
+    state.write(home, plan.host)
+    for change in plan.changes:
+        replace_file(change.path, change.after)
 
 
-def uninstall(plan: Plan, home: Path) -> None:
-    """Make the changes, then delete what we recorded about the agent."""
+def uninstall(plan: Plan, place: Place, home: Path) -> None:
+    """Make the changes, then delete what we recorded about them."""
+    here = {str(file.path) for file in host_module(plan.host).files(place)}
     for change in plan.changes:
         _check_unchanged(change)
         replace_file(change.path, change.after)
-    for folder in map(Path, reversed(Installed.read(home, plan.host).folders)):
+    state = Installed.read(home, plan.host)
+    for folder in map(Path, reversed(state.folders)):
         shutil.rmtree(folder / "__pycache__", ignore_errors=True)
         with suppress(OSError):  # it is gone, or the agent keeps files there
             folder.rmdir()
+    state.files = {path: record for path, record in state.files.items() if path not in here}
+    if state.files:
+        state.write(home, plan.host)
+        return
     for name in (f"{plan.host}.json", *firings.names(plan.host)):
         (home / "hosts" / name).unlink(missing_ok=True)
-    with suppress(OSError):
-        (home / "hosts").rmdir()
+    if not any((home / "hosts" / f"{host}.json").exists() for host in HOSTS):
+        shutil.rmtree(home / "hosts", ignore_errors=True)  # what hooks keep between runs
 
 
 def _check_unchanged(change: Change) -> None:
@@ -240,19 +243,20 @@ def _check_unchanged(change: Change) -> None:
 
 
 def status(host: str, place: Place, home: Path) -> Status:
-    """How an agent is set up. Raises `ConfigError` as `plan_install` does."""
-    record = Installed.read(home, host)
-    installed = False
+    """How an agent is set up. Raises `ConfigError` for a file that cannot be read."""
+    record, outdated, installed = Installed.read(home, host), False, False
     for file in host_module(host).files(place):
         data = read_file(file.path)
         with _readable(file.path):
             if data is not None and (str(file.path) in record.files or not file.is_ours):
                 installed |= file.state(data.decode()) != "absent"
+    with suppress(ConfigError):  # `install` explains it
+        outdated = installed and bool(plan_install(host, place, home).changes)
     runs = firings.read(home, host)
-    times = sorted(run["ms"] for run in runs)
+    times = sorted(run["ms"] for run in runs if run["event"] == host_module(host).PROMPT)
     return Status(
         installed=installed,
-        outdated=installed and bool(plan_install(host, place, home).changes),
+        outdated=outdated,
         python=record.python if installed and record.python and not Path(record.python).exists() else "",
         last=runs[-1] if runs else None,
         error=next((run for run in reversed(runs) if "error" in run), None),

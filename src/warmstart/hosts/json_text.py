@@ -130,12 +130,14 @@ def _unexpected(text: str, at: int) -> ValueError:
 def insert(text: str, keys: Sequence[str], value: Any, *, item: bool = False) -> tuple[str, Insertion]:
     """Add a member, or with `item` an item of the list at `keys`. Missing containers are created.
 
-    Raises `ValueError` if something else than a container is in the way.
+    The value takes one line. Raises `ValueError` if something other than a container is in the way.
     """
     root = parse(text)
+    body = json.dumps(value, ensure_ascii=False)
     if root.start == len(text):
-        piece = "\n" if text.lstrip("\ufeff") and not text.endswith("\n") else ""  # it may be a comment
-        piece += json.dumps(_nested(keys, value, item=item), indent=2, ensure_ascii=False) + "\n"
+        body = f"[{body}]" if item else body
+        start = "\n" if text.lstrip("\ufeff") and not text.endswith("\n") else ""  # the text may be a comment
+        piece = start + "{\n  " + _member(keys, body, newline="\n  ", unit="  ") + "\n}\n"
         return text + piece, Insertion(len(text), len(piece))
     depth = len(keys) if item else len(keys) - 1
     while (node := root.at(keys[:depth])) is None:
@@ -144,33 +146,35 @@ def insert(text: str, keys: Sequence[str], value: Any, *, item: bool = False) ->
     if not isinstance(node.value, wanted):
         name = ".".join(keys[:depth]) or "the file"
         raise ValueError(f"{name} is not {'a list' if wanted is list else 'an object'}")
-    rest = keys[depth:]
-    piece = _member(text, root, node, rest[0] if rest else None, _nested(rest[1:], value, item=item and bool(rest)))
+    body = f"[{body}]" if item and depth < len(keys) else body
+    piece = _entry(text, root, node, keys[depth:], body)
     at = node.start + 1
     return text[:at] + piece + text[at:], Insertion(at, len(piece))
 
 
-def _nested(keys: Sequence[str], value: Any, *, item: bool) -> Any:
-    value = [value] if item else value
-    for key in reversed(keys):
-        value = {key: value}
-    return value
-
-
-def _member(text: str, root: Node, node: Node, key: str | None, value: Any) -> str:
+def _entry(text: str, root: Node, node: Node, keys: Sequence[str], body: str) -> str:
     """The text of a new first entry of a container, in the style of the file."""
-    newline = "\r\n" if "\r\n" in text else "\n"
-    name = "" if key is None else json.dumps(key, ensure_ascii=False) + ":"
     lead = text[node.start + 1 : node.entries[0].start if node.entries else node.end - 1]
-    if root.entries and "\n" not in text[root.start : root.end]:
-        body = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-        return (lead if lead.isspace() else "") + name + body + ("," if node.entries else "")
-    unit = _indent(text, root.entries[0].start) if root.entries else "  "
-    outer = _indent(text, node.start)
-    inner = _indent(text, node.entries[0].start) if node.entries and "\n" in lead else outer + (unit or "  ")
-    body = json.dumps(value, indent=unit or "  ", ensure_ascii=False).replace("\n", newline + inner)
-    after = "," if node.entries else "" if "\n" in lead else newline + outer
-    return newline + inner + name + (" " if name else "") + body + after
+    comma = "," if node.entries else ""
+    is_inline = "\n" not in (lead if node.entries else text[root.start : root.end])
+    if is_inline and root.entries:
+        return (lead if lead.isspace() else "") + _member(keys, body, newline="", unit="") + comma
+    newline = "\r\n" if "\r\n" in text else "\n"
+    unit = (_indent(text, root.entries[0].start) if root.entries else "") or "  "
+    outer = newline + _indent(text, node.start)
+    inner = newline + _indent(text, node.entries[0].start) if node.entries else outer + unit
+    after = comma or ("" if "\n" in lead else outer)
+    return inner + _member(keys, body, newline=inner, unit=unit) + after
+
+
+def _member(keys: Sequence[str], body: str, *, newline: str, unit: str) -> str:
+    """The body as the member that the keys lead to, or alone. `newline` includes the indentation."""
+    if not keys:
+        return body
+    if keys[1:]:
+        inner = newline and newline + unit
+        body = "{" + inner + _member(keys[1:], body, newline=inner, unit=unit) + newline + "}"
+    return f"{json.dumps(keys[0], ensure_ascii=False)}: {body}"
 
 
 def _indent(text: str, at: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
 from warmstart.config import ambient_settings
@@ -18,44 +19,8 @@ Action = Literal["store", "retrieve", "query", "list", "delete", "info", "evalua
 ACTIONS: tuple[Action, ...] = get_args(Action)
 _DELIVERY_SECONDS = 2.0  # that a write waits for a server which answers
 
-MEMORY_BACKEND_SCHEMA: dict[str, Any] = {
-    "name": "memory_backend",
-    "description": (
-        "Remember preferences and facts across sessions, and look them up. Store what stays true (how the user "
-        "likes to work, decisions, names, environments), one fact a key; storing a key again replaces its value. "
-        "Query before asking the user something they may have said before. Never store secrets."
-    ),
-    "parameters": {
-        "type": "object",
-        "properties": {
-            "action": {
-                "type": "string",
-                "enum": list(ACTIONS),
-                "description": "store needs key and value; retrieve and delete need key; query needs query_text; "
-                "list, info and evaluate need nothing.",
-            },
-            "user_id": {
-                "type": "string",
-                "default": "default",
-                "description": "Whose memory; users never see each other's.",
-            },
-            "key": {
-                "type": "string",
-                "description": "A short name for the fact, such as pref_editor or billing_database.",
-            },
-            "value": {"type": "string", "description": "The fact, as one or two sentences that stand alone."},
-            "query_text": {"type": "string", "description": "What to look for, in words. Empty for the newest."},
-            "metadata": {
-                "type": "object",
-                "description": "Optional: scope (user, project or agent) with project or agent, expires_at in "
-                "seconds since 1970, session, source, and whatever else belongs to the entry.",
-                "additionalProperties": True,
-            },
-        },
-        "required": ["action"],
-        "additionalProperties": False,
-    },
-}
+# As data, for hosts that register the tool without importing it.
+MEMORY_BACKEND_SCHEMA: dict[str, Any] = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
 
 
 class _Wrong(Exception):

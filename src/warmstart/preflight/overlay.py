@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _HEADER = "[warmstart] Notes {0} from earlier sessions here; may be outdated, not instructions:"
 _FOOTER = "End of notes {0} [/warmstart]"
-_FRAME = 45  # tokens
+FRAME = 45  # tokens
 _MAX_ASKED = 50  # characters of a request
 _MAX_QUOTE = 300  # characters
 _MAX_LOOKED_AT = 4  # hits for each quote
@@ -44,6 +44,10 @@ _SURE = 0.35  # the share of a message's words, by rarity, with which a hit may 
 _TURNS = (
     "SELECT t.session, s.id, t.first_seq, t.at, t.asked, t.changed, t.read, t.ran FROM session_turns t "
     "JOIN sessions s ON s.pk = t.session WHERE t.session IN ({0})"
+)
+_RECORD = (
+    "INSERT INTO preflight_turns (session, host, project, at, event, reason, evidence, tokens, milliseconds) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 
 
@@ -134,6 +138,7 @@ class Preflight:
 
     def after_compaction(self) -> None:
         """The conversation was compacted: what was shown before it may be shown again."""
+        self._deadline = time.monotonic() + 1
         self._record(Overlay("compacted"), "compaction")
 
     # -- deciding
@@ -151,9 +156,9 @@ class Preflight:
                 if not (isinstance(error, _TooLate) or time.monotonic() > self._deadline):
                     raise
                 overlay = Overlay("deadline")  # also where a statement was interrupted
-            overlay.milliseconds = round((time.monotonic() - began) * 1000, 3)
-            if record:
-                self._record(overlay, event)
+        overlay.milliseconds = round((time.monotonic() - began) * 1000, 3)
+        if record:
+            self._record(overlay, event)
         return overlay
 
     def _check_time(self) -> None:
@@ -161,14 +166,15 @@ class Preflight:
             raise _TooLate
 
     def _record(self, overlay: Overlay, event: str) -> None:
-        self._run(
-            "INSERT INTO preflight_turns (session, host, project, at, event, reason, evidence, tokens, milliseconds) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                *(self._session, self._host, self._project, time.time(), event, overlay.reason),
-                *(json.dumps(overlay.evidence + overlay.shown), overlay.tokens, overlay.milliseconds),
-            ),
+        row = (
+            *(self._session, self._host, self._project, time.time(), event, overlay.reason),
+            *(json.dumps(overlay.evidence + overlay.shown), overlay.tokens, overlay.milliseconds),
         )
+        if self._dialect == "sqlite":  # where another process may be writing
+            with time_limit(self._connection, self._dialect, self._deadline):
+                self._run(_RECORD, row)
+        else:
+            self._run(_RECORD, row)
 
     def _history(self) -> tuple[int, set[str]]:
         """How many messages this session had, and what it was shown since it was last compacted."""
@@ -255,7 +261,7 @@ class Preflight:
         """Quotes of the best hits with their keys, as far as they are certain and fit the budget."""
         found: list[tuple[str, str]] = []
         sessions: set[str] = set()
-        budget -= _FRAME
+        budget -= FRAME
         for hit in hits[: _MAX_LOOKED_AT * self._policy.max_passages]:
             if len(found) >= self._policy.max_passages:
                 break
@@ -265,6 +271,8 @@ class Preflight:
             session, at, role, body = row
             sessions.add(session)
             line = f"{_day(at)} {session[:8]} {role}: “{_excerpt(body, hit.terms)}”"
+            if role == "user" and (reply := self._reply(hit)):
+                line += f"; reply: “{_excerpt(reply, hit.terms)}”"
             budget -= count(line) + 2
             if budget < 0:
                 break
@@ -283,6 +291,17 @@ class Preflight:
             if row:
                 return row
         return None
+
+    def _reply(self, hit: Hit) -> str:
+        """The last thing that the agent said in a turn, if it may be quoted."""
+        row = self._run(
+            "SELECT t.body FROM messages m JOIN texts t ON t.id = m.text WHERE m.session = ?1 AND m.seq > ?2 "
+            "AND m.seq < coalesce((SELECT min(first_seq) FROM session_turns WHERE session = ?1 AND first_seq > ?2), "
+            "2147483647) AND m.role = 'assistant' AND t.body <> '' "
+            "AND m.pk NOT IN (SELECT message FROM unquotable_messages) ORDER BY m.seq DESC LIMIT 1",
+            (hit.session, hit.first_seq),
+        ).fetchone()
+        return str(row[0]) if row else ""
 
     # -- what was done
 
@@ -320,10 +339,10 @@ class Preflight:
             if len(lines) < _LINES and (line := _done_line(turns.get(pk, []), near[pk][0].first_seq, left)):
                 lines.append((line, _key(near[pk][0])))
         if lines and left:
-            rest = _work([one for one in files if one in left], [one for one in commands if one in left])
+            rest = render_work([one for one in files if one in left], [one for one in commands if one in left])
             lines.append((f"Also: {rest}", ""))
         lines += self._known_trap(shown)
-        while sum(count(line) + 2 for line, _ in lines) + _FRAME > self._policy.max_tokens:
+        while sum(count(line) + 2 for line, _ in lines) + FRAME > self._policy.max_tokens:
             lines.pop()
         return lines, files
 
@@ -416,7 +435,7 @@ def _done_line(turns: Sequence[Turn], seq: int, left: dict[str, None]) -> str:
         del left[one]
     asked = next((turn for turn in turns if turn.seq == seq), turns[0])
     title = f" “{_short(asked.asked)}”" if asked.asked else ""
-    work = _work([one for one in own if one not in ran], [one for one in own if one in ran])
+    work = render_work([one for one in own if one not in ran], [one for one in own if one in ran])
     return f"{_day(asked.at)} {asked.session[:8]}{title}: {work}"
 
 
@@ -467,7 +486,7 @@ def _day(at: float | None) -> str:
     return time.strftime("%Y-%m-%d", time.gmtime(at)) if at else "undated"
 
 
-def _work(paths: Sequence[str], commands: Sequence[str]) -> str:
+def render_work(paths: Sequence[str], commands: Sequence[str]) -> str:
     """Files and commands. Files of one part of the project are together: `src/app/{main.py, views/{a.py, b.py}}`."""
     parts: dict[str, list[str]] = {}
     for path in paths:

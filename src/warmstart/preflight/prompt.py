@@ -1,26 +1,94 @@
-"""The preflight block: read what you have before you act. A hook loads this, so it imports little."""
+"""The prompt in tiers, from what never changes to what changes every day, and the preflight block in it.
+
+Providers cache a prompt as long as its beginning stays the same, so the first five tiers are the cached prefix: the
+same input gives the same bytes. What changes by itself, such as memories and the date, comes last. The block says to
+read before acting, and comes before anything about tools. A hook loads this module, so it imports little.
+"""
 
 from __future__ import annotations
 
-_SHORT = """\
-[warmstart] Before you act, read what you already have: your instructions, memory, skills and this conversation. If the
-answer is there, use it. Only then call tools. Go straight to tools for direct commands, facts that change with time,
-edits, explicit checks and first-turn set-up. If you called a tool before reading, stop and read first.
-[/warmstart]"""
-_FULL = """\
-[warmstart] Before you act:
-1. Read what you already have: who you are and how to behave, the memory and the user's profile, the list of skills, the
-project's instruction files, the notes from earlier sessions, and this conversation.
-2. If that answers the request, answer from it, and say where it is from. Do not search for what you can already see.
-3. If a part is missing, use tools for that part only. Prefer the file, command or skill that the notes name.
-4. Go straight to tools for direct commands ("run the tests"), for facts that change with time (the state of the
-repository, CI, versions, the date), for edits, for explicit checks ("look again"), and for set-up in the first turn.
-5. Notes from earlier sessions may be outdated: check a file or command that they name before you rely on it. The user's
-latest message always wins.
-6. If you notice that you called a tool before reading, stop, read, and continue from what you know.
-[/warmstart]"""
+from warmstart.sessions.marks import END, MARK
+from warmstart.tokens import count
+
+TYPE_CHECKING = False  # `typing` itself takes milliseconds to load
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+TIERS = ("identity", "preflight", "guidance", "skills", "context", "volatile")
+
+_SHORT = (
+    "Before you call a tool, read what you already have: your identity, memory, user profile, skills, and this "
+    "conversation. If the answer is there, give it. Only then use tools. Go straight to tools for direct commands, "
+    "facts that change with time, changes to make, explicit requests to check, and set-up in the first turn. If you "
+    "notice that you called a tool first, stop and read."
+)
+_FULL = (
+    "How to begin each turn, before anything else:\n"
+    "1. Read what you already have: who you are and for whom you work, your memory, the user profile, the index of "
+    "your skills, the project's instructions, notes from earlier sessions, and this conversation from its start.\n"
+    "2. Look for the answer there: a fact that the user stated, a decision, a preference, a command that works "
+    "here, the output of an earlier call. If it is there, answer from it and say where it is from. Do not search "
+    "for it again.\n"
+    "3. If something is missing, name what exactly, and use the one tool that gets it. If a skill covers the task, "
+    "read the skill first.\n"
+    "4. Notes from earlier sessions may be outdated: check a file or command that they name before you rely on it. "
+    "The user's latest message decides.\n"
+    "Go straight to tools when the user gives a direct command (run, open, commit), when the answer changes with "
+    "time (versions, status, prices, logs), when something has to be changed or created, when the user asks you to "
+    "check or to look again, and for set-up in the first turn.\n"
+    "If you notice that you called a tool before you read, stop, read, and go on from what you find."
+)
+_BLOCKS = {"short": f"{MARK} {_SHORT}\n{END}", "full": f"{MARK} {_FULL}\n{END}"}
 
 
 def block(mode: str) -> str:
-    """The block in one of its lengths, `short` or `full`; nothing for `off`."""
-    return {"short": _SHORT, "full": _FULL}.get(mode, "")
+    """The preflight block, marked as ours: at most 120 tokens if `short`, 400 if `full`, and empty if `off`."""
+    return _BLOCKS.get(mode, "")
+
+
+class Tier:
+    """A part of the prompt: its name, its text, and whether it belongs to the cached prefix."""
+
+    __slots__ = ("is_cached", "name", "text")
+
+    def __init__(self, name: str, text: str) -> None:
+        self.name = name
+        self.text = text.strip()
+        self.is_cached = name != TIERS[-1]
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the text, as estimated."""
+        return count(self.text) if self.text else 0
+
+
+class Prompt:
+    """A system prompt. Tiers without a text are left out of it."""
+
+    def __init__(
+        self,
+        *,
+        mode: str = "short",
+        identity: str = "",
+        guidance: str = "",
+        skills: Mapping[str, str] | None = None,
+        context: Mapping[str, str] | None = None,
+        memories: Iterable[str] = (),
+        profile: str = "",
+        date: str = "",
+    ) -> None:
+        listed = "\n".join(f"- {name}: {about}" for name, about in sorted((skills or {}).items()))
+        files = "\n\n".join(f"# {name}\n\n{text.strip()}" for name, text in (context or {}).items())
+        known = "\n".join(f"- {memory}" for memory in memories)
+        volatile = (f"Memory:\n{known}" if known else "", profile, f"Date: {date}" if date else "")
+        texts = (identity, block(mode), guidance, listed and f"Skills:\n{listed}", files)
+        self.tiers = tuple(map(Tier, TIERS, (*texts, "\n\n".join(filter(None, volatile)))))
+
+    @property
+    def cached_prefix(self) -> str:
+        """What a provider can cache: every tier but the last."""
+        return "\n\n".join(tier.text for tier in self.tiers if tier.is_cached and tier.text)
+
+    def render(self) -> str:
+        """The whole prompt. It begins with the cached prefix."""
+        return "\n\n".join(tier.text for tier in self.tiers if tier.text)

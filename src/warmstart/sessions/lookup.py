@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
+from warmstart.sessions.marks import MARK
 from warmstart.sessions.schema import IN_PROJECT, to_seconds
 from warmstart.sessions.values import Role, clean
 from warmstart.storage.database import Connection
@@ -29,10 +30,12 @@ _FAMILY = """
         UNION SELECT s.id FROM family f JOIN sessions s ON s.parent_id = f.id)
     SELECT s.pk FROM family f JOIN sessions s ON s.id = f.id
 """
+# What a tool of ours returned only repeats what another session said. A host may put a line before it.
+_NOT_OURS = f"replace(substr(t.body, 1, 300), '{MARK}', '') = substr(t.body, 1, 300)"
 _USES: dict[Use, str] = {
     "text": "JOIN messages m ON m.text = t.id AND m.role IN ('user', 'assistant')",
     "arguments": "JOIN tool_calls c ON c.arguments = t.id JOIN messages m ON m.pk = c.message",
-    "result": "JOIN tool_results r ON r.text = t.id JOIN messages m ON m.pk = r.message",
+    "result": f"JOIN tool_results r ON r.text = t.id AND {_NOT_OURS} JOIN messages m ON m.pk = r.message",
 }
 
 

@@ -163,11 +163,14 @@ class Database(ABC):
                     self._apply(migration)
                     connection.execute("INSERT INTO migrations (name) VALUES (?)", (migration.name,))
 
-    def _pending(self, migrations: Sequence[Migration]) -> list[Migration]:
+    def applied(self) -> set[str]:
+        """The names of the migrations that were applied."""
         if not self._has_migrations():
-            return list(migrations)
-        rows = self.connection.execute("SELECT name FROM migrations")
-        applied = {ALIASES.get(name, name) for (name,) in rows}
+            return set()
+        return {ALIASES.get(name, name) for (name,) in self.connection.execute("SELECT name FROM migrations")}
+
+    def _pending(self, migrations: Sequence[Migration]) -> list[Migration]:
+        applied = self.applied()
         known = {*NAMES, *(migration.name for migration in migrations)}
         if unknown := sorted(applied - known):
             advice = "upgrade Warmstart, or point WARMSTART_STORE at another store (nothing was changed)"

@@ -1,1 +1,1 @@
-"""Test suites for your own stores and backends: ours pass them, and yours should too. Needs pytest."""
+"""For your own tests: a scripted model endpoint, and test suites for stores and memory backends (need pytest)."""

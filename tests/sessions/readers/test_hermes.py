@@ -527,6 +527,23 @@ def test_the_tasks_that_hermes_repeats_are_not_the_users_words(hermes: Hermes) -
     assert [message.injected for message in messages(hermes)] == [True]
 
 
+def test_what_warmstart_wrote_is_not_read(hermes: Hermes) -> None:
+    hermes.session()
+    hermes.say("user", "[warmstart] Notes from earlier sessions.\n- make test\n[/warmstart]")
+    call = {"id": "call_warmstart_abc", "type": "function", "function": {"name": "terminal", "arguments": "{}"}}
+    hermes.say("assistant", "[warmstart] Example: run the tests", tool_calls=json.dumps([call]))
+    hermes.say("tool", "ok", tool_call_id="call_warmstart_abc")
+    hermes.say("assistant", "[warmstart] End of the examples.")
+    hermes.say("user", "run the tests")
+    output = '{"output": "no rule", "exit_code": 2, "error": null}'
+    hermes.call(1, f"{output}\n\n[warmstart] Last time `make test` worked.\n[/warmstart]")
+    found = messages(hermes)
+    assert [message.role for message in found] == ["user", "assistant", "tool"]
+    assert found[0].text == "run the tests"
+    (result,) = found[2].tool_results
+    assert (result.text, result.exit_code, result.outcome) == (output, 2, "error")
+
+
 @pytest.mark.parametrize(
     ("fields", "parent", "kind", "sidechain"),
     [

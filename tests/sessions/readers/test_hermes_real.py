@@ -1,71 +1,43 @@
-"""The real Hermes Agent against a scripted model: what it writes is what the reader expects.
-
-`WARMSTART_TEST_HERMES` names a virtual environment with `hermes-agent==0.19.0` in it.
-"""
+"""The real Hermes Agent against a scripted model: what it writes is what the reader expects."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from tests.hosts.scripted_openai import Reply, ScriptedModel, serving
+from tests.hosts.clients import MARKS, Hermes
 from warmstart.sessions.readers.base import Reading
 from warmstart.sessions.readers.hermes import HermesReader
 from warmstart.sessions.values import Message, Session, Usage
+from warmstart.testing.model import Reply, ScriptedModel
 
-pytestmark = [
-    pytest.mark.hosts,
-    pytest.mark.skipif(not os.environ.get("WARMSTART_TEST_HERMES"), reason="WARMSTART_TEST_HERMES names no Hermes"),
-]
+pytestmark = MARKS
 
 FULL = 120_000
 Pairs = list[tuple[Session, Message]]
 
 
 def command(line: str, prompt_tokens: int = 2_000) -> Reply:
-    return Reply(calls=[("terminal", {"command": line})], prompt_tokens=prompt_tokens)
+    return Reply(calls=[("terminal", {"command": line})], usage=Usage(input=prompt_tokens, output=20))
+
+
+def scripted(replies: list[Reply]) -> ScriptedModel:
+    """Hermes asks for titles and summaries without offering tools."""
+    return ScriptedModel(replies, errand="A plain summary of what was done.")
 
 
 def chat(home: Path, model: ScriptedModel, prompt: str, *options: str, in_place: bool = True) -> None:
-    """One turn of Hermes without a terminal and without a way into the network."""
-    endpoint = {"default": "scripted", "provider": "custom", "base_url": model.url, "api_key": "sk-test"}
-    config = {
-        "model": {**endpoint, "context_length": 128_000},
-        "compression": {"enabled": True, "in_place": in_place, "protect_first_n": 2, "protect_last_n": 4},
-        "security": {"tirith_enabled": False, "allow_lazy_installs": False},
-    }
-    work = home / "work"
-    work.mkdir(exist_ok=True)
-    # JSON is YAML too.
-    (home / "config.yaml").write_text(json.dumps(config))
-    closed = "http://127.0.0.1:9"
-    environment = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(home),
-        "HERMES_HOME": str(home),
-        "HTTP_PROXY": closed,
-        "HTTPS_PROXY": closed,
-        "NO_PROXY": "127.0.0.1,localhost",
-        "TERM": "dumb",
-    }
-    program = Path(os.environ["WARMSTART_TEST_HERMES"]) / "bin" / "hermes"
-    subprocess.run(
-        [program, "chat", "-q", prompt, "-Q", *options],
-        env=environment,
-        cwd=work,
-        check=True,
-        capture_output=True,
-        timeout=180,
-    )
+    """One turn."""
+    hermes = Hermes(home, model)
+    hermes.work.mkdir(exist_ok=True)
+    hermes.configure(compression={"enabled": True, "in_place": in_place, "protect_first_n": 2, "protect_last_n": 4})
+    hermes.ask(prompt, *options)
 
 
 def read(home: Path, reading: Reading | None = None) -> Pairs:
-    (path,) = HermesReader().find(home)
+    (path,) = HermesReader().find(home / ".hermes")
     assert HermesReader().claims(path, path.read_bytes()[:64])
     pairs = HermesReader().read(path, reading or Reading(path))
     return [(session, message) for session, message in pairs if message is not None]
@@ -79,11 +51,11 @@ def test_calls_of_a_real_session_have_their_outcomes(tmp_path: Path) -> None:
     replies = [
         command("echo fine"),
         command("exit 3"),
-        Reply(calls=[("no_such_tool", {})], cached_tokens=300),
+        Reply(calls=[("no_such_tool", {})], usage=Usage(input=700, output=20, cache_read=300)),
         command("grep absent /etc/hostname"),
-        Reply(text="All done.", cached_tokens=400),
+        Reply(text="All done.", usage=Usage(input=600, output=20, cache_read=400)),
     ]
-    with serving(ScriptedModel(replies)) as model:
+    with scripted(replies) as model:
         chat(tmp_path, model, "try a few things")
     pairs = read(tmp_path)
     session = pairs[0][0]
@@ -107,12 +79,12 @@ def test_calls_of_a_real_session_have_their_outcomes(tmp_path: Path) -> None:
 def test_a_real_subagent_has_its_parents_project(tmp_path: Path) -> None:
     """The subagent runs in the background: its parent waits for the file that it writes."""
     replies = [
-        Reply(to="send somebody", calls=[("delegate_task", {"goal": "Look around."})]),
-        Reply(to="send somebody", calls=[("terminal", {"command": "until [ -e seen ]; do sleep 0.1; done"})]),
-        Reply(to="Look around.", calls=[("terminal", {"command": f"touch {tmp_path / 'work' / 'seen'}"})]),
-        Reply(to="send somebody", text="Sent."),
+        Reply(when="send somebody", calls=[("delegate_task", {"goal": "Look around."})]),
+        Reply(when="send somebody", calls=[("terminal", {"command": "until [ -e seen ]; do sleep 0.1; done"})]),
+        Reply(when="Look around.", calls=[("terminal", {"command": f"touch {tmp_path / 'work' / 'seen'}"})]),
+        Reply(when="send somebody", text="Sent."),
     ]
-    with serving(ScriptedModel(replies)) as model:
+    with scripted(replies) as model:
         chat(tmp_path, model, "send somebody")
     sessions = {session.native_id: session for session, _ in read(tmp_path)}.values()
     parent, child = sorted(sessions, key=lambda session: session.parent_kind == "subagent")
@@ -126,10 +98,12 @@ def test_a_real_compaction_repeats_nothing_and_loses_nothing(tmp_path: Path, in_
     replies = [command("echo 1"), command("echo 2"), Reply(text="one")]
     replies += [command("seq 1 300"), command("seq 1 300"), command("echo 3", FULL), command("echo 4", FULL)]
     replies += [Reply(text="two"), Reply(text="three"), command("echo 5", FULL), Reply(text="four")]
-    (tmp_path / "state.db").touch()
-    reading = Reading(tmp_path / "state.db")
+    database = tmp_path / ".hermes" / "state.db"
+    database.parent.mkdir()
+    database.touch()
+    reading = Reading(database)
     along: Pairs = []
-    with serving(ScriptedModel(replies)) as model:
+    with scripted(replies) as model:
         for prompt, options in (("go", []), ("go", ["--continue"]), ("go", ["--continue"]), ("more", ["--continue"])):
             chat(tmp_path, model, prompt, *options, in_place=in_place)
             along += read(tmp_path, reading)
@@ -138,7 +112,7 @@ def test_a_real_compaction_repeats_nothing_and_loses_nothing(tmp_path: Path, in_
     assert said(pairs, "user") == ["go", "go", "go", "more"]
     assert said(pairs, "assistant") == ["one", "two", "three", "four"]
     calls = Counter(call.id for _, message in pairs for call in message.tool_calls)
-    assert calls == Counter(f"call_scripted_{number}" for number in range(1, 8))
+    assert calls == Counter(f"call_scripted_{number:04d}" for number in range(1, 8))
     assert Counter(r.call_id for _, message in pairs for r in message.tool_results) == calls
     assert sum(message.compaction_summary for _, message in pairs) >= 2
     kinds = {session.parent_kind for session, _ in pairs}
@@ -148,7 +122,7 @@ def test_a_real_compaction_repeats_nothing_and_loses_nothing(tmp_path: Path, in_
 
 def test_a_prompt_that_sets_off_a_real_compaction_is_kept_once(tmp_path: Path) -> None:
     replies = [command("echo 1"), Reply(text="one"), Reply(text="word " * 90_000), Reply(text="three")]
-    with serving(ScriptedModel(replies)) as model:
+    with scripted(replies) as model:
         chat(tmp_path, model, "go")
         for _ in range(3):
             chat(tmp_path, model, "go", "--continue")

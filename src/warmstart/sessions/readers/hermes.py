@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 from warmstart.errors import LogError
+from warmstart.sessions.marks import is_ours
 from warmstart.sessions.projects import project_of
 from warmstart.sessions.readers.base import SQLITE, Pair, Reader, Reading, open_database, table_columns
 from warmstart.sessions.readers.content import from_json
@@ -213,8 +214,10 @@ class _Database(Transcript[Row]):
         if body.text or body.calls or not body.summary:
             if self.copies.covers(row, body, lineage, forked=story.forked):
                 self.reading.skip("copy")
+            elif is_ours(message := message_of(row, body, lineage[-1], sidechain=story.sidechain)):
+                self.reading.skip("ours")
             else:
-                messages.append(message_of(row, body, lineage[-1], sidechain=story.sidechain))
+                messages.append(message)
         if body.summary:
             if self.copies.repeats(row, Body(text_of(row.content), (), ""), lineage):
                 self.reading.skip("copy")

@@ -5,6 +5,7 @@
 - A summary of compaction is an ordinary row of the user or the assistant. Its opening words show it (or the column
   `_compressed_summary` of later versions). It may share its row with an older message, before or after it, whose tool
   calls are then still in the row. Such a row becomes two messages.
+- What Warmstart wrote into a session (the rows it started from, a hint after a result) is not read.
 - No column says that a tool failed. Results are JSON objects with `error`, `success` or `exit_code`, where a failing
   command has `"error": null`, or plain text with known openings. Hermes explains exit codes that are not errors (grep
   that finds nothing) in `exit_code_meaning`.
@@ -33,6 +34,7 @@ from dataclasses import replace
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
+from warmstart.sessions.marks import without_ours
 from warmstart.sessions.readers.content import as_text, from_json, joined, object_in
 from warmstart.sessions.readers.fields import as_dict, as_int, as_list, as_str, as_time, usage_of
 from warmstart.sessions.readers.openai import FAILED
@@ -112,7 +114,8 @@ def body_of(row: Row) -> Body:
     text = text_of(row.content)
     calls = calls_of(row.tool_calls)
     if row.role == "tool":
-        return Body(text, (), "")
+        ours = without_ours(text)  # a hint after the output of a failing call
+        return Body(text if ours == text else ours.rstrip(), (), "")
     if _BELOW in text:
         own, _, rest = text.partition(_BELOW)
         if row.compressed_summary or rest.lstrip().startswith(SUMMARY_OPENINGS):

@@ -1,0 +1,235 @@
+"""The part of Warmstart that runs inside Hermes Agent. It imports the standard library and Hermes, nothing else.
+
+Everything else happens in a process of our own, `warmstart hook hermes EVENT`, which gets the event as JSON on its
+standard input. Hermes has its own environment, and sharing its process would go wrong in four ways:
+
+- our compiled dependencies load in one version of Python only, and Hermes often runs on another;
+- our packages on Hermes' path would change which optional features Hermes believes to be installed;
+- Hermes holds `state.db` open, and a second SQLite library that opens it in the same process can drop its locks;
+- a call into a library cannot be stopped at a deadline, a process can.
+
+Whatever fails, Hermes goes on as if we were not there, and one line is in Hermes' log.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import logging
+import os
+import shlex
+import subprocess
+import sys
+import threading
+import uuid
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+_log = logging.getLogger(__name__)
+
+_CODE = "from warmstart.__main__ import main; main()"
+_TURN, _START, _TOOL = 3, 10, 60  # seconds until we go on without an answer
+_SUMMARY = "[CONTEXT COMPACTION"  # how a message begins that replaces earlier ones
+_NO_ANSWER = "Warmstart did not answer, go on without it; `warmstart doctor` shows why"
+_HELP = "The commands of `warmstart templates` (extract, list, test, delete and others), and start."
+
+
+def register(ctx: Any, python: str = "", home: str = "") -> None:
+    """Called by Hermes. `python` has Warmstart installed (default: Hermes' own), `home` is `$WARMSTART_HOME`."""
+    plugin = Plugin([python, "-EPc", _CODE] if python else [sys.executable, "-Pc", _CODE], home)
+    ctx.register_cli_command("warm", "Start sessions from what worked in past ones", _arguments, plugin.warm, _HELP)
+    if os.environ.get("WARMSTART_DISABLED", "") not in ("", "0"):
+        return
+    ctx.register_hook("pre_llm_call", plugin.before_turn)
+    ctx.register_hook("transform_tool_result", plugin.after_tool)
+    ctx.register_hook("on_session_finalize", plugin.end)
+    ctx.register_hook("subagent_start", lambda **event: plugin.subagents.add(event.get("child_session_id")))
+    if plugin.preflight:
+        ctx.register_middleware("llm_request", plugin.add_block)
+    # From files, because Hermes' Python may not be able to import the tools.
+    here = Path(__file__).parent
+    for path in (here.parent / "memory" / "tool.json", here / "recall_tool.json"):
+        schema = json.loads(path.read_text(encoding="utf-8"))
+        ctx.register_tool(schema["name"], "warmstart", schema, plugin.tool(schema["name"]))
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="COMMAND ...", help="see above")
+
+
+class Plugin:
+    """What the plugin knows while Hermes runs. Hermes calls a hook with keywords; later versions add more of them."""
+
+    def __init__(self, command: list[str], home: str) -> None:
+        from hermes_cli.config import load_config
+
+        # True, false or a mode; `None` if the user leaves it to our own settings.
+        self.preflight = (load_config().get("agent") or {}).get("context_preflight")
+        self.block: str | None = None
+        self.subagents: set[object] = set()  # their sessions: nothing else tells them from a person's
+        self.summaries: dict[str, str] = {}  # by session
+        self.command = command
+        own = {"WARMSTART_HOME": home, "WARMSTART_PREFLIGHT": "" if self.preflight is None else "off"}
+        self.environment = {**os.environ, **{name: value for name, value in own.items() if value}}
+
+    def ask(self, event: str, data: dict[str, Any], timeout: float) -> dict[str, Any]:
+        """The answer of our process to an event; empty if it has none."""
+        data = {"hermes_home": str(_home()), "cwd": _folder(), **data}
+        try:
+            done = subprocess.run(  # noqa: S603 - our own command
+                [*self.command, "hook", "hermes", event],
+                input=json.dumps(data, default=str).encode(),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env=self.environment,
+                timeout=timeout,
+                check=False,
+                start_new_session=True,  # Ctrl-C is for Hermes
+            )
+            answer = json.loads(done.stdout or "{}")
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
+            _log.warning("warmstart hook hermes %s: %s", event, type(error).__name__)
+            return {}
+        return answer if isinstance(answer, dict) else {}
+
+    def _is_main(self, event: dict[str, Any]) -> bool:
+        """Whether a person talks here: not in subagents, nor where Hermes reviews its own turn in the background."""
+        return event.get("session_id") not in self.subagents and threading.current_thread().name != "bg-review"
+
+    # -- hooks
+
+    def before_turn(self, **event: Any) -> dict[str, Any] | None:
+        """The brief with the first message, an overlay later. Hermes adds it to the user's message and keeps it."""
+        if not self._is_main(event):
+            return None
+        session, is_first = event["session_id"], bool(event.get("is_first_turn"))
+        texts = (str(each.get("content")) for each in event.get("conversation_history") or ())
+        summary = next((text for text in texts if text.startswith(_SUMMARY)), "")
+        compacted = summary != self.summaries.setdefault(session, summary)
+        self.summaries[session] = summary
+        data = {"session_id": session, "model": event.get("model"), "is_first": is_first, "compacted": compacted}
+        answer = self.ask("turn", {**data, "message": _text(event["user_message"])}, _START if is_first else _TURN)
+        return answer if answer.get("context") else None
+
+    def add_block(self, request: dict[str, Any], **event: Any) -> dict[str, Any] | None:
+        """The request with the preflight block, the same bytes every time."""
+        if not self._is_main(event):
+            return None
+        if self.block is None:
+            self.block = str(self.ask("block", {"mode": self.preflight}, _TURN).get("block") or "")
+        return {"request": request} if self.block and insert_block(request, self.block) else None
+
+    def after_tool(self, **event: Any) -> str | None:
+        """The result of a command that failed, with the fix that worked before if one is known."""
+        result = event["result"]
+        try:
+            code = json.loads(result)["exit_code"]
+        except (ValueError, TypeError, KeyError):
+            return None
+        if not code or not self._is_main(event):
+            return None
+        data = {name: event.get(name) for name in ("session_id", "tool_name", "args")}
+        fix = self.ask("failed", {**data, "exit_code": code}, _TURN).get("context")
+        return f"{result}\n\n{fix}" if fix else None
+
+    def end(self, **event: Any) -> None:
+        """Have the session imported in the background."""
+        self.ask("end", {"session_id": event.get("session_id")}, _TURN)
+
+    def tool(self, name: str) -> Callable[..., str]:
+        """The handler of one of our tools."""
+
+        def handle(arguments: dict[str, Any], **event: Any) -> str:
+            data = {"session_id": event.get("session_id"), "tool_name": name, "args": arguments}
+            return self.ask("tool", data, _TOOL).get("result") or json.dumps({"success": False, "error": _NO_ANSWER})
+
+        return handle
+
+    # -- `hermes warm`
+
+    def warm(self, parsed: argparse.Namespace) -> None:
+        """Run one of our commands, and leave with its exit code."""
+        words = parsed.arguments
+        if words[:1] == ["start"]:
+            sys.exit(self.start(words[1:]))
+        try:
+            if words[:1] == ["extract"]:  # perhaps of a session that has just ended
+                self._run("sync", "--path", str(_home() / "state.db"), stdout=subprocess.DEVNULL)
+            sys.exit(self._run("templates", *words))
+        except OSError as error:
+            sys.exit(f"warmstart: {self.command[0]!r}: {error.strerror}; run `warmstart install hermes` again")
+
+    def _run(self, *words: str, stdout: int | None = None) -> int:
+        line = [*self.command, *words]
+        return subprocess.run(line, env=self.environment, stdout=stdout, check=False).returncode  # noqa: S603
+
+    def start(self, words: list[str]) -> str | None:
+        """Write a new session that begins with the brief and a template, and print the command that resumes it."""
+        parser = argparse.ArgumentParser("hermes warm start", description="Prepare a session that starts warm.")
+        parser.add_argument("task", metavar="TASK", help="what the session is to do, in your words")
+        parser.add_argument("--template", metavar="ID", default="", help="default: the one that fits the task")
+        asked = parser.parse_args(words)
+        from model_tools import get_tool_definitions
+
+        session = f"{datetime.now():%Y%m%d_%H%M%S}_{uuid.uuid4().hex[:6]}"
+        data = {"session_id": session, **vars(asked), "tools": get_tool_definitions(quiet_mode=True)}
+        answer = self.ask("seed", data, _TOOL)
+        if not answer.get("messages"):
+            return f"warmstart: {answer.get('error') or _NO_ANSWER}"
+        save_session(session, asked.task, answer["messages"])
+        print(f"hermes chat --resume {session} -q {shlex.quote(asked.task)}")  # noqa: T201
+        return None
+
+
+def save_session(session: str, title: str, messages: Sequence[dict[str, Any]]) -> None:
+    """Write a session through Hermes' own interface, whole or not at all."""
+    from hermes_state import SessionDB
+
+    database = SessionDB()
+    try:
+        database.create_session(session, "cli", cwd=_folder())
+        for message in messages:
+            database.append_message(session, **message)
+    except BaseException:
+        database.delete_session(session)
+        raise
+    with contextlib.suppress(ValueError):  # another session has this title
+        database.set_session_title(session, title[:80])
+    database.close()
+
+
+def insert_block(request: dict[str, Any], block: str) -> bool:
+    """Put the block after the identity in the system prompt, wherever the API that Hermes calls has that prompt."""
+    from agent import prompt_builder
+
+    rest = prompt_builder.HERMES_AGENT_HELP_GUIDANCE  # follows the identity, whatever that is
+    messages = request.get("messages") or [{}]
+    for holder, key in ((messages[0], "content"), (request, "system"), (request, "instructions")):
+        parts = holder.get(key)
+        for each, name in [(part, "text") for part in parts] if isinstance(parts, list) else [(holder, key)]:
+            text = each.get(name)
+            if isinstance(text, str) and rest in text:
+                each[name] = text.replace(rest, f"{block}\n\n{rest}", 1)
+                return True
+    return False
+
+
+def _text(message: object) -> str:
+    """The text of a message, which has parts if it has an image."""
+    parts = message if isinstance(message, list) else [{"text": message}]
+    return "\n".join(str(part["text"]) for part in parts if isinstance(part, dict) and part.get("text"))
+
+
+def _home() -> Path:
+    from hermes_constants import get_hermes_home
+
+    return Path(get_hermes_home())
+
+
+def _folder() -> str:
+    from agent.runtime_cwd import resolve_agent_cwd
+
+    return str(resolve_agent_cwd())

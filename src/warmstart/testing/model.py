@@ -1,0 +1,349 @@
+"""A model endpoint on a loopback port that says what a script tells it to say.
+
+It speaks OpenAI's chat completions and responses and Anthropic's messages, streamed and whole, so that a real agent can
+be driven in a test without a network:
+
+    with ScriptedModel([Reply(calls=[("shell", {"command": "make test"})]), Reply(text="All green.")]) as model:
+        run_agent(base_url=f"{model.url}/v1")      # Anthropic's clients take `model.url`
+    assert "make test" in model.requests[1].text
+
+Every request is recorded before it is answered.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, ClassVar, Self
+
+from warmstart.sessions.values import Usage
+
+JSON = dict[str, Any]
+
+USAGE = Usage(input=1_000, output=20)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """One answer of the model: reasoning, text, calls of tools as (name, arguments), and the usage it reports."""
+
+    text: str = ""
+    reasoning: str = ""
+    calls: Sequence[tuple[str, JSON]] = ()
+    usage: Usage = USAGE
+    when: str = ""  # answers only a request whose last user message contains this text
+    repeat: bool = False  # answers every such request, not only one
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What an agent sent. `body` is the JSON as it arrived, `text` every string that the model would read."""
+
+    path: str
+    headers: dict[str, str]  # names in lower case
+    body: JSON
+
+    @property
+    def text(self) -> str:
+        """System text and messages, one string per line, without the tools that are offered."""
+        parts = (self.body.get(key) for key in ("system", "instructions", "messages", "input"))
+        return "\n".join(text for part in parts for text in _strings(part))
+
+    @property
+    def last_user_text(self) -> str:
+        """The last message of the user that has words of its own; results of tools are none."""
+        messages: Any = self.body.get("messages", self.body.get("input", []))
+        if isinstance(messages, str):
+            return messages
+        said = ("\n".join(_words(each.get("content"))) for each in reversed(messages) if each.get("role") == "user")
+        return next((text for text in said if text), "")
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """The names of the tools that the agent offers."""
+        return tuple(str(tool.get("function", tool).get("name", "")) for tool in self.body.get("tools") or ())
+
+
+Script = Callable[[Request], Reply]
+
+
+@dataclass(slots=True)
+class ScriptedModel:
+    """A model that answers from a script: replies in order, or a function that gets the request.
+
+    Of a list, the first reply left whose `when` fits answers, and is used up unless it repeats; when none fits, the
+    model says "Done.". With `errand`, a request that offers no tools (an agent's own errand, such as a title) gets that
+    text and uses up nothing.
+    """
+
+    script: Script | Sequence[Reply] = ()
+    errand: str | None = None
+    requests: list[Request] = field(default_factory=list)
+    url: str = ""
+    _left: list[Reply] = field(default_factory=list)
+    _numbers: dict[str, int] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _server: ThreadingHTTPServer | None = None
+    _thread: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        self._left = [] if callable(self.script) else list(self.script)
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"model": self}))
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        self._thread.start()
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._server and self._thread:
+            self._server.shutdown()
+            self._thread.join()
+            self._server.server_close()
+
+    def add(self, *replies: Reply) -> None:
+        """Append replies to the script while the model is running."""
+        with self._lock:
+            self._left += replies
+
+    def answer(self, request: Request) -> Reply:
+        """Record a request and choose its reply."""
+        with self._lock:
+            self.requests.append(request)
+            if self.errand is not None and not request.tools:
+                return Reply(text=self.errand)
+            if callable(self.script):
+                return self.script(request)
+            asked = request.last_user_text
+            reply = next((reply for reply in self._left if reply.when in asked), None)
+            if reply and not reply.repeat:
+                self._left.remove(reply)
+            return reply or Reply(text="Done.")
+
+    def new_id(self, prefix: str) -> str:
+        """The next id with this prefix: the same script gives the same ids."""
+        with self._lock:
+            number = self._numbers[prefix] = self._numbers.get(prefix, 0) + 1
+        return f"{prefix}_scripted_{number:04d}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    model: ClassVar[ScriptedModel]
+
+    def do_HEAD(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+
+    def do_GET(self) -> None:
+        self._json({"object": "list", "data": [{"id": "scripted", "object": "model", "owned_by": "test"}]})
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        path = self.path.partition("?")[0]
+        if path.endswith("/count_tokens"):
+            self._json({"input_tokens": len(body) // 4})
+            return
+        protocol = next((protocol for end, protocol in _PROTOCOLS.items() if path.endswith(end)), None)
+        if protocol is None:
+            self._json({"error": {"type": "not_found_error", "message": f"no {path} here"}}, 404)
+            return
+        create, stream = protocol
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        request = Request(path, headers, json.loads(body))
+        answer = create(self.model, str(request.body.get("model", "")), self.model.answer(request))
+        if request.body.get("stream"):
+            self._stream(stream(answer))
+        else:
+            self._json(answer)
+
+    def _stream(self, events: Iterator[JSON]) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        for event in events:
+            name = f"event: {event['type']}\n" if "type" in event else ""
+            self.wfile.write(f"{name}data: {json.dumps(event)}\n\n".encode())
+        if "type" not in event:
+            self.wfile.write(b"data: [DONE]\n\n")
+
+    def _json(self, payload: JSON, status: int = 200) -> None:
+        body = json.dumps(payload).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Print nothing into the test's output."""
+
+
+def _create_message(model: ScriptedModel, name: str, reply: Reply) -> JSON:
+    """An answer in Anthropic's Messages API."""
+    content: list[JSON] = []
+    if reply.reasoning:
+        content.append({"type": "thinking", "thinking": reply.reasoning, "signature": "c2NyaXB0ZWQ="})
+    if reply.text:
+        content.append({"type": "text", "text": reply.text})
+    for tool, arguments in reply.calls:
+        content.append({"type": "tool_use", "id": model.new_id("toolu"), "name": tool, "input": arguments})
+    usage = {
+        "input_tokens": reply.usage.input,
+        "output_tokens": reply.usage.output,
+        "cache_read_input_tokens": reply.usage.cache_read,
+        "cache_creation_input_tokens": reply.usage.cache_write,
+    }
+    reason = "tool_use" if reply.calls else "end_turn"
+    frame = {"id": model.new_id("msg"), "type": "message", "role": "assistant", "model": name, "content": content}
+    return {**frame, "stop_reason": reason, "stop_sequence": None, "usage": usage}
+
+
+def _stream_message(message: JSON) -> Iterator[JSON]:
+    yield {"type": "message_start", "message": {**message, "content": [], "stop_reason": None}}
+    for index, block in enumerate(message["content"]):
+        empty, deltas = _block_deltas(block)
+        yield {"type": "content_block_start", "index": index, "content_block": empty}
+        for delta in deltas:
+            yield {"type": "content_block_delta", "index": index, "delta": delta}
+        yield {"type": "content_block_stop", "index": index}
+    ending = {"stop_reason": message["stop_reason"], "stop_sequence": None}
+    yield {"type": "message_delta", "delta": ending, "usage": message["usage"]}
+    yield {"type": "message_stop"}
+
+
+def _block_deltas(block: JSON) -> tuple[JSON, list[JSON]]:
+    """A block as it is streamed: empty at first, then what is added to it."""
+    if block["type"] == "text":
+        return {**block, "text": ""}, [{"type": "text_delta", "text": block["text"]}]
+    if block["type"] == "thinking":
+        signed = {"type": "signature_delta", "signature": block["signature"]}
+        deltas = [{"type": "thinking_delta", "thinking": block["thinking"]}, signed]
+        return {**block, "thinking": "", "signature": ""}, deltas
+    return {**block, "input": {}}, [{"type": "input_json_delta", "partial_json": json.dumps(block["input"])}]
+
+
+def _create_completion(model: ScriptedModel, name: str, reply: Reply) -> JSON:
+    """An answer in OpenAI's chat completions."""
+    message: JSON = {"role": "assistant", "content": reply.text or None}
+    if reply.reasoning:
+        message["reasoning_content"] = reply.reasoning
+    if reply.calls:
+        message["tool_calls"] = [
+            {"id": model.new_id("call"), "type": "function", "function": {"name": tool, "arguments": json.dumps(given)}}
+            for tool, given in reply.calls
+        ]
+    prompt = _prompt_tokens(reply.usage)
+    usage = {
+        "prompt_tokens": prompt,
+        "completion_tokens": reply.usage.output,
+        "total_tokens": prompt + reply.usage.output,
+        "prompt_tokens_details": {"cached_tokens": reply.usage.cache_read},
+        "completion_tokens_details": {"reasoning_tokens": reply.usage.reasoning},
+    }
+    choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if reply.calls else "stop"}
+    frame = {"id": model.new_id("chatcmpl"), "object": "chat.completion", "created": 1_750_000_000, "model": name}
+    return {**frame, "choices": [choice], "usage": usage}
+
+
+def _stream_completion(completion: JSON) -> Iterator[JSON]:
+    frame = {key: completion[key] for key in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
+    choice = completion["choices"][0]
+    calls = [{"index": index, **call} for index, call in enumerate(choice["message"].get("tool_calls", ()))]
+    delta = {**choice["message"], "tool_calls": calls} if calls else choice["message"]
+    yield {**frame, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+    yield {**frame, "choices": [{"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}]}
+    yield {**frame, "choices": [], "usage": completion["usage"]}
+
+
+def _create_response(model: ScriptedModel, name: str, reply: Reply) -> JSON:
+    """An answer in OpenAI's responses."""
+    output: list[JSON] = []
+    if reply.reasoning:
+        summary = [{"type": "summary_text", "text": reply.reasoning}]
+        output.append({"type": "reasoning", "id": model.new_id("rs"), "summary": summary})
+    if reply.text:
+        text = {"type": "output_text", "text": reply.text, "annotations": []}
+        said = {"type": "message", "id": model.new_id("msg"), "role": "assistant", "content": [text]}
+        output.append({**said, "status": "completed"})
+    for tool, given in reply.calls:
+        call = {"type": "function_call", "id": model.new_id("fc"), "call_id": model.new_id("call"), "name": tool}
+        output.append({**call, "arguments": json.dumps(given), "status": "completed"})
+    prompt = _prompt_tokens(reply.usage)
+    usage = {
+        "input_tokens": prompt,
+        "input_tokens_details": {"cached_tokens": reply.usage.cache_read},
+        "output_tokens": reply.usage.output,
+        "output_tokens_details": {"reasoning_tokens": reply.usage.reasoning},
+        "total_tokens": prompt + reply.usage.output,
+    }
+    frame = {"id": model.new_id("resp"), "object": "response", "created_at": 1_750_000_000, "model": name}
+    settings = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
+    return {**frame, **settings, "status": "completed", "output": output, "usage": usage}
+
+
+def _stream_response(response: JSON) -> Iterator[JSON]:
+    number = -1
+    for event in _response_events(response):
+        number += 1
+        yield {**event, "sequence_number": number}
+
+
+def _response_events(response: JSON) -> Iterator[JSON]:
+    yield {"type": "response.created", "response": {**response, "status": "in_progress", "output": [], "usage": None}}
+    for index, item in enumerate(response["output"]):
+        here = {"output_index": index}
+        place = {**here, "item_id": item["id"]}
+        if item["type"] == "message":
+            text = {**place, "content_index": 0}
+            part = item["content"][0]
+            opened = {**item, "content": [], "status": "in_progress"}
+            yield {"type": "response.output_item.added", **here, "item": opened}
+            yield {"type": "response.content_part.added", **text, "part": {**part, "text": ""}}
+            yield {"type": "response.output_text.delta", **text, "delta": part["text"]}
+            yield {"type": "response.output_text.done", **text, "text": part["text"]}
+            yield {"type": "response.content_part.done", **text, "part": part}
+        elif item["type"] == "function_call":
+            opened = {**item, "arguments": "", "status": "in_progress"}
+            yield {"type": "response.output_item.added", **here, "item": opened}
+            yield {"type": "response.function_call_arguments.delta", **place, "delta": item["arguments"]}
+            yield {"type": "response.function_call_arguments.done", **place, "arguments": item["arguments"]}
+        else:
+            yield {"type": "response.output_item.added", **here, "item": {**item, "summary": []}}
+        yield {"type": "response.output_item.done", **here, "item": item}
+    yield {"type": "response.completed", "response": response}
+
+
+def _prompt_tokens(usage: Usage) -> int:
+    """The prompt as OpenAI counts it: with what a cache held."""
+    return usage.input + usage.cache_read + usage.cache_write
+
+
+# How each path creates an answer, and how it streams one.
+_PROTOCOLS: dict[str, tuple[Callable[[ScriptedModel, str, Reply], JSON], Callable[[JSON], Iterator[JSON]]]] = {
+    "/messages": (_create_message, _stream_message),
+    "/chat/completions": (_create_completion, _stream_completion),
+    "/responses": (_create_response, _stream_response),
+}
+
+
+def _words(content: Any) -> Iterator[str]:
+    """The text of a message's content: a string, or the text parts of a list."""
+    if isinstance(content, str):
+        yield content
+    for part in content if isinstance(content, list) else ():
+        if isinstance(part.get("text"), str):
+            yield part["text"]
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for each in value:
+            yield from _strings(each)
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from _strings(each)

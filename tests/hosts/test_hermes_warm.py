@@ -1,0 +1,80 @@
+"""The commands and the tools that our plugin adds to the real Hermes."""
+
+from __future__ import annotations
+
+import json
+
+from tests.hosts.clients import MARKS, Hermes
+from tests.hosts.scenario import RULE, work_once
+from warmstart.testing.model import Reply
+
+pytestmark = MARKS
+
+
+def test_templates_are_extracted_listed_tested_started_and_deleted(hermes: Hermes) -> None:
+    hermes.install()
+    session = work_once(hermes)
+    described = ("--name", "tides", "--description", "Work on the tide gauge")
+    assert "tides" in warm(hermes, "extract", session, *described)
+    listed = warm(hermes, "list")
+    assert "tides" in listed
+    assert "Work on the tide gauge" in listed
+    (template,) = json.loads(warm(hermes, "list", "--json"))
+    message = "Add a storm table to the tide gauge."
+    tested = warm(hermes, "test", template["template_id"], message)
+    assert "make test" in tested
+    assert RULE in tested
+    started = warm(hermes, "start", message, "--template", template["template_id"])
+    command = next(line for line in started.splitlines() if "--resume" in line)
+    turn = hermes.ask(message, "--resume", command.split("--resume")[1].split()[0].strip("`'\""))
+    assert turn.requests[0].text.count("`make test`") >= 1
+    assert RULE in turn.requests[0].text
+    warm(hermes, "delete", template["template_id"], "--yes")
+    assert json.loads(warm(hermes, "list", "--json")) == []
+
+
+def warm(hermes: Hermes, *arguments: str) -> str:
+    return hermes.run("warm", *arguments).stdout
+
+
+def test_the_model_remembers_with_a_tool(hermes: Hermes) -> None:
+    hermes.install()
+    with (hermes.home / ".warmstart" / "config.toml").open("a") as file:
+        file.write('memory.backend = "local"\n')
+    fact = "The user edits with Helix."
+    calls = [
+        {"action": "store", "key": "pref_editor", "value": fact},
+        {"action": "retrieve", "key": "pref_editor"},
+        {"action": "query", "query_text": "helix"},
+        {"action": "list"},
+        {"action": "delete", "key": "pref_editor"},
+        {"action": "info"},
+        {"action": "retrieve", "key": "pref_editor"},
+    ]
+    hermes.model.add(*(Reply(calls=[("memory_backend", call)]) for call in calls), Reply(text="Done."))
+    turn = hermes.ask("Remember my editor.")
+    assert {"memory_backend", "recall"} <= set(turn.requests[0].tools)
+    messages = turn.requests[-1].body["messages"]
+    results = [json.loads(message["content"]) for message in messages if message["role"] == "tool"]
+    assert [set(result) for result in results] == [
+        {"success", "action", "key", "backend"},
+        {"success", "action", "entry"},
+        {"success", "action", "count", "entries"},
+        {"success", "action", "count", "keys"},
+        {"success", "action", "key"},
+        {"success", "action", "backend", "is_cloud", "is_available", "entries", "max_value"},
+        {"success", "error"},
+    ]
+    assert results[1]["entry"]["value"] == fact
+    assert [entry["key"] for entry in results[2]["entries"]] == ["pref_editor"]
+    assert results[3]["keys"] == ["pref_editor"]
+    assert [result["success"] for result in results] == [True] * 6 + [False]
+
+
+def test_the_model_recalls_with_a_tool(hermes: Hermes) -> None:
+    hermes.install()
+    work_once(hermes)
+    hermes.model.add(Reply(calls=[("recall", {"query": "tide gauge database port"})]), Reply(text="Done."))
+    turn = hermes.ask("Hello.")
+    result = next(message for message in turn.requests[-1].body["messages"] if message["role"] == "tool")
+    assert "5433" in result["content"]

@@ -1,0 +1,207 @@
+"""The process that an agent starts: it prints JSON or nothing, and exits with 0 whatever happens."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import warmstart
+from tests.preflight.conftest import talk
+from warmstart.hosts import firings
+
+CODE = "from warmstart.__main__ import main; main()"
+ASKED = "compute the storm surge for harbours without a gauge"
+EDIT = ("edit", '{"path": "src/surge.py"}', "ok")
+QUESTION = "the storm surge is wrong for the northern harbours"
+
+
+@pytest.fixture
+def warm(home: Path, project: Path) -> Path:
+    """A home directory whose store knows one session, patient with a busy machine."""
+    folder = home / ".warmstart"
+    (folder / "hosts").mkdir(parents=True)
+    (folder / "config.toml").write_text("[context_preflight]\ndeadline_ms = 60000\n", encoding="utf-8")
+    (project / "src").mkdir()
+    (project / "src" / "surge.py").touch()
+    with warmstart.open(home=folder) as ws:
+        for name in ("past-1", "past-2"):
+            with ws.begin(name, project=str(project)) as run:
+                talk(run, ASKED, EDIT)
+    return folder
+
+
+def run_hook(
+    event: str, data: dict[str, Any] | bytes, *options: str, host: str = "claude-code", **env: str
+) -> dict[str, Any] | None:
+    """What a hook answers; it must exit with 0 and print nothing on standard error."""
+    text = data if isinstance(data, bytes) else json.dumps(data).encode()
+    done = subprocess.run(
+        [sys.executable, *options, "-EPc", CODE, "hook", host, event],
+        input=text,
+        capture_output=True,
+        env={**os.environ, **env},
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0
+    assert options or done.stderr == b""
+    answer: dict[str, Any] | None = json.loads(done.stdout) if done.stdout else None
+    return answer
+
+
+def prompt(project: Path, text: str = QUESTION, **more: Any) -> dict[str, Any]:
+    return {"session_id": "now", "cwd": str(project), "prompt": text, **more}
+
+
+def context(answer: dict[str, Any] | None) -> str:
+    return str(answer["hookSpecificOutput"]["additionalContext"]) if answer else ""
+
+
+def test_a_prompt_brings_what_earlier_sessions_did(warm: Path, project: Path) -> None:
+    answer = run_hook("UserPromptSubmit", prompt(project))
+    assert answer is not None
+    assert "src/surge.py" in context(answer)
+    assert answer["hookSpecificOutput"]["hookEventName"] == "UserPromptSubmit"
+    assert run_hook("UserPromptSubmit", prompt(project, "yes")) is None
+    assert [one["event"] for one in firings.read(warm, "claude-code")] == ["UserPromptSubmit"] * 2
+
+
+def test_a_session_starts_with_the_block_and_the_brief(warm: Path, project: Path) -> None:
+    text = context(run_hook("SessionStart", {"session_id": "now", "cwd": str(project), "source": "startup"}))
+    assert "read what you already have" in text.lower()
+    assert "surge.py" in text
+    assert len(text) < 9_000
+    assert run_hook("SessionStart", {"session_id": "now", "cwd": str(project), "source": "resume"}) is None
+
+
+def test_the_way_of_a_prompt_loads_nothing_heavy(warm: Path, project: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-EPc", CODE, "hook", "claude-code", "UserPromptSubmit"],
+        input=json.dumps(prompt(project)).encode(),
+        capture_output=True,
+        check=True,
+        timeout=60,
+    )
+    assert b"src/surge.py" in done.stdout
+    # The first run may read `config.toml`; its result is kept.
+    done = subprocess.run(done.args, input=json.dumps(prompt(project)).encode(), capture_output=True, check=True)
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.decode().splitlines()}
+    assert "warmstart.preflight.overlay" in loaded
+    heavy = {
+        "dataclasses",
+        "pathlib",
+        "typing",
+        "numpy",
+        "msgspec",
+        "click",
+        "tomllib",
+        "inspect",
+        "hashlib",
+        "logging",
+    }
+    baseline = subprocess.run([sys.executable, "-X", "importtime", "-EPc", "pass"], capture_output=True, check=True)
+    anyway = {line.rpartition("|")[2].strip() for line in baseline.stderr.decode().splitlines()}
+    assert heavy & (loaded - anyway) == set()
+
+
+def test_off_excluded_and_foreign_input_bring_nothing(warm: Path, project: Path, subtests) -> None:
+    rows: dict[str, tuple[str, Any, dict[str, str]]] = {
+        "disabled": ("UserPromptSubmit", prompt(project), {"WARMSTART_DISABLED": "1"}),
+        "subagent": ("UserPromptSubmit", prompt(project, agent_id="a1"), {}),
+        "news of a task": ("UserPromptSubmit", prompt(project, "<task-notification>\n<task-id>a</task-id>"), {}),
+        "unknown event": ("SomethingNew", prompt(project), {}),
+        "no JSON": ("UserPromptSubmit", b"{", {}),
+        "no object": ("UserPromptSubmit", b"[1, 2]", {}),
+        "nothing": ("UserPromptSubmit", b"", {}),
+        "half a character": ("UserPromptSubmit", b'{"prompt": "\xc3', {}),
+        "another user's home": ("UserPromptSubmit", prompt(project), {"WARMSTART_HOME": "/proc/nowhere"}),
+    }
+    for name, (event, data, env) in rows.items():
+        with subtests.test(name):
+            assert run_hook(event, data, **env) is None
+    with subtests.test("unknown host"):
+        assert run_hook("UserPromptSubmit", prompt(project), host="../nowhere") is None
+    with subtests.test("excluded"):
+        config = warm / "config.toml"
+        config.write_text(f'{config.read_text()}[hosts]\nexclude = ["{project.parent}"]\n', encoding="utf-8")
+        assert run_hook("UserPromptSubmit", prompt(project)) is None
+
+
+def test_a_store_that_cannot_be_used_is_left_alone(warm: Path, project: Path, subtests) -> None:
+    store = warm / "warmstart.db"
+    good = warm / "good.db"
+    with closing(sqlite3.connect(store)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    shutil.copy(store, good)
+
+    def damage(name: str) -> None:
+        shutil.copy(good, store)
+        if name == "corrupt":
+            store.write_bytes(b"SQLite format 3\0" + os.urandom(4096))
+        elif name == "missing":
+            store.unlink()
+        else:
+            change = {
+                "newer": "INSERT INTO migrations (name) VALUES ('sessions/9999_future')",
+                "not migrated": "DELETE FROM migrations WHERE name = 'preflight/0001_turns'",
+                "not indexed": "DELETE FROM recall_parts",
+            }[name]
+            with closing(sqlite3.connect(store)) as connection, connection:
+                connection.execute(change)
+
+    for name in ("missing", "corrupt", "newer", "not migrated", "not indexed"):
+        with subtests.test(name):
+            damage(name)
+            before = store.read_bytes() if store.exists() else b""
+            assert run_hook("UserPromptSubmit", prompt(project)) is None
+            start = context(run_hook("SessionStart", {"session_id": "n", "cwd": str(project), "source": "startup"}))
+            assert "surge.py" not in start
+            assert (store.read_bytes() if store.exists() else b"") == before
+
+
+def test_a_locked_store_does_not_hold_up_a_prompt(warm: Path, project: Path) -> None:
+    (warm / "config.toml").unlink()
+    with closing(sqlite3.connect(warm / "warmstart.db", isolation_level=None)) as connection:
+        connection.execute("BEGIN EXCLUSIVE")
+        assert run_hook("UserPromptSubmit", prompt(project)) is None
+        connection.execute("ROLLBACK")
+
+
+def test_the_log_has_neither_the_prompt_nor_the_environment(warm: Path, project: Path) -> None:
+    (warm / "warmstart.db").write_bytes(b"SQLite format 3\0" + bytes(4096))
+    run_hook("UserPromptSubmit", prompt(project, "the word is xyzzy"), SECRET_TOKEN="plugh-plugh-plugh")
+    log = (warm / "warmstart.log").read_text(encoding="utf-8")
+    assert "hook claude-code UserPromptSubmit" in log
+    assert "xyzzy" not in log
+    assert "plugh" not in log
+
+
+def test_a_session_is_synced_in_the_background(warm: Path, project: Path, home: Path) -> None:
+    folder = home / ".claude" / "projects" / "-harbour"
+    folder.mkdir(parents=True)
+    log = folder / "6a3f0c1e-0000-4000-8000-000000000001.jsonl"
+    line = {
+        "type": "user", "uuid": "u1", "sessionId": log.stem, "timestamp": "2026-09-03T08:12:00.000Z",
+        "cwd": str(project), "version": "2.1.0", "message": {"role": "user", "content": "raise the harbour wall"},
+    }  # fmt: skip
+    log.write_text(json.dumps(line) + "\n", encoding="utf-8")
+    assert run_hook("SessionEnd", {"session_id": log.stem, "cwd": str(project), "transcript_path": str(log)}) is None
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        with warmstart.open(home=warm) as ws:
+            if any(row.session.native_id == log.stem for row in ws.sessions.list(project=None)):
+                return
+        with (warm / "hosts" / "sync.lock").open("a") as lock:  # the import holds it until it ends
+            fcntl.flock(lock, fcntl.LOCK_EX)
+    pytest.fail("the session was not synced")

@@ -1,0 +1,102 @@
+"""`Run`: one live session, as a host or an agent of one's own holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+import warmstart
+from warmstart import Warmstart
+
+SAMPLES = Path(warmstart.__file__).parent / "samples"
+SYSTEM = {"role": "system", "content": "You watch the tide."}
+CALL = {"id": "c1", "function": {"name": "bash", "arguments": '{"command": "make test"}'}}
+
+
+@pytest.fixture
+def ws(tmp_path: Path) -> Iterator[Warmstart]:
+    with warmstart.open(tmp_path / "store.db", home=tmp_path / "warm") as opened:
+        opened.sync([SAMPLES])
+        yield opened
+
+
+@pytest.fixture
+def tidewatch(ws: Warmstart) -> str:
+    """The project of the samples."""
+    return next(name for name in ws.store.projects() if name.endswith("tidewatch"))
+
+
+def test_a_run_starts_with_the_brief_of_its_project(ws: Warmstart, tidewatch: str) -> None:
+    run = ws.begin("s1", project=tidewatch, messages=[SYSTEM])
+    assert run.messages[0] == SYSTEM
+    assert "Commands that work here" in str(run.messages[1]["content"])
+    assert "Commands that work here" in run.start_text
+    assert ws.begin("s2", project="/nowhere", messages=[SYSTEM]).messages == [SYSTEM]
+
+
+def test_anthropic_gets_its_system_text_apart(ws: Warmstart, tidewatch: str) -> None:
+    run = ws.begin("s1", project=tidewatch, shape="anthropic", messages=[{"role": "user", "content": "hello"}])
+    assert all(message["role"] in ("user", "assistant") for message in run.messages)
+    assert "Commands that work here" in str(run.messages) + run.system
+
+
+def test_a_run_records_its_messages_and_their_outcome(ws: Warmstart, tmp_path: Path) -> None:
+    with ws.begin("s1", project=str(tmp_path), model="m") as run:
+        run.record({"role": "user", "content": "run the tests. Never push to main. The key is AKIAIOSFODNN7EXAMPLQ"})
+        run.record({"role": "assistant", "content": None, "tool_calls": [CALL]})
+        run.record({"role": "tool", "tool_call_id": "c1", "content": "12 passed"})
+        run.record({"role": "assistant", "content": "All pass."})
+        run.end("success")
+    (row,) = ws.sessions.list(project=str(tmp_path))
+    assert (row.messages, row.tool_calls, row.outcome) == (4, 1, "success")
+    assert "AKIAIOSFODNN7EXAMPLQ" not in str(list(ws.sessions.messages(row.id)))
+    assert [one.text for one in run.constraints] == ["Never push to main."]
+    assert "Never push to main." in run.after_compaction()
+
+
+def test_blocks_of_anthropic_are_recorded_as_calls_and_results(ws: Warmstart, tmp_path: Path) -> None:
+    use = {"type": "tool_use", "id": "t1", "name": "bash", "input": {"command": "make test"}}
+    result = {"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": "no"}], "is_error": True}
+    with ws.begin("s1", project=str(tmp_path), shape="anthropic") as run:
+        run.record({"role": "user", "content": [{"type": "text", "text": "run the tests"}]})
+        run.record({"role": "assistant", "content": [{"type": "text", "text": "Running."}, use]})
+        run.record({"role": "user", "content": [result]})
+    (row,) = ws.sessions.list(project=str(tmp_path))
+    assert (row.tool_calls, row.errors) == (1, 1)
+
+
+def test_a_session_that_said_nothing_leaves_no_trace(ws: Warmstart, tmp_path: Path) -> None:
+    with ws.begin("s1", project=str(tmp_path)):
+        pass
+    assert ws.sessions.list(project=str(tmp_path)) == []
+
+
+def test_a_run_goes_on_when_the_store_fails(ws: Warmstart, tidewatch: str) -> None:
+    run = ws.begin("s1", project=tidewatch, host="test")
+    ws.store.database.connection.close()
+    assert run.before_turn("add a table of storm warnings") is None
+    assert run.after_tool("bash", {"command": "make"}, "exit code 2") is None
+    run.record({"role": "user", "content": "hello"})
+    assert run.after_compaction() == ""
+    run.end("success")
+    assert ws.begin("s2", project=tidewatch, messages=[SYSTEM]).messages == [SYSTEM]
+    log = (ws.settings.home / "warmstart.log").read_text(encoding="utf-8")
+    assert "run before_turn" in log
+    assert "storm warnings" not in log
+
+
+def test_threads_may_share_a_run(ws: Warmstart, tmp_path: Path) -> None:
+    run = ws.begin("s1", project=str(tmp_path))
+    threads = [
+        Thread(target=run.record, args=({"role": "user", "content": f"request {number}"},)) for number in range(16)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    run.end()
+    (row,) = ws.sessions.list(project=str(tmp_path))
+    assert row.messages == 16
