@@ -61,6 +61,7 @@ from foresight import (
 from warmstart import Evidence, Message, SessionStore, Step
 from warmstart.preflight.index import update_turns
 from warmstart.preflight.overlay import FRAME, Policy, Preflight, render_work
+from warmstart.preflight.overlay import Overlay as Shown
 from warmstart.profile.feedback import agrees, own_words
 from warmstart.profile.tools import command_in, fields_of
 from warmstart.recall.recall import Recall
@@ -406,23 +407,23 @@ class Past:
         return self._starts[self.activity.id, budget]
 
     def preflight(self, message: str) -> str:
-        """The overlay of the product. A project has several clones here, which are one to it."""
-        run, key = self.store.database.connection.execute, (self.activity.id, self.turn.number)
+        """The overlay of the product."""
+        key = (self.activity.id, self.turn.number)
+        if key not in self._shown:
+            self._shown[key] = self.ask(message, Policy(deadline_ms=10_000)).text
+        return self._shown[key]
+
+    def ask(self, message: str, policy: Policy) -> Shown:
+        """What the product decides about this turn. A project has several clones here, which are one to it."""
+        connection = self.store.database.connection
         if self._indexed < len(self.sessions):
             self._items.update()
             update_turns(self.store, self._redactor)
-            run("UPDATE sessions SET project = '/project'")
+            connection.execute("UPDATE sessions SET project = '/project'")
             self._indexed = len(self.sessions)
-        if key not in self._shown:
-            preflight = Preflight(
-                self.store.database.connection,
-                "sqlite",
-                session=self.activity.id,
-                project="/project",
-                policy=Policy(deadline_ms=10_000),
-            )
-            self._shown[key] = preflight.before_turn(message, number=self.turn.number).text
-        return self._shown[key]
+        session = f"{self.activity.id} {policy.min_score}"
+        preflight = Preflight(connection, "sqlite", session=session, project="/project", policy=policy)
+        return preflight.before_turn(message, number=self.turn.number)
 
     def work(self) -> dict[str, tuple[str, list[str], list[str]]]:
         """For each earlier session what was asked first, its files and its commands, as the product knows them."""
@@ -751,14 +752,18 @@ def main() -> None:
     options = parse_options(parser)
     overlays = OVERLAYS | {name: [load_overlay(name)] for name in options.overlay}
     docs = read_docs(options.data)
+    together: Results = defaultdict(list)
     for corpus in CORPORA:
         results: Results = defaultdict(list)
         with tempfile.TemporaryDirectory() as folder, closing(open_corpus(options.data, corpus, Path(folder))) as store:
             for project in read_projects(store):
                 for name, some in measure(store, project, overlays, docs, options.budget).items():
                     results[name] += some
+                    together[name] += some
         print(f"\n{corpus}: {len(results['ceiling'])} turns, budget {options.budget} tokens\n")
         show(results)
+    print(f"\ntogether: {len(together['ceiling'])} turns\n")
+    show(together)
 
 
 if __name__ == "__main__":

@@ -35,8 +35,9 @@ _MAX_QUOTE = 300  # characters
 _MAX_LOOKED_AT = 4  # hits for each quote
 _MAX_SESSIONS = 40  # the newest of a project, whose files are counted
 _NEAREST = 10  # sessions
-_LINES = 2  # sessions that get a line of their own
+_LINES = 1  # sessions that get a line of their own; a second one adds nothing for 30 tokens
 _MAX_FILES, _MAX_COMMANDS = 12, 3
+_SECOND = 0.5  # the share of that with the second message
 _HALF_LIFE = 5  # sessions
 _EVERYDAY, _FEW = 0.3, 3  # the share of the sessions whose commands everybody knows, and how many these are at least
 _MAX_TRAPS = 200  # that are counted
@@ -195,9 +196,8 @@ class Preflight:
         always = self._policy.inject == "always"
         is_wanted = always or verdict in ("first message", "points to earlier work")
         if verdict == "second message":
-            is_wanted = always or words > min(
-                (int(key[6:]) for key in shown if key.startswith("words:")), default=words
-            )
+            opening = min((int(key[6:]) for key in shown if key.startswith("words:")), default=words)
+            is_wanted = always or words > opening
         if verdict == "fast path" or not is_wanted:
             return self._remember(Overlay(verdict), number, words)
         hits = find_turns(self._connection, self._dialect, message, project=self._project, session=self._session)
@@ -207,12 +207,14 @@ class Preflight:
             return self._remember(Overlay("nothing found"), number, words)
         points = verdict == "points to earlier work"
         if number and (points or verdict == "later message"):
-            quotes = self._quote(hits, self._policy.max_tokens)
+            quotes = self._quote(hits, self._policy.max_tokens, self._policy.max_passages)
             return Overlay("quoted" if quotes else "nothing certain", *_unzip(quotes), self._session)
-        done, files = self._show_done(hits, message, shown)
+        is_first = not any(key.startswith("file:") for key in shown)
+        done, files = self._show_done(hits, message, shown, 1 if is_first else _SECOND)
         reason = "done before" if done else "nothing done"
         if points or not done:
-            done += self._quote(hits, self._policy.max_tokens - sum(count(line) + 2 for line, _ in done))
+            left = self._policy.max_tokens - sum(count(line) + 2 for line, _ in done)
+            done += self._quote(hits, left, 1 if done else self._policy.max_passages)
             reason = "quoted" if reason == "nothing done" and done else reason
         return self._remember(Overlay(reason, *_unzip(done), self._session), number, words, files)
 
@@ -257,13 +259,13 @@ class Preflight:
 
     # -- what was said
 
-    def _quote(self, hits: Sequence[Hit], budget: int) -> list[tuple[str, str]]:
+    def _quote(self, hits: Sequence[Hit], budget: int, limit: int) -> list[tuple[str, str]]:
         """Quotes of the best hits with their keys, as far as they are certain and fit the budget."""
         found: list[tuple[str, str]] = []
         sessions: set[str] = set()
         budget -= FRAME
-        for hit in hits[: _MAX_LOOKED_AT * self._policy.max_passages]:
-            if len(found) >= self._policy.max_passages:
+        for hit in hits[: _MAX_LOOKED_AT * limit]:
+            if len(found) >= limit:
                 break
             row = self._best_message(hit) if hit.score >= self._policy.min_score else None
             if row is None or row[0] in sessions:
@@ -306,7 +308,7 @@ class Preflight:
     # -- what was done
 
     def _show_done(
-        self, hits: Sequence[Hit], message: str, shown: set[str]
+        self, hits: Sequence[Hit], message: str, shown: set[str], share: float
     ) -> tuple[list[tuple[str, str]], Sequence[str]]:
         """What the nearest sessions did, and what similar and recent ones used besides, with the keys of the hits.
 
@@ -332,11 +334,12 @@ class Preflight:
         self._check_time()
         worth = _Worth(turns, age, {pk: near[pk][0].nearness for pk in nearest}, message)
         self._check_time()
-        files, commands = worth.best_files(shown), worth.best_commands(message)
+        files = worth.best_files(shown)[: int(share * _MAX_FILES)]
+        commands = worth.best_commands(message)[: int(share * _MAX_COMMANDS)]
         left = dict.fromkeys([*files, *commands])
         lines: list[tuple[str, str]] = []
         for pk in nearest:
-            if len(lines) < _LINES and (line := _done_line(turns.get(pk, []), near[pk][0].first_seq, left)):
+            if len(lines) < share * _LINES and (line := _done_line(turns.get(pk, []), near[pk][0].first_seq, left)):
                 lines.append((line, _key(near[pk][0])))
         if lines and left:
             rest = render_work([one for one in files if one in left], [one for one in commands if one in left])
