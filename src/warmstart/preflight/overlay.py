@@ -33,7 +33,7 @@ FRAME = 45  # tokens
 _MAX_ASKED = 50  # characters of a request
 _MAX_QUOTE = 300  # characters
 _MAX_LOOKED_AT = 4  # hits for each quote
-_MAX_SESSIONS = 40  # the newest of a project, whose files are counted
+_MAX_SESSIONS = 20  # the newest of a project, whose files are counted
 _NEAREST = 10  # sessions
 _LINES = 1  # sessions that get a line of their own; a second one adds nothing for 30 tokens
 _MAX_FILES, _MAX_COMMANDS = 12, 3
@@ -42,9 +42,10 @@ _HALF_LIFE = 5  # sessions
 _EVERYDAY, _FEW = 0.3, 3  # the share of the sessions whose commands everybody knows, and how many these are at least
 _MAX_TRAPS = 200  # that are counted
 _SURE = 0.35  # the share of a message's words, by rarity, with which a hit may be quoted
-_TURNS = (
-    "SELECT t.session, s.id, t.first_seq, t.at, t.asked, t.changed, t.read, t.ran FROM session_turns t "
-    "JOIN sessions s ON s.pk = t.session WHERE t.session IN ({0})"
+_WORK = "SELECT session, changed, read, ran FROM session_turns WHERE session IN ({0})"
+_ASKED = (
+    "SELECT s.id, t.at, t.asked FROM session_turns t JOIN sessions s ON s.pk = t.session "
+    "WHERE t.session = ? AND t.first_seq = ?"
 )
 _RECORD = (
     "INSERT INTO preflight_turns (session, host, project, at, event, reason, evidence, tokens, milliseconds) "
@@ -330,16 +331,16 @@ class Preflight:
             for pk, some in near.items()
         }
         nearest = sorted(score, key=lambda pk: (-score[pk], pk))[:_NEAREST]
-        turns = self._turns_of({*age, *nearest})
+        work = self._work_of({*age, *nearest})
         self._check_time()
-        worth = _Worth(turns, age, {pk: near[pk][0].nearness for pk in nearest}, message)
+        worth = _Worth(work, age, {pk: near[pk][0].nearness for pk in nearest}, message)
         self._check_time()
         files = worth.best_files(shown)[: int(share * _MAX_FILES)]
         commands = worth.best_commands(message)[: int(share * _MAX_COMMANDS)]
         left = dict.fromkeys([*files, *commands])
         lines: list[tuple[str, str]] = []
         for pk in nearest:
-            if len(lines) < share * _LINES and (line := _done_line(turns.get(pk, []), near[pk][0].first_seq, left)):
+            if len(lines) < share * _LINES and (line := self._done_line(near[pk][0], work[pk], left)):
                 lines.append((line, _key(near[pk][0])))
         if lines and left:
             rest = render_work([one for one in files if one in left], [one for one in commands if one in left])
@@ -349,47 +350,63 @@ class Preflight:
             lines.pop()
         return lines, files
 
-    def _turns_of(self, sessions: set[int]) -> dict[int, list[Turn]]:
-        found: dict[int, list[Turn]] = {}
-        for pk, *row in self._run(_TURNS.format(", ".join(map(str, sorted(sessions))))) if sessions else ():
-            found.setdefault(pk, []).append(Turn(*row))
-        return found
+    def _done_line(self, hit: Hit, work: Work, left: dict[str, None]) -> str:
+        """A session in one line: the day, its id, what was asked, and the files and commands of these that it used.
+
+        Takes them off what is left.
+        """
+        files = [one for one in left if one in work.changed or one in work.read]
+        commands = [one for one in left if one in work.ran]
+        row = self._run(_ASKED, (hit.session, hit.first_seq)).fetchone()
+        if not (files or commands) or row is None:
+            return ""
+        for one in (*files, *commands):
+            left.pop(one, None)
+        session, at, asked = row
+        title = f" “{_short(asked)}”" if asked else ""
+        return f"{_day(at)} {session[:8]}{title}: {render_work(files, commands)}"
+
+    def _work_of(self, sessions: set[int]) -> dict[int, Work]:
+        texts: dict[int, tuple[list[str], list[str], list[str]]] = {pk: ([], [], []) for pk in sorted(sessions)}
+        for pk, *row in self._run(_WORK.format(", ".join(map(str, texts)))) if texts else ():
+            for some, text in zip(texts[pk], row, strict=True):
+                if text:
+                    some.append(text)
+        return {
+            pk: Work(*(set("\n".join(some).split("\n")) if some else set() for some in each))
+            for pk, each in texts.items()
+        }
 
 
-class Turn:
-    """A turn of an earlier session, as `warmstart.preflight.index` wrote it."""
+class Work:
+    """What an earlier session did, as `warmstart.preflight.index` wrote it."""
 
-    __slots__ = ("asked", "at", "changed", "ran", "read", "seq", "session")
+    __slots__ = ("changed", "ran", "read")
 
-    def __init__(self, session: str, seq: int, at: float | None, asked: str, changed: str, read: str, ran: str) -> None:
-        self.session = session
-        self.seq = seq
-        self.at = at
-        self.asked = asked
-        self.changed = changed.split("\n") if changed else []
-        self.read = read.split("\n") if read else []
-        self.ran = ran.split("\n") if ran else []
+    def __init__(self, changed: set[str], read: set[str], ran: set[str]) -> None:
+        self.changed = changed
+        self.read = read
+        self.ran = ran
 
 
 class _Worth:
     """How likely the files and commands of earlier turns are needed again."""
 
-    def __init__(self, turns: dict[int, list[Turn]], age: dict[int, int], near: dict[int, float], message: str) -> None:
+    def __init__(self, work: dict[int, Work], age: dict[int, int], near: dict[int, float], message: str) -> None:
         recent = {pk: 0.5 ** (place / _HALF_LIFE) for pk, place in age.items()}
         all_recent, all_near = sum(recent.values()) or 1.0, sum(near.values()) or 1.0
         weights: dict[tuple[str, bool], list[float]] = {}
         self.commands: dict[str, float] = {}
         self._runs: dict[str, int] = {}  # sessions that ran a command
-        self._sessions = len(turns)
-        for pk, some in turns.items():
+        self._sessions = len(work)
+        for pk, each in work.items():
             new, close = recent.get(pk, 0.0) / all_recent, near.get(pk, 0.0) / all_near
-            for path, is_change in {(path, True) for turn in some for path in turn.changed} | {
-                (path, False) for turn in some for path in turn.read
-            }:
-                each = weights.setdefault((path, is_change), [0.0, 0.0])
-                each[0] += new
-                each[1] += close
-            for command in {command for turn in some for command in turn.ran}:
+            for is_change, paths in ((True, each.changed), (False, each.read)):
+                for path in paths:
+                    weight = weights.setdefault((path, is_change), [0.0, 0.0])
+                    weight[0] += new
+                    weight[1] += close
+            for command in each.ran:
                 self.commands[command] = self.commands.get(command, 0.0) + new + close
                 self._runs[command] = self._runs.get(command, 0) + 1
         self.files: dict[str, float] = {}
@@ -404,9 +421,10 @@ class _Worth:
     def _add_names(self, message: str) -> None:
         """A file is worth more when its path has rare words of the message."""
         lower = {path: path.lower() for path in self.files}
+        every = "\n".join(lower.values())
         bonus: dict[str, float] = {}
         for term in dict.fromkeys(topic_terms(message[:2000])):
-            named = [path for path, text in lower.items() if term in text] if len(term) > 2 else []
+            named = [path for path, text in lower.items() if term in text] if len(term) > 2 and term in every else []
             for path in named:
                 bonus[path] = bonus.get(path, 0.0) + log(1 + len(lower) / len(named))
         for path, rarity in bonus.items():
@@ -422,24 +440,6 @@ class _Worth:
         everyday = max(_FEW, _EVERYDAY * self._sessions)
         rare = (one for one in self.commands if self._runs[one] < everyday and one not in message)
         return sorted(rare, key=lambda command: (-self.commands[command], command))[:_MAX_COMMANDS]
-
-
-def _done_line(turns: Sequence[Turn], seq: int, left: dict[str, None]) -> str:
-    """A session in one line: the day, its id, what was asked, and the files and commands of these that it used.
-
-    Takes them off what is left.
-    """
-    ran = {command for turn in turns for command in turn.ran}
-    used = ran.union(*(turn.changed for turn in turns), *(turn.read for turn in turns))
-    own = [one for one in left if one in used]
-    if not own:
-        return ""
-    for one in own:
-        del left[one]
-    asked = next((turn for turn in turns if turn.seq == seq), turns[0])
-    title = f" “{_short(asked.asked)}”" if asked.asked else ""
-    work = render_work([one for one in own if one not in ran], [one for one in own if one in ran])
-    return f"{_day(asked.at)} {asked.session[:8]}{title}: {work}"
 
 
 class time_limit:  # noqa: N801 - reads as a function; `contextlib` would be one more import of a hook
