@@ -40,7 +40,6 @@ _MAX_FILES, _MAX_COMMANDS = 12, 3
 _SECOND = 0.5  # the share of that with the second message
 _HALF_LIFE = 5  # sessions
 _EVERYDAY, _FEW = 0.3, 3  # the share of the sessions whose commands everybody knows, and how many these are at least
-_MAX_TRAPS = 200  # that are counted
 _SURE = 0.35  # the share of a message's words, by rarity, with which a hit may be quoted
 _WORK = "SELECT session, changed, read, ran FROM session_turns WHERE session IN ({0})"
 _ASKED = (
@@ -102,6 +101,15 @@ class _TooLate(Exception):
     pass
 
 
+class _Timed:
+    """A connection that looks at the clock before every statement."""
+
+    __slots__ = ("execute",)
+
+    def __init__(self, execute: Any) -> None:
+        self.execute = execute
+
+
 class Preflight:
     """Decides about the turns of one session, on an open connection to the store."""
 
@@ -109,7 +117,6 @@ class Preflight:
         self, connection: Connection, dialect: str, *, session: str, project: str, host: str = "", policy: Policy
     ) -> None:
         self._connection = connection
-        self._run = connection.execute
         self._dialect = dialect
         self._session = session
         self._project = project
@@ -136,7 +143,7 @@ class Preflight:
     def has_traps(self) -> bool:
         """Whether any failing call of this project has a known fix."""
         sql = "SELECT 1 FROM session_traps t JOIN sessions s ON s.pk = t.session WHERE s.project = ? LIMIT 1"
-        return self._run(sql, (self._project,)).fetchone() is not None
+        return self._connection.execute(sql, (self._project,)).fetchone() is not None
 
     def after_compaction(self) -> None:
         """The conversation was compacted: what was shown before it may be shown again."""
@@ -163,6 +170,10 @@ class Preflight:
             self._record(overlay, event)
         return overlay
 
+    def _run(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
+        self._check_time()
+        return self._connection.execute(sql, parameters)
+
     def _check_time(self) -> None:
         if time.monotonic() > self._deadline:
             raise _TooLate
@@ -174,9 +185,9 @@ class Preflight:
         )
         if self._dialect == "sqlite":  # where another process may be writing
             with time_limit(self._connection, self._dialect, self._deadline):
-                self._run(_RECORD, row)
+                self._connection.execute(_RECORD, row)
         else:
-            self._run(_RECORD, row)
+            self._connection.execute(_RECORD, row)
 
     def _history(self) -> tuple[int, set[str]]:
         """How many messages this session had, and what it was shown since it was last compacted."""
@@ -201,8 +212,8 @@ class Preflight:
             is_wanted = always or words > opening
         if verdict == "fast path" or not is_wanted:
             return self._remember(Overlay(verdict), number, words)
-        hits = find_turns(self._connection, self._dialect, message, project=self._project, session=self._session)
-        self._check_time()
+        timed: Any = _Timed(self._run)
+        hits = find_turns(timed, self._dialect, message, project=self._project, session=self._session)
         hits = [hit for hit in hits if _key(hit) not in shown]
         if not hits:
             return self._remember(Overlay("nothing found"), number, words)
@@ -240,14 +251,12 @@ class Preflight:
                 return Overlay("known trap", [line], [key], self._session)
         return Overlay("no known trap")
 
-    def _known_trap(self, shown: set[str]) -> list[tuple[str, str]]:
-        """The command that failed in most sessions, if in more than one, with what worked instead the last time."""
-        rows = self._run(
-            "SELECT t.command, t.error, t.fix FROM session_traps t JOIN sessions s ON s.pk = t.session "
-            "WHERE s.project = ? AND s.native_id <> ? AND t.fix <> '' "
-            "AND s.id NOT IN (SELECT session FROM template_revoked) ORDER BY s.started_at DESC, t.command LIMIT ?",
-            (self._project, self._session, _MAX_TRAPS),
-        ).fetchall()
+    def _known_trap(self, sessions: Sequence[int], shown: set[str]) -> list[tuple[str, str]]:
+        """The command that failed in most of these sessions, if in more than one, with what worked instead last."""
+        marks = ", ".join(map(str, sessions))
+        sql = f"SELECT session, command, error, fix FROM session_traps WHERE session IN ({marks}) AND fix <> ''"
+        place = {pk: number for number, pk in enumerate(sessions)}
+        rows = [row[1:] for row in sorted(self._run(sql), key=lambda row: (place[row[0]], row))]
         fixes: dict[tuple[str, str], list[str]] = {}
         for command, error, fix in rows:
             fixes.setdefault((command, error), []).append(fix)
@@ -345,7 +354,7 @@ class Preflight:
         if lines and left:
             rest = render_work([one for one in files if one in left], [one for one in commands if one in left])
             lines.append((f"Also: {rest}", ""))
-        lines += self._known_trap(shown)
+        lines += self._known_trap(list(dict.fromkeys((*age, *nearest))), shown)
         while sum(count(line) + 2 for line, _ in lines) + FRAME > self._policy.max_tokens:
             lines.pop()
         return lines, files
@@ -455,8 +464,8 @@ class time_limit:  # noqa: N801 - reads as a function; `contextlib` would be one
             self._inner.__enter__()
             return
         self._wait = self._connection.execute("PRAGMA busy_timeout").fetchone()[0]
-        self._connection.execute(f"PRAGMA busy_timeout = {max(1, int((self._deadline - time.monotonic()) * 1000))}")
-        self._connection.set_progress_handler(lambda: time.monotonic() > self._deadline, 500)
+        self._connection.execute(f"PRAGMA busy_timeout = {max(0, int((self._deadline - time.monotonic()) * 1000))}")
+        self._connection.set_progress_handler(lambda: time.monotonic() > self._deadline, 200)
 
     def __exit__(self, *error: Any) -> None:
         if self._inner is not None:
