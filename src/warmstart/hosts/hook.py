@@ -35,6 +35,7 @@ _DEFAULTS: dict[str, Any] = {
     "hosts_exclude": (),
     "store_url": "",
 }
+_COLD = 3  # times the deadline: a new process has no page of the database in memory, and takes twice as long
 _VARIABLES = ("WARMSTART_STORE", "WARMSTART_PREFLIGHT", "WARMSTART_AUTO_INJECT")
 
 
@@ -167,6 +168,7 @@ class Hook:
 
         settings = self.settings
         policy = Policy.of(_Attributes(settings), default="smart")
+        policy.deadline_ms *= _COLD
         project = repository_of(folder)
         if settings["store_url"]:
             database = self._app().store.database
