@@ -211,7 +211,7 @@ class Run:
         self._step("record", lambda: self._record(message), None)
 
     def _record(self, given: Message | Mapping[str, Any]) -> None:
-        from warmstart.sessions.redaction import redacted_log
+        from warmstart.sessions.redaction import redacted_messages, redacted_session
 
         self._recorded += 1
         message = given if isinstance(given, Message) else _read(given, f"{self.session_id}#{self._recorded}")
@@ -221,8 +221,8 @@ class Run:
         message = replace(message, timestamp=message.timestamp or now)
         self._session = replace(self._session, started_at=self._session.started_at or now, ended_at=now)
         self._ledger.add(message.role, message.text, message.native_id)
-        session, messages = redacted_log(self._session, [message], self._app.redactor)
-        self._app.store.append(session, messages)
+        redactor = self._app.redactor
+        self._app.store.append(redacted_session(self._session, redactor), redacted_messages([message], redactor))
 
     def end(self, outcome: SessionOutcome | None = None) -> None:
         """Close the session: profile it, note its outcome, credit what it started with. Safe to call twice."""

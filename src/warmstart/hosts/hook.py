@@ -35,7 +35,7 @@ _DEFAULTS: dict[str, Any] = {
     "hosts_exclude": (),
     "store_url": "",
 }
-_COLD = 3  # times the deadline: a new process has no page of the database in memory, and takes twice as long
+_COLD = 4  # times as long, because a new process reads the index for the first time
 _VARIABLES = ("WARMSTART_STORE", "WARMSTART_PREFLIGHT", "WARMSTART_AUTO_INJECT")
 
 
@@ -151,8 +151,7 @@ class Hook:
 
             path = self.settings["store_path"]
             if not os.path.exists(path):
-                self.abstained = "no store"
-                return None
+                return None  # nothing was synced yet
             connection = sqlite3.connect(path, timeout=0.05, isolation_level=None)
             if due := _due(connection):
                 self.abstained = due
@@ -225,12 +224,13 @@ class Hook:
         """What the user said must, must not or may only be done, read from the agent's own log."""
         from pathlib import Path
 
+        from warmstart.config import load_settings
         from warmstart.handoff.ledger import Ledger
-        from warmstart.redact.redactor import Redactor
+        from warmstart.redact.redactor import configured_redactor
         from warmstart.sessions.readers.base import Reading
         from warmstart.sessions.readers.registry import readers
 
-        ledger = Ledger(Redactor().clean)
+        ledger = Ledger(configured_redactor(load_settings(self._env)).clean)
         path = Path(transcript)
         for _, message in readers()[agent].read(path, Reading(path)):
             if message and not (message.injected or message.compaction_summary or message.sidechain):
@@ -252,6 +252,8 @@ class Hook:
             for stream in range(3):
                 os.dup2(null, stream)
             os.makedirs(f"{self.home}/hosts", mode=0o700, exist_ok=True)  # missing without `install`
+            waiting = os.open(paths[0], os.O_RDONLY)
+            fcntl.flock(waiting, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails if another process waits to import this log
             lock = os.open(f"{self.home}/hosts/sync.lock", os.O_RDWR | os.O_CREAT, 0o600)
             os.set_inheritable(lock, True)  # held until the import ends
             fcntl.flock(lock, fcntl.LOCK_EX)

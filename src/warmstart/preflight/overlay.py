@@ -214,19 +214,21 @@ class Preflight:
             return self._remember(Overlay(verdict), number, words)
         timed: Any = _Timed(self._run)
         hits = find_turns(timed, self._dialect, message, project=self._project, session=self._session)
+        unsaid = [hit for hit in hits if _key(hit, said=True) not in shown]
         hits = [hit for hit in hits if _key(hit) not in shown]
-        if not hits:
-            return self._remember(Overlay("nothing found"), number, words)
         points = verdict == "points to earlier work"
-        if number and (points or verdict == "later message"):
-            quotes = self._quote(hits, self._policy.max_tokens, self._policy.max_passages)
+        quotes_only = number > 0 and (points or verdict == "later message")
+        if not (unsaid if quotes_only else hits):
+            return self._remember(Overlay("nothing found"), number, words)
+        if quotes_only:
+            quotes = self._quote(unsaid, self._policy.max_tokens, self._policy.max_passages)
             return Overlay("quoted" if quotes else "nothing certain", *_unzip(quotes), self._session)
         is_first = not any(key.startswith("file:") for key in shown)
         done, files = self._show_done(hits, message, shown, 1 if is_first else _SECOND)
         reason = "done before" if done else "nothing done"
         if points or not done:
             left = self._policy.max_tokens - sum(count(line) + 2 for line, _ in done)
-            done += self._quote(hits, left, 1 if done else self._policy.max_passages)
+            done += self._quote(unsaid, left, 1 if done else self._policy.max_passages)
             reason = "quoted" if reason == "nothing done" and done else reason
         return self._remember(Overlay(reason, *_unzip(done), self._session), number, words, files)
 
@@ -288,7 +290,7 @@ class Preflight:
             budget -= count(line) + 2
             if budget < 0:
                 break
-            found.append((line, _key(hit)))
+            found.append((line, _key(hit, said=True)))
         return found
 
     def _best_message(self, hit: Hit) -> Any:
@@ -482,8 +484,9 @@ def _unzip(found: Sequence[tuple[str, str]]) -> tuple[list[str], list[str]]:
     return [line for line, _ in found], [key for _, key in found if key]
 
 
-def _key(hit: Hit) -> str:
-    return f"{hit.session}:{hit.first_seq}"
+def _key(hit: Hit, *, said: bool = False) -> str:
+    """What is recorded of a turn that was shown. To have seen what was done is not to have seen what was said."""
+    return f"{hit.session}:{hit.first_seq}{':said' if said else ''}"
 
 
 def _digest(path: str) -> str:
