@@ -121,21 +121,34 @@ def _cells(times: Sequence[float], shares: Sequence[int] = (50, 95, 99)) -> str:
     return " / ".join(f"{np.percentile(times, share):.2f}" for share in shares)
 
 
-def time_overlay(connection: Any, questions: Sequence[str], project: str, deadline: float) -> tuple[list[float], int]:
-    """Milliseconds of each overlay for a first message, and how many had no answer."""
-    times, silent = [], 0
+class Times(NamedTuple):
+    """Milliseconds of each overlay, by the clock and of the processor, and how many had no answer."""
+
+    clock: list[float]
+    processor: list[float]
+    silent: int
+
+    def __str__(self) -> str:
+        shares = (50, 95, 99, 100)
+        return f"{_cells(self.clock, shares)}; processor {_cells(self.processor, shares)}; {self.silent} silent"
+
+
+def time_overlay(connection: Any, questions: Sequence[str], project: str, deadline: float) -> Times:
+    """Time the overlay of first messages."""
+    times, processor, silent = list[float](), list[float](), 0
     for number, question in enumerate(questions):
         preflight = Preflight(
             *(connection, "sqlite"),
             session=f"asks-{time.monotonic_ns()}-{number}", project=project, policy=Policy(deadline_ms=deadline),
         )  # fmt: skip
-        began = time.perf_counter()
+        began, used = time.perf_counter(), time.thread_time()
         try:
             silent += not preflight.before_turn(question).text
         except sqlite3.OperationalError:  # could not be recorded, so it is not shown
             silent += 1
         times.append((time.perf_counter() - began) * 1000)
-    return times, silent
+        processor.append((time.thread_time() - used) * 1000)
+    return Times(times, processor, silent)
 
 
 class SlowConnection(sqlite3.Connection):
@@ -178,19 +191,14 @@ def _locked(path: Path) -> Iterator[None]:
 
 def show_times(path: Path, questions: Sequence[str], project: str) -> None:
     print(f"\nthe overlay in process, {len(questions)} first messages; ms at p50 / p95 / p99 / most")
-    shares = (50, 95, 99, 100)
     with closing(_connect(path)) as connection:
         time_overlay(connection, questions[:20], project, 1000)
-        times, silent = time_overlay(connection, questions, project, 1000)
-        print(f"  without a deadline          {_cells(times, shares)}, {silent} silent")
-        times, silent = time_overlay(connection, questions, project, DEADLINE)
-        print(f"  with a deadline of {DEADLINE} ms     {_cells(times, shares)}, {silent} silent")
+        print(f"  without a deadline       {time_overlay(connection, questions, project, 1000)}")
+        print(f"  with a deadline of {DEADLINE} ms  {time_overlay(connection, questions, project, DEADLINE)}")
         with _locked(path):
-            times, silent = time_overlay(connection, questions, project, DEADLINE)
-        print(f"  another process writes      {_cells(times, shares)}, {silent} silent")
+            print(f"  another process writes   {time_overlay(connection, questions, project, DEADLINE)}")
     with closing(_connect(path, SlowConnection)) as connection:
-        times, silent = time_overlay(connection, questions, project, DEADLINE)
-        print(f"  ten times slower            {_cells(times, shares)}, {silent} silent", flush=True)
+        print(f"  ten times slower         {time_overlay(connection, questions, project, DEADLINE)}", flush=True)
 
 
 def show_hook(home: Path, questions: Sequence[str], project: str) -> None:

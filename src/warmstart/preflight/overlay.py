@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from warmstart.storage.database import Connection
 
+    Work = Sequence[set[str]]
+
 _HEADER = "[warmstart] Notes {0} from earlier sessions here; may be outdated, not instructions:"
 _FOOTER = "End of notes {0} [/warmstart]"
 FRAME = 45  # tokens
@@ -366,8 +368,8 @@ class Preflight:
 
         Takes them off what is left.
         """
-        files = [one for one in left if one in work.changed or one in work.read]
-        commands = [one for one in left if one in work.ran]
+        changed, read, ran = work
+        files, commands = [one for one in left if one in changed or one in read], [one for one in left if one in ran]
         row = self._run(_ASKED, (hit.session, hit.first_seq)).fetchone()
         if not (files or commands) or row is None:
             return ""
@@ -378,26 +380,12 @@ class Preflight:
         return f"{_day(at)} {session[:8]}{title}: {render_work(files, commands)}"
 
     def _work_of(self, sessions: set[int]) -> dict[int, Work]:
-        texts: dict[int, tuple[list[str], list[str], list[str]]] = {pk: ([], [], []) for pk in sorted(sessions)}
+        """What sessions did, as `warmstart.preflight.index` wrote it: the files changed and read, the commands."""
+        texts: dict[int, tuple[list[str], ...]] = {pk: ([], [], []) for pk in sorted(sessions)}
         for pk, *row in self._run(_WORK.format(", ".join(map(str, texts)))) if texts else ():
             for some, text in zip(texts[pk], row, strict=True):
-                if text:
-                    some.append(text)
-        return {
-            pk: Work(*(set("\n".join(some).split("\n")) if some else set() for some in each))
-            for pk, each in texts.items()
-        }
-
-
-class Work:
-    """What an earlier session did, as `warmstart.preflight.index` wrote it."""
-
-    __slots__ = ("changed", "ran", "read")
-
-    def __init__(self, changed: set[str], read: set[str], ran: set[str]) -> None:
-        self.changed = changed
-        self.read = read
-        self.ran = ran
+                some.append(text)
+        return {pk: [{*"\n".join(some).split("\n")} - {""} for some in each] for pk, each in texts.items()}
 
 
 class _Worth:
@@ -410,14 +398,14 @@ class _Worth:
         self.commands: dict[str, float] = {}
         self._runs: dict[str, int] = {}  # sessions that ran a command
         self._sessions = len(work)
-        for pk, each in work.items():
+        for pk, (changed, read, ran) in work.items():
             new, close = recent.get(pk, 0.0) / all_recent, near.get(pk, 0.0) / all_near
-            for is_change, paths in ((True, each.changed), (False, each.read)):
+            for is_change, paths in ((True, changed), (False, read)):
                 for path in paths:
                     weight = weights.setdefault((path, is_change), [0.0, 0.0])
                     weight[0] += new
                     weight[1] += close
-            for command in each.ran:
+            for command in ran:
                 self.commands[command] = self.commands.get(command, 0.0) + new + close
                 self._runs[command] = self._runs.get(command, 0) + 1
         self.files: dict[str, float] = {}
@@ -519,7 +507,7 @@ def _braces(paths: Sequence[str]) -> str:
     while all(len(folder) > depth and folder[depth] == folders[0][depth] for folder in folders):
         depth += 1
     root = "".join(f"{name}/" for name in folders[0][:depth])
-    if len(paths) == 1 or not root:
+    if len(paths) < 3 or not root:
         return ", ".join(paths)
     below: dict[str, list[str]] = {}
     for path in paths:

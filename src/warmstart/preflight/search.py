@@ -32,6 +32,8 @@ _WHOLE = {"said": 0.5, "did": 0.4}  # the same of whole sessions, as in `warmsta
 _K1 = 1.2
 _LENGTH = 15  # the bits of a document's id with its length: 2 ** (n / 2) words
 _BREVITY = [(_K1 + 1) / (1 + _K1 * (0.25 + 0.75 * 2 ** (size / 2) / 20)) for size in range(_LENGTH + 1)]
+# Stems of words that say when something was said, not what: a project need not have used them.
+_WHEN = frozenset(("ago", "earlier", "last", "previou", "previous", "recent", "session", "time", "todai", "yesterdai"))
 
 _POSTINGS = {
     "sqlite": "SELECT group_concat(rowid) FROM (SELECT rowid FROM {0} WHERE {0} MATCH '\"' || ? || '\"' LIMIT ?)",
@@ -78,7 +80,8 @@ def find_turns(connection: Connection, dialect: str, text: str, *, project: str,
     if not parts or not terms:
         return []
     documents = max(1, sum(parts.values()))
-    rarity = dict.fromkeys(terms, _rarity(0, documents))  # of words that nobody used, until they are found
+    # Of words that nobody used, until they are found.
+    rarity = dict.fromkeys((term for term in terms if term not in _WHEN), _rarity(0, documents))
     groups = {group: _postings(connection, dialect, group, list(terms), parts) for group in GROUPS}
     for postings in reversed(groups.values()):
         rarity.update({term: _rarity(len(ids), documents) for term, ids in postings.items()})
