@@ -208,7 +208,7 @@ def show_hook(home: Path, questions: Sequence[str], project: str) -> None:
     times: dict[str, list[float]] = {"hook": [], "python -c pass": []}
     answered = 0
     for number, question in enumerate(questions[: RUNS + 3]):
-        event = {"session_id": f"hook-{number}", "cwd": project, "prompt": question}
+        event = {"session_id": f"hook-{time.time_ns()}", "cwd": project, "prompt": question}
         for name, line in (("hook", command), ("python -c pass", [sys.executable, "-c", "pass"])):
             began = time.perf_counter()
             done = subprocess.run(line, input=json.dumps(event).encode(), capture_output=True, env=env, check=True)
