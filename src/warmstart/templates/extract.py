@@ -29,7 +29,7 @@ from warmstart.text.truncate import one_line
 from warmstart.text.untrusted import find_injection
 from warmstart.text.words import topic_terms
 
-ITEM_RULES = 4  # raise it when an extractor changes: stored items are then extracted again
+ITEM_RULES = 5  # raise it when an extractor changes: stored items are then extracted again
 
 _MAX_REQUESTS, _MAX_REQUEST = 6, 400  # requests that tell what a session is about, and characters of each
 _MAX_FIX_TRIES = 6  # shell calls after an error in which its fix is looked for
@@ -177,7 +177,7 @@ def extract_open(view: SessionView) -> Iterator[Item]:
     every = [(shell, command) for shell in view.shells for command in shell.commands]
     for shell, command in [one for one in every if one[1].purpose in ("test", "build", "lint")][-1:]:
         is_safe = is_known(command.text, view.typed) and view.is_clean_command(command.text, shell.step.position)
-        if shell.step.outcome == "error" and is_safe:
+        if shell.step.outcome == "error" and shell.commands == (command,) and is_safe:  # or which of them failed?
             yield view.item("open", f"`{command.text}` failed last", shell.step)
 
 
