@@ -14,6 +14,7 @@ import json
 import time
 from _blake2 import blake2b  # `hashlib` loads OpenSSL, which takes as long as the search
 from math import log, sqrt
+from posixpath import commonpath
 
 from warmstart.preflight.gate import classify
 from warmstart.preflight.search import Hit, find_turns
@@ -103,15 +104,6 @@ class _TooLate(Exception):
     pass
 
 
-class _Timed:
-    """A connection that looks at the clock before every statement."""
-
-    __slots__ = ("execute",)
-
-    def __init__(self, execute: Any) -> None:
-        self.execute = execute
-
-
 class Preflight:
     """Decides about the turns of one session, on an open connection to the store."""
 
@@ -172,7 +164,8 @@ class Preflight:
             self._record(overlay, event)
         return overlay
 
-    def _run(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
+    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
+        """Run a statement, as a connection does, if there is time left."""
         self._check_time()
         return self._connection.execute(sql, parameters)
 
@@ -194,7 +187,9 @@ class Preflight:
     def _history(self) -> tuple[int, set[str]]:
         """How many messages this session had, and what it was shown since it was last compacted."""
         messages, shown = 0, set[str]()
-        rows = self._run("SELECT event, evidence FROM preflight_turns WHERE session = ? ORDER BY id", (self._session,))
+        rows = self.execute(
+            "SELECT event, evidence FROM preflight_turns WHERE session = ? ORDER BY id", (self._session,)
+        )
         for event, evidence in rows:
             messages += event == "prompt"
             if event == "compaction":
@@ -214,7 +209,7 @@ class Preflight:
             is_wanted = always or words > opening
         if verdict == "fast path" or not is_wanted:
             return self._remember(Overlay(verdict), number, words)
-        timed: Any = _Timed(self._run)
+        timed: Any = self
         hits = find_turns(timed, self._dialect, message, project=self._project, session=self._session)
         unsaid = [hit for hit in hits if _key(hit, said=True) not in shown]
         hits = [hit for hit in hits if _key(hit) not in shown]
@@ -242,7 +237,7 @@ class Preflight:
     def _for_failure(self, commands: Sequence[str]) -> Overlay:
         shown = self._history()[1]
         marks = ", ".join("?" * len(commands))
-        rows = self._run(
+        rows = self.execute(
             "SELECT t.command, t.error, t.fix, s.id, s.started_at FROM session_traps t "
             f"JOIN sessions s ON s.pk = t.session WHERE s.project = ? AND t.command IN ({marks}) "
             "AND t.fix <> '' AND s.id NOT IN (SELECT session FROM template_revoked) ORDER BY s.started_at DESC LIMIT 1",
@@ -259,10 +254,8 @@ class Preflight:
         """The command that failed in most of these sessions, if in more than one, with what worked instead last."""
         marks = ", ".join(map(str, sessions))
         sql = f"SELECT session, command, error, fix FROM session_traps WHERE session IN ({marks}) AND fix <> ''"
-        place = {pk: number for number, pk in enumerate(sessions)}
-        rows = [row[1:] for row in sorted(self._run(sql), key=lambda row: (place[row[0]], row))]
         fixes: dict[tuple[str, str], list[str]] = {}
-        for command, error, fix in rows:
+        for _, command, error, fix in sorted(self.execute(sql), key=lambda row: (sessions.index(row[0]), row)):
             fixes.setdefault((command, error), []).append(fix)
         best = max(fixes, key=lambda trap: (len(fixes[trap]), trap), default=None)
         if best is None or len(fixes[best]) < 2:
@@ -298,7 +291,7 @@ class Preflight:
     def _best_message(self, hit: Hit) -> Any:
         """The message of a hit that has most of the words, unless it must not be quoted."""
         for message, _ in sorted(hit.messages.items(), key=lambda one: (-one[1], one[0])):
-            row = self._run(
+            row = self.execute(
                 "SELECT s.id, coalesce(m.at, s.started_at), m.role, t.body FROM messages m "
                 "JOIN sessions s ON s.pk = m.session JOIN texts t ON t.id = m.text WHERE m.pk = ? "
                 "AND m.role IN ('user', 'assistant') AND m.pk NOT IN (SELECT message FROM unquotable_messages)",
@@ -310,7 +303,7 @@ class Preflight:
 
     def _reply(self, hit: Hit) -> str:
         """The last thing that the agent said in a turn, if it may be quoted."""
-        row = self._run(
+        row = self.execute(
             "SELECT t.body FROM messages m JOIN texts t ON t.id = m.text WHERE m.session = ?1 AND m.seq > ?2 "
             "AND m.seq < coalesce((SELECT min(first_seq) FROM session_turns WHERE session = ?1 AND first_seq > ?2), "
             "2147483647) AND m.role = 'assistant' AND t.body <> '' "
@@ -324,11 +317,8 @@ class Preflight:
     def _show_done(
         self, hits: Sequence[Hit], message: str, shown: set[str], share: float
     ) -> tuple[list[tuple[str, str]], Sequence[str]]:
-        """What the nearest sessions did, and what similar and recent ones used besides, with the keys of the hits.
-
-        Also the files among this.
-        """
-        recent = self._run(
+        """What the nearest session did, and others besides, with the keys of the hits; and the files among this."""
+        recent = self.execute(
             "SELECT pk FROM sessions WHERE project = ? AND native_id <> ? "
             "AND coalesce(parent_kind, '') <> 'subagent' AND id NOT IN (SELECT session FROM template_revoked) "
             "ORDER BY ended_at DESC, pk DESC LIMIT ?",
@@ -364,13 +354,10 @@ class Preflight:
         return lines, files
 
     def _done_line(self, hit: Hit, work: Work, left: dict[str, None]) -> str:
-        """A session in one line: the day, its id, what was asked, and the files and commands of these that it used.
-
-        Takes them off what is left.
-        """
+        """A session in one line: the day, its id, what was asked, and what it used of what is left; takes that off."""
         changed, read, ran = work
         files, commands = [one for one in left if one in changed or one in read], [one for one in left if one in ran]
-        row = self._run(_ASKED, (hit.session, hit.first_seq)).fetchone()
+        row = self.execute(_ASKED, (hit.session, hit.first_seq)).fetchone()
         if not (files or commands) or row is None:
             return ""
         for one in (*files, *commands):
@@ -382,7 +369,7 @@ class Preflight:
     def _work_of(self, sessions: set[int]) -> dict[int, Work]:
         """What sessions did, as `warmstart.preflight.index` wrote it: the files changed and read, the commands."""
         texts: dict[int, tuple[list[str], ...]] = {pk: ([], [], []) for pk in sorted(sessions)}
-        for pk, *row in self._run(_WORK.format(", ".join(map(str, texts)))) if texts else ():
+        for pk, *row in self.execute(_WORK.format(", ".join(map(str, texts)))) if texts else ():
             for some, text in zip(texts[pk], row, strict=True):
                 some.append(text)
         return {pk: [{*"\n".join(some).split("\n")} - {""} for some in each] for pk, each in texts.items()}
@@ -490,34 +477,16 @@ def _day(at: float | None) -> str:
 
 
 def render_work(paths: Sequence[str], commands: Sequence[str]) -> str:
-    """Files and commands. Files of one part of the project are together: `src/app/{main.py, views/{a.py, b.py}}`."""
+    """Files and commands. Three files or more of one part of the project go together: `src/{a.py, b/c.py, d.py}`."""
     parts: dict[str, list[str]] = {}
     for path in paths:
-        folder = path.rpartition("/")[0]
-        parts.setdefault("/".join(folder.split("/")[:2]), []).append(path)
-    files = ", ".join(_braces(part) for part in parts.values())
+        parts.setdefault("/".join(path.split("/")[:-1][:2]), []).append(path)
+    files: list[str] = []
+    for some in parts.values():
+        root = commonpath([path.rpartition("/")[0] for path in some]) if len(some) > 2 else ""
+        files += [f"{root}/{{{', '.join(path[len(root) + 1 :] for path in some)}}}"] if root else some
     ran = ", ".join(f"`{command}`" for command in commands)
-    return "; ".join(filter(None, (files, f"ran {ran}" if ran else "")))
-
-
-def _braces(paths: Sequence[str]) -> str:
-    """Files with the folder that they share written once, and so within it."""
-    folders = [path.split("/")[:-1] for path in paths]
-    depth = 0
-    while all(len(folder) > depth and folder[depth] == folders[0][depth] for folder in folders):
-        depth += 1
-    root = "".join(f"{name}/" for name in folders[0][:depth])
-    if len(paths) < 3 or not root:
-        return ", ".join(paths)
-    below: dict[str, list[str]] = {}
-    for path in paths:
-        folder, _, name = path[len(root) :].rpartition("/")
-        below.setdefault(folder, []).append(name)
-    parts: list[str] = []
-    for folder, names in below.items():
-        joined = ", ".join(names)
-        parts.append(f"{folder}/{{{joined}}}" if folder and len(names) > 1 else f"{folder}/{joined}".lstrip("/"))
-    return f"{root}{{{', '.join(parts)}}}"
+    return "; ".join(filter(None, (", ".join(files), f"ran {ran}" if ran else "")))
 
 
 def _excerpt(body: str, terms: dict[str, float]) -> str:
