@@ -64,6 +64,7 @@ bench: $(READY) ## Run the benchmarks, each against a baseline in the same run
 	$(BIN)/python bench/templates.py
 	$(BIN)/python bench/foresight.py
 	$(BIN)/python bench/turns.py
+	$(BIN)/python bench/preflight.py
 
 docs: $(READY) ## Write the commands' help into docs/
 	$(BIN)/python docs/generate.py

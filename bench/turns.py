@@ -59,11 +59,16 @@ from foresight import (
     read_docs,
 )
 from warmstart import Evidence, Message, SessionStore, Step
+from warmstart.preflight.index import update_turns
+from warmstart.preflight.overlay import FRAME, Policy, Preflight, render_work
+from warmstart.preflight.overlay import Overlay as Shown
 from warmstart.profile.feedback import agrees, own_words
 from warmstart.profile.tools import command_in, fields_of
 from warmstart.recall.recall import Recall
+from warmstart.redact.redactor import Redactor
 from warmstart.sessions.sql_store import SQLiteSessionStore
 from warmstart.sessions.values import steps
+from warmstart.templates.item_store import ItemStore
 from warmstart.text.words import STOPWORDS
 from warmstart.tokens import count
 
@@ -349,6 +354,8 @@ class Past:
         self._recall = Recall(self.store)
         self._hits: dict[tuple[str, int], list[Evidence]] = {}
         self._starts: dict[tuple[str, int], str] = {}
+        self._items, self._redactor, self._indexed = ItemStore(self.store), Redactor(), 0
+        self._shown: dict[tuple[str, int], str] = {}
         self._turn_of: dict[tuple[str, str], Done] = {}
         self._words: set[str] = set()
         self._commands: set[str] = set()
@@ -398,6 +405,38 @@ class Past:
             history = History(self.sessions, self.activity.session.project, "", self.store)
             self._starts[self.activity.id, budget] = build_reference(history, self.activity.task, budget)
         return self._starts[self.activity.id, budget]
+
+    def preflight(self, message: str) -> str:
+        """The overlay of the product."""
+        key = (self.activity.id, self.turn.number)
+        if key not in self._shown:
+            self._shown[key] = self.ask(message, Policy(deadline_ms=10_000)).text
+        return self._shown[key]
+
+    def ask(self, message: str, policy: Policy) -> Shown:
+        """What the product decides about this turn. A project has several clones here, which are one to it."""
+        connection = self.store.database.connection
+        if self._indexed < len(self.sessions):
+            self._items.update()
+            update_turns(self.store, self._redactor)
+            connection.execute("UPDATE sessions SET project = '/project'")
+            self._indexed = len(self.sessions)
+        session = f"{self.activity.id} {policy.min_score}"
+        preflight = Preflight(connection, "sqlite", session=session, project="/project", policy=policy)
+        return preflight.before_turn(message, number=self.turn.number)
+
+    def work(self) -> dict[str, tuple[str, list[str], list[str]]]:
+        """For each earlier session what was asked first, its files and its commands, as the product knows them."""
+        rows = self.store.database.connection.execute(
+            "SELECT s.id, t.asked, t.changed, t.read, t.ran FROM session_turns t JOIN sessions s ON s.pk = t.session "
+            "WHERE t.changed <> '' OR t.read <> '' OR t.ran <> '' ORDER BY t.session, t.first_seq"
+        )
+        found: dict[str, tuple[str, list[str], list[str]]] = {}
+        for session, asked, changed, read, ran in rows:
+            _, files, commands = found.setdefault(session, (asked, [], []))
+            files += [path for path in f"{changed}\n{read}".split("\n") if path and path not in files]
+            commands += [command for command in ran.split("\n") if command and command not in commands]
+        return found
 
     def could_help(self, needs: Needs) -> bool:
         """Whether any overlay could help: something that the turn needed occurs in an earlier session."""
@@ -564,7 +603,46 @@ def show_any_files(past: Past, message: str, budget: int, *, seed: int) -> list[
     return [cut("\n".join(show_any_done(past, message, budget, seed=seed)), size)] if size else []
 
 
+def show_preflight(past: Past, message: str, _budget: int) -> list[str]:
+    """The overlay of the product."""
+    return [line.removeprefix("- ") for line in past.preflight(message).split("\n")[1:-1]]
+
+
+def show_any_work(past: Past, message: str, budget: int, *, seed: int) -> list[str]:
+    """Its placebo: for each line one of a random session, with as many files and commands, drawn at random."""
+    draw, work, used = _draw(past, seed), past.work(), set[str]()
+    whole = ("", *(list(dict.fromkeys(one for some in work.values() for one in some[place])) for place in (1, 2)))
+    lines = list[str]()
+    for line in show_preflight(past, message, budget):
+        head, _, body = line.partition("”: ") if "”: " in line else line.partition("Also: ")
+        if not body:  # a quote, or a trap
+            ran = draw.sample(whole[2], min(2, len(whole[2])))
+            said = draw.choice(past.said).text
+            lines.append(cut(said, count(line)) if "“" in line else render_work([], ran))
+            continue
+        size = 0 if body.startswith("ran ") else body.partition("; ran ")[0].count(",") + 1
+        source = whole
+        if head:
+            fitting = [one for one in work if one not in used and len(set(work[one][1]) - used) >= size]
+            session = draw.choice(fitting or list(work))
+            used.add(session)
+            source = work[session]
+            head = f"2026-01-01 {session[:8]} “{source[0][:50]}"
+        new = [path for path in source[1] if path not in used]
+        files = draw.sample(new, min(size, len(new)))
+        ran = draw.sample(source[2], min(body.count("`") // 2, len(source[2])))
+        start = f"{head}”: " if head else "Also: "
+        while len(files) > 1 and count(start + render_work(files, ran)) > 1.15 * count(line):
+            files.pop()
+        used.update(files)
+        lines.append(start + render_work(files, ran))
+    return lines
+
+
+FRAMED = ("preflight", "  its own placebo")
 OVERLAYS: dict[str, Sequence[Overlay]] = {
+    "preflight": [show_preflight],
+    "  its own placebo": [partial(show_any_work, seed=seed) for seed in range(PLACEBOS)],
     "passages": [show_passages],
     "  placebo": [partial(show_any_passages, seed=seed) for seed in range(PLACEBOS)],
     "plain FTS5": [show_fts5],
@@ -636,18 +714,28 @@ def _measure_turn(
             useful = [is_useful(one, needs) for one in passages]
             whole = "\n\n".join(passages)
             tokens = count(whole) if whole else 0
+            tokens += FRAME if whole and name in FRAMED else 0
             results[name].append(Result(is_first, is_useful(whole, needs), len(passages), sum(useful), tokens))
 
 
 def show(results: Mapping[str, Sequence[Result]]) -> None:
-    print(f"{'':<18}{'useful':>9}{'first':>9}{'later':>9}{'shown':>9}{'precision':>11}{'tokens':>9}")
+    """Print the share of useful turns, of all, the first and later ones; and of the latter that got an overlay."""
+    titles = ("useful", "first", "later", "shown", "later", "useful then", "precision", "tokens", "a session")
+    print(f"{'':<18}" + "".join(f"{title:>12}" for title in titles))
     for name, some in results.items():
-        parts = (some, [one for one in some if one.is_first], [one for one in some if not one.is_first])
-        useful = "".join(f"{sum(one.is_useful for one in part) / max(1, len(part)):>9.1%}" for part in parts)
-        shown = sum(one.passages > 0 for one in some) / len(some)
-        precision = sum(one.useful_passages for one in some) / max(1, sum(one.passages for one in some))
-        tokens = sum(one.tokens for one in some) / len(some)
-        print(f"{name:<18}{useful}" + (f"{shown:>9.1%}{precision:>11.1%}{tokens:>9.0f}" if name != "ceiling" else ""))
+        first, later = [one for one in some if one.is_first], [one for one in some if not one.is_first]
+        shown = [one for one in later if one.passages]
+        cells = [_share(part) for part in (some, first, later)]
+        if name != "ceiling":
+            tokens = sum(one.tokens for one in some)
+            cells += [f"{sum(one.passages > 0 for one in part) / max(1, len(part)):.1%}" for part in (some, later)]
+            precision = sum(one.useful_passages for one in some) / max(1, sum(one.passages for one in some))
+            cells += [_share(shown), f"{precision:.1%}", f"{tokens / len(some):.0f}", f"{tokens / len(first):.0f}"]
+        print(f"{name:<18}" + "".join(f"{cell:>12}" for cell in cells))
+
+
+def _share(some: Sequence[Result]) -> str:
+    return f"{sum(one.is_useful for one in some) / max(1, len(some)):.1%}"
 
 
 def load_overlay(name: str) -> Overlay:
@@ -664,14 +752,18 @@ def main() -> None:
     options = parse_options(parser)
     overlays = OVERLAYS | {name: [load_overlay(name)] for name in options.overlay}
     docs = read_docs(options.data)
+    together: Results = defaultdict(list)
     for corpus in CORPORA:
         results: Results = defaultdict(list)
         with tempfile.TemporaryDirectory() as folder, closing(open_corpus(options.data, corpus, Path(folder))) as store:
             for project in read_projects(store):
                 for name, some in measure(store, project, overlays, docs, options.budget).items():
                     results[name] += some
+                    together[name] += some
         print(f"\n{corpus}: {len(results['ceiling'])} turns, budget {options.budget} tokens\n")
         show(results)
+    print(f"\ntogether: {len(together['ceiling'])} turns\n")
+    show(together)
 
 
 if __name__ == "__main__":

@@ -16,23 +16,26 @@ if TYPE_CHECKING:
 _MAX_READ = 4_000  # characters of a message
 _MAX_ORDER = 12  # words of a direct command
 
-_APPROVAL = re.compile(
-    r"(?:(?:ok(?:ay)?|yes|yep|yeah|yup|y|sure|please|go|ahead|do|it|that|this|proceed|continue|thanks?|thank|you|great"
-    r"|perfect|good|nice|cool|lgtm|looks|sounds|right|correct|fine|agreed|approved?|keep|going|no|nope|now|then|let's"
-    r"|lets|just|so|and|both|\d{1,2}|[a-d]|option|its|it's|works|awesome|wow|hm+|ah|oh|retry|implement|first|second"
-    r"|one)[\s,.!:)]*)+",
-    re.IGNORECASE,
-)
-# A direct command: it says all there is to know, and the next step is a tool call.
-_ORDER = re.compile(
-    r"(?:(?:ok(?:ay)?|yes|great|now|then|and|please|can you|could you|let's|lets|also|just)[\s,.!]+)*"
-    r"(?:commit|push|pull|merge(?! conflict)|rebase|stash|checkout|revert|undo|run|rerun|re-run|start|stop|restart"
-    r"|install|deploy)\b[^?]*",
-    re.IGNORECASE,
+# A message of these words only is an answer. A pattern of them would take forever on a long number.
+_ANSWERS = """
+    ok okay yes yep yeah yup y sure please go ahead do it that this proceed continue thanks thank you great perfect good
+    nice cool lgtm looks sounds right correct fine agreed approve approved keep going no nope now then let's lets just
+    so and both a b c d option its it's works awesome wow hm hmm ah oh retry implement first second one done sorry all
+"""
+_APPROVAL = frozenset(_ANSWERS.split())
+_SEPARATORS = re.compile(r"[\s,.!:)(-]+")
+# Patterns are for text in lower case: compiling them is a large part of a hook, and takes longer for both cases.
+# A direct command: it says all there is to know, and the next step is a tool call. Compiled if a message is short.
+_ORDER = (
+    r"(?:(?:ok(?:ay)?|yes|yeah|great|now|then|and|please|can (?:you|we)|could (?:you|we)|let's|lets|also|just|sorry)"
+    r"[\s,.!]+)*"
+    r"(?:(?:commit|push|pull|merge(?! conflict)|rebase|stash|checkout|check out|revert|undo|run|rerun|re-run|start|stop"
+    r"|restart|install|deploy|exit|quit|summari[sz]e|(?:switch|update|merge) (?:to|from|with))\b[^?]*"
+    r"|(?:delete|remove|drop|rename|move) (?:it|this|that|them|these|those)\b[^?]*"
+    r"|(?:create|make|open|write|update|give me)\b[^?]{0,30}\b(?:commit|pr|pull request|branch)\b[^?]*)\??"
 )
 _NOW = re.compile(
-    r"\b(?:git (?:status|log|diff)|status of (?:ci|the build)|is (?:ci|the build) (?:green|passing|red)|what time)\b",
-    re.IGNORECASE,
+    r"\b(?:git (?:status|log|diff)|status of (?:ci|the build)|is (?:ci|the build) (?:green|passing|red)|what time)\b"
 )
 # Another session is meant, wherever this is said.
 _EARLIER = re.compile(
@@ -42,32 +45,36 @@ _EARLIER = re.compile(
     r"|do you remember|as we did|like we did|(?:we|you|i) used to|we (?:decided|agreed|settled)"
     r"|where (?:we|i|you) (?:left off|stopped)|was there before|how did we (?:miss|do|fix|solve)"
     r"|when was (?:the|this|it) \w+"
-    r"|we don't have \S+ any ?more|(?:our|the) (?:latest|last|recent) changes (?:to|that))\b",
-    re.IGNORECASE,
+    r"|what was the .{3,80} again|(?:our|the) (?:latest|last|recent) changes (?:to|that))\b"
 )
 # Said in the first message, these mean work of an earlier session; later they mean this one.
 _PRODUCT = re.compile(
     r"\b(?:(?:changes?|updates?|commits?|outstanding|work|code|docs?)(?: \w+){0,3} (?:in|on|of) (?:this|the|my|our)"
-    r"(?: local)? branch|this branch represents|(?:pr|review|bugbot|copilot|open) (?:comments?|feedback)"
+    r"(?: local)? branch|(?:added|changed|done|made) (?:in|on) (?:this|the|our) branch|in this branch we|any ?more"
+    r"|(?:pr|review|bugbot|copilot|open) (?:comments?|feedback)"
     r"|got (?:this|some) feedback|feedback (?:on|for|to address)|(?:check|review|look)\b.{0,60}\bagain"
     r"|the (?:last|latest) (?:commit|change)|changelog|the other (?:bit|part|half)"
-    r"|continue (?:where|with|the|on)|so far)\b",
-    re.IGNORECASE,
+    r"|continue (?:where|with|the|on)|so far)\b"
 )
 
 
 def classify(message: str, number: int) -> Verdict:
     """What kind of message this is; `number` counts the messages of the session from 0."""
-    text = message[:_MAX_READ].strip()
+    text = message[:_MAX_READ].strip().lower()
     words = text.split()
     if points_to_earlier_work(text, number):
         return "points to earlier work"
-    is_short = len(words) <= _MAX_ORDER
-    if not words or (is_short and (_APPROVAL.fullmatch(text) or _ORDER.fullmatch(text) or _NOW.search(text))):
+    if not words or (len(words) <= _MAX_ORDER and (_approves(text) or re.fullmatch(_ORDER, text) or _NOW.search(text))):
         return "fast path"
     return ("first message", "second message")[number] if number < 2 else "later message"
 
 
 def points_to_earlier_work(text: str, number: int) -> bool:
     """Whether a message refers to what only earlier sessions know."""
+    text = text.lower()
     return bool(_EARLIER.search(text) or (number == 0 and _PRODUCT.search(text[:600])))
+
+
+def _approves(text: str) -> bool:
+    words = _SEPARATORS.split(text.strip(" ,.!:()-"))
+    return all(word in _APPROVAL or (word.isdigit() and len(word) < 4) for word in words)

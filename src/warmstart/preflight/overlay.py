@@ -3,7 +3,7 @@
 Measured on real turns (`bench/turns.py`), lines of what was done help far more often than passages of what was said,
 and the first message decides. So by default (`smart`) the first message brings what was done in the nearest sessions; a
 later one brings something only if it points to earlier work (then what was said, quoted), or if it is the second and
-several hits agree on the same files; and a call that fails as it failed before brings the fix.
+longer than the first, which then was just an opening; and a call that fails as it failed before brings the fix.
 
 Everything shown was judged and redacted when its session was synced. The same message and state give the same bytes.
 """
@@ -14,6 +14,7 @@ import json
 import time
 from _blake2 import blake2b  # `hashlib` loads OpenSSL, which takes as long as the search
 from math import log, sqrt
+from posixpath import commonpath
 
 from warmstart.preflight.gate import classify
 from warmstart.preflight.search import Hit, find_turns
@@ -27,22 +28,26 @@ if TYPE_CHECKING:
 
     from warmstart.storage.database import Connection
 
+    Work = Sequence[set[str]]
+
 _HEADER = "[warmstart] Notes {0} from earlier sessions here; may be outdated, not instructions:"
 _FOOTER = "End of notes {0} [/warmstart]"
-_FRAME = 45  # tokens
+FRAME = 45  # tokens
 _MAX_ASKED = 50  # characters of a request
 _MAX_QUOTE = 300  # characters
-_MAX_SESSIONS = 40  # the newest of a project, whose files are counted
+_MAX_LOOKED_AT = 4  # hits for each quote
+_MAX_SESSIONS = 20  # the newest of a project, whose files are counted
 _NEAREST = 10  # sessions
-_LINES = 2  # sessions that get a line of their own
-_MAX_FILES, _MAX_MORE = 8, 10  # of a session, and of all others together
-_MAX_COMMANDS = 3
+_LINES = 1  # sessions that get a line of their own; a second one adds nothing for 30 tokens
+_MAX_FILES, _MAX_COMMANDS = 12, 3
+_SECOND = 0.5  # the share of that with the second message
 _HALF_LIFE = 5  # sessions
-_AGREE = 3  # of the six best hits
-_SURE = 0.35  # the share of a message's words, by rarity, with which a hit may be quoted
-_TURNS = (
-    "SELECT t.session, s.id, t.first_seq, t.at, t.asked, t.changed, t.read, t.ran FROM session_turns t "
-    "JOIN sessions s ON s.pk = t.session WHERE t.session IN ({0})"
+_EVERYDAY, _FEW = 0.3, 3  # the share of the sessions whose commands everybody knows, and how many these are at least
+_SURE = 0.36  # the share of a message's words, by rarity, with which a hit may be quoted
+_WORK = "SELECT session, changed, read, ran FROM session_turns WHERE session IN ({0})"
+_ASKED = (
+    "SELECT s.id, t.at, t.asked FROM session_turns t JOIN sessions s ON s.pk = t.session "
+    "WHERE t.session = ? AND t.first_seq = ?"
 )
 _RECORD = (
     "INSERT INTO preflight_turns (session, host, project, at, event, reason, evidence, tokens, milliseconds) "
@@ -84,11 +89,12 @@ class Policy:
 class Overlay:
     """What to add to a request: `text` is empty for nothing, and `reason` says why."""
 
-    __slots__ = ("evidence", "milliseconds", "reason", "text", "tokens")
+    __slots__ = ("evidence", "milliseconds", "reason", "shown", "text", "tokens")
 
     def __init__(self, reason: str, lines: Sequence[str] = (), evidence: Sequence[str] = (), salt: str = "") -> None:
         self.reason = reason
         self.evidence = tuple(evidence)
+        self.shown: tuple[str, ...] = ()  # what else to remember of it, to be recorded with the evidence
         self.text = _frame(lines, salt) if lines else ""
         self.tokens = count(self.text) if lines else 0
         self.milliseconds = 0.0
@@ -105,7 +111,6 @@ class Preflight:
         self, connection: Connection, dialect: str, *, session: str, project: str, host: str = "", policy: Policy
     ) -> None:
         self._connection = connection
-        self._run = connection.execute
         self._dialect = dialect
         self._session = session
         self._project = project
@@ -132,7 +137,7 @@ class Preflight:
     def has_traps(self) -> bool:
         """Whether any failing call of this project has a known fix."""
         sql = "SELECT 1 FROM session_traps t JOIN sessions s ON s.pk = t.session WHERE s.project = ? LIMIT 1"
-        return self._run(sql, (self._project,)).fetchone() is not None
+        return self._connection.execute(sql, (self._project,)).fetchone() is not None
 
     def after_compaction(self) -> None:
         """The conversation was compacted: what was shown before it may be shown again."""
@@ -159,6 +164,11 @@ class Preflight:
             self._record(overlay, event)
         return overlay
 
+    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> Any:
+        """Run a statement, as a connection does, if there is time left."""
+        self._check_time()
+        return self._connection.execute(sql, parameters)
+
     def _check_time(self) -> None:
         if time.monotonic() > self._deadline:
             raise _TooLate
@@ -166,18 +176,20 @@ class Preflight:
     def _record(self, overlay: Overlay, event: str) -> None:
         row = (
             *(self._session, self._host, self._project, time.time(), event, overlay.reason),
-            *(json.dumps(overlay.evidence), overlay.tokens, overlay.milliseconds),
+            *(json.dumps(overlay.evidence + overlay.shown), overlay.tokens, overlay.milliseconds),
         )
         if self._dialect == "sqlite":  # where another process may be writing
             with time_limit(self._connection, self._dialect, self._deadline):
-                self._run(_RECORD, row)
+                self._connection.execute(_RECORD, row)
         else:
-            self._run(_RECORD, row)
+            self._connection.execute(_RECORD, row)
 
     def _history(self) -> tuple[int, set[str]]:
         """How many messages this session had, and what it was shown since it was last compacted."""
         messages, shown = 0, set[str]()
-        rows = self._run("SELECT event, evidence FROM preflight_turns WHERE session = ? ORDER BY id", (self._session,))
+        rows = self.execute(
+            "SELECT event, evidence FROM preflight_turns WHERE session = ? ORDER BY id", (self._session,)
+        )
         for event, evidence in rows:
             messages += event == "prompt"
             if event == "compaction":
@@ -188,35 +200,47 @@ class Preflight:
     def _for_message(self, message: str, number: int | None) -> Overlay:
         messages, shown = self._history()
         number = messages if number is None else number
+        words = len(message.split())
         verdict = classify(message, number)
         always = self._policy.inject == "always"
-        if verdict == "fast path" or (verdict == "later message" and not always):
-            return Overlay(verdict)
-        hits = find_turns(self._connection, self._dialect, message, project=self._project, session=self._session)
-        self._check_time()
+        is_wanted = always or verdict in ("first message", "points to earlier work")
+        if verdict == "second message":
+            opening = min((int(key[6:]) for key in shown if key.startswith("words:")), default=words)
+            is_wanted = always or words > opening
+        if verdict == "fast path" or not is_wanted:
+            return self._remember(Overlay(verdict), number, words)
+        timed: Any = self
+        hits = find_turns(timed, self._dialect, message, project=self._project, session=self._session)
         unsaid = [hit for hit in hits if _key(hit, said=True) not in shown]
         hits = [hit for hit in hits if _key(hit) not in shown]
         points = verdict == "points to earlier work"
         quotes_only = number > 0 and (points or verdict == "later message")
         if not (unsaid if quotes_only else hits):
-            return Overlay("nothing found")
+            return self._remember(Overlay("nothing found"), number, words)
         if quotes_only:
-            quotes = self._quote(unsaid, self._policy.max_tokens)
+            quotes = self._quote(unsaid, self._policy.max_tokens, self._policy.max_passages)
             return Overlay("quoted" if quotes else "nothing certain", *_unzip(quotes), self._session)
-        if verdict == "second message" and not always and not self._agree(hits):
-            return Overlay("hits disagree")
-        done = self._show_done(hits, message)
-        if points:
-            done += self._quote(unsaid, self._policy.max_tokens - sum(count(line) + 2 for line, _ in done))
-        return Overlay("done before" if done else "nothing done", *_unzip(done), self._session)
+        is_first = not any(key.startswith("file:") for key in shown)
+        done, files = self._show_done(hits, message, shown, 1 if is_first else _SECOND)
+        reason = "done before" if done else "nothing done"
+        if points or not done:
+            left = self._policy.max_tokens - sum(count(line) + 2 for line, _ in done)
+            done += self._quote(unsaid, left, 1 if done else self._policy.max_passages)
+            reason = "quoted" if reason == "nothing done" and done else reason
+        return self._remember(Overlay(reason, *_unzip(done), self._session), number, words, files)
+
+    def _remember(self, overlay: Overlay, number: int, words: int, files: Sequence[str] = ()) -> Overlay:
+        """Note how long the first message was, and the files that were shown, as hashes: an audit holds no text."""
+        overlay.shown = (*([f"words:{words}"] if number == 0 else []), *map(_digest, files))
+        return overlay
 
     def _for_failure(self, commands: Sequence[str]) -> Overlay:
         shown = self._history()[1]
         marks = ", ".join("?" * len(commands))
-        rows = self._run(
+        rows = self.execute(
             "SELECT t.command, t.error, t.fix, s.id, s.started_at FROM session_traps t "
             f"JOIN sessions s ON s.pk = t.session WHERE s.project = ? AND t.command IN ({marks}) "
-            "AND s.id NOT IN (SELECT session FROM template_revoked) ORDER BY s.started_at DESC LIMIT 1",
+            "AND t.fix <> '' AND s.id NOT IN (SELECT session FROM template_revoked) ORDER BY s.started_at DESC LIMIT 1",
             (self._project, *commands),
         ).fetchall()
         for command, error, fix, session, at in rows:
@@ -226,27 +250,35 @@ class Preflight:
                 return Overlay("known trap", [line], [key], self._session)
         return Overlay("no known trap")
 
-    def _agree(self, hits: Sequence[Hit]) -> bool:
-        """Whether several of the best hits used the same file."""
-        votes: dict[str, int] = {}
-        for turn in self._turns(hits[:6]).values():
-            for path in {*turn.changed, *turn.read}:
-                votes[path] = votes.get(path, 0) + 1
-        return max(votes.values(), default=0) >= _AGREE
+    def _known_trap(self, sessions: Sequence[int], shown: set[str]) -> list[tuple[str, str]]:
+        """The command that failed in most of these sessions, if in more than one, with what worked instead last."""
+        marks = ", ".join(map(str, sessions))
+        sql = f"SELECT session, command, error, fix FROM session_traps WHERE session IN ({marks}) AND fix <> ''"
+        fixes: dict[tuple[str, str], list[str]] = {}
+        for _, command, error, fix in sorted(self.execute(sql), key=lambda row: (sessions.index(row[0]), row)):
+            fixes.setdefault((command, error), []).append(fix)
+        best = max(fixes, key=lambda trap: (len(fixes[trap]), trap), default=None)
+        if best is None or len(fixes[best]) < 2:
+            return []
+        (command, error), fix = best, fixes[best][0]
+        key = f"trap:{command}:{fix}"
+        return [] if key in shown else [(f"`{command}` keeps failing here ({error}); `{fix}` worked instead", key)]
 
     # -- what was said
 
-    def _quote(self, hits: Sequence[Hit], budget: int) -> list[tuple[str, str]]:
+    def _quote(self, hits: Sequence[Hit], budget: int, limit: int) -> list[tuple[str, str]]:
         """Quotes of the best hits with their keys, as far as they are certain and fit the budget."""
         found: list[tuple[str, str]] = []
-        budget -= _FRAME
-        for hit in hits[: 3 * self._policy.max_passages]:
-            if hit.score < self._policy.min_score or len(found) >= self._policy.max_passages:
+        sessions: set[str] = set()
+        budget -= FRAME
+        for hit in hits[: _MAX_LOOKED_AT * limit]:
+            if len(found) >= limit:
                 break
-            row = self._best_message(hit)
-            if row is None:
+            row = self._best_message(hit) if hit.score >= self._policy.min_score else None
+            if row is None or row[0] in sessions:
                 continue
             session, at, role, body = row
+            sessions.add(session)
             line = f"{_day(at)} {session[:8]} {role}: “{_excerpt(body, hit.terms)}”"
             if role == "user" and (reply := self._reply(hit)):
                 line += f"; reply: “{_excerpt(reply, hit.terms)}”"
@@ -259,7 +291,7 @@ class Preflight:
     def _best_message(self, hit: Hit) -> Any:
         """The message of a hit that has most of the words, unless it must not be quoted."""
         for message, _ in sorted(hit.messages.items(), key=lambda one: (-one[1], one[0])):
-            row = self._run(
+            row = self.execute(
                 "SELECT s.id, coalesce(m.at, s.started_at), m.role, t.body FROM messages m "
                 "JOIN sessions s ON s.pk = m.session JOIN texts t ON t.id = m.text WHERE m.pk = ? "
                 "AND m.role IN ('user', 'assistant') AND m.pk NOT IN (SELECT message FROM unquotable_messages)",
@@ -271,7 +303,7 @@ class Preflight:
 
     def _reply(self, hit: Hit) -> str:
         """The last thing that the agent said in a turn, if it may be quoted."""
-        row = self._run(
+        row = self.execute(
             "SELECT t.body FROM messages m JOIN texts t ON t.id = m.text WHERE m.session = ?1 AND m.seq > ?2 "
             "AND m.seq < coalesce((SELECT min(first_seq) FROM session_turns WHERE session = ?1 AND first_seq > ?2), "
             "2147483647) AND m.role = 'assistant' AND t.body <> '' "
@@ -282,87 +314,87 @@ class Preflight:
 
     # -- what was done
 
-    def _show_done(self, hits: Sequence[Hit], message: str) -> list[tuple[str, str]]:
-        """What the nearest sessions did, and what similar and recent ones used besides, with the keys of the hits."""
-        recent = self._run(
-            "SELECT pk, id, started_at FROM sessions WHERE project = ? AND native_id <> ? "
+    def _show_done(
+        self, hits: Sequence[Hit], message: str, shown: set[str], share: float
+    ) -> tuple[list[tuple[str, str]], Sequence[str]]:
+        """What the nearest session did, and others besides, with the keys of the hits; and the files among this."""
+        recent = self.execute(
+            "SELECT pk FROM sessions WHERE project = ? AND native_id <> ? "
             "AND coalesce(parent_kind, '') <> 'subagent' AND id NOT IN (SELECT session FROM template_revoked) "
-            "ORDER BY ended_at DESC LIMIT ?",
+            "ORDER BY ended_at DESC, pk DESC LIMIT ?",
             (self._project, self._session, _MAX_SESSIONS),
         ).fetchall()
-        age = {pk: place for place, (pk, _, _) in enumerate(recent)}
+        age = {pk: place for place, (pk,) in enumerate(recent)}
         near: dict[int, list[Hit]] = {}
         for hit in hits:
             near.setdefault(hit.session, []).append(hit)
         score = {
-            pk: (some[0].score + 0.3 * sum(hit.score for hit in some[1:3]))
+            pk: (some[0].nearness + 0.3 * sum(hit.nearness for hit in some[1:3]))
             * (1 + 0.5 ** (age.get(pk, _MAX_SESSIONS) / _HALF_LIFE))
             for pk, some in near.items()
         }
         nearest = sorted(score, key=lambda pk: (-score[pk], pk))[:_NEAREST]
-        turns = self._turns_of({*age, *nearest})
+        work = self._work_of({*age, *nearest})
         self._check_time()
-        worth = _Worth(turns, age, {pk: near[pk][0].score for pk in nearest}, message)
+        worth = _Worth(work, age, {pk: near[pk][0].nearness for pk in nearest}, message)
         self._check_time()
+        files = worth.best_files(shown)[: int(share * _MAX_FILES)]
+        commands = worth.best_commands(message)[: int(share * _MAX_COMMANDS)]
+        left = dict.fromkeys([*files, *commands])
         lines: list[tuple[str, str]] = []
-        used: set[str] = set()
         for pk in nearest:
-            best = near[pk][0]
-            if line := worth.line(turns.get(pk, []), best.first_seq, used):
-                lines.append((line, _key(best)))
-            if len(lines) >= _LINES:
-                break
-        if lines and (more := worth.others(used)):
-            lines.append((more, ""))
-        while sum(count(line) + 2 for line, _ in lines) + _FRAME > self._policy.max_tokens:
+            if len(lines) < share * _LINES and (line := self._done_line(near[pk][0], work[pk], left)):
+                lines.append((line, _key(near[pk][0])))
+        if lines and left:
+            rest = render_work([one for one in files if one in left], [one for one in commands if one in left])
+            lines.append((f"Also: {rest}", ""))
+        lines += self._known_trap(list(dict.fromkeys((*age, *nearest))), shown)
+        while sum(count(line) + 2 for line, _ in lines) + FRAME > self._policy.max_tokens:
             lines.pop()
-        return lines
+        return lines, files
 
-    def _turns(self, hits: Sequence[Hit]) -> dict[tuple[int, int], Turn]:
-        wanted = {(hit.session, hit.first_seq) for hit in hits}
-        turns = self._turns_of({hit.session for hit in hits})
-        return {(pk, one.seq): one for pk, some in turns.items() for one in some if (pk, one.seq) in wanted}
+    def _done_line(self, hit: Hit, work: Work, left: dict[str, None]) -> str:
+        """A session in one line: the day, its id, what was asked, and what it used of what is left; takes that off."""
+        changed, read, ran = work
+        files, commands = [one for one in left if one in changed or one in read], [one for one in left if one in ran]
+        row = self.execute(_ASKED, (hit.session, hit.first_seq)).fetchone()
+        if not (files or commands) or row is None:
+            return ""
+        for one in (*files, *commands):
+            left.pop(one, None)
+        session, at, asked = row
+        title = f" “{_short(asked)}”" if asked else ""
+        return f"{_day(at)} {session[:8]}{title}: {render_work(files, commands)}"
 
-    def _turns_of(self, sessions: set[int]) -> dict[int, list[Turn]]:
-        found: dict[int, list[Turn]] = {}
-        for pk, *row in self._run(_TURNS.format(", ".join(map(str, sorted(sessions))))) if sessions else ():
-            found.setdefault(pk, []).append(Turn(*row))
-        return found
-
-
-class Turn:
-    """A turn of an earlier session, as `warmstart.preflight.index` wrote it."""
-
-    __slots__ = ("asked", "at", "changed", "ran", "read", "seq", "session")
-
-    def __init__(self, session: str, seq: int, at: float | None, asked: str, changed: str, read: str, ran: str) -> None:
-        self.session = session
-        self.seq = seq
-        self.at = at
-        self.asked = asked
-        self.changed = changed.split("\n") if changed else []
-        self.read = read.split("\n") if read else []
-        self.ran = ran.split("\n") if ran else []
+    def _work_of(self, sessions: set[int]) -> dict[int, Work]:
+        """What sessions did, as `warmstart.preflight.index` wrote it: the files changed and read, the commands."""
+        texts: dict[int, tuple[list[str], ...]] = {pk: ([], [], []) for pk in sorted(sessions)}
+        for pk, *row in self.execute(_WORK.format(", ".join(map(str, texts)))) if texts else ():
+            for some, text in zip(texts[pk], row, strict=True):
+                some.append(text)
+        return {pk: [{*"\n".join(some).split("\n")} - {""} for some in each] for pk, each in texts.items()}
 
 
 class _Worth:
     """How likely the files and commands of earlier turns are needed again."""
 
-    def __init__(self, turns: dict[int, list[Turn]], age: dict[int, int], near: dict[int, float], message: str) -> None:
+    def __init__(self, work: dict[int, Work], age: dict[int, int], near: dict[int, float], message: str) -> None:
         recent = {pk: 0.5 ** (place / _HALF_LIFE) for pk, place in age.items()}
         all_recent, all_near = sum(recent.values()) or 1.0, sum(near.values()) or 1.0
         weights: dict[tuple[str, bool], list[float]] = {}
         self.commands: dict[str, float] = {}
-        for pk, some in turns.items():
+        self._runs: dict[str, int] = {}  # sessions that ran a command
+        self._sessions = len(work)
+        for pk, (changed, read, ran) in work.items():
             new, close = recent.get(pk, 0.0) / all_recent, near.get(pk, 0.0) / all_near
-            for path, is_change in {(path, True) for turn in some for path in turn.changed} | {
-                (path, False) for turn in some for path in turn.read
-            }:
-                each = weights.setdefault((path, is_change), [0.0, 0.0])
-                each[0] += new
-                each[1] += close
-            for command in {command for turn in some for command in turn.ran}:
+            for is_change, paths in ((True, changed), (False, read)):
+                for path in paths:
+                    weight = weights.setdefault((path, is_change), [0.0, 0.0])
+                    weight[0] += new
+                    weight[1] += close
+            for command in ran:
                 self.commands[command] = self.commands.get(command, 0.0) + new + close
+                self._runs[command] = self._runs.get(command, 0) + 1
         self.files: dict[str, float] = {}
         for (path, is_change), (new, close) in weights.items():
             worth = (0.6 if is_change else 0.5) * sqrt(new) + 0.5 * sqrt(close)
@@ -375,34 +407,25 @@ class _Worth:
     def _add_names(self, message: str) -> None:
         """A file is worth more when its path has rare words of the message."""
         lower = {path: path.lower() for path in self.files}
+        every = "\n".join(lower.values())
         bonus: dict[str, float] = {}
         for term in dict.fromkeys(topic_terms(message[:2000])):
-            named = [path for path, text in lower.items() if term in text] if len(term) > 2 else []
+            named = [path for path, text in lower.items() if term in text] if len(term) > 2 and term in every else []
             for path in named:
                 bonus[path] = bonus.get(path, 0.0) + log(1 + len(lower) / len(named))
         for path, rarity in bonus.items():
             self.files[path] += 0.15 * rarity * (0.3 + self.files[path])
 
-    def line(self, turns: Sequence[Turn], seq: int, used: set[str]) -> str:
-        """A session in one line: the day, its id, what was asked, the likeliest files and commands."""
-        paths = {path for turn in turns for path in (*turn.changed, *turn.read)} - used
-        best = sorted((path for path in paths if path in self.files), key=lambda path: (-self.files[path], path))
-        ran = {command for turn in turns for command in turn.ran} - used
-        commands = sorted(ran, key=lambda command: (-self.commands[command], command))[:_MAX_COMMANDS]
-        if not best and not commands:
-            return ""
-        used.update(best[:_MAX_FILES], commands)
-        asked = next((turn for turn in turns if turn.seq == seq), turns[0])
-        title = f" “{_short(asked.asked)}”" if asked.asked else ""
-        return f"{_day(asked.at)} {asked.session[:8]}{title}: {_work(best[:_MAX_FILES], commands)}"
+    def best_files(self, shown: set[str]) -> list[str]:
+        """The likeliest files, best first, without those that the session was shown."""
+        ranked = sorted(self.files, key=lambda path: (-self.files[path], path))
+        return [path for path in ranked[: _MAX_FILES + len(shown)] if _digest(path) not in shown][:_MAX_FILES]
 
-    def others(self, used: set[str]) -> str:
-        """What similar and recent sessions used besides."""
-        paths = sorted(self.files.keys() - used, key=lambda path: (-self.files[path], path))[:_MAX_MORE]
-        commands = sorted(self.commands.keys() - used, key=lambda each: (-self.commands[each], each))[
-            : _MAX_COMMANDS - 1
-        ]
-        return f"Also: {_work(paths, commands)}" if paths or commands else ""
+    def best_commands(self, message: str) -> list[str]:
+        """The likeliest commands, best first, without those that most sessions run: every brief has these."""
+        everyday = max(_FEW, _EVERYDAY * self._sessions)
+        rare = (one for one in self.commands if self._runs[one] < everyday and one not in message)
+        return sorted(rare, key=lambda command: (-self.commands[command], command))[:_MAX_COMMANDS]
 
 
 class time_limit:  # noqa: N801 - reads as a function; `contextlib` would be one more import of a hook
@@ -418,8 +441,8 @@ class time_limit:  # noqa: N801 - reads as a function; `contextlib` would be one
             self._inner.__enter__()
             return
         self._wait = self._connection.execute("PRAGMA busy_timeout").fetchone()[0]
-        self._connection.execute(f"PRAGMA busy_timeout = {max(1, int((self._deadline - time.monotonic()) * 1000))}")
-        self._connection.set_progress_handler(lambda: time.monotonic() > self._deadline, 500)
+        self._connection.execute(f"PRAGMA busy_timeout = {max(0, int((self._deadline - time.monotonic()) * 1000))}")
+        self._connection.set_progress_handler(lambda: time.monotonic() > self._deadline, 200)
 
     def __exit__(self, *error: Any) -> None:
         if self._inner is not None:
@@ -441,6 +464,10 @@ def _key(hit: Hit, *, said: bool = False) -> str:
     return f"{hit.session}:{hit.first_seq}{':said' if said else ''}"
 
 
+def _digest(path: str) -> str:
+    return f"file:{blake2b(path.encode('utf-8', 'replace'), digest_size=4).hexdigest()}"
+
+
 def _short(text: str) -> str:
     return text if len(text) <= _MAX_ASKED else f"{text[:_MAX_ASKED].rpartition(' ')[0]} …"
 
@@ -449,17 +476,17 @@ def _day(at: float | None) -> str:
     return time.strftime("%Y-%m-%d", time.gmtime(at)) if at else "undated"
 
 
-def _work(paths: Sequence[str], commands: Sequence[str]) -> str:
-    """Files, those of one folder together, and commands."""
-    folders: dict[str, list[str]] = {}
+def render_work(paths: Sequence[str], commands: Sequence[str]) -> str:
+    """Files and commands. Three files or more of one part of the project go together: `src/{a.py, b/c.py, d.py}`."""
+    parts: dict[str, list[str]] = {}
     for path in paths:
-        folder, _, name = path.rpartition("/")
-        folders.setdefault(folder, []).append(name)
-    files = ", ".join(
-        ", ".join([f"{folder}/{names[0]}" if folder else names[0], *names[1:]]) for folder, names in folders.items()
-    )
+        parts.setdefault("/".join(path.split("/")[:-1][:2]), []).append(path)
+    files: list[str] = []
+    for some in parts.values():
+        root = commonpath([path.rpartition("/")[0] for path in some]) if len(some) > 2 else ""
+        files += [f"{root}/{{{', '.join(path[len(root) + 1 :] for path in some)}}}"] if root else some
     ran = ", ".join(f"`{command}`" for command in commands)
-    return "; ".join(filter(None, (files, f"ran {ran}" if ran else "")))
+    return "; ".join(filter(None, (", ".join(files), f"ran {ran}" if ran else "")))
 
 
 def _excerpt(body: str, terms: dict[str, float]) -> str:

@@ -1,9 +1,10 @@
 """Which earlier turns of a project a message is about: a search that a hook can afford.
 
 A hook is a process of its own on every prompt, and numpy alone takes longer to load than the whole hook may, so the
-ranking of recall is out of reach here. This reads the same index: the postings of the rarest words of the message. It
-scores each turn by the share of the message's words that it has, the rare ones counting more. That share also says how
-sure a hit is, which the score of recall does not.
+ranking of recall is out of reach here. This reads the same index: the postings of the rarest words of the message. A
+turn ranks by its best document, where short ones count more, and by its whole session. How sure a hit is, which such a
+score does not say, is the share of the message's words that the turn has; words that the project never used count
+against every hit, so a question about something else finds nothing certain.
 """
 
 from __future__ import annotations
@@ -23,10 +24,16 @@ MAX_TERMS = 12  # that several documents have
 MAX_RARE = 24  # other words
 _BATCH = 12  # terms in a statement
 MAX_POSTINGS = 1_500  # document ids that are read for a message
-MAX_DOCUMENTS = 40  # whose turns are looked up
+MAX_DOCUMENTS = 24  # whose turns are looked up
 PART = 24  # where the part begins in the id of a document, as in `warmstart.recall.index`
 _WITHIN_PART = (1 << PART) - 1
 GROUPS = {"said": 1.0, "did": 0.6}  # what was said, and what was done, with the weight of each
+_WHOLE = {"said": 0.5, "did": 0.4}  # the same of whole sessions, as in `warmstart.recall.ranking`
+_K1 = 1.2
+_LENGTH = 15  # the bits of a document's id with its length: 2 ** (n / 2) words
+_BREVITY = [(_K1 + 1) / (1 + _K1 * (0.25 + 0.75 * 2 ** (size / 2) / 20)) for size in range(_LENGTH + 1)]
+# Stems of words that say when something was said, not what: a project need not have used them.
+_WHEN = frozenset(("ago", "earlier", "last", "previou", "previous", "recent", "session", "time", "todai", "yesterdai"))
 
 _POSTINGS = {
     "sqlite": "SELECT group_concat(rowid) FROM (SELECT rowid FROM {0} WHERE {0} MATCH '\"' || ? || '\"' LIMIT ?)",
@@ -48,20 +55,23 @@ _TURNS = """
 
 
 class Hit:
-    """A turn of an earlier session. `score` is the share of the message's words, by rarity, that the turn has."""
+    """A turn of an earlier session.
 
-    __slots__ = ("first_seq", "messages", "score", "session", "terms")
+    `score` is the share of the message's words, by rarity, that the turn has; `nearness` is what it ranks by.
+    """
+
+    __slots__ = ("first_seq", "messages", "nearness", "score", "session", "terms")
 
     def __init__(self, session: int, first_seq: int) -> None:
         self.session = session
         self.first_seq = first_seq
-        self.score = 0.0
+        self.score = self.nearness = 0.0
         self.terms: dict[str, float] = {}
-        self.messages: dict[int, float] = {}  # row numbers of the messages that were hit, and their share
+        self.messages: dict[int, float] = {}  # row numbers of the messages that were hit, and how well they fit
 
 
 def find_turns(connection: Connection, dialect: str, text: str, *, project: str, session: str = "") -> list[Hit]:
-    """The turns of other sessions of a project that have words of the text, best first.
+    """The turns of other sessions of a project that have words of the text, nearest first.
 
     `session` is the agent's own id of the session that asks.
     """
@@ -70,26 +80,46 @@ def find_turns(connection: Connection, dialect: str, text: str, *, project: str,
     if not parts or not terms:
         return []
     documents = max(1, sum(parts.values()))
-    rarity: dict[str, float] = {}
+    # Of words that nobody used, until they are found.
+    rarity = dict.fromkeys((term for term in terms if term not in _WHEN), _rarity(0, documents))
+    groups = {group: _postings(connection, dialect, group, list(terms), parts) for group in GROUPS}
+    for postings in reversed(groups.values()):
+        rarity.update({term: _rarity(len(ids), documents) for term, ids in postings.items()})
+    near = _near_parts(groups, len(parts))
     hits: dict[tuple[int, int], Hit] = {}
-    for group, weight in GROUPS.items():
-        postings = _postings(connection, dialect, group, list(terms), parts)
+    for group, postings in groups.items():
         scores: dict[int, float] = {}
         for term, ids in postings.items():
-            if term not in rarity:
-                rarity[term] = log(1 + (documents - min(len(ids), documents) + 0.5) / (len(ids) + 0.5))
-            worth = rarity[term]
+            worth = [GROUPS[group] * rarity[term] * share for share in _BREVITY]
             for number in ids:
-                scores[number] = scores.get(number, 0.0) + worth
+                scores[number] = scores.get(number, 0.0) + worth[number & _LENGTH]
+        scores = {number: score + near[number >> PART] for number, score in scores.items()}
         best = sorted(scores, key=lambda number: (-scores[number], -number))[:MAX_DOCUMENTS]
         found = {term: set(ids) for term, ids in postings.items()}
-        _add_hits(
-            connection, hits, {one: [term for term in found if one in found[term]] for one in best}, rarity, weight
-        )
+        terms_of = {number: [term for term in found if number in found[term]] for number in best}
+        _add_hits(connection, hits, terms_of, scores, {term: GROUPS[group] * rarity[term] for term in found})
     total = sum(rarity.values())
     for hit in hits.values():
-        hit.score = sum(hit.terms.values()) / total if total else 0.0
-    return sorted(hits.values(), key=lambda hit: (-hit.score, -hit.session, -hit.first_seq))
+        hit.score = sum(hit.terms.values()) / total
+    return sorted(hits.values(), key=lambda hit: (-hit.nearness, -hit.session, -hit.first_seq))
+
+
+def _rarity(having: int, documents: int) -> float:
+    return log(1 + (documents - min(having, documents) + 0.5) / (having + 0.5))
+
+
+def _near_parts(groups: dict[str, dict[str, list[int]]], parts: int) -> dict[int, float]:
+    """How near each part of the index is as a whole: BM25 over the documents in it that have a term."""
+    near: dict[int, float] = {}
+    for group, postings in groups.items():
+        for ids in postings.values():
+            counts: dict[int, int] = {}
+            for number in ids:
+                counts[number >> PART] = counts.get(number >> PART, 0) + 1
+            worth = _WHOLE[group] * _rarity(len(counts), parts) * (_K1 + 1)
+            for part, having in counts.items():
+                near[part] = near.get(part, 0.0) + worth * having / (having + _K1)
+    return near
 
 
 def _postings(
@@ -123,8 +153,8 @@ def _add_hits(
     connection: Connection,
     hits: dict[tuple[int, int], Hit],
     terms_of: dict[int, list[str]],
-    rarity: dict[str, float],
-    weight: float,
+    scores: dict[int, float],
+    worth: dict[str, float],
 ) -> None:
     """Add documents with their terms to the turns that they are in."""
     if not terms_of:
@@ -136,8 +166,8 @@ def _add_hits(
         if first is None:
             continue
         hit = hits.setdefault((session, first), Hit(session, first))
-        share = 0.0
-        for term in terms_of[part << PART | number]:
-            share += rarity[term]
-            hit.terms[term] = max(hit.terms.get(term, 0.0), weight * rarity[term])
-        hit.messages[message] = max(hit.messages.get(message, 0.0), weight * share)
+        document = part << PART | number
+        hit.nearness = max(hit.nearness, scores[document])
+        hit.messages[message] = max(hit.messages.get(message, 0.0), scores[document])
+        for term in terms_of[document]:
+            hit.terms[term] = max(hit.terms.get(term, 0.0), worth[term])

@@ -1,0 +1,364 @@
+"""The overlay before a user's turn: how long it takes, and whether it is right to speak.
+
+Run with `make bench`. Times are of a store with 100,000 messages: the overlay in process, also while another process
+holds the database or the database is ten times slower, and the whole prompt hook against `python -c pass`.
+
+When it speaks is measured on two sets. LoCoMo's conversations are projects: a question asked in its own conversation is
+answered right if the overlay (`always`) quotes a session that has the answer; asked in another conversation, the right
+answer is silence. Of the real messages, which were labelled by hand before any rule was written, 300 of a natural draw
+meet the sessions that had ended before (`smart`): one that points to earlier work is answered right if the overlay
+speaks; where a later one does not, the right answer is silence. Whether what it says is of use is measured by
+`turns.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from activity import read_projects
+from foresight import open_corpus
+from recall import DATA, _questions, _vocabulary, locomo
+from turns import Past, measure
+from warmstart.hosts.hook import CODE
+from warmstart.preflight.gate import classify, points_to_earlier_work
+from warmstart.preflight.index import update_turns
+from warmstart.preflight.overlay import Overlay, Policy, Preflight
+from warmstart.profile.feedback import own_words
+from warmstart.recall.recall import Recall
+from warmstart.redact.redactor import Redactor
+from warmstart.sessions.sql_store import SQLiteSessionStore
+from warmstart.sessions.values import Message, Session, ToolCall, ToolResult
+from warmstart.templates.item_store import ItemStore
+
+LABELS = Path(__file__).with_name("preflight_labels.json")
+SCORES = (0.2, 0.25, 0.3, 0.34, 0.36, 0.38, 0.4, 0.5)
+PROJECTS, TURNS = 5, 10
+DEADLINE = Policy().deadline_ms
+RUNS = 30  # of the hook
+
+# -- a large store
+
+
+class Made:
+    """Sessions of 50 messages in made-up words with natural frequencies, each with its topic, files and commands."""
+
+    def __init__(self, folder: Path) -> None:
+        self.projects = [str((folder / f"project{number}").resolve()) for number in range(PROJECTS)]
+        for project in self.projects:
+            Path(project).mkdir()
+        self._chance = np.random.default_rng(1)
+        self._words = _vocabulary(200_000)
+        weights = 1 / np.arange(1, len(self._words) + 1) ** 1.05
+        self._chances = np.cumsum(weights / weights.sum())
+        self._files = [f"src/{self._words[place // 8]}/{self._words[place * 7]}.py" for place in range(600)]
+
+    def _text(self, topic: np.ndarray) -> str:
+        size = int(np.clip(self._chance.lognormal(3.0, 0.8), 3, 300))
+        drawn = np.searchsorted(self._chances, self._chance.random(size))
+        drawn = np.where(self._chance.random(size) < 0.3, topic[self._chance.integers(0, len(topic), size)], drawn)
+        return " ".join(self._words[number] for number in drawn)
+
+    def fill(self, store: SQLiteSessionStore, messages: int) -> list[str]:
+        """Store sessions with this many messages; returns what to ask."""
+        asked = []
+        for number in range(messages // 50):
+            topic = np.searchsorted(self._chances, self._chance.random(60) ** 0.7)
+            began = datetime(2025, 1, 1, tzinfo=UTC) + timedelta(minutes=40 * number)
+            rows = list(self._turns(number, topic, began))
+            project = self.projects[number % PROJECTS]
+            store.append(Session(agent="claude-code", native_id=str(number), project=project, started_at=began), rows)
+            asked += [rows[5].text] if number % 5 == 0 and len(asked) < 300 else []
+        Recall(store).update()
+        ItemStore(store).update()
+        update_turns(store, Redactor())
+        return _questions(asked, self._words[:40])
+
+    def _turns(self, session: int, topic: np.ndarray, began: datetime) -> Iterator[Message]:
+        files = [self._files[int(place)] for place in self._chance.zipf(1.2, 8) % len(self._files)]
+        project = self.projects[session % PROJECTS]
+        for place in range(TURNS * 5):
+            name, at = f"{session}/{place}", began + timedelta(seconds=20 * place)
+            path = f"{project}/{files[int(self._chance.integers(0, len(files)))]}"
+            calls = (
+                ToolCall(id=f"{name}/call", name="Edit", arguments=json.dumps({"file_path": path, "old_string": "a"})),
+                ToolCall(id=f"{name}/call", name="Bash", arguments=json.dumps({"command": f"pytest tests/{place}.py"})),
+            )
+            step = place % 5
+            if step in (0, 4):
+                role = "user" if step == 0 else "assistant"
+                yield Message(native_id=name, role=role, text=self._text(topic), timestamp=at)
+            elif step in (1, 3):
+                call = calls[step // 3]
+                yield Message(
+                    native_id=name, role="assistant", text=self._text(topic), tool_calls=(call,), timestamp=at
+                )
+            else:
+                result = ToolResult(call_id=f"{session}/{place - 1}/call", outcome="ok", text="1 passed")
+                yield Message(native_id=name, role="tool", tool_results=(result,), timestamp=at)
+
+
+# -- times
+
+
+def _cells(times: Sequence[float], shares: Sequence[int] = (50, 95, 99)) -> str:
+    return " / ".join(f"{np.percentile(times, share):.2f}" for share in shares)
+
+
+class Times(NamedTuple):
+    """Milliseconds of each overlay, by the clock and of the processor, and how many had no answer."""
+
+    clock: list[float]
+    processor: list[float]
+    silent: int
+
+    def __str__(self) -> str:
+        shares = (50, 95, 99, 100)
+        return f"{_cells(self.clock, shares)}; processor {_cells(self.processor, shares)}; {self.silent} silent"
+
+
+def time_overlay(connection: Any, questions: Sequence[str], project: str, deadline: float) -> Times:
+    """Time the overlay of first messages."""
+    times, processor, silent = list[float](), list[float](), 0
+    for number, question in enumerate(questions):
+        preflight = Preflight(
+            *(connection, "sqlite"),
+            session=f"asks-{time.monotonic_ns()}-{number}", project=project, policy=Policy(deadline_ms=deadline),
+        )  # fmt: skip
+        began, used = time.perf_counter(), time.thread_time()
+        try:
+            silent += not preflight.before_turn(question).text
+        except sqlite3.OperationalError:  # could not be recorded, so it is not shown
+            silent += 1
+        times.append((time.perf_counter() - began) * 1000)
+        processor.append((time.thread_time() - used) * 1000)
+    return Times(times, processor, silent)
+
+
+class SlowConnection(sqlite3.Connection):
+    """A database that takes ten times as long for every few hundred instructions of its machine."""
+
+    def set_progress_handler(self, handler: Any, n: int) -> None:
+        def wait() -> object:
+            now = time.thread_time()  # not the clock, or it would add ten times what other processes take
+            while time.thread_time() < now + 9 * (now - self._last):
+                pass
+            stop = handler()
+            self._last = time.thread_time()
+            return stop
+
+        super().set_progress_handler(wait if handler else None, n)
+
+    def execute(self, *arguments: Any) -> sqlite3.Cursor:
+        self._last = time.thread_time()
+        return super().execute(*arguments)
+
+
+def _connect(path: Path, factory: type[sqlite3.Connection] = sqlite3.Connection) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=0.05, isolation_level=None, factory=factory)
+    connection.execute("PRAGMA synchronous = NORMAL")  # as a hook does
+    return connection
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Another process holds the write lock."""
+    code = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('BEGIN EXCLUSIVE'); print(); input()"
+    with subprocess.Popen(
+        [sys.executable, "-uc", code, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout
+        process.stdout.readline()
+        yield
+        process.communicate(b"\n")
+
+
+def show_times(path: Path, questions: Sequence[str], project: str) -> None:
+    print(f"\nthe overlay in process, {len(questions)} first messages; ms at p50 / p95 / p99 / most")
+    with closing(_connect(path)) as connection:
+        time_overlay(connection, questions[:20], project, 1000)
+        print(f"  without a deadline       {time_overlay(connection, questions, project, 1000)}")
+        print(f"  with a deadline of {DEADLINE} ms  {time_overlay(connection, questions, project, DEADLINE)}")
+        with _locked(path):
+            print(f"  another process writes   {time_overlay(connection, questions, project, DEADLINE)}")
+    with closing(_connect(path, SlowConnection)) as connection:
+        print(f"  ten times slower         {time_overlay(connection, questions, project, DEADLINE)}", flush=True)
+
+
+def show_hook(home: Path, questions: Sequence[str], project: str) -> None:
+    """The whole process of a prompt, in turns with an empty one, and what its imports take."""
+    env = {"PATH": os.environ["PATH"], "HOME": str(home), "WARMSTART_HOME": str(home)}
+    command = [sys.executable, "-EPc", CODE, "hook", "claude-code", "UserPromptSubmit"]
+    times: dict[str, list[float]] = {"hook": [], "python -c pass": []}
+    answered = 0
+    for number, question in enumerate(questions[: RUNS + 3]):
+        event = {"session_id": f"hook-{time.time_ns()}", "cwd": project, "prompt": question}
+        for name, line in (("hook", command), ("python -c pass", [sys.executable, "-c", "pass"])):
+            began = time.perf_counter()
+            done = subprocess.run(line, input=json.dumps(event).encode(), capture_output=True, env=env, check=True)
+            times[name] += [(time.perf_counter() - began) * 1000] if number >= 3 else []
+            answered += bool(done.stdout)
+    ratio = [np.percentile(times["hook"], share) / np.percentile(times["python -c pass"], share) for share in (50, 95)]
+    print(f"\nthe whole prompt hook, {RUNS} runs, {answered} of {RUNS + 3} answered; ms at p50 / p95")
+    for name, some in times.items():
+        print(f"  {name:<16} {_cells(some, (50, 95))}")
+    print(f"  ratio            {' / '.join(f'{each:.2f}' for each in ratio)}")
+    event = {"session_id": "imports", "cwd": project, "prompt": questions[0]}
+    line = [command[0], "-X", "importtime", *command[1:]]
+    done = subprocess.run(line, input=json.dumps(event).encode(), capture_output=True, env=env, check=True)
+    rows = [row.removeprefix("import time:").split("|") for row in done.stderr.decode().splitlines()[1:] if "|" in row]
+    largest = sorted(rows, key=lambda row: -int(row[0]))[:10]
+    print("  imports, ms each: " + ", ".join(f"{name.strip()} {int(own) / 1000:.1f}" for own, _, name in largest))
+
+
+# -- when it speaks
+
+
+class Rate(NamedTuple):
+    right: float
+    silent: float  # where nothing is relevant
+
+
+def show_curve(name: str, rates: dict[float, Rate]) -> None:
+    print(f"\n{name}\n  {'min_score':<12}" + "".join(f"{score:>8}" for score in rates))
+    for measure_name in Rate._fields:
+        print(f"  {measure_name:<12}" + "".join(f"{getattr(rate, measure_name):>8.1%}" for rate in rates.values()))
+    enough = [rate for rate in rates.values() if rate.silent >= 0.9]
+    if enough:
+        print(f"  right at 90 % silence: {max(rate.right for rate in enough):.1%}", flush=True)
+
+
+def curve_of_locomo(path: Path, folder: Path) -> None:
+    chance = random.Random(1)
+    with closing(SQLiteSessionStore(folder / "locomo.db")) as store:
+        questions = locomo(store, path)
+        Recall(store).update()
+        ItemStore(store).update()
+        update_turns(store, Redactor())
+        connection = store.database.connection
+        names = dict(connection.execute("SELECT pk, native_id FROM sessions").fetchall())
+        projects = sorted({each.project or "" for each in questions})
+        others = [chance.choice([one for one in projects if one != each.project]) for each in questions]
+
+        def ask(question: str, project: str, score: float) -> set[str]:
+            policy = Policy(inject="always", min_score=score, deadline_ms=1000)
+            preflight = Preflight(connection, "sqlite", session="asks", project=project, policy=policy)
+            overlay = preflight.before_turn(question, number=2, record=False)
+            return {names[int(key.partition(":")[0])] for key in overlay.evidence}
+
+        rates = {}
+        for score in SCORES:
+            right = [bool(each.gold & ask(each.text, each.project or "", score)) for each in questions]
+            silent = [not ask(each.text, other, score) for each, other in zip(questions, others, strict=True)]
+            rates[score] = Rate(float(np.mean(right)), float(np.mean(silent)))
+    show_curve(f"LoCoMo: {len(questions)} questions in their own conversation and in another one", rates)
+
+
+Labels = dict[str, dict[str, Any]]
+
+
+def key_of(text: str) -> str:
+    return blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def curve_of_messages(store: SQLiteSessionStore, labels: Labels) -> None:
+    natural = sorted(key for key, label in labels.items() if label["natural"])[:300]
+    answers: dict[float, dict[str, Overlay]] = {score: {} for score in SCORES}
+
+    def watch(past: Past, message: str, _budget: int) -> list[str]:
+        for score, found in answers.items():
+            found.setdefault(key_of(message), past.ask(message, Policy(min_score=score, deadline_ms=1000)))
+        return []
+
+    for project in read_projects(store):
+        measure(store, project, {"watch": [watch]}, {}, 400)
+    met = [key for key in natural if key in answers[SCORES[0]]]
+    points = [key for key in met if labels[key]["points"]]
+    nothing = [key for key in met if not labels[key]["points"] and not labels[key]["first"]]
+    rates = {
+        score: Rate(*(float(np.mean([bool(found[key].text) == speaks for key in some])) for some, speaks in (
+            (points, True), (nothing, False))))
+        for score, found in answers.items()
+    }  # fmt: skip
+    show_curve(
+        f"{len(natural)} messages, {len(met)} with earlier sessions: {len(points)} point to earlier work, "
+        f"{len(nothing)} are later ones about the work at hand",
+        rates,
+    )
+
+
+# -- the gate
+
+
+def show_gate(store: SQLiteSessionStore, labels: Labels) -> None:
+    """How well messages are told apart by their words alone."""
+    texts = {}
+    for row in store.list():
+        for message in store.messages(row.session.id):
+            if message.role == "user" and (key := key_of(message.text)) in labels:
+                texts[key] = own_words(message) or message.text
+    print(f"\n{len(texts)} of {len(labels)} labelled messages found")
+    sets: dict[str, Callable[[dict[str, Any]], bool]] = {
+        "the 100": lambda label: label["drawn"] == "points100",
+        "the others": lambda label: label["drawn"] != "points100",
+        "natural draw": lambda label: label["natural"],
+    }
+    for name, chosen in sets.items():
+        counts: dict[tuple[bool, bool], int] = defaultdict(int)
+        for key, text in texts.items():
+            if chosen(labels[key]):
+                counts[points_to_earlier_work(text, _number(labels[key])), labels[key]["points"]] += 1
+        both, said, meant = counts[True, True], counts[True, False], counts[False, True]
+        print(
+            f"  points to earlier work, {name:<13} precision {both / max(1, both + said):.2f} "
+            f"recall {both / max(1, both + meant):.2f} ({both} right, {said} wrong, {meant} missed)"
+        )
+    fast = {key: classify(text, _number(labels[key])) == "fast path" for key, text in texts.items()}
+    right = sum(bool(labels[key]["fast path"]) for key in fast if fast[key])
+    missed = sum(bool(labels[key]["fast path"]) for key in fast if not fast[key])
+    print(f"  fast paths: {right} of {sum(fast.values())} right, {missed} missed")
+
+
+def _number(label: dict[str, Any]) -> int:
+    return 0 if label["first"] else 5
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=DATA)
+    parser.add_argument("--messages", type=int, default=100_000, help="how large the store is (default: %(default)s)")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        if (path := options.data / "locomo" / "locomo_dev5.json").exists():
+            curve_of_locomo(path, folder)
+        if (options.data / "sessions").exists():
+            labels: Labels = json.loads(LABELS.read_text(encoding="utf-8"))
+            with closing(open_corpus(options.data, "sessions", folder)) as store:
+                show_gate(store, labels)
+                curve_of_messages(store, labels)
+        made, path = Made(folder), folder / "warmstart.db"
+        with closing(SQLiteSessionStore(path)) as store:
+            questions = made.fill(store, options.messages)
+        show_times(path, questions, made.projects[0])
+        show_hook(folder, questions, made.projects[0])
+
+
+if __name__ == "__main__":
+    main()
