@@ -62,7 +62,7 @@ class Settings:
     preflight_inject: str = _setting("context_preflight.auto_inject", "WARMSTART_AUTO_INJECT")
     preflight_max_tokens: int = _setting("context_preflight.max_tokens", default=400)
     preflight_max_passages: int = _setting("context_preflight.max_passages", default=3)
-    preflight_min_score: float = _setting("context_preflight.min_score", default=0.35)
+    preflight_min_score: float = _setting("context_preflight.min_score", default=0.36)
     preflight_deadline_ms: int = _setting("context_preflight.deadline_ms", default=5)
     hosts_exclude: tuple[str, ...] = _setting("hosts.exclude", default=())
     profile_tools: Mapping[str, str] = _setting("profile.tools", default={})

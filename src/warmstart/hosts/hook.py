@@ -30,7 +30,7 @@ _DEFAULTS: dict[str, Any] = {
     "preflight_mode": "short",
     "preflight_max_tokens": 400,
     "preflight_max_passages": 3,
-    "preflight_min_score": 0.35,
+    "preflight_min_score": 0.36,
     "preflight_deadline_ms": 5,
     "hosts_exclude": (),
     "store_url": "",
