@@ -58,19 +58,22 @@ def _count_logs(reader: Reader, place: Place) -> int:
 
 
 def _show_facts(ws: Warmstart) -> None:
-    """Show the error that recurs most and what fixed it, and the commands that work in the project."""
-    fixed = [each for each in ws.report(project=None).signatures if each.fix]
-    if fixed:
-        worst = max(fixed, key=lambda each: (each.count, each.sessions))
-        click.echo(f"\nThe mistake that recurs most ({counted(worst.count, 'time')}):")
-        click.echo(printable(f"  {worst.tool}: {one_line(worst.signature, 90)}\n  What helped: {worst.fix}"))
+    """Show the mistake that recurs most and its fix, and the commands that work in the project."""
     sessions = Counter(row.session.project for row in ws.sessions.list(project=None) if row.session.project)
     if not sessions:
         return
     current = resolve_project(".")
     project = current if current in sessions else sessions.most_common(1)[0][0]
-    lines = dict(ws.brief(project=project).sections).get("Commands that work here", ())
+    name, sections = short_names(sessions)[project], dict(ws.brief(project=project).sections)
+    fixed = [each for each in ws.report(project=None).signatures if each.fix]
+    if traps := sections.get("Failed here before"):  # says more than a mistake that agents make everywhere
+        click.echo(printable(f"\nThe mistake that recurs most in {name}:\n  {traps[0].text} ({traps[0].why})"))
+    elif fixed:
+        worst = max(fixed, key=lambda each: (each.count, each.sessions))
+        click.echo(f"\nThe mistake that recurs most ({counted(worst.count, 'time')}):")
+        click.echo(printable(f"  {worst.tool}: {one_line(worst.signature, 90)}\n  What helped: {worst.fix}"))
+    lines = sections.get("Commands that work here", ())
     if lines:
-        click.echo(printable(f"\nCommands that work in {short_names(sessions)[project]}:"))
+        click.echo(printable(f"\nCommands that work in {name}:"))
     for line in lines[:_MAX_LINES]:
         click.echo(printable(f"  {line.why or line.text}"))
