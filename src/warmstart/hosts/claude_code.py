@@ -91,8 +91,8 @@ def _calls(event: str, data: dict[str, Any]) -> Iterator[tuple[str, Any, str]]:
         return
     for call in data.get("tool_calls") or ():
         output = call.get("tool_response")
-        # A failing Bash call has its own event. Other tools, such as Edit, report some failures only here.
-        if call.get("tool_name") != "Bash" and isinstance(output, str):
+        # A pipe hides the exit code of a failing command, which then has no event of its own.
+        if call.get("tool_name") == "Bash" and isinstance(output, str):
             yield str(call.get("tool_name") or ""), call.get("tool_input") or {}, output
 
 
