@@ -23,7 +23,7 @@ _PATCH = re.compile(r"^\*\*\* (Update|Add|Delete) File: (.+)$|^\*\*\* Move to: (
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1(.*?)\n.*?^\s*\2\s*$", re.DOTALL | re.MULTILINE)
 _OUTSIDE = re.compile(r"^(?:/tmp/|/private/tmp/|/dev/|/var/folders/|/private/var/)|\.log$")
 _EXIT = re.compile(r"(?:Process exited with code|Exit code:?|exit code:?) (\d+)")
-_NOT_A_FILE = re.compile(r"[$*?{}()<>|`=;,!~\"'\\\s]|^-|^\d+$|^[@%+]|^\.{0,2}$|://")
+_NOT_A_FILE = re.compile(r"[$*?{}()<>|`=;,!\"'\\\s]|^-|^\d+$|^[@%+]|^\.{0,2}$|://")
 _READERS = {"cat", "head", "tail", "less", "more", "bat", "nl"}
 
 
@@ -71,17 +71,23 @@ def artifacts_of(log: Path, *, until: str = "") -> Artifacts:
     return found
 
 
-def _write(found: Artifacts, path: str) -> None:
+def _write(found: Artifacts, path: str, *, shell: bool = False) -> None:
+    if shell and _OUTSIDE.search(path):
+        return
     found.written.add(path)
     found.deleted.discard(path)
 
 
 def _delete(found: Artifacts, path: str) -> None:
+    if _OUTSIDE.search(path):
+        return
     found.deleted.add(path)
     found.written.discard(path)
 
 
 def _resolve(path: str, folder: str) -> str:
+    if path.startswith("~"):
+        return path
     return posixpath.normpath(posixpath.join(folder, path)).replace("/private/", "/", 1)
 
 
@@ -108,7 +114,7 @@ def _add_command(found: Artifacts, call: Call) -> None:
             folder = _resolve(words[1], folder)
             continue
         for path in filter(_is_file, outputs):
-            _write(found, _resolve(path, folder))
+            _write(found, _resolve(path, folder), shell=True)
         _add_program(found, words, folder)
 
 
@@ -119,28 +125,24 @@ def _add_program(found: Artifacts, words: list[str], folder: str) -> None:
     in_place = any(re.match(r"-[a-zE]*i|--in-place", word) for word in words[1:3])
     if program == "git" and plain[:1] in (["rm"], ["mv"]):
         program, plain = plain[0], plain[1:]
-    if program in _READERS:
-        found.read.update(_resolve(path, folder) for path in filter(_is_file, plain))
-    elif program == "sed":
-        for path in filter(_is_file, plain[1:]):
-            if in_place:
-                _write(found, _resolve(path, folder))
-            else:
-                found.read.add(_resolve(path, folder))
+    if program in _READERS or (program == "sed" and not in_place):
+        shown = plain[1:] if program == "sed" else plain
+        places = (_resolve(path, folder) for path in filter(_is_file, shown))
+        found.read.update(path for path in places if not _OUTSIDE.search(path))
     elif program in ("rm", "unlink") and not any(re.match(r"-[a-z]*r", word) for word in words):
         for path in filter(_is_file, plain):
             _delete(found, _resolve(path, folder))
     elif program in ("mv", "cp") and len(plain) == 2 and "." in plain[1].rsplit("/", 1)[-1] and _is_file(plain[1]):
-        _write(found, _resolve(plain[1], folder))
+        _write(found, _resolve(plain[1], folder), shell=True)
         if program == "mv" and _is_file(plain[0]):
             _delete(found, _resolve(plain[0], folder))
-    elif program in ("touch", "tee"):
-        for path in filter(_is_file, plain):
-            _write(found, _resolve(path, folder))
+    elif program in ("touch", "tee", "sed"):
+        for path in filter(_is_file, plain[1:] if program == "sed" else plain):
+            _write(found, _resolve(path, folder), shell=True)
 
 
 def _is_file(word: str) -> bool:
-    return not _NOT_A_FILE.search(word) and not _OUTSIDE.search(word) and ("." in word or "/" in word)
+    return not _NOT_A_FILE.search(word) and word.strip("./") != "" and ("." in word or "/" in word)
 
 
 def _simple_commands(text: str) -> Iterator[tuple[list[str], list[str]]]:
@@ -210,8 +212,8 @@ def _claude(lines: list[dict[str, Any]]) -> Iterator[Call]:
                 calls[block["id"]] = block, str(line.get("cwd") or folder)
             elif isinstance(block, dict) and block.get("type") == "tool_result":
                 results[block["tool_use_id"]] = block
-    for id, (block, where) in calls.items():
-        result = results.get(id)
+    for call_id, (block, where) in calls.items():
+        result = results.get(call_id)
         output = _text(result.get("content")) if result else ""
         failed = bool(result.get("is_error")) if result else None
         code = _EXIT.match(output)

@@ -15,7 +15,8 @@ from functools import cached_property
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
-from warmstart.handoff.ledger import Constraint, Ledger, render_constraints
+from warmstart.handoff.constraints import Constraint, render_constraints
+from warmstart.handoff.ledger import Ledger
 from warmstart.log import log_error
 from warmstart.preflight.index import MIGRATIONS
 from warmstart.preflight.overlay import Policy, Preflight, time_limit
@@ -81,10 +82,10 @@ class Run:
         self._tools = tools
         self._shape = shape
         self._lock = RLock()
-        self._ledger = Ledger(app.redactor.clean)
         self._session = Session(
             agent=host or AGENT, native_id=session, project=self.project, directory=project, model=model
         )
+        self._ledger = Ledger(self._session, app.redactor.clean, app.settings.profile_tools)
         self._recorded = 0
         self.system = ""
         self.messages: list[Any] = list(messages)
@@ -194,8 +195,8 @@ class Run:
         return self._step("after_compaction", lambda: self._after_compaction(messages), "")
 
     def _after_compaction(self, messages: Sequence[tuple[str, str, str]]) -> str:
-        for message in messages:
-            self._ledger.add(*message)
+        for role, text, message_id in messages:
+            self._ledger.add(Message(native_id=message_id, role="user" if role == "user" else "assistant", text=text))
         self._preflight.after_compaction()
         return render_constraints(self._ledger.constraints)
 
@@ -220,7 +221,7 @@ class Run:
         now = datetime.now(UTC)
         message = replace(message, timestamp=message.timestamp or now)
         self._session = replace(self._session, started_at=self._session.started_at or now, ended_at=now)
-        self._ledger.add(message.role, message.text, message.native_id)
+        self._ledger.add(message)
         session, messages = redacted_log(self._session, [message], self._app.redactor)
         self._app.store.append(session, messages)
 

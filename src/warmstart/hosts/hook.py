@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from warmstart.app import Warmstart
-    from warmstart.handoff.ledger import Constraint
+    from warmstart.handoff.constraints import Constraint
     from warmstart.preflight.overlay import Preflight
 
 MAX_INPUT = 32_000_000  # bytes of an event
@@ -223,12 +223,12 @@ class Hook:
         """What the user said must, must not or may only be done, read from the agent's own log."""
         from pathlib import Path
 
-        from warmstart.handoff.ledger import Ledger
+        from warmstart.handoff.constraints import ConstraintLedger
         from warmstart.redact.redactor import Redactor
         from warmstart.sessions.readers.base import Reading
         from warmstart.sessions.readers.registry import readers
 
-        ledger = Ledger(Redactor().clean)
+        ledger = ConstraintLedger(Redactor().clean)
         path = Path(transcript)
         for _, message in readers()[agent].read(path, Reading(path)):
             if message and not (message.injected or message.compaction_summary or message.sidechain):
