@@ -136,11 +136,11 @@ def test_a_withdrawn_request_is_not_the_latest() -> None:
 
 
 def test_errors_have_their_fix_or_stay_unresolved() -> None:
-    talk = Talk().bash("npm test", "sh: 1: vitest: not found", 127).bash("npm install", "ok").bash("npm run test:unit")
+    talk = Talk().bash("npm test", "sh: 1: vitest: not found", 127).bash("npm run test:unit", "ok")
     talk.call("Edit", {"file_path": "/work/harbour/a.py"}, "String to replace not found in file.", "error")
     failures = talk.ledger.failures()
     assert [(one.tool, one.failed, one.fix) for one in failures] == [
-        ("Bash", "npm test", "npm install"),
+        ("Bash", "npm test", "npm run test:unit"),
         ("Edit", "Edit /work/harbour/a.py", ""),
     ]
     assert all(isinstance(one, Failure) and one.error for one in failures)

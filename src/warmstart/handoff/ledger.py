@@ -33,6 +33,7 @@ MAX_COMMAND = 160  # characters of a command that are shown
 _MAX_READ = 500  # characters of a message, a command or its output in which identifiers are looked for
 _MAX_GO_AHEAD = 3  # words of a message that only agrees
 _MAX_WITHDRAWAL = 12  # words of a message that only takes the last request back
+_MAX_REFUSAL = 5  # lines of what the user says when they refuse a call
 _SAID = re.compile(r"the user said:\s*(\S.*)", re.DOTALL)
 _ANSWER = re.compile(r'"([^"\n]{4,300})"\s*=\s*"([^"\n]{1,300})"')
 _COMMIT = re.compile(r"^\[([^\]\s]{1,100})(?: \([^)]*\))? ([0-9a-f]{7,40})\] ", re.MULTILINE)
@@ -43,7 +44,7 @@ _IDENTIFIER = re.compile(
     r"|\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"
     r"|(?<![\w&])#\d{1,6}\b"
     r"|\b(?!UTF|SHA|ISO|MD)[A-Z]{2,8}-\d{1,6}\b"
-    r"|\bv?\d{1,4}\.\d{1,4}\.\d{1,5}(?:-[\w.]{1,20})?\b(?!\.\d)"
+    r"|(?<![\w./-])v?\d{1,4}\.\d{1,4}\.\d{1,5}(?:-[\w.]{1,20})?\b(?!\.\d)"
     r"|\b(?:localhost|127\.0\.0\.1|0\.0\.0\.0):\d{2,5}\b|\bport \d{2,5}\b"
 )
 _NEW_BRANCH = {"checkout": ("-b", "-B"), "switch": ("-c", "-C", "--create"), "worktree": ("-b", "-B")}
@@ -140,7 +141,9 @@ class Ledger:
     withdrawn: list[Request] = field(default_factory=list)
     identifiers: dict[str, str] = field(default_factory=dict)  # to the message that has it
     steps: list[AnnotatedStep] = field(default_factory=list)  # without their results
+    numbers: dict[str, tuple[str, int]] = field(default_factory=dict)  # message to its session and its number there
     last: Message | None = None
+    model: str = ""
     _rules: ConstraintLedger = field(init=False)
     _refusals: dict[str, Constraint] = field(default_factory=dict)
     _profiler: Profiler = field(init=False)
@@ -153,7 +156,7 @@ class Ledger:
         self._profiler = Profiler(self.tools)
         places = (self.session.directory, self.session.project)
         self._roots = tuple(dict.fromkeys(one.replace("\\", "/").rstrip("/") for one in places if one))
-        self._state = WorkState(self._roots[0] if self._roots else "")
+        self._state = WorkState(self.root)
 
     @property
     def constraints(self) -> tuple[Constraint, ...]:
@@ -163,6 +166,8 @@ class Ledger:
     def add(self, message: Message) -> None:
         """Take note of a message. What Warmstart itself put into the conversation does not count."""
         self.messages += 1
+        self.numbers[message.native_id] = (self.session.id, self.messages)
+        self.model = message.model or self.model
         if message.timestamp or self.last is None:
             self.last = message
         if is_ours(message):
@@ -175,6 +180,26 @@ class Ledger:
                 self._add_step(call[0], result, call[1], call[2])
         for each in message.tool_calls:
             self._waiting[each.id] = (each, message.native_id, self.turn)
+
+    def extend(self, messages: Iterable[Message]) -> Ledger:
+        """Add messages in order; returns the ledger."""
+        for message in messages:
+            self.add(message)
+        return self
+
+    def continue_in(self, session: Session) -> None:
+        """The messages that follow belong to another session, which continues this one."""
+        self.session, self.messages = session, 0
+
+    def reference(self, message_id: str) -> str:
+        """The number of a message, with its session if that is an earlier one."""
+        session, number = self.numbers.get(message_id, ("", 0))
+        return f"{'' if session == self.session.id else session}#{number}" if number else ""
+
+    @property
+    def root(self) -> str:
+        """The folder that the paths of files are relative to; empty if it is not known."""
+        return self._roots[0] if self._roots else ""
 
     # -- what was said
 
@@ -231,7 +256,7 @@ class Ledger:
         if step.outcome == "rejected":
             self._add_refusal(step, result.text)
             return
-        for operation in file_operations(step, self._roots[0] if self._roots else ""):
+        for operation in file_operations(step, self.root):
             self._add_file(operation, step)
         if call.name in SHELLS:
             self._add_command(step, result)
@@ -242,9 +267,9 @@ class Ledger:
     def _add_refusal(self, step: AnnotatedStep, text: str) -> None:
         said = _SAID.search(text)
         if said:
-            words = truncate(said[1].strip(), 600)
-            words = self.redact(words) if self.redact else words
-            self._refusals[words] = Constraint(words, step.message_id, "refusal")
+            for line in filter(None, map(str.strip, said[1].splitlines()[:_MAX_REFUSAL])):
+                words = self.redact(truncate(line, 600)) if self.redact else truncate(line, 600)
+                self._refusals[words] = Constraint(words, step.message_id, "refusal")
         self.decisions.append(Decision("refusal", shown_call(step.call), step.message_id))
 
     def _add_file(self, done: FileOperation, step: AnnotatedStep) -> None:
@@ -362,8 +387,7 @@ class Ledger:
         failed, fixed = shown_call(step.call), shown_call(worked)
         if step.call.name not in SHELLS:
             return describe_recovery(recovery) if path_in(step.call.arguments) == path_in(worked.arguments) else ""
-        programs = {one.program for one in parse_commands(command_in(step.call.arguments))}
-        same = programs & {one.program for one in parse_commands(command_in(worked.arguments))}
+        same = _purposes(command_in(step.call.arguments)) & _purposes(command_in(worked.arguments))
         return fixed if same and failed != fixed else ""
 
     def _worked_later(self, step: AnnotatedStep) -> bool:
@@ -407,10 +431,7 @@ class Ledger:
 
 def build_ledger(session: Session, messages: Iterable[Message], **options: Any) -> Ledger:
     """The ledger of a whole session; `options` are `redact` and `tools`."""
-    ledger = Ledger(session, **options)
-    for message in messages:
-        ledger.add(message)
-    return ledger
+    return Ledger(session, **options).extend(messages)
 
 
 def is_go_ahead(request: Request) -> bool:
@@ -434,6 +455,12 @@ def shown_call(call: ToolCall) -> str:
 
 def _first_text(row: Mapping[str, Any]) -> str:
     return next((one_line(row[name], 200) for name in _TODO_TEXT if isinstance(row.get(name), str) and row[name]), "")
+
+
+def _purposes(text: str) -> set[str]:
+    """What a shell command is for: its checks, and its programs with their first words."""
+    commands = parse_commands(text)
+    return {check_of(one) or " ".join((one.program, *one.words[:1])) for one in commands}
 
 
 def _is_check(text: str) -> bool:

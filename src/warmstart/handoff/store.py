@@ -1,0 +1,250 @@
+"""Packets and handoffs in a store.
+
+A packet is not stored but what it was made of, so that it can be made again and goes with its session. A handoff is one
+transaction: the child session, its link to the parent, the packet as its first message, and the row that says how the
+parent ended. The row is also what is counted, so no handoff is counted without a child, and no session has two.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any, NamedTuple
+
+from warmstart.errors import HandoffRefused, SessionNotFound
+from warmstart.handoff.git import read_git
+from warmstart.handoff.ledger import Ledger, build_ledger
+from warmstart.handoff.packet import BUDGET, GitState, Packet, build_packet
+from warmstart.redact.redactor import Redactor
+from warmstart.sessions.schema import to_time
+from warmstart.sessions.sql_store import SQLSessionStore
+from warmstart.sessions.values import Message, Session
+from warmstart.storage.database import migrations_of
+
+MIGRATIONS = migrations_of("handoff", __file__)
+FIRST = "packet"  # ends the id of a child's first message
+
+
+class PacketRow(NamedTuple):
+    """A packet that was made: its session, how many messages that had, the note, and the time of the last message."""
+
+    id: str
+    session_id: str
+    messages: int
+    note: str
+    at: datetime | None
+
+
+class Link(NamedTuple):
+    """A session in a chain of handoffs; `packet` and `at` are those of the handoff that ended it."""
+
+    number: int
+    session: Session
+    packet: str = ""
+    at: datetime | None = None
+
+    @property
+    def end_reason(self) -> str:
+        return "handoff" if self.packet else ""
+
+
+class Handoffs:
+    """The packets and handoffs of a store."""
+
+    def __init__(
+        self,
+        store: SQLSessionStore,
+        redactor: Redactor,
+        *,
+        tools: Mapping[str, str] | None = None,
+        max_handoffs: int = 2,
+        git: Callable[[str], GitState | None] = read_git,
+    ) -> None:
+        self.store = store
+        self._redactor = redactor
+        self._tools = tools
+        self._max = max_handoffs
+        self._git = git
+        store.database.migrate(MIGRATIONS)
+
+    # -- packets
+
+    def ledger(self, session_id: str, messages: int | None = None) -> Ledger:
+        """The ledger of a session, with those of the sessions that handed over to it."""
+        *before, session = self.ancestors(session_id)
+        first = before[0] if before else session
+        ledger = build_ledger(first, (), redact=self._redactor.clean, tools=self._tools)
+        for one in before:
+            ledger.continue_in(one)
+            ledger.extend(self.store.messages(one.id))
+        ledger.continue_in(session)
+        return ledger.extend(islice(self.store.messages(session.id), messages))
+
+    def packet(self, session_id: str, *, note: str = "", budget_tokens: int = BUDGET) -> Packet:
+        """Make the packet of a session. The session itself goes on. Raises `HandoffRefused` if it cannot be made."""
+        return self.packet_of(self.ledger(session_id), note=note, budget_tokens=budget_tokens)
+
+    def packet_of(self, ledger: Ledger, *, note: str = "", budget_tokens: int = BUDGET) -> Packet:
+        """Make the packet of a ledger whose session is in the store."""
+        session, note = self.store.get(ledger.session.id), self._redactor.clean(note)
+        pk = self._pk(session.id)
+        row = self.store.fetch(
+            "SELECT git FROM packets WHERE session = ? AND messages = ? LIMIT 1", (pk, ledger.messages)
+        )
+        git = _decode_git(row[0][0]) if row else self._git_state(ledger, session)
+        packet = self._build(ledger, note=note, budget_tokens=budget_tokens, git=git)
+        at = ledger.last.timestamp.timestamp() if ledger.last and ledger.last.timestamp else None
+        values = (packet.id, pk, ledger.messages, budget_tokens, note, json.dumps(git), at)
+        with self.store.transaction() as connection:
+            connection.execute(
+                "INSERT INTO packets (id, session, messages, budget, note, git, at) VALUES (?, ?, ?, ?, ?, ?, ?) "
+                "ON CONFLICT DO NOTHING",
+                values,
+            )
+        return packet
+
+    def _git_state(self, ledger: Ledger, session: Session) -> GitState:
+        """The repository as it is now, or else as the log shows it."""
+        read = self._git(session.directory)
+        if read:
+            return read._replace(dirty=tuple(map(self._redactor.clean, read.dirty)))
+        commits = [one.split()[1] for one in ledger.identifiers if one.startswith("commit ")]
+        return GitState(session.branch, commits[-1] if commits else "")
+
+    def _build(self, ledger: Ledger, *, note: str, budget_tokens: int, git: GitState) -> Packet:
+        number = len(self.ancestors(ledger.session.id))
+        return build_packet(
+            ledger,
+            redactor=self._redactor,
+            budget_tokens=budget_tokens,
+            note=note,
+            git=git,
+            chain_number=number,
+            chain_max=max(number, self._max + 1),
+        )
+
+    def find(self, name: str) -> Packet:
+        """The packet with this id or a unique beginning of it, or the newest of a session, made again."""
+        rows = self.store.fetch(
+            "SELECT s.id, p.messages, p.budget, p.note, p.git FROM packets p JOIN sessions s ON s.pk = p.session "
+            "WHERE substr(p.id, 1, length(?1)) = ?1 AND ?1 <> '' LIMIT 2",
+            (name,),
+        )
+        if len(rows) > 1:
+            raise HandoffRefused(f"{name!r} fits several packets; `warmstart handoff list` shows them")
+        if not rows:
+            try:
+                return self.packet(name)
+            except SessionNotFound as error:
+                advice = "`warmstart handoff list` and `warmstart sessions list` show them"
+                raise HandoffRefused(f"no packet and no session has the id {name!r}; {advice}") from error
+        session_id, messages, budget, note, git = rows[0]
+        ledger = self.ledger(session_id, messages)
+        return self._build(ledger, note=note, budget_tokens=budget, git=_decode_git(git))
+
+    def resume(self, packet: Packet | str) -> list[dict[str, Any]]:
+        """The messages to start a fresh session with."""
+        text = packet if isinstance(packet, str) else packet.text
+        return [{"role": "user", "content": text}]
+
+    def packets(self, *, limit: int = 0) -> list[PacketRow]:
+        """The packets that were made, of the sessions with the newest messages first."""
+        rows = self.store.fetch(
+            "SELECT p.id, s.id, p.messages, p.note, p.at FROM packets p JOIN sessions s ON s.pk = p.session "
+            "ORDER BY p.at DESC NULLS LAST, p.id LIMIT ?",
+            (limit or 2**62,),
+        )
+        return [PacketRow(row[0], row[1], row[2], row[3], to_time(row[4])) for row in rows]
+
+    # -- chains
+
+    def ancestors(self, session_id: str) -> list[Session]:
+        """The sessions that handed over to this one, the first of them first, and the session itself."""
+        found = [self.store.get(session_id)]
+        while found[0].parent_kind == "handoff" and found[0].parent_id:
+            try:
+                parent = self.store.get(found[0].parent_id)
+            except SessionNotFound:
+                break  # it was deleted
+            if parent in found:
+                break
+            found.insert(0, parent)
+        return found
+
+    def chain(self, session_id: str) -> list[Link]:
+        """The whole chain of a session, from the first to the last."""
+        return list(self._links(self.ancestors(session_id)[0]))
+
+    def _links(self, session: Session) -> Iterator[Link]:
+        number = 0
+        while True:
+            number += 1
+            row = self.handoff(session.id)
+            yield Link(number, session, row[1], to_time(row[3])) if row else Link(number, session)
+            if not row:
+                return
+            session = self.store.get(row[0])
+
+    def handoff(self, session_id: str) -> tuple[str, str, str, float] | None:
+        """The handoff that ended a session: the child, the packet, the digest of the ledger, and the time."""
+        rows = self.store.fetch(
+            "SELECT h.child, h.packet, h.ledger, h.at FROM handoffs h JOIN sessions s ON s.pk = h.parent "
+            "WHERE s.id = ?",
+            (session_id,),
+        )
+        return tuple(rows[0]) if rows else None
+
+    def hand_over(self, ledger: Ledger, packet: Packet, child: Session) -> Session:
+        """Create the child session with the packet as its first message, and end the parent, all or nothing.
+
+        Raises `HandoffRefused` if another process has handed the session over.
+        """
+        parent, now = self.store.get(ledger.session.id), datetime.now(UTC)
+        child = replace(child, parent_id=parent.id, parent_kind="handoff", started_at=now, ended_at=now)
+        first = Message(
+            native_id=f"{child.native_id}#{FIRST}", role="user", text=packet.text, injected=True, timestamp=now
+        )
+        with self.store.transaction() as connection:
+            row = connection.execute(
+                "INSERT INTO handoffs (parent, child, packet, ledger, at) SELECT pk, ?, ?, ?, ? FROM sessions "
+                "WHERE id = ? ON CONFLICT DO NOTHING RETURNING child",
+                (child.id, packet.id, ledger.digest(), time.time(), parent.id),
+            ).fetchone()
+            if row is None:
+                raise HandoffRefused(f"session {parent.id!r} has been handed over; `warmstart handoff chain` shows it")
+            if not self.store.append(child, [first]).created:
+                raise HandoffRefused(f"a session with the id {child.native_id!r} exists; give the child another id")
+            connection.execute("DELETE FROM compressions WHERE session = ?", (parent.id,))
+        return self.store.get(child.id)
+
+    # -- compressions
+
+    def compressed(self, session_id: str) -> tuple[int, int, str]:
+        """Count a compression; returns how many there were since, how often the user was asked, and the ledger then."""
+        with self.store.transaction() as connection:
+            row = connection.execute(
+                "INSERT INTO compressions (session, count, prompts, ledger) VALUES (?, 1, 0, '') "
+                "ON CONFLICT (session) DO UPDATE SET count = compressions.count + 1 RETURNING count, prompts, ledger",
+                (session_id,),
+            ).fetchone()
+        return row[0], row[1], row[2]
+
+    def prompted(self, session_id: str, digest: str) -> None:
+        """Note that the user was asked to hand over: compressions count from zero again."""
+        with self.store.transaction() as connection:
+            connection.execute(
+                "UPDATE compressions SET count = 0, prompts = prompts + 1, ledger = ? WHERE session = ?",
+                (digest, session_id),
+            )
+
+    def _pk(self, session_id: str) -> int:
+        return int(self.store.fetch("SELECT pk FROM sessions WHERE id = ?", (session_id,))[0][0])
+
+
+def _decode_git(text: str) -> GitState:
+    branch, head, dirty = json.loads(text)
+    return GitState(branch, head, tuple(dirty))
