@@ -6,7 +6,6 @@ Each step can be used alone. Threads may share a run.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -15,6 +14,7 @@ from functools import cached_property
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
+from warmstart.handoff.compact import compact, read_message
 from warmstart.handoff.constraints import Constraint, render_constraints
 from warmstart.handoff.ledger import Ledger
 from warmstart.log import log_error
@@ -22,12 +22,13 @@ from warmstart.preflight.index import MIGRATIONS
 from warmstart.preflight.overlay import Policy, Preflight, time_limit
 from warmstart.preflight.prompt import block
 from warmstart.sessions.projects import resolve_project
-from warmstart.sessions.readers.openai import chat_message
-from warmstart.sessions.values import Message, Session, SessionOutcome, ToolCall, ToolResult, session_id
+from warmstart.sessions.values import Message, Session, SessionOutcome, session_id
 from warmstart.templates.start import insert_brief
 
 if TYPE_CHECKING:
     from warmstart.config import Settings
+    from warmstart.handoff.policy import Outcome
+    from warmstart.handoff.store import Handoffs
     from warmstart.redact.redactor import Redactor
     from warmstart.sessions.sql_store import SQLSessionStore
     from warmstart.templates.brief import Brief
@@ -54,6 +55,8 @@ class Services(Protocol):
     @property
     def sessions(self) -> Any: ...
     def brief(self, *, project: str, task: str, update: bool) -> Brief: ...
+    @property
+    def handoffs(self) -> Handoffs: ...
     def update(self) -> None: ...
 
 
@@ -87,6 +90,7 @@ class Run:
         )
         self._ledger = Ledger(self._session, app.redactor.clean, app.settings.profile_tools)
         self._recorded = 0
+        self.handoff: Outcome | None = None
         self.system = ""
         self.messages: list[Any] = list(messages)
         self.messages = self._step("begin", self._begin, self.messages)
@@ -200,6 +204,33 @@ class Run:
         self._preflight.after_compaction()
         return render_constraints(self._ledger.constraints)
 
+    def fit(self, messages: Sequence[Any], *, budget_tokens: int, strategy: str = "mask") -> list[Any]:
+        """The messages shortened to a budget; those that fit are returned as they are.
+
+        After too many compactions the session is handed over, if the settings say so: the messages are then those of a
+        fresh session, whose id is `session_id` from now on. `handoff` says what came of it.
+        """
+        return self._step("fit", lambda: self._fit(messages, budget_tokens, strategy), list(messages))
+
+    def _fit(self, messages: Sequence[Any], budget_tokens: int, strategy: str) -> list[Any]:
+        from warmstart.handoff.policy import AutoHandoff
+
+        ledger, own = self._ledger, session_id(self._session.agent, self._session.native_id)
+        options: dict[str, Any] = {"ledger": ledger, "session": own, "redactor": self._app.redactor}
+        done = compact(messages, budget_tokens=budget_tokens, strategy=strategy, **options)
+        if done.report.tokens_before <= budget_tokens or not self._app.settings.handoff_enabled:
+            return done.messages
+        policy = AutoHandoff(self._app.handoffs, self._app.settings)
+        name, _, number = self.session_id.rpartition("+")
+        child_id = f"{name}+{int(number) + 1}" if name and number.isdigit() else f"{self.session_id}+1"
+        self.handoff = policy.after_compression(ledger, child_id=child_id)
+        if not self.handoff.child or not self.handoff.packet:
+            return done.messages
+        self._session, self.session_id, self._recorded = self.handoff.child, child_id, 0
+        ledger.continue_in(self._session)
+        system = [one for one in messages if one.get("role") in ("system", "developer")]
+        return [*system, *self._app.handoffs.resume(self.handoff.packet)]
+
     @property
     def constraints(self) -> tuple[Constraint, ...]:
         """What the user said must, must not or may only be done, verbatim."""
@@ -215,7 +246,7 @@ class Run:
         from warmstart.sessions.redaction import redacted_log
 
         self._recorded += 1
-        message = given if isinstance(given, Message) else _read(given, f"{self.session_id}#{self._recorded}")
+        message = given if isinstance(given, Message) else read_message(given, f"{self.session_id}#{self._recorded}")
         if message is None:
             return
         now = datetime.now(UTC)
@@ -239,34 +270,3 @@ class Run:
             self._app.sessions.set_outcome(own, outcome)
         self._app.update()
         settle(self._app.templates.store, tools=self._app.settings.profile_tools)
-
-
-def _read(fields: Mapping[str, Any], id: str) -> Message | None:
-    """A message of OpenAI's or Anthropic's shape."""
-    content = fields.get("content")
-    blocks = [one for one in content if isinstance(one, Mapping)] if isinstance(content, list) else []
-    calls = tuple(
-        ToolCall(id=str(one.get("id")), name=str(one.get("name")), arguments=json.dumps(one.get("input")))
-        for one in blocks
-        if one.get("type") == "tool_use"
-    )
-    results = tuple(
-        ToolResult(
-            call_id=str(one.get("tool_use_id")),
-            outcome="error" if one.get("is_error") else "ok",
-            text=_text(one.get("content")),
-            flag=bool(one.get("is_error")),
-        )
-        for one in blocks
-        if one.get("type") == "tool_result"
-    )
-    message = chat_message(fields, id)
-    if message is None or not (calls or results):
-        return message
-    return replace(message, role="tool" if results else message.role, tool_calls=calls, tool_results=results)
-
-
-def _text(content: object) -> str:
-    if isinstance(content, list):
-        return "\n".join(str(one.get("text", "")) for one in content if isinstance(one, Mapping))
-    return content if isinstance(content, str) else ""

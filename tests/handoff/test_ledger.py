@@ -1,48 +1,9 @@
 from __future__ import annotations
 
-import json
-from typing import Any
-
+from tests.handoff.talk import SESSION, Talk
 from warmstart.handoff.constraints import Constraint
 from warmstart.handoff.ledger import Decision, Failure, Ledger, build_ledger
-from warmstart.sessions.values import CallOutcome, Message, Session, ToolCall, ToolResult
-
-SESSION = Session(agent="claude-code", native_id="s", project="/work/harbour", directory="/work/harbour")
-
-
-class Talk:
-    """A conversation under construction."""
-
-    def __init__(self) -> None:
-        self.messages: list[Message] = []
-
-    def user(self, text: str) -> Talk:
-        self.messages.append(Message(native_id=f"m{len(self.messages) + 1}", role="user", text=text))
-        return self
-
-    def call(
-        self,
-        tool: str,
-        arguments: dict[str, Any],
-        output: str = "",
-        outcome: CallOutcome = "ok",
-        code: int | None = None,
-    ) -> Talk:
-        number = len(self.messages) + 1
-        call = ToolCall(id=f"c{number}", name=tool, arguments=json.dumps(arguments))
-        result = ToolResult(call_id=call.id, outcome=outcome, text=output, exit_code=code)
-        self.messages += (
-            Message(native_id=f"m{number}", role="assistant", tool_calls=(call,)),
-            Message(native_id=f"m{number + 1}", role="tool", tool_results=(result,)),
-        )
-        return self
-
-    def bash(self, command: str, output: str = "", code: int = 0) -> Talk:
-        return self.call("Bash", {"command": command}, output, "error" if code else "ok", code)
-
-    @property
-    def ledger(self) -> Ledger:
-        return build_ledger(SESSION, self.messages)
+from warmstart.sessions.values import Message, Session
 
 
 def files(ledger: Ledger) -> dict[str, str]:

@@ -27,12 +27,14 @@ from warmstart.sessions.values import CallOutcome, Message, Session, Step, ToolC
 from warmstart.templates.item import Call, Item, Source
 from warmstart.text.shell import parse_commands
 from warmstart.text.truncate import one_line, truncate
+from warmstart.text.words import topic_terms
 
 MAX_COMMAND = 160  # characters of a command that are shown
 
 _MAX_READ = 500  # characters of a message, a command or its output in which identifiers are looked for
 _MAX_GO_AHEAD = 3  # words of a message that only agrees
 _MAX_WITHDRAWAL = 12  # words of a message that only takes the last request back
+_WITHDRAWALS = "stop undo revert roll back never mind cancel abort forget scrap drop please actually wait"
 _MAX_REFUSAL = 5  # lines of what the user says when they refuse a call
 _SAID = re.compile(r"the user said:\s*(\S.*)", re.DOTALL)
 _ANSWER = re.compile(r'"([^"\n]{4,300})"\s*=\s*"([^"\n]{1,300})"')
@@ -220,14 +222,20 @@ class Ledger:
         request = Request(message.native_id, text, words)
         if find_sentences(words, "withdrawal"):
             self.withdrawn.append(request)
-            if len(words.split()) <= _MAX_WITHDRAWAL and self.requests:
-                self.withdrawn.append(self.requests[-1])
+            if len(words.split()) <= _MAX_WITHDRAWAL:
+                self.withdrawn += self._withdrawn_by(words)
         self.requests.append(request)
         for sentence in find_sentences(words, "decision"):
             self.decisions.append(Decision("decision", sentence, message.native_id))
         for sentence in find_sentences(words, "approval"):
             self.decisions.append(Decision("approval", sentence, message.native_id))
         self._add_identifiers(words, message.native_id)
+
+    def _withdrawn_by(self, words: str) -> list[Request]:
+        """The request that a message takes back: the last one that it shares a word with, or else the last one."""
+        about = {*topic_terms(words)} - {*topic_terms(_WITHDRAWALS)}
+        alike = (one for one in reversed(self.requests) if not about or not about.isdisjoint(topic_terms(one.words)))
+        return [one for one in (next(alike, None),) if one]
 
     def _add_identifiers(self, text: str, message_id: str) -> None:
         for found in _IDENTIFIER.findall(text[:_MAX_READ]):
@@ -458,9 +466,8 @@ def _first_text(row: Mapping[str, Any]) -> str:
 
 
 def _purposes(text: str) -> set[str]:
-    """What a shell command is for: its checks, and its programs with their first words."""
-    commands = parse_commands(text)
-    return {check_of(one) or " ".join((one.program, *one.words[:1])) for one in commands}
+    """What a shell command is for: its programs, each with its check or its first word."""
+    return {f"{one.program} {check_of(one) or ' '.join(one.words[:1])}" for one in parse_commands(text)}
 
 
 def _is_check(text: str) -> bool:

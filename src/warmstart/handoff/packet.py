@@ -105,8 +105,8 @@ def build_packet(
 ) -> Packet:
     """The packet of a session. Raises `HandoffRefused` if the constraints and the goal alone are too long."""
     writer = _Writer(ledger, redactor, counter)
-    fixed = [*writer.header(git, chain_number, chain_max), *writer.constraints(), *writer.goal(), *writer.note(note)]
-    ending = writer.ending()
+    fixed = [*writer.header(git, chain_number, chain_max), *writer.constraints(), *writer.goal()]
+    ending = [*writer.note(note), *writer.ending()]
     needed = sum(map(writer.measure, (*fixed, *ending))) + 60  # the title, and what was dropped
     if needed > MAX_BUDGET:
         raise HandoffRefused(
