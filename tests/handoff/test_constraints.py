@@ -146,8 +146,8 @@ def test_decisions_approvals_and_withdrawals_are_found(subtests) -> None:
     for kind, sentences in SENTENCES.items():
         for sentence in sentences:
             with subtests.test(sentence):
-                assert find_sentences(f"Thanks.\n{sentence}\nShow me the table.", kind) == [sentence]
-    assert find_sentences("Stop using tabs. How do I undo a commit?", "withdrawal") == []
+                assert find_sentences(f"Thanks.\n{sentence}\nShow me the table.") == [(kind, sentence)]
+    assert find_sentences("Stop using tabs. How do I undo a commit?") == []
 
 
 def test_pasted_text_is_skipped() -> None:

@@ -75,7 +75,7 @@ def test_a_fresh_session_is_linked_has_its_context_and_is_bounded(opened: Warmst
     assert done.path.read_text() == packet.text
     assert done.path.parent == opened.settings.home / "handoffs"
     assert done.path.stat().st_mode & 0o777 == 0o600
-    assert [(link.session.id, link.end_reason) for link in handoffs.chain(child.id)] == [
+    assert [(link["session_id"], link["end_reason"]) for link in handoffs.chain(child.id)] == [
         (session.id, "handoff"),
         (child.id, ""),
     ]
@@ -108,7 +108,7 @@ def test_what_fails_leaves_the_session_as_it_is(opened: Warmstart) -> None:
     assert "cannot start a fresh session" in compress(policy, handoffs, session.id, 1, None).reason
     with policy.compacting():
         assert compress(policy, handoffs, session.id, 1).reason == "a compaction is under way"
-    assert handoffs.chain(session.id)[0].end_reason == ""
+    assert handoffs.chain(session.id)[0]["end_reason"] == ""
     assert len(opened.store.list(Filter())) == 1
     lines = (opened.settings.home / "warmstart.log").read_text().splitlines()
     assert len(lines) == 2

@@ -9,9 +9,8 @@ import pytest
 import warmstart
 from tests.handoff.talk import SESSION, Talk
 from warmstart.errors import HandoffRefused
-from warmstart.handoff.git import read_git
 from warmstart.handoff.packet import GitState
-from warmstart.handoff.store import Handoffs
+from warmstart.handoff.store import Handoffs, read_git
 
 
 def test_a_packet_is_made_again_from_its_session(tmp_path: Path) -> None:
@@ -28,7 +27,7 @@ def test_a_packet_is_made_again_from_its_session(tmp_path: Path) -> None:
         second = handoffs.packet(SESSION.id)
         assert "branch other" in second.text
         assert handoffs.resume(second) == [{"role": "user", "content": second.text}]
-        assert [(row.id, row.messages, row.note) for row in handoffs.packets()] == [
+        assert [(row["id"], row["messages"], row["note"]) for row in handoffs.packets()] == [
             (second.id, 4, ""),
             (first.id, 3, "soon"),
         ]

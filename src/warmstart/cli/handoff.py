@@ -10,11 +10,11 @@ import click
 from warmstart.app import Warmstart
 from warmstart.cli.completion import complete_sessions
 from warmstart.cli.options import Group, json_option, limit_option
-from warmstart.cli.output import counted, iso, local, one_line, print_json, settings, table
+from warmstart.cli.output import counted, iso, local, print_json, settings, table
 from warmstart.cli.terminal import write_data
 from warmstart.handoff.compact import STRATEGIES, measure
 from warmstart.handoff.packet import BUDGET, verify
-from warmstart.handoff.score import Score, compare_summaries, score_packet, score_strategies
+from warmstart.handoff.score import Score, compare_summaries, score_strategies
 from warmstart.sessions.export import chat_messages
 from warmstart.storage.files import write_private
 
@@ -79,9 +79,9 @@ def list_command(limit: int, as_json: bool) -> None:
     with Warmstart(settings()) as ws:
         found = ws.handoffs.packets(limit=limit)
     if as_json:
-        print_json([{**row._asdict(), "at": iso(row.at)} for row in found])
+        print_json([{**row, "at": iso(row["at"])} for row in found])
     elif found:
-        rows = [(one.id, one.session_id, local(one.at), one.messages, one_line(one.note, 60)) for one in found]
+        rows = [(one["id"], one["session_id"], local(one["at"]), one["messages"], one["note"]) for one in found]
         table(("packet", "session", "until", "msgs", "note"), rows, right=("msgs",), flexible=("note",))
     else:
         click.echo("No packets yet; `warmstart handoff packet SESSION` makes one.", err=True)
@@ -95,24 +95,10 @@ def chain(session: str, as_json: bool) -> None:
     with Warmstart(settings()) as ws:
         links = ws.handoffs.chain(session)
     if as_json:
-        print_json(
-            [
-                {
-                    "number": link.number,
-                    "session_id": link.session.id,
-                    "end_reason": link.end_reason,
-                    "packet": link.packet,
-                    "at": iso(link.at),
-                }
-                for link in links
-            ]
-        )
+        print_json([{**link, "at": iso(link["at"])} for link in links])
         return
-    rows = [
-        (one.number, one.session.id, local(one.session.started_at), one.end_reason, one.packet, one.session.title)
-        for one in links
-    ]
-    table(("", "session", "started", "ended by", "packet", "title"), rows, flexible=("title",))
+    rows = [(*list(link.values())[:-1], local(link["at"])) for link in links]
+    table(("", "session", "title", "ended by", "packet", "at"), rows, flexible=("title",))
 
 
 @command.command(epilog="Example: warmstart handoff score 3f0c1d52 --strategy hybrid")
@@ -127,12 +113,9 @@ def score(session: str, strategy: str | None, as_json: bool) -> None:
     with Warmstart(settings()) as ws:
         found = ws.store.get(session)
         messages = list(ws.store.messages(found.id))
-        options: dict[str, Any] = {"redactor": ws.redactor}
-        if strategy:
-            kept = next(score_strategies(found, messages, budget_tokens=BUDGET, strategies=(strategy,), **options))[2]
-        else:
-            kept = score_packet(found, messages, **options)
-        summaries = list(compare_summaries(found, messages, **options))
+        options: dict[str, Any] = {"budget_tokens": BUDGET, "strategies": (strategy or "packet",)}
+        kept = next(score_strategies(found, messages, redactor=ws.redactor, **options))[2]
+        summaries = list(compare_summaries(found, messages, redactor=ws.redactor))
     if as_json:
         both = [
             {"message": one.message, "summary": one.summary._asdict(), "packet": one.packet._asdict()}

@@ -82,11 +82,6 @@ class Conversation:
     def tokens(self) -> int:
         return sum(unit.tokens for unit in self.units)
 
-    @property
-    def tail(self) -> int:
-        """The index of the first unit that stays as it is."""
-        return max(0, len(self.units) - self.keep)
-
     def measure(self, unit: Unit) -> Unit:
         unit.tokens = sum(measure(message, self.counter) for message in unit.messages)
         return unit
@@ -114,11 +109,9 @@ def compact(
     `session` is its id in the store, for the references; `ledger` is its ledger, if it was kept up. The report says
     whether the result fits. Raises `ConfigError` for an unknown strategy.
     """
-    name = strategy if isinstance(strategy, str) else getattr(strategy, "__name__", "own")
     run = STRATEGIES.get(strategy) if isinstance(strategy, str) else strategy
     if run is None:
         raise ConfigError(f"unknown strategy {strategy!r}; known: {', '.join(STRATEGIES)}")
-
     get_ledger = cache(lambda: ledger or read_ledger(messages, session))
     talk = Conversation(split(messages), budget_tokens, session, counter, get_ledger, redactor or Redactor(), keep)
     for unit in talk.units:
@@ -126,17 +119,15 @@ def compact(
     before = talk.tokens
     items: tuple[Item, ...] = ()
     if before > budget_tokens:
-        if ledger:
-            talk.units = [
-                unit for unit in talk.units if not (unit.pinned and _PACKET in text_of(unit.messages[0])[:60])
-            ]
+        if ledger:  # it has what an earlier packet says
+            talk.units = [one for one in talk.units if not (one.pinned and _PACKET in text_of(one.messages[0])[:60])]
         talk.calls = {call.id: call for unit in talk.units for call in calls_of(unit.messages[0])}
         run(talk)
         items = get_ledger().items() if talk.packet else ()
     after = [message for unit in talk.units for message in unit.messages]
-    fits = talk.tokens <= budget_tokens
+    name = strategy if isinstance(strategy, str) else getattr(strategy, "__name__", "own")
     sizes = (before, talk.tokens, len(messages), len(after))
-    return Compacted(after, Report(name, fits, *sizes, talk.masked, talk.packet, items))
+    return Compacted(after, Report(name, talk.tokens <= budget_tokens, *sizes, talk.masked, talk.packet, items))
 
 
 # -- strategies
@@ -152,11 +143,9 @@ def mask(talk: Conversation) -> None:
 
 def replace_by_ledger(talk: Conversation) -> None:
     """Replace the oldest turns by the packet; as many of the last ones stay as fit."""
-    tail = talk.tail
-    request = next((unit for unit in reversed(talk.units) if unit.is_request), None)
-    head = [unit for unit in talk.units[:tail] if unit.pinned]
-    if request and request not in head and request not in talk.units[tail:]:
-        head.append(request)
+    tail = max(0, len(talk.units) - talk.keep)
+    latest = next((unit for unit in reversed(talk.units) if unit.is_request), None)
+    head = [unit for unit in talk.units[:tail] if unit.pinned or unit is latest]
     rest = sum(unit.tokens for unit in (*head, *talk.units[tail:]))
     try:
         packet = build_packet(
@@ -170,16 +159,16 @@ def replace_by_ledger(talk: Conversation) -> None:
         return
     note = talk.measure(Unit([{"role": "user", "content": packet.text}]))
     room = talk.budget - rest - note.tokens
-    while tail > 0 and (talk.units[tail - 1] in head or talk.units[tail - 1].tokens <= room):
-        tail -= 1
-        if talk.units[tail] in head:
-            head.remove(talk.units[tail])
+    while tail > 0:
+        if head and head[-1] is talk.units[tail - 1]:
+            head.pop()
+        elif talk.units[tail - 1].tokens <= room:
+            room -= talk.units[tail - 1].tokens
         else:
-            room -= talk.units[tail].tokens
-    place = next((number for number, unit in enumerate(head) if unit is request), len(head))
-    if request and request.pinned:
-        place = len(head)
-    talk.units = [*head[:place], note, *head[place:], *talk.units[tail:]]
+            break
+        tail -= 1
+    last = [unit for unit in head[-1:] if not unit.pinned]  # the latest request follows the packet
+    talk.units = [*head[: len(head) - len(last)], note, *last, *talk.units[tail:]]
     talk.packet = packet.id
 
 

@@ -64,11 +64,12 @@ class ConstraintLedger:
         return tuple(self._constraints.values())
 
 
-def find_sentences(text: str, kind: str) -> list[str]:
-    """The sentences of a person's own words that are a `decision`, an `approval` or a `withdrawal`, verbatim."""
-    pattern = _rules()[kind]
+def find_sentences(text: str) -> list[tuple[str, str]]:
+    """The sentences in a person's own words that decide, approve or withdraw something, each with its kind."""
+    rules = [(kind, _rules()[kind]) for kind in ("decision", "approval", "withdrawal")]
     parts = (_BULLET.sub("", part, count=1).strip() for part in SENTENCE.split(text))
-    return [part for part in parts if len(part) <= _MAX_SENTENCE and pattern.search(part)]
+    short = [part for part in parts if 2 < len(part) <= _MAX_SENTENCE]
+    return [(kind, part) for part in short for kind, pattern in rules if pattern.search(part)]
 
 
 def find_constraints(text: str) -> list[str]:

@@ -22,7 +22,7 @@ from warmstart.profile.profiler import Profiler
 from warmstart.profile.recoveries import describe_recovery, find_recoveries
 from warmstart.profile.tools import SHELLS, agent_tools, check_of, command_in, fields_of, path_in
 from warmstart.profile.values import AnnotatedStep, Recovery, Role
-from warmstart.sessions.marks import is_marked_call, is_ours, without_ours
+from warmstart.sessions.marks import is_marked_call, without_ours
 from warmstart.sessions.values import CallOutcome, Message, Session, Step, ToolCall, ToolResult
 from warmstart.templates.item import Call, Item, Source
 from warmstart.text.shell import parse_commands
@@ -172,16 +172,15 @@ class Ledger:
         self.model = message.model or self.model
         if message.timestamp or self.last is None:
             self.last = message
-        if is_ours(message):
-            return
         if message.role in ("user", "system") and message.text:
             self._add_words(message)
         for result in message.tool_results:
             call = self._waiting.pop(result.call_id, None)
-            if call and not is_marked_call(result.call_id):
+            if call:
                 self._add_step(call[0], result, call[1], call[2])
         for each in message.tool_calls:
-            self._waiting[each.id] = (each, message.native_id, self.turn)
+            if not is_marked_call(each.id):
+                self._waiting[each.id] = (each, message.native_id, self.turn)
 
     def extend(self, messages: Iterable[Message]) -> Ledger:
         """Add messages in order; returns the ledger."""
@@ -220,15 +219,16 @@ class Ledger:
         self.turn += 1
         self._rules.add("user", text, message.native_id)
         request = Request(message.native_id, text, words)
-        if find_sentences(words, "withdrawal"):
+        found = find_sentences(words)
+        if any(kind == "withdrawal" for kind, _ in found):
             self.withdrawn.append(request)
             if len(words.split()) <= _MAX_WITHDRAWAL:
                 self.withdrawn += self._withdrawn_by(words)
         self.requests.append(request)
-        for sentence in find_sentences(words, "decision"):
-            self.decisions.append(Decision("decision", sentence, message.native_id))
-        for sentence in find_sentences(words, "approval"):
-            self.decisions.append(Decision("approval", sentence, message.native_id))
+        decisions: tuple[DecisionKind, ...] = ("decision", "approval")
+        self.decisions += [
+            Decision(kind, text, message.native_id) for name, text in found for kind in decisions if kind == name
+        ]
         self._add_identifiers(words, message.native_id)
 
     def _withdrawn_by(self, words: str) -> list[Request]:
@@ -244,11 +244,6 @@ class Ledger:
     def _add_identifier(self, text: str, message_id: str) -> None:
         self.identifiers.pop(text, None)  # the most recent come last
         self.identifiers[text] = message_id
-
-    @property
-    def first_request(self) -> Request | None:
-        """The first request."""
-        return next(iter(self.requests), None)
 
     @property
     def latest_request(self) -> Request | None:
@@ -376,8 +371,8 @@ class Ledger:
         recovered = {one.failed: one for one in find_recoveries(self.steps)}
         found: dict[tuple[str, str], Failure] = {}
         for step in self.steps:
-            if step.outcome != "error" or not step.signature:
-                continue
+            if step.outcome != "error" or not step.signature or step.signature.endswith("no output"):
+                continue  # `grep` that finds nothing is no error
             recovery = recovered.get(step.position)
             fix = self._fix(step, recovery) if recovery else ""
             if recovery and not fix:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC
 from hashlib import blake2b, sha256
 from itertools import chain
 from typing import NamedTuple
 
 from warmstart.errors import HandoffRefused
-from warmstart.handoff.ledger import CommandRun, Ledger, Request
+from warmstart.handoff.ledger import Ledger, Request
 from warmstart.redact.redactor import Redactor
 from warmstart.sessions.marks import END, MARK
 from warmstart.storage.sql import batches
@@ -39,6 +39,10 @@ _DECISIONS = {
     "rejected": "rejected options",
     "refusal": "refused by the user",
 }
+_ORDER = (
+    *("What the user wrote", "Files", "Files read", "Commands", "Tests and build", "Open work"),
+    *("Decisions and dead ends", "Errors and what worked instead", "Identifiers"),
+)
 _FOOTER = (
     "This packet is a reference about earlier work, computed from the log; quotes are the user's own words. The latest "
     "message of the user wins over anything here. All your tools are fully available. Files may have changed since: "
@@ -68,24 +72,24 @@ class Packet(NamedTuple):
 
 @dataclass(slots=True)
 class _Section:
-    """A section: its lines by importance. `share` is how many tokens it may use before the others had theirs."""
+    """A section: its lines by importance, and how many tokens they may use at most."""
 
     title: str
     lines: Sequence[str]
     share: int = MAX_BUDGET
+    before: Sequence[str] = ()
     shown: int = 0
-    before: Sequence[str] = field(default=())
 
-    def fill(self, room: int, share: int, measure: Callable[[str], int]) -> int:
+    def fill(self, room: int, measure: Callable[[str], int]) -> int:
         """Take lines while they fit; returns how much room they leave."""
-        if self.shown == 0:
-            room -= sum(map(measure, (f"## {self.title}", *self.before)))
-        while self.shown < len(self.lines):
-            cost = measure(self.lines[self.shown])
-            if cost > room or cost > share:
+        heading = sum(map(measure, (f"## {self.title}", *self.before)))
+        left = min(room - heading, self.share)
+        for line in self.lines:
+            left -= measure(line)
+            if left < 0:
                 break
-            room, share, self.shown = room - cost, share - cost, self.shown + 1
-        return room
+            self.shown += 1
+        return room - heading - sum(map(measure, self.lines[: self.shown])) if self.shown else room
 
     def render(self) -> Iterator[str]:
         if self.shown:
@@ -113,18 +117,13 @@ def build_packet(
             f"the constraints and the goal of session {ledger.session.id!r} take {needed:,} tokens, more than "
             f"{MAX_BUDGET:,}; start the next session with `warmstart sessions show {ledger.session.id}` at hand"
         )
-    changed, *others = sections = writer.sections()
+    sections = writer.sections()
     room = max(budget_tokens, needed) - needed
-    room = max(room, min(sum(map(writer.measure, changed.lines)) + 30, MAX_BUDGET - needed))
+    room = max(room, min(sum(map(writer.measure, sections[0].lines)) + 40, MAX_BUDGET - needed))
     for section in sections:
-        room = section.fill(room, section.share, writer.measure)
-    for section in others:
-        room = section.fill(room, room, writer.measure)
-    order = ("What the user wrote", "Files", "Files read", "Commands", "Tests and build", "Open work")
-    by_title = {section.title: section for section in sections}
-    rest = [one for title, one in by_title.items() if title not in order]
+        room = section.fill(room, writer.measure)
     dropped = {one.title: len(one.lines) - one.shown for one in sections if one.shown < len(one.lines)}
-    lines = chain(*(section.render() for section in (*(by_title[title] for title in order), *rest)))
+    lines = chain(*(section.render() for section in sorted(sections, key=lambda one: _ORDER.index(one.title))))
     body = "\n".join((*fixed, *lines, *ending[:-1], *writer.drops(dropped), ending[-1]))
     body = redactor.clean(body)
     digest = sha256(body.encode(errors="replace")).hexdigest()[:32]
@@ -150,6 +149,11 @@ class _Writer:
     def __init__(self, ledger: Ledger, redactor: Redactor, counter: Callable[[str], int]) -> None:
         self.ledger = ledger
         self.failures = ledger.failures()
+        first, last, latest = ledger.requests[:1], ledger.requests[-1:], ledger.latest_request
+        self.goals = dict.fromkeys(last, "The user's last words") if last != first else {}
+        self.goals = {**dict.fromkeys(first, "First request"), **self.goals}
+        if latest and latest not in first:
+            self.goals = {**self.goals, latest: "Latest request"}
         self.clean = redactor.clean
         self.counter = counter
 
@@ -198,17 +202,11 @@ class _Writer:
                 yield f"- {self.quote(one.text)}{self.reference(one.message_id)}"
 
     def goal(self) -> Iterator[str]:
-        first, latest = self.ledger.first_request, self.ledger.latest_request
-        last = self.ledger.requests[-1] if self.ledger.requests else None
         yield from ("", "## Goal")
-        if first is None:
+        if not self.ledger.requests:
             yield "The user asked for nothing."
-            return
-        yield from self._request("First request", first)
-        if latest and latest != first:
-            yield from self._request("Latest request", latest)
-        if last and last not in (first, latest):
-            yield from self._request("The user's last words", last)
+        for request, title in self.goals.items():
+            yield from self._request(title, request)
 
     def _request(self, title: str, request: Request) -> Iterator[str]:
         text = self.quote(request.text)
@@ -248,11 +246,11 @@ class _Writer:
             _Section("Tests and build", list(self._checks())),
             _Section("Open work", list(self._open_work()), 500),
             _Section("Files read", list(self._read_files()), 1_200),
-            _Section("Decisions and dead ends", list(self._decisions()), 300),
-            _Section("Errors and what worked instead", list(self._fixes()), 300),
-            _Section("Commands", list(self._commands()), 500, before=also),
-            _Section("Identifiers", list(self._identifiers()), 120),
-            _Section("What the user wrote", list(self._said()), 500, before=("Newest first.",)),
+            _Section("Decisions and dead ends", list(self._decisions()), 400),
+            _Section("Errors and what worked instead", list(self._fixes()), 400),
+            _Section("Commands", list(self._commands()), 800, before=also),
+            _Section("Identifiers", list(self._identifiers()), 150),
+            _Section("What the user wrote", list(self._said()), before=("Newest first.",)),
         ]
 
     def _changed_files(self) -> Iterator[str]:
@@ -277,26 +275,22 @@ class _Writer:
         runs = [run for run in reversed(self.ledger.commands.values()) if run.role not in _LOOKING]
         weights = {"check": 0, "commit": 0, "run": 1, "edit": 1}
         for run in sorted(runs, key=lambda one: weights.get(one.role, 2)):
-            yield self._command(run)
-
-    def _command(self, run: CommandRun) -> str:
-        times = f" ×{run.count}" if run.count > 1 else ""
-        return f"- `{neutralize(self.clean(run.text))}`{times}: {run.status}{self.reference(run.message_id)}"
+            times = f" ×{run.count}" if run.count > 1 else ""
+            yield f"- `{self.quote(run.text)}`{times}: {run.status}{self.reference(run.message_id)}"
 
     def _open_work(self) -> Iterator[str]:
         for text, status in self.ledger.open_todos:
             yield f"- to do ({status}): {self.quote(text)}"
         for request in self.ledger.withdrawn:
-            yield f"- withdrawn by the user: “{one_line(self.quote(request.text), 200)}”" + self.reference(
-                request.message_id
-            )
+            text = one_line(self.quote(request.text), 200)
+            yield f"- withdrawn by the user: “{text}”{self.reference(request.message_id)}"
         for one in reversed([failure for failure in self.failures if not failure.fix]):
-            call, error = neutralize(self.clean(one.failed)), neutralize(self.clean(one.error))
-            yield f"- unresolved: `{call}`: {error}{self.reference(one.message_id)}"
+            where = self.reference(one.message_id)
+            yield f"- unresolved: `{self.quote(one.failed)}`: {self.quote(one.error)}{where}"
 
     def _fixes(self) -> Iterator[str]:
         for one in reversed([failure for failure in self.failures if failure.fix]):
-            failed, error, fix = (neutralize(self.clean(text)) for text in (one.failed, one.error, one.fix))
+            failed, error, fix = map(self.quote, (one.failed, one.error, one.fix))
             yield f"- `{failed}` failed ({error}); worked: `{fix}`{self.reference(one.message_id)}"
 
     def _decisions(self) -> Iterator[str]:
@@ -308,10 +302,7 @@ class _Writer:
         yield from (f"- {', '.join(some)}" for some in batches(found, _PER_LINE))
 
     def _said(self) -> Iterator[str]:
-        shown = (self.ledger.first_request, self.ledger.latest_request, *self.ledger.requests[-1:])
         for request in reversed(self.ledger.requests):
-            if request not in shown:
+            if request not in self.goals:
                 text = head_and_tail(self.quote(request.text), _MAX_QUOTE)
-                yield "\n".join((f"- {self.reference(request.message_id).strip()}", *text.splitlines())).replace(
-                    "\n", "\n  > "
-                )
+                yield "\n  > ".join((f"-{self.reference(request.message_id)}", *text.splitlines()))

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from warmstart.handoff.compact import STRATEGIES, compact, measure, text_of
 from warmstart.handoff.ledger import Ledger, build_ledger
-from warmstart.handoff.packet import BUDGET, build_packet
+from warmstart.handoff.packet import build_packet
 from warmstart.redact.redactor import Redactor
 from warmstart.sessions.export import chat_messages
 from warmstart.sessions.values import Message, Session
@@ -71,15 +71,6 @@ def score(text: str, ledger: Ledger, *, redactor: Redactor, original_tokens: int
     )
 
 
-def score_packet(
-    session: Session, messages: Sequence[Message], *, redactor: Redactor, budget_tokens: int = BUDGET
-) -> Score:
-    """What the packet of a session keeps. Raises `HandoffRefused` if there is none."""
-    ledger = build_ledger(session, messages, redact=redactor.clean)
-    packet = build_packet(ledger, redactor=redactor, budget_tokens=budget_tokens)
-    return score(packet.text, ledger, redactor=redactor, original_tokens=_size(messages))
-
-
 def score_strategies(
     session: Session,
     messages: Sequence[Message],
@@ -88,10 +79,14 @@ def score_strategies(
     budget_tokens: int,
     strategies: Collection[str] = tuple(STRATEGIES),
 ) -> Iterator[tuple[str, bool, Score]]:
-    """What each strategy keeps of a session, and whether its result fits the budget."""
+    """What each strategy keeps of a session, and whether its result fits the budget. `packet` is the packet alone."""
     chat = list(chat_messages(messages))
     ledger = build_ledger(session, messages, redact=redactor.clean)
     for name in strategies:
+        if name == "packet":
+            packet = build_packet(ledger, redactor=redactor, budget_tokens=budget_tokens)
+            yield name, True, score(packet.text, ledger, redactor=redactor, original_tokens=_size(messages))
+            continue
         done = compact(
             chat, budget_tokens=budget_tokens, strategy=name, session=session.id, ledger=ledger, redactor=redactor
         )

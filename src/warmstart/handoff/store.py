@@ -8,15 +8,16 @@ parent ended. The row is also what is counted, so no handoff is counted without 
 from __future__ import annotations
 
 import json
+import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
 from warmstart.errors import HandoffRefused, SessionNotFound
-from warmstart.handoff.git import read_git
 from warmstart.handoff.ledger import Ledger, build_ledger
 from warmstart.handoff.packet import BUDGET, GitState, Packet, build_packet
 from warmstart.redact.redactor import Redactor
@@ -26,30 +27,27 @@ from warmstart.sessions.values import Message, Session
 from warmstart.storage.database import migrations_of
 
 MIGRATIONS = migrations_of("handoff", __file__)
+_SAFE_GIT = ("git", "--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
+_GIT_SECONDS = 3.0
 FIRST = "packet"  # ends the id of a child's first message
 
 
-class PacketRow(NamedTuple):
-    """A packet that was made: its session, how many messages that had, the note, and the time of the last message."""
-
-    id: str
-    session_id: str
-    messages: int
-    note: str
-    at: datetime | None
-
-
-class Link(NamedTuple):
-    """A session in a chain of handoffs; `packet` and `at` are those of the handoff that ended it."""
-
-    number: int
-    session: Session
-    packet: str = ""
-    at: datetime | None = None
-
-    @property
-    def end_reason(self) -> str:
-        return "handoff" if self.packet else ""
+def read_git(directory: str) -> GitState | None:
+    """The state of a working tree; `None` if it is not one. Nothing of the repository is run or changed."""
+    questions = ("branch --show-current", "rev-parse --short=12 --verify -q HEAD", "status --porcelain")
+    if not directory or not Path(directory).is_dir():
+        return None
+    try:
+        branch, head, status = (
+            subprocess.run(  # noqa: S603 - the user's git, in a folder that they work in
+                (*_SAFE_GIT, "-C", directory, *question.split()), capture_output=True, timeout=_GIT_SECONDS, check=False
+            )
+            for question in questions
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    name, commit, changes = (one.stdout.decode(errors="replace").rstrip() for one in (branch, head, status))
+    return None if status.returncode else GitState(name, commit, tuple(line[3:] for line in changes.splitlines()))
 
 
 class Handoffs:
@@ -151,14 +149,15 @@ class Handoffs:
         text = packet if isinstance(packet, str) else packet.text
         return [{"role": "user", "content": text}]
 
-    def packets(self, *, limit: int = 0) -> list[PacketRow]:
+    def packets(self, *, limit: int = 0) -> list[dict[str, Any]]:
         """The packets that were made, of the sessions with the newest messages first."""
+        names = ("id", "session_id", "messages", "note", "at")
         rows = self.store.fetch(
             "SELECT p.id, s.id, p.messages, p.note, p.at FROM packets p JOIN sessions s ON s.pk = p.session "
             "ORDER BY p.at DESC NULLS LAST, p.id LIMIT ?",
             (limit or 2**62,),
         )
-        return [PacketRow(row[0], row[1], row[2], row[3], to_time(row[4])) for row in rows]
+        return [dict(zip(names, (*row[:4], to_time(row[4])), strict=True)) for row in rows]
 
     # -- chains
 
@@ -175,19 +174,17 @@ class Handoffs:
             found.insert(0, parent)
         return found
 
-    def chain(self, session_id: str) -> list[Link]:
-        """The whole chain of a session, from the first to the last."""
-        return list(self._links(self.ancestors(session_id)[0]))
-
-    def _links(self, session: Session) -> Iterator[Link]:
-        number = 0
+    def chain(self, session_id: str) -> list[dict[str, Any]]:
+        """The whole chain of a session, from the first to the last: how each ended, with which packet, and when."""
+        session = self.ancestors(session_id)[0]
+        found: list[dict[str, Any]] = []
         while True:
-            number += 1
-            row = self.handoff(session.id)
-            yield Link(number, session, row[1], to_time(row[3])) if row else Link(number, session)
-            if not row:
-                return
-            session = self.store.get(row[0])
+            child, packet, _, at = self.handoff(session.id) or ("", "", "", None)
+            row = {"session_id": session.id, "title": session.title, "end_reason": "handoff" if packet else ""}
+            found.append({"number": len(found) + 1, **row, "packet": packet, "at": to_time(at)})
+            if not child:
+                return found
+            session = self.store.get(child)
 
     def handoff(self, session_id: str) -> tuple[str, str, str, float] | None:
         """The handoff that ended a session: the child, the packet, the digest of the ledger, and the time."""
