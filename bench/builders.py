@@ -19,8 +19,8 @@ from warmstart import SessionStore
 from warmstart.profile.profiler import Profiler
 from warmstart.templates import Selector, SessionItems, SQLTemplateStore, Task, build_brief, render
 from warmstart.templates.auto import auto
+from warmstart.templates.brief import ProjectFiles
 from warmstart.templates.extract import extract_items
-from warmstart.templates.project_files import ProjectFiles
 from warmstart.tokens import count
 
 PLACEBOS = 5  # draws

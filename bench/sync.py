@@ -145,8 +145,8 @@ def main() -> None:
         )
     with tempfile.TemporaryDirectory() as folder:
         twice = _ours_apart(_doubled(arguments.data, Path(folder) / "data"), Path(folder))
-    print(f"median ratio {median(plain_ratios):.2f} (at most 2), with redaction {median(ratios):.2f} (at most 2.5)")
-    print(f"peak memory with twice the data {twice['peak_mb']:.0f} MB (at most 250, and flat)")
+    print(f"median ratio {median(plain_ratios):.2f} (at most 1.6), with redaction {median(ratios):.2f} (at most 1.8)")
+    print(f"peak memory with twice the data {twice['peak_mb']:.0f} MB (at most 120)")
 
 
 if __name__ == "__main__":

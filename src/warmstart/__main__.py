@@ -1,5 +1,6 @@
 """The entry point of the command `warmstart` and of `python -m warmstart`."""
 
+import os
 import sys
 
 
@@ -9,6 +10,7 @@ def main() -> None:
         from warmstart.hosts.hook import main as run_hook
 
         run_hook(sys.argv[2:])
+        os._exit(0)  # the agent waits: no shutdown
     else:
         from warmstart.cli import main as run_command
 

@@ -23,7 +23,7 @@ from warmstart.sessions.bad_sessions import Skip, log_skip
 from warmstart.sessions.projects import resolve_project
 from warmstart.sessions.sql_store import open_store
 from warmstart.sessions.store import Filter, SessionSummary
-from warmstart.sessions.values import Message, Session, SessionOutcome, Step, steps
+from warmstart.sessions.values import Message, Session, SessionOutcome, Step, clean, steps
 
 if TYPE_CHECKING:
     from warmstart.handoff.store import Handoffs
@@ -261,8 +261,7 @@ class Warmstart:
         `task` is the session's first message, where it is known. Empty if nothing is known. Without `update`, sessions
         that changed since the last sync are left out.
         """
-        from warmstart.templates.brief import MAX_SESSIONS, build_brief
-        from warmstart.templates.project_files import read_project_files
+        from warmstart.templates.brief import MAX_SESSIONS, build_brief, read_project_files
 
         where = resolve_project(project)
         if update:
@@ -284,16 +283,15 @@ class Warmstart:
 
     def preflight(self, message: str, *, project: str = ".", first: bool = True) -> Overlay:
         """What a session in this project would be shown for a message. Nothing is recorded."""
-        from warmstart.preflight.index import MIGRATIONS
+        from warmstart.preflight.index import migrate
         from warmstart.preflight.overlay import Policy, Preflight
 
-        settings, database = self.settings, self.store.database
-        database.migrate(MIGRATIONS)
-        policy = Policy.of(settings, default="smart")
-        run = Preflight(
-            database.connection, database.DIALECT, session="", project=resolve_project(project), policy=policy
-        )
-        return run.before_turn(message, number=0 if first else 2, record=False)
+        database, where = self.store.database, clean(resolve_project(project))
+        migrate(self.store)
+        policy = Policy.of(self.settings, default="smart")
+        policy.deadline_ms = 1000  # nobody's turn waits
+        run = Preflight(database.connection, database.DIALECT, session="", project=where, policy=policy)
+        return run.before_turn(clean(message), number=0 if first else 2, record=False)
 
     @cached_property
     def handoffs(self) -> Handoffs:

@@ -115,8 +115,10 @@ def _session_show(ws: Warmstart, given: Mapping[str, Any], place: Place) -> str:
 
 
 def _memory_backend(ws: Warmstart, given: Mapping[str, Any], place: Place) -> str:
+    from warmstart.memory.selection import get_memory_backend
     from warmstart.memory.tool import memory_backend
 
+    get_memory_backend(ws.settings, host=True)  # an agent that calls this means to remember
     return memory_backend(**given)
 
 

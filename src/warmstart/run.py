@@ -18,11 +18,11 @@ from warmstart.handoff.compact import compact, read_message
 from warmstart.handoff.constraints import Constraint, render_constraints
 from warmstart.handoff.ledger import Ledger
 from warmstart.log import log_error
-from warmstart.preflight.index import MIGRATIONS
+from warmstart.preflight.index import migrate
 from warmstart.preflight.overlay import Policy, Preflight, time_limit
 from warmstart.preflight.prompt import block
 from warmstart.sessions.projects import resolve_project
-from warmstart.sessions.values import Message, Session, SessionOutcome, session_id
+from warmstart.sessions.values import Message, Session, SessionOutcome, clean, session_id
 from warmstart.templates.start import insert_brief
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ class Run:
     def _preflight(self) -> Preflight:
         policy = Policy.of(self._app.settings, default="smart" if self.host else "off")
         database = self._app.store.database
-        database.migrate(MIGRATIONS)
+        migrate(self._app.store)
         return Preflight(
             database.connection,
             database.DIALECT,
@@ -177,7 +177,7 @@ class Run:
 
     def before_turn(self, message: str) -> str | None:
         """What earlier sessions know about the user's message, to be added to this request and to nothing else."""
-        return self._step("before_turn", lambda: self._preflight.before_turn(message).text or None, None)
+        return self._step("before_turn", lambda: self._preflight.before_turn(clean(message)).text or None, None)
 
     def after_tool(self, tool: str, arguments: str | Mapping[str, Any], output: str) -> str | None:
         """For a call that failed: what worked instead in an earlier session, if that is known."""
@@ -243,7 +243,7 @@ class Run:
         self._step("record", lambda: self._record(message), None)
 
     def _record(self, given: Message | Mapping[str, Any]) -> None:
-        from warmstart.sessions.redaction import redacted_log
+        from warmstart.sessions.redaction import redacted_messages, redacted_session
 
         self._recorded += 1
         message = given if isinstance(given, Message) else read_message(given, f"{self.session_id}#{self._recorded}")
@@ -253,8 +253,8 @@ class Run:
         message = replace(message, timestamp=message.timestamp or now)
         self._session = replace(self._session, started_at=self._session.started_at or now, ended_at=now)
         self._ledger.add(message)
-        session, messages = redacted_log(self._session, [message], self._app.redactor)
-        self._app.store.append(session, messages)
+        redactor = self._app.redactor
+        self._app.store.append(redacted_session(self._session, redactor), redacted_messages([message], redactor))
 
     def end(self, outcome: SessionOutcome | None = None) -> None:
         """Close the session: profile it, note its outcome, credit what it started with. Safe to call twice."""

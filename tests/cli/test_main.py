@@ -22,6 +22,7 @@ from warmstart.errors import StoreCorrupt
 # Commands that tell what they did, and those whose output has formats of its own.
 WITHOUT_JSON = {
     "completion",
+    "hook",
     "mcp",
     "init",
     "install",
@@ -86,6 +87,7 @@ def test_the_examples_run(samples, monkeypatch, capsys, fresh, subtests):
         with subtests.test(example=example), fresh(synced=True) as home:
             monkeypatch.chdir(home)
             shutil.copytree(samples / "openai", home / "runs")
+            (home / "event.json").write_text('{"session_id": "s1", "source": "startup"}')
             for name in ("build.log", "config.yaml"):
                 (home / name).write_text("all is well\n")
             code, said = run_line(example, capsys)

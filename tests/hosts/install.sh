@@ -26,7 +26,8 @@ if [ ! -e "$folder/hermes/.ready-$hermes" ]; then
 fi
 for claude; do
     if [ "$claude" = latest ] || [ ! -e "$folder/claude-$claude/.ready" ]; then
-        npm install --silent --no-audit --no-fund --prefix "$folder/claude-$claude" "@anthropic-ai/claude-code@$claude"
+        npm install --loglevel error --no-audit --no-fund --prefix "$folder/claude-$claude" \
+            "@anthropic-ai/claude-code@$claude"
         starts "Claude Code" "$folder/claude-$claude/node_modules/.bin/claude" "$claude"
         touch "$folder/claude-$claude/.ready"
     fi

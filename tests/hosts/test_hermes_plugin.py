@@ -8,9 +8,10 @@ from pathlib import Path
 
 import warmstart
 from tests.hosts.clients import MARKS, Hermes
-from tests.hosts.scenario import FIRST, stored, work_once
+from tests.hosts.scenario import FIRST, PORT, QUESTION, stored, work_once
 from tests.memory.waiting import wait_until
 from warmstart.preflight.prompt import block
+from warmstart.sessions.values import Usage
 from warmstart.testing.model import Reply, Request
 
 pytestmark = MARKS
@@ -72,6 +73,21 @@ def test_subagents_get_nothing(hermes: Hermes) -> None:
     assert len(children) >= 2
     assert not any("[warmstart]" in request.text for request in children)
     assert "`yarn test` fails" in requests[0].text
+
+
+def test_what_a_compaction_took_away_may_be_added_again(hermes: Hermes) -> None:
+    hermes.configure(compression={"protect_first_n": 0, "protect_last_n": 2})
+    hermes.install()
+    work_once(hermes)
+    turn = hermes.ask(QUESTION)
+    assert PORT in messages(turn.requests[0], "user")[0]
+    full = Usage(input=120_000, output=20)
+    calls = [Reply(calls=[hermes.shell(f"seq {number} 300")], usage=full) for number in range(5)]
+    hermes.model.add(*calls, Reply(text="Counted."))
+    counted = hermes.ask("Count.", "--resume", turn.session_id)
+    assert PORT not in counted.requests[-1].text
+    last = hermes.ask(QUESTION, "--resume", turn.session_id).requests[0]
+    assert PORT in messages(last, "user")[-1]
 
 
 def test_a_session_that_was_started_warm_is_imported_without_what_it_started_with(hermes: Hermes) -> None:

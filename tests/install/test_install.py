@@ -310,7 +310,7 @@ def test_a_file_that_cannot_be_changed_safely_changes_nothing(place, kept, home,
         "\udcff": "utf-8",
     }
     for text, reason in cases.items():
-        with subtests.test(text):
+        with subtests.test(reason):
             path.write_bytes(text.encode(errors="surrogateescape"))
             before = tree(home)
             with pytest.raises(ConfigError, match=reason) as caught:

@@ -78,6 +78,14 @@ def test_nothing_is_shown_twice_before_a_compaction(ws: Warmstart, project: Path
     assert again.before_turn(question)
 
 
+def test_what_was_said_may_follow_what_was_done(ws: Warmstart, project: Path, surge: str) -> None:
+    question = "how did we compute the surge last time, from the nearest gauge?"
+    texts = shown(ws, project, "the storm surge is wrong for the northern harbours", question, question)
+    assert "src/surge.py" in texts[0]
+    assert "“The surge comes from the nearest gauge, in metres.”" in texts[1]
+    assert texts[2] == ""
+
+
 def test_the_same_message_gives_the_same_bytes(ws: Warmstart, project: Path, surge: str, session: Session) -> None:
     session("past-2", "store the surge by harbour", ("edit", '{"path": "src/store.py"}', "ok"))
     first = ws.preflight("the storm surge by harbour", project=str(project))

@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import PROGRAM
-from warmstart.sessions import stem_process, text_index
+from warmstart.sessions import text_index
 from warmstart.sessions.sql_store import SQLiteSessionStore, SQLSessionStore
 from warmstart.testing.stores import said, session
-from warmstart.text.words import distinct_stems
 
 FILL = """
 import sys
@@ -122,18 +121,3 @@ def test_sync_fills_the_index_and_recall_warns_until_then(path: Path, tmp_path: 
         assert store.index_complete
     said = subprocess.run(ask, env=environment, capture_output=True, text=True, check=True)
     assert "warmstart sync" not in said.stderr
-
-
-def test_the_stemming_process_agrees_and_may_die(monkeypatch: pytest.MonkeyPatch) -> None:
-    texts = ["Tides rising", "", "naïve 漁港", "x" * 1_000_000]
-    expected = [set(distinct_stems(text).split()) for text in texts]
-    with closing(stem_process.StemProcess()) as process:
-        assert [set(stems.split()) for stems in process.stem(texts)] == expected
-        assert process._process is not None
-        process._process.kill()
-        process._process.wait()
-        for _ in range(2):
-            assert [set(stems.split()) for stems in process.stem(texts)] == expected
-    monkeypatch.setattr(sys, "executable", "/nonexistent")
-    with closing(stem_process.StemProcess()) as process:
-        assert [set(stems.split()) for stems in process.stem(texts)] == expected

@@ -162,12 +162,44 @@ def test_other_projects_do_not_bleed_in(ws: Warmstart, sessions: Sessions) -> No
 
 
 def test_a_task_brings_the_files_of_similar_sessions_up(ws: Warmstart, sessions: Sessions) -> None:
-    sessions.add("Parse the storm table", edited("src/storms/table.py"))
+    sessions.add("Parse the storm table", read("src/storms/table.py"), edited("src/storms/table.py"))
     for number in range(30):
         sessions.add("Tidy the docs", edited(f"docs/page{number}.md"))
     assert "table.py" not in brief(ws, budget_tokens=80)
     found = brief(ws, task="the storm table parser is slow", budget_tokens=80)
     assert "src/storms/: table.py" in found
+
+
+def test_a_short_brief_lists_a_file_of_one_session_only_if_that_was_the_last(ws: Warmstart, sessions: Sessions) -> None:
+    sessions.add("Fix the gauge", edited("src/gauge.py"), read("src/once.py"), edited("src/once.py"))
+    sessions.add("Fix the gauge", edited("src/gauge.py"))
+    sessions.add("Fix the gauge", read("src/only_read.py"), read("src/newest.py"), edited("src/newest.py"))
+    (listed,) = [line for line in brief(ws).splitlines() if line.startswith("- src/")]
+    assert sorted(listed.removeprefix("- src/: ").split(", ")) == ["gauge.py", "newest.py"]
+    assert "once.py" in brief(ws, budget_tokens=400)
+    assert "once.py" in brief(ws, task="change once.py")
+
+
+def test_a_check_that_failed_last_is_where_work_stopped(ws: Warmstart, sessions: Sessions) -> None:
+    sessions.add("Fix it", ran("make test", "3 passed"), edited("src/gauge.py"), ran("make test", "1 failed", False))
+    assert "## Where work stopped\n- `make test` failed last (2026-03-02)" in brief(ws)
+    sessions.add("Fix it", ran("make test", "3 passed"))
+    assert "stopped" not in brief(ws)
+
+
+def test_short_rules_stand_beside_a_long_one(ws: Warmstart, sessions: Sessions) -> None:
+    sessions.add("never touch migrations by hand", ran("make lint"))
+    sessions.add("no, that's not how we install anything here. use uv, not pip.", ran("make lint"))
+    sessions.add("You must run `make lint` before every commit", ran("make lint"))
+    for rule in ("never touch migrations by hand", "use uv, not pip.", "You must run `make lint` before every commit"):
+        assert rule in brief(ws)
+
+
+def test_the_files_that_agents_read_anyway_are_not_listed(ws: Warmstart, sessions: Sessions) -> None:
+    for _ in range(2):
+        sessions.add("Write it down", edited("AGENTS.md"), edited("docs/guide.md"))
+    assert "guide.md" in brief(ws)
+    assert "AGENTS.md" not in brief(ws)
 
 
 def test_similar_sessions_are_named_with_id_and_date(ws: Warmstart, sessions: Sessions) -> None:

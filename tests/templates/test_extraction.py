@@ -241,14 +241,10 @@ def test_habits_are_labels_of_ours(subtests) -> None:
 
 
 def test_where_work_stopped_is_an_item_but_not_part_of_a_template() -> None:
-    session = replace(SESSION, branch="rounding")
     parts = (asked("Round the prices."), edit("prices.py"), bash("make test", "error", "1 failed"))
-    assert texts_of("open", *parts, session=session) == [
-        "last request: Round the prices.",
-        "branch: rounding",
-        "failing: `make test`",
-    ]
-    assert extracted(*parts, session=session).of("open") == ()
+    assert texts_of("open", *parts) == ["`make test` failed last"]
+    assert texts_of("open", *parts, bash("make test", "ok", "3 passed")) == []
+    assert extracted(*parts).of("open") == ()
 
 
 # -- whose words they are

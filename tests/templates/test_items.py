@@ -42,6 +42,7 @@ def test_the_users_standing_rules_are_quoted(subtests) -> None:
         "use bun, not npm, in this repo",
         "Standing Orders: Never commit to main",
         "Always use type hints.",
+        "don't run the integration tests, they are too slow",
     ):
         with subtests.test(rule):
             talk = Talk()
@@ -134,7 +135,9 @@ def test_where_work_stopped_is_open() -> None:
     talk = Talk()
     talk.say("user", "Make the gauge tests pass")
     ran(talk, "make test", "1 failed", ok=False)
-    assert texts(talk, "open") == ["last request: Make the gauge tests pass", "failing: `make test`"]
+    assert texts(talk, "open") == ["`make test` failed last"]
+    ran(talk, "git stash && make lint; git stash pop", "conflict", ok=False)  # which of them failed?
+    assert texts(talk, "open") == []
 
 
 def test_nothing_of_an_attack_reaches_a_brief(subtests) -> None:

@@ -57,7 +57,9 @@ def test_a_template_of_one_session(sessions: SQLSessionStore) -> None:
     }
     assert [each.tool for each in template.seed.of("trap")] == ["pytest"]
     assert ("src/tide.py", "edit") in [(each.text, each.tool) for each in template.seed.of("file")]
-    assert template.description == "Fix the tide reader so that its tests pass, with Bash."
+    assert (
+        template.description == "Fix the tide reader so that its tests pass, with `python -m pytest` and `make docs`."
+    )
     assert template.described_by == "rules"
     assert template.tools == {"Bash": ""}
     assert all(source.session == one.id for source in template.seed.sources)

@@ -119,7 +119,7 @@ def test_a_sub_task_of_a_success_reaches_to_its_change() -> None:
         did("update_address", {"user_id": "mia_li_3668", "city": "Denver"}, "ok", json.dumps(USER)),
     )
     assert tools(found) == [["get_order_details", "cancel_order"], ["get_user_details", "update_address"]]
-    assert found[0].text == "I need to cancel my order, please."
+    assert found[0].text == "cancel my order, please."
     assert [call.result for call in found[0].calls] == ["ok, an object with 2 fields", "ok, an object with 1 field"]
     assert arguments(found[:1]) == [
         {"order_id": "{{order_id}}"},

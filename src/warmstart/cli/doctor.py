@@ -25,6 +25,7 @@ from warmstart.errors import ConfigError, StoreError, StoreTooNew, WarmstartErro
 from warmstart.hosts.install import HOSTS, Place, host_module, status
 from warmstart.log import NAME, last_error
 from warmstart.memory.schema import MIGRATIONS as MEMORY
+from warmstart.preflight.index import MIGRATIONS as PREFLIGHT
 from warmstart.profile.store import SQLProfileStore
 from warmstart.recall.index import Index
 from warmstart.sessions.readers.registry import readers
@@ -180,6 +181,7 @@ def _server(current: Settings) -> Check:
             Index(store)
             SQLTemplateStore(store)
             store.database.migrate(MEMORY)
+            store.database.migrate(PREFLIGHT)
             wrong = store.integrity()
             contents = _contents(store.statistics())
             finding = f"{store.name}: {store.about}, {contents}"

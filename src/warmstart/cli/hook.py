@@ -7,7 +7,7 @@ import click
 
 @click.command(
     context_settings={"ignore_unknown_options": True},
-    epilog='Example: echo \'{"session_id": "s1", "cwd": "."}\' | warmstart hook claude-code SessionStart',
+    epilog="Example: warmstart hook claude-code SessionStart < event.json",
 )
 @click.argument("host")
 @click.argument("event")

@@ -9,6 +9,7 @@ from warmstart.cli.options import DefaultGroup, json_option, project_option, pro
 from warmstart.cli.output import counted, print_json, settings
 from warmstart.cli.terminal import printable
 from warmstart.preflight.report import Mean
+from warmstart.sessions.values import clean
 
 
 class _Messages(DefaultGroup):
@@ -64,13 +65,13 @@ def report(project: str, all_projects: bool, as_json: bool) -> None:
 
     Turns with and without an overlay differ in more than the overlay: this shows no effect.
     """
-    from warmstart.preflight.index import MIGRATIONS
+    from warmstart.preflight.index import migrate
     from warmstart.preflight.report import report as make_report
 
     with Warmstart(settings()) as ws:
-        ws.store.database.migrate(MIGRATIONS)
+        migrate(ws.store)
         scope = scope_of(project, all_projects, ws.store.projects())
-        found = make_report(ws.store, project=scope.project)
+        found = make_report(ws.store, project=clean(scope.project))
     if as_json:
         print_json(found)
         return

@@ -11,9 +11,9 @@ from warmstart.app import Warmstart
 from warmstart.cli.completion import complete_projects
 from warmstart.cli.options import Group, json_option
 from warmstart.cli.output import counted, print_json, settings
+from warmstart.preflight.project_files import read_context_files, read_skills
 from warmstart.preflight.prompt import Prompt
 from warmstart.sessions.projects import resolve_project
-from warmstart.templates.project_files import read_context_files, read_skills
 
 
 @click.group(cls=Group, epilog="Example: warmstart prompt show")

@@ -25,7 +25,9 @@ def handle(event: str, data: dict[str, Any], hook: Hook) -> dict[str, Any] | Non
     if event == "failed":
         output = f"exit code {data['exit_code']}"
         return {"context": hook.after_tool(session, folder, data["tool_name"], data["args"], output)}
-    if event == "end":
+    if event == "compacted":
+        hook.after_compaction(session)
+    elif event == "end":
         hook.sync(f"{data['hermes_home']}/state.db")
     elif event == "block":
         from warmstart.preflight.prompt import block
@@ -41,8 +43,6 @@ def handle(event: str, data: dict[str, Any], hook: Hook) -> dict[str, Any] | Non
 
 
 def _turn(data: Mapping[str, Any], hook: Hook, session: str, folder: str) -> str:
-    if data["compacted"]:
-        hook.after_compaction(session)
     start = hook.start(session, folder, HOST, str(data["model"])) if data["is_first"] else ""
     return "\n\n".join(filter(None, (start, hook.before_turn(session, folder, data["message"]))))
 
@@ -118,7 +118,7 @@ def is_present(place: Place) -> bool:
     """Whether Hermes is on this machine: its folder or its program."""
     from shutil import which
 
-    return _home(place)[1].is_dir() or which("hermes", path=place.env.get("PATH")) is not None
+    return _home(place)[1].is_dir() or which("hermes") is not None
 
 
 def files(place: Place) -> list[HostFile]:

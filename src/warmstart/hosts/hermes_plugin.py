@@ -44,6 +44,7 @@ def register(ctx: Any, python: str = "", home: str = "") -> None:
     if os.environ.get("WARMSTART_DISABLED", "") not in ("", "0"):
         return
     ctx.register_hook("pre_llm_call", plugin.before_turn)
+    ctx.register_hook("post_llm_call", plugin.after_turn)
     ctx.register_hook("transform_tool_result", plugin.after_tool)
     ctx.register_hook("on_session_finalize", plugin.end)
     ctx.register_hook("subagent_start", lambda **event: plugin.subagents.add(event.get("child_session_id")))
@@ -105,14 +106,20 @@ class Plugin:
         """The brief with the first message, an overlay later. Hermes adds it to the user's message and keeps it."""
         if not self._is_main(event):
             return None
-        session, is_first = event["session_id"], bool(event.get("is_first_turn"))
-        texts = (str(each.get("content")) for each in event.get("conversation_history") or ())
-        summary = next((text for text in texts if text.startswith(_SUMMARY)), "")
-        compacted = summary != self.summaries.setdefault(session, summary)
-        self.summaries[session] = summary
-        data = {"session_id": session, "model": event.get("model"), "is_first": is_first, "compacted": compacted}
+        self.after_turn(**event)
+        is_first = bool(event.get("is_first_turn"))
+        data = {"session_id": event["session_id"], "model": event.get("model"), "is_first": is_first}
         answer = self.ask("turn", {**data, "message": _text(event["user_message"])}, _START if is_first else _TURN)
         return answer if answer.get("context") else None
+
+    def after_turn(self, **event: Any) -> None:
+        """Notice a compaction, of which Hermes tells nobody: what was added before may then be added again."""
+        session = event["session_id"]
+        texts = (str(each.get("content")) for each in event.get("conversation_history") or ())
+        summary = next((text for text in texts if text.startswith(_SUMMARY)), "")
+        if summary != self.summaries.setdefault(session, summary):
+            self.summaries[session] = summary
+            self.ask("compacted", {"session_id": session}, _TURN)
 
     def add_block(self, request: dict[str, Any], **event: Any) -> dict[str, Any] | None:
         """The request with the preflight block, the same bytes every time."""

@@ -35,11 +35,12 @@ _DEFAULTS: dict[str, Any] = {
     "hosts_exclude": (),
     "store_url": "",
 }
+_COLD = 4  # times as long, because a new process reads the index for the first time
 _VARIABLES = ("WARMSTART_STORE", "WARMSTART_PREFLIGHT", "WARMSTART_AUTO_INJECT")
 
 
 def main(arguments: list[str]) -> None:
-    """Run a hook, given the host and the event, and leave with exit code 0."""
+    """Run a hook, given the host and the event. Never raises."""
     began = time.monotonic()
     error = ""
     hook: Hook | None = None
@@ -56,7 +57,6 @@ def main(arguments: list[str]) -> None:
         from warmstart.hosts import firings
 
         firings.record(hook.home, host, event, (time.monotonic() - began) * 1000, error or hook.abstained)
-    os._exit(0)
 
 
 class Hook:
@@ -74,7 +74,7 @@ class Hook:
         from importlib import import_module
         from json import dumps, loads
 
-        data = loads(text)
+        data = loads(text.decode("utf-8", "replace"))
         name = self.host.replace("-", "_")
         folder = str(data.get("cwd") or "")
         if not name.isidentifier() or self._is_excluded(folder):
@@ -150,8 +150,7 @@ class Hook:
 
             path = self.settings["store_path"]
             if not os.path.exists(path):
-                self.abstained = "no store"
-                return None
+                return None  # nothing was synced yet
             connection = sqlite3.connect(path, timeout=0.05, isolation_level=None)
             if due := _due(connection):
                 self.abstained = due
@@ -167,6 +166,7 @@ class Hook:
 
         settings = self.settings
         policy = Policy.of(_Attributes(settings), default="smart")
+        policy.deadline_ms *= _COLD
         project = repository_of(folder)
         if settings["store_url"]:
             database = self._app().store.database
@@ -189,6 +189,7 @@ class Hook:
     def before_turn(self, session: str, folder: str, message: str) -> str | None:
         """What earlier sessions know about a message of the user."""
         preflight = self._preflight(session, folder)
+        message = message.encode("utf-8", "replace").decode()  # JSON may escape half a character
         return preflight.before_turn(message).text or None if preflight else None
 
     def after_tool(self, session: str, folder: str, tool: str, arguments: Any, output: str) -> str | None:
@@ -223,12 +224,13 @@ class Hook:
         """What the user said must, must not or may only be done, read from the agent's own log."""
         from pathlib import Path
 
+        from warmstart.config import load_settings
         from warmstart.handoff.constraints import ConstraintLedger
-        from warmstart.redact.redactor import Redactor
+        from warmstart.redact.redactor import configured_redactor
         from warmstart.sessions.readers.base import Reading
         from warmstart.sessions.readers.registry import readers
 
-        ledger = ConstraintLedger(Redactor().clean)
+        ledger = ConstraintLedger(configured_redactor(load_settings(self._env)).clean)
         path = Path(transcript)
         for _, message in readers()[agent].read(path, Reading(path)):
             if message and not (message.injected or message.compaction_summary or message.sidechain):
@@ -250,6 +252,8 @@ class Hook:
             for stream in range(3):
                 os.dup2(null, stream)
             os.makedirs(f"{self.home}/hosts", mode=0o700, exist_ok=True)  # missing without `install`
+            waiting = os.open(paths[0], os.O_RDONLY)
+            fcntl.flock(waiting, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails if another process waits to import this log
             lock = os.open(f"{self.home}/hosts/sync.lock", os.O_RDWR | os.O_CREAT, 0o600)
             os.set_inheritable(lock, True)  # held until the import ends
             fcntl.flock(lock, fcntl.LOCK_EX)

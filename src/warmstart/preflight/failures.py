@@ -9,7 +9,7 @@ from typing import Any
 
 from warmstart.profile.tools import SHELLS, command_in
 from warmstart.templates.commands import shell_commands
-from warmstart.templates.session_view import trap_rules
+from warmstart.templates.rules import load_table
 
 _FAILED = re.compile(
     r'\s*(?:error\b|exit code:? [1-9])|"exit_code":\s*[1-9]|\bexit(?:ed with)? code [1-9]', re.IGNORECASE
@@ -20,7 +20,7 @@ _MAX_READ = 2_000  # characters of an output
 def failed_commands(tool: str, arguments: str | Mapping[str, Any], output: str) -> list[str]:
     """The programs of a failing shell call, each with its subcommand; none if the call is no such call."""
     text = output[:_MAX_READ]
-    failed = _FAILED.search(text) or any(phrase in text for phrase in trap_rules()["hidden_failures"])
+    failed = _FAILED.search(text) or any(phrase in text for phrase in load_table("rules")["hidden_failures"])
     if tool not in SHELLS or not failed:
         return []
     given = arguments if isinstance(arguments, str) else json.dumps(dict(arguments))

@@ -6,13 +6,16 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from warmstart.recall.index import Index
 from warmstart.redact.redactor import Redactor
 from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.storage.database import Connection, migrations_of
+from warmstart.templates import item_store
 from warmstart.templates.item import SessionItems
 from warmstart.text.untrusted import find_injection, neutralize
 
 MIGRATIONS = migrations_of("preflight", __file__)
+TEMPLATES = migrations_of("templates", item_store.__file__)
 
 _BATCH = 50  # sessions written together
 _DECODE = msgspec.json.Decoder(SessionItems).decode
@@ -26,12 +29,18 @@ _SPOKEN = """
 """
 
 
+def migrate(store: SQLSessionStore) -> None:
+    """Create the tables of preflight, and those of the index and the items that they go with."""
+    Index(store)
+    store.database.migrate((*TEMPLATES, *MIGRATIONS))
+
+
 def update_turns(
     store: SQLSessionStore, redactor: Redactor, *, progress: Callable[[int, int], None] | None = None
 ) -> int:
     """Write the turns of sessions whose items changed; returns how many sessions there were."""
+    migrate(store)
     database = store.database
-    database.migrate(MIGRATIONS)
     with database.translate_errors():
         total = database.connection.execute(
             "SELECT count(*) FROM session_items i LEFT JOIN preflight_sessions p ON p.session = i.session "

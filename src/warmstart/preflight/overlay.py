@@ -194,18 +194,20 @@ class Preflight:
             return Overlay(verdict)
         hits = find_turns(self._connection, self._dialect, message, project=self._project, session=self._session)
         self._check_time()
+        unsaid = [hit for hit in hits if _key(hit, said=True) not in shown]
         hits = [hit for hit in hits if _key(hit) not in shown]
-        if not hits:
-            return Overlay("nothing found")
         points = verdict == "points to earlier work"
-        if number and (points or verdict == "later message"):
-            quotes = self._quote(hits, self._policy.max_tokens)
+        quotes_only = number > 0 and (points or verdict == "later message")
+        if not (unsaid if quotes_only else hits):
+            return Overlay("nothing found")
+        if quotes_only:
+            quotes = self._quote(unsaid, self._policy.max_tokens)
             return Overlay("quoted" if quotes else "nothing certain", *_unzip(quotes), self._session)
         if verdict == "second message" and not always and not self._agree(hits):
             return Overlay("hits disagree")
         done = self._show_done(hits, message)
         if points:
-            done += self._quote(hits, self._policy.max_tokens - sum(count(line) + 2 for line, _ in done))
+            done += self._quote(unsaid, self._policy.max_tokens - sum(count(line) + 2 for line, _ in done))
         return Overlay("done before" if done else "nothing done", *_unzip(done), self._session)
 
     def _for_failure(self, commands: Sequence[str]) -> Overlay:
@@ -251,7 +253,7 @@ class Preflight:
             budget -= count(line) + 2
             if budget < 0:
                 break
-            found.append((line, _key(hit)))
+            found.append((line, _key(hit, said=True)))
         return found
 
     def _best_message(self, hit: Hit) -> Any:
@@ -434,8 +436,9 @@ def _unzip(found: Sequence[tuple[str, str]]) -> tuple[list[str], list[str]]:
     return [line for line, _ in found], [key for _, key in found if key]
 
 
-def _key(hit: Hit) -> str:
-    return f"{hit.session}:{hit.first_seq}"
+def _key(hit: Hit, *, said: bool = False) -> str:
+    """What is recorded of a turn that was shown. To have seen what was done is not to have seen what was said."""
+    return f"{hit.session}:{hit.first_seq}{':said' if said else ''}"
 
 
 def _short(text: str) -> str:

@@ -114,7 +114,7 @@ def _turn_at(run: Any, session: int, at: float) -> tuple[int, set[str]] | None:
 def _shown(run: Any, keys: Sequence[str]) -> set[str]:
     """The files and commands of the turns that an overlay named."""
     found: set[str] = set()
-    for session, _, seq in (key.partition(":") for key in keys):
+    for session, seq in ((*key.split(":"), "")[:2] for key in keys):
         if session.isdigit() and seq.isdigit():
             for texts in run(
                 "SELECT changed, read, ran FROM session_turns WHERE session = ? AND first_seq = ?",

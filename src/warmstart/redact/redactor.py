@@ -73,6 +73,8 @@ class Redactor:
         self._key = key[:64]
         self._allow = tuple(each for each in allow if each)
         self._own = [(kind, _compile(kind, pattern)) for kind, pattern in (patterns or {}).items()]
+        # The same arguments again, as plain values.
+        self.options = {"key": key, "personal": [*personal], "patterns": dict(patterns or {}), "allow": [*self._allow]}
         self._exact = _Scanner([*_EXACT, *(row for name in personal for row in _context_rows(name))])
 
     def find(self, text: str) -> list[Finding]:
@@ -100,16 +102,14 @@ class Redactor:
 
     def redact(self, text: str) -> Redacted:
         """The text with every secret replaced by `[redacted:KIND:abcd]`, and the secrets found."""
-        findings = self.find(text)
-        if not findings:
+        if not (findings := self.find(text)):
             return Redacted(text, ())
         replaced, _ = _replace(text, [(each.start, each.end, each.replacement) for each in findings])
         return Redacted(replaced, tuple(findings))
 
     def clean(self, text: str) -> str:
         """The text with every secret replaced."""
-        findings = self.find(text)
-        return _replace(text, [(each.start, each.end, each.replacement) for each in findings])[0] if findings else text
+        return self.redact(text).text
 
     def _finding(self, text: str, span: Span) -> Finding:
         secret = text[span.start : span.end].encode(errors="replace")

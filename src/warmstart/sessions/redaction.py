@@ -7,14 +7,14 @@ which differ only in their secrets stay different, and the same name is replaced
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
-from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from warmstart.sessions.append import save_texts
 from warmstart.sessions.schema import TEXT_USES, hash_text, message_key
+from warmstart.sessions.text_worker import Scan, Texts, scan
 from warmstart.sessions.values import Message, Session
 from warmstart.storage.database import Connection
 
@@ -33,41 +33,61 @@ _NAMES = {
 }
 
 
-def redacted_log(session: Session, messages: Sequence[Message], redactor: Redactor) -> tuple[Session, list[Message]]:
-    """A session and its messages without their secrets. Their identity does not change."""
-    cleaned = redacted_session(session, redactor)
+def redacted_log(
+    session: Session, groups: Iterable[Group], scans: Iterator[Scan], redactor: Redactor | None
+) -> tuple[Session, list[Message]]:
+    """A session and its messages without the secrets that scans found. Their identity does not change."""
+    messages: list[Message] = []
+    for group, scanned in zip(groups, scans, strict=False):
+        if not scanned.has_secret or redactor is None:
+            messages += group.messages
+            continue
+        for before in group.messages:
+            after = redacted_message(before, redactor)
+            if after.native_id != before.native_id:
+                after = replace(after, stored_key=message_key(session.agent, before.native_id))
+            messages.append(after)
+    cleaned = redacted_session(session, redactor) if redactor else session
     if cleaned.native_id != session.native_id:
         cleaned = replace(cleaned, stored_id=session.id)
-    return cleaned, [
-        after
-        if after.native_id == before.native_id
-        else replace(after, stored_key=message_key(session.agent, before.native_id))
-        for before, after in zip(messages, redacted_messages(messages, redactor), strict=True)
-    ]
+    return cleaned, messages
+
+
+class Group(NamedTuple):
+    """Messages whose texts are scanned together."""
+
+    messages: list[Message]
+    texts: Texts
+
+
+def group_messages(messages: Iterable[Message]) -> Iterator[Group]:
+    """The messages in groups of about `_MAX_SCAN` characters."""
+    group = Group([], Texts([], []))
+    size = 0
+    for message in messages:
+        bodies, names = [message.text, message.reasoning], [message.native_id, message.model, message.origin]
+        for call in message.tool_calls:
+            bodies.append(call.arguments)
+            names += (call.id, call.name)
+        for result in message.tool_results:
+            bodies.append(result.text)
+            names.append(result.call_id)
+        group.messages.append(message)
+        group.texts.bodies.extend(filter(None, bodies))
+        group.texts.names.extend(filter(None, names))
+        size += sum(map(len, bodies))
+        if size >= _MAX_SCAN:
+            yield group
+            group, size = Group([], Texts([], [])), 0
+    if group.messages:
+        yield group
 
 
 def redacted_messages(messages: Iterable[Message], redactor: Redactor) -> Iterator[Message]:
-    """The messages with the secrets in them replaced, in order.
-
-    Scanning many texts at once is cheaper than scanning each, and few have secrets.
-    """
-    group: list[Message] = []
-    texts: list[str] = []
-    size = 0
-    for message in chain(messages, [None]):
-        if message is not None:
-            group.append(message)
-            parts = [message.text, message.reasoning, message.native_id, message.model, message.origin]
-            for call in message.tool_calls:
-                parts += (call.id, call.name, call.arguments)
-            for result in message.tool_results:
-                parts += (result.call_id, result.text)
-            texts += parts
-            size += sum(map(len, parts))
-        if message is None or size >= _MAX_SCAN:
-            found = redactor.find("\n".join(texts))
-            yield from (redacted_message(each, redactor) for each in group) if found else group
-            group, texts, size = [], [], 0
+    """The messages with the secrets in them replaced, in order."""
+    for group in group_messages(messages):
+        found = scan(group.texts, redactor).has_secret
+        yield from (redacted_message(each, redactor) for each in group.messages) if found else group.messages
 
 
 def redacted_message(message: Message, redactor: Redactor) -> Message:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -104,13 +105,12 @@ class SQLSessionStore:
         self._stale: set[int] = set()
 
     def close(self) -> None:
-        try:
-            self.database.close()
-        finally:
-            self.index.close()
+        self.database.close()
 
     @contextmanager
-    def transaction(self, *, wait: bool = True) -> Iterator[Connection]:
+    def transaction(
+        self, *, wait: bool = True, stems: Mapping[str, str] = MappingProxyType({})
+    ) -> Iterator[Connection]:
         """Write all or nothing. The text index is updated once, at the end."""
         last: list[Statements] = []
         with self.database.transaction(chain.from_iterable(last), wait=wait) as connection:
@@ -121,7 +121,7 @@ class SQLSessionStore:
             try:
                 newest = connection.execute("SELECT coalesce(max(id), 0) FROM texts").fetchone()
                 yield connection
-                last.append(self.index.end_write(newest[0], self._stale))
+                last.append(self.index.end_write(newest[0], self._stale, stems))
             finally:
                 self._depth = 0
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -182,8 +182,8 @@ class SessionStore(Protocol):
 class SyncStore(SessionStore, Protocol):
     """A store that sync can fill: it knows how far each log was read, and which sessions a person deleted."""
 
-    def transaction(self, *, wait: bool = True) -> AbstractContextManager[object]:
-        """Make several calls one write.
+    def transaction(self, *, wait: bool = True, stems: Mapping[str, str] = ...) -> AbstractContextManager[object]:
+        """Make several calls one write. `stems` are those of texts that are stemmed already.
 
         Without `wait` the write may end in the background. The next call waits for it and raises its error.
         """

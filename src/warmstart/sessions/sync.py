@@ -17,8 +17,11 @@ import stat
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, wait
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
+from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,11 +32,12 @@ from warmstart.redact.redactor import Redactor
 from warmstart.sessions.projects import project_by_name, repository_of
 from warmstart.sessions.readers.base import Malformed, Reader, Reading
 from warmstart.sessions.readers.registry import readers
-from warmstart.sessions.redaction import redacted_log, redacted_name, strings_in
+from warmstart.sessions.redaction import Group, group_messages, redacted_log, redacted_name, strings_in
 from warmstart.sessions.store import Position, SyncStore
+from warmstart.sessions.text_worker import Scan, TextWorker
 from warmstart.sessions.values import Message, Session, session_id
 
-_BATCH_CHARACTERS = 8_000_000
+_BATCH_CHARACTERS = 4_000_000
 _CONTINUES = "sync.continues"
 _FORCED = "sync.forced"
 _HEAD = 64 * 1024
@@ -135,20 +139,24 @@ def sync(
     `redact` is false. A log that cannot be read is reported and does not stop the others.
     """
     began = time.monotonic()
-    job = _Sync(store, agents, (redactor or Redactor()) if redact else None)
+    redactor = (redactor or Redactor()) if redact else None
+    job = _Sync(store, agents, redactor, TextWorker(redactor))
     progress = progress or (lambda done, total, name: None)
     store.map_projects(_project)
     # Older logs first: a resumed session then finds the one it continues already there.
     logs = deque(sorted(job.changed(list(sources)), key=lambda log: (log.modified, log.source.path)))
     total, done = sum(log.size for log in logs), 0
-    while logs:
-        log = logs.popleft()
-        for offset in job.take(log):
-            progress(min(done + offset, total), total, log.source.path.name)
-        done += log.size
-    job.flush()
-    with store.transaction():
-        pass  # waits for the last write
+    with closing(job.worker):
+        while logs:
+            log = logs.popleft()
+            for offset in job.take(log):
+                progress(min(done + offset, total), total, log.source.path.name)
+            done += log.size
+        while job.pending:
+            job.flush()
+        with store.transaction():  # waits for the last write
+            for position in job.foreign:
+                store.save_position(position)
     progress(total, total, "")
     # What could not be read, and the kinds of records that were skipped, may be quoted from a log.
     report, clean = job.report, job.redactor.clean if job.redactor else str
@@ -167,10 +175,12 @@ class _Sync:
     store: SyncStore
     agents: Sequence[str]
     redactor: Redactor | None
+    worker: TextWorker
     report: SyncReport = field(default_factory=SyncReport)
     readers: Mapping[str, Reader] = field(default_factory=readers)
     pending: list[_Chunk] = field(default_factory=list)
     waiting: int = 0  # characters in `pending`
+    foreign: list[Position] = field(default_factory=list)
 
     @property
     def unknown(self) -> str:
@@ -193,7 +203,9 @@ class _Sync:
                 self._report_problem(source, name, error.strerror or str(error))
                 continue
             if not (known and known.signature == signature and self._is_settled(source, known)):
-                yield _Log(source, known or Position(name, "", ""), signature, modified, size, self.redactor)
+                yield _Log(
+                    source, known or Position(name, "", ""), signature, modified, size, self.redactor, self.worker
+                )
 
     def _is_settled(self, source: Source, known: Position) -> bool:
         """Count a file that did not change; `False` if it must be read all the same."""
@@ -222,7 +234,7 @@ class _Sync:
                 reader = next((each for each in self.readers.values() if each.claims(source.path, head)), None)
             if reader is None:
                 self.report.foreign.append(name)
-                self.store.save_position(Position(name, self.unknown, log.signature))
+                self.foreign.append(Position(name, self.unknown, log.signature))
                 return
             if self.agents and reader.agent not in self.agents:
                 return
@@ -230,7 +242,7 @@ class _Sync:
             for chunk in log.chunks():
                 self.pending.append(chunk)
                 self.waiting += chunk.characters
-                if self.waiting >= _BATCH_CHARACTERS:
+                if self.waiting >= 2 * _BATCH_CHARACTERS:  # one batch is scanned while the next is read
                     self.flush()
                 yield log.reading.offset
             self.report.problems.extend(log.reading.problems)
@@ -245,14 +257,18 @@ class _Sync:
             self._report_problem(source, name, reason)
 
     def flush(self) -> None:
-        """Write the chunks that were read, of however many logs, in one transaction."""
-        if self.pending:
-            # The next logs are read while this is indexed and committed.
-            with self.store.transaction(wait=False):
-                deleted = self.store.deleted()
-                for chunk in self.pending:
-                    chunk.log.write(self.store, chunk, deleted)
-            self.pending, self.waiting = [], 0
+        """Write the first chunks that were read, of however many logs, in one transaction."""
+        sizes = accumulate(chunk.characters for chunk in self.pending)
+        chunks = self.pending[: 1 + sum(size < _BATCH_CHARACTERS for size in sizes)]
+        wait([chunk.scans for chunk in chunks])  # before the store is locked
+        stems: dict[str, str] = {}
+        # The next logs are read while this is indexed and committed.
+        with self.store.transaction(wait=False, stems=stems):
+            deleted = self.store.deleted()
+            for chunk in chunks:
+                chunk.log.write(self.store, chunk, deleted, stems)
+        del self.pending[: len(chunks)]
+        self.waiting -= sum(chunk.characters for chunk in chunks)
 
     def _report_problem(self, source: Source, name: str, reason: str) -> None:
         self.report.problems.append(Malformed(name, 0, reason))
@@ -264,9 +280,10 @@ class _Chunk(NamedTuple):
     """A stretch of one log, ready to be written, and the position after it."""
 
     log: _Log
-    sessions: list[tuple[Session, list[Message]]]
+    sessions: list[tuple[Session, list[Group]]]
     position: Position
     characters: int
+    scans: Future[list[Scan]]  # of all groups
 
 
 @dataclass(slots=True)
@@ -279,6 +296,7 @@ class _Log:
     modified: int
     size: int
     redactor: Redactor | None
+    worker: TextWorker
     reader: Reader = field(init=False)
     tally: Tally = field(init=False)
     reading: Reading = field(init=False)
@@ -330,22 +348,29 @@ class _Log:
         position = Position(self.position.path, self.reader.agent, signature, mark, reading.offset, reading.line, state)
         # A reader states a folder of the repository.
         sessions = [
-            (replace(each, project=repository_of(each.project), directory=each.project), list(messages.values()))
+            (
+                replace(each, project=repository_of(each.project), directory=each.project),
+                list(group_messages(messages.values())),
+            )
             for each, messages in read.values()
         ]
-        if redactor := self.redactor:
-            sessions = [redacted_log(session, messages, redactor) for session, messages in sessions]
-            if redactor.find("\n".join(strings_in(state))):
-                position = _from_start(position)
-        return _Chunk(self, sessions, position, characters)
+        if self.redactor and self.redactor.find("\n".join(strings_in(state))):
+            position = _from_start(position)
+        scans = self.worker.submit([group.texts for _, groups in sessions for group in groups])
+        return _Chunk(self, sessions, position, characters, scans)
 
-    def write(self, store: SyncStore, chunk: _Chunk, deleted: frozenset[str]) -> None:
+    def write(self, store: SyncStore, chunk: _Chunk, deleted: frozenset[str], stems: dict[str, str]) -> None:
         """Write a chunk and the position after it, unless another process has read on in this log."""
         began = time.monotonic()
         if self.overtaken or store.revision(self.position.path) != self.position.revision:
             self.overtaken = True
             return
-        sessions = self._wanted(chunk.sessions, deleted) if deleted else chunk.sessions
+        scans = chunk.scans.result()
+        for group, scan in zip((group for _, groups in chunk.sessions for group in groups), scans, strict=True):
+            stems.update(zip(group.texts.bodies, scan.stems, strict=False))
+        rest = iter(scans)
+        sessions = [redacted_log(session, groups, rest, self.redactor) for session, groups in chunk.sessions]
+        sessions = self._wanted(sessions, deleted) if deleted else sessions
         for session, messages in sessions:
             if session.parent_id is None and session.native_id in self.continues:
                 session = replace(session, parent_id=self.continues[session.native_id], parent_kind="resume")

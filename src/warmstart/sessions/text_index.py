@@ -10,19 +10,17 @@ up to the id `index_state.pending` are still to come.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from types import MappingProxyType
 
 import msgspec
 
-from warmstart.sessions.stem_process import StemProcess
 from warmstart.storage.database import Database, Statement, Statements
 from warmstart.storage.sql import batches, placeholders
 from warmstart.text.words import distinct_stems
 
 _BATCH_CHARACTERS = 1_000_000  # stemmed and indexed by one statement
 _BATCH_TEXTS = 500  # indexed by one transaction while an empty index is filled
-
-_MIN_APART = 500_000  # characters from which on another process stems them
 
 _UNUSED = """
     NOT EXISTS (SELECT 1 FROM messages WHERE text = t.id)
@@ -40,10 +38,6 @@ class TextIndex(ABC):
 
     def __init__(self, database: Database) -> None:
         self._db = database
-        self._process = StemProcess()
-
-    def close(self) -> None:
-        self._process.close()
 
     @property
     def is_complete(self) -> bool:
@@ -83,8 +77,11 @@ class TextIndex(ABC):
             if progress:
                 progress(done, total)
 
-    def end_write(self, newest: int, stale: Iterable[int]) -> Statements:
-        """The statements that end a write: delete the stale texts that nothing uses, and index those after `newest`."""
+    def end_write(self, newest: int, stale: Iterable[int], stems: Mapping[str, str]) -> Statements:
+        """The statements that end a write: delete the stale texts that nothing uses, and index those after `newest`.
+
+        `stems` are those of texts that are stemmed already.
+        """
         pending = self._pending()
         for some in batches(sorted(stale)):
             unused = self._db.connection.execute(
@@ -94,11 +91,7 @@ class TextIndex(ABC):
                 yield from self._remove(_stemmed(indexed))
             yield "DELETE FROM texts WHERE id = ?", [(text[0],) for text in unused]
         for batch in self._texts(max(newest, pending) + 1):
-            if sum(len(body) for _, body in batch) < _MIN_APART:
-                yield self._add(_stemmed(batch))
-            else:
-                stems = self._process.stem([body for _, body in batch])
-                yield self._add([(number, each) for (number, _), each in zip(batch, stems, strict=True)])
+            yield self._add(_stemmed(batch, stems))
 
     def _texts(self, first: int, last: int = 2**62) -> Iterator[list[tuple[int, str]]]:
         """The texts with these ids, in order, in batches of about `_BATCH_CHARACTERS`."""
@@ -178,5 +171,5 @@ class PostgresTextIndex(TextIndex):
         return ()  # a row of the index goes with its text
 
 
-def _stemmed(texts: Iterable[tuple[int, str]]) -> Stemmed:
-    return [(number, distinct_stems(body)) for number, body in texts]
+def _stemmed(texts: Iterable[tuple[int, str]], stems: Mapping[str, str] = MappingProxyType({})) -> Stemmed:
+    return [(number, stems.get(body) or distinct_stems(body)) for number, body in texts]

@@ -9,17 +9,15 @@ verb that their name begins with.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator
-from functools import cache, lru_cache
-from importlib.resources import files
+from functools import cache, lru_cache, partial
 from typing import NamedTuple
 
 from warmstart.profile.tools import SHELLS, agent_tools, command_in, fields_of
+from warmstart.templates.rules import load_table, pattern, word_set
 
-
-def _word_set(words: str) -> frozenset[str]:
-    return frozenset(words.split())
+_words = partial(word_set, "allowlist")
+_REACHES, _HOST = (partial(pattern, row, "allowlist") for row in ("reaches", "host"))
 
 
 _MAX_COMMAND, _MAX_ARGUMENTS = 2_000, 20_000  # characters; what is longer is no plain example
@@ -45,49 +43,13 @@ _HIDDEN = re.compile(r"(?:.*/)?\.(?!/|$)")
 _OUTPUT = re.compile(r"/dev/null|(?!.*(?:CMakeLists|requirements))[^.~/][^~]*\.(?:txt|log|out|csv|html|diff|patch)")
 _SCRIPT = re.compile(r"/|\.\w+$")
 # Options whose value may come before the subcommand. Of others it may be the subcommand itself.
-_FIRST = _word_set("-C --prefix -w --workspace -F --filter -pl")
-_TLD = (
-    r"(?:com|org|net|io|dev|ai|app|co|gg|info|biz|edu|gov|cloud|xyz|site|online|top|example|invalid|internal|corp|lan"
-    r"|onion|de|uk|fr|eu|ru|cn|jp|br|nl|ch)"
-)
-_LOOPBACK = r"(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1\])(?![\w.@-])"
-_VALUE = r"(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s\"'`]*)"
-# A host or an image in any text, a line that sets a variable for a command, and files that run by themselves later.
-_REACHES = re.compile(
-    rf"\b[a-z][\w+.-]{{0,20}}://(?!/|{_LOOPBACK})|\bgit@|(?<![\w.@/-])(?:[\w-]+\.)+{_TLD}(?::\d+)?/"
-    r"|^[ \t]*FROM[ \t]+(?:--\S+[ \t]+)?\w[\w.-]*[/:@]\w|\b(?:image|container|uses):[ \t]*[\"']?[\w.-]+[/:]"
-    r"|\b(?:docker|podman|nerdctl)(?:-compose)?(?:[ \t]+-\S+){0,4}"
-    r"\s+(?:run|pull|push|exec|build|create|compose|up|load|import|login)\b"
-    rf"|(?:^|[\"'`])[ \t+$>#-]{{0,20}}(?:export |env )?(?-i:[A-Z_][A-Z0-9_]*)={_VALUE}[ \t]+[\w./]"
-    r"|\bindex-url\b|\btrusted-host\b|\bregistry[ \t]*=[ \t]*(?:\w+:)?//"
-    r"|(?:^|[/~\s\"'>])\.(?:bashrc|bash_profile|bash_login|bash_aliases|profile|zshrc|zshenv|zprofile|gitconfig)\b"
-    r"|\.ssh/|\.git/|\.claude/settings|/LaunchAgents/|\.config/(?:fish|autostart|systemd)/|/etc/(?:profile|cron|ld\.so)",
-    re.IGNORECASE | re.MULTILINE,
-)
-# In a word of a command a bare host counts too, and so do coordinates of a package.
-_HOST = re.compile(
-    rf"[\w.-]+@[\w-]|\w://|(?<![\w./-])(?:[\w-]+\.)+{_TLD}(?![\w(-]|\.\w)|\b\d{{1,3}}(?:\.\d{{1,3}}){{3}}\b"
-    r"|^(?:com|org|net|io|dev|ai|co|de)\.[\w.-]+:|^(?!localhost:)[A-Za-z][\w-]*:\d{2,5}$",
-    re.IGNORECASE,
-)
+_FIRST = frozenset(("-C", "--prefix", "-w", "--workspace", "-F", "--filter", "-pl"))
 _EMAIL = re.compile(r"[\w.+-]{1,64}@[\w.-]{1,200}\w")
-_VARIABLE = re.compile(rf"\b[A-Z][A-Z0-9_]*={_VALUE}[ \t]+[a-z./]")
+_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9_]*=(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s\"'`]*)[ \t]+[a-z./]")
 _CODE = re.compile(r"`([^`\n]+[ \t][^`\n]+)`")
 
 _KNOWN_TOOLS = frozenset(name for table in agent_tools().values() for name, kind in table.items() if kind == "file")
-_VERBS = _word_set(
-    "read view get list ls search find glob grep query show describe lookup look count check calculate think edit "
-    "write patch replace str create insert update modify apply book cancel add set save rename return exchange assign "
-    "approve schedule transfer file text directory notebook multi"
-)
-_REACHING = _word_set(
-    "web browser http https url urls internet page webpage website download upload ssh sql terminal process shell "
-    "command env environment container image"
-)
 _NAME_PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
-_COMMAND_FIELDS = _word_set("command cmd commands script code shell bash program args chars")
-_REMARKS = _word_set("description justification explanation summary")
-_FOLDERS = _word_set("workdir cwd dir_path directory")
 _DURATION = re.compile(r"\d[\d.]*[smh]?")
 
 
@@ -117,14 +79,16 @@ def _is_safe(tool: str, arguments: str) -> bool:
         return False
     if tool in SHELLS:
         # What else a shell is given (a folder, an environment) decides what the command does.
-        others = [field for field in fields.items() if field[0] not in _COMMAND_FIELDS]
+        others = [field for field in fields.items() if field[0] not in _words("command_fields")]
         return (
             len(fields) - len(others) <= 1 and is_safe_command(command_in(arguments)) and all(map(_is_remark, others))
         )
     words = [word.lower() for word in _NAME_PART.findall(re.split(r"__|[.:/]", tool)[-1])]
-    if tool not in _KNOWN_TOOLS and (not words or words[0] not in _VERBS or not _REACHING.isdisjoint(words)):
+    if tool not in _KNOWN_TOOLS and (
+        not words or words[0] not in _words("verbs") or not _words("reaching").isdisjoint(words)
+    ):
         return False
-    commands = (value for name, value in fields.items() if _COMMAND_FIELDS.intersection(name.split("_")))
+    commands = (value for name, value in fields.items() if _words("command_fields").intersection(name.split("_")))
     return all(isinstance(each, str) and (each.isidentifier() or is_safe_command(each)) for each in commands)
 
 
@@ -140,14 +104,14 @@ def _is_remark(field: tuple[str, object]) -> bool:
     name, value = field
     if not isinstance(value, str):
         return value is None or isinstance(value, bool | int | float)
-    if name in _FOLDERS:
+    if name in _words("folders"):
         return not _OUTSIDE.match(value)
-    return name in _REMARKS
+    return name in _words("remarks")
 
 
 def is_safe_text(text: str) -> bool:
     """Whether a text names no host and no image, and has no line that sets a variable for a command."""
-    return _REACHES.search(text) is None
+    return _REACHES().search(text) is None
 
 
 def is_safe_rule(text: str) -> bool:
@@ -239,7 +203,7 @@ def _are_plain(words: list[str], known: _Words) -> bool:
     """Whether the words of a program are a subcommand and options that are known, and plain words."""
     first, valued = bool(known.subcommands), ""  # whether the subcommand is to come, and the option that takes a value
     for word in words:
-        if any((_OUTSIDE.match(word), _HOST.search(word), _ASSIGNMENT.match(word), _REACHES.search(word))):
+        if any((_OUTSIDE.match(word), _HOST().search(word), _ASSIGNMENT.match(word), _REACHES().search(word))):
             return False
         if word.startswith("-") and word not in ("-", "--"):  # also after an option whose value may be left out
             if not _is_known(word, known):
@@ -272,15 +236,15 @@ def _is_known(option: str, known: _Words) -> bool:
 
 @cache
 def _table() -> _Table:
-    data = tomllib.loads((files("warmstart.templates") / "allowlist.toml").read_text(encoding="utf-8"))
+    data = load_table("allowlist")
     return _Table(
-        {name: _words(row) for name, row in data["programs"].items()},
-        {name: (subcommand, _words(row)) for name, (subcommand, row) in data["wrappers"].items()},
+        {name: _parse(row) for name, row in data["programs"].items()},
+        {name: (subcommand, _parse(row)) for name, (subcommand, row) in data["wrappers"].items()},
         frozenset(data["python"]["modules"].split()),
     )
 
 
-def _words(row: str) -> _Words:
+def _parse(row: str) -> _Words:
     options = [word for word in row.split() if word.startswith("-")]
     return _Words(
         frozenset(row.split()).difference(options),

@@ -10,14 +10,15 @@ from __future__ import annotations
 import heapq
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from math import log, sqrt
+from math import fsum, log, sqrt
+from pathlib import Path
 from typing import NamedTuple
 
 from warmstart.sessions.marks import END, MARK
-from warmstart.templates.item import Item, SessionItems, Source
-from warmstart.templates.project_files import ProjectFiles
+from warmstart.templates.item import Item, Kind, SessionItems, Source
+from warmstart.templates.rules import DOCS, MANIFESTS
 from warmstart.templates.safety import own_words_of
 from warmstart.text.truncate import one_line
 from warmstart.text.words import topic_terms
@@ -26,19 +27,25 @@ from warmstart.tokens import count
 DEFAULT_TOKENS, MAX_TOKENS = 200, 800
 MAX_SESSIONS = 100  # the newest of a project; the others weigh less than a hundredth of the last
 
-_HEADER = f"{MARK} From earlier sessions in this project; verify before use."
+_HEADER = f"{MARK} From earlier sessions here; verify before use:"
 _HALF_LIFE, _FILE_HALF_LIFE = 15, 5  # sessions after which a command, or a file, counts half
 _NEAREST = 10  # sessions near the task
 _NAMED = 1.0  # added to the score of a file that the task names
 _TERM = 0.05  # weight of words that a path shares with the task
-_MIN_COMMAND = 0.02  # chance
-_MIN_FILE = 0.06  # score
+_FOLDER, _LATEST = 0.4, 0.2  # added if every session used its folder, or if the last session used the file
+_MIN_COMMAND, _MIN_SURE = 0.02, 0.15  # chance; the second in a short brief, for what the docs lack
+_MIN_FILE = 150  # score of a file, times the tokens of the brief: with less room only what is likelier
+# Tokens; a shorter brief lists only what is likely. Of the files that one earlier session alone used, 4 % were needed.
+_SHORT = 300
 _MAX_TRAPS, _MAX_RULES, _MAX_FILES, _MAX_NEAR = 4, 3, 300, 3
 _MAX_MEMORY = 160  # characters
 _BLANK = re.compile(r":? ‹\w+›")  # what stands for a value in an error
 # What it says about a file that recent sessions, or sessions near the task, changed it or read it first.
 _WEIGHTS = {("edit", "recent"): 0.6, ("edit", "near"): 0.5, ("read", "recent"): 0.5, ("read", "near"): 0.5}
-_COMMANDS, _TRAPS, _RULES, _MEMORIES, _SIMILAR = 0.32, 0.2, 0.2, 0.2, 0.08  # shares of the budget, at most
+_COMMANDS, _TRAPS, _MEMORIES, _SIMILAR = 0.32, 0.2, 0.2, 0.08  # shares of the budget, at most
+_RULES = 75  # tokens at most, and two fifths of the budget
+
+_MAX_BYTES = 200_000  # of a file of the project
 
 
 class Line(NamedTuple):
@@ -46,7 +53,11 @@ class Line(NamedTuple):
 
     text: str
     why: str = ""
-    sources: tuple[Source, ...] = ()
+    items: tuple[Item, ...] = ()
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        return tuple(dict.fromkeys(source for item in self.items for source in item.sources))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +81,34 @@ class Brief:
         return self.text
 
 
+class ProjectFiles(NamedTuple):
+    """`docs` are what agents read anyway, `manifests` define the project's scripts; `folder` is `None` if unknown."""
+
+    docs: str = ""
+    manifests: str = ""
+    folder: Path | None = None
+
+    def exists(self, path: str) -> bool:
+        """Whether a file is still there, as far as anybody can tell."""
+        return self.folder is None or (self.folder / path).exists()
+
+
+def read_project_files(folder: Path) -> ProjectFiles:
+    """The files of a project that is on this machine."""
+    if not folder.is_dir():
+        return ProjectFiles()
+    return ProjectFiles("\n".join(_texts(folder, DOCS)), "\n".join(_texts(folder, MANIFESTS)), folder)
+
+
+def _texts(folder: Path, names: tuple[str, ...]) -> Iterator[str]:
+    for name in names:
+        try:
+            with (folder / name).open(encoding="utf-8", errors="replace") as file:
+                yield file.read(_MAX_BYTES)
+        except OSError:
+            continue
+
+
 def build_brief(
     sessions: Sequence[SessionItems],
     *,
@@ -84,11 +123,12 @@ def build_brief(
         return Brief()
     frame = count(f"{_HEADER}\n{END}") + 1
     budget = min(budget_tokens, MAX_TOKENS) - frame
-    history = _History(main, task)
+    history = _History(main, task, budget_tokens)
     sections = [
         ("Commands that work here", _command_lines(history, files, _COMMANDS * budget)),
         ("Failed here before", _fit(_trap_lines(history, files), _TRAPS * budget)),
-        ("The user's rules, quoted", _fit(_rule_lines(history, files.docs), _RULES * budget)),
+        ("Where work stopped", _fit(_open_lines(main[-1]), _TRAPS * budget)),
+        ("The user's rules, quoted", _fit(_rule_lines(history, files.docs), min(_RULES, 0.4 * budget))),
         ("Remembered", _fit([Line(one_line(text, _MAX_MEMORY), "in memory") for text in memories], _MEMORIES * budget)),
         ("Similar sessions", _fit(_near_lines(history), _SIMILAR * budget)),
     ]
@@ -110,12 +150,19 @@ def _order(session: SessionItems) -> tuple[float, str]:
 class _History:
     """The earlier sessions with the weight of each: how lately it ended, and how near it is to the task."""
 
-    def __init__(self, sessions: Sequence[SessionItems], task: str) -> None:
+    def __init__(self, sessions: Sequence[SessionItems], task: str, tokens: int) -> None:
         self.sessions = sessions  # oldest first
         self.task = task
+        self.is_short = tokens < _SHORT
+        self.min_file = _MIN_FILE / max(tokens, DEFAULT_TOKENS)
         self.recent = _recency(sessions, _HALF_LIFE)
         self.recent_files = _recency(sessions, _FILE_HALF_LIFE)
         self.near = _nearest(sessions, task) if task else {}
+        self.near_files = self.near or self.recent_files
+        self.items: dict[Kind, list[tuple[SessionItems, Item]]] = defaultdict(list)
+        for session in sessions:
+            for item in session.items:
+                self.items[item.kind].append((session, item))
 
 
 def _recency(sessions: Sequence[SessionItems], half_life: float) -> dict[str, float]:
@@ -132,12 +179,12 @@ def _nearest(sessions: Sequence[SessionItems], task: str) -> dict[str, float]:
     mean = sum(lengths.values()) / len(documents) or 1
     frequency = Counter(term for document in documents.values() for term in document)
     asked = set(topic_terms(task[:6000]))
-    scores = dict.fromkeys(documents, 0.0)
+    rarity = {term: log(1 + (len(documents) - frequency[term] + 0.5) / (frequency[term] + 0.5)) for term in asked}
+    scores = {}
     for name, document in documents.items():
         length = 1.2 * (0.25 + 0.75 * lengths[name] / mean)
-        for term in document.keys() & asked:
-            rarity = log(1 + (len(documents) - frequency[term] + 0.5) / (frequency[term] + 0.5))
-            scores[name] += rarity * document[term] * 2.2 / (document[term] + length)
+        terms = document.keys() & asked  # in any order, which must not matter
+        scores[name] = fsum(rarity[term] * document[term] * 2.2 / (document[term] + length) for term in terms)
     best = sorted(((-score, name) for name, score in scores.items() if score > 0))[:_NEAREST]
     return {name: score / sum(score for score, _ in best) for score, name in best}
 
@@ -160,18 +207,18 @@ def _command_lines(history: _History, files: ProjectFiles, budget: float) -> tup
     """The commands that work; what the docs state anyway shares one line, the last."""
     uses: dict[str, list[Item]] = defaultdict(list)
     chances: dict[str, float] = defaultdict(float)
-    for session in history.sessions:
-        for item in session.of("command"):
-            uses[item.text].append(item)
-            if item.count > item.failed:
-                chances[item.text] += history.recent[session.session_id]
+    for session, item in history.items["command"]:
+        uses[item.text].append(item)
+        if item.count > item.failed:
+            chances[item.text] += history.recent[session.session_id]
     chosen: list[str] = []
     stated: list[str] = []
     spent = 10.0  # for the heading
     for text, chance in sorted(chances.items(), key=lambda one: (-one[1], one[0])):
         items = uses[text]
         trusted = _is_trusted([text], items, files) and any(item.worked for item in items)
-        if chance < _MIN_COMMAND or not trusted or fails_now(items):
+        least = _MIN_SURE if history.is_short and text not in files.docs else _MIN_COMMAND
+        if chance < least or not trusted or fails_now(items):
             continue
         cost = count(f"- `{text}`") + (0 if text in files.docs else 1)
         if spent + cost <= budget:
@@ -182,7 +229,7 @@ def _command_lines(history: _History, files: ProjectFiles, budget: float) -> tup
         Line(
             ", ".join(f"`{text}`" for text in texts),
             "; ".join(_command_reason(text, uses[text]) for text in texts),
-            _sources(item for text in texts for item in uses[text]),
+            tuple(item for text in texts for item in uses[text]),
         )
         for texts in lines
     )
@@ -221,8 +268,12 @@ def _trap_lines(history: _History, files: ProjectFiles) -> list[Line]:
         fix = Counter(item.calls[1].arguments for item in items).most_common(1)[0][0]
         why = f"failed in {_sessions(items)}, last {_day(items)}"
         error = _BLANK.sub("", trap[1])
-        lines.append(Line(f"`{trap[0]}` fails ({error}): use `{fix}`", why, _sources(items)))
+        lines.append(Line(f"`{trap[0]}` fails ({error}): use `{fix}`", why, tuple(items)))
     return lines
+
+
+def _open_lines(last: SessionItems) -> list[Line]:
+    return [Line(f"{item.text} ({_day([item])})", "in the last session", (item,)) for item in last.of("open")]
 
 
 def _rule_lines(history: _History, docs: str) -> list[Line]:
@@ -238,68 +289,86 @@ def _rule_lines(history: _History, docs: str) -> list[Line]:
             rules[twin] += items
         elif len(mine) >= 3 and text not in docs:
             rules[mine] = items
-    ranked = sorted(rules.values(), key=lambda items: (items[0].kind != "instruction", -len(items)))
-    return [
-        Line(
-            f'"{items[0].text}"' + (f" ({_day(items)})" if _day(items) else ""),
-            f"said {_times(len(items))}",
-            _sources(items),
-        )
-        for items in ranked[:_MAX_RULES]
-    ]
+    ranked = sorted(rules.values(), key=len, reverse=True)
+    dated = [(f" ({_day(items)})" if _day(items) else "", items) for items in ranked[:_MAX_RULES]]
+    return [Line(f'"{one[0].text}"{day}', f"said {_times(len(one))}", tuple(one)) for day, one in dated]
 
 
 def _near_lines(history: _History) -> list[Line]:
-    titles = {one.session_id: one for one in history.sessions}
-    near = [titles[name] for name in list(history.near)[:_MAX_NEAR]]
-    return [
-        Line(
-            f"{f'{one.started_at:%Y-%m-%d} ' if one.started_at else ''}{one.session_id[:8]}: {one_line(one.title, 48)}",
-            "asked for something similar",
-            (Source(one.session_id),),
-        )
-        for one in near
-        if one.title
-    ]
+    sessions = {one.session_id: one for one in history.sessions if one.title.count(" ") > 1}
+    lines = []
+    for one in [sessions[name] for name in history.near if name in sessions][:_MAX_NEAR]:
+        date = f"{one.started_at:%Y-%m-%d} " if one.started_at else ""
+        text = f"{date}{one.session_id[:8]}: {one_line(one.title, 60)}"
+        itself = Item(kind="reference", text=one.title, sources=(Source(one.session_id),))
+        lines.append(Line(text, "asked for something similar", (itself,)))
+    return lines
 
 
 def _file_lines(history: _History, files: ProjectFiles, budget: float) -> tuple[Line, ...]:
-    evidence: dict[str, dict[tuple[str, str], float]] = defaultdict(lambda: defaultdict(float))
+    """The files of each folder that the new session probably needs."""
     uses: dict[str, list[Item]] = defaultdict(list)
-    for session in history.sessions:
-        for item in session.of("file"):
-            if item.text not in uses and not files.exists(item.text):
-                continue
-            evidence[item.text][item.tool, "recent"] += history.recent_files[session.session_id]
-            evidence[item.text][item.tool, "near"] += history.near.get(session.session_id, 0.0)
+    for _, item in history.items["file"]:
+        if (item.text in uses or files.exists(item.text)) and item.text not in DOCS:
             uses[item.text].append(item)
+    scores = _file_scores(history, uses)
+    # How often a file was really needed grows faster than its score: 3 % at .4, 8 % at 1, 28 % above.
+    likely = ((path, score**4) for path, score in scores.items() if score >= history.min_file)
+    ranked = sorted(likely, key=lambda one: (-one[1], one[0]))
+    lines = []
+    for folder, paths in _pack(ranked[:_MAX_FILES], budget, 1.0 if history.is_short else 0.0).items():
+        items = [item for path in paths for item in uses[path]]
+        uses_of = Counter("changed" if item.tool == "edit" else "read first" for item in items)
+        why = ", ".join(
+            (*(f"{use} {_times(number)}" for use, number in sorted(uses_of.items())), f"last {_day(items)}")
+        )
+        lines.append(Line(f"{folder}: {', '.join(path.rsplit('/', 1)[-1] for path in paths)}", why, tuple(items)))
+    return tuple(lines)
+
+
+def _file_scores(history: _History, paths: Collection[str]) -> dict[str, float]:
+    """How much speaks for each file: who used it lately or for a similar task, its folder, and its name."""
+    evidence: dict[str, dict[tuple[str, str], float]] = {path: defaultdict(float) for path in paths}
+    folders: dict[str, dict[str, float]] = defaultdict(dict)  # the weight of each session that used one
+    users: dict[str, set[str]] = defaultdict(set)
+    for session, item in history.items["file"]:
+        if item.text in evidence:
+            name = session.session_id
+            evidence[item.text][item.tool, "recent"] += history.recent_files[name]
+            evidence[item.text][item.tool, "near"] += history.near_files.get(name, 0.0)
+            folders[_folder(item.text)][name] = history.recent_files[name]
+            users[item.text].add(name)
+    ages = {one.session_id: age for age, one in enumerate(reversed(history.sessions))}
+    # Whose files count without a second session, if it changed them: the last one, and a very similar one.
+    telling = {history.sessions[-1].session_id, *(name for name, near in history.near_files.items() if near > 0.5)}
     asked, lower = set(topic_terms(history.task[:6000])), history.task.lower()
-    names = {path: set(topic_terms(path)) for path in uses}
+    names = {path: set(topic_terms(path)) for path in paths}
     frequency = Counter(term for some in names.values() for term in some)
     scores = {}
     for path, some in names.items():
         score = sum(_WEIGHTS[basis] * sqrt(weight) for basis, weight in evidence[path].items())
-        rarity = sum(log(1 + len(names) / frequency[term]) for term in some & asked)
-        score += _TERM * rarity * (0.3 + score)
-        if path.rsplit("/", 1)[-1].lower() in lower:
-            score += _NAMED
-        scores[path] = score * score
-    ranked = sorted(scores.items(), key=lambda one: (-one[1], one[0]))
-    chosen = _pack([(path, score) for path, score in ranked if score >= _MIN_FILE][:_MAX_FILES], budget)
-    lines = []
-    for folder, paths in chosen.items():
-        items = [item for path in paths for item in uses[path]]
-        changed = sum(item.tool == "edit" for item in items)
-        why = f"changed {_times(changed)}, read first {_times(len(items) - changed)}, last {_day(items)}"
-        lines.append(Line(f"{folder}: {', '.join(path.rsplit('/', 1)[-1] for path in paths)}", why, _sources(items)))
-    return tuple(lines)
+        age = min(map(ages.__getitem__, users[path]))
+        score += _FOLDER * sum(folders[_folder(path)].values()) + _LATEST / (1 + age)
+        score += _TERM * (0.3 + score) * fsum(log(1 + len(names) / frequency[term]) for term in some & asked)
+        is_changed = ("edit", "recent") in evidence[path]
+        is_weak = len(users[path]) == 1 and not (is_changed and users[path] & telling)
+        named = _NAMED if path.rsplit("/", 1)[-1].lower() in lower else 0.0
+        scores[path] = named if is_weak and history.is_short else score + named
+    return scores
 
 
-def _pack(ranked: Sequence[tuple[str, float]], budget: float) -> dict[str, list[str]]:
-    """Files by folder, chosen by their worth per token: a name costs little once its folder is there."""
+def _folder(path: str) -> str:
+    return f"{path.rpartition('/')[0] or '.'}/"
+
+
+def _pack(ranked: Sequence[tuple[str, float]], budget: float, min_line: float) -> dict[str, list[str]]:
+    """Files by folder, chosen by their worth per token: a name costs little once its folder is there.
+
+    A folder is listed if its best file is worth `min_line`.
+    """
     folders: dict[str, list[tuple[str, float]]] = defaultdict(list)
     for path, worth in ranked:
-        folders[f"{path.rpartition('/')[0] or '.'}/"].append((path, worth))
+        folders[_folder(path)].append((path, worth))
     heap: list[tuple[float, str, int, int, int]] = []
 
     def offer(folder: str, start: int) -> None:
@@ -314,8 +383,9 @@ def _pack(ranked: Sequence[tuple[str, float]], budget: float) -> dict[str, list[
         if best:
             heapq.heappush(heap, best)
 
-    for folder in folders:
-        offer(folder, 0)
+    for folder, (best, *_) in folders.items():
+        if best[1] >= min_line:
+            offer(folder, 0)
     chosen: dict[str, list[str]] = {}
     while heap:
         _, folder, start, end, cost = heapq.heappop(heap)
@@ -337,7 +407,3 @@ def _times(number: int) -> str:
 
 def _sessions(items: Sequence[Item]) -> str:
     return "1 session" if len(items) == 1 else f"{len(items)} sessions"
-
-
-def _sources(items: Iterable[Item]) -> tuple[Source, ...]:
-    return tuple(dict.fromkeys(source for item in items for source in item.sources))

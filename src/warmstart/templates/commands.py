@@ -7,13 +7,12 @@ build, lint, format or run something of the project count; what only looks aroun
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Sequence
-from functools import cache, lru_cache
-from pathlib import Path
+from functools import lru_cache, partial
 from typing import Literal, NamedTuple
 
 from warmstart.profile.tools import check_of, interprets
+from warmstart.templates.rules import word_set
 from warmstart.text.shell import SHELL_PROGRAMS, SILENT, Command, parse_commands
 
 Purpose = Literal["test", "build", "lint", "format", "run", "other"]
@@ -60,9 +59,7 @@ def _shell_commands(text: str, roots: tuple[str, ...], every: bool) -> tuple[She
     return tuple(dict.fromkeys(command for command in found if command))
 
 
-@cache
-def _words(row: str) -> frozenset[str]:
-    return frozenset(tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))[row].split())
+_words = partial(word_set, "commands")
 
 
 def _simplify(command: Command, roots: tuple[str, ...], every: bool) -> ShellCommand | None:

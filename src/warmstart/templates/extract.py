@@ -19,16 +19,17 @@ from warmstart.sessions.marks import without_ours
 from warmstart.sessions.values import Message, Session
 from warmstart.templates.commands import ShellCommand
 from warmstart.templates.item import Call, Item, Kind, SessionItems
-from warmstart.templates.procedures import extract_procedures
+from warmstart.templates.procedures import extract_procedures, subject_of
+from warmstart.templates.rules import load_table, pattern
 from warmstart.templates.safety import is_known
-from warmstart.templates.session_view import SessionView, Shell, trap_rules
+from warmstart.templates.session_view import SessionView, Shell
 from warmstart.templates.turns import extract_turns
 from warmstart.text.own_words import SENTENCE
 from warmstart.text.truncate import one_line
 from warmstart.text.untrusted import find_injection
 from warmstart.text.words import topic_terms
 
-ITEM_RULES = 4  # raise it when an extractor changes: stored items are then extracted again
+ITEM_RULES = 5  # raise it when an extractor changes: stored items are then extracted again
 
 _MAX_REQUESTS, _MAX_REQUEST = 6, 400  # requests that tell what a session is about, and characters of each
 _MAX_FIX_TRIES = 6  # shell calls after an error in which its fix is looked for
@@ -36,39 +37,6 @@ _MAX_QUOTE = 300  # characters
 _MAX_SAID = 4_000  # characters of a message that are read
 _MIN_MESSAGES = 3  # before anything is said of how they are written
 _URL = re.compile(r"https?://[^\s<>\"'`)\]]+")
-# Pages of one piece of work: nobody needs them for the next one.
-_PASSING_URL = re.compile(r"//(?:localhost|127\.|0\.0\.0\.0)|/(?:pulls?|issues?|actions|commit|job|merge_requests)/")
-_STANDING = re.compile(
-    r"^(?:you must|we must|standing orders?:|rule:|(?:please )?(?:never|always)\b)|\bbefore (?:every|each|any) "
-    r"|^(?:please )?(?:don't|do not) (?:add|use|commit|push|create|write|touch|mock|include|amend|install)\b"
-    r"|\bmake sure (?:to|you) (?:always|never)",
-    re.IGNORECASE,
-)
-_MOMENTARY = re.compile(
-    r"\b(?:yet|now|again|for now|this time|this one|that one|anything|here|today|first|still|already|it|them|those)\b"
-    r"|\?$|#\d",
-    re.IGNORECASE,
-)
-_DECISION = re.compile(
-    r"(?:we|i)(?:'ve| have)? (?:decided|agreed|settled)\b.{8,}"
-    r"|(?:let's|lets|we(?:'ll| will)|i(?:'ll| will)?|please) (?:use|go with|keep|stick with|choose|prefer)\b.{3,}"
-    r"\b(?:instead of|rather than|and not|not|over)\b.{2,}",
-    re.IGNORECASE,
-)
-_RULE = re.compile(
-    r"\b(?:must|should|never|always|do not|don't|cannot|may not|only|required?|not allowed|forbidden)\b", re.IGNORECASE
-)
-_OF_THE_DAY = re.compile(r"\b(?:current (?:time|date)|today)\b|\d{4}-\d\d-\d\d", re.IGNORECASE)
-_PERMITS = re.compile(
-    r"\b(?:you (?:may|can)|(?:no|don't|do not) need to (?:ask|confirm|check)|go ahead|feel free|i (?:allow|permit)"
-    r"|(?:don't|do not|never|stop) ask(?:ing)?|(?:allowed|free|authori[sz]ed|permitted) to|permission|approv\w+"
-    r"|without (?:asking|(?:\w+ )?confirm\w*|(?:\w+ )?approval)|skip (?:the )?confirm\w*|du darfst|ohne rückfrage)\b",
-    re.IGNORECASE,
-)
-# `never push without asking` forbids, and `never ask me again` permits.
-_FORBIDS = re.compile(
-    r"\b(?:never|don't|do not|must not|should not|cannot)\b(?! (?:need|ask|confirm|hesitate|wait))", re.IGNORECASE
-)
 
 
 def extract_commands(view: SessionView) -> Iterator[Item]:
@@ -138,15 +106,12 @@ def extract_traps(view: SessionView) -> Iterator[Item]:
 
 def _is_part_of_work(error: str) -> bool:
     """Whether an error is a failing test or a slip, and says nothing about the project."""
-    is_work = any(phrase in error.lower() for phrase in trap_rules()["work"])
+    is_work = any(phrase in error.lower() for phrase in load_table("rules")["work"])
     return is_work or bool(re.search(r"exit \d+|: failed$|HTTP \d", error))
 
 
 def extract_instructions(view: SessionView) -> Iterator[Item]:
-    """The user's standing rules, quoted; of an agent that is built on the library also those of its system prompt.
-
-    An approval is no rule: what was permitted once was permitted once.
-    """
+    """The user's standing rules, quoted; of an agent that is built on the library also those of its system prompt."""
     rules = [
         (message, sentence)
         for message, text, _ in view.said
@@ -157,19 +122,19 @@ def extract_instructions(view: SessionView) -> Iterator[Item]:
         prompts = [one for one in view.messages if one.role == "system"]
         rules += [(one, rule) for one in prompts for rule in _system_rules(without_ours(one.text))]
     for message, rule in rules:
-        if not _PERMITS.search(rule) or _FORBIDS.search(rule):
+        if not pattern("permits").search(rule) or pattern("forbids").search(rule):
             yield from _quote(view, "instruction", rule, message)
 
 
 def _is_standing(sentence: str) -> bool:
-    return bool(_STANDING.search(sentence)) and not _MOMENTARY.search(sentence)
+    return bool(pattern("standing").search(sentence)) and not pattern("momentary").search(sentence)
 
 
 def _system_rules(text: str) -> Iterator[str]:
     """The sentences of a system prompt that say what must or must not be done, on any day."""
     for line in SENTENCE.split(text):
         rule = line.strip(" \t-*•")
-        if 12 <= len(rule) <= _MAX_QUOTE and _RULE.search(rule) and not _OF_THE_DAY.search(rule):
+        if 12 <= len(rule) <= _MAX_QUOTE and pattern("rule").search(rule) and not pattern("of_the_day").search(rule):
             yield rule
 
 
@@ -184,7 +149,7 @@ def extract_corrections(view: SessionView) -> Iterator[Item]:
 def extract_decisions(view: SessionView) -> Iterator[Item]:
     """What the user decided between two ways, quoted."""
     for message, text, _ in view.said if view.has_own_user else ():
-        for sentence in filter(_DECISION.match, _sentences(text)):
+        for sentence in filter(pattern("decision").match, _sentences(text)):
             yield from _quote(view, "decision", sentence, message)
 
 
@@ -192,7 +157,7 @@ def extract_references(view: SessionView) -> Iterator[Item]:
     """The documents on the web that the user pointed to."""
     for message, text, _ in view.said:
         for found in dict.fromkeys(_URL.findall(text[:_MAX_SAID])):
-            if not _PASSING_URL.search(found):
+            if not pattern("passing_url").search(found):
                 yield from _quote(view, "reference", found.rstrip(".,;:"), message)
 
 
@@ -208,25 +173,12 @@ def _quote(view: SessionView, kind: Kind, text: str, message: Message) -> Iterat
 
 
 def extract_open(view: SessionView) -> Iterator[Item]:
-    """Where work stopped: the branch, the last request, and a check that still fails."""
-    session = view.session
-    if not view.said or not view.steps:
-        return
-    message, text, _ = view.said[-1]
-    yield from _quote(view, "open", f"last request: {one_line(text, 120)}", message)
-    if session.branch:
-        at = session.ended_at
-        yield Item(kind="open", text=f"branch: {session.branch}", last_seen=at, sources=view.source(""))
-    checks = [
-        (shell, command)
-        for shell in view.shells
-        for command in shell.commands
-        if command.purpose in ("test", "build", "lint")
-    ]
-    if checks and checks[-1][0].passed is False:
-        shell, command = checks[-1]
-        if is_known(command.text, view.typed) and view.is_clean_command(command.text, shell.step.position):
-            yield view.item("open", f"failing: `{command.text}`", shell.step)
+    """Where work stopped: the last check, if it failed."""
+    every = [(shell, command) for shell in view.shells for command in shell.commands]
+    for shell, command in [one for one in every if one[1].purpose in ("test", "build", "lint")][-1:]:
+        is_safe = is_known(command.text, view.typed) and view.is_clean_command(command.text, shell.step.position)
+        if shell.step.outcome == "error" and shell.commands == (command,) and is_safe:  # or which of them failed?
+            yield view.item("open", f"`{command.text}` failed last", shell.step)
 
 
 def extract_habits(view: SessionView) -> Iterator[Item]:
@@ -274,7 +226,7 @@ def extract_items(
     view = SessionView(session, messages, steps, **options)
     clean = redactor.clean if redactor else str
     items = [item.map_texts(clean) for extract in EXTRACTORS.values() for item in extract(view)]
-    title = clean(one_line(session.title, _MAX_REQUEST))
+    title = clean(one_line(subject_of(session.title), _MAX_REQUEST))
     asked = (clean(text[:_MAX_REQUEST]) for _, text, _ in view.said[:_MAX_REQUESTS])
     changed = (item.text for item in items if item.kind == "file" and item.tool == "edit")
     return SessionItems(

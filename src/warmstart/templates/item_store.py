@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 import msgspec
 
@@ -20,7 +21,7 @@ Progress = Callable[[int, int], None]
 
 _BATCH = 50  # sessions whose items are written together
 _ENCODE = msgspec.json.Encoder().encode
-_DECODE = msgspec.json.Decoder(SessionItems).decode
+_DECODE = lru_cache(maxsize=256)(msgspec.json.Decoder(SessionItems).decode)  # most are the same the next time
 
 
 class ItemStore:

@@ -59,7 +59,7 @@ class LegacySeed(msgspec.Struct):
                 yield one.item("trap", one.error, calls[0].arguments if one.tool in SHELLS else one.tool, calls)
         for one in self.demonstrations:
             acts = (act._replace(result="ok") for act in one.acts if is_safe_call(act, project))
-            if calls := tuple(act for act in acts if not _is_edit(act)):
+            if calls := tuple(one for one in acts if one.tool not in HOST_TOOLS or role_of(*one[:2]) != "edit"):
                 yield one.item("procedure", one.task, "", calls)
         for one in self.markers:
             path = relative_path(one.value, (project,))
@@ -68,7 +68,3 @@ class LegacySeed(msgspec.Struct):
             elif one.kind == "reference":
                 yield one.item("reference", one.value)
         yield from (one.item("habit", one.text) for one in self.patterns)
-
-
-def _is_edit(act: Call) -> bool:
-    return act.tool in HOST_TOOLS and role_of(act.tool, act.arguments) == "edit"

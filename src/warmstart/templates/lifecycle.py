@@ -134,10 +134,7 @@ def unpromoted(store: SQLTemplateStore) -> set[str]:
 def review(
     store: SQLTemplateStore, *, max_age_days: float | None = MAX_AGE_DAYS, dry_run: bool = False
 ) -> list[Changed]:
-    """Bring every template into the state that it has earned; with `dry_run` only say what would be done.
-
-    Without `max_age_days` nothing is retired for its age.
-    """
+    """Bring every template into the state that it has earned, or only say so; without an age none is too old."""
     counts, candidates, doubtful = count_uses(store), count_uses(store, candidates=True), unpromoted(store)
     everything = total(counts.values())
     every = belief(everything.cold_successes, everything.cold_failures)

@@ -10,11 +10,12 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from warmstart.errors import NothingToCarry
 from warmstart.profile.feedback import count_words
 from warmstart.profile.profiler import Profiler, profile_of
+from warmstart.profile.tools import SHELLS
 from warmstart.profile.values import Profile, TaskType
 from warmstart.redact import Redactor
 from warmstart.sessions.bad_sessions import BAD_SESSION, Skip, log_skip
@@ -24,9 +25,10 @@ from warmstart.templates.allowlist import is_safe_text
 from warmstart.templates.brief import fails_now
 from warmstart.templates.extract import extract_items
 from warmstart.templates.item import Item, Kind, SessionItems
-from warmstart.templates.procedures import strip_greeting
+from warmstart.templates.procedures import subject_of
 from warmstart.templates.rendering import call_fields
 from warmstart.templates.revoke import revoked as revoked_sessions
+from warmstart.templates.rules import pattern
 from warmstart.templates.store import SQLTemplateStore
 from warmstart.templates.template import SessionSeed, State, WarmTemplate
 from warmstart.templates.tools import Definitions, fingerprint, fits, schemas_of
@@ -34,23 +36,12 @@ from warmstart.templates.validation import check, without_problems
 from warmstart.text.truncate import one_line
 from warmstart.text.untrusted import find_injection
 
-# How many items of each kind a template carries; procedures have an option of their own.
-_MAX_ITEMS: dict[Kind, int] = {
-    "instruction": 12,
-    "correction": 5,
-    "decision": 5,
-    "command": 12,
-    "trap": 6,
-    "file": 12,
-    "reference": 8,
-    "habit": 2,
-    "open": 0,  # where one session stopped says nothing to another
-}
-_DEFAULT_MAX = 10
+# How many items of a kind a template carries. Where one session stopped says nothing to another.
+_DEFAULT_MAX = 6
+_MAX_ITEMS: dict[Kind, int] = {"instruction": 12, "command": 12, "file": 12, "habit": 2, "open": 0}
 _MAX_EVIDENCE = 120  # characters of what says that a session failed
 _MAX_NAMED = 5  # sessions that an error names
-_MAX_TOOLS = 3  # in a description
-_PLAIN_SENTENCE = re.compile(r"[\w'’,/ .()-]+", re.ASCII)
+_SENTENCE_END = re.compile(r"(?<=[\w)}])[.!?](?:\s|$)|\n| \(changed ")
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
@@ -112,12 +103,14 @@ def merge(sessions: Iterable[SessionItems], *, max_examples: int = 3) -> Session
 def _identity(item: Item) -> object:
     if item.kind == "procedure":  # the same calls show the same, whatever was asked for
         return item.kind, tuple((call.tool, re.sub(r"_\d+(?=\}\})", "", call.arguments)) for call in item.calls)
-    return item.kind, item.tool, item.text if item.kind in ("file", "command") else item.text.lower().rstrip(".!")
+    if item.kind == "file":  # one that was read and changed is one that is changed
+        return item.kind, item.text
+    return item.kind, item.tool, item.text if item.kind == "command" else item.text.lower().rstrip(".!")
 
 
 def _merge(items: Sequence[Item]) -> Item:
     """One item for several that say the same, in the words of the newest clean one."""
-    newest = max(items, key=lambda item: (item.clean, item.last_seen or _LONG_AGO))
+    newest = max(items, key=lambda item: (item.clean, item.tool == "edit", item.last_seen or _LONG_AGO))
     return replace(
         newest,
         count=sum(item.count for item in items),
@@ -196,9 +189,52 @@ def make(
     """
     redactor = redactor or Redactor()
     extractor = SessionExtractor(redactor=redactor, placeholders=placeholders, allow=allow, profiler=Profiler(kinds))
-    given: list[tuple[Session, Profile, SessionItems]] = []
-    refused: dict[str, str] = {}
-    # Whatever the order in which they are named, the same sessions give the same template.
+    used, refused = _read(store, sessions, extractor, revoked, kinds)
+    if not used:
+        reasons = [f"session {id_} gives nothing to carry: {why}" for id_, why in refused.items()][:_MAX_NAMED]
+        raise NothingToCarry(redactor.clean("; ".join((*reasons, "name another session (`warmstart sessions list`)"))))
+    for id_, why in refused.items():
+        skip(id_, NothingToCarry(redactor.clean(why)))
+    schemas = schemas_of(tools or ())
+    merged = merge([one.items for one in used], max_examples=max_examples)
+    draft = WarmTemplate(name=name, seed=merged, sources=tuple(one.session.id for one in used))
+    seed = SessionSeed(items=tuple(item for item in without_problems(draft) if _fits(item, schemas)))
+    if not _says_something(seed):
+        raise NothingToCarry("nothing of these sessions may be carried; choose other sessions")
+    described = description.strip() or describe(seed, [one.items for one in used if one.session.project])
+    template = WarmTemplate(
+        name=redactor.clean(name.strip()),
+        seed=seed,
+        description=redactor.clean(described),
+        described_by="" if description.strip() else "rules",
+        task_type=task_type or _task_type([one.profile for one in used]),
+        tags=tuple(dict.fromkeys(redactor.clean(tag.strip()) for tag in tags if tag.strip())),
+        project=_common([one.session.project for one in used]),
+        agent=_common([one.session.agent for one in used]),
+        sources=tuple(sorted({source.session for source in seed.sources})),
+        tools={call.tool: fingerprint(schemas.get(call.tool)) for one in seed.of("procedure") for call in one.calls},
+        state=state,
+        origin=origin,
+    )
+    check(template)
+    return template
+
+
+class _Used(NamedTuple):
+    session: Session
+    profile: Profile
+    items: SessionItems
+
+
+def _read(
+    store: SQLSessionStore,
+    sessions: Sequence[str],
+    extractor: SessionExtractor,
+    revoked: Collection[str],
+    kinds: Mapping[str, str] | None,
+) -> tuple[list[_Used], dict[str, str]]:
+    """The sessions that give something, and why each of the others gives nothing. Their order does not matter."""
+    used, refused = [], {}
     for id_, session in sorted({session.id: session for session in map(store.get, sessions)}.items()):
         try:
             profile = profile_of(store, session, tools=kinds)
@@ -209,35 +245,8 @@ def make(
         if why := "it was revoked" if id_ in revoked else _refusal(session, profile, items):
             refused[id_] = why
         else:
-            given.append((session, profile, items))
-    if not given:
-        reasons = [f"session {id_} gives nothing to carry: {why}" for id_, why in refused.items()][:_MAX_NAMED]
-        raise NothingToCarry(redactor.clean("; ".join((*reasons, "name another session (`warmstart sessions list`)"))))
-    for id_, why in refused.items():
-        skip(id_, NothingToCarry(redactor.clean(why)))
-    schemas = schemas_of(tools or ())
-    merged = merge([items for *_, items in given], max_examples=max_examples)
-    draft = WarmTemplate(name=name, seed=merged, sources=tuple(session.id for session, *_ in given))
-    seed = SessionSeed(items=tuple(item for item in without_problems(draft) if _fits(item, schemas)))
-    if not _says_something(seed):
-        raise NothingToCarry("nothing of these sessions may be carried; choose other sessions")
-    described = describe(seed, [items for session, _, items in given if session.project])
-    template = WarmTemplate(
-        name=redactor.clean(name.strip()),
-        seed=seed,
-        description=redactor.clean(description.strip() or described),
-        described_by="" if description.strip() else "rules",
-        task_type=task_type or _task_type([profile for _, profile, _ in given]),
-        tags=tuple(dict.fromkeys(redactor.clean(tag.strip()) for tag in tags if tag.strip())),
-        project=_common([session.project for session, *_ in given]),
-        agent=_common([session.agent for session, *_ in given]),
-        sources=tuple(sorted({source.session for source in seed.sources})),
-        tools={call.tool: fingerprint(schemas.get(call.tool)) for one in seed.of("procedure") for call in one.calls},
-        state=state,
-        origin=origin,
-    )
-    check(template)
-    return template
+            used.append(_Used(session, profile, items))
+    return used, refused
 
 
 def _refusal(session: Session, profile: Profile, items: SessionItems) -> str:
@@ -260,15 +269,16 @@ def _fits(item: Item, schemas: Mapping[str, Mapping[str, Any] | None]) -> bool:
 
 
 def describe(seed: SessionSeed, sessions: Sequence[SessionItems]) -> str:
-    """The task and the tools in one plain sentence; empty if no request makes one."""
+    """The task and the tools in one plain sentence; empty if no request says what to do."""
     sentences = (
-        strip_greeting(sentence).strip(" ,;:")
+        subject_of(sentence).strip(" ,;:")
         for text in (*seed.tasks, *(one.title for one in sessions))
-        for sentence in re.split(r"(?<=[\w)}])[.!?](?:\s|$)|\n| \(changed ", text)[:3]
+        for sentence in (_SENTENCE_END.split(subject_of(text))[:-1] or [text])[:3]  # the last one may be cut off
     )
-    plain = (one for one in sentences if 4 <= count_words(one) <= 20 and _PLAIN_SENTENCE.fullmatch(one))
-    task = next((one for one in plain if not find_injection(one) and is_safe_text(one)), "")
-    tools = list(dict.fromkeys(call.tool for item in seed.of("procedure") for call in item.calls))[:_MAX_TOOLS]
+    plain = [one for one in sentences if count_words(one) <= 20 and not find_injection(one) and is_safe_text(one)]
+    task = next((one for row in ("request", "statement") for one in plain if pattern(row).fullmatch(one)), "")
+    names = [call.tool for item in seed.of("procedure") for call in item.calls if call.tool not in SHELLS]
+    tools = [*dict.fromkeys((*names, *(f"`{item.text}`" for item in seed.of("command"))))][:2]
     described = f"{task[:1].upper()}{task[1:]}{', with ' if tools else ''}{' and '.join(tools)}."
     return one_line(described, 200) if task else ""
 

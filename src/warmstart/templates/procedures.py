@@ -23,6 +23,7 @@ from warmstart.profile.tools import SHELLS, command_in
 from warmstart.profile.values import AnnotatedStep
 from warmstart.templates.commands import shell_commands
 from warmstart.templates.item import Call, Item
+from warmstart.templates.rules import pattern
 from warmstart.templates.safety import is_known, is_safe_call
 from warmstart.templates.session_view import SessionView
 from warmstart.text.truncate import one_line
@@ -38,19 +39,10 @@ _WEIGHTS = {"edit": 3, "run": 2, "check": 2, "read": 1}  # of calls, where there
 _MCP_TOOL = re.compile(r"mcp__[\w-]+?__[a-z]+(?:[_-][a-z]+){0,4}", re.IGNORECASE)
 _FIELD_NAME = re.compile(r"[A-Za-z_](?:[A-Za-z_-]|\d(?!\d)){0,40}")
 _CONVENTION = re.compile(r"[a-z]+(?:[ _-][a-z]+){0,4}")  # `round_trip`, `no longer needed`
-_IDENTIFYING = re.compile(
-    r"(?:^|_)(?:ids?|names?|e?mail|phone|address_?\d?|street|city|zip|zip_?code|post(?:al)?_?code|dob|birth\w*|user"
-    r"|username|login|account|numbers?|codes?|reservations?|orders?|passport|ssn|iban)$"
-)
 _OF_PERSON = frozenset(("email", "phone", "dob", "address", "first_name", "last_name", "user_id", "customer_id"))
 _PARTICULAR = re.compile(r"#+\w+#+|\S*\d\S*|\S+@\S+")
 _PROPER_NAMES = re.compile(r"(?<=[a-z,;:] )(?!I\b)[A-Z][\w'’-]*(?:[ ,]+(?!I\b)[A-Z][\w'’-]*)*")
 _QUOTED = re.compile(r"[\"“«„`][^\"“”«»„`\n]{12,400}[\"”»`]")
-_GREETING = re.compile(
-    r"\A(?:(?:hi|hello|hey|good (?:morning|afternoon)|yes|yeah|sure|ok(?:ay)?|thanks?(?: you)?|please)\b"
-    r"(?: there)?[\s,.!—-]*)+",
-    re.IGNORECASE,
-)
 _PASSED = re.compile(r"\b(\d+) (?:tests? )?passed\b")
 
 
@@ -137,13 +129,14 @@ def _ended_well(task: _SubTask, view: SessionView) -> bool:
 
 def _request(task: _SubTask) -> str:
     """What was asked for: the first line that says more than a greeting, without what is quoted in it."""
-    lines = (strip_greeting(line) for text in task.requests for line in text.strip().splitlines())
+    lines = (subject_of(line) for text in task.requests for line in text.strip().splitlines())
     return next((_QUOTED.sub("…", line) for line in lines if count_words(line) > 3 and not line.endswith(":")), "")
 
 
-def strip_greeting(text: str) -> str:
-    """A request without the greeting, the thanks or the `please` that it begins with."""
-    return _GREETING.sub("", text.strip())
+def subject_of(text: str) -> str:
+    """What a request asks for: without the greeting or the `can you` before it; of a plan its heading."""
+    plan = pattern("plan").match(text.strip())
+    return pattern("greeting").sub("", plan[1] if plan else text.strip())
 
 
 def _changed_files(task: _SubTask, view: SessionView) -> str:
@@ -186,11 +179,12 @@ def _calls(task: _SubTask, view: SessionView, values: _Values) -> list[tuple[Ann
 
 def _commands(step: AnnotatedStep, view: SessionView) -> str:
     """The commands of a shell call without what changes from run to run; empty if one may not be shown."""
-    commands = shell_commands(command_in(step.call.arguments), view.roots, every=True)
-    for one in commands:
-        is_known_here = is_known(one.text, view.typed) and view.is_clean_command(one.text, step.position)
-        if one.purpose == "other" or not is_known_here:
-            return ""
+    every = shell_commands(command_in(step.call.arguments), view.roots, every=True)
+    commands = [one for one in every if one.purpose != "other"]  # `make test | tail` is `make test`
+    if not all(is_known(one.text, view.typed) for one in every):
+        return ""
+    if not all(view.is_clean_command(one.text, step.position) for one in commands):
+        return ""
     return msgspec.json.encode({"command": " && ".join(one.text for one in commands)}).decode() if commands else ""
 
 
@@ -273,7 +267,7 @@ class _Values:
 
 @lru_cache(maxsize=1024)
 def _identifies(name: str) -> bool:
-    return _IDENTIFYING.search(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()) is not None
+    return pattern("identifying").search(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()) is not None
 
 
 def _singular(name: str) -> str:

@@ -12,6 +12,7 @@ import re
 from warmstart.profile.tools import SHELLS, agent_tools, command_in
 from warmstart.templates.allowlist import is_safe, is_safe_command
 from warmstart.templates.item import Call
+from warmstart.templates.rules import load_table
 
 _OPERATOR = re.compile(r"\s*(?:&&|\|\||[;|&\n])\s*")
 _FOLDER = re.compile(r"cd (\S+) && ")
@@ -20,10 +21,7 @@ _SCRIPT_OF = re.compile(
     r"(?:(?:npm|pnpm|yarn|bun)(?: -[\w-]+(?:[= ][\w./-]+)?)* run(?:-script)?|(?:mise|turbo|nx) run|deno task"
     r"|make|just|task|rake) ([\w:./-]+)"
 )
-_VERBS = (
-    "tests?|lint|fmt|format|checks?|build|typecheck|type-check|types|compile|verify|ci|coverage|bench|clean|e2e|unit"
-    "|integration|vet|clippy|validate|start|dev|serve|preview|generate|codegen|docs"
-)
+_VERBS = "|".join(load_table("allowlist")["script_verbs"].split())
 _KNOWN_SCRIPT = re.compile(rf"(?:[\w-]+[:/])?(?:{_VERBS})(?:[:_.-][\w:.-]+)?", re.IGNORECASE)
 _PLAIN = re.compile(rf"(?:{_VERBS}|all|run|exec|check|tool|vet|mod|\.|\./\.\.\.)", re.IGNORECASE)
 _READS = re.compile(r"(?:get|list|search|find|read|show|describe|lookup|query|count|view|fetch)(?![a-z])")

@@ -14,22 +14,14 @@ from dataclasses import KW_ONLY, dataclass, field
 from itertools import accumulate
 from math import exp
 from random import Random
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from warmstart.errors import ConfigError
 from warmstart.sessions.projects import repository_of
 from warmstart.templates.lifecycle import Counts, count_uses, total, unpromoted
-from warmstart.templates.similarity import (
-    DEADLINE_MS,
-    Described,
-    Fit,
-    Similarity,
-    add_recall,
-    by_recall,
-    says_enough,
-)
+from warmstart.templates.similarity import DEADLINE_MS, Described, Fit, Similarity, add_recall, by_recall, says_enough
 from warmstart.templates.store import SQLTemplateStore, Summary
-from warmstart.templates.template import State
+from warmstart.templates.template import State, WarmTemplate
 from warmstart.templates.thompson import Belief, belief, does_harm, odds
 from warmstart.templates.tools import Definitions, fingerprint, schemas_of
 
@@ -91,6 +83,11 @@ class Suggestion:
     why: str
     description: str = ""
     task: str = ""
+
+    @classmethod
+    def of(cls, template: Summary | WarmTemplate, **more: Any) -> Suggestion:
+        copied = {name: getattr(template, name) for name in ("id", "name", "version", "state", "description")}
+        return cls(**copied, **more)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,19 +256,8 @@ class Selector:
         if does_harm(counts.successes, counts.failures, cold):
             return None
         known = belief(counts.successes, counts.failures, cold)
-        suggestion = Suggestion(
-            id=summary.id,
-            name=summary.name,
-            version=summary.version,
-            state=summary.state,
-            sure=sureness(fit.similarity),
-            similarity=fit.similarity,
-            utility=known.mean - cold.mean,
-            why=_reasons(fit, counts),
-            description=summary.description,
-            task=fit.task,
-        )
-        return suggestion, known
+        scores = {"sure": sureness(fit.similarity), "similarity": fit.similarity, "utility": known.mean - cold.mean}
+        return Suggestion.of(summary, **scores, why=_reasons(fit, counts), task=fit.task), known
 
 
 def _exclusion(template: Summary, task: Task, tools: Mapping[str, str] | None) -> str:

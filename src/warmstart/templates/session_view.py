@@ -6,12 +6,10 @@ It also says which words of a command have a clean source: a token that first ap
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cache, cached_property
-from pathlib import Path
+from functools import cached_property
 from typing import Any
 
 from warmstart.profile.feedback import own_words
@@ -23,6 +21,7 @@ from warmstart.sessions.marks import is_marked_call, is_ours
 from warmstart.sessions.values import Message, Session
 from warmstart.templates.commands import ShellCommand, is_project_file, relative_path, shell_commands
 from warmstart.templates.item import Item, Kind, Source
+from warmstart.templates.rules import MANIFESTS, load_table
 from warmstart.templates.safety import own_words_of
 from warmstart.text.shell import parse_commands
 
@@ -30,17 +29,7 @@ _PATCHED_FILE = re.compile(r"\*\*\* (?:Update|Add|Delete) File: ([^\n\"\\]+)")
 _EXPANDED = re.compile(r"^(?:---|#{1,4} |\|)", re.MULTILINE)  # front matter, headings, tables: a file, not a person
 _SUMMARY = ("This session is being continued from", "Summary of the conversation")
 _MAX_MACHINE_LINES = 30
-_MANIFEST = re.compile(
-    r"(?:^|[/\s'\"])(?:package\.json|[Mm]akefile|[Jj]ustfile|\.?mise\.toml|pyproject\.toml|Taskfile\.ya?ml|Cargo\.toml)"
-    r"(?=$|[\s'\"|;&)])"
-)
-
-
-@cache
-def trap_rules() -> dict[str, tuple[str, ...]]:
-    """The lists of `traps.toml`."""
-    table = tomllib.loads((Path(__file__).parent / "traps.toml").read_text(encoding="utf-8"))
-    return {name: tuple(row.split()) if isinstance(row, str) else tuple(row) for name, row in table.items()}
+_MANIFEST = re.compile(rf"(?:^|[/\s'\"])(?:{'|'.join(map(re.escape, MANIFESTS))})(?=$|[\s'\"|;&)])")
 
 
 @dataclass(slots=True)
@@ -53,11 +42,7 @@ class Shell:
 
 
 class SessionView:
-    """A session as the extractors read it.
-
-    `allowed` are commands that the user vouches for, as if they had typed them. With `keep_values` the values in
-    procedures stay.
-    """
+    """A session as the extractors read it. What the user vouches for is `allowed` as if they had typed it."""
 
     def __init__(
         self,
@@ -172,7 +157,7 @@ def _shows_manifest(step: AnnotatedStep) -> bool:
 def _has_passed(step: AnnotatedStep, commands: Sequence[ShellCommand]) -> bool | None:
     """Whether a shell call worked, by its exit code and its words; `None` where a pipe hides the exit code."""
     output = unwrap(step.result.text).text if step.result else ""
-    if step.outcome == "error" or any(phrase in output[:400] for phrase in trap_rules()["hidden_failures"]):
+    if step.outcome == "error" or any(phrase in output[:400] for phrase in load_table("rules")["hidden_failures"]):
         return False
     return has_passed(output) if any(command.masked for command in commands) else True
 

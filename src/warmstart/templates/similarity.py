@@ -13,6 +13,7 @@ from math import fsum, log, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 from warmstart.memory.words import stems
+from warmstart.templates.rules import load_table
 from warmstart.text.words import STOPWORDS, split_words
 
 if TYPE_CHECKING:
@@ -33,15 +34,7 @@ _ABOUT = 0.8  # what name, description and tags count, against a procedure
 # lets one of 50 tasks of other work through: with 50 ms for recall, and chosen among six values on these very commits.
 _RECALL_SHARE = 0.35  # the most that recall closes of the distance that words leave
 
-_ANY = """
-able actually add already also always another app application back bit bug change check code command comment commit
-continue correct create currently different done ensure error even every example file files find first fix following
-function go good hello help hi implement instead issue like line list look lot make many maybe more move much name
-need new next now ok okay only option other output part place possible problem proceed project pull push put question
-read really remove right run same see seem set should show something still sure task test thank thing think time try
-two type update use user value version want way work write wrong
-"""
-_COMMON = frozenset(stems(_ANY))
+_COMMON = frozenset(stems(load_table("rules")["any_task"]))
 _STOPPED = frozenset(stems(" ".join(sorted(STOPWORDS))))
 
 

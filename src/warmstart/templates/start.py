@@ -17,15 +17,7 @@ from warmstart.errors import InvalidTemplate, TemplateNotFound
 from warmstart.sessions.marks import is_marked
 from warmstart.templates.audit import Use, record, started
 from warmstart.templates.brief import Brief
-from warmstart.templates.rendering import (
-    TEMPLATE_NOTE,
-    TEMPLATE_TAG,
-    Rendering,
-    Shape,
-    closing,
-    note_message,
-    render,
-)
+from warmstart.templates.rendering import TEMPLATE_NOTE, TEMPLATE_TAG, Rendering, Shape, closing, note_message, render
 from warmstart.templates.selection import DEFAULT_POLICY, Choice, Selector, Suggestion, Task
 from warmstart.templates.store import SQLTemplateStore
 from warmstart.templates.template import SessionSeed, WarmTemplate
@@ -192,9 +184,9 @@ def start_warm(
 ) -> Started:
     """The messages of a session with the brief, and with the template that fits its task unless it is held out.
 
-    `session_id` is the agent's own id or ours, and decides chance. The task is the last
-    user message unless it is named. A host that starts many sessions keeps one `selector`, which then brings its own
-    `recall`, `holdout` and `explore`. `rendering` are further options of `render`.
+    `session_id` is the agent's own id or ours, and decides chance. The task is the last user message unless it is
+    named. A host that starts many sessions keeps one `selector`, which then brings its own `recall`, `holdout` and
+    `explore`. `rendering` are further options of `render`.
     """
     text = last_request(messages) if task is None else task
     tools = None if tools is None else list(tools)
@@ -246,7 +238,5 @@ def _choice_of(use: Use, store: SQLTemplateStore) -> tuple[Choice, WarmTemplate 
         template = store.get(use.template, version=use.version)
     except TemplateNotFound:
         return replace(choice, why="the template that this session started from is gone"), None
-    copied = {name: getattr(template, name) for name in ("id", "name", "version", "state", "description")}
     scores = {name: use.policy.get(name, 0.0) for name in ("sure", "similarity", "utility")}
-    suggestion = Suggestion(**copied, **scores, why=use.why)
-    return replace(choice, template=suggestion), template
+    return replace(choice, template=Suggestion.of(template, **scores, why=use.why)), template

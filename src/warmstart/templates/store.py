@@ -145,10 +145,7 @@ class SQLTemplateStore:
             )
 
     def rewrite(self, change: Callable[[str], str], rename: Callable[[str], str] | None = None) -> int:
-        """Apply a change to every stored text, in every version, and `rename` to the names of sessions.
-
-        Returns how many rows changed.
-        """
+        """Change every stored text, in every version, and `rename` the sessions; returns how many rows changed."""
         rename = rename or change
         with self.database.transaction() as connection:
             changed = sum(
@@ -310,23 +307,15 @@ def encode_body(template: WarmTemplate) -> str:
 
 def decode(row: tuple[Any, ...]) -> WarmTemplate:
     """The template of a row of `BODIES`; raises `StoreCorrupt` if it is damaged."""
-    name, created_at, version, at, state, text, used, successes, failures = row
+    name, created_at, version, at, state, text, *counts = row
     try:
         body = _DECODE_BODY(text)
         state = msgspec.convert(state, State)
     except (msgspec.DecodeError, msgspec.ValidationError, UnicodeError) as error:
         raise StoreCorrupt(_damaged(f"version {version} of the template {name!r}", error)) from error
-    return WarmTemplate(
-        id=name,
-        version=version,
-        state=state,
-        created_at=to_time(created_at),
-        updated_at=to_time(at),
-        used=used,
-        successes=successes,
-        failures=failures,
-        **body.fields(),
-    )
+    fields = body.fields() | {"created_at": to_time(created_at), "updated_at": to_time(at)}
+    fields |= zip(("used", "successes", "failures"), counts, strict=True)
+    return WarmTemplate(id=name, version=version, state=state, **fields)
 
 
 def save_head(connection: Connection, template: WarmTemplate) -> None:

@@ -36,10 +36,7 @@ def schemas_of(tools: Definitions) -> dict[str, dict[str, Any] | None]:
 
 
 def fingerprint(schema: Mapping[str, Any] | None) -> str:
-    """Eight hexadecimal digits of a schema, whatever the order of its keys; empty for none.
-
-    Descriptions do not count: they change with every release, and no call becomes wrong by it.
-    """
+    """Eight hexadecimal digits of a schema without its descriptions, which change often; empty for none."""
     return blake2b(_ENCODE(_bare(schema)), digest_size=4).hexdigest() if schema is not None else ""
 
 

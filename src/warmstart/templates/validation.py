@@ -26,14 +26,9 @@ from warmstart.templates.tools import Definitions, argument_problem, schemas_of
 from warmstart.text.truncate import one_line
 from warmstart.text.untrusted import find_controls, find_injection
 
-MAX_NAME = 120  # characters
-MAX_DESCRIPTION = 2_000
-MAX_TAG = 40
-MAX_TEXT = 16_000  # of an item, or of the arguments of a call
-MAX_ID = 200  # of a session or a message
-MAX_TAGS = 20
-MAX_ITEMS = 200  # of one kind
-MAX_CALLS = 50  # of one item
+MAX_NAME, MAX_DESCRIPTION, MAX_TAG = 120, 2_000, 40  # characters
+MAX_TEXT, MAX_ID = 16_000, 200  # characters of an item or of a call's arguments, and of a session's or message's id
+MAX_TAGS, MAX_ITEMS, MAX_CALLS = 20, 200, 50  # of a template, of one kind, of one item
 IMPORTED = "imported from "  # how the origin of an imported template begins
 
 _ID = re.compile(r"(?:warm_\d{8}_\d{6}(?:_\d{1,6})?)?")

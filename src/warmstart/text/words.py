@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from contextlib import suppress
 from functools import lru_cache
 from threading import Lock
 
 TYPE_CHECKING = False  # `typing` itself takes milliseconds to load
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
     from typing import Any
 
 MAX_WORD = 64
@@ -59,19 +58,19 @@ _patterns = lru_cache(maxsize=1)(_Patterns)
 
 def tokenize(text: str) -> list[str]:
     """The words of a text in order, in lower case and without accents."""
-    data = text.encode(errors="replace")
-    if text.isascii() or not _patterns().has_word(data.translate(None, _ASCII).decode()):
-        words = data.translate(_LOWER).decode("ascii").split()  # the dashes, arrows and emoji of English text go
-    else:
-        words = [
-            part
-            for word in _patterns().words(_normalize(text))
-            for part in ((word,) if word.isascii() else _fold(word))
-        ]
-        words = list(map(str.lower, words))
+    words = _split(text)
     if words and max(map(len, words)) > MAX_WORD:
         words = [word[:MAX_WORD] for word in words]
     return words
+
+
+def _split(text: str) -> list[str]:
+    data = text.encode(errors="replace")
+    if text.isascii() or not _patterns().has_word(data.translate(None, _ASCII).decode()):
+        return data.translate(_LOWER).decode("ascii").split()  # the dashes, arrows and emoji of English text go
+    found = _patterns().words(_normalize(text))
+    words = [part for word in found for part in ((word,) if word.isascii() else _fold(word))]
+    return list(map(str.lower, words))
 
 
 def split_words(text: str) -> list[str]:
@@ -103,35 +102,35 @@ def identifier_parts(word: str) -> list[str]:
     return [part.lower()[:MAX_WORD] for part in parts if len(part) > 1 or part.isdigit()]
 
 
-class _Stemmer:
-    """Porter's stemmer with a cache. PyStemmer's own objects are not safe to share between threads."""
+class _Stems(dict[str, str]):
+    """The stem of every word that was asked for. PyStemmer's own objects are not safe to share between threads."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._cache: dict[str, str] = {}
         self._porter: Any = None
 
-    def stem_words(self, words: Sequence[str]) -> list[str]:
-        """The words without their English endings. Words that are not English are unchanged."""
-        with suppress(KeyError):
-            return list(map(self._cache.__getitem__, words))
-        with self._lock:
-            if self._porter is None:
-                from Stemmer import Stemmer  # deferred: a hook that stems nothing need not load it
+    def __missing__(self, word: str) -> str:
+        stem = word[:MAX_WORD]
+        if _MIN_STEMMED <= len(word) <= _MAX_STEMMED and word.isascii() and word.isalpha():
+            with self._lock:
+                if self._porter is None:
+                    from Stemmer import Stemmer  # deferred: a hook that stems nothing need not load it
 
-                self._porter = Stemmer("porter", 0)
-            cache = self._cache if len(self._cache) <= _MAX_CACHED else {}
-            new = [word for word in set(words) if word not in cache]
-            english = [
-                word for word in new if _MIN_STEMMED <= len(word) <= _MAX_STEMMED and word.isascii() and word.isalpha()
-            ]
-            found = dict(zip(english, self._porter.stemWords(english), strict=True))
-            cache.update({word: found.get(word, word) for word in new})
-            self._cache = cache
-            return list(map(cache.__getitem__, words))
+                    self._porter = Stemmer("porter", 0)
+                stem = self._porter.stemWord(word)
+        if len(self) >= _MAX_CACHED:
+            self.clear()
+        if len(word) <= MAX_WORD:
+            self[word] = stem
+        return stem
 
 
-stem_words = _Stemmer().stem_words
+_stem = _Stems().__getitem__
+
+
+def stem_words(words: Iterable[str]) -> list[str]:
+    """The words without their English endings. Words that are not English are unchanged."""
+    return list(map(_stem, words))
 
 
 def stems(text: str) -> list[str]:
@@ -140,8 +139,8 @@ def stems(text: str) -> list[str]:
 
 
 def distinct_stems(text: str) -> str:
-    """The stems of a text, each once, separated by spaces."""
-    return " ".join(set(stems(text)))
+    """The stems of a text in any order, separated by spaces; each word is stemmed once."""
+    return " ".join(map(_stem, set(_split(text))))
 
 
 def topic_terms(text: str) -> list[str]:

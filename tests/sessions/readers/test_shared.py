@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from tests.sessions.readers.logs import continued
 from tests.unprivileged import as_nobody, let_in
 from warmstart.sessions.readers.base import Reading, files_below
-from warmstart.sessions.readers.decoding import records, split_objects
 from warmstart.sessions.readers.fields import as_time
 from warmstart.sessions.readers.openai import OpenAIReader
 from warmstart.sessions.readers.registry import GROUP, readers
+from warmstart.sessions.readers.transcript import records, split_objects
 
 READERS = readers()
 ID = "aaaaaaaa-0000-4000-8000-00000000000a"

@@ -32,9 +32,8 @@ import msgspec
 from warmstart.sessions.projects import project_of
 from warmstart.sessions.readers.base import Pair, Reader, Reading
 from warmstart.sessions.readers.content import join_blocks, joined
-from warmstart.sessions.readers.decoding import DECODE_ERRORS, Line
 from warmstart.sessions.readers.fields import as_time, usage_of
-from warmstart.sessions.readers.transcript import UUID, OpenMessage, Transcript
+from warmstart.sessions.readers.transcript import DECODE_ERRORS, UUID, Line, OpenMessage, Transcript
 from warmstart.sessions.values import CallOutcome, Message, Session, ToolCall, ToolResult, session_id
 
 AGENT = "claude-code"

@@ -25,9 +25,8 @@ import msgspec
 
 from warmstart.sessions.readers.base import Pair, Reader, Reading
 from warmstart.sessions.readers.content import as_text, joined
-from warmstart.sessions.readers.decoding import DECODE_ERRORS, Line, decode
 from warmstart.sessions.readers.fields import as_dict, as_int, as_list, as_str, as_time, usage_of
-from warmstart.sessions.readers.transcript import UUID, Transcript, id_in_name, remember
+from warmstart.sessions.readers.transcript import DECODE_ERRORS, UUID, Line, Transcript, decode, id_in_name, remember
 from warmstart.sessions.values import CallOutcome, Message, ToolCall, ToolResult
 
 AGENT = "copilot-cli"

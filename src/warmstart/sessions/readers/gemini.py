@@ -31,9 +31,8 @@ import msgspec
 
 from warmstart.sessions.readers.base import Pair, Reader, Reading, files_below
 from warmstart.sessions.readers.content import as_json, as_text, from_json, join_blocks
-from warmstart.sessions.readers.decoding import Line
 from warmstart.sessions.readers.fields import as_dict, as_int, as_list, as_str, as_time, usage_of
-from warmstart.sessions.readers.transcript import Transcript, id_in_name
+from warmstart.sessions.readers.transcript import Line, Transcript, id_in_name
 from warmstart.sessions.values import CallOutcome, Message, ToolCall, ToolResult
 
 AGENT = "gemini-cli"

@@ -4,7 +4,16 @@
   SQLite, which reads that log; closing a plain file handle inside Hermes' own process would drop its locks. Rows are
   fetched in small pages, so no read holds up Hermes' checkpoints.
 - Columns come and go without a change of version: they are looked up by name, and a missing one is empty.
-- Compaction and branches write messages a second time (`copies`), and put summaries into people's mouths (`rows`).
+- Compaction and branches write messages a second time (see `_Copies`).
+- `content` is text, or a NUL byte, `json:` and a list of parts. `api_content` also has what plugins injected, so it is
+  not read.
+- A summary of compaction is an ordinary row of the user or the assistant. Its opening words show it (or the column
+  `_compressed_summary` of later versions). It may share its row with an older message, before or after it, whose tool
+  calls are then still in the row. Such a row becomes two messages.
+- What Warmstart wrote into a session (the rows it started from, a hint after a result) is not read.
+- No column says that a tool failed. Results are JSON objects with `error`, `success` or `exit_code`, where a failing
+  command has `"error": null`, or plain text with known openings. Hermes explains exit codes that are not errors (grep
+  that finds nothing) in `exit_code_meaning`.
 - A session row does not say when it changed, and its title or end come late. Facts are compared by digest, in a fixed
   number of groups, so that the state stays small with any number of sessions.
 - `ended_at` is often empty for good. Rotated sessions and subagents may lack their working directory, which is then
@@ -16,33 +25,27 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
+from dataclasses import replace
 from functools import lru_cache
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 from warmstart.errors import LogError
-from warmstart.sessions.marks import is_ours
+from warmstart.sessions.marks import is_ours, without_ours
 from warmstart.sessions.projects import project_of
 from warmstart.sessions.readers.base import SQLITE, Pair, Reader, Reading, open_database, table_columns
-from warmstart.sessions.readers.content import from_json
+from warmstart.sessions.readers.content import as_text, from_json, joined, object_in
 from warmstart.sessions.readers.fields import as_dict, as_int, as_list, as_str, as_time, usage_of
-from warmstart.sessions.readers.hermes_rows import (
-    COLUMNS,
-    Body,
-    Copies,
-    Row,
-    body_of,
-    digest,
-    message_of,
-    outcome_of,
-    text_of,
-)
+from warmstart.sessions.readers.openai import FAILED
 from warmstart.sessions.readers.transcript import Transcript
-from warmstart.sessions.values import CallOutcome, Message, ParentKind, Role, Session, ToolResult, session_id
+from warmstart.sessions.values import CallOutcome, Message, ParentKind, Role, Session, ToolCall, ToolResult, session_id
 
 AGENT = "hermes"
 MAX_STORIES = 512
@@ -60,6 +63,316 @@ _SESSION_COLUMNS = (
 # No other agent's tables of these names have all these columns.
 _MARKS = {"messages": {"session_id", "role", "content", "tool_call_id"}, "sessions": {"id", "source", "started_at"}}
 _Fields = dict[str, Any]
+_SUMMARY_OPENINGS = ("[CONTEXT COMPACTION — REFERENCE ONLY]", "[CONTEXT SUMMARY]:")
+# Hermes appends the open tasks as a message of the user when it compacts.
+_TASKS_OPENING = "[Your active task list was preserved across context compression]"
+
+_PARTS = "\0json:"
+_BEFORE = "[PRIOR CONTEXT — for reference only; not a new message]"
+_BELOW = "[END OF PRIOR CONTEXT — COMPACTION SUMMARY BELOW]"
+_END = "--- END OF CONTEXT SUMMARY — respond to the message below, not the summary above ---"
+
+_REFUSED = re.compile(
+    r"BLOCKED: User denied|denied by user|NOT consented|explicitly rejected it"
+    r"|Tool execution cancelled|was skipped due to user interrupt",
+    re.IGNORECASE,
+)
+# Hermes also explains exit codes that are errors (curl's) or may be (git's).
+_HARMLESS = re.compile(r"not an error|partial results", re.IGNORECASE)
+
+_TICK = 1.3e-6  # a burst adds a microsecond per row; a double is exact to a quarter of one
+MAX_BURST = 2_000  # rows
+MAX_DISTANCE = 20_000  # rows between a copy and its original: far more than a context window has
+MAX_WALK = 500  # rows
+_BRANCH_GAP = 0.5  # seconds
+_BLANKS = " \t\r\n"
+
+_LINEAGE = "IN (SELECT value FROM json_each(:lineage))"
+_VISIBLE = "(COALESCE(active, 1) <> 0 OR COALESCE(compacted, 0) <> 0)"
+_IN_LINEAGE = f"session_id {_LINEAGE} AND {_VISIBLE}"
+# The plus keeps SQLite off the index of sessions, so that it walks back from the last row and stops early.
+_RECENT = f"+session_id {_LINEAGE} AND id > :floor AND {_VISIBLE}"
+_SAME_TIME = f"session_id {_LINEAGE} AND timestamp = :at AND role = :role"
+_ALIKE = """role = :role AND (
+    (:call <> '' AND tool_call_id = :call)
+    OR (:calls <> '' AND instr(tool_calls, :calls) > 0)
+    OR (:call = '' AND :calls = '' AND (content = :raw OR trim(content, :blanks) IN (:text, :shot)))
+)"""
+
+
+class _Row(NamedTuple):
+    """A row from SQLite: any column may be missing (`None`) or of any type."""
+
+    id: int
+    session_id: Any
+    role: Any
+    content: Any
+    tool_call_id: Any
+    tool_calls: Any
+    timestamp: Any
+    token_count: Any
+    reasoning: Any
+    reasoning_content: Any
+    active: Any
+    compacted: Any
+    compressed_summary: Any
+    display_kind: Any
+
+
+# A named tuple cannot have a field that begins with an underscore.
+_COLUMNS = tuple("_compressed_summary" if name == "compressed_summary" else name for name in _Row._fields[1:])
+
+
+class _Body(NamedTuple):
+    """A row's own text, its calls, and a summary that shares the row; `leading` means that the summary comes first."""
+
+    text: str
+    calls: tuple[ToolCall, ...]
+    summary: str
+    leading: bool = False
+
+
+def _body(row: _Row) -> _Body:
+    """The parts of a row's content."""
+    text = _text(row.content)
+    calls = _calls(row.tool_calls)
+    if row.role == "tool":
+        ours = without_ours(text)  # a hint after the output of a failing call
+        return _Body(text if ours == text else ours.rstrip(), (), "")
+    if _BELOW in text:
+        own, _, rest = text.partition(_BELOW)
+        if row.compressed_summary or rest.lstrip().startswith(_SUMMARY_OPENINGS):
+            return _Body(own.strip().removeprefix(_BEFORE).strip(), calls, rest.strip())
+    if text.lstrip().startswith(_SUMMARY_OPENINGS):
+        summary, _, own = text.partition(_END)
+        return _Body(own.strip(), calls, summary.strip(), leading=True)
+    if row.compressed_summary:
+        return _Body("", calls, text)
+    return _Body(text, calls, "")
+
+
+def _text(content: object) -> str:
+    """The text of a `content` cell."""
+    if isinstance(content, bytes):
+        content = content.decode("utf-8", "replace")
+    if isinstance(content, str) and content.startswith(_PARTS):
+        parts = from_json(content[len(_PARTS) :])
+        content = content if parts is None else joined(parts)
+    return as_text(content).encode("utf-8", "replace").decode()  # JSON can contain half a surrogate pair
+
+
+def _calls(cell: object) -> tuple[ToolCall, ...]:
+    """The tool calls of an assistant's row; the id that results refer to is `call_id` where there are two."""
+    calls: list[ToolCall] = []
+    for item in as_list(from_json(cell)):
+        fields = as_dict(item)
+        function = as_dict(fields.get("function")) or fields
+        name = as_str(function.get("name"))
+        identity = as_str(fields.get("call_id")) or as_str(fields.get("id"))
+        if name or identity:
+            calls.append(ToolCall(id=identity, name=name, arguments=as_text(function.get("arguments")) or "{}"))
+    return tuple(calls)
+
+
+def _message(row: _Row, body: _Body, root: str, *, sidechain: bool, summary: bool = False) -> Message:
+    """The message of a row, or the summary that may share the row."""
+    call, calls = as_text(row.tool_call_id), as_text(row.tool_calls) if body.calls else ""
+    # Ids of calls are unique, so only rows without one need their time.
+    moment = "" if calls or call else repr(row.timestamp)
+    facts: dict[str, Any] = {"text": body.text}
+    native_id = _digest(root, as_text(row.role), call, calls, body.text, moment)
+    if summary:
+        # Its text is its identity: the next compaction may repeat it unchanged.
+        native_id = _digest(root, "summary", body.summary)
+        facts = {"text": body.summary, "compaction_summary": True}
+    elif row.role == "tool":
+        facts = {"tool_results": (_result(call, body.text),)}
+    elif row.role == "assistant":
+        facts["reasoning"] = as_str(row.reasoning) or as_str(row.reasoning_content)
+        facts |= {"tool_calls": body.calls, "usage": usage_of({"output": row.token_count}, "", "output")}
+    else:
+        facts["injected"] = row.display_kind == "hidden" or body.text.startswith(_TASKS_OPENING)
+    role: Role = "user" if summary and row.role != "assistant" else row.role
+    return Message(native_id=native_id, role=role, timestamp=as_time(row.timestamp), sidechain=sidechain, **facts)
+
+
+def _digest(*parts: str) -> str:
+    """A short hash of texts."""
+    hashed = blake2b(digest_size=16)
+    for part in parts:
+        data = part.encode("utf-8", "replace")
+        hashed.update(len(data).to_bytes(8, "big"))
+        hashed.update(data)
+    return hashed.hexdigest()
+
+
+def _result(call_id: str, text: str) -> ToolResult:
+    """The result of a call, by the tool's answer."""
+    fields = object_in(text)
+    success = fields.get("success")
+    flag = success if isinstance(success, bool) else False if fields.get("error") else None
+    code = as_int(fields.get("exit_code"))
+    result = ToolResult(call_id=call_id, outcome="unknown", text=text, flag=flag, exit_code=code)
+    return replace(result, outcome=outcome_of(result))
+
+
+def outcome_of(result: ToolResult) -> CallOutcome:
+    """The outcome of a result; `flag` means success."""
+    fields, text, code, flag = object_in(result.text), result.text, result.exit_code, result.flag
+    if not fields:
+        if _REFUSED.match(text.lstrip("[ \n")):
+            return "rejected"
+        # The object may be unreadable since redaction; what was read from it before still counts.
+        return "error" if code or flag is False or FAILED.match(text) else "ok"
+    complaint = as_text(fields.get("error"))
+    refused = fields.get("status") == "blocked" and complaint.startswith("BLOCKED")
+    if refused or _REFUSED.search(complaint[:2000]):
+        return "rejected"
+    if fields.get("approval_pending") is True:
+        return "unknown"
+    if complaint and fields.get("error") not in (False, [], {}):
+        return "error"
+    if code and not _HARMLESS.search(as_str(fields.get("exit_code_meaning"))):
+        return "error"
+    return "error" if flag is False else "ok"
+
+
+class _Burst(NamedTuple):
+    """Rows that one compaction wrote with its own time; `last` is the last one that is not Hermes' own text."""
+
+    session: str
+    first: int
+    last: int
+    end: int
+
+
+class _Copies:
+    """Distinguishes copies from originals; `source` is the SQL of a table with the columns of `_Row`.
+
+    Compaction writes the part of the conversation that it keeps once more, under new row ids: into the same session, or
+    into a child session if Hermes is set to rotate. A branch starts with a copy of its parent. Nothing marks the
+    copies, and the words alone cannot distinguish a copy from a person who really says "go" twice. Times can:
+
+    - a message that Hermes had loaded from the database is written with its old time: same time, same words;
+    - a message of the running process gets the time of the compaction, one microsecond after the row before. Rows that
+      Hermes writes as things happen are never so close. Rows of such a burst are copies if the conversation had them
+      before, except that the last may be the prompt that triggered the compaction: it is a copy only if it was also the
+      last message before;
+    - that prompt may be written again after the burst, with a time of its own;
+    - a branch is copied row by row without its times, all at once, before anything else happens in it.
+
+    Every question is answered by an index or in a bounded range of rows, so nothing is kept between rows.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, source: str) -> None:
+        self._connection = connection
+        self._source = source
+        self._burst = _Burst("", 0, 0, 0)
+        self._branch = "", 0  # the last session asked for, and the end of its copies
+
+    def covers(self, row: _Row, body: _Body, lineage: tuple[str, ...], *, forked: bool) -> bool:
+        """Whether the message of `row` is in an earlier row of its lineage.
+
+        `lineage` is the row's session, its parent, and so on; `forked` means that the session began with a copy of its
+        parent.
+        """
+        if not isinstance(row.timestamp, int | float):
+            return False
+        if self.repeats(row, body, lineage):
+            return True
+        is_plain = row.role != "tool" and not body.calls
+        burst = self._burst_of(row)
+        if burst is not None:
+            if is_plain and row.id == burst.last:
+                return self._follows(row, body, lineage, burst.first)
+            where = f"{_RECENT} AND {_ALIKE} ORDER BY id DESC"
+            return self._has_row(burst.first, lineage, where, _like(row, body))
+        if forked and row.id <= self._branch_end(lineage[0]):
+            return self._has_row(row.id, lineage[1:], f"{_IN_LINEAGE} AND {_ALIKE}", _like(row, body))
+        return is_plain and row.role == "user" and self._follows(row, body, lineage, row.id)
+
+    def repeats(self, row: _Row, body: _Body, lineage: tuple[str, ...]) -> bool:
+        """Whether an earlier row has the same time and content."""
+        where = f"{_IN_LINEAGE} AND {_ALIKE} AND timestamp = :at"
+        return self._has_row(row.id, lineage, where, {**_like(row, body), "at": row.timestamp})
+
+    def _rows(
+        self, before: int, lineage: tuple[str, ...], where: str, values: dict[str, object], columns: str = "1"
+    ) -> sqlite3.Cursor:
+        query = f"SELECT {columns} FROM {self._source} WHERE id < :before AND {where}"
+        bounds = {"before": before, "floor": before - MAX_DISTANCE, "lineage": json.dumps(lineage)}
+        return self._connection.execute(query, {**bounds, **values})
+
+    def _has_row(self, before: int, lineage: tuple[str, ...], where: str, values: dict[str, object]) -> bool:
+        return self._rows(before, lineage, where, values).fetchone() is not None
+
+    def _burst_of(self, row: _Row) -> _Burst | None:
+        known = self._burst
+        if known.session == row.session_id and known.first <= row.id <= known.end:
+            return known
+        query = f"""SELECT id, timestamp, substr(content, 1, 80) FROM {self._source}
+            WHERE session_id = ? AND timestamp BETWEEN ? AND ? AND id BETWEEN ? AND ?"""
+        reach = MAX_BURST * _TICK
+        found = self._connection.execute(
+            query,
+            (row.session_id, row.timestamp - reach, row.timestamp + reach, row.id - MAX_BURST, row.id + MAX_BURST),
+        )
+        linked = [(row.id, row.content)]
+        for other, moment, head in found:
+            steps = other - row.id
+            if steps and 0 < (moment - row.timestamp) / steps <= _TICK:
+                linked.append((other, head))
+        if len(linked) < 2:
+            return None
+        said = [number for number, head in linked if not _machine_made(head)]
+        ids = [number for number, _ in linked]
+        self._burst = _Burst(row.session_id, min(ids), max(said, default=max(ids)), max(ids))
+        return self._burst
+
+    def _follows(self, row: _Row, body: _Body, lineage: tuple[str, ...], before: int) -> bool:
+        """Whether `row` repeats the last thing said before a compaction that ends right before it."""
+        where, columns = f"{_RECENT} ORDER BY id DESC LIMIT {MAX_WALK}", f"id, {', '.join(_COLUMNS)}"
+        for steps, cells in enumerate(self._rows(before, lineage, where, {}, columns)):
+            other = _Row(*cells)
+            values = {"at": other.timestamp, "role": other.role}
+            if _machine_made(other.content) or self._has_row(other.id, lineage, _SAME_TIME, values):
+                continue
+            same = other.role == row.role and _text(other.content).strip() == body.text.strip()
+            return (
+                same and not other.tool_calls and (before != row.id or steps > 0 or self._burst_of(other) is not None)
+            )
+        return False
+
+    def _branch_end(self, session: str) -> int:
+        """The last of the rows that were written at once when the session began."""
+        if session != self._branch[0]:
+            query = f"SELECT id, timestamp FROM {self._source} WHERE session_id = ? ORDER BY id LIMIT {MAX_BURST}"
+            end, clock = 0, None
+            for number, moment in self._connection.execute(query, (session,)):
+                is_time = isinstance(moment, int | float)
+                if not is_time or (clock is not None and not 0 <= moment - clock <= _BRANCH_GAP):
+                    break
+                end, clock = number, moment
+            self._branch = session, end
+        return self._branch[1]
+
+
+def _like(row: _Row, body: _Body) -> dict[str, object]:
+    """The parameters of `_ALIKE`. Compaction stores images in full; before it they are a word."""
+    text = body.text.strip(_BLANKS)
+    return {
+        "role": row.role,
+        "call": row.tool_call_id if row.role == "tool" and isinstance(row.tool_call_id, str) else "",
+        "calls": f'"{body.calls[0].id}"' if body.calls and body.calls[0].id else "",
+        "raw": body.text if body.summary else row.content,
+        "text": text,
+        "shot": text.replace("[image]", "[screenshot]"),
+        "blanks": _BLANKS,
+    }
+
+
+def _machine_made(content: object) -> bool:
+    return isinstance(content, str) and content.lstrip().startswith((*_SUMMARY_OPENINGS, _TASKS_OPENING))
 
 
 class _Story(NamedTuple):
@@ -74,7 +387,7 @@ class _Story(NamedTuple):
     forked: bool
 
 
-class _Database(Transcript[Row]):
+class _Database(Transcript[_Row]):
     """One read of one database."""
 
     agent = AGENT
@@ -90,9 +403,9 @@ class _Database(Transcript[Row]):
                 if not found:
                     raise LogError(f"{str(self.path)!r} has no table {name!r}; it is not a database of Hermes Agent")
             self.session_columns = columns["sessions"]
-            self.messages = f"(SELECT rowid AS id, {_select(COLUMNS, columns['messages'])} FROM messages)"
+            self.messages = f"(SELECT rowid AS id, {_select(_COLUMNS, columns['messages'])} FROM messages)"
             self.sessions = f"(SELECT {_select(_SESSION_COLUMNS, columns['sessions'])} FROM sessions)"
-            self.copies = Copies(self.db, self.messages)
+            self.copies = _Copies(self.db, self.messages)
             last = as_int(self.state.get("row")) or 0
             query = f"SELECT id, session_id, timestamp FROM {self.messages} WHERE id <= ? ORDER BY id DESC LIMIT 1"
             row = self.db.execute(query, (last,)).fetchone()
@@ -114,8 +427,8 @@ class _Database(Transcript[Row]):
         query = f"SELECT * FROM {self.sessions} AS s WHERE EXISTS (SELECT 1 FROM messages WHERE session_id = s.id)"
         for cells in self.db.execute(query):
             if name := as_str(cells[0]):
-                group = names[name] = int(digest(name)[:4], 16) % _GROUPS
-                digests[group] = digest(digests[group], repr(cells))[:16]
+                group = names[name] = int(_digest(name)[:4], 16) % _GROUPS
+                digests[group] = _digest(digests[group], repr(cells))[:16]
         known = as_list(self.state.get("facts"))
         for name, group in names.items():
             if known[group : group + 1] != [digests[group]]:
@@ -132,7 +445,7 @@ class _Database(Transcript[Row]):
             query = "SELECT prompt FROM system_prompts JOIN sessions ON hash = system_prompt_hash WHERE id = ?"
             prompt = self.value(query, name)
         self.native_id, self.time = f"{name}:system", story.session.started_at
-        text = text_of(prompt)
+        text = _text(prompt)
         return self.message("system", text, sidechain=story.sidechain) if text else None
 
     def new_story(self, name: str) -> _Story:
@@ -183,7 +496,7 @@ class _Database(Transcript[Row]):
         query = f"SELECT * FROM {self.messages} WHERE id > ? ORDER BY id LIMIT {_PAGE}"
         while page := self.db.execute(query, (last,)).fetchall():
             for cells in page:
-                row = Row(*cells)
+                row = _Row(*cells)
                 if row.id <= last:  # or the next page would begin here too, without end
                     raise sqlite3.DatabaseError("rows are out of order: database disk image is malformed")
                 yield from self.take_row(row)
@@ -191,7 +504,7 @@ class _Database(Transcript[Row]):
                 trail = [*as_list(self.state.get("trail")), _fingerprint(row.id, row.session_id, row.timestamp)]
                 self.state["trail"] = trail[-_TRAIL:]
 
-    def take_row(self, row: Row) -> list[Pair]:
+    def take_row(self, row: _Row) -> list[Pair]:
         if not as_str(row.session_id) or not as_str(row.role):
             self.reading.report(row.id, "message without a session or a role")
         elif row.active == 0 and not row.compacted:
@@ -206,23 +519,23 @@ class _Database(Transcript[Row]):
                 self.reading.report(row.id, error)
         return []
 
-    def messages_of(self, row: Row, story: _Story) -> list[Message]:
-        body, lineage = body_of(row), story.lineage
+    def messages_of(self, row: _Row, story: _Story) -> list[Message]:
+        body, lineage = _body(row), story.lineage
         if row.tool_calls and not body.calls:
             self.reading.report(row.id, "tool_calls are not a list of calls")
         messages: list[Message] = []
         if body.text or body.calls or not body.summary:
             if self.copies.covers(row, body, lineage, forked=story.forked):
                 self.reading.skip("copy")
-            elif is_ours(message := message_of(row, body, lineage[-1], sidechain=story.sidechain)):
+            elif is_ours(message := _message(row, body, lineage[-1], sidechain=story.sidechain)):
                 self.reading.skip("ours")
             else:
                 messages.append(message)
         if body.summary:
-            if self.copies.repeats(row, Body(text_of(row.content), (), ""), lineage):
+            if self.copies.repeats(row, _Body(_text(row.content), (), ""), lineage):
                 self.reading.skip("copy")
             else:
-                messages.append(message_of(row, body, lineage[-1], sidechain=story.sidechain, summary=True))
+                messages.append(_message(row, body, lineage[-1], sidechain=story.sidechain, summary=True))
         return messages[::-1] if body.leading else messages
 
 
@@ -298,4 +611,4 @@ def _select(wanted: Iterable[str], present: set[str]) -> str:
 
 def _fingerprint(number: int, session: object, timestamp: object) -> str:
     """A digest that identifies a row of this database."""
-    return digest(repr((number, session, timestamp)))[:16]
+    return _digest(repr((number, session, timestamp)))[:16]

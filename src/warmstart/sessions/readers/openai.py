@@ -31,9 +31,8 @@ import msgspec
 
 from warmstart.sessions.readers.base import Pair, Reader, Reading
 from warmstart.sessions.readers.content import as_text, from_json, joined, object_in
-from warmstart.sessions.readers.decoding import Line, decode
 from warmstart.sessions.readers.fields import as_dict, as_int, as_list, as_str, as_time, usage_of
-from warmstart.sessions.readers.transcript import Transcript
+from warmstart.sessions.readers.transcript import Line, Transcript, decode
 from warmstart.sessions.values import CallOutcome, Message, Role, Session, SessionOutcome, ToolCall, ToolResult
 
 AGENT = "openai"

@@ -40,9 +40,8 @@ import msgspec
 from warmstart.sessions.projects import project_of
 from warmstart.sessions.readers.base import SQLITE, Pair, Reader, files_below, open_database
 from warmstart.sessions.readers.content import as_json, as_text, join_blocks
-from warmstart.sessions.readers.decoding import DECODE_ERRORS, decode
 from warmstart.sessions.readers.fields import as_dict, as_int, as_list, as_str, as_time, usage_of
-from warmstart.sessions.readers.transcript import Transcript
+from warmstart.sessions.readers.transcript import DECODE_ERRORS, Transcript, decode
 from warmstart.sessions.values import CallOutcome, Message, Session, ToolCall, ToolResult, Usage, session_id
 
 AGENT = "opencode"

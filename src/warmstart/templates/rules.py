@@ -1,0 +1,33 @@
+"""The one loader of the tables of this package: which commands are safe and worth carrying, which words tell what."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+
+@cache
+def load_table(name: str) -> dict[str, Any]:
+    """The table in `name.toml`."""
+    return tomllib.loads((Path(__file__).parent / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+@cache
+def word_set(table: str, row: str) -> frozenset[str]:
+    """The words of a row, which spaces divide."""
+    return frozenset(load_table(table)[row].split())
+
+
+@cache
+def pattern(row: str, table: str = "rules") -> re.Pattern[str]:
+    """A row of the table's patterns as one: any of its alternatives, upper or lower case. `<name>` is a fragment."""
+    text = "|".join(load_table(table)["patterns"][row])
+    for name, fragment in load_table(table).get("fragments", {}).items():
+        text = text.replace(f"<{name}>", fragment)
+    return re.compile(text, re.IGNORECASE)
+
+
+DOCS, MANIFESTS = (tuple(load_table("rules")[row].split()) for row in ("docs", "manifests"))
