@@ -27,7 +27,7 @@ from warmstart.templates.start import insert_brief
 
 if TYPE_CHECKING:
     from warmstart.config import Settings
-    from warmstart.handoff.policy import Outcome
+    from warmstart.handoff.policy import HandoffResult
     from warmstart.handoff.store import Handoffs
     from warmstart.redact.redactor import Redactor
     from warmstart.sessions.sql_store import SQLSessionStore
@@ -88,9 +88,9 @@ class Run:
         self._session = Session(
             agent=host or AGENT, native_id=session, project=self.project, directory=project, model=model
         )
-        self._ledger = Ledger(self._session, app.redactor.clean, app.settings.profile_tools)
+        self._ledger = Ledger(self._session, app.settings.profile_tools)
         self._recorded = 0
-        self.handoff: Outcome | None = None
+        self.handoff: HandoffResult | None = None
         self.system = ""
         self.messages: list[Any] = list(messages)
         self.messages = self._step("begin", self._begin, self.messages)
@@ -200,6 +200,7 @@ class Run:
 
     def _after_compaction(self, messages: Sequence[tuple[str, str, str]]) -> str:
         for role, text, message_id in messages:
+            text = self._app.redactor.clean(text)
             self._ledger.add(Message(native_id=message_id, role="user" if role == "user" else "assistant", text=text))
         self._preflight.after_compaction()
         return render_constraints(self._ledger.constraints)
@@ -252,9 +253,10 @@ class Run:
         now = datetime.now(UTC)
         message = replace(message, timestamp=message.timestamp or now)
         self._session = replace(self._session, started_at=self._session.started_at or now, ended_at=now)
-        self._ledger.add(message)
         redactor = self._app.redactor
-        self._app.store.append(redacted_session(self._session, redactor), redacted_messages([message], redactor))
+        cleaned = list(redacted_messages([message], redactor))
+        self._ledger.extend(cleaned)
+        self._app.store.append(redacted_session(self._session, redactor), cleaned)
 
     def end(self, outcome: SessionOutcome | None = None) -> None:
         """Close the session: profile it, note its outcome, credit what it started with. Safe to call twice."""

@@ -15,7 +15,7 @@ import warmstart
 from tests.handoff.talk import SESSION, Talk
 from warmstart import Warmstart
 from warmstart.errors import ConfigError, HandoffRefused
-from warmstart.handoff.policy import AutoHandoff, Outcome, artifact_directory
+from warmstart.handoff.policy import AutoHandoff, HandoffResult, artifact_directory
 from warmstart.handoff.store import Handoffs
 from warmstart.sessions.store import Filter
 from warmstart.sessions.values import Session
@@ -48,7 +48,9 @@ def start() -> Talk:
     return talk.call("Edit", {"file_path": "/work/harbour/storms.py", "old_string": "1", "new_string": "2"})
 
 
-def compress(policy: AutoHandoff, handoffs: Handoffs, session: str, times: int, child: str | None = "c1") -> Outcome:
+def compress(
+    policy: AutoHandoff, handoffs: Handoffs, session: str, times: int, child: str | None = "c1"
+) -> HandoffResult:
     for _ in range(times):
         outcome = policy.after_compression(handoffs.ledger(session), child_id=child)
     return outcome
@@ -57,7 +59,7 @@ def compress(policy: AutoHandoff, handoffs: Handoffs, session: str, times: int, 
 def test_disabled_by_default(opened: Warmstart) -> None:
     session = record(opened, start())
     policy = AutoHandoff(opened.handoffs, opened.settings)
-    assert compress(policy, opened.handoffs, session.id, 5) == Outcome(reason="disabled")
+    assert compress(policy, opened.handoffs, session.id, 5) == HandoffResult(reason="disabled")
     assert not list(opened.settings.home.glob("handoffs/*"))
 
 

@@ -2,14 +2,14 @@
 
 It has what was done (files, commands, the last tests and builds, to-dos), what was said (requests, constraints,
 decisions, refusals, what was withdrawn), what went wrong and what helped, and exact identifiers. What is quoted names
-its message. Calls are read as `profile` annotates them. Nothing here is redacted except the constraints; `packet` does
-that when it renders.
+its message. Calls are read as `profile` annotates them. Add redacted messages: a secret that is cut in half cannot be
+found any more.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b, sha256
 from typing import Any, Literal, NamedTuple
@@ -130,7 +130,6 @@ class Ledger:
     """What a session must not lose. Add its messages in order."""
 
     session: Session
-    redact: Callable[[str], str] | None = None
     tools: Mapping[str, str] | None = None
     messages: int = 0
     turn: int = 0
@@ -146,7 +145,7 @@ class Ledger:
     numbers: dict[str, tuple[str, int]] = field(default_factory=dict)  # message to its session and its number there
     last: Message | None = None
     model: str = ""
-    _rules: ConstraintLedger = field(init=False)
+    _rules: ConstraintLedger = field(default_factory=ConstraintLedger)
     _refusals: dict[str, Constraint] = field(default_factory=dict)
     _profiler: Profiler = field(init=False)
     _state: WorkState = field(init=False)
@@ -154,7 +153,6 @@ class Ledger:
     _waiting: dict[str, tuple[ToolCall, str, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._rules = ConstraintLedger(self.redact)
         self._profiler = Profiler(self.tools)
         places = (self.session.directory, self.session.project)
         self._roots = tuple(dict.fromkeys(one.replace("\\", "/").rstrip("/") for one in places if one))
@@ -271,8 +269,7 @@ class Ledger:
         said = _SAID.search(text)
         if said:
             for line in filter(None, map(str.strip, said[1].splitlines()[:_MAX_REFUSAL])):
-                words = self.redact(truncate(line, 600)) if self.redact else truncate(line, 600)
-                self._refusals[words] = Constraint(words, step.message_id, "refusal")
+                self._refusals[line] = Constraint(truncate(line, 600), step.message_id, "refusal")
         self.decisions.append(Decision("refusal", shown_call(step.call), step.message_id))
 
     def _add_file(self, done: FileOperation, step: AnnotatedStep) -> None:
@@ -284,14 +281,12 @@ class Ledger:
             return
         file = self.files.get(path)
         if file is None:
-            file = self.files[path] = File(path, done.operation, step.turn, is_new=done.operation != "read")
-            file.is_new = done.operation in ("created", "written")
-        elif done.operation != "read":
-            file.is_new = file.is_new or done.operation == "created"
+            file = self.files[path] = File(path, done.operation, step.turn, is_new=done.operation == "written")
         if done.operation == "read":
             file.was_read = True
             return
         file.turn, file.digest = step.turn, ""
+        file.is_new = file.is_new or done.operation == "created"
         file.operation = "deleted" if done.operation == "deleted" else "created" if file.is_new else "changed"
         file.edits += 1
         content = fields_of(step.call.arguments).get("content") if done.operation in ("created", "written") else None
@@ -432,9 +427,9 @@ class Ledger:
         return blake2b(repr(parts).encode(errors="replace"), digest_size=16).hexdigest()
 
 
-def build_ledger(session: Session, messages: Iterable[Message], **options: Any) -> Ledger:
-    """The ledger of a whole session; `options` are `redact` and `tools`."""
-    return Ledger(session, **options).extend(messages)
+def build_ledger(session: Session, messages: Iterable[Message], tools: Mapping[str, str] | None = None) -> Ledger:
+    """The ledger of a whole session. `tools` is the user's own table of what tools are for."""
+    return Ledger(session, tools).extend(messages)
 
 
 def is_go_ahead(request: Request) -> bool:

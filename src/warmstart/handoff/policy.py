@@ -23,7 +23,7 @@ from warmstart.sessions.values import Session
 from warmstart.storage.files import write_private
 
 
-class Outcome(NamedTuple):
+class HandoffResult(NamedTuple):
     """What came of a compression: nothing more, a packet that the user was told of, or a fresh session."""
 
     action: Literal["none", "prompt_user", "fresh_session"] = "none"
@@ -64,47 +64,47 @@ class AutoHandoff:
         finally:
             self._compacting = False
 
-    def after_compression(self, ledger: Ledger, *, child_id: str | None = None) -> Outcome:
+    def after_compression(self, ledger: Ledger, *, child_id: str | None = None) -> HandoffResult:
         """Count a compression of the ledger's session, and hand over if it is time.
 
         `child_id` is the agent's own id of the fresh session; without one there can be none, and the session goes on.
         """
         settings = self._settings
         if not settings.handoff_enabled:
-            return Outcome(reason="disabled")
+            return HandoffResult(reason="disabled")
         try:
             if self._compacting:
                 raise HandoffRefused("a compaction is under way")
             return self._hand_over(ledger, child_id)
         except (WarmstartError, OSError) as error:
-            log_error(settings.home, "handoff", error, redact=lambda text: text)
-            return Outcome(reason=str(error))
+            log_error(settings.home, "handoff", error, redact=self._handoffs.redactor.clean)
+            return HandoffResult(reason=str(error))
 
-    def _hand_over(self, ledger: Ledger, child_id: str | None) -> Outcome:
+    def _hand_over(self, ledger: Ledger, child_id: str | None) -> HandoffResult:
         settings, handoffs, session = self._settings, self._handoffs, ledger.session
         folder = artifact_directory(self._home, settings.handoff_dir)
         times, prompts, before = handoffs.compressed(session.id)
         if times < settings.handoff_after:
-            return Outcome(reason=f"compression {times} of {settings.handoff_after}")
+            return HandoffResult(reason=f"compression {times} of {settings.handoff_after}")
         done = len(handoffs.ancestors(session.id)) - 1
         if done + prompts >= settings.handoff_max:
-            return Outcome(reason=f"{done + prompts} of {settings.handoff_max} handoffs were made")
+            return HandoffResult(reason=f"{done + prompts} of {settings.handoff_max} handoffs were made")
         parent = handoffs.handoff(handoffs.ancestors(session.id)[-2].id) if done else None
         if ledger.digest() in (before, parent and parent[2]):
-            return Outcome(reason="nothing has changed since the last handoff")
+            return HandoffResult(reason="nothing has changed since the last handoff")
         packet = handoffs.packet_of(ledger)
         if settings.handoff_mode == "prompt_user":
             path = _write(folder, session, packet)
             handoffs.prompted(session.id, ledger.digest())
-            return Outcome("prompt_user", "", packet, None, path)
+            return HandoffResult("prompt_user", "", packet, None, path)
         if child_id is None:
             raise HandoffRefused("this host cannot start a fresh session; the compacted one goes on")
         child = handoffs.hand_over(ledger, packet, replace(session, native_id=child_id, stored_id="", title=""))
         try:
-            return Outcome("fresh_session", "", packet, child, _write(folder, session, packet))
+            return HandoffResult("fresh_session", "", packet, child, _write(folder, session, packet))
         except OSError as error:  # the child has the packet; the file is a copy
-            log_error(settings.home, "handoff artifact", error, redact=lambda text: text)
-            return Outcome("fresh_session", "", packet, child)
+            log_error(settings.home, "handoff artifact", error, redact=self._handoffs.redactor.clean)
+            return HandoffResult("fresh_session", "", packet, child)
 
 
 def artifact_directory(home: Path, name: str) -> Path:

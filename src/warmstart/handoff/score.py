@@ -15,6 +15,7 @@ from warmstart.handoff.ledger import Ledger, build_ledger
 from warmstart.handoff.packet import build_packet
 from warmstart.redact.redactor import Redactor
 from warmstart.sessions.export import chat_messages
+from warmstart.sessions.redaction import redacted_messages
 from warmstart.sessions.values import Message, Session
 from warmstart.tokens import count
 
@@ -81,7 +82,7 @@ def score_strategies(
 ) -> Iterator[tuple[str, bool, Score]]:
     """What each strategy keeps of a session, and whether its result fits the budget. `packet` is the packet alone."""
     chat = list(chat_messages(messages))
-    ledger = build_ledger(session, messages, redact=redactor.clean)
+    ledger = build_ledger(session, redacted_messages(messages, redactor))
     for name in strategies:
         if name == "packet":
             packet = build_packet(ledger, redactor=redactor, budget_tokens=budget_tokens)
@@ -100,7 +101,7 @@ def compare_summaries(session: Session, messages: Sequence[Message], *, redactor
     """Each compaction that the agent made itself, beside our packet of the messages before it."""
     for place, message in enumerate(messages):
         if message.compaction_summary and place:
-            ledger = build_ledger(session, messages[:place], redact=redactor.clean)
+            ledger = build_ledger(session, redacted_messages(messages[:place], redactor))
             summary = redactor.clean(message.text)
             packet = build_packet(ledger, redactor=redactor, budget_tokens=count(summary))
             size = _size(messages[:place])

@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from warmstart.errors import HandoffRefused, SessionNotFound
-from warmstart.handoff.ledger import Ledger, build_ledger
+from warmstart.handoff.ledger import Ledger
 from warmstart.handoff.packet import BUDGET, GitState, Packet, build_packet
 from warmstart.redact.redactor import Redactor
+from warmstart.sessions.redaction import redacted_messages
 from warmstart.sessions.schema import to_time
 from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.sessions.values import Message, Session
@@ -63,7 +64,7 @@ class Handoffs:
         git: Callable[[str], GitState | None] = read_git,
     ) -> None:
         self.store = store
-        self._redactor = redactor
+        self.redactor = redactor
         self._tools = tools
         self._max = max_handoffs
         self._git = git
@@ -75,12 +76,12 @@ class Handoffs:
         """The ledger of a session, with those of the sessions that handed over to it."""
         *before, session = self.ancestors(session_id)
         first = before[0] if before else session
-        ledger = build_ledger(first, (), redact=self._redactor.clean, tools=self._tools)
-        for one in before:
+        ledger = Ledger(first, self._tools)
+        for one in (*before, session):
             ledger.continue_in(one)
-            ledger.extend(self.store.messages(one.id))
-        ledger.continue_in(session)
-        return ledger.extend(islice(self.store.messages(session.id), messages))
+            some = islice(self.store.messages(one.id), messages if one is session else None)
+            ledger.extend(redacted_messages(some, self.redactor))
+        return ledger
 
     def packet(self, session_id: str, *, note: str = "", budget_tokens: int = BUDGET) -> Packet:
         """Make the packet of a session. The session itself goes on. Raises `HandoffRefused` if it cannot be made."""
@@ -88,7 +89,7 @@ class Handoffs:
 
     def packet_of(self, ledger: Ledger, *, note: str = "", budget_tokens: int = BUDGET) -> Packet:
         """Make the packet of a ledger whose session is in the store."""
-        session, note = self.store.get(ledger.session.id), self._redactor.clean(note)
+        session, note = self.store.get(ledger.session.id), self.redactor.clean(note)
         pk = self._pk(session.id)
         row = self.store.fetch(
             "SELECT git FROM packets WHERE session = ? AND messages = ? LIMIT 1", (pk, ledger.messages)
@@ -109,7 +110,7 @@ class Handoffs:
         """The repository as it is now, or else as the log shows it."""
         read = self._git(session.directory)
         if read:
-            return read._replace(dirty=tuple(map(self._redactor.clean, read.dirty)))
+            return read._replace(dirty=tuple(map(self.redactor.clean, read.dirty)))
         commits = [one.split()[1] for one in ledger.identifiers if one.startswith("commit ")]
         return GitState(session.branch, commits[-1] if commits else "")
 
@@ -117,7 +118,7 @@ class Handoffs:
         number = len(self.ancestors(ledger.session.id))
         return build_packet(
             ledger,
-            redactor=self._redactor,
+            redactor=self.redactor,
             budget_tokens=budget_tokens,
             note=note,
             git=git,
