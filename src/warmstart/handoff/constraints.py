@@ -17,6 +17,7 @@ from warmstart.text.own_words import PLAN, SENTENCE, without_pasted
 TYPE_CHECKING = False  # `typing` itself takes milliseconds to load
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from typing import Any
 
 MAX_RENDERED = 4_000  # characters
 
@@ -26,6 +27,7 @@ _MIN_SENTENCE, _MAX_SENTENCE = 8, 600  # characters; a longer one was pasted
 _BULLET = re.compile(r"[\s>]*(?:[-*•+]|\d{1,2}[.)])?\s*(?:\*\*)?")
 _CODE = re.compile(r"[{}]|;$|::|\w\(\)|\d:\d|\\n|^\s*(?:error|warning|fail|info|debug|usage|---|at )\b", re.IGNORECASE)
 _LITERAL = re.compile(r"`[^`\n]*`|\"[^\"\n]*\"|“[^”\n]*”")
+_WORD = re.compile(r"[a-z/']+")
 _REQUEST = re.compile(r"\b(?:can|could|would|will) (?:you|we)\b", re.IGNORECASE)
 _NOT_WORDS = re.compile(r"\W+")
 _OUR_MARK = re.compile(r"[\[<](?=\s*/?\s*warmstart)", re.IGNORECASE)
@@ -106,6 +108,8 @@ def _find(text: str) -> Iterator[tuple[str, str]]:
 def _kind(sentence: str) -> str:
     rules = _rules()
     bare = _LITERAL.sub("_", sentence.replace("’", "'"))
+    if _triggers().isdisjoint(_WORD.findall(bare.lower())):
+        return ""
     if _CODE.search(bare) or rules["reports"].search(bare):
         return ""
     if bare.endswith("?"):
@@ -119,14 +123,23 @@ def _rules() -> dict[str, re.Pattern[str]]:
     return {name: re.compile("|".join(rows), re.IGNORECASE) for name, rows in load_rows().items()}
 
 
+@cache
+def _triggers() -> frozenset[str]:
+    return frozenset(_load_tables()["triggers"].split())
+
+
 def load_rows() -> dict[str, list[str]]:
     """The rows of `constraints.toml`, with their fragments filled in."""
+    tables = _load_tables()
+    rows = {**tables["kinds"], **tables["sentences"]}
+    for name, fragment in tables["fragments"].items():
+        rows = {kind: [row.replace(f"{{{name}}}", fragment) for row in some] for kind, some in rows.items()}
+    return rows
+
+
+@cache
+def _load_tables() -> Any:
     import tomllib  # takes milliseconds, and most processes look at no text
     from pathlib import Path
 
-    tables = tomllib.loads(Path(__file__).with_name("constraints.toml").read_text(encoding="utf-8"))
-    fragments = tables.pop("fragments")
-    rows = {**tables.pop("kinds"), **tables.pop("sentences")}
-    for name, fragment in fragments.items():
-        rows = {kind: [row.replace(f"{{{name}}}", fragment) for row in some] for kind, some in rows.items()}
-    return rows
+    return tomllib.loads(Path(__file__).with_name("constraints.toml").read_text(encoding="utf-8"))

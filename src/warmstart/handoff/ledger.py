@@ -20,6 +20,7 @@ from warmstart.profile.feedback import agrees, is_request, own_words
 from warmstart.profile.outcome import CheckResult, WorkState, follow_step
 from warmstart.profile.profiler import Profiler
 from warmstart.profile.recoveries import describe_recovery, find_recoveries
+from warmstart.profile.signatures import error_signature
 from warmstart.profile.tools import SHELLS, agent_tools, check_of, command_in, fields_of, path_in
 from warmstart.profile.values import AnnotatedStep, Recovery, Role
 from warmstart.sessions.marks import is_marked_call, without_ours
@@ -141,7 +142,7 @@ class Ledger:
     decisions: list[Decision] = field(default_factory=list)
     withdrawn: list[Request] = field(default_factory=list)
     identifiers: dict[str, str] = field(default_factory=dict)  # to the message that has it
-    steps: list[AnnotatedStep] = field(default_factory=list)  # without their results
+    steps: list[AnnotatedStep] = field(default_factory=list)  # only errors with their results
     numbers: dict[str, tuple[str, int]] = field(default_factory=dict)  # message to its session and its number there
     last: Message | None = None
     model: str = ""
@@ -252,8 +253,10 @@ class Ledger:
     # -- what was done
 
     def _add_step(self, call: ToolCall, result: ToolResult, message_id: str, turn: int) -> None:
-        step = self._profiler.annotate(self.session.agent, Step(call, result, None), message_id, turn, len(self.steps))
-        self.steps.append(step._replace(result=None))
+        step = self._profiler.annotate(
+            self.session.agent, Step(call, result, None), message_id, turn, len(self.steps), signature=False
+        )
+        self.steps.append(step if step.outcome == "error" else step._replace(result=None))
         if step.outcome == "rejected":
             self._add_refusal(step, result.text)
             return
@@ -366,7 +369,10 @@ class Ledger:
         recovered = {one.failed: one for one in find_recoveries(self.steps)}
         found: dict[tuple[str, str], Failure] = {}
         for step in self.steps:
-            if step.outcome != "error" or not step.signature or step.signature.endswith("no output"):
+            if step.outcome != "error" or not step.result:
+                continue
+            error = error_signature(step.call.name, step.result.text, arguments=step.call.arguments)
+            if not error or error.endswith("no output"):
                 continue  # `grep` that finds nothing is no error
             recovery = recovered.get(step.position)
             fix = self._fix(step, recovery) if recovery else ""
@@ -375,8 +381,8 @@ class Ledger:
             if not fix and self._worked_later(step):
                 continue
             call = shown_call(step.call)
-            found.pop((call, step.signature), None)
-            found[call, step.signature] = Failure(step.call.name, step.signature, call, fix, step.message_id)
+            found.pop((call, error), None)
+            found[call, error] = Failure(step.call.name, error, call, fix, step.message_id)
         return list(found.values())
 
     def _fix(self, step: AnnotatedStep, recovery: Recovery) -> str:

@@ -81,8 +81,10 @@ class Profiler:
             found[recovery.failed] = found[recovery.failed]._replace(recovery=recovery)
         return tuple(found)
 
-    def annotate(self, agent: str, step: Step, message_id: str, turn: int, position: int = 0) -> AnnotatedStep:
-        """One tool call with what the rules say about it alone: a live session has no later calls yet."""
+    def annotate(
+        self, agent: str, step: Step, message_id: str, turn: int, position: int, *, signature: bool = True
+    ) -> AnnotatedStep:
+        """One tool call with what the rules say about it alone; without its signature, which takes long, if need be."""
         call, result = step.call, step.result
         return AnnotatedStep(
             position=position,
@@ -95,7 +97,7 @@ class Profiler:
             outcome=step.outcome,
             seconds=step.seconds,
             signature=error_signature(call.name, result.text, arguments=call.arguments)
-            if result and step.outcome == "error"
+            if signature and result and step.outcome == "error"
             else "",
         )
 
