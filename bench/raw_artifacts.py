@@ -24,6 +24,7 @@ _HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1(.*?)\n.*?^\s*\2\s*$", re.DOTALL |
 _OUTSIDE = re.compile(r"^(?:/tmp/|/private/tmp/|/dev/|/var/folders/|/private/var/)|\.log$")
 _EXIT = re.compile(r"(?:Process exited with code|Exit code:?|exit code:?) (\d+)")
 _NOT_A_FILE = re.compile(r"[$*?{}()<>|`=;,!\"'\\\s]|^-|^\d+$|^[@%+]|^\.{0,2}$|://")
+_KEYWORDS = {"if", "then", "else", "do", "while", "!", "{"}
 _READERS = {"cat", "head", "tail", "less", "more", "bat", "nl"}
 
 
@@ -168,7 +169,7 @@ def _simple_commands(text: str) -> Iterator[tuple[list[str], list[str]]]:
             elif redirect:
                 outputs += [token] if redirect == ">" else []
                 redirect = ""
-            elif words or not re.match(r"\w+=", token):
+            elif words or not (re.match(r"\w+=", token) or token in _KEYWORDS):
                 words.append(token)
     except ValueError:  # an unbalanced quote
         return

@@ -34,6 +34,17 @@ def test_files_keep_their_last_operation() -> None:
     assert (len(storms.digest), tides.digest, tides.was_read, tides.edits) == (12, "", True, 1)
 
 
+def test_paths_outside_the_working_tree_stay_whole() -> None:
+    tree = Session(agent="claude-code", native_id="s", project="/work/harbour", directory="/work/harbour/.worktrees/2")
+    talk = Talk().call("Read", {"file_path": "/work/harbour/.git/config"}, "x").bash("cat a.py ../1/b.py ~/notes.md")
+    assert list(build_ledger(tree, talk.messages).files) == [
+        "/work/harbour/.git/config",
+        "a.py",
+        "/work/harbour/.worktrees/1/b.py",
+        "~/notes.md",
+    ]
+
+
 def test_a_patch_and_a_deleted_folder_are_understood() -> None:
     patch = "*** Begin Patch\n*** Add File: web/a.ts\n+x\n*** Update File: b.ts\n*** Delete File: c.ts\n*** End Patch"
     talk = Talk().call("apply_patch", {"input": patch})

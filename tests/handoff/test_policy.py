@@ -20,17 +20,6 @@ from warmstart.handoff.store import Handoffs
 from warmstart.sessions.store import Filter
 from warmstart.sessions.values import Session
 
-Opened = Callable[..., Warmstart]
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    store: str | Path = tmp_path / "store.db"
-    if request.param == "postgres":
-        store = request.getfixturevalue("postgres_url")
-    with warmstart.open(store, home=tmp_path / "warm") as ws:
-        yield ws
-
 
 def enable(ws: Warmstart, **changes: Any) -> AutoHandoff:
     options = {"handoff_enabled": True, "handoff_after": 2, "handoff_mode": "fresh_session", **changes}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from warmstart.profile.tools import SHELLS, command_in, edits, fields_of, path_in, reads, subcommand, tool_names
@@ -123,6 +123,6 @@ def _join(path: str, directory: str) -> str:
     return posixpath.normpath(posixpath.join(directory, path)) if path else directory
 
 
-def relative_to(path: str, roots: Sequence[str]) -> str:
-    """The path relative to the first of the folders that it is in."""
-    return next((path[len(root) + 1 :] for root in roots if path.startswith(f"{root}/")), path)
+def relative_to(path: str, root: str) -> str:
+    """The path relative to a folder, if it is in there."""
+    return path[len(root) + 1 :] if root and path.startswith(f"{root}/") else path

@@ -276,7 +276,7 @@ class Ledger:
         self.decisions.append(Decision("refusal", shown_call(step.call), step.message_id))
 
     def _add_file(self, done: FileOperation, step: AnnotatedStep) -> None:
-        path = relative_to(done.path, self._roots)
+        path = relative_to(done.path, self.root)
         if done.folder:
             for known in self.files.values():
                 if known.path.startswith(f"{path}/"):

@@ -245,7 +245,7 @@ class _Writer:
             _Section("Files", list(self._changed_files()), before=base),
             _Section("Tests and build", list(self._checks())),
             _Section("Open work", list(self._open_work()), 500),
-            _Section("Files read", list(self._read_files()), 1_200),
+            _Section("Files read", list(self._read_files()), 2_000),
             _Section("Decisions and dead ends", list(self._decisions()), 400),
             _Section("Errors and what worked instead", list(self._fixes()), 400),
             _Section("Commands", list(self._commands()), 800, before=also),
