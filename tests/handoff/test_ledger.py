@@ -17,7 +17,7 @@ def test_files_keep_their_last_operation() -> None:
     talk.call("Write", {"file_path": "/work/harbour/storms.py", "content": "y = 1"}, "File created successfully")
     talk.call("Read", {"file_path": "/work/harbour/missing.py"}, "no such file", "error")
     talk.bash("cd web && cat index.html && rm old.html && sed -i s/a/b/ app.ts && echo x > new.txt && ls > /tmp/out")
-    talk.bash("cd /work/harbour && mv a.py b.py && git rm c.py && touch .env")
+    talk.bash("cd /work/harbour && mv a.py b.py && git rm c.py && touch .env && cp d.py lib/")
     assert files(talk.ledger) == {
         "tides.py": "changed",
         "storms.py": "created",
@@ -29,6 +29,7 @@ def test_files_keep_their_last_operation() -> None:
         "a.py": "deleted",
         "c.py": "deleted",
         ".env": "created",
+        "lib/d.py": "created",
     }
     storms, tides = talk.ledger.files["storms.py"], talk.ledger.files["tides.py"]
     assert (len(storms.digest), tides.digest, tides.was_read, tides.edits) == (12, "", True, 1)
@@ -49,8 +50,10 @@ def test_a_patch_and_a_deleted_folder_are_understood() -> None:
     patch = "*** Begin Patch\n*** Add File: web/a.ts\n+x\n*** Update File: b.ts\n*** Delete File: c.ts\n*** End Patch"
     talk = Talk().call("apply_patch", {"input": patch})
     assert files(talk.ledger) == {"web/a.ts": "created", "b.ts": "changed", "c.ts": "deleted"}
-    talk.bash("rm -rf web")
-    assert files(talk.ledger)["web/a.ts"] == "deleted"
+    talk.bash("mv web site")
+    assert files(talk.ledger) == {"web/a.ts": "deleted", "b.ts": "changed", "c.ts": "deleted"}
+    talk.call("Edit", {"file_path": "/work/harbour/site/a.ts"}).bash("rm -rf site")
+    assert files(talk.ledger)["site/a.ts"] == "deleted"
 
 
 def test_commands_keep_count_and_last_exit_status() -> None:

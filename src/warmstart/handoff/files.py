@@ -96,9 +96,12 @@ def _program(command: Command) -> Iterator[FileOperation]:
         recursive = any(map(_RECURSIVE.match, command.words))
         yield from (FileOperation("deleted", word, recursive) for word in words)
     elif program in ("mv", "cp") and len(words) == 2:
-        yield FileOperation("written", words[1]) if _is_file(words[1]) else FileOperation("read", words[0])
+        name, target = words[0].rsplit("/", 1)[-1], words[1]
+        is_folder = "." not in name and "." not in target.rsplit("/", 1)[-1]
+        if not is_folder:
+            yield FileOperation("written", f"{target.rstrip('/')}/{name}" if target.endswith(("/", ".")) else target)
         if program == "mv":
-            yield FileOperation("deleted", words[0])
+            yield FileOperation("deleted", words[0], is_folder)
     elif program in ("touch", "tee"):
         yield from (FileOperation("written", word) for word in words)
     elif program in ("sed", "gsed", "perl") and edits(command) and not command.outputs:
