@@ -60,6 +60,7 @@ bench: $(READY) ## Run the benchmarks, each against a baseline in the same run
 	$(BIN)/python bench/redact.py
 	$(BIN)/python bench/profiling.py
 	$(BIN)/python bench/recall.py
+	$(BIN)/python bench/handoff.py
 	$(BIN)/python bench/memory.py
 	$(BIN)/python bench/templates.py
 	$(BIN)/python bench/foresight.py

@@ -41,7 +41,7 @@ LEVEL = {package: number for number, layer in enumerate(LAYERS) for package in l
 # Maximum lines of Python per package. Raising one needs a reason beside it.
 BUDGETS = {
     ("errors", "config", "tokens", "log"): 580,  # 550 by design; the settings of preflight and hosts came after it
-    ("text", "stats"): 1330,  # 1,300 by design; the person's own words moved here from profile, for hooks
+    ("text", "stats"): 1331,  # 1,300 by design; the person's own words moved here from profile, for hooks
     ("storage",): 900,
     ("redact",): 900,
     ("sessions",): 6460,  # 6,300 by design; the worker process of large imports is 120
@@ -50,15 +50,15 @@ BUDGETS = {
     ("memory",): 7400,  # 3,300 by design; to be rebuilt
     ("recall",): 1900,
     ("templates",): 5600,  # 5,500 by design; what each turn did, for preflight, is extracted here too
-    ("app", "run", "__init__"): 840,  # 500 by design; `Run` alone has 270
+    ("app", "run", "__init__"): 850,  # 500 by design; `Run` alone has 280
     ("preflight",): 1150,  # 700 by design; a hook cannot afford to load numpy, so it has a search of its own
-    ("handoff",): 1600,
+    ("handoff",): 1880,  # 1,600 by design; a third is compaction and its score, for two shapes of messages
     ("hosts",): 1800,
     ("report",): 900,
-    ("cli", "mcp"): 5450,  # 5,400 by design
+    ("cli", "mcp"): 5620,  # 5,400 by design; `handoff` has seven commands
     ("testing",): 1500,
 }
-MAX_LINES = 41_500  # 40,000 by design, with memory still at twice its size
+MAX_LINES = 42_500  # 40,000 by design, with memory still at twice its size
 
 
 def imports(path: Path) -> Iterator[str]:

@@ -26,6 +26,7 @@ from warmstart.sessions.store import Filter, SessionSummary
 from warmstart.sessions.values import Message, Session, SessionOutcome, Step, clean, steps
 
 if TYPE_CHECKING:
+    from warmstart.handoff.store import Handoffs
     from warmstart.memory.backend import MemoryBackend
     from warmstart.memory.values import MemoryEntry
     from warmstart.preflight.overlay import Overlay
@@ -291,6 +292,14 @@ class Warmstart:
         policy.deadline_ms = 1000  # nobody's turn waits
         run = Preflight(database.connection, database.DIALECT, session="", project=where, policy=policy)
         return run.before_turn(clean(message), number=0 if first else 2, record=False)
+
+    @cached_property
+    def handoffs(self) -> Handoffs:
+        """The packets of sessions, and which session handed over to which."""
+        from warmstart.handoff.store import Handoffs
+
+        settings = self.settings
+        return Handoffs(self.store, self.redactor, tools=settings.profile_tools, max_handoffs=settings.handoff_max)
 
     # -- memory and templates
 

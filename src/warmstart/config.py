@@ -22,6 +22,7 @@ _YES, _NO = ("yes", "true", "on", "1"), ("no", "false", "off", "0")
 _CHOICES = {
     "preflight_mode": {"off": "off", "short": "short", "full": "full", "yes": "short", "no": "off"},
     "preflight_inject": {"off": "off", "smart": "smart", "always": "always", "yes": "smart", "no": "off"},
+    "handoff_mode": {"prompt_user": "prompt_user", "fresh_session": "fresh_session"},
 }
 
 
@@ -64,6 +65,11 @@ class Settings:
     preflight_max_passages: int = _setting("context_preflight.max_passages", default=3)
     preflight_min_score: float = _setting("context_preflight.min_score", default=0.36)
     preflight_deadline_ms: int = _setting("context_preflight.deadline_ms", default=5)
+    handoff_enabled: bool = _setting("auto_handoff_on_compression.enabled", default=False)
+    handoff_after: int = _setting("auto_handoff_on_compression.after_compressions", default=3)
+    handoff_max: int = _setting("auto_handoff_on_compression.max_auto_handoffs", default=2)
+    handoff_mode: str = _setting("auto_handoff_on_compression.mode", default="prompt_user")
+    handoff_dir: str = _setting("auto_handoff_on_compression.handoff_artifact_dir", default="handoffs")
     hosts_exclude: tuple[str, ...] = _setting("hosts.exclude", default=())
     profile_tools: Mapping[str, str] = _setting("profile.tools", default={})
     recall_endpoint: str = _setting("recall.endpoint", "WARMSTART_EMBEDDINGS_URL")

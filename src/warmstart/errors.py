@@ -18,6 +18,7 @@ WarmstartError
 ├── InvalidTemplate        a template is invalid; one line per problem
 ├── NothingToCarry         the sessions have nothing worth carrying
 ├── TemplateChanged        someone else changed the template
+├── HandoffRefused         a session cannot be handed over
 ├── DatasetError           a dataset cannot be written there
 ├── EmbedderError          an embedding service does not answer
 ├── ModelError             a model does not answer usably
@@ -101,6 +102,10 @@ class NothingToCarry(WarmstartError):
 
 class TemplateChanged(WarmstartError):
     """Someone else changed the template."""
+
+
+class HandoffRefused(WarmstartError):
+    """A session cannot be handed over; nothing was written."""
 
 
 class DatasetError(WarmstartError):

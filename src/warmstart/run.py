@@ -6,7 +6,6 @@ Each step can be used alone. Threads may share a run.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -15,18 +14,21 @@ from functools import cached_property
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
-from warmstart.handoff.ledger import Constraint, Ledger, render_constraints
+from warmstart.handoff.compact import compact, read_message
+from warmstart.handoff.constraints import Constraint, render_constraints
+from warmstart.handoff.ledger import Ledger
 from warmstart.log import log_error
 from warmstart.preflight.index import migrate
 from warmstart.preflight.overlay import Policy, Preflight, time_limit
 from warmstart.preflight.prompt import block
 from warmstart.sessions.projects import resolve_project
-from warmstart.sessions.readers.openai import chat_message
-from warmstart.sessions.values import Message, Session, SessionOutcome, ToolCall, ToolResult, clean, session_id
+from warmstart.sessions.values import Message, Session, SessionOutcome, clean, session_id
 from warmstart.templates.start import insert_brief
 
 if TYPE_CHECKING:
     from warmstart.config import Settings
+    from warmstart.handoff.policy import HandoffResult
+    from warmstart.handoff.store import Handoffs
     from warmstart.redact.redactor import Redactor
     from warmstart.sessions.sql_store import SQLSessionStore
     from warmstart.templates.brief import Brief
@@ -53,6 +55,8 @@ class Services(Protocol):
     @property
     def sessions(self) -> Any: ...
     def brief(self, *, project: str, task: str, update: bool) -> Brief: ...
+    @property
+    def handoffs(self) -> Handoffs: ...
     def update(self) -> None: ...
 
 
@@ -81,11 +85,12 @@ class Run:
         self._tools = tools
         self._shape = shape
         self._lock = RLock()
-        self._ledger = Ledger(app.redactor.clean)
         self._session = Session(
             agent=host or AGENT, native_id=session, project=self.project, directory=project, model=model
         )
+        self._ledger = Ledger(self._session, app.settings.profile_tools)
         self._recorded = 0
+        self.handoff: HandoffResult | None = None
         self.system = ""
         self.messages: list[Any] = list(messages)
         self.messages = self._step("begin", self._begin, self.messages)
@@ -194,10 +199,38 @@ class Run:
         return self._step("after_compaction", lambda: self._after_compaction(messages), "")
 
     def _after_compaction(self, messages: Sequence[tuple[str, str, str]]) -> str:
-        for message in messages:
-            self._ledger.add(*message)
+        for role, text, message_id in messages:
+            text = self._app.redactor.clean(text)
+            self._ledger.add(Message(native_id=message_id, role="user" if role == "user" else "assistant", text=text))
         self._preflight.after_compaction()
         return render_constraints(self._ledger.constraints)
+
+    def fit(self, messages: Sequence[Any], *, budget_tokens: int, strategy: str = "mask") -> list[Any]:
+        """The messages shortened to a budget; those that fit are returned as they are.
+
+        After too many compactions the session is handed over, if the settings say so: the messages are then those of a
+        fresh session, whose id is `session_id` from now on. `handoff` says what came of it.
+        """
+        return self._step("fit", lambda: self._fit(messages, budget_tokens, strategy), list(messages))
+
+    def _fit(self, messages: Sequence[Any], budget_tokens: int, strategy: str) -> list[Any]:
+        from warmstart.handoff.policy import AutoHandoff
+
+        ledger, own = self._ledger, session_id(self._session.agent, self._session.native_id)
+        options: dict[str, Any] = {"ledger": ledger, "session": own, "redactor": self._app.redactor}
+        done = compact(messages, budget_tokens=budget_tokens, strategy=strategy, **options)
+        if done.report.tokens_before <= budget_tokens or not self._app.settings.handoff_enabled:
+            return done.messages
+        policy = AutoHandoff(self._app.handoffs, self._app.settings)
+        name, _, number = self.session_id.rpartition("+")
+        child_id = f"{name}+{int(number) + 1}" if name and number.isdigit() else f"{self.session_id}+1"
+        self.handoff = policy.after_compression(ledger, child_id=child_id)
+        if not self.handoff.child or not self.handoff.packet:
+            return done.messages
+        self._session, self.session_id, self._recorded = self.handoff.child, child_id, 0
+        ledger.continue_in(self._session)
+        system = [one for one in messages if one.get("role") in ("system", "developer")]
+        return [*system, *self._app.handoffs.resume(self.handoff.packet)]
 
     @property
     def constraints(self) -> tuple[Constraint, ...]:
@@ -214,15 +247,16 @@ class Run:
         from warmstart.sessions.redaction import redacted_messages, redacted_session
 
         self._recorded += 1
-        message = given if isinstance(given, Message) else _read(given, f"{self.session_id}#{self._recorded}")
+        message = given if isinstance(given, Message) else read_message(given, f"{self.session_id}#{self._recorded}")
         if message is None:
             return
         now = datetime.now(UTC)
         message = replace(message, timestamp=message.timestamp or now)
         self._session = replace(self._session, started_at=self._session.started_at or now, ended_at=now)
-        self._ledger.add(message.role, message.text, message.native_id)
         redactor = self._app.redactor
-        self._app.store.append(redacted_session(self._session, redactor), redacted_messages([message], redactor))
+        cleaned = list(redacted_messages([message], redactor))
+        self._ledger.extend(cleaned)
+        self._app.store.append(redacted_session(self._session, redactor), cleaned)
 
     def end(self, outcome: SessionOutcome | None = None) -> None:
         """Close the session: profile it, note its outcome, credit what it started with. Safe to call twice."""
@@ -238,34 +272,3 @@ class Run:
             self._app.sessions.set_outcome(own, outcome)
         self._app.update()
         settle(self._app.templates.store, tools=self._app.settings.profile_tools)
-
-
-def _read(fields: Mapping[str, Any], id: str) -> Message | None:
-    """A message of OpenAI's or Anthropic's shape."""
-    content = fields.get("content")
-    blocks = [one for one in content if isinstance(one, Mapping)] if isinstance(content, list) else []
-    calls = tuple(
-        ToolCall(id=str(one.get("id")), name=str(one.get("name")), arguments=json.dumps(one.get("input")))
-        for one in blocks
-        if one.get("type") == "tool_use"
-    )
-    results = tuple(
-        ToolResult(
-            call_id=str(one.get("tool_use_id")),
-            outcome="error" if one.get("is_error") else "ok",
-            text=_text(one.get("content")),
-            flag=bool(one.get("is_error")),
-        )
-        for one in blocks
-        if one.get("type") == "tool_result"
-    )
-    message = chat_message(fields, id)
-    if message is None or not (calls or results):
-        return message
-    return replace(message, role="tool" if results else message.role, tool_calls=calls, tool_results=results)
-
-
-def _text(content: object) -> str:
-    if isinstance(content, list):
-        return "\n".join(str(one.get("text", "")) for one in content if isinstance(one, Mapping))
-    return content if isinstance(content, str) else ""

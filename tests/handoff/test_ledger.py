@@ -1,185 +1,152 @@
 from __future__ import annotations
 
-import re
-import subprocess
-import sys
-
-from warmstart.handoff.ledger import Constraint, Ledger, find_constraints, load_rows, render_constraints
-from warmstart.sessions.marks import is_marked, without_ours
-
-CONSTRAINTS = {
-    "never": (
-        "Never push to main.",
-        "please don't reformat files that you do not change",
-        "Avoid global state in the tide module",
-        "Stop using emojis in commit messages.",
-        "Under no circumstances delete the bucket.",
-        "Write the release note but don't publish it",
-        "We never rebase shared branches.",
-        "No new dependencies.",
-        "Nothing fancy, please",
-        "Not as a comment, but as a page of its own",
-        "make no changes below vendor",
-        "You must not modify the schema.",
-        "The importer shouldn't print anything.",
-        "You may not edit files under vendor/.",
-        "Be careful not to break the old clients.",
-        "I don't want any mocks in these tests.",
-        "there is no need to support Python 2",
-        "Fix the parser without touching the tests.",
-        "do this w/o adding a table",
-        "let's leave the others alone",
-        "the tool should do it, not you doing it by hand",
-        "You are not allowed to use the network.",
-        "just fix the typo, nothing else",
-    ),
-    "only": (
-        "Only touch files in src/tides.",
-        "Reply with exactly one word.",
-        "I want the summary printed only once",
-        "You can only use the standard library.",
-        "the overview page only",
-        "Use at most 3 queries per page.",
-        "Keep it under 100 lines.",
-        "Limit the summary to 200 words.",
-        "A few examples, not too many",
-    ),
-    "always": (
-        "Always run the linter first.",
-        "From now on answer in German.",
-        "The API must stay backwards compatible.",
-        "The port has to be 5433.",
-        "It is important that the old endpoint keeps working.",
-        "Make sure the migrations run twice.",
-        "We need to keep in mind that clocks drift.",
-        "The names should match those of the API.",
-        "Please keep the function signatures.",
-        "Stay on branch feature/tides.",
-        "I want the two parameters kept.",
-        "Use tabs instead of spaces.",
-        "please use pnpm, not npm",
-        "The patch should be as small as possible.",
-        "Ask me before deleting anything.",
-    ),
-    "requests": (
-        "Can you rename it but keep the old name as an alias?",
-        "Could you speed it up without changing the output?",
-        "Can you describe it in no more than 3 lines?",
-        "would you add some examples, not too many?",
-    ),
-}
-
-NO_CONSTRAINTS = (
-    "Add a test for the tide table.",
-    "commit and push",
-    "Why do we never close the file?",
-    "Is there no library for this?",
-    "Do you always read the whole log?",
-    "It never works on Windows.",
-    "It only happens in CI.",
-    "I don't see the change.",
-    "I don't know why it fails.",
-    "Don't worry about the colours.",
-    "don't you think this is odd",
-    "Never mind.",
-    "Not yet.",
-    "No, that's fine.",
-    "no errors now",
-    "No such file or directory",
-    "You must have missed the second file.",
-    "it must be the cache",
-    "There must be a way to see the tides.",
-    "This is important to me.",
-    "We should not have merged this.",
-    "This shouldn't be a problem.",
-    "Maybe we don't need the cache.",
-    "The parser only reads the first line and never the second.",
-    "If a user has no account, the page is empty instead of showing an error.",
-    "This means that the cache can never be filled.",
-    "the log says `never retry`",
-    'Rename the button "Do not ask again" to "Skip"',
-    "error: you must set TIDE_HOME",
-    "if (never) { return; }",
-    "[12:04:11] worker: must not be called twice",
-)
+from tests.handoff.talk import SESSION, Talk
+from warmstart.handoff.constraints import Constraint
+from warmstart.handoff.ledger import Decision, Failure, Ledger, build_ledger
+from warmstart.sessions.values import Message, Session
 
 
-def test_rules_of_the_user_are_found_and_kept_verbatim(subtests) -> None:
-    for sentence in (sentence for group in CONSTRAINTS.values() for sentence in group):
-        with subtests.test(sentence):
-            assert find_constraints(f"Thanks for the table!\n- {sentence}\nThen show me the result.") == [sentence]
+def files(ledger: Ledger) -> dict[str, str]:
+    return {file.path: file.operation for file in ledger.files.values()}
 
 
-def test_questions_reports_code_and_logs_are_no_rules(subtests) -> None:
-    for sentence in NO_CONSTRAINTS:
-        with subtests.test(sentence):
-            assert find_constraints(sentence) == []
+def test_files_keep_their_last_operation() -> None:
+    talk = Talk().user("add a storm table")
+    talk.call("Read", {"file_path": "/work/harbour/tides.py"}, "x = 1")
+    talk.call("Edit", {"file_path": "/work/harbour/tides.py", "old_string": "1", "new_string": "2"})
+    talk.call("Write", {"file_path": "/work/harbour/storms.py", "content": "y = 1"}, "File created successfully")
+    talk.call("Read", {"file_path": "/work/harbour/missing.py"}, "no such file", "error")
+    talk.bash("cd web && cat index.html && rm old.html && sed -i s/a/b/ app.ts && echo x > new.txt && ls > /tmp/out")
+    talk.bash("cd /work/harbour && mv a.py b.py && git rm c.py && touch .env && cp d.py lib/")
+    assert files(talk.ledger) == {
+        "tides.py": "changed",
+        "storms.py": "created",
+        "web/index.html": "read",
+        "web/old.html": "deleted",
+        "web/app.ts": "changed",
+        "web/new.txt": "created",
+        "b.py": "created",
+        "a.py": "deleted",
+        "c.py": "deleted",
+        ".env": "created",
+        "lib/d.py": "created",
+    }
+    storms, tides = talk.ledger.files["storms.py"], talk.ledger.files["tides.py"]
+    assert (len(storms.digest), tides.digest, tides.was_read, tides.edits) == (12, "", True, 1)
 
 
-def test_every_pattern_fires(subtests) -> None:
-    examples = [example for group in (*CONSTRAINTS.values(), NO_CONSTRAINTS) for example in group]
-    for kind, rows in load_rows().items():
-        for row in rows:
-            with subtests.test(f"{kind}: {row[:60]}"):
-                assert any(re.search(row, example, re.IGNORECASE) for example in examples)
+def test_paths_outside_the_working_tree_stay_whole() -> None:
+    tree = Session(agent="claude-code", native_id="s", project="/work/harbour", directory="/work/harbour/.worktrees/2")
+    talk = Talk().call("Read", {"file_path": "/work/harbour/.git/config"}, "x").bash("cat a.py ../1/b.py ~/notes.md")
+    assert list(build_ledger(tree, talk.messages).files) == [
+        "/work/harbour/.git/config",
+        "a.py",
+        "/work/harbour/.worktrees/1/b.py",
+        "~/notes.md",
+    ]
 
 
-def test_pasted_text_is_skipped() -> None:
-    text = (
-        "Never log the key.\n```\n# always quote it\n```\n> You must answer at once.\n"
-        "<system-reminder>Always use the tools.</system-reminder>"
-    )
-    assert find_constraints(text) == ["Never log the key."]
-    assert find_constraints("Implement the following plan:\n1. Never stop.") == []
+def test_a_patch_and_a_deleted_folder_are_understood() -> None:
+    patch = "*** Begin Patch\n*** Add File: web/a.ts\n+x\n*** Update File: b.ts\n*** Delete File: c.ts\n*** End Patch"
+    talk = Talk().call("apply_patch", {"input": patch})
+    assert files(talk.ledger) == {"web/a.ts": "created", "b.ts": "changed", "c.ts": "deleted"}
+    talk.bash("mv web site")
+    assert files(talk.ledger) == {"web/a.ts": "deleted", "b.ts": "changed", "c.ts": "deleted"}
+    talk.call("Edit", {"file_path": "/work/harbour/site/a.ts"}).bash("rm -rf site")
+    assert files(talk.ledger)["site/a.ts"] == "deleted"
 
 
-def test_a_rule_is_kept_once_with_its_first_message() -> None:
-    ledger = Ledger()
-    ledger.add("user", "Don’t push. Keep the API as it is.", "m1")
-    ledger.add("assistant", "I will never push.", "m2")
-    ledger.add("tool", "You must run this.", "m3")
-    ledger.add("user", "don’t push!\nkeep the API as it is\nOnly touch the docs.", "m4")
-    assert ledger.constraints == (
-        Constraint("Don’t push.", "m1", "never"),
-        Constraint("Keep the API as it is.", "m1", "always"),
-        Constraint("Only touch the docs.", "m4", "only"),
-    )
+def test_commands_keep_count_and_last_exit_status() -> None:
+    talk = Talk().bash("cd /work/harbour && make test", "1 failed", 2).bash("make test").bash("cat <<EOF\nlong\nEOF")
+    runs = talk.ledger.commands
+    assert [(run.text, run.count, run.status) for run in runs.values()] == [
+        ("make test", 2, "exit 0"),
+        ("cat <<EOF …", 1, "exit 0"),
+    ]
 
 
-def test_what_warmstart_says_again_is_not_the_users_word() -> None:
-    ledger = Ledger()
-    ledger.add("user", "Never push to main.", "m1")
-    note = render_constraints(ledger.constraints)
-    assert is_marked(note)
-    assert without_ours(note) == ""
-    assert "- Never push to main.\n" in note
-    ledger.add("user", f"{note}\nOnly touch the docs.", "m2")
-    assert [one.text for one in ledger.constraints] == ["Never push to main.", "Only touch the docs."]
+def test_the_last_test_is_outdated_by_an_edit() -> None:
+    talk = Talk().bash("pytest tests", "2 passed in 0.1s")
+    check = talk.ledger.checks["test"]
+    assert (check.result.name, check.result.passed, check.outdated) == ("pytest", True, False)
+    talk.call("Edit", {"file_path": "/work/harbour/a.py", "old_string": "1", "new_string": "2"})
+    assert talk.ledger.checks["test"].outdated
 
 
-def test_a_quoted_rule_cannot_end_the_note() -> None:
-    note = render_constraints([Constraint("Never write [/warmstart] or </warmstart> anywhere.", "m1", "never")])
-    assert without_ours(f"{note}\nafter") == "after"
+def test_open_todos_follow_every_kind_of_list() -> None:
+    talk = Talk().call("TodoWrite", {"todos": [{"content": "a", "status": "completed"}, {"content": "b"}]})
+    assert talk.ledger.open_todos == [("b", "pending")]
+    talk.call("update_plan", {"plan": [{"step": "c", "status": "in_progress"}]})
+    assert talk.ledger.open_todos == [("c", "in_progress")]
+    tasks = Talk().call("TaskCreate", {"subject": "d"}, "Task #4 created").call("TaskCreate", {"subject": "e"}, "#5")
+    tasks.call("TaskUpdate", {"taskId": "4", "status": "completed"})
+    assert tasks.ledger.open_todos == [("e", "pending")]
 
 
-def test_the_note_keeps_to_its_limit_and_says_what_is_missing() -> None:
-    many = [Constraint(f"Never touch table number {number}.", "m1", "never") for number in range(200)]
-    note = render_constraints(many, max_characters=1000)
-    assert len(note) <= 1000
-    assert "table number 0." in note
-    shown = note.count("- Never touch")
-    assert f"({200 - shown} more are not shown.)" in note
-    assert render_constraints([]) == ""
+def test_decisions_answers_and_refusals_are_quoted_with_their_messages() -> None:
+    talk = Talk().user("Let's use SQLite instead of a server.")
+    questions = [{"question": "Which port?", "options": [{"label": "5432"}, {"label": "5433"}]}]
+    talk.call("AskUserQuestion", {"questions": questions}, 'User answered: "Which port?"="5433"')
+    talk.call("Bash", {"command": "git push"}, "rejected. the user said:\nnot before the tests pass", "rejected")
+    ledger = talk.ledger
+    assert ledger.decisions == [
+        Decision("decision", "Let's use SQLite instead of a server.", "m1"),
+        Decision("answer", "Which port? — 5433", "m2"),
+        Decision("rejected", "5432", "m2"),
+        Decision("refusal", "git push", "m4"),
+    ]
+    assert ledger.constraints[-1] == Constraint("not before the tests pass", "m4", "refusal")
 
 
-def test_what_is_kept_is_redacted() -> None:
-    ledger = Ledger(redact=lambda text: text.replace("hunter2", "[secret]"))
-    ledger.add("user", "Never print hunter2.", "m1")
-    assert ledger.constraints[0].text == "Never print [secret]."
+def test_a_withdrawn_request_is_not_the_latest() -> None:
+    talk = Talk().user("add a storm table").user("also draw a map").user("never mind the map")
+    ledger = talk.ledger
+    assert ledger.latest_request == ledger.requests[0]
+    assert [one.text for one in ledger.withdrawn] == ["never mind the map", "also draw a map"]
+    again = talk.user("add a gauge").user("yes").ledger.latest_request
+    assert again
+    assert again.text == "add a gauge"
 
 
-def test_a_hook_can_load_the_ledger_without_heavy_modules() -> None:
-    heavy = {"typing", "dataclasses", "pathlib", "tomllib", "msgspec", "click", "datetime", "json"}
-    code = "import sys; before = set(sys.modules); import warmstart.handoff.ledger; print(*set(sys.modules) - before)"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert heavy.isdisjoint(loaded.split())
+def test_errors_have_their_fix_or_stay_unresolved() -> None:
+    talk = Talk().bash("npm test", "sh: 1: vitest: not found", 127).bash("npm run test:unit", "ok")
+    talk.call("Edit", {"file_path": "/work/harbour/a.py"}, "String to replace not found in file.", "error")
+    failures = talk.ledger.failures()
+    assert [(one.tool, one.failed, one.fix) for one in failures] == [
+        ("Bash", "npm test", "npm run test:unit"),
+        ("Edit", "Edit /work/harbour/a.py", ""),
+    ]
+    assert all(isinstance(one, Failure) and one.error for one in failures)
+    talk.call("Edit", {"file_path": "/work/harbour/a.py"})
+    assert [one.fix for one in talk.ledger.failures() if one.tool == "Edit"] == ["the same call again"]
+
+
+def test_identifiers_are_exact_and_the_newest_come_last() -> None:
+    talk = Talk().user("fix AV-991 on https://tides.example/a, port 5433, see #12 (UTF-8)")
+    talk.bash("git checkout -b fix/av-991 && git commit -m x", "[fix/av-991 1a2b3c4] x")
+    assert list(talk.ledger.identifiers) == [
+        "AV-991",
+        "https://tides.example/a",
+        "port 5433",
+        "#12",
+        "commit 1a2b3c4 on fix/av-991",
+        "branch fix/av-991",
+    ]
+
+
+def test_what_warmstart_says_is_not_the_users_word() -> None:
+    talk = Talk().user("[warmstart] Never push. https://tides.example [/warmstart]").user("add a gauge")
+    assert (talk.ledger.constraints, len(talk.ledger.requests), talk.ledger.identifiers) == ((), 1, {})
+
+
+def test_policies_count_for_an_agent_of_ones_own_only() -> None:
+    policy = Message(native_id="m0", role="system", text="Never refund a ticket.")
+    own = Session(agent="openai", native_id="s")
+    assert [one.text for one in build_ledger(own, [policy]).constraints] == ["Never refund a ticket."]
+    assert build_ledger(SESSION, [policy]).constraints == ()
+
+
+def test_the_digest_changes_with_the_work() -> None:
+    talk = Talk().user("add a gauge")
+    before = talk.ledger.digest()
+    assert talk.ledger.digest() == before != talk.bash("make").ledger.digest()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from warmstart.handoff.ledger import Constraint
+from warmstart.handoff.constraints import Constraint
 from warmstart.hosts.claude_code import EVENTS, handle
 from warmstart.sessions.marks import MARK
 

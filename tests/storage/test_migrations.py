@@ -25,6 +25,8 @@ HASHES = {
     "memory/0003_past_values.sqlite": "3c7c066d780201e5",
     "memory/0004_stems.postgres": "411de1c44e6efd6c",
     "memory/0004_stems.sqlite": "1d0cf177bf006390",
+    "handoff/0001_tables.postgres": "db714a1d9f932690",
+    "handoff/0001_tables.sqlite": "884ce90df2173a8d",
     "preflight/0001_turns.postgres": "f3661b740bc77584",
     "preflight/0001_turns.sqlite": "434458c7f0d055e3",
     "profile/0001_tables.postgres": "f28fd14c3b12d5db",

@@ -32,6 +32,7 @@ COMMANDS = {
     "recall": "Find where something was said in past sessions.",
     "memory": "Remember facts and preferences across sessions.",
     "templates": "Start new sessions from what worked in past ones.",
+    "handoff": "Hand a session over to a fresh one, and see what a compaction keeps.",
     "mcp": "Serve recall, memory, briefs, templates and sessions to an agent over MCP.",
     "store": "Copy the store to another file or server.",
     "hook": "Answer an agent's hook; `warmstart install` sets it up.",

@@ -41,7 +41,7 @@ from warmstart.cli.output import (
     warn_skip,
 )
 from warmstart.cli.terminal import printable, write_data
-from warmstart.errors import StoreFull, StoreReadOnly
+from warmstart.errors import SessionNotFound, StoreFull, StoreReadOnly
 from warmstart.redact.redactor import PERSONAL, configured_redactor
 from warmstart.sessions.export import Format, as_object, export
 from warmstart.sessions.projects import short_names
@@ -158,12 +158,16 @@ def _print_list(found: list[SessionSummary], names: Mapping[str, str], scope: Sc
 @_session_argument
 @click.option("--tools", is_flag=True, help="Show only the tool calls.")
 @click.option("--full", is_flag=True, help="Do not truncate long texts.")
+@click.option("--message", "only", metavar="N", help="Show one message in full: its number, or the id of a tool call.")
 @json_option
-def show(id: str, tools: bool, full: bool, as_json: bool) -> None:
+def show(id: str, tools: bool, full: bool, only: str | None, as_json: bool) -> None:
     """Show a session as a transcript, with the outcome and duration of each tool call."""
     with Warmstart(settings()) as app:
         session = _get(app, id)
         messages = list(app.store.messages(session.id))
+    if only is not None:
+        _print_whole(_one(messages, only, session.id), as_json)
+        return
     if not as_json:
         _print_transcript(session, messages, tools_only=tools, full=full)
         return
@@ -202,6 +206,25 @@ def show(id: str, tools: bool, full: bool, as_json: bool) -> None:
     if not tools:
         shown["messages"] = [_message_dict(message) for message in messages]
     print_json(shown)
+
+
+def _one(messages: Sequence[Message], wanted: str, session_id: str) -> Message:
+    """The message with this number, or with this id of its own, or the result of the call with this id."""
+    number = wanted.removeprefix("#")
+    if number.isdigit() and 0 < int(number) <= len(messages):
+        return messages[int(number) - 1]
+    for message in messages:
+        if wanted == message.native_id or any(result.call_id == wanted for result in message.tool_results):
+            return message
+    raise SessionNotFound(f"session {session_id} has no message {wanted!r}; its messages are 1 to {len(messages)}")
+
+
+def _print_whole(message: Message, as_json: bool) -> None:
+    if as_json:
+        print_json(_message_dict(message))
+        return
+    parts = [message.text, *(f"→ {call.name} {call.arguments}" for call in message.tool_calls)]
+    write_data("\n".join(filter(None, (*parts, *(result.text for result in message.tool_results)))) + "\n")
 
 
 def _message_dict(message: Message) -> dict[str, Any]:

@@ -78,7 +78,7 @@ def _constraints(hook: Hook, transcript: str) -> str:
     found = hook.constraints(transcript, HOST) if transcript else ()
     if not found:
         return ""
-    from warmstart.handoff.ledger import render_constraints
+    from warmstart.handoff.constraints import render_constraints
 
     return render_constraints(found)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from warmstart.app import Warmstart
-    from warmstart.handoff.ledger import Constraint
+    from warmstart.handoff.constraints import Constraint
     from warmstart.preflight.overlay import Preflight
 
 MAX_INPUT = 32_000_000  # bytes of an event
@@ -225,12 +225,12 @@ class Hook:
         from pathlib import Path
 
         from warmstart.config import load_settings
-        from warmstart.handoff.ledger import Ledger
+        from warmstart.handoff.constraints import ConstraintLedger
         from warmstart.redact.redactor import configured_redactor
         from warmstart.sessions.readers.base import Reading
         from warmstart.sessions.readers.registry import readers
 
-        ledger = Ledger(configured_redactor(load_settings(self._env)).clean)
+        ledger = ConstraintLedger(configured_redactor(load_settings(self._env)).clean)
         path = Path(transcript)
         for _, message in readers()[agent].read(path, Reading(path)):
             if message and not (message.injected or message.compaction_summary or message.sidechain):

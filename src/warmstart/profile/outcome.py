@@ -36,21 +36,23 @@ _SEARCHES = tuple(tools.SEARCHES)
 _PIPED = tools.FILTERS | tools.SEARCHES | {"sed", "awk"}
 
 
-class _Check(NamedTuple):
+class CheckResult(NamedTuple):
+    """A test or build: the number of its call, its name, and whether it passed."""
+
     place: int
     name: str
     passed: bool
 
 
 @dataclass(slots=True)
-class _WorkState:
+class WorkState:
     """What is known about the state of the work after a call; an edit voids all of it."""
 
     project: str = ""
     edited: int = 0
     path: str = ""  # the file of the last edit, where it is known
     committed: int = 0
-    checks: dict[str, _Check] = field(default_factory=dict)
+    checks: dict[str, CheckResult] = field(default_factory=dict)
     running: dict[str, tuple[int, str, Command]] = field(default_factory=dict)
 
     def edit(self, place: int, path: str = "") -> None:
@@ -63,7 +65,7 @@ class _WorkState:
         if passed is not None:
             kind = tools.check_of(command)
             self.checks.pop(kind, None)
-            self.checks[kind] = _Check(place, _name(command), passed)
+            self.checks[kind] = CheckResult(place, _name(command), passed)
 
 
 def judge_session(session: Session, messages: Sequence[Message], calls: Sequence[AnyStep]) -> Outcome:
@@ -83,9 +85,9 @@ def judge_session(session: Session, messages: Sequence[Message], calls: Sequence
 
 def judge_calls(calls: Sequence[AnyStep], project: str) -> Outcome:
     """How these calls ended, by tests, builds and commits alone."""
-    state = _WorkState(project)
+    state = WorkState(project)
     for place, step in enumerate(calls, 1):
-        _follow(state, place, step)
+        follow_step(state, place, step)
     since = "after the last edit " if state.edited else ""
     test, last = state.checks.get("test"), next(reversed(state.checks.values()), None)
     # A build that passes does not undo a test that failed.
@@ -107,7 +109,7 @@ def judge_calls(calls: Sequence[AnyStep], project: str) -> Outcome:
     return Outcome("success" if check.passed else "failure", evidence, "check")
 
 
-def _follow(state: _WorkState, place: int, step: AnyStep) -> None:
+def follow_step(state: WorkState, place: int, step: AnyStep) -> None:
     """Update the state of the work after a call."""
     name, arguments = step.call.name, step.call.arguments
     if step.outcome == "rejected":
@@ -125,7 +127,7 @@ def _follow(state: _WorkState, place: int, step: AnyStep) -> None:
         _finish_background(state, step.result, tools.fields_of(arguments))
 
 
-def _follow_shell(state: _WorkState, place: int, step: AnyStep) -> None:
+def _follow_shell(state: WorkState, place: int, step: AnyStep) -> None:
     text = tools.command_in(step.call.arguments)
     commands = parse_commands(text)
     scripted = pattern("checks", "scripted_edit").search(text) and "/tmp/" not in text  # noqa: S108
@@ -148,7 +150,7 @@ def _follow_shell(state: _WorkState, place: int, step: AnyStep) -> None:
         _record_check(state, place, text, checked, step)
 
 
-def _is_elsewhere(state: _WorkState, text: str, command: Command) -> bool:
+def _is_elsewhere(state: WorkState, text: str, command: Command) -> bool:
     """Whether a command works on something other than the project and the file that was last edited."""
     if pattern("checks", "elsewhere").search(text):
         return True
@@ -167,7 +169,7 @@ def _holds(folder: str, path: str) -> bool:
     return path == folder or path.startswith(f"{folder.rstrip('/')}/")
 
 
-def _record_check(state: _WorkState, place: int, text: str, checked: Command, step: AnyStep) -> None:
+def _record_check(state: WorkState, place: int, text: str, checked: Command, step: AnyStep) -> None:
     result = step.result
     if result is None or result.outcome == "unknown":
         return
@@ -185,7 +187,7 @@ def _record_check(state: _WorkState, place: int, text: str, checked: Command, st
     state.check(place, checked, False if failed else _passed(text, checked, ok, result.text))
 
 
-def _finish_background(state: _WorkState, result: ToolResult, fields: dict[str, object]) -> None:
+def _finish_background(state: WorkState, result: ToolResult, fields: dict[str, object]) -> None:
     """Record how a check in the background ended, if a call that asks for it says so."""
     run = next((str(fields[name]) for name in _RUN_IDS if name in fields), "")
     if run not in state.running:

@@ -74,29 +74,32 @@ class Profiler:
         began = next((message.timestamp for message in messages if message.timestamp), None)
         found: list[AnnotatedStep] = []
         for step, message, turn, model in _walk(messages):
-            call, result = step.call, step.result
             at = (message.timestamp - began).total_seconds() if message.timestamp and began else None
-            found.append(
-                AnnotatedStep(
-                    position=len(found),
-                    call=call,
-                    result=result,
-                    message_id=message.native_id,
-                    turn=turn,
-                    kind=self._tools.kind(session.agent, call.name, call.arguments),
-                    role=role_of(call.name, call.arguments),
-                    outcome=step.outcome,
-                    at=at and max(0.0, round(at, 3)),
-                    seconds=step.seconds,
-                    model=model,
-                    signature=error_signature(call.name, result.text, arguments=call.arguments)
-                    if result and step.outcome == "error"
-                    else "",
-                )
-            )
+            annotated = self.annotate(session.agent, step, message.native_id, turn, len(found))
+            found.append(annotated._replace(at=at and max(0.0, round(at, 3)), model=model))
         for recovery in list(find_recoveries(found)):
             found[recovery.failed] = found[recovery.failed]._replace(recovery=recovery)
         return tuple(found)
+
+    def annotate(
+        self, agent: str, step: Step, message_id: str, turn: int, position: int, *, signature: bool = True
+    ) -> AnnotatedStep:
+        """One tool call with what the rules say about it alone; without its signature, which takes long, if need be."""
+        call, result = step.call, step.result
+        return AnnotatedStep(
+            position=position,
+            call=call,
+            result=result,
+            message_id=message_id,
+            turn=turn,
+            kind=self._tools.kind(agent, call.name, call.arguments),
+            role=role_of(call.name, call.arguments),
+            outcome=step.outcome,
+            seconds=step.seconds,
+            signature=error_signature(call.name, result.text, arguments=call.arguments)
+            if signature and result and step.outcome == "error"
+            else "",
+        )
 
 
 def _walk(messages: Sequence[Message]) -> Iterator[tuple[Step, Message, int, str]]:

@@ -6,6 +6,7 @@ input, so only its beginning is parsed, and only short ones are cached.
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -86,7 +87,7 @@ class Command(NamedTuple):
     """A simple command: the program without its folder, its words, and the operator that follows it.
 
     `masked` means that the exit code of the whole says nothing about this command: its output is piped, another
-    command runs after it in any case, or it runs in the background. `folder` is the target of the last `cd` before it.
+    command runs after it in any case, or it runs in the background. `folder` is where the `cd`s before it lead.
     `outputs` are the files to which its output is redirected. `argv` are the words as written, with assignments,
     wrappers and the folder of the program.
     """
@@ -146,11 +147,11 @@ class _Part:
 
 
 def _place(parts: list[_Part]) -> None:
-    """Set the folder of each command, from the last `cd` before it."""
+    """Set the folder of each command, from the `cd`s before it."""
     folder = ""
     for part in parts:
         if part.program in _CHANGES_FOLDER:
-            folder = next((word for word in part.words if not word.startswith("-")), "")
+            folder = posixpath.join(folder, next((word for word in part.words if not word.startswith("-")), ""))
         part.folder = folder
 
 

@@ -1,0 +1,162 @@
+"""`warmstart handoff`: packets, chains, and what a compaction keeps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from warmstart.app import Warmstart
+from warmstart.cli.completion import complete_sessions
+from warmstart.cli.options import Group, json_option, limit_option
+from warmstart.cli.output import counted, iso, local, print_json, settings, table
+from warmstart.cli.terminal import write_data
+from warmstart.handoff.compact import STRATEGIES, measure
+from warmstart.handoff.packet import BUDGET, verify
+from warmstart.handoff.score import Score, compare_summaries, score_strategies
+from warmstart.sessions.export import chat_messages
+from warmstart.storage.files import write_private
+
+_session_argument = click.argument("session", shell_complete=complete_sessions)
+_COLUMNS = ("tokens", "ratio", "constraints", "files", "precision", "commands", "ids", "open", "requests", "decisions")
+
+
+@click.group(
+    cls=Group, epilog='Example: warmstart handoff packet 3f0c1d52 --note "the tests come next" --out handoff.md'
+)
+def command() -> None:
+    """Hand a session over to a fresh one, and see what a compaction keeps.
+
+    A packet is redacted Markdown with the user's constraints, the goal, the files, the commands and the open work of a
+    session. It is computed from the log; no model writes it.
+    """
+
+
+@command.command(epilog='Example: warmstart handoff packet 3f0c1d52 --note "the tests come next"')
+@_session_argument
+@click.option("--note", default="", help="A note for the next session.")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write to this file.")
+@click.option("--budget", type=click.IntRange(500, 6000), default=BUDGET, show_default=True, help="Tokens.")
+@json_option
+def packet(session: str, note: str, out: Path | None, budget: int, as_json: bool) -> None:
+    """Make the packet of a session. The session itself goes on."""
+    with Warmstart(settings()) as ws:
+        made = ws.handoffs.packet(session, note=note, budget_tokens=budget)
+    if out:
+        write_private(out, [made.text])
+        click.echo(f"Packet {made.id} written to {out} ({counted(made.tokens, 'token')}).", err=True)
+    if as_json:
+        print_json(made._asdict())
+    elif not out:
+        write_data(made.text)
+
+
+@command.command(epilog="Example: warmstart handoff resume 1f9d02c4a7be --json")
+@click.argument("packet", metavar="PACKET|SESSION|FILE", shell_complete=complete_sessions)
+@json_option
+def resume(packet: str, as_json: bool) -> None:
+    """Print the messages to start a fresh session with.
+
+    PACKET may be the id of a packet, a session, or a file with a packet.
+    """
+    path = Path(packet)
+    with Warmstart(settings()) as ws:
+        text = path.read_text(encoding="utf-8") if path.is_file() else ws.handoffs.find(packet).text
+        verify(text)
+        messages = ws.handoffs.resume(text)
+    if as_json:
+        print_json(messages)
+    else:
+        write_data("\n".join(message["content"] for message in messages))
+
+
+@command.command("list", epilog="Example: warmstart handoff list --limit 5")
+@limit_option
+@json_option
+def list_command(limit: int, as_json: bool) -> None:
+    """List the packets that were made."""
+    with Warmstart(settings()) as ws:
+        found = ws.handoffs.packets(limit=limit)
+    if as_json:
+        print_json([{**row, "at": iso(row["at"])} for row in found])
+    elif found:
+        rows = [(one["id"], one["session_id"], local(one["at"]), one["messages"], one["note"]) for one in found]
+        table(("packet", "session", "until", "msgs", "note"), rows, right=("msgs",), flexible=("note",))
+    else:
+        click.echo("No packets yet; `warmstart handoff packet SESSION` makes one.", err=True)
+
+
+@command.command(epilog="Example: warmstart handoff chain 3f0c1d52")
+@_session_argument
+@json_option
+def chain(session: str, as_json: bool) -> None:
+    """Show the chain of handoffs that a session is part of."""
+    with Warmstart(settings()) as ws:
+        links = ws.handoffs.chain(session)
+    if as_json:
+        print_json([{**link, "at": iso(link["at"])} for link in links])
+        return
+    rows = [(*list(link.values())[:-1], local(link["at"])) for link in links]
+    table(("", "session", "title", "ended by", "packet", "at"), rows, flexible=("title",))
+
+
+@command.command(epilog="Example: warmstart handoff score 3f0c1d52 --strategy hybrid")
+@_session_argument
+@click.option("--strategy", type=click.Choice(list(STRATEGIES)), help="Score a compaction instead of the packet.")
+@json_option
+def score(session: str, strategy: str | None, as_json: bool) -> None:
+    """Show how much of a session its packet keeps, beside the summaries that the agent wrote itself.
+
+    Shares are of what the ledger of the session holds; a dash means that it holds nothing of the kind.
+    """
+    with Warmstart(settings()) as ws:
+        found = ws.store.get(session)
+        messages = list(ws.store.messages(found.id))
+        options: dict[str, Any] = {"budget_tokens": BUDGET, "strategies": (strategy or "packet",)}
+        kept = next(score_strategies(found, messages, redactor=ws.redactor, **options))[2]
+        summaries = list(compare_summaries(found, messages, redactor=ws.redactor))
+    if as_json:
+        both = [
+            {"message": one.message, "summary": one.summary._asdict(), "packet": one.packet._asdict()}
+            for one in summaries
+        ]
+        print_json({"score": kept._asdict(), "summaries": both})
+        return
+    rows = [(strategy or "packet", *_cells(kept))]
+    for one in summaries:
+        rows += [
+            (f"summary at #{one.message}", *_cells(one.summary)),
+            (f"packet at #{one.message}", *_cells(one.packet)),
+        ]
+    table(("", *_COLUMNS), rows, right=_COLUMNS)
+    click.echo(f"Secrets: {max(kept.secrets, *(one.packet.secrets for one in summaries), 0)}", err=True)
+
+
+@command.command(epilog="Example: warmstart handoff compare 3f0c1d52 --budget 20000")
+@_session_argument
+@click.option("--budget", type=click.IntRange(1000), help="Tokens; a quarter of the session by default.")
+@json_option
+def compare(session: str, budget: int | None, as_json: bool) -> None:
+    """Show what each strategy of compaction keeps of a session, and what it costs."""
+    with Warmstart(settings()) as ws:
+        found = ws.store.get(session)
+        messages = list(ws.store.messages(found.id))
+        limit = budget or max(1000, sum(map(measure, chat_messages(messages))) // 4)
+        results = list(score_strategies(found, messages, redactor=ws.redactor, budget_tokens=limit))
+    if as_json:
+        print_json(
+            {
+                "budget": limit,
+                "strategies": [{"name": name, "fits": fits, **kept._asdict()} for name, fits, kept in results],
+            }
+        )
+        return
+    rows = [(name, "yes" if fits else "no", *_cells(kept)) for name, fits, kept in results]
+    table(("", "fits", *_COLUMNS), rows, right=_COLUMNS)
+    click.echo(f"Budget: {counted(limit, 'token')}", err=True)
+
+
+def _cells(kept: Score) -> list[str]:
+    tokens, *shares, _ = kept
+    return [f"{tokens:,}", *("–" if share is None else f"{share:.2f}" for share in shares)]
