@@ -70,8 +70,8 @@ class TextIndex(ABC):
                     "SELECT id FROM texts WHERE id <= ? ORDER BY id DESC LIMIT ?", (pending, _BATCH_TEXTS)
                 ).fetchall()
                 first = rows[-1][0] if rows else 1
-                for batch in self._texts(first, pending):
-                    connection.execute(*self._add(_stemmed(batch)))
+                for batch in self._stemmed(first, pending):
+                    connection.execute(*self._add(batch))
                 connection.execute("UPDATE index_state SET pending = ?", (first - 1,))
             done = min(done + len(rows), total)
             if progress:
@@ -87,19 +87,23 @@ class TextIndex(ABC):
             unused = self._db.connection.execute(
                 f"SELECT id, body FROM texts t WHERE id IN ({placeholders(some)}) AND {_UNUSED}", some
             ).fetchall()
-            if indexed := [text for text in unused if pending < text[0] <= newest]:
-                yield from self._remove(_stemmed(indexed))
+            if indexed := [(each, distinct_stems(body)) for each, body in unused if pending < each <= newest]:
+                yield from self._remove(indexed)
             yield "DELETE FROM texts WHERE id = ?", [(text[0],) for text in unused]
-        for batch in self._texts(max(newest, pending) + 1):
-            yield self._add(_stemmed(batch, stems))
+        for batch in self._stemmed(max(newest, pending) + 1, stems=stems):
+            yield self._add(batch)
 
-    def _texts(self, first: int, last: int = 2**62) -> Iterator[list[tuple[int, str]]]:
-        """The texts with these ids, in order, in batches of about `_BATCH_CHARACTERS`."""
-        batch: list[tuple[int, str]] = []
+    def _stemmed(
+        self, first: int, last: int = 2**62, stems: Mapping[str, str] = MappingProxyType({})
+    ) -> Iterator[Stemmed]:
+        """The stems of the texts with these ids, in batches of about `_BATCH_CHARACTERS` of text."""
+        batch: Stemmed = []
         size = 0
-        for row in self._db.stream("SELECT id, body FROM texts WHERE id >= ? AND id <= ? ORDER BY id", (first, last)):
-            batch.append(row)
-            size += len(row[1])
+        for number, body in self._db.connection.execute(
+            "SELECT id, body FROM texts WHERE id >= ? AND id <= ? ORDER BY id", (first, last)
+        ):
+            batch.append((number, stems.get(body) or distinct_stems(body)))
+            size += len(body)
             if size >= _BATCH_CHARACTERS:
                 yield batch
                 batch, size = [], 0
@@ -169,7 +173,3 @@ class PostgresTextIndex(TextIndex):
 
     def _remove(self, texts: Stemmed) -> Statements:
         return ()  # a row of the index goes with its text
-
-
-def _stemmed(texts: Iterable[tuple[int, str]], stems: Mapping[str, str] = MappingProxyType({})) -> Stemmed:
-    return [(number, stems.get(body) or distinct_stems(body)) for number, body in texts]

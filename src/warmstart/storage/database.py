@@ -186,10 +186,6 @@ class Database(ABC):
     # -- what the dialects implement
 
     @abstractmethod
-    def stream(self, sql: str, parameters: Sequence[object] = ()) -> Iterator[Any]:
-        """Yield rows without loading them all into memory. Only inside a transaction."""
-
-    @abstractmethod
     def vacuum(self) -> None: ...  # frees the space of deleted rows, and erases their content if possible
 
     @abstractmethod
