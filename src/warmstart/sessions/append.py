@@ -62,6 +62,11 @@ _UPSERT = f"""
         rules = CASE WHEN known.rules < excluded.rules THEN known.rules ELSE excluded.rules END
     RETURNING pk
 """
+# Lets a session's dates span its messages.
+_SPAN_DATES = """
+    UPDATE sessions SET started_at = coalesce(span.first, started_at), ended_at = coalesce(span.last, ended_at)
+    FROM (SELECT min(at) AS first, max(at) AS last FROM messages WHERE session = ?1) AS span WHERE pk = ?1
+"""
 
 
 class _Known(NamedTuple):
@@ -113,7 +118,7 @@ class Append:
         written = [*fresh, *changed, *won]
         pk = self._save_session(owner, news=bool(written))
         removed = self._write(pk, fresh, changed, won)
-        _update_dates(self.connection, pk)
+        self.connection.execute(_SPAN_DATES, (pk,))
         added = Counter(result[1] for row in written for result in row.results)
         return Appended(
             new=len(fresh),
@@ -240,7 +245,7 @@ class Append:
             "WHERE pk = ? AND coalesce(parent_kind, 'resume') = 'resume' AND id <> ?",
             (self.session.id, loser, self.session.parent_id or ""),
         )
-        _update_dates(self.connection, loser)
+        run(_SPAN_DATES, (loser,))
 
 
 def insert_messages(
@@ -294,12 +299,3 @@ def texts_of(connection: Connection, messages: Iterable[int]) -> set[int]:
         rows = connection.execute(query, some * len(TEXT_USES))
         used.update(row[0] for row in rows if row[0] is not None)
     return used
-
-
-def _update_dates(connection: Connection, session: int) -> None:
-    """Let a session's dates span its messages."""
-    connection.execute(
-        "UPDATE sessions SET started_at = coalesce(span.first, started_at), ended_at = coalesce(span.last, ended_at) "
-        "FROM (SELECT min(at) AS first, max(at) AS last FROM messages WHERE session = ?1) AS span WHERE pk = ?1",
-        (session,),
-    )
