@@ -285,13 +285,11 @@ class SQLSessionStore:
 
     # -- what sync needs
 
-    def positions(self) -> dict[str, Position]:
-        rows = self.fetch(f"SELECT {_POSITION} FROM positions")
+    def positions(self, paths: Iterable[str] | None = None) -> dict[str, Position]:
+        query, rows = f"SELECT {_POSITION} FROM positions", list[Any]()
+        for some in ((),) if paths is None else batches(paths):
+            rows += self.fetch(f"{query} WHERE path IN ({placeholders(some)})" if some else query, some)
         return {row[0]: Position(*(*row[:6], json.loads(row[6]), row[7])) for row in rows}
-
-    def revision(self, path: str) -> int:
-        rows = self.fetch("SELECT revision FROM positions WHERE path = ?", (path,))
-        return rows[0][0] if rows else 0
 
     def save_position(self, position: Position) -> int:
         state = clean(msgspec.json.encode(position.state).decode())
