@@ -101,7 +101,6 @@ class SQLSessionStore:
         self.index = index
         self.name = database.name
         self.about = about
-        self._depth = 0
         self._stale: set[int] = set()
 
     def close(self) -> None:
@@ -112,18 +111,15 @@ class SQLSessionStore:
         self, *, wait: bool = True, stems: Mapping[str, str] = MappingProxyType({})
     ) -> Iterator[Connection]:
         """Write all or nothing. The text index is updated once, at the end."""
-        last: list[Statements] = []
+        is_inner, last = self.database.is_writing, list[Statements]()
         with self.database.transaction(chain.from_iterable(last), wait=wait) as connection:
-            if self._depth:
+            if is_inner:
                 yield connection
                 return
-            self._depth, self._stale = 1, set()
-            try:
-                newest = connection.execute("SELECT coalesce(max(id), 0) FROM texts").fetchone()
-                yield connection
-                last.append(self.index.end_write(newest[0], self._stale, stems))
-            finally:
-                self._depth = 0
+            self._stale = set()
+            newest = connection.execute("SELECT coalesce(max(id), 0) FROM texts").fetchone()
+            yield connection
+            last.append(self.index.end_write(newest[0], self._stale, stems))
 
     def fetch(self, sql: str, parameters: Any = ()) -> list[Any]:
         """The rows of a query."""
