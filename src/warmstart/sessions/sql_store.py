@@ -117,9 +117,11 @@ class SQLSessionStore:
                 yield connection
                 return
             self._stale = set()
-            newest = connection.execute("SELECT coalesce(max(id), 0) FROM texts").fetchone()
+            newest, pending = connection.execute(
+                "SELECT coalesce(max(id), 0), (SELECT coalesce(max(pending), 0) FROM index_state) FROM texts"
+            ).fetchone()
             yield connection
-            last.append(self.index.end_write(newest[0], self._stale, stems))
+            last.append(self.index.end_write(newest, pending, self._stale, stems))
 
     def fetch(self, sql: str, parameters: Any = ()) -> list[Any]:
         """The rows of a query."""

@@ -80,12 +80,11 @@ class TextIndex(ABC):
             if progress:
                 progress(done, total)
 
-    def end_write(self, newest: int, stale: Iterable[int], stems: Mapping[str, str]) -> Statements:
+    def end_write(self, newest: int, pending: int, stale: Iterable[int], stems: Mapping[str, str]) -> Statements:
         """The statements that end a write: delete the stale texts that nothing uses, and index those after `newest`.
 
-        `stems` are those of texts that are stemmed already.
+        `newest` and `pending` are as they were before the write; `stems` are those of texts that are stemmed already.
         """
-        pending = self._pending()
         for some in batches(sorted(stale)):
             unused = self._db.connection.execute(
                 f"SELECT id, body FROM texts t WHERE id IN ({placeholders(some)}) AND {_UNUSED}", some
