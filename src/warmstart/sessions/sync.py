@@ -137,12 +137,14 @@ def sync(
     """
     began = time.monotonic()
     redactor = (redactor or Redactor()) if redact else None
-    report = SyncReport({agent: Tally(agent) for agent in readers()})
+    sources = list(sources)
+    known = (*readers().values(), *(source.reader for source in sources if source.reader))
+    report = SyncReport({reader.agent: Tally(reader.agent) for reader in known})
     job = _Sync(store, agents, redactor, report)
     progress = progress or (lambda done, total, name: None)
     store.map_projects(_project)
     # Older logs first: a resumed session then finds the one it continues already there.
-    logs = deque(sorted(job.changed(list(sources)), key=lambda log: (log.modified, log.source.path)))
+    logs = deque(sorted(job.changed(sources), key=lambda log: (log.modified, log.source.path)))
     total, done = sum(log.size for log in logs), 0
     try:
         while logs:
