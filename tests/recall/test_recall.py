@@ -116,7 +116,8 @@ def test_the_output_of_tools_is_found_but_counts_less(store, recall):
     (found,) = recall.search("flux capacitor")
     assert (found.native_id, found.role) == ("output", "tool")
     keep(store, "words", "why is the flux capacitor at 88?")
-    assert natives(recall.search("flux capacitor"))[0] == "words"
+    assert natives(recall.search("flux capacitor")) == ["words"]
+    assert natives(recall.search("flux capacitor warning")) == ["words", "output"]
 
 
 def test_the_output_of_tools_counts_where_no_session_scores(store):

@@ -12,6 +12,7 @@ import pytest
 from tests.sessions.logs import encoded, name, turn, turns, write
 from warmstart.errors import LogError
 from warmstart.sessions.readers.base import Pair, Reading
+from warmstart.sessions.readers.claude_code import ClaudeCodeReader
 from warmstart.sessions.sql_store import SQLiteSessionStore
 from warmstart.sessions.store import Filter
 from warmstart.sessions.sync import Source, SyncReport, default_sources, path_sources, sync
@@ -53,6 +54,15 @@ def test_every_message_call_and_outcome_is_imported_and_counted(store: SQLiteSes
     assert row.session.native_id == name("one")
     assert row.session.project == "/home/mara/tidewatch"
     assert store.search("output 7")[0].session_id == row.session.id
+
+
+def test_what_a_reader_of_your_own_reads_is_counted(store: SQLiteSessionStore, logs: Path) -> None:
+    class Own(ClaudeCodeReader):
+        agent = "own"
+
+    path = write(logs, "one", turns("one", range(2)))
+    report = sync(store, [Source(path, Own()), Source(logs / "gone.jsonl", Own())])
+    assert (report.tallies["own"].messages, report.tallies["own"].malformed) == (8, 1)
 
 
 def test_a_second_sync_changes_nothing_and_opens_nothing(store: SQLiteSessionStore, logs: Path) -> None:

@@ -10,10 +10,11 @@ import pytest
 
 from tests.sessions.logs import name, turn, write
 from warmstart.redact.redactor import Redactor
-from warmstart.sessions import text_worker
+from warmstart.sessions import sync as sync_module
+from warmstart.sessions.redaction import Texts
 from warmstart.sessions.sql_store import SQLiteSessionStore
 from warmstart.sessions.sync import path_sources, sync
-from warmstart.sessions.text_worker import Texts, TextWorker
+from warmstart.sessions.text_worker import TextWorker
 from warmstart.sessions.values import session_id
 from warmstart.text.words import distinct_stems
 
@@ -28,7 +29,7 @@ GROUPS = [
 
 @pytest.fixture(autouse=True)
 def always_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_worker, "_MIN_LARGE", -1)
+    monkeypatch.setattr(sync_module, "_MIN_LARGE", -1)
 
 
 def test_the_worker_finds_secrets_and_stems() -> None:

@@ -5,7 +5,8 @@ from datetime import date
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warmstart.text.dates import Span, find_spans, names_date
+from warmstart.recall.query import parse
+from warmstart.text.dates import Span, find_spans
 
 TODAY = date(2026, 9, 10)  # a Thursday
 YEARS = range(2025, 2027)
@@ -44,7 +45,7 @@ def test_spans(subtests):
         with subtests.test(text):
             found = find_spans(text, TODAY, YEARS)
             assert found == [Span(date.fromisoformat(first), date.fromisoformat(last)) for first, last in expected]
-            assert names_date(text) or not found
+            assert parse(text).may_have_date or not found
 
 
 def test_closeness_falls_slowly_after_a_span_and_fast_before():
@@ -82,4 +83,4 @@ WORDS = st.sampled_from(
 def test_any_text_gives_spans_in_order(text):
     found = find_spans(text, TODAY, YEARS)
     assert all(first <= last for first, last in found)
-    assert names_date(text) or not found
+    assert parse(text).may_have_date or not found

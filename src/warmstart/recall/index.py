@@ -264,11 +264,11 @@ def _remove(connection: Connection, parts: dict[int, _Part], gone: Sequence[tupl
 def _documents(lookup: SessionLookup, session: int) -> dict[tuple[bool, int, int], Document]:
     """The documents of a session by what makes them the same document: what was said, then what was done, in order."""
     found: list[Document] = []
-    for text in lookup.texts(session):
+    title, branch, texts = lookup.content(session)
+    for text in texts:
         field = _SPOKEN[text.kind] if text.kind in _SPOKEN else _field_of_call(text.kind)
         if field is not None:
             found.append(Document(field, text.message, SHORT_HASH.unpack_from(text.hash)[0], text.text))
-    title, branch = lookup.headline(session)
     first = next((document.message for document in found if document.field < SAID), 0)
     facts = (title, "" if branch in _TRUNKS else branch.split("/", 1)[-1])
     headline = [

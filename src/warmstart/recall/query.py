@@ -26,13 +26,17 @@ _ASKING = """
     ask asked discuss discussed earlier first later like liked likes mention mentioned only prefer previously says talk
     talked told want wanted
 """
-# Words of a question about a time, such as `what happened two days ago`.
-_TIMES = """
+# Words of dates. Every date has one of them, or a year.
+_DATES = """
     january february march april may june july august september october november december jan feb mar apr jun jul aug
     sep sept oct nov dec spring summer autumn fall winter monday tuesday wednesday thursday friday saturday sunday today
-    tonight yesterday morning afternoon evening night day week weekend month year ago last past previous one two three
-    four five six seven eight nine ten eleven twelve couple happen talk discuss work
+    tonight yesterday morning afternoon evening night day week weekend month year ago last past previous
 """
+# Other words of a question about a time, such as `what happened two days ago`.
+_TIMES = """
+    one two three four five six seven eight nine ten eleven twelve couple happen talk discuss work
+"""
+_YEAR = re.compile(r"20\d\d")
 _IGNORED = STOPWORDS | frozenset(_ASKING.split())
 
 
@@ -51,12 +55,13 @@ class Name(NamedTuple):
 
 
 class Query(NamedTuple):
-    """A parsed query. `content` are the stems that say what is asked for, besides when."""
+    """A parsed query. `content` are the stems that say what is asked for, besides when; few have a date."""
 
     text: str
     words: tuple[Word, ...]
     names: tuple[Name, ...]
     content: set[str]
+    may_have_date: bool
 
 
 def parse(text: str) -> Query:
@@ -68,12 +73,15 @@ def parse(text: str) -> Query:
     if not text.isascii() or _MIXED_CASE.search(text):
         tokens += _name_parts(text)
     tokens = list(dict.fromkeys(tokens))
+    stems = dict(zip(tokens, stem_words(tokens), strict=True))
+    dates = set(stem_words(_DATES.split()))
+    may_have_date = not dates.isdisjoint(stems.values()) or any(map(_YEAR.fullmatch, tokens))
     tokens = [word for word in tokens if word not in _IGNORED] or tokens
-    by_stem = {stem: Word(word, stem) for word, stem in zip(tokens, stem_words(tokens), strict=True)}
+    by_stem = {stems[word]: Word(word, stems[word]) for word in tokens}
     words = tuple(by_stem.values())[:MAX_WORDS]
-    times = set(stem_words(_TIMES.split()))
+    times = dates.union(stem_words(_TIMES.split()))
     content = {word.stem for word in words if word.stem not in times and not word.word.isdigit()}
-    return Query(text, words, _find_names(text) if _MAY_BE_NAME.search(text) else (), content)
+    return Query(text, words, _find_names(text) if _MAY_BE_NAME.search(text) else (), content, may_have_date)
 
 
 def index_terms(text: str) -> tuple[int, set[str]]:

@@ -32,7 +32,7 @@ from warmstart.recall.term_index import GROUPS, Group
 from warmstart.sessions.lookup import Selection, Use
 from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.storage.database import Interrupted
-from warmstart.text.dates import find_spans, names_date
+from warmstart.text.dates import find_spans
 from warmstart.text.words import stem_words, tokenize
 
 if TYPE_CHECKING:  # loads what only a search by meaning needs
@@ -62,6 +62,7 @@ class _WordResult(NamedTuple):
     terms: tuple[Word, ...]
     have: set[str]  # the stems that are in a document in scope
     missing: list[Word]  # that are in no document of any project
+    is_little: bool  # whether the output of tools may add to it
 
 
 class Recall:
@@ -145,8 +146,9 @@ class Recall:
             dated: dict[int, float] = {}
             if self._mode != "vector":
                 with suppress(Interrupted), self._terms.time_limit(deadline):
-                    hits = self._search_names(query, found, selection, limit, deadline)
-                    if names_date(query.text) and (hits or found.have & query.content or not query.content):
+                    if query.names or found.missing or found.is_little:
+                        hits = self._search_names(query, found, selection, deadline)
+                    if query.may_have_date and (hits or found.have & query.content or not query.content):
                         dated = self._search_dates(query.text, selection)
             # By session: the sum over all names of the best use of each.
             exact = {
@@ -206,7 +208,9 @@ class Recall:
             sure = 1 if have & query.content or self._mode == "vector" else 2
             ranked = semantic.add(ranked, near, floor=sure * semantic.embedder.floor)
         terms = tuple(dict.fromkeys(word for some in words.values() for word in some))
-        return _WordResult(ranked, did, terms, have, [word for word in words["said"] if word.stem not in exist])
+        missing = [word for word in words["said"] if word.stem not in exist]
+        has_all = have.issuperset(word.stem for word in query.words) and bool((ranked.scores > 0).any())
+        return _WordResult(ranked, did, terms, have, missing, len(ranked.parts) < limit and not has_all)
 
     def _near(self, semantic: SemanticIndex, query: Query, scope: Scope, deadline: float) -> Near | None:
         """What is near the query; the rarer a word, the more it weighs. None if that cannot be found out."""
@@ -231,7 +235,7 @@ class Recall:
     # -- by name and by date
 
     def _search_names(
-        self, query: Query, found: _WordResult, selection: Selection, limit: int, deadline: float
+        self, query: Query, found: _WordResult, selection: Selection, deadline: float
     ) -> dict[int, list[Hit]]:
         """By session: texts that have the names of the query to the letter, and words that only a tool printed."""
         hits: list[Hit] = []
@@ -246,8 +250,7 @@ class Recall:
                 hits += [Hit(use, weight * _USE_WEIGHTS[use.use], name.text) for use in uses]
         words = query.words[:MAX_NAMES]
         stems = [word.stem for word in words]
-        few = len(found.ranked.parts) < limit
-        if not hits and few and stems and (isinf(deadline) or self._is_time_for(stems, deadline)):
+        if not hits and found.is_little and stems and (isinf(deadline) or self._is_time_for(stems, deadline)):
             positive = found.ranked.scores[found.ranked.scores > 0]  # vectors can push a score below zero
             least = float(positive.min()) if len(positive) else 1.0
             for every, score in ((True, least / 2), (False, least / 6)):

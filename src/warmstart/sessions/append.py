@@ -62,6 +62,11 @@ _UPSERT = f"""
         rules = CASE WHEN known.rules < excluded.rules THEN known.rules ELSE excluded.rules END
     RETURNING pk
 """
+# Lets a session's dates span its messages.
+_SPAN_DATES = """
+    UPDATE sessions SET started_at = coalesce(span.first, started_at), ended_at = coalesce(span.last, ended_at)
+    FROM (SELECT min(at) AS first, max(at) AS last FROM messages WHERE session = ?1) AS span WHERE pk = ?1
+"""
 
 
 class _Known(NamedTuple):
@@ -111,9 +116,7 @@ class Append:
         if not (found or fresh or won):
             return Appended(copies=copies, continues=owner)
         written = [*fresh, *changed, *won]
-        pk = self._save_session(owner, news=bool(written))
-        removed = self._write(pk, fresh, changed, won)
-        _update_dates(self.connection, pk)
+        removed = self._write(owner, fresh, changed, won)
         added = Counter(result[1] for row in written for result in row.results)
         return Appended(
             new=len(fresh),
@@ -188,27 +191,27 @@ class Append:
                 owner = rival
         return won, owner
 
-    def _save_session(self, owner: str | None, *, news: bool) -> int:
+    def _write(self, owner: str | None, fresh: list[Row], changed: list[Row], won: list[Row]) -> Counter[str]:
+        """Write the session and its messages; returns the number of calls, and of results by outcome, they replace."""
         new = self.session
         parent = (owner, "resume") if owner and new.parent_id is None else (new.parent_id, new.parent_kind)
         stated = map(clean, (new.project, new.directory, new.branch, new.model, new.title, new.version, new.source))
         dates = (each.timestamp() if each else None for each in (new.started_at, new.ended_at))
         usage = usage_json(new.usage) if new.usage else None
         facts = (*stated, *dates, *parent, usage, new.outcome, clean(new.evidence), new.judge)
-        values = (new.id, new.agent, self.native_id, *facts, int(news), OUTCOME_RULES)
-        return int(self.connection.execute(_UPSERT, values).fetchone()[0])
-
-    def _write(self, pk: int, fresh: list[Row], changed: list[Row], won: list[Row]) -> Counter[str]:
-        """Write messages; returns the number of calls, and of results by outcome, that they replace."""
+        has_news = int(bool(fresh or changed or won))
+        values = (new.id, new.agent, self.native_id, *facts, has_news, OUTCOME_RULES)
+        pk = int(self.connection.execute(_UPSERT, values).fetchone()[0])
         seqs = next_ids(self.connection, "messages", "seq", session=pk)
         pks = next_ids(self.connection, "messages", "pk")
         removed = self._delete([*changed, *won]) if changed or won else Counter[str]()
         # New messages follow in the order of the log; changed ones keep their place.
         theirs = {row.key for row in won}
-        new = [row for row in self.rows if row.key in theirs or row.key not in self.known] if won else fresh
-        placed = [(self.known[row.key].pk if row.key in theirs else next(pks), next(seqs), row) for row in new]
+        rows = [row for row in self.rows if row.key in theirs or row.key not in self.known] if won else fresh
+        placed = [(self.known[row.key].pk if row.key in theirs else next(pks), next(seqs), row) for row in rows]
         placed += [(self.known[row.key].pk, self.known[row.key].seq, row) for row in changed]
         insert_messages(self.connection, pk, placed, self.bodies)
+        self.connection.execute(_SPAN_DATES, (pk,))
         for loser in {self.known[key].session for key in theirs}:
             self._settle_loser(loser)
         return removed
@@ -240,7 +243,7 @@ class Append:
             "WHERE pk = ? AND coalesce(parent_kind, 'resume') = 'resume' AND id <> ?",
             (self.session.id, loser, self.session.parent_id or ""),
         )
-        _update_dates(self.connection, loser)
+        run(_SPAN_DATES, (loser,))
 
 
 def insert_messages(
@@ -294,12 +297,3 @@ def texts_of(connection: Connection, messages: Iterable[int]) -> set[int]:
         rows = connection.execute(query, some * len(TEXT_USES))
         used.update(row[0] for row in rows if row[0] is not None)
     return used
-
-
-def _update_dates(connection: Connection, session: int) -> None:
-    """Let a session's dates span its messages."""
-    connection.execute(
-        "UPDATE sessions SET started_at = coalesce(span.first, started_at), ended_at = coalesce(span.last, ended_at) "
-        "FROM (SELECT min(at) AS first, max(at) AS last FROM messages WHERE session = ?1) AS span WHERE pk = ?1",
-        (session,),
-    )

@@ -134,15 +134,11 @@ class SessionLookup:
             {**selection.values, "first": first, "last": last, "limit": limit},
         ).fetchall()
 
-    def headline(self, session: int) -> tuple[str, str]:
-        """The title and the branch of a session."""
-        row = self._run("SELECT title, branch FROM sessions WHERE pk = ?", (session,)).fetchone()
-        return row or ("", "")
-
     # -- texts
 
-    def texts(self, session: int) -> list[StoredText]:
-        """The messages, reasoning and calls of a session, in order."""
+    def content(self, session: int) -> tuple[str, str, list[StoredText]]:
+        """The title and the branch of a session, and its messages, reasoning and calls in order."""
+        title, branch = self._run("SELECT title, branch FROM sessions WHERE pk = ?", (session,)).fetchone() or ("", "")
         where = f"WHERE m.session = ?1 AND {_SPOKEN}"
         rows = self._run(
             "SELECT m.seq, -2, m.role, m.pk, t.hash, t.id FROM messages m JOIN texts t ON t.id = m.text "
@@ -153,7 +149,7 @@ class SessionLookup:
             f"JOIN tool_calls c ON c.message = m.pk JOIN texts t ON t.id = c.arguments {where} ORDER BY 1, 2",
             (session,),
         )
-        return [StoredText(*row[2:]) for row in rows]
+        return title, branch, [StoredText(*row[2:]) for row in rows]
 
     def bodies(self, texts: Iterable[int]) -> dict[int, str]:
         """Texts by their ids."""

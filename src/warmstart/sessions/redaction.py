@@ -7,14 +7,13 @@ which differ only in their secrets stay different, and the same name is replaced
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from warmstart.sessions.append import save_texts
 from warmstart.sessions.schema import TEXT_USES, hash_text, message_key
-from warmstart.sessions.text_worker import Scan, Texts, scan
 from warmstart.sessions.values import Message, Session
 from warmstart.storage.database import Connection
 
@@ -33,24 +32,23 @@ _NAMES = {
 }
 
 
-def redacted_log(
-    session: Session, groups: Iterable[Group], scans: Iterator[Scan], redactor: Redactor | None
-) -> tuple[Session, list[Message]]:
-    """A session and its messages without the secrets that scans found. Their identity does not change."""
-    messages: list[Message] = []
-    for group, scanned in zip(groups, scans, strict=False):
-        if not scanned.has_secret or redactor is None:
-            messages += group.messages
-            continue
-        for before in group.messages:
-            after = redacted_message(before, redactor)
-            if after.native_id != before.native_id:
-                after = replace(after, stored_key=message_key(session.agent, before.native_id))
-            messages.append(after)
-    cleaned = redacted_session(session, redactor) if redactor else session
-    if cleaned.native_id != session.native_id:
-        cleaned = replace(cleaned, stored_id=session.id)
-    return cleaned, messages
+class Texts(NamedTuple):
+    """Texts to scan together, and the names beside them, which may have secrets but are not searched."""
+
+    bodies: list[str]
+    names: list[str]
+
+
+class Scan(NamedTuple):
+    """Whether some texts have secrets, and the stems of each body; none if the store has to stem them."""
+
+    has_secret: bool
+    stems: Sequence[str] = ()
+
+
+def scan(texts: Texts, redactor: Redactor | None) -> Scan:
+    """Look for secrets. To scan many texts at once is cheaper than to scan each, and few have secrets."""
+    return Scan(redactor is not None and bool(redactor.find("\n".join((*texts.bodies, *texts.names)))))
 
 
 class Group(NamedTuple):
@@ -60,9 +58,10 @@ class Group(NamedTuple):
     texts: Texts
 
 
-def group_messages(messages: Iterable[Message]) -> Iterator[Group]:
-    """The messages in groups of about `_MAX_SCAN` characters."""
-    group = Group([], Texts([], []))
+def group_messages(messages: Iterable[Message], session: Session | None = None) -> Iterator[Group]:
+    """The messages in groups of about `_MAX_SCAN` characters; the facts of the session are in the first one."""
+    facts = [getattr(session, column) for column in (*_SESSION_TEXTS, *_SESSION_NAMES)] if session else []
+    group = Group([], Texts([], facts))
     size = 0
     for message in messages:
         bodies, names = [message.text, message.reasoning], [message.native_id, message.model, message.origin]
@@ -79,8 +78,28 @@ def group_messages(messages: Iterable[Message]) -> Iterator[Group]:
         if size >= _MAX_SCAN:
             yield group
             group, size = Group([], Texts([], [])), 0
-    if group.messages:
+    if group.messages or group.texts.names:
         yield group
+
+
+def redacted_log(
+    session: Session, groups: Iterable[Group], scans: Iterable[Scan], redactor: Redactor
+) -> tuple[Session, list[Message]]:
+    """A session and its messages without the secrets that scans found. Their identity does not change."""
+    messages: list[Message] = []
+    for group, scanned in zip(groups, scans, strict=True):
+        if not scanned.has_secret:
+            messages += group.messages
+            continue
+        for before in group.messages:
+            after = redacted_message(before, redactor)
+            if after.native_id != before.native_id:
+                after = replace(after, stored_key=message_key(session.agent, before.native_id))
+            messages.append(after)
+    cleaned = redacted_session(session, redactor)
+    if cleaned.native_id != session.native_id:
+        cleaned = replace(cleaned, stored_id=session.id)
+    return cleaned, messages
 
 
 def redacted_messages(messages: Iterable[Message], redactor: Redactor) -> Iterator[Message]:

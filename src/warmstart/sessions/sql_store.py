@@ -101,7 +101,6 @@ class SQLSessionStore:
         self.index = index
         self.name = database.name
         self.about = about
-        self._depth = 0
         self._stale: set[int] = set()
 
     def close(self) -> None:
@@ -112,18 +111,17 @@ class SQLSessionStore:
         self, *, wait: bool = True, stems: Mapping[str, str] = MappingProxyType({})
     ) -> Iterator[Connection]:
         """Write all or nothing. The text index is updated once, at the end."""
-        last: list[Statements] = []
+        is_inner, last = self.database.is_writing, list[Statements]()
         with self.database.transaction(chain.from_iterable(last), wait=wait) as connection:
-            if self._depth:
+            if is_inner:
                 yield connection
                 return
-            self._depth, self._stale = 1, set()
-            try:
-                newest = connection.execute("SELECT coalesce(max(id), 0) FROM texts").fetchone()
-                yield connection
-                last.append(self.index.end_write(newest[0], self._stale, stems))
-            finally:
-                self._depth = 0
+            self._stale = set()
+            newest, pending = connection.execute(
+                "SELECT coalesce(max(id), 0), (SELECT coalesce(max(pending), 0) FROM index_state) FROM texts"
+            ).fetchone()
+            yield connection
+            last.append(self.index.end_write(newest, pending, self._stale, stems))
 
     def fetch(self, sql: str, parameters: Any = ()) -> list[Any]:
         """The rows of a query."""
@@ -285,13 +283,11 @@ class SQLSessionStore:
 
     # -- what sync needs
 
-    def positions(self) -> dict[str, Position]:
-        rows = self.fetch(f"SELECT {_POSITION} FROM positions")
+    def positions(self, paths: Iterable[str] | None = None) -> dict[str, Position]:
+        query, rows = f"SELECT {_POSITION} FROM positions", list[Any]()
+        for some in ((),) if paths is None else batches(paths):
+            rows += self.fetch(f"{query} WHERE path IN ({placeholders(some)})" if some else query, some)
         return {row[0]: Position(*(*row[:6], json.loads(row[6]), row[7])) for row in rows}
-
-    def revision(self, path: str) -> int:
-        rows = self.fetch("SELECT revision FROM positions WHERE path = ?", (path,))
-        return rows[0][0] if rows else 0
 
     def save_position(self, position: Position) -> int:
         state = clean(msgspec.json.encode(position.state).decode())

@@ -188,11 +188,8 @@ class SyncStore(SessionStore, Protocol):
         Without `wait` the write may end in the background. The next call waits for it and raises its error.
         """
 
-    def positions(self) -> dict[str, Position]:
-        """How far each log was read, by path."""
-
-    def revision(self, path: str) -> int:
-        """How often the position of this log was saved."""
+    def positions(self, paths: Iterable[str] | None = None) -> dict[str, Position]:
+        """How far each log, or each at these paths, was read, by path."""
 
     def save_position(self, position: Position) -> int:
         """Save how far a log was read; returns the new revision."""

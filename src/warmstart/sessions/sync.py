@@ -17,11 +17,10 @@ import stat
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, wait
-from contextlib import closing
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from itertools import accumulate
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,9 +31,9 @@ from warmstart.redact.redactor import Redactor
 from warmstart.sessions.projects import project_by_name, repository_of
 from warmstart.sessions.readers.base import Malformed, Reader, Reading
 from warmstart.sessions.readers.registry import readers
-from warmstart.sessions.redaction import Group, group_messages, redacted_log, redacted_name, strings_in
+from warmstart.sessions.redaction import Group, Scan, group_messages, redacted_log, redacted_name, scan, strings_in
 from warmstart.sessions.store import Position, SyncStore
-from warmstart.sessions.text_worker import Scan, TextWorker
+from warmstart.sessions.text_worker import TextWorker
 from warmstart.sessions.values import Message, Session, session_id
 
 _BATCH_CHARACTERS = 4_000_000
@@ -42,6 +41,7 @@ _CONTINUES = "sync.continues"
 _FORCED = "sync.forced"
 _HEAD = 64 * 1024
 _MAX_KIND, _MAX_REASON = 40, 160
+_MIN_LARGE = 1_000_000  # characters after which an import is large, and a worker scans the rest
 
 
 class Source(NamedTuple):
@@ -81,9 +81,6 @@ class SyncReport:
     @property
     def changed(self) -> int:
         return sum(tally.messages for tally in self.tallies.values())
-
-    def tally(self, agent: str) -> Tally:
-        return self.tallies.setdefault(agent, Tally(agent))
 
 
 Progress = Callable[[int, int, str], None]
@@ -140,13 +137,16 @@ def sync(
     """
     began = time.monotonic()
     redactor = (redactor or Redactor()) if redact else None
-    job = _Sync(store, agents, redactor, TextWorker(redactor))
+    sources = list(sources)
+    known = (*readers().values(), *(source.reader for source in sources if source.reader))
+    report = SyncReport({reader.agent: Tally(reader.agent) for reader in known})
+    job = _Sync(store, agents, redactor, report)
     progress = progress or (lambda done, total, name: None)
     store.map_projects(_project)
     # Older logs first: a resumed session then finds the one it continues already there.
-    logs = deque(sorted(job.changed(list(sources)), key=lambda log: (log.modified, log.source.path)))
+    logs = deque(sorted(job.changed(sources), key=lambda log: (log.modified, log.source.path)))
     total, done = sum(log.size for log in logs), 0
-    with closing(job.worker):
+    try:
         while logs:
             log = logs.popleft()
             for offset in job.take(log):
@@ -157,11 +157,14 @@ def sync(
         with store.transaction():  # waits for the last write
             for position in job.foreign:
                 store.save_position(position)
+    finally:
+        if job.worker:
+            job.worker.close()
     progress(total, total, "")
     # What could not be read, and the kinds of records that were skipped, may be quoted from a log.
-    report, clean = job.report, job.redactor.clean if job.redactor else str
+    clean = redactor.clean if redactor else str
     report.problems = [Malformed(clean(path), line, clean(why)[:_MAX_REASON]) for path, line, why in report.problems]
-    report.tallies = {agent: report.tallies[agent] for agent in job.readers if agent in report.tallies}
+    report.tallies = {agent: tally for agent, tally in report.tallies.items() if tally != Tally(agent)}
     for tally in report.tallies.values():
         kinds, tally.skipped = tally.skipped, Counter()
         for kind, number in kinds.items():
@@ -175,11 +178,12 @@ class _Sync:
     store: SyncStore
     agents: Sequence[str]
     redactor: Redactor | None
-    worker: TextWorker
-    report: SyncReport = field(default_factory=SyncReport)
+    report: SyncReport
     readers: Mapping[str, Reader] = field(default_factory=readers)
     pending: list[_Chunk] = field(default_factory=list)
     waiting: int = 0  # characters in `pending`
+    scanned: int = 0  # characters, before an import counts as large
+    worker: TextWorker | None = None
     foreign: list[Position] = field(default_factory=list)
 
     @property
@@ -203,9 +207,7 @@ class _Sync:
                 self._report_problem(source, name, error.strerror or str(error))
                 continue
             if not (known and known.signature == signature and self._is_settled(source, known)):
-                yield _Log(
-                    source, known or Position(name, "", ""), signature, modified, size, self.redactor, self.worker
-                )
+                yield _Log(self, source, known or Position(name, "", ""), signature, modified, size)
 
     def _is_settled(self, source: Source, known: Position) -> bool:
         """Count a file that did not change; `False` if it must be read all the same."""
@@ -217,8 +219,8 @@ class _Sync:
             return True
         if agent in self.readers and agent == (source.reader.agent if source.reader else agent):
             if not self.agents or agent in self.agents:
-                self.report.tally(agent).files += 1
-                self.report.tally(agent).unchanged += 1
+                self.report.tallies[agent].files += 1
+                self.report.tallies[agent].unchanged += 1
             return True
         return False
 
@@ -238,7 +240,7 @@ class _Sync:
                 return
             if self.agents and reader.agent not in self.agents:
                 return
-            log.reader, log.tally = reader, self.report.tally(reader.agent)
+            log.reader, log.tally = reader, self.report.tallies[reader.agent]
             for chunk in log.chunks():
                 self.pending.append(chunk)
                 self.waiting += chunk.characters
@@ -260,20 +262,26 @@ class _Sync:
         """Write the first chunks that were read, of however many logs, in one transaction."""
         sizes = accumulate(chunk.characters for chunk in self.pending)
         chunks = self.pending[: 1 + sum(size < _BATCH_CHARACTERS for size in sizes)]
-        wait([chunk.scans for chunk in chunks])  # before the store is locked
+        # Before the store is locked.
+        scans = [chunk.scans if isinstance(chunk.scans, list) else chunk.scans.result() for chunk in chunks]
         stems: dict[str, str] = {}
         # The next logs are read while this is indexed and committed.
         with self.store.transaction(wait=False, stems=stems):
             deleted = self.store.deleted()
-            for chunk in chunks:
-                chunk.log.write(self.store, chunk, deleted, stems)
+            saved = self.store.positions({chunk.log.position.path for chunk in chunks})
+            for log in (chunk.log for chunk in chunks):
+                path = log.position.path
+                log.overtaken |= log.position.revision != (saved[path].revision if path in saved else 0)
+            for chunk, scanned in zip(chunks, scans, strict=True):
+                if not chunk.log.overtaken:
+                    chunk.log.write(chunk, scanned, deleted, stems)
         del self.pending[: len(chunks)]
         self.waiting -= sum(chunk.characters for chunk in chunks)
 
     def _report_problem(self, source: Source, name: str, reason: str) -> None:
         self.report.problems.append(Malformed(name, 0, reason))
         if source.reader:
-            self.report.tally(source.reader.agent).malformed += 1
+            self.report.tallies[source.reader.agent].malformed += 1
 
 
 class _Chunk(NamedTuple):
@@ -283,20 +291,19 @@ class _Chunk(NamedTuple):
     sessions: list[tuple[Session, list[Group]]]
     position: Position
     characters: int
-    scans: Future[list[Scan]]  # of all groups
+    scans: list[Scan] | Future[list[Scan]]  # of all groups
 
 
 @dataclass(slots=True)
 class _Log:
     """A log that changed, on its way into the store."""
 
+    job: _Sync
     source: Source
     position: Position  # the last one in the store
     signature: str
     modified: int
     size: int
-    redactor: Redactor | None
-    worker: TextWorker
     reader: Reader = field(init=False)
     tally: Tally = field(init=False)
     reading: Reading = field(init=False)
@@ -346,30 +353,36 @@ class _Log:
         state = msgspec.json.decode(msgspec.json.encode(reading.state))
         mark = _mark(path, reading.offset)
         position = Position(self.position.path, self.reader.agent, signature, mark, reading.offset, reading.line, state)
-        # A reader states a folder of the repository.
-        sessions = [
-            (
-                replace(each, project=repository_of(each.project), directory=each.project),
-                list(group_messages(messages.values())),
-            )
-            for each, messages in read.values()
-        ]
-        if self.redactor and self.redactor.find("\n".join(strings_in(state))):
+        sessions: list[tuple[Session, list[Group]]] = []
+        for session, messages in read.values():
+            # A reader states a folder of the repository.
+            session = replace(session, project=repository_of(session.project), directory=session.project)
+            sessions.append((session, list(group_messages(messages.values(), session))))
+        job, texts = self.job, [group.texts for _, groups in sessions for group in groups]
+        if job.redactor and job.redactor.find("\n".join(strings_in(state))):
             position = _from_start(position)
-        scans = self.worker.submit([group.texts for _, groups in sessions for group in groups])
+        scans: list[Scan] | Future[list[Scan]]
+        if job.scanned > _MIN_LARGE:
+            job.worker = job.worker or TextWorker(job.redactor)
+            scans = job.worker.submit(texts)
+        else:
+            job.scanned += characters
+            scans = [scan(each, job.redactor) for each in texts]
         return _Chunk(self, sessions, position, characters, scans)
 
-    def write(self, store: SyncStore, chunk: _Chunk, deleted: frozenset[str], stems: dict[str, str]) -> None:
-        """Write a chunk and the position after it, unless another process has read on in this log."""
+    def write(self, chunk: _Chunk, scans: Iterable[Scan], deleted: frozenset[str], stems: dict[str, str]) -> None:
+        """Write a chunk and the position after it."""
         began = time.monotonic()
-        if self.overtaken or store.revision(self.position.path) != self.position.revision:
-            self.overtaken = True
-            return
-        scans = chunk.scans.result()
-        for group, scan in zip((group for _, groups in chunk.sessions for group in groups), scans, strict=True):
-            stems.update(zip(group.texts.bodies, scan.stems, strict=False))
-        rest = iter(scans)
-        sessions = [redacted_log(session, groups, rest, self.redactor) for session, groups in chunk.sessions]
+        store, redactor, rest = self.job.store, self.job.redactor, iter(scans)
+        sessions: list[tuple[Session, list[Message]]] = []
+        for session, groups in chunk.sessions:
+            scanned = list(islice(rest, len(groups)))
+            for group, each in zip(groups, scanned, strict=True):
+                stems.update(zip(group.texts.bodies, each.stems, strict=False))
+            if redactor and any(each.has_secret for each in scanned):
+                sessions.append(redacted_log(session, groups, scanned, redactor))
+            else:
+                sessions.append((session, [message for group in groups for message in group.messages]))
         sessions = self._wanted(sessions, deleted) if deleted else sessions
         for session, messages in sessions:
             if session.parent_id is None and session.native_id in self.continues:

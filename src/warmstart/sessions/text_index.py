@@ -10,12 +10,13 @@ up to the id `index_state.pending` are still to come.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
+from typing import ClassVar
 
 import msgspec
 
-from warmstart.storage.database import Database, Statement, Statements
+from warmstart.storage.database import Database, Statements
 from warmstart.storage.sql import batches, placeholders
 from warmstart.text.words import distinct_stems
 
@@ -30,11 +31,13 @@ _UNUSED = """
 """
 
 Progress = Callable[[int, int], None]
-Stemmed = list[tuple[int, str]]  # ids of texts, and their stems separated by spaces
 
 
 class TextIndex(ABC):
     """Finds texts by their stems, in one database."""
+
+    ADD: ClassVar[str]  # the texts in a JSON object: stems by id
+    REMOVE: ClassVar[str]  # a text, by its id and the same stems again
 
     def __init__(self, database: Database) -> None:
         self._db = database
@@ -70,41 +73,42 @@ class TextIndex(ABC):
                     "SELECT id FROM texts WHERE id <= ? ORDER BY id DESC LIMIT ?", (pending, _BATCH_TEXTS)
                 ).fetchall()
                 first = rows[-1][0] if rows else 1
-                for batch in self._texts(first, pending):
-                    connection.execute(*self._add(_stemmed(batch)))
+                for statement in self._add(first, pending):
+                    connection.execute(*statement)
                 connection.execute("UPDATE index_state SET pending = ?", (first - 1,))
             done = min(done + len(rows), total)
             if progress:
                 progress(done, total)
 
-    def end_write(self, newest: int, stale: Iterable[int], stems: Mapping[str, str]) -> Statements:
+    def end_write(self, newest: int, pending: int, stale: Iterable[int], stems: Mapping[str, str]) -> Statements:
         """The statements that end a write: delete the stale texts that nothing uses, and index those after `newest`.
 
-        `stems` are those of texts that are stemmed already.
+        `newest` and `pending` are as they were before the write; `stems` are those of texts that are stemmed already.
         """
-        pending = self._pending()
         for some in batches(sorted(stale)):
             unused = self._db.connection.execute(
                 f"SELECT id, body FROM texts t WHERE id IN ({placeholders(some)}) AND {_UNUSED}", some
             ).fetchall()
-            if indexed := [text for text in unused if pending < text[0] <= newest]:
-                yield from self._remove(_stemmed(indexed))
+            if self.REMOVE:
+                indexed = ((each, distinct_stems(body)) for each, body in unused if pending < each <= newest)
+                yield self.REMOVE, [*indexed]
             yield "DELETE FROM texts WHERE id = ?", [(text[0],) for text in unused]
-        for batch in self._texts(max(newest, pending) + 1):
-            yield self._add(_stemmed(batch, stems))
+        yield from self._add(max(newest, pending) + 1, stems=stems)
 
-    def _texts(self, first: int, last: int = 2**62) -> Iterator[list[tuple[int, str]]]:
-        """The texts with these ids, in order, in batches of about `_BATCH_CHARACTERS`."""
-        batch: list[tuple[int, str]] = []
+    def _add(self, first: int, last: int = 2**62, stems: Mapping[str, str] = MappingProxyType({})) -> Statements:
+        """Index the texts with these ids, by statements for about `_BATCH_CHARACTERS` each."""
+        batch: dict[int, str] = {}
         size = 0
-        for row in self._db.stream("SELECT id, body FROM texts WHERE id >= ? AND id <= ? ORDER BY id", (first, last)):
-            batch.append(row)
-            size += len(row[1])
+        for number, body in self._db.connection.execute(
+            "SELECT id, body FROM texts WHERE id >= ? AND id <= ? ORDER BY id", (first, last)
+        ):
+            batch[number] = stems.get(body) or distinct_stems(body)
+            size += len(body)
             if size >= _BATCH_CHARACTERS:
-                yield batch
-                batch, size = [], 0
+                yield self.ADD, (msgspec.json.encode(batch).decode(),)
+                batch, size = {}, 0
         if batch:
-            yield batch
+            yield self.ADD, (msgspec.json.encode(batch).decode(),)
 
     def _pending(self) -> int:
         row = self._db.connection.execute("SELECT coalesce(max(pending), 0) FROM index_state").fetchone()
@@ -119,15 +123,13 @@ class TextIndex(ABC):
     @abstractmethod
     def _find(self, stems: list[str], every: bool, limit: int) -> list[int]: ...
 
-    @abstractmethod
-    def _add(self, texts: Stemmed) -> Statement: ...
-
-    @abstractmethod
-    def _remove(self, texts: Stemmed) -> Statements: ...
-
 
 class SQLiteTextIndex(TextIndex):
     """An FTS5 table without content."""
+
+    # One statement for all of them, so that other threads run while FTS5 works.
+    ADD = "INSERT INTO texts_index (rowid, stems) SELECT CAST(key AS INTEGER), value FROM json_each(?)"
+    REMOVE = "INSERT INTO texts_index (texts_index, rowid, stems) VALUES ('delete', ?, ?)"
 
     def optimize(self) -> None:
         self._db.connection.execute("INSERT INTO texts_index (texts_index) VALUES ('optimize')")
@@ -139,20 +141,14 @@ class SQLiteTextIndex(TextIndex):
         )
         return [row[0] for row in rows]
 
-    def _add(self, texts: Stemmed) -> Statement:
-        # One statement for all of them, so that other threads run while FTS5 works.
-        return (
-            "INSERT INTO texts_index (rowid, stems) SELECT CAST(key AS INTEGER), value FROM json_each(?)",
-            (msgspec.json.encode(dict(texts)).decode(),),
-        )
-
-    def _remove(self, texts: Stemmed) -> Statements:
-        # FTS5 must be given the same stems again.
-        yield "INSERT INTO texts_index (texts_index, rowid, stems) VALUES ('delete', ?, ?)", list(texts)
-
 
 class PostgresTextIndex(TextIndex):
     """Arrays of stems under a GIN index, reached through functions that see the rows of the caller's tenant alone."""
+
+    ADD = (
+        "SELECT warmstart_index(array_agg(CAST(key AS BIGINT)), array_agg(value)) FROM json_each_text(CAST(? AS JSON))"
+    )
+    REMOVE = ""  # a row of the index goes with its text
 
     def optimize(self) -> None:
         pass  # the server's VACUUM does that
@@ -162,14 +158,3 @@ class PostgresTextIndex(TextIndex):
             "SELECT id FROM warmstart_texts(CAST(? AS TEXT[]), CAST(? AS BOOLEAN), ?)", (stems, every, limit)
         )
         return [row[0] for row in rows]
-
-    def _add(self, texts: Stemmed) -> Statement:
-        ids, stems = [text[0] for text in texts], [text[1] for text in texts]
-        return "SELECT warmstart_index(CAST(? AS BIGINT[]), CAST(? AS TEXT[]))", (ids, stems)
-
-    def _remove(self, texts: Stemmed) -> Statements:
-        return ()  # a row of the index goes with its text
-
-
-def _stemmed(texts: Iterable[tuple[int, str]], stems: Mapping[str, str] = MappingProxyType({})) -> Stemmed:
-    return [(number, stems.get(body) or distinct_stems(body)) for number, body in texts]

@@ -1,6 +1,6 @@
-"""Texts on their way into the store: which have secrets, and what are their stems?
+"""A process that scans the texts of a large import for secrets, and stems them, while the next logs are read.
 
-A large import asks a worker process, because Python's lock would let a thread hold up the reading of the next logs.
+It is no thread, because Python's lock would let that hold up the reading.
 """
 
 from __future__ import annotations
@@ -9,55 +9,30 @@ import sys
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 import msgspec
 
 from warmstart.redact.redactor import Redactor
+from warmstart.sessions.redaction import Scan, Texts, scan
 from warmstart.text.words import distinct_stems
 
-_MIN_LARGE = 1_000_000  # characters after which an import is large
 _COMMAND = "from warmstart.sessions.text_worker import serve; serve()"
 _HEADER = 8  # bytes that say how long a message is
 
 
-class Texts(NamedTuple):
-    """Texts to scan together, and the names beside them, which may have secrets but are not searched."""
-
-    bodies: list[str]
-    names: list[str]
-
-
-class Scan(NamedTuple):
-    """Whether some texts have secrets, and the stems of each body; none if the store has to stem them."""
-
-    has_secret: bool
-    stems: Sequence[str] = ()
-
-
-def scan(texts: Texts, redactor: Redactor | None) -> Scan:
-    """Look for secrets. To scan many texts at once is cheaper than to scan each, and few have secrets."""
-    return Scan(redactor is not None and bool(redactor.find("\n".join((*texts.bodies, *texts.names)))))
-
-
 class TextWorker:
-    """Scans the texts of an import in a process, if there are many and one can be started. Close it after use."""
+    """Scans texts in a process, or in this one if none can be started. Close it after use."""
 
     def __init__(self, redactor: Redactor | None) -> None:
         self._redactor = redactor
-        self._characters = 0
         self._thread = ThreadPoolExecutor(max_workers=1)  # waits for the process; starts at the first use
         self._process: Popen[bytes] | None = None
         self._failed = False
 
     def submit(self, texts: Sequence[Texts]) -> Future[list[Scan]]:
         """Scan groups of texts."""
-        if self._characters > _MIN_LARGE:
-            return self._thread.submit(self._scan, texts)
-        self._characters += sum(len(body) for each in texts for body in each.bodies)
-        done: Future[list[Scan]] = Future()
-        done.set_result([scan(each, self._redactor) for each in texts])
-        return done
+        return self._thread.submit(self._scan, texts)
 
     def _scan(self, texts: Sequence[Texts]) -> list[Scan]:
         if not self._failed:

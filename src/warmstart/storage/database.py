@@ -82,7 +82,7 @@ class Database(ABC):
     connection: Connection
 
     def __init__(self) -> None:
-        self._depth = 0
+        self.is_writing = False  # inside a transaction
         self._worker = ThreadPoolExecutor(max_workers=1)  # starts its thread at the first use
         self._commit: Future[None] | None = None
 
@@ -112,10 +112,10 @@ class Database(ABC):
         for them and raises their error.
         """
         with self.translate_errors():
-            if self._depth:
+            if self.is_writing:
                 yield self.connection
                 return
-            self._depth += 1
+            self.is_writing = True
             try:
                 self._begin()
                 yield self.connection
@@ -123,7 +123,7 @@ class Database(ABC):
                 self._roll_back()
                 raise
             finally:
-                self._depth -= 1
+                self.is_writing = False
             if wait:
                 self._finish(last)
             else:
@@ -184,10 +184,6 @@ class Database(ABC):
             self._run_script(script)
 
     # -- what the dialects implement
-
-    @abstractmethod
-    def stream(self, sql: str, parameters: Sequence[object] = ()) -> Iterator[Any]:
-        """Yield rows without loading them all into memory. Only inside a transaction."""
 
     @abstractmethod
     def vacuum(self) -> None: ...  # frees the space of deleted rows, and erases their content if possible

@@ -19,7 +19,6 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from functools import lru_cache
-from itertools import count
 from math import ceil
 from typing import Any, ClassVar
 
@@ -87,7 +86,6 @@ class PostgresDatabase(Database):
         self._login, self._unbound, self._schemas = "", False, list[str]()  # _unbound: by row-level security
         self._timeout = timeout
         self._acting: list[str] = []
-        self._streams = count()
         self._limited = False
         self._deadline: float | None = None
         self._reading = False  # whether reads inside `limited` have opened their transaction
@@ -131,13 +129,6 @@ class PostgresDatabase(Database):
             with self._own_transaction(), self.raw.cursor() as cursor:
                 cursor.executemany(to_psycopg(sql)[0], rows)
         return None
-
-    def stream(self, sql: str, parameters: Sequence[object] = ()) -> Iterator[Any]:
-        statement, values = _prepare(sql, parameters)
-        with self.raw.cursor(name=f"warmstart_{next(self._streams)}") as cursor:
-            cursor.itersize = 50  # rows fetched at a time
-            cursor.execute(statement, values)
-            yield from cursor
 
     @contextmanager
     def limited(self, seconds: float | None) -> Iterator[None]:

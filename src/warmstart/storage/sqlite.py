@@ -66,9 +66,6 @@ class SQLiteDatabase(Database):
     def _disconnect(self) -> None:
         self.connection.close()
 
-    def stream(self, sql: str, parameters: Sequence[object] = ()) -> Iterator[Any]:
-        return self.connection.execute(sql, parameters)
-
     def integrity(self) -> list[str]:
         with self.translate_errors():
             found = [row[0] for row in self.connection.execute("PRAGMA integrity_check(20)") if row[0] != "ok"]

@@ -538,12 +538,14 @@ class SessionStoreSuite:
     # -- what sync needs
 
     def test_a_position_is_stored_with_its_revision(self, store: SyncStore) -> None:
-        assert store.revision("/log") == 0
+        assert store.positions(["/log"]) == {}
         position = Position(
             path="/log", agent="tester", signature="1:2", mark="ab", offset=7, line=3, state={"open": {"x": [1, None]}}
         )
-        assert (store.save_position(position), store.save_position(position), store.revision("/log")) == (1, 2, 2)
+        assert (store.save_position(position), store.save_position(position)) == (1, 2)
+        assert store.positions(["/log", "/other"]) == store.positions()
         kept = store.positions()["/log"]
+        assert kept.revision == 2
         assert (kept.offset, kept.line, kept.state, kept.signature, kept.mark) == (7, 3, position.state, "1:2", "ab")
 
     def test_a_transaction_is_all_or_nothing(self, store: SyncStore) -> None:

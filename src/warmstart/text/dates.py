@@ -41,13 +41,6 @@ _RELATIVE = re.compile(
     re.IGNORECASE,
 )
 
-# Every text with a date contains one of these.
-_HINTS = (
-    *(name[:3] for name in _MONTHS),
-    *_SEASON,
-    *("20", "today", "tonight", "this", "yesterday", "night", "last", "past", "previous", "ago"),
-)
-
 # Days after and before a span in which closeness falls to 1/e: people talk about things afterwards, rarely before.
 _AFTER, _BEFORE = 7.0, 2.0
 _REACH = 4.7  # e^-4.7 is a hundredth
@@ -80,16 +73,6 @@ def find_spans(text: str, today: date, years: range) -> list[Span]:
     """The spans that a text names; a month without a year means that month in each of `years`."""
     found = [*_absolute(text, years), *_relative(text, today)]
     return list(dict.fromkeys(found))
-
-
-def names_date(text: str) -> bool:
-    """Whether `find_spans` could find something. Cheap."""
-    lower = text.casefold()
-    if not any(hint in lower for hint in _HINTS):
-        return False
-    return bool(_RELATIVE.search(text) or _ISO.search(text) or _YEAR.search(text) or _SEASONS.search(text)) or any(
-        _is_month(text, found) for found in _NAMED.finditer(text)
-    )
 
 
 def _absolute(text: str, years: range) -> Iterator[Span]:

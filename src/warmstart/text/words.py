@@ -2,7 +2,7 @@
 
 Letters and digits make words; everything else, including the underscore, separates them. Case and accents are ignored.
 Scripts without spaces between words (Chinese, Japanese, Korean, Thai and others) become pairs of neighbouring
-characters. Words are cut at 64 characters: longer ones are data, and are still found by their beginning.
+characters. Stems are cut at 64 characters: longer words are data, and are still found by their beginning.
 """
 
 from __future__ import annotations
@@ -58,13 +58,6 @@ _patterns = lru_cache(maxsize=1)(_Patterns)
 
 def tokenize(text: str) -> list[str]:
     """The words of a text in order, in lower case and without accents."""
-    words = _split(text)
-    if words and max(map(len, words)) > MAX_WORD:
-        words = [word[:MAX_WORD] for word in words]
-    return words
-
-
-def _split(text: str) -> list[str]:
     data = text.encode(errors="replace")
     if text.isascii() or not _patterns().has_word(data.translate(None, _ASCII).decode()):
         return data.translate(_LOWER).decode("ascii").split()  # the dashes, arrows and emoji of English text go
@@ -140,7 +133,7 @@ def stems(text: str) -> list[str]:
 
 def distinct_stems(text: str) -> str:
     """The stems of a text in any order, separated by spaces; each word is stemmed once."""
-    return " ".join(map(_stem, set(_split(text))))
+    return " ".join(map(_stem, set(tokenize(text))))
 
 
 def topic_terms(text: str) -> list[str]:
