@@ -123,7 +123,9 @@ class SessionLookup:
 
     def start_range(self) -> tuple[float, float] | None:
         """When the first and the last session started."""
-        first, last = self._run("SELECT min(started_at), max(started_at) FROM sessions").fetchone()
+        first, last = self._run(  # in one SELECT they would read the whole index
+            "SELECT (SELECT min(started_at) FROM sessions), (SELECT max(started_at) FROM sessions)"
+        ).fetchone()
         return None if first is None else (first, last)
 
     def started_between(self, selection: Selection, first: float, last: float, limit: int) -> list[tuple[int, float]]:
