@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 HOST = "hermes"
 TITLE = "Hermes Agent"
+PROMPT = "turn"  # the event that the user waits for
 
 
 def handle(event: str, data: dict[str, Any], hook: Hook) -> dict[str, Any] | None:
