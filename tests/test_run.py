@@ -57,6 +57,15 @@ def test_a_run_records_its_messages_and_their_outcome(ws: Warmstart, tmp_path: P
     assert "Never push to main." in run.after_compaction()
 
 
+def test_a_session_that_is_resumed_keeps_its_earlier_messages(ws: Warmstart, tmp_path: Path) -> None:
+    for request in ("dredge the harbour", "now the quay", "and the pier"):
+        with ws.begin("s1", project=str(tmp_path)) as run:
+            run.record({"role": "user", "content": request})
+    (row,) = ws.sessions.list(project=str(tmp_path))
+    texts = [message.text for message in ws.sessions.messages(row.id)]
+    assert texts == ["dredge the harbour", "now the quay", "and the pier"]
+
+
 def test_blocks_of_anthropic_are_recorded_as_calls_and_results(ws: Warmstart, tmp_path: Path) -> None:
     use = {"type": "tool_use", "id": "t1", "name": "bash", "input": {"command": "make test"}}
     result = {"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "text", "text": "no"}], "is_error": True}

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+from uuid import uuid4
 
 from warmstart.handoff.ledger import Constraint, Ledger, render_constraints
 from warmstart.log import log_error
@@ -214,7 +215,8 @@ class Run:
         from warmstart.sessions.redaction import redacted_messages, redacted_session
 
         self._recorded += 1
-        message = given if isinstance(given, Message) else _read(given, f"{self.session_id}#{self._recorded}")
+        # A session that is resumed, also by another process, must not reuse the ids of its earlier messages.
+        message = given if isinstance(given, Message) else _read(given, f"{self.session_id}#{uuid4().hex}")
         if message is None:
             return
         now = datetime.now(UTC)
