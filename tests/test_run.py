@@ -34,7 +34,8 @@ def test_a_run_starts_with_the_brief_of_its_project(ws: Warmstart, tidewatch: st
     assert run.messages[0] == SYSTEM
     assert "Commands that work here" in str(run.messages[1]["content"])
     assert "Commands that work here" in run.start_text
-    assert ws.begin("s2", project="/nowhere", messages=[SYSTEM]).messages == [SYSTEM]
+    for other in ("/nowhere", ""):
+        assert ws.begin("s2", project=other, messages=[SYSTEM]).messages == [SYSTEM]
 
 
 def test_anthropic_gets_its_system_text_apart(ws: Warmstart, tidewatch: str) -> None:

@@ -118,6 +118,8 @@ class Run:
     @cached_property
     def _start(self) -> list[Any]:
         """The messages with the brief, and a template if one fits. A template that fails costs the template only."""
+        if not self.project:
+            return list(self._own)  # the host does not say where it works, and an empty name would mean all projects
         database = self._app.store.database
         with time_limit(database.connection, database.DIALECT, time.monotonic() + START_SECONDS):
             brief = self._app.brief(project=self.project, task=self._task, update=not self.host)
