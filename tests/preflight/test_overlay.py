@@ -132,6 +132,8 @@ def test_a_failing_call_brings_its_fix_once(ws: Warmstart, project: Path, sessio
     assert fix is not None
     assert "`npm run test:unit`" in fix
     assert run.after_tool("bash", {"command": "npm run test"}, "exit code 1") is None
+    audit = ws.store.database.connection.execute("SELECT evidence FROM preflight_turns WHERE event = 'tool'").fetchall()
+    assert not any("npm" in evidence for (evidence,) in audit)
 
 
 def test_off_means_off(ws: Warmstart, project: Path, surge: str) -> None:

@@ -230,8 +230,8 @@ class Preflight:
         return self._remember(Overlay(reason, *_unzip(done), self._session), number, words, files)
 
     def _remember(self, overlay: Overlay, number: int, words: int, files: Sequence[str] = ()) -> Overlay:
-        """Note how long the first message was, and the files that were shown, as hashes: an audit holds no text."""
-        overlay.shown = (*([f"words:{words}"] if number == 0 else []), *map(_digest, files))
+        """Note how long the first message was, and the files that were shown."""
+        overlay.shown = (*([f"words:{words}"] if number == 0 else []), *(_digest("file", path) for path in files))
         return overlay
 
     def _for_failure(self, commands: Sequence[str]) -> Overlay:
@@ -244,7 +244,7 @@ class Preflight:
             (self._project, *commands),
         ).fetchall()
         for command, error, fix, session, at in rows:
-            key = f"trap:{command}:{fix}"
+            key = _digest("trap", f"{command}\n{fix}")
             if key not in shown:
                 line = f"{_day(at)} {session[:8]}: `{command}` failed here ({error}); `{fix}` worked instead"
                 return Overlay("known trap", [line], [key], self._session)
@@ -261,7 +261,7 @@ class Preflight:
         if best is None or len(fixes[best]) < 2:
             return []
         (command, error), fix = best, fixes[best][0]
-        key = f"trap:{command}:{fix}"
+        key = _digest("trap", f"{command}\n{fix}")
         return [] if key in shown else [(f"`{command}` keeps failing here ({error}); `{fix}` worked instead", key)]
 
     # -- what was said
@@ -419,7 +419,7 @@ class _Worth:
     def best_files(self, shown: set[str]) -> list[str]:
         """The likeliest files, best first, without those that the session was shown."""
         ranked = sorted(self.files, key=lambda path: (-self.files[path], path))
-        return [path for path in ranked[: _MAX_FILES + len(shown)] if _digest(path) not in shown][:_MAX_FILES]
+        return [path for path in ranked[: _MAX_FILES + len(shown)] if _digest("file", path) not in shown][:_MAX_FILES]
 
     def best_commands(self, message: str) -> list[str]:
         """The likeliest commands, best first, without those that most sessions run: every brief has these."""
@@ -464,8 +464,9 @@ def _key(hit: Hit, *, said: bool = False) -> str:
     return f"{hit.session}:{hit.first_seq}{':said' if said else ''}"
 
 
-def _digest(path: str) -> str:
-    return f"file:{blake2b(path.encode('utf-8', 'replace'), digest_size=4).hexdigest()}"
+def _digest(kind: str, text: str) -> str:
+    """What is recorded of a file or a trap that was shown: an audit holds no text."""
+    return f"{kind}:{blake2b(text.encode('utf-8', 'replace'), digest_size=4).hexdigest()}"
 
 
 def _short(text: str) -> str:
