@@ -159,6 +159,18 @@ def test_a_budget_and_a_deadline_are_kept(ws: Warmstart, project: Path, surge: s
     assert shown(ws, project, "the storm surge is wrong", name="hurried") == [""]
 
 
+def test_long_texts_do_not_hold_up_a_turn(tmp_path: Path, project: Path) -> None:
+    with warmstart.open(tmp_path / "store.db", home=tmp_path / "warm") as ws:
+        ws.settings = replace(ws.settings, preflight_deadline_ms=60_000)
+        with ws.begin("past", project=str(project)) as run:
+            talk(run, ASKED, EDIT, reply="The surge comes from the nearest gauge. " * 100_000)
+        run = ws.begin("now", project=str(project), host="test")
+        for message in ("how did we compute the surge last time?", f"{ASKED} {'a long log ' * 1_000_000}"):
+            began = time.monotonic()
+            run.before_turn(message)
+            assert time.monotonic() - began < 0.5
+
+
 def test_a_locked_store_does_not_hold_up_a_turn(tmp_path: Path, project: Path) -> None:
     with warmstart.open(tmp_path / "store.db", home=tmp_path / "warm") as ws:
         with ws.begin("past", project=str(project)) as run:

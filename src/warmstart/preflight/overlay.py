@@ -35,6 +35,7 @@ _FOOTER = "End of notes {0} [/warmstart]"
 FRAME = 45  # tokens
 _MAX_ASKED = 50  # characters of a request
 _MAX_QUOTE = 300  # characters
+_MAX_READ = 20_000  # characters of a message, new or old: a longer one would take longer than the deadline
 _MAX_LOOKED_AT = 4  # hits for each quote
 _MAX_SESSIONS = 20  # the newest of a project, whose files are counted
 _NEAREST = 10  # sessions
@@ -198,6 +199,7 @@ class Preflight:
         return messages, shown
 
     def _for_message(self, message: str, number: int | None) -> Overlay:
+        message = message[:_MAX_READ]
         messages, shown = self._history()
         number = messages if number is None else number
         words = len(message.split())
@@ -279,9 +281,9 @@ class Preflight:
                 continue
             session, at, role, body = row
             sessions.add(session)
-            line = f"{_day(at)} {session[:8]} {role}: “{_excerpt(body, hit.terms)}”"
+            line = f"{_day(at)} {session[:8]} {role}: “{self._excerpt(body, hit.terms)}”"
             if role == "user" and (reply := self._reply(hit)):
-                line += f"; reply: “{_excerpt(reply, hit.terms)}”"
+                line += f"; reply: “{self._excerpt(reply, hit.terms)}”"
             budget -= count(line) + 2
             if budget < 0:
                 break
@@ -292,7 +294,7 @@ class Preflight:
         """The message of a hit that has most of the words, unless it must not be quoted."""
         for message, _ in sorted(hit.messages.items(), key=lambda one: (-one[1], one[0])):
             row = self.execute(
-                "SELECT s.id, coalesce(m.at, s.started_at), m.role, t.body FROM messages m "
+                f"SELECT s.id, coalesce(m.at, s.started_at), m.role, substr(t.body, 1, {_MAX_READ}) FROM messages m "
                 "JOIN sessions s ON s.pk = m.session JOIN texts t ON t.id = m.text WHERE m.pk = ? "
                 "AND m.role IN ('user', 'assistant') AND m.pk NOT IN (SELECT message FROM unquotable_messages)",
                 (message,),
@@ -304,13 +306,29 @@ class Preflight:
     def _reply(self, hit: Hit) -> str:
         """The last thing that the agent said in a turn, if it may be quoted."""
         row = self.execute(
-            "SELECT t.body FROM messages m JOIN texts t ON t.id = m.text WHERE m.session = ?1 AND m.seq > ?2 "
+            f"SELECT substr(t.body, 1, {_MAX_READ}) FROM messages m JOIN texts t ON t.id = m.text "
+            "WHERE m.session = ?1 AND m.seq > ?2 "
             "AND m.seq < coalesce((SELECT min(first_seq) FROM session_turns WHERE session = ?1 AND first_seq > ?2), "
             "2147483647) AND m.role = 'assistant' AND t.body <> '' "
             "AND m.pk NOT IN (SELECT message FROM unquotable_messages) ORDER BY m.seq DESC LIMIT 1",
             (hit.session, hit.first_seq),
         ).fetchone()
         return str(row[0]) if row else ""
+
+    def _excerpt(self, body: str, terms: dict[str, float]) -> str:
+        """The part of a text, on one line, that has most of the terms."""
+        text = " ".join(body.split())
+        if len(text) <= _MAX_QUOTE:
+            return text
+
+        def fit(at: int) -> tuple[int, int]:
+            self._check_time()
+            return len(terms.keys() & set(topic_terms(text[at : at + _MAX_QUOTE]))), -at
+
+        best = max(range(0, len(text) - _MAX_QUOTE // 2, _MAX_QUOTE // 2), key=fit)
+        start = text.rfind(" ", 0, best) + 1 if best else 0
+        end = text.rfind(" ", start, start + _MAX_QUOTE) if start + _MAX_QUOTE < len(text) else len(text)
+        return f"{'… ' if start else ''}{text[start:end]}{' …' if end < len(text) else ''}"
 
     # -- what was done
 
@@ -488,18 +506,6 @@ def render_work(paths: Sequence[str], commands: Sequence[str]) -> str:
         files += [f"{root}/{{{', '.join(path[len(root) + 1 :] for path in some)}}}"] if root else some
     ran = ", ".join(f"`{command}`" for command in commands)
     return "; ".join(filter(None, (", ".join(files), f"ran {ran}" if ran else "")))
-
-
-def _excerpt(body: str, terms: dict[str, float]) -> str:
-    """The part of a text, on one line, that has most of the terms."""
-    text = " ".join(body.split())
-    if len(text) <= _MAX_QUOTE:
-        return text
-    starts = range(0, len(text) - _MAX_QUOTE // 2, _MAX_QUOTE // 2)
-    best = max(starts, key=lambda at: (len(terms.keys() & set(topic_terms(text[at : at + _MAX_QUOTE]))), -at))
-    start = text.rfind(" ", 0, best) + 1 if best else 0
-    end = text.rfind(" ", start, start + _MAX_QUOTE) if start + _MAX_QUOTE < len(text) else len(text)
-    return f"{'… ' if start else ''}{text[start:end]}{' …' if end < len(text) else ''}"
 
 
 def _frame(lines: Sequence[str], salt: str) -> str:
