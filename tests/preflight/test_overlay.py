@@ -136,9 +136,23 @@ def test_a_failing_call_brings_its_fix_once(ws: Warmstart, project: Path, sessio
     assert not any("npm" in evidence for (evidence,) in audit)
 
 
+def test_the_fix_of_the_newest_session_counts(ws: Warmstart, project: Path, session: Session) -> None:
+    failed = ("bash", '{"command": "npm run test"}', "exit code 1\nnpm error Missing script: test")
+    for name, fix in (("undated", "npm run test:old"), ("dated", "npm run test:unit")):
+        session(name, "run the tests", failed, ("bash", f'{{"command": "{fix}"}}', "14 passed"))
+    with ws.store.database.transaction() as connection:
+        connection.execute("UPDATE sessions SET started_at = NULL, ended_at = NULL WHERE native_id = 'undated'")
+    fix = ws.begin("now", project=str(project), host="test").after_tool(
+        "bash", {"command": "npm run test"}, "exit code 1"
+    )
+    assert fix is not None
+    assert "`npm run test:unit`" in fix
+
+
 def test_off_means_off(ws: Warmstart, project: Path, surge: str) -> None:
     ws.settings = replace(ws.settings, preflight_inject="off")
     assert shown(ws, project, "the storm surge is wrong") == [""]
+    ws.begin("now", project=str(project), host="test").after_compaction()
     assert ws.store.database.connection.execute("SELECT count(*) FROM preflight_turns").fetchone()[0] == 0
 
 

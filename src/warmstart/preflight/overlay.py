@@ -142,6 +142,8 @@ class Preflight:
 
     def after_compaction(self) -> None:
         """The conversation was compacted: what was shown before it may be shown again."""
+        if self._policy.inject == "off":
+            return
         self._deadline = time.monotonic() + 1
         self._record(Overlay("compacted"), "compaction")
 
@@ -242,7 +244,8 @@ class Preflight:
         rows = self.execute(
             "SELECT t.command, t.error, t.fix, s.id, s.started_at FROM session_traps t "
             f"JOIN sessions s ON s.pk = t.session WHERE s.project = ? AND t.command IN ({marks}) "
-            "AND t.fix <> '' AND s.id NOT IN (SELECT session FROM template_revoked) ORDER BY s.started_at DESC LIMIT 1",
+            "AND t.fix <> '' AND s.id NOT IN (SELECT session FROM template_revoked) "
+            "ORDER BY s.started_at DESC NULLS LAST LIMIT 1",
             (self._project, *commands),
         ).fetchall()
         for command, error, fix, session, at in rows:
@@ -339,7 +342,7 @@ class Preflight:
         recent = self.execute(
             "SELECT pk FROM sessions WHERE project = ? AND native_id <> ? "
             "AND coalesce(parent_kind, '') <> 'subagent' AND id NOT IN (SELECT session FROM template_revoked) "
-            "ORDER BY ended_at DESC, pk DESC LIMIT ?",
+            "ORDER BY ended_at DESC NULLS LAST, pk DESC LIMIT ?",
             (self._project, self._session, _MAX_SESSIONS),
         ).fetchall()
         age = {pk: place for place, (pk,) in enumerate(recent)}
