@@ -184,7 +184,7 @@ class Run:
     def _after_tool(self, tool: str, arguments: str | Mapping[str, Any], output: str) -> str | None:
         from warmstart.preflight.failures import failed_commands
 
-        if not self._preflight.has_traps():
+        if not self._preflight.has_traps(str(arguments)):
             return None
         commands = failed_commands(tool, arguments, output)
         return self._preflight.after_tool(commands).text or None if commands else None

@@ -138,6 +138,20 @@ def test_off_excluded_and_foreign_input_bring_nothing(warm: Path, project: Path,
         assert run_hook("UserPromptSubmit", prompt(project)) is None
 
 
+def test_a_failure_that_a_pipe_hides_brings_its_fix(warm: Path, project: Path) -> None:
+    failed = ("bash", '{"command": "npm run test"}', "exit code 1\nnpm error Missing script: test")
+    with warmstart.open(home=warm) as ws, ws.begin("past-3", project=str(project)) as run:
+        talk(run, "run the tests", failed, ("bash", '{"command": "npm run test:unit"}', "14 passed"))
+
+    def batch(command: str, output: str, *options: str) -> str:
+        call = {"tool_name": "Bash", "tool_input": {"command": command}, "tool_response": output}
+        return context(run_hook("PostToolBatch", prompt(project, tool_calls=[call]), *options))
+
+    assert batch("ls", "npm error Missing script") == ""
+    assert batch("npm run test | tail", "14 passed") == ""
+    assert "`npm run test:unit`" in batch("npm run test | tail", "npm error Missing script: test")
+
+
 def test_a_store_that_cannot_be_used_is_left_alone(warm: Path, project: Path, subtests) -> None:
     store = warm / "warmstart.db"
     good = warm / "good.db"

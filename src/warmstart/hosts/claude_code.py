@@ -91,9 +91,9 @@ def _calls(event: str, data: dict[str, Any]) -> Iterator[tuple[str, Any, str]]:
         return
     for call in data.get("tool_calls") or ():
         output = call.get("tool_response")
-        # A failing Bash call has its own event. Other tools, such as Edit, report some failures only here.
-        if call.get("tool_name") != "Bash" and isinstance(output, str):
-            yield str(call.get("tool_name") or ""), call.get("tool_input") or {}, output
+        # A failing call has an event of its own. Here are those that hide it: `npm run missing | tail` exits with 0.
+        if call.get("tool_name") == "Bash" and isinstance(output, str):
+            yield "Bash", call.get("tool_input") or {}, output
 
 
 def _context(event: str, text: str | None) -> dict[str, Any] | None:

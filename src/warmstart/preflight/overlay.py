@@ -135,10 +135,12 @@ class Preflight:
         """
         return self._decide("tool", lambda: self._for_failure(commands), record=record)
 
-    def has_traps(self) -> bool:
-        """Whether any failing call of this project has a known fix."""
-        sql = "SELECT 1 FROM session_traps t JOIN sessions s ON s.pk = t.session WHERE s.project = ? LIMIT 1"
-        return self._connection.execute(sql, (self._project,)).fetchone() is not None
+    def has_traps(self, arguments: str) -> bool:
+        """Whether a call with these arguments runs a program whose failures in this project have a known fix."""
+        sql = "SELECT DISTINCT t.command FROM session_traps t JOIN sessions s ON s.pk = t.session WHERE s.project = ?"
+        return any(
+            command.partition(" ")[0] in arguments for (command,) in self._connection.execute(sql, (self._project,))
+        )
 
     def after_compaction(self) -> None:
         """The conversation was compacted: what was shown before it may be shown again."""
