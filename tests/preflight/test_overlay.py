@@ -128,6 +128,7 @@ def test_a_failing_call_brings_its_fix_once(ws: Warmstart, project: Path, sessio
     run = ws.begin("now", project=str(project), host="test")
     assert run.after_tool("bash", {"command": "ls"}, "exit code 1") is None
     assert run.after_tool("bash", {"command": "npm run test"}, "14 passed") is None
+    assert run.after_tool("bash", {"command": "npm run test"}, "ok: shows an error\n14 passed") is None
     fix = run.after_tool("bash", {"command": "npm run test | tail"}, "exit code 1\nnpm error Missing script: test")
     assert fix is not None
     assert "`npm run test:unit`" in fix
