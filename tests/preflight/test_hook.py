@@ -136,6 +136,23 @@ def test_off_excluded_and_foreign_input_bring_nothing(warm: Path, project: Path,
         config = warm / "config.toml"
         config.write_text(f'{config.read_text()}[hosts]\nexclude = ["{project.parent}"]\n', encoding="utf-8")
         assert run_hook("UserPromptSubmit", prompt(project)) is None
+    with subtests.test("excluded, and the shell is somewhere else"):
+        other = prompt(project.parent.parent)
+        assert run_hook("SessionStart", {**other, "source": "startup"}) is not None
+        assert run_hook("SessionStart", {**other, "source": "startup"}, CLAUDE_PROJECT_DIR=str(project)) is None
+
+
+def test_settings_that_another_version_kept_are_read_again(warm: Path, project: Path, subtests) -> None:
+    kept = warm / "hosts" / "settings.json"
+    assert run_hook("UserPromptSubmit", prompt(project)) is not None
+    good = json.loads(kept.read_text())
+    older = {name: value for name, value in good.items() if name != "preflight_min_score"}
+    changes = {"older": {**older, "state": good["state"][1:]}, "no object": [1], "nothing": None}
+    for number, (name, change) in enumerate(changes.items()):
+        with subtests.test(name):
+            kept.write_text(json.dumps(change))
+            assert run_hook("UserPromptSubmit", {**prompt(project), "session_id": f"s{number}"}) is not None
+            assert json.loads(kept.read_text()) == good
 
 
 def test_a_failure_that_a_pipe_hides_brings_its_fix(warm: Path, project: Path) -> None:
@@ -190,6 +207,25 @@ def test_a_locked_store_does_not_hold_up_a_prompt(warm: Path, project: Path) -> 
         connection.execute("BEGIN EXCLUSIVE")
         assert run_hook("UserPromptSubmit", prompt(project)) is None
         connection.execute("ROLLBACK")
+
+
+def test_a_locked_store_costs_neither_the_rules_nor_the_brief(warm: Path, project: Path) -> None:
+    (warm / "config.toml").unlink()
+    rule = "Never touch the migrations by hand."
+    line = {
+        "type": "user", "uuid": "u1", "sessionId": "now", "timestamp": "2026-09-03T08:12:00.000Z",
+        "cwd": str(project), "version": "2.1.0", "message": {"role": "user", "content": rule},
+    }  # fmt: skip
+    log = project / "now.jsonl"
+    log.write_text(json.dumps(line) + "\n", encoding="utf-8")
+    compacted = {"session_id": "now", "cwd": str(project), "source": "compact", "transcript_path": str(log)}
+    first = {"session_id": "h", "cwd": str(project), "model": "m", "is_first": True, "message": QUESTION}
+    with closing(sqlite3.connect(warm / "warmstart.db", isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        assert rule in context(run_hook("SessionStart", compacted))
+        assert "surge.py" in str(run_hook("turn", first, host="hermes"))
+        connection.execute("ROLLBACK")
+    assert [run.get("error") for run in firings.read(warm, "claude-code")] == ["OperationalError"]
 
 
 def test_the_log_has_neither_the_prompt_nor_the_environment(warm: Path, project: Path) -> None:

@@ -42,7 +42,6 @@ _VARIABLES = ("WARMSTART_STORE", "WARMSTART_PREFLIGHT", "WARMSTART_AUTO_INJECT")
 def main(arguments: list[str]) -> None:
     """Run a hook, given the host and the event. Never raises."""
     began = time.monotonic()
-    error = ""
     hook: Hook | None = None
     host, event = (*arguments, "", "")[:2]
     try:
@@ -50,13 +49,12 @@ def main(arguments: list[str]) -> None:
             hook = Hook(host)
             hook.run(event, sys.stdin.buffer.read(MAX_INPUT + 1))
     except BaseException as failure:  # whatever it is: not even an interrupt may reach the agent
-        error = type(failure).__name__
         if hook is not None:
             hook.log(event, failure)
     if hook is not None:
         from warmstart.hosts import firings
 
-        firings.record(hook.home, host, event, (time.monotonic() - began) * 1000, error or hook.abstained)
+        firings.record(hook.home, host, event, (time.monotonic() - began) * 1000, hook.abstained)
 
 
 class Hook:
@@ -76,8 +74,9 @@ class Hook:
 
         data = loads(text.decode("utf-8", "replace"))
         name = self.host.replace("-", "_")
-        folder = str(data.get("cwd") or "")
-        if not name.isidentifier() or self._is_excluded(folder):
+        # `cwd` follows the shell, and a session that began in an excluded folder stays excluded.
+        folders = (data.get("cwd"), self._env.get("CLAUDE_PROJECT_DIR"))
+        if not name.isidentifier() or any(self._is_excluded(str(folder or "")) for folder in folders):
             return
         adapter: Any = import_module(f"warmstart.hosts.{name}")
         answer = adapter.handle(event, data, self)
@@ -87,6 +86,7 @@ class Hook:
 
     def log(self, event: str, error: BaseException) -> None:
         """Log an error: its kind and place, and its message if it is one of the database, the system or ours."""
+        self.abstained = type(error).__name__
         try:
             from pathlib import Path
 
@@ -104,12 +104,13 @@ class Hook:
     def settings(self) -> dict[str, Any]:
         """The settings that a hook needs. Parsing `config.toml` takes longer than the rest, so the result is kept."""
         path = f"{self.home}/config.toml"
-        state: list[Any] = [self._env.get(name) for name in _VARIABLES]
+        variables = [self._env.get(name) for name in _VARIABLES]
+        state: list[Any] = [repr(_DEFAULTS), *variables]  # another version has other settings
         try:
             found = os.stat(path)
             state += [found.st_mtime_ns, found.st_size, found.st_ino]
         except FileNotFoundError:
-            if not any(state):
+            if not any(variables):
                 return {**_DEFAULTS, "store_path": f"{self.home}/warmstart.db"}
         from json import dumps, loads
 
@@ -118,8 +119,8 @@ class Hook:
                 kept: dict[str, Any] = loads(file.read())
             if kept.pop("state") == state:
                 return kept
-        except (OSError, ValueError, KeyError):
-            pass
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            pass  # missing, or damaged
         from pathlib import Path
 
         from warmstart.config import load_settings
@@ -204,9 +205,12 @@ class Hook:
 
     def after_compaction(self, session: str) -> None:
         """The conversation was compacted: what was shown may be shown again."""
-        preflight = self._preflight(session, "")
-        if preflight is not None:
-            preflight.after_compaction()
+        try:
+            preflight = self._preflight(session, "")
+            if preflight is not None:
+                preflight.after_compaction()
+        except Exception as error:  # the user's rules come next, and do not need the store
+            self.log("compaction", error)
 
     def start(self, session: str, folder: str, host: str, model: str = "") -> str:
         """What a new session starts with: how to use what it has, the brief, and a template if one fits."""
