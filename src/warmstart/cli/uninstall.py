@@ -46,22 +46,30 @@ def command(hosts: tuple[str, ...], all_hosts: bool, purge: bool, dry_run: bool,
         if changed:
             click.echo(f"Done. {_titles([plan.host for plan in plans if plan.changes])} starts as before.", err=True)
     if purge:
-        _purge(current, dry_run=dry_run, yes=yes)
+        gone = (hosts or HOSTS) if dry_run else ()
+        staying = [host for host in HOSTS if host not in gone and Installed.read(current.home, host).files]
+        _purge(current, staying, dry_run=dry_run, yes=yes)
 
 
 def _titles(hosts: list[str] | tuple[str, ...]) -> str:
     return " and ".join(host_module(host).TITLE for host in hosts)
 
 
-def _purge(current: Settings, *, dry_run: bool, yes: bool) -> None:
-    """Delete what we wrote, by name: the folder may have files of others."""
+def _purge(current: Settings, staying: list[str], *, dry_run: bool, yes: bool) -> None:
+    """Delete what we wrote, by name: the folder may have files of others.
+
+    The records of agents that are still set up stay, because uninstalling needs them.
+    """
     store = current.store_path
     bases = [store, store.with_name(f"{store.stem}.vectors.db")]
     paths = [base.with_name(base.name + ending) for base in bases for ending in ("", "-wal", "-shm")]
-    paths += [current.home / name for name in (*FILES, "config.toml", "redact.key", "dataset.key", "hosts")]
+    paths += [current.home / name for name in (*FILES, "config.toml", "redact.key", "dataset.key")]
+    paths += [] if staying else [current.home / "hosts"]
     paths = [path for path in paths if path.exists()]
     for path in paths:
         click.echo(printable(f"{'Would delete' if dry_run else 'To delete'}: {path}"))
+    if staying:
+        click.echo(f"{current.home / 'hosts'} stays until you uninstall {_titles(staying)}.", err=True)
     if current.store_url:
         click.echo(f"The store {current.store_name} stays; delete its tables there.", err=True)
     if not paths or dry_run or not confirm("Delete all this data for good?", yes=yes):

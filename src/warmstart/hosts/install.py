@@ -162,7 +162,7 @@ def plan_uninstall(host: str, place: Place, home: Path) -> Plan:
     plan, records = Plan(host, [], []), Installed.read(home, host).files
     for file in host_module(host).files(place):
         before, record = read_file(file.path), records.pop(str(file.path), None)
-        if before is None:
+        if before is None or not (file.is_ours or _has_our_name(before)):
             continue
         with _readable(file.path):
             text = before.decode()
@@ -177,6 +177,11 @@ def plan_uninstall(host: str, place: Place, home: Path) -> Plan:
             plan.changes.append(Change(file.path, before, None if empty else base.encode()))
     plan.notes.extend(f"{path} belongs to another set-up of this agent; it stays as it is" for path in records)
     return plan
+
+
+def _has_our_name(data: bytes) -> bool:
+    """Whether a file may have entries of ours. One that has none need not be in a form that we can change."""
+    return b"warmstart" in data
 
 
 def _without_ours(file: HostFile, text: str, record: Record | None) -> str:
@@ -248,7 +253,7 @@ def status(host: str, place: Place, home: Path) -> Status:
     for file in host_module(host).files(place):
         data = read_file(file.path)
         with _readable(file.path):
-            if data is not None and (str(file.path) in record.files or not file.is_ours):
+            if data is not None and (str(file.path) in record.files or (not file.is_ours and _has_our_name(data))):
                 installed |= file.state(data.decode()) != "absent"
     with suppress(ConfigError):  # `install` explains it
         outdated = installed and bool(plan_install(host, place, home).changes)
