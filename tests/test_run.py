@@ -93,9 +93,19 @@ def test_a_run_goes_on_when_the_store_fails(ws: Warmstart, tidewatch: str) -> No
     assert run.after_compaction() == ""
     run.end("success")
     assert ws.begin("s2", project=tidewatch, messages=[SYSTEM]).messages == [SYSTEM]
+    assert "read what you already have" in ws.begin("s3", project=tidewatch, host="test").start_text
     log = (ws.settings.home / "warmstart.log").read_text(encoding="utf-8")
     assert "run before_turn" in log
     assert "storm warnings" not in log
+    assert log.count("run begin") == 2
+    assert "run start" not in log  # what failed once is not tried again
+
+
+def test_a_run_goes_on_in_a_folder_that_is_gone(ws: Warmstart, tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert ws.begin("s1", messages=[SYSTEM]).messages == [SYSTEM]
 
 
 def test_threads_may_share_a_run(ws: Warmstart, tmp_path: Path) -> None:

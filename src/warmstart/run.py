@@ -74,7 +74,6 @@ class Run:
         model: str = "",
     ) -> None:
         self.session_id = session
-        self.project = resolve_project(project)
         self.host = host
         self._app = app
         self._task = task
@@ -82,6 +81,7 @@ class Run:
         self._tools = tools
         self._shape = shape
         self._lock = RLock()
+        self.project = self._step("project", lambda: resolve_project(project), "")
         self._ledger = Ledger(app.redactor.clean)
         self._session = Session(
             agent=host or AGENT, native_id=session, project=self.project, directory=project, model=model
@@ -108,14 +108,13 @@ class Run:
     # -- the start
 
     def _begin(self) -> list[Any]:
-        messages = self._start
+        messages = self._start()
         if self._shape == "anthropic":
             leading = [one for one in messages if one.get("role") == "system"]
             self.system = "\n\n".join(str(one["content"]) for one in leading)
             return [one for one in messages if one.get("role") != "system"]
         return messages
 
-    @cached_property
     def _start(self) -> list[Any]:
         """The messages with the brief, and a template if one fits. A template that fails costs the template only."""
         if not self.project:
@@ -150,7 +149,8 @@ class Run:
     def _start_text(self) -> str:
         mode = self._app.settings.preflight_mode
         texts = [block(mode)] if mode in ("short", "full") else []
-        for message in self._start:
+        texts += [self.system] if self.system else []
+        for message in self.messages:
             content = message.get("content")
             texts += [content] if isinstance(content, str) else [str(part.get("text", "")) for part in content or ()]
         while sum(map(len, texts)) + 2 * len(texts) > MAX_START:
