@@ -139,7 +139,7 @@ class Warmstart:
             self.update_index(step)
         with progress("Profiling") as step:
             changed = self.update_profiles(progress=step, skip=skip)
-        if changed or PREFLIGHT not in self.store.database.applied():
+        if changed or self._has_unread_sessions():
             from warmstart.preflight.index import update_turns
 
             with progress("Extracting") as step:
@@ -152,6 +152,13 @@ class Warmstart:
             raise
         except WarmstartError as error:
             warn(f"The vectors were not updated: {error}")
+
+    def _has_unread_sessions(self) -> bool:
+        """Whether sessions have no items yet, as after an update that was interrupted."""
+        if PREFLIGHT not in self.store.database.applied():
+            return True
+        sql = "SELECT 1 FROM sessions WHERE pk NOT IN (SELECT session FROM preflight_sessions) LIMIT 1"
+        return bool(self.store.fetch(sql))
 
     def update_index(self, progress: StepProgress | None = None) -> None:
         """Index the sessions that changed, for recall."""

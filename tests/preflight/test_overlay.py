@@ -110,6 +110,14 @@ def test_text_that_imitates_an_instruction_or_holds_a_secret_is_not_shown(
         assert "system>" not in text
 
 
+def test_an_update_that_was_interrupted_goes_on(ws: Warmstart, project: Path, surge: str) -> None:
+    with ws.store.database.transaction() as connection:
+        connection.execute("DELETE FROM session_items")  # as after profiling, before extracting
+    assert ws.preflight("the storm surge is wrong", project=str(project)).text == ""
+    ws.update()
+    assert "src/surge.py" in ws.preflight("the storm surge is wrong", project=str(project)).text
+
+
 def test_what_is_revoked_or_deleted_is_gone(ws: Warmstart, project: Path, surge: str, session: Session) -> None:
     other = session("past-2", "store the surge by harbour", ("edit", '{"path": "src/store.py"}', "ok"))
     revoke(ws.templates.store, surge)
