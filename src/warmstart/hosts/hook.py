@@ -280,7 +280,7 @@ def _due(connection: Any) -> str:
         return f"the store needs the migration {min(missing)}; run `warmstart sync`"
     if any(name not in known and name.split("/")[0] + "/" in _PACKAGES for name in applied):
         return "a newer Warmstart made the store"
-    indexed = connection.execute("SELECT count(*) FROM recall_parts LIMIT 1").fetchone()[0]
+    indexed = connection.execute("SELECT 1 FROM recall_parts LIMIT 1").fetchone()
     if not indexed and connection.execute("SELECT 1 FROM sessions LIMIT 1").fetchone():
         return "the store is not indexed; run `warmstart sync`"
     return ""

@@ -138,9 +138,8 @@ class Preflight:
     def has_traps(self, arguments: str) -> bool:
         """Whether a call with these arguments runs a program whose failures in this project have a known fix."""
         sql = "SELECT DISTINCT t.command FROM session_traps t JOIN sessions s ON s.pk = t.session WHERE s.project = ?"
-        return any(
-            command.partition(" ")[0] in arguments for (command,) in self._connection.execute(sql, (self._project,))
-        )
+        rows = self._connection.execute(sql, (self._project,))
+        return any(command.partition(" ")[0] in arguments for (command,) in rows)
 
     def after_compaction(self) -> None:
         """The conversation was compacted: what was shown before it may be shown again."""
