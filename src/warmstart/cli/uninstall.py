@@ -27,10 +27,10 @@ from warmstart.log import FILES
 @dry_run_option
 @yes_option
 def command(hosts: tuple[str, ...], all_hosts: bool, purge: bool, dry_run: bool, yes: bool) -> None:
-    """Take back what `warmstart install` changed.
+    """Undo what `warmstart install` changed.
 
-    A file that the agent has not rewritten since gets its old bytes back. From others, only Warmstart's entries are
-    removed. HOST is claude-code or hermes.
+    A file that the agent has not rewritten since is restored byte for byte. From others, only Warmstart's entries
+    are removed. HOST is claude-code or hermes.
     """
     current, place = settings(), Place(user_home(), os.environ)
     if not (hosts or all_hosts or purge):

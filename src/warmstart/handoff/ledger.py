@@ -49,7 +49,7 @@ class Ledger:
         self._constraints: dict[str, Constraint] = {}
 
     def add(self, role: str, text: str, message_id: str = "") -> None:
-        """Take note of a message. What Warmstart itself put into it does not count."""
+        """Look for constraints in a message. What Warmstart itself put into it does not count."""
         if role != "user":
             return
         for sentence, kind in _find(without_ours(text)):

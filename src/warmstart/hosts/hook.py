@@ -2,7 +2,7 @@
 
 It always exits with 0, because 2 would swallow the user's prompt, and prints nothing else, because agents put anything
 they read into the conversation. It never migrates or indexes the store: if that is due, or anything fails, the agent's
-turn goes on without us and the log says why. A prompt waits for it, so the way of a prompt imports neither dataclasses
+turn goes on without us and the log says why. A prompt waits for it, so the path of a prompt imports neither dataclasses
 nor pathlib nor typing; `bench/preflight.py` shows what each import costs.
 """
 

@@ -1,4 +1,4 @@
-"""Setting up agents: changes to their files that are shown first, and that leave no trace when they are taken back.
+"""Set up agents: show each change to their files first, and undo it later without a trace.
 
 A host is a module of this package with `TITLE`, `PROMPT` (the event that the user waits for), `is_present(place)` and
 `files(place)`: its files with our entries. Everything else is here:
@@ -112,7 +112,7 @@ class Change(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The changes that set up an agent or take that back, and notes about files that stay as they are."""
+    """The changes that set up an agent or undo that, and notes about files that stay as they are."""
 
     host: str
     changes: list[Change]
@@ -158,7 +158,7 @@ def plan_install(host: str, place: Place, home: Path) -> Plan:
 
 
 def plan_uninstall(host: str, place: Place, home: Path) -> Plan:
-    """What taking the set-up of an agent back would change. Raises `ConfigError` as `plan_install` does."""
+    """What uninstalling from an agent would change. Raises `ConfigError` as `plan_install` does."""
     plan, records = Plan(host, [], []), Installed.read(home, host).files
     for file in host_module(host).files(place):
         before, record = read_file(file.path), records.pop(str(file.path), None)

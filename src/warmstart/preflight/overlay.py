@@ -77,7 +77,7 @@ class Policy:
 
     @classmethod
     def of(cls, settings: Any, *, default: str) -> Policy:
-        """The policy in the settings; `default` says when to inject where they do not."""
+        """The policy in the settings; `default` applies where they do not say when to inject."""
         return cls(
             inject=settings.preflight_inject or default,
             max_tokens=settings.preflight_max_tokens,
@@ -106,7 +106,7 @@ class _TooLate(Exception):
 
 
 class Preflight:
-    """Decides about the turns of one session, on an open connection to the store."""
+    """Decides what to show in the turns of one session, on an open connection to the store."""
 
     def __init__(
         self, connection: Connection, dialect: str, *, session: str, project: str, host: str = "", policy: Policy
