@@ -120,3 +120,28 @@ def test_threads_may_share_a_run(ws: Warmstart, tmp_path: Path) -> None:
     run.end()
     (row,) = ws.sessions.list(project=str(tmp_path))
     assert row.messages == 16
+
+
+def test_threads_may_hold_runs_of_their_own(ws: Warmstart, tmp_path: Path) -> None:
+    def work(name: str) -> None:
+        with ws.begin(name, project=str(tmp_path)) as run:
+            for number in range(8):
+                run.before_turn(f"request {number}")
+                run.record({"role": "user", "content": f"request {number} of {name}"})
+
+    threads = [Thread(target=work, args=(f"s{number}",)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [row.messages for row in ws.sessions.list(project=str(tmp_path))] == [8] * 6
+
+
+def test_a_turn_does_not_wait_for_another_thread(ws: Warmstart, tidewatch: str) -> None:
+    run = ws.begin("s1", project=tidewatch, host="test")
+    with ws.lock:
+        answers: list[str | None] = []
+        turn = Thread(target=lambda: answers.append(run.before_turn("add a table of storm warnings")))
+        turn.start()
+        turn.join(30)
+        assert answers == [None]

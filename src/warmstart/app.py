@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
+from threading import RLock
 from typing import TYPE_CHECKING, Any, Self
 
 from warmstart.config import Settings, ambient_settings, expand_user
@@ -68,6 +69,7 @@ class Warmstart:
         self.settings = settings
         self._stack = ExitStack()
         self.store: SQLSessionStore = self._stack.enter_context(open_store(settings))
+        self.lock = RLock()  # runs in several threads share the connection
 
     def close(self) -> None:
         """Close the store and the memory backend."""

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
-from threading import RLock
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 from uuid import uuid4
 
@@ -27,6 +26,8 @@ from warmstart.sessions.values import Message, Session, SessionOutcome, ToolCall
 from warmstart.templates.start import insert_brief
 
 if TYPE_CHECKING:
+    from threading import RLock
+
     from warmstart.config import Settings
     from warmstart.redact.redactor import Redactor
     from warmstart.sessions.sql_store import SQLSessionStore
@@ -46,6 +47,7 @@ class Services(Protocol):
 
     settings: Settings
     store: SQLSessionStore
+    lock: RLock
 
     @property
     def redactor(self) -> Redactor: ...
@@ -80,7 +82,7 @@ class Run:
         self._own = list(messages)
         self._tools = tools
         self._shape = shape
-        self._lock = RLock()
+        self._lock = app.lock
         self.project = self._step("project", lambda: resolve_project(project), "")
         self._ledger = Ledger(app.redactor.clean)
         self._session = Session(
@@ -97,13 +99,19 @@ class Run:
     def __exit__(self, *_: object) -> None:
         self.end()
 
-    def _step(self, name: str, do: Callable[[], T], otherwise: T) -> T:
-        with self._lock:
-            try:
-                return do()
-            except Exception as error:
-                log_error(self._app.settings.home, f"run {name}", error, redact=self._app.redactor.clean)
-                return otherwise
+    def _step(self, name: str, do: Callable[[], T], otherwise: T, wait: float = -1) -> T:
+        """What the step returns. `wait` limits the seconds to wait for steps in other threads."""
+        is_ours = self._lock.acquire(timeout=wait)
+        try:
+            if not is_ours:
+                raise TimeoutError("a step in another thread takes too long")
+            return do()
+        except Exception as error:
+            log_error(self._app.settings.home, f"run {name}", error, redact=self._app.redactor.clean)
+            return otherwise
+        finally:
+            if is_ours:
+                self._lock.release()
 
     # -- the start
 
@@ -175,7 +183,8 @@ class Run:
 
     def before_turn(self, message: str) -> str | None:
         """What earlier sessions know about the user's message, to be added to this request and to nothing else."""
-        return self._step("before_turn", lambda: self._preflight.before_turn(clean(message)).text or None, None)
+        wait = self._app.settings.preflight_deadline_ms / 1000
+        return self._step("before_turn", lambda: self._preflight.before_turn(clean(message)).text or None, None, wait)
 
     def after_tool(self, tool: str, arguments: str | Mapping[str, Any], output: str) -> str | None:
         """For a call that failed: what worked instead in an earlier session, if that is known."""
