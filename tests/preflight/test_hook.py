@@ -132,10 +132,15 @@ def test_off_excluded_and_foreign_input_bring_nothing(warm: Path, project: Path,
             assert run_hook(event, data, **env) is None
     with subtests.test("unknown host"):
         assert run_hook("UserPromptSubmit", prompt(project), host="../nowhere") is None
+        assert not list(warm.rglob("nowhere*"))
     with subtests.test("excluded"):
         config = warm / "config.toml"
         config.write_text(f'{config.read_text()}[hosts]\nexclude = ["{project.parent}"]\n', encoding="utf-8")
         assert run_hook("UserPromptSubmit", prompt(project)) is None
+    with subtests.test("excluded everywhere"):
+        config.write_text('[hosts]\nexclude = ["/"]\n', encoding="utf-8")
+        assert run_hook("SessionStart", {**prompt(project), "source": "startup"}) is None
+        config.write_text(f'[hosts]\nexclude = ["{project.parent}"]\n', encoding="utf-8")
     with subtests.test("excluded, and the shell is somewhere else"):
         other = prompt(project.parent.parent)
         assert run_hook("SessionStart", {**other, "source": "startup"}) is not None

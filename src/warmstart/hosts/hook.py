@@ -45,7 +45,8 @@ def main(arguments: list[str]) -> None:
     hook: Hook | None = None
     host, event = (*arguments, "", "")[:2]
     try:
-        if os.environ.get("WARMSTART_DISABLED", "") in ("", "0"):
+        is_host = host.replace("-", "_").isidentifier()  # and not a path
+        if is_host and os.environ.get("WARMSTART_DISABLED", "") in ("", "0"):
             hook = Hook(host)
             hook.run(event, sys.stdin.buffer.read(MAX_INPUT + 1))
     except BaseException as failure:  # whatever it is: not even an interrupt may reach the agent
@@ -76,7 +77,7 @@ class Hook:
         name = self.host.replace("-", "_")
         # `cwd` follows the shell, and a session that began in an excluded folder stays excluded.
         folders = (data.get("cwd"), self._env.get("CLAUDE_PROJECT_DIR"))
-        if not name.isidentifier() or any(self._is_excluded(str(folder or "")) for folder in folders):
+        if any(self._is_excluded(str(folder or "")) for folder in folders):
             return
         adapter: Any = import_module(f"warmstart.hosts.{name}")
         answer = adapter.handle(event, data, self)
@@ -140,7 +141,7 @@ class Hook:
         if not excluded or not folder:
             return False
         place = os.path.realpath(folder) + "/"
-        return any(place.startswith(os.path.realpath(os.path.expanduser(path)) + "/") for path in excluded)
+        return any(place.startswith(os.path.join(os.path.realpath(os.path.expanduser(path)), "")) for path in excluded)
 
     # -- the store, as it is
 
