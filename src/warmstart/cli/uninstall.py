@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -38,21 +39,23 @@ def command(hosts: tuple[str, ...], all_hosts: bool, purge: bool, dry_run: bool,
     plans = [plan_uninstall(host, place, current.home) for host in hosts or HOSTS]
     changed = show(plans, place)
     if not changed:
-        click.echo("No agent is set up." if not hosts else f"{_titles(hosts)} is not set up.", err=True)
+        click.echo(f"{_titles(hosts, 'is', 'are')} not set up." if hosts else "No agent is set up.", err=True)
     if not dry_run and (not changed or confirm("Make these changes?", yes=yes)):
         for plan in plans:
             if plan.changes or Installed.read(current.home, plan.host).files:
                 uninstall(plan, place, current.home)
         if changed:
-            click.echo(f"Done. {_titles([plan.host for plan in plans if plan.changes])} starts as before.", err=True)
+            changed_hosts = [plan.host for plan in plans if plan.changes]
+            click.echo(f"Done. {_titles(changed_hosts, 'starts', 'start')} as before.", err=True)
     if purge:
         gone = (hosts or HOSTS) if dry_run else ()
         staying = [host for host in HOSTS if host not in gone and Installed.read(current.home, host).files]
         _purge(current, staying, dry_run=dry_run, yes=yes)
 
 
-def _titles(hosts: list[str] | tuple[str, ...]) -> str:
-    return " and ".join(host_module(host).TITLE for host in hosts)
+def _titles(hosts: Sequence[str], one: str = "", many: str = "") -> str:
+    """The names of agents, with a verb in the singular or plural."""
+    return f"{' and '.join(host_module(host).TITLE for host in hosts)} {one if len(hosts) == 1 else many}".rstrip()
 
 
 def _purge(current: Settings, staying: list[str], *, dry_run: bool, yes: bool) -> None:
