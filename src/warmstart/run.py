@@ -1,7 +1,7 @@
 """`Run`: one live session, as a host or an agent of your own holds it.
 
 A step that fails, or takes too long, leaves the host's turn as if Warmstart were not there, and one line in the log.
-Each step can be used alone. Threads may share a run.
+Each step can be used alone. Threads may share a run, and runs in several threads may share a store.
 """
 
 from __future__ import annotations
