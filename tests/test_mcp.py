@@ -208,6 +208,8 @@ def test_the_project_is_the_clients(tmp_path, home, subtests) -> None:
 
     async def finds_nothing(client: Client) -> None:
         assert "Nothing found" in await text_of(client, "recall", query="storm surge table")
+        assert "Nothing found" in await text_of(client, "recall", query="storm surge table", project="")
+        assert "Nothing is known" in await text_of(client, "brief", project="")
         named = await text_of(client, "recall", query="storm surge table", project=str(repository))
         assert "1. 2026-" in named
 

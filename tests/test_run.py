@@ -34,7 +34,8 @@ def test_a_run_starts_with_the_brief_of_its_project(ws: Warmstart, tidewatch: st
     assert run.messages[0] == SYSTEM
     assert "Commands that work here" in str(run.messages[1]["content"])
     assert "Commands that work here" in run.start_text
-    assert ws.begin("s2", project="/nowhere", messages=[SYSTEM]).messages == [SYSTEM]
+    for other in ("/nowhere", ""):
+        assert ws.begin("s2", project=other, messages=[SYSTEM]).messages == [SYSTEM]
 
 
 def test_anthropic_gets_its_system_text_apart(ws: Warmstart, tidewatch: str) -> None:
@@ -55,6 +56,15 @@ def test_a_run_records_its_messages_and_their_outcome(ws: Warmstart, tmp_path: P
     assert "AKIAIOSFODNN7EXAMPLQ" not in str(list(ws.sessions.messages(row.id)))
     assert [one.text for one in run.constraints] == ["Never push to main."]
     assert "Never push to main." in run.after_compaction()
+
+
+def test_a_session_that_is_resumed_keeps_its_earlier_messages(ws: Warmstart, tmp_path: Path) -> None:
+    for request in ("dredge the harbour", "now the quay", "and the pier"):
+        with ws.begin("s1", project=str(tmp_path)) as run:
+            run.record({"role": "user", "content": request})
+    (row,) = ws.sessions.list(project=str(tmp_path))
+    texts = [message.text for message in ws.sessions.messages(row.id)]
+    assert texts == ["dredge the harbour", "now the quay", "and the pier"]
 
 
 def test_blocks_of_anthropic_are_recorded_as_calls_and_results(ws: Warmstart, tmp_path: Path) -> None:
@@ -83,9 +93,19 @@ def test_a_run_goes_on_when_the_store_fails(ws: Warmstart, tidewatch: str) -> No
     assert run.after_compaction() == ""
     run.end("success")
     assert ws.begin("s2", project=tidewatch, messages=[SYSTEM]).messages == [SYSTEM]
+    assert "read what you already have" in ws.begin("s3", project=tidewatch, host="test").start_text
     log = (ws.settings.home / "warmstart.log").read_text(encoding="utf-8")
     assert "run before_turn" in log
     assert "storm warnings" not in log
+    assert log.count("run begin") == 2
+    assert "run start" not in log  # what failed once is not tried again
+
+
+def test_a_run_goes_on_in_a_folder_that_is_gone(ws: Warmstart, tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert ws.begin("s1", messages=[SYSTEM]).messages == [SYSTEM]
 
 
 def test_threads_may_share_a_run(ws: Warmstart, tmp_path: Path) -> None:
@@ -100,3 +120,28 @@ def test_threads_may_share_a_run(ws: Warmstart, tmp_path: Path) -> None:
     run.end()
     (row,) = ws.sessions.list(project=str(tmp_path))
     assert row.messages == 16
+
+
+def test_threads_may_hold_runs_of_their_own(ws: Warmstart, tmp_path: Path) -> None:
+    def work(name: str) -> None:
+        with ws.begin(name, project=str(tmp_path)) as run:
+            for number in range(8):
+                run.before_turn(f"request {number}")
+                run.record({"role": "user", "content": f"request {number} of {name}"})
+
+    threads = [Thread(target=work, args=(f"s{number}",)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [row.messages for row in ws.sessions.list(project=str(tmp_path))] == [8] * 6
+
+
+def test_a_turn_does_not_wait_for_another_thread(ws: Warmstart, tidewatch: str) -> None:
+    run = ws.begin("s1", project=tidewatch, host="test")
+    with ws.lock:
+        answers: list[str | None] = []
+        turn = Thread(target=lambda: answers.append(run.before_turn("add a table of storm warnings")))
+        turn.start()
+        turn.join(30)
+        assert answers == [None]

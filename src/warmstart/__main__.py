@@ -5,7 +5,7 @@ import sys
 
 
 def main() -> None:
-    """Run a command. An agent's hook takes a way of its own, which loads as little as possible."""
+    """Run a command. An agent's hook takes a path of its own, which loads as little as possible."""
     if sys.argv[1:2] == ["hook"] and "--help" not in sys.argv:
         from warmstart.hosts.hook import main as run_hook
 

@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
+from threading import RLock
 from typing import TYPE_CHECKING, Any, Self
 
 from warmstart.config import Settings, ambient_settings, expand_user
@@ -69,6 +70,7 @@ class Warmstart:
         self.settings = settings
         self._stack = ExitStack()
         self.store: SQLSessionStore = self._stack.enter_context(open_store(settings))
+        self.lock = RLock()  # runs in several threads share the connection
 
     def close(self) -> None:
         """Close the store and the memory backend."""
@@ -140,7 +142,7 @@ class Warmstart:
             self.update_index(step)
         with progress("Profiling") as step:
             changed = self.update_profiles(progress=step, skip=skip)
-        if changed or PREFLIGHT not in self.store.database.applied():
+        if changed or self._has_unread_sessions():
             from warmstart.preflight.index import update_turns
 
             with progress("Extracting") as step:
@@ -153,6 +155,13 @@ class Warmstart:
             raise
         except WarmstartError as error:
             warn(f"The vectors were not updated: {error}")
+
+    def _has_unread_sessions(self) -> bool:
+        """Whether sessions have no items yet, as after an update that was interrupted."""
+        if PREFLIGHT not in self.store.database.applied():
+            return True
+        sql = "SELECT 1 FROM sessions WHERE pk NOT IN (SELECT session FROM preflight_sessions) LIMIT 1"
+        return bool(self.store.fetch(sql))
 
     def update_index(self, progress: StepProgress | None = None) -> None:
         """Index the sessions that changed, for recall."""

@@ -62,7 +62,7 @@ def _recall(ws: Warmstart, given: Mapping[str, Any], place: Place) -> str:
 
     found = ws.recall(
         given["query"],
-        project=given.get("project", place.folder),
+        project=given.get("project") or place.folder,
         limit=given.get("limit", 5),
         exclude_session=place.session or None,
     )
@@ -78,7 +78,7 @@ def _recall(ws: Warmstart, given: Mapping[str, Any], place: Place) -> str:
 
 def _brief(ws: Warmstart, given: Mapping[str, Any], place: Place) -> str:
     brief = ws.brief(
-        project=given.get("project", place.folder),
+        project=given.get("project") or place.folder,
         task=given.get("task", ""),
         budget_tokens=given.get("budget_tokens", 200),
     )
@@ -91,7 +91,7 @@ def _warm_suggest(ws: Warmstart, given: Mapping[str, Any], place: Place) -> str:
 
     policy = Policy(holdout=ws.settings.templates_holdout, explore=ws.settings.templates_explore)
     selector = Selector(ws.templates.store, recall=ws.searcher, policy=policy, deadline_ms=_SUGGESTIONS_MS)
-    task = Task(given["task"], project=resolve_project(given.get("project", place.folder)))
+    task = Task(given["task"], project=resolve_project(given.get("project") or place.folder))
     found = selector.suggest(task, limit=given.get("limit", 3))
     if not found:
         return f"No template fits: {selector.choose(task, seed=0).why}."

@@ -1,7 +1,7 @@
 """`Run`: one live session, as a host or an agent of your own holds it.
 
 A step that fails, or takes too long, leaves the host's turn as if Warmstart were not there, and one line in the log.
-Each step can be used alone. Threads may share a run.
+Each step can be used alone. Threads may share a run, and runs in several threads may share a store.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
-from threading import RLock
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+from uuid import uuid4
 
 from warmstart.handoff.compact import compact, read_message
 from warmstart.handoff.constraints import Constraint, render_constraints
@@ -26,6 +26,8 @@ from warmstart.sessions.values import Message, Session, SessionOutcome, clean, s
 from warmstart.templates.start import insert_brief
 
 if TYPE_CHECKING:
+    from threading import RLock
+
     from warmstart.config import Settings
     from warmstart.handoff.policy import HandoffResult
     from warmstart.handoff.store import Handoffs
@@ -47,6 +49,7 @@ class Services(Protocol):
 
     settings: Settings
     store: SQLSessionStore
+    lock: RLock
 
     @property
     def redactor(self) -> Redactor: ...
@@ -77,14 +80,14 @@ class Run:
         model: str = "",
     ) -> None:
         self.session_id = session
-        self.project = resolve_project(project)
         self.host = host
         self._app = app
         self._task = task
         self._own = list(messages)
         self._tools = tools
         self._shape = shape
-        self._lock = RLock()
+        self._lock = app.lock
+        self.project = self._step("project", lambda: resolve_project(project), "")
         self._session = Session(
             agent=host or AGENT, native_id=session, project=self.project, directory=project, model=model
         )
@@ -101,27 +104,34 @@ class Run:
     def __exit__(self, *_: object) -> None:
         self.end()
 
-    def _step(self, name: str, do: Callable[[], T], otherwise: T) -> T:
-        with self._lock:
-            try:
-                return do()
-            except Exception as error:
-                log_error(self._app.settings.home, f"run {name}", error, redact=self._app.redactor.clean)
-                return otherwise
+    def _step(self, name: str, do: Callable[[], T], otherwise: T, wait: float = -1) -> T:
+        """What the step returns. `wait` limits the seconds to wait for steps in other threads."""
+        is_ours = self._lock.acquire(timeout=wait)
+        try:
+            if not is_ours:
+                raise TimeoutError("a step in another thread takes too long")
+            return do()
+        except Exception as error:
+            log_error(self._app.settings.home, f"run {name}", error, redact=self._app.redactor.clean)
+            return otherwise
+        finally:
+            if is_ours:
+                self._lock.release()
 
     # -- the start
 
     def _begin(self) -> list[Any]:
-        messages = self._start
+        messages = self._start()
         if self._shape == "anthropic":
             leading = [one for one in messages if one.get("role") == "system"]
             self.system = "\n\n".join(str(one["content"]) for one in leading)
             return [one for one in messages if one.get("role") != "system"]
         return messages
 
-    @cached_property
     def _start(self) -> list[Any]:
         """The messages with the brief, and a template if one fits. A template that fails costs the template only."""
+        if not self.project:
+            return list(self._own)  # the host does not say where it works, and an empty name would mean all projects
         database = self._app.store.database
         with time_limit(database.connection, database.DIALECT, time.monotonic() + START_SECONDS):
             brief = self._app.brief(project=self.project, task=self._task, update=not self.host)
@@ -152,7 +162,8 @@ class Run:
     def _start_text(self) -> str:
         mode = self._app.settings.preflight_mode
         texts = [block(mode)] if mode in ("short", "full") else []
-        for message in self._start:
+        texts += [self.system] if self.system else []
+        for message in self.messages:
             content = message.get("content")
             texts += [content] if isinstance(content, str) else [str(part.get("text", "")) for part in content or ()]
         while sum(map(len, texts)) + 2 * len(texts) > MAX_START:
@@ -177,7 +188,8 @@ class Run:
 
     def before_turn(self, message: str) -> str | None:
         """What earlier sessions know about the user's message, to be added to this request and to nothing else."""
-        return self._step("before_turn", lambda: self._preflight.before_turn(clean(message)).text or None, None)
+        wait = self._app.settings.preflight_deadline_ms / 1000
+        return self._step("before_turn", lambda: self._preflight.before_turn(clean(message)).text or None, None, wait)
 
     def after_tool(self, tool: str, arguments: str | Mapping[str, Any], output: str) -> str | None:
         """For a call that failed: what worked instead in an earlier session, if that is known."""
@@ -186,7 +198,7 @@ class Run:
     def _after_tool(self, tool: str, arguments: str | Mapping[str, Any], output: str) -> str | None:
         from warmstart.preflight.failures import failed_commands
 
-        if not self._preflight.has_traps():
+        if not self._preflight.has_traps(str(arguments)):
             return None
         commands = failed_commands(tool, arguments, output)
         return self._preflight.after_tool(commands).text or None if commands else None
@@ -247,7 +259,8 @@ class Run:
         from warmstart.sessions.redaction import redacted_messages, redacted_session
 
         self._recorded += 1
-        message = given if isinstance(given, Message) else read_message(given, f"{self.session_id}#{self._recorded}")
+        # A session that is resumed, also by another process, must not reuse the ids of its earlier messages.
+        message = given if isinstance(given, Message) else read_message(given, f"{self.session_id}#{uuid4().hex}")
         if message is None:
             return
         now = datetime.now(UTC)

@@ -98,7 +98,7 @@ def test_no_agent_is_a_usage_error_that_names_those_found(run, home, monkeypatch
 
 
 def test_a_file_that_cannot_be_changed_is_one_line(run, home, claude):
-    claude.write_text("{ model: opus }")
+    claude.write_text("{ model: warmstart }")
     for line in (["install", "claude-code", "--yes"], ["uninstall", "claude-code", "--yes"]):
         ran = run(*line)
         assert (ran.code, ran.out, ran.err.count("\n")) == (1, "", 1)
@@ -133,6 +133,25 @@ def test_purge_deletes_our_data_and_nothing_else(run, home, synced, claude):
     (home / ".warmstart" / "config.toml").touch()
     run("uninstall", "--purge", "--yes")
     assert not (home / ".warmstart").exists()
+
+
+def test_purge_keeps_what_a_later_uninstall_needs(run, home, synced, claude):
+    (home / ".hermes").mkdir()
+    run("install", "claude-code", "hermes", "--yes")
+    run("uninstall", "claude-code", "--purge", "--yes")
+    assert not (home / ".warmstart" / "warmstart.db").exists()
+    run("uninstall", "hermes", "--yes")
+    assert not (home / ".hermes" / "plugins").exists()
+    assert not (home / ".warmstart" / "hosts").exists()
+
+
+def test_a_file_without_our_entries_need_not_be_understood(run, home, claude):
+    run("install", "claude-code", "--yes")
+    (home / ".hermes").mkdir()
+    (home / ".hermes" / "config.yaml").write_text("plugins: {enabled: [spotify]}\n")
+    assert "cannot be changed safely" not in run("doctor").out
+    assert run("uninstall", "--all", "--yes").code == 0
+    assert "warmstart" not in (home / ".claude" / "settings.json").read_text()
 
 
 def test_purge_asks_on_its_own(home, synced, claude, terminal):

@@ -134,7 +134,7 @@ def test_a_failing_call_gets_its_fix():
 
 def test_a_batch_is_asked_for_failures_that_have_no_event_of_their_own():
     assert asked("PostToolBatch", **WORKING, tool_calls=[EDIT]) == ([], None)
-    calls, answer = asked("PostToolBatch", **WORKING, tool_calls=[EDIT, BASH, BASH])
+    calls, answer = asked("PostToolBatch", **WORKING, tool_calls=[BASH, EDIT, BASH])
     assert calls[0] == ("after_tool", SESSION, "/home/mara/x", "Bash", BASH["tool_input"], BASH["tool_response"])
     assert answer == context("PostToolBatch", "TEXT\n\nTEXT")
     odd = {**BASH, "tool_response": [{"type": "text", "text": "x"}]}

@@ -132,10 +132,46 @@ def test_off_excluded_and_foreign_input_bring_nothing(warm: Path, project: Path,
             assert run_hook(event, data, **env) is None
     with subtests.test("unknown host"):
         assert run_hook("UserPromptSubmit", prompt(project), host="../nowhere") is None
+        assert not list(warm.rglob("nowhere*"))
     with subtests.test("excluded"):
         config = warm / "config.toml"
         config.write_text(f'{config.read_text()}[hosts]\nexclude = ["{project.parent}"]\n', encoding="utf-8")
         assert run_hook("UserPromptSubmit", prompt(project)) is None
+    with subtests.test("excluded everywhere"):
+        config.write_text('[hosts]\nexclude = ["/"]\n', encoding="utf-8")
+        assert run_hook("SessionStart", {**prompt(project), "source": "startup"}) is None
+        config.write_text(f'[hosts]\nexclude = ["{project.parent}"]\n', encoding="utf-8")
+    with subtests.test("excluded, and the shell is somewhere else"):
+        other = prompt(project.parent.parent)
+        assert run_hook("SessionStart", {**other, "source": "startup"}) is not None
+        assert run_hook("SessionStart", {**other, "source": "startup"}, CLAUDE_PROJECT_DIR=str(project)) is None
+
+
+def test_settings_that_another_version_kept_are_read_again(warm: Path, project: Path, subtests) -> None:
+    kept = warm / "hosts" / "settings.json"
+    assert run_hook("UserPromptSubmit", prompt(project)) is not None
+    good = json.loads(kept.read_text())
+    older = {name: value for name, value in good.items() if name != "preflight_min_score"}
+    changes = {"older": {**older, "state": good["state"][1:]}, "no object": [1], "nothing": None}
+    for number, (name, change) in enumerate(changes.items()):
+        with subtests.test(name):
+            kept.write_text(json.dumps(change))
+            assert run_hook("UserPromptSubmit", {**prompt(project), "session_id": f"s{number}"}) is not None
+            assert json.loads(kept.read_text()) == good
+
+
+def test_a_failure_that_a_pipe_hides_brings_its_fix(warm: Path, project: Path) -> None:
+    failed = ("bash", '{"command": "npm run test"}', "exit code 1\nnpm error Missing script: test")
+    with warmstart.open(home=warm) as ws, ws.begin("past-3", project=str(project)) as run:
+        talk(run, "run the tests", failed, ("bash", '{"command": "npm run test:unit"}', "14 passed"))
+
+    def batch(command: str, output: str, *options: str) -> str:
+        call = {"tool_name": "Bash", "tool_input": {"command": command}, "tool_response": output}
+        return context(run_hook("PostToolBatch", prompt(project, tool_calls=[call]), *options))
+
+    assert batch("ls", "npm error Missing script") == ""
+    assert batch("npm run test | tail", "14 passed") == ""
+    assert "`npm run test:unit`" in batch("npm run test | tail", "npm error Missing script: test")
 
 
 def test_a_store_that_cannot_be_used_is_left_alone(warm: Path, project: Path, subtests) -> None:
@@ -176,6 +212,25 @@ def test_a_locked_store_does_not_hold_up_a_prompt(warm: Path, project: Path) -> 
         connection.execute("BEGIN EXCLUSIVE")
         assert run_hook("UserPromptSubmit", prompt(project)) is None
         connection.execute("ROLLBACK")
+
+
+def test_a_locked_store_costs_neither_the_rules_nor_the_brief(warm: Path, project: Path) -> None:
+    (warm / "config.toml").unlink()
+    rule = "Never touch the migrations by hand."
+    line = {
+        "type": "user", "uuid": "u1", "sessionId": "now", "timestamp": "2026-09-03T08:12:00.000Z",
+        "cwd": str(project), "version": "2.1.0", "message": {"role": "user", "content": rule},
+    }  # fmt: skip
+    log = project / "now.jsonl"
+    log.write_text(json.dumps(line) + "\n", encoding="utf-8")
+    compacted = {"session_id": "now", "cwd": str(project), "source": "compact", "transcript_path": str(log)}
+    first = {"session_id": "h", "cwd": str(project), "model": "m", "is_first": True, "message": QUESTION}
+    with closing(sqlite3.connect(warm / "warmstart.db", isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        assert rule in context(run_hook("SessionStart", compacted))
+        assert "surge.py" in str(run_hook("turn", first, host="hermes"))
+        connection.execute("ROLLBACK")
+    assert [run.get("error") for run in firings.read(warm, "claude-code")] == ["OperationalError"]
 
 
 def test_the_log_has_neither_the_prompt_nor_the_environment(warm: Path, project: Path) -> None:

@@ -110,6 +110,14 @@ def test_text_that_imitates_an_instruction_or_holds_a_secret_is_not_shown(
         assert "system>" not in text
 
 
+def test_an_update_that_was_interrupted_goes_on(ws: Warmstart, project: Path, surge: str) -> None:
+    with ws.store.database.transaction() as connection:
+        connection.execute("DELETE FROM session_items")  # as after profiling, before extracting
+    assert ws.preflight("the storm surge is wrong", project=str(project)).text == ""
+    ws.update()
+    assert "src/surge.py" in ws.preflight("the storm surge is wrong", project=str(project)).text
+
+
 def test_what_is_revoked_or_deleted_is_gone(ws: Warmstart, project: Path, surge: str, session: Session) -> None:
     other = session("past-2", "store the surge by harbour", ("edit", '{"path": "src/store.py"}', "ok"))
     revoke(ws.templates.store, surge)
@@ -128,15 +136,32 @@ def test_a_failing_call_brings_its_fix_once(ws: Warmstart, project: Path, sessio
     run = ws.begin("now", project=str(project), host="test")
     assert run.after_tool("bash", {"command": "ls"}, "exit code 1") is None
     assert run.after_tool("bash", {"command": "npm run test"}, "14 passed") is None
+    assert run.after_tool("bash", {"command": "npm run test"}, "ok: shows an error\n14 passed") is None
     fix = run.after_tool("bash", {"command": "npm run test | tail"}, "exit code 1\nnpm error Missing script: test")
     assert fix is not None
     assert "`npm run test:unit`" in fix
     assert run.after_tool("bash", {"command": "npm run test"}, "exit code 1") is None
+    audit = ws.store.database.connection.execute("SELECT evidence FROM preflight_turns WHERE event = 'tool'").fetchall()
+    assert not any("npm" in evidence for (evidence,) in audit)
+
+
+def test_the_fix_of_the_newest_session_counts(ws: Warmstart, project: Path, session: Session) -> None:
+    failed = ("bash", '{"command": "npm run test"}', "exit code 1\nnpm error Missing script: test")
+    for name, fix in (("undated", "npm run test:old"), ("dated", "npm run test:unit")):
+        session(name, "run the tests", failed, ("bash", f'{{"command": "{fix}"}}', "14 passed"))
+    with ws.store.database.transaction() as connection:
+        connection.execute("UPDATE sessions SET started_at = NULL, ended_at = NULL WHERE native_id = 'undated'")
+    fix = ws.begin("now", project=str(project), host="test").after_tool(
+        "bash", {"command": "npm run test"}, "exit code 1"
+    )
+    assert fix is not None
+    assert "`npm run test:unit`" in fix
 
 
 def test_off_means_off(ws: Warmstart, project: Path, surge: str) -> None:
     ws.settings = replace(ws.settings, preflight_inject="off")
     assert shown(ws, project, "the storm surge is wrong") == [""]
+    ws.begin("now", project=str(project), host="test").after_compaction()
     assert ws.store.database.connection.execute("SELECT count(*) FROM preflight_turns").fetchone()[0] == 0
 
 
@@ -155,6 +180,18 @@ def test_a_budget_and_a_deadline_are_kept(ws: Warmstart, project: Path, surge: s
     assert shown(ws, project, "the storm surge is wrong") == [""]
     ws.settings = replace(ws.settings, preflight_max_tokens=400, preflight_deadline_ms=0)
     assert shown(ws, project, "the storm surge is wrong", name="hurried") == [""]
+
+
+def test_long_texts_do_not_hold_up_a_turn(tmp_path: Path, project: Path) -> None:
+    with warmstart.open(tmp_path / "store.db", home=tmp_path / "warm") as ws:
+        ws.settings = replace(ws.settings, preflight_deadline_ms=60_000)
+        with ws.begin("past", project=str(project)) as run:
+            talk(run, ASKED, EDIT, reply="The surge comes from the nearest gauge. " * 100_000)
+        run = ws.begin("now", project=str(project), host="test")
+        for message in ("how did we compute the surge last time?", f"{ASKED} {'a long log ' * 1_000_000}"):
+            began = time.monotonic()
+            run.before_turn(message)
+            assert time.monotonic() - began < 0.5
 
 
 def test_a_locked_store_does_not_hold_up_a_turn(tmp_path: Path, project: Path) -> None:

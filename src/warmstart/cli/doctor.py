@@ -230,7 +230,7 @@ def _histories(current: Settings) -> Iterator[Check]:
 
 
 def _hosts(current: Settings) -> Iterator[Check]:
-    """How the agents are set up, and how our hooks do there."""
+    """How the agents are set up, and how our hooks are doing there."""
     place = Place(user_home(), os.environ)
     for host in HOSTS:
         subject, fix = f"{host} hooks", f"`warmstart install {host}`"
@@ -252,7 +252,10 @@ def _hosts(current: Settings) -> Iterator[Check]:
             yield Check(subject, "problem", f"{finding}; {found.python} no longer exists", f"{fix} updates the hooks")
         elif found.outdated:
             yield Check(
-                subject, "warning", f"{finding}; by another version or place of Warmstart", f"{fix} updates them"
+                subject,
+                "warning",
+                f"{finding}; installed by another version or copy of Warmstart",
+                f"{fix} updates them",
             )
         else:
             yield Check(subject, "note" if found.error else "ok", finding)

@@ -1,4 +1,4 @@
-"""`warmstart hook`: what an agent runs. `warmstart.__main__` takes a shorter way; this shows the help."""
+"""`warmstart hook`: what an agent runs. `warmstart.__main__` takes a shorter path; this shows the help."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def command(yes: bool) -> None:
             click.echo(f"Imported {counted(new, 'session')}.")
             _show_facts(ws)
     if hosts:
-        click.echo("\nSet up the agents, so that their next sessions start with this:")
+        click.echo("\nSet up your agents, so that new sessions start with this:")
         set_up(hosts, place, current, yes=yes)
 
 

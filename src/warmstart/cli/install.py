@@ -22,15 +22,15 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="Show the changes 
 @click.command(epilog="\b\nExamples:\n  warmstart install claude-code --dry-run\n  warmstart install --all --yes")
 @hosts_argument
 @click.option("--all", "all_hosts", is_flag=True, help="All supported agents on this machine.")
-@click.option("--profile", metavar="NAME", default="", help="The profile of Hermes. Default: the one it uses.")
-@click.option("--own-store", is_flag=True, help="Keep what is learned in Hermes in a store of its own.")
+@click.option("--profile", metavar="NAME", default="", help="Hermes profile. Default: the active one.")
+@click.option("--own-store", is_flag=True, help="Keep what Hermes learns in a store of its own.")
 @dry_run_option
 @yes_option
 def command(hosts: tuple[str, ...], all_hosts: bool, profile: str, own_store: bool, dry_run: bool, yes: bool) -> None:
     """Set up your agents, so that their next sessions start warm.
 
     Shows every change to an agent's files first. Run it again after moving or upgrading Warmstart. HOST is
-    claude-code or hermes. `warmstart uninstall` takes everything back.
+    claude-code or hermes. `warmstart uninstall` undoes everything.
     """
     current, place = settings(), Place(user_home(), os.environ, profile=profile, own_store=own_store)
     found = found_hosts(place)
@@ -51,7 +51,7 @@ def set_up(hosts: Sequence[str], place: Place, current: Settings, *, yes: bool, 
     """Show the changes, ask, and make them."""
     if ".cache" in Path(place.python).parts:
         advice = "`uv tool install warmstart` or `pipx install warmstart` first"
-        raise ConfigError(f"{place.python!r} is temporary, and hooks would stop when it goes; run {advice}")
+        raise ConfigError(f"{place.python!r} is temporary, and the hooks would stop working without it; run {advice}")
     plans = [plan_install(host, place, current.home) for host in hosts]
     for plan in plans:
         if not plan.changes:
@@ -61,9 +61,9 @@ def set_up(hosts: Sequence[str], place: Place, current: Settings, *, yes: bool, 
     for plan in plans:
         install(plan, place, current.home)
     titles = " and ".join(host_module(plan.host).TITLE for plan in plans if plan.changes)
-    click.echo(f"Done. New sessions of {titles} start warm; `warmstart uninstall` takes it back.", err=True)
+    click.echo(f"Done. New sessions of {titles} start warm; `warmstart uninstall` undoes this.", err=True)
     if not place.mcp:
-        click.echo("The MCP server is left out: it needs `pip install 'warmstart[mcp]'`.", err=True)
+        click.echo("The MCP server was not installed: it needs `pip install 'warmstart[mcp]'`.", err=True)
     click.echo(
         f"{current.templates_holdout:.0%} of the sessions start without a template, to measure what templates change. "
         f"Set templates.holdout in {current.home / 'config.toml'} to change that (0 = none).",

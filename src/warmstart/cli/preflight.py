@@ -22,7 +22,7 @@ class _Messages(DefaultGroup):
     "  warmstart preflight report",
 )
 def command() -> None:
-    """Show what an agent would be shown of earlier sessions for a message.
+    """Show what an agent would see from earlier sessions for a message.
 
     `warmstart preflight "MESSAGE"` is short for `warmstart preflight show "MESSAGE"`. Nothing is recorded.
     """
@@ -31,11 +31,11 @@ def command() -> None:
 @command.command(epilog='Example: warmstart preflight "add a storm table" --explain')
 @click.argument("message", nargs=-1, required=True)
 @project_option
-@click.option("--later", is_flag=True, help="As a later message of a session, not its first.")
+@click.option("--later", is_flag=True, help="Treat it as a later message of a session, not the first.")
 @click.option("--explain", is_flag=True, help="Also say why, how long it took, and which turns it is from.")
 @json_option
 def show(message: tuple[str, ...], project: str, later: bool, explain: bool, as_json: bool) -> None:
-    """Print what would be added to the request for this message; nothing if nothing would be."""
+    """Print what would be added to the request for this message, if anything."""
     with Warmstart(settings()) as ws:
         overlay = ws.preflight(" ".join(message), project=project, first=not later)
     if as_json:
@@ -63,7 +63,7 @@ def show(message: tuple[str, ...], project: str, later: bool, explain: bool, as_
 def report(project: str, all_projects: bool, as_json: bool) -> None:
     """Show how often agents were shown something, what it cost, and whether they used it.
 
-    Turns with and without an overlay differ in more than the overlay: this shows no effect.
+    Turns with and without an overlay differ in more than the overlay, so the difference is not its effect.
     """
     from warmstart.preflight.index import migrate
     from warmstart.preflight.report import report as make_report
@@ -76,7 +76,7 @@ def report(project: str, all_projects: bool, as_json: bool) -> None:
         print_json(found)
         return
     if not found.turns:
-        click.echo("No agent has asked yet; `warmstart install` sets yours up.", err=True)
+        click.echo("Nothing recorded yet; `warmstart install` sets up your agents.", err=True)
         return
     click.echo(f"{counted(found.turns, 'message')}, {found.injected} of them with an overlay ({found.tokens:,} tokens)")
     for reason, times in found.reasons.items():

@@ -8,8 +8,7 @@ from pathlib import Path
 import click
 
 from warmstart.app import Warmstart
-from warmstart.cli.completion import complete_projects
-from warmstart.cli.options import Group, json_option
+from warmstart.cli.options import Group, json_option, project_option
 from warmstart.cli.output import counted, print_json, settings
 from warmstart.preflight.project_files import read_context_files, read_skills
 from warmstart.preflight.prompt import Prompt
@@ -22,12 +21,7 @@ def command() -> None:
 
 
 @command.command(epilog="Example: warmstart prompt show --project . --json")
-@click.option(
-    "--project",
-    default=".",
-    shell_complete=complete_projects,
-    help="Another project: its folder, a path inside it, or its name.",
-)
+@project_option
 @json_option
 def show(project: str, as_json: bool) -> None:
     """Print the tiers of the prompt, what each costs, and which a provider can cache.

@@ -91,9 +91,9 @@ def _calls(event: str, data: dict[str, Any]) -> Iterator[tuple[str, Any, str]]:
         return
     for call in data.get("tool_calls") or ():
         output = call.get("tool_response")
-        # A pipe hides the exit code of a failing command, which then has no event of its own.
+        # A failing call has an event of its own. Here are those that hide it: `npm run missing | tail` exits with 0.
         if call.get("tool_name") == "Bash" and isinstance(output, str):
-            yield str(call.get("tool_name") or ""), call.get("tool_input") or {}, output
+            yield "Bash", call.get("tool_input") or {}, output
 
 
 def _context(event: str, text: str | None) -> dict[str, Any] | None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 HOST = "hermes"
 TITLE = "Hermes Agent"
+PROMPT = "turn"  # the event that the user waits for
 
 
 def handle(event: str, data: dict[str, Any], hook: Hook) -> dict[str, Any] | None:
@@ -44,7 +45,12 @@ def handle(event: str, data: dict[str, Any], hook: Hook) -> dict[str, Any] | Non
 
 def _turn(data: Mapping[str, Any], hook: Hook, session: str, folder: str) -> str:
     start = hook.start(session, folder, HOST, str(data["model"])) if data["is_first"] else ""
-    return "\n\n".join(filter(None, (start, hook.before_turn(session, folder, data["message"]))))
+    try:
+        overlay = hook.before_turn(session, folder, data["message"]) or ""
+    except Exception as error:  # the session starts with the brief all the same
+        hook.log("turn", error)
+        overlay = ""
+    return "\n\n".join(filter(None, (start, overlay)))
 
 
 def _call_tool(app: Warmstart, data: Mapping[str, Any], session: str, folder: str) -> dict[str, Any]:

@@ -114,6 +114,8 @@ class Plugin:
 
     def after_turn(self, **event: Any) -> None:
         """Notice a compaction, of which Hermes tells nobody: what was added before may then be added again."""
+        if not self._is_main(event):
+            return
         session = event["session_id"]
         texts = (str(each.get("content")) for each in event.get("conversation_history") or ())
         summary = next((text for text in texts if text.startswith(_SUMMARY)), "")
@@ -144,7 +146,10 @@ class Plugin:
 
     def end(self, **event: Any) -> None:
         """Have the session imported in the background."""
-        self.ask("end", {"session_id": event.get("session_id")}, _TURN)
+        session = event.get("session_id")
+        self.ask("end", {"session_id": session}, _TURN)
+        self.subagents.discard(session)
+        self.summaries.pop(str(session), None)  # a gateway runs for months
 
     def tool(self, name: str) -> Callable[..., str]:
         """The handler of one of our tools."""

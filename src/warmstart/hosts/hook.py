@@ -2,7 +2,7 @@
 
 It always exits with 0, because 2 would swallow the user's prompt, and prints nothing else, because agents put anything
 they read into the conversation. It never migrates or indexes the store: if that is due, or anything fails, the agent's
-turn goes on without us and the log says why. A prompt waits for it, so the way of a prompt imports neither dataclasses
+turn goes on without us and the log says why. A prompt waits for it, so the path of a prompt imports neither dataclasses
 nor pathlib nor typing; `bench/preflight.py` shows what each import costs.
 """
 
@@ -42,21 +42,20 @@ _VARIABLES = ("WARMSTART_STORE", "WARMSTART_PREFLIGHT", "WARMSTART_AUTO_INJECT")
 def main(arguments: list[str]) -> None:
     """Run a hook, given the host and the event. Never raises."""
     began = time.monotonic()
-    error = ""
     hook: Hook | None = None
     host, event = (*arguments, "", "")[:2]
     try:
-        if os.environ.get("WARMSTART_DISABLED", "") in ("", "0"):
+        is_host = host.replace("-", "_").isidentifier()  # and not a path
+        if is_host and os.environ.get("WARMSTART_DISABLED", "") in ("", "0"):
             hook = Hook(host)
             hook.run(event, sys.stdin.buffer.read(MAX_INPUT + 1))
     except BaseException as failure:  # whatever it is: not even an interrupt may reach the agent
-        error = type(failure).__name__
         if hook is not None:
             hook.log(event, failure)
     if hook is not None:
         from warmstart.hosts import firings
 
-        firings.record(hook.home, host, event, (time.monotonic() - began) * 1000, error or hook.abstained)
+        firings.record(hook.home, host, event, (time.monotonic() - began) * 1000, hook.abstained)
 
 
 class Hook:
@@ -76,8 +75,9 @@ class Hook:
 
         data = loads(text.decode("utf-8", "replace"))
         name = self.host.replace("-", "_")
-        folder = str(data.get("cwd") or "")
-        if not name.isidentifier() or self._is_excluded(folder):
+        # `cwd` follows the shell, and a session that began in an excluded folder stays excluded.
+        folders = (data.get("cwd"), self._env.get("CLAUDE_PROJECT_DIR"))
+        if any(self._is_excluded(str(folder or "")) for folder in folders):
             return
         adapter: Any = import_module(f"warmstart.hosts.{name}")
         answer = adapter.handle(event, data, self)
@@ -87,6 +87,7 @@ class Hook:
 
     def log(self, event: str, error: BaseException) -> None:
         """Log an error: its kind and place, and its message if it is one of the database, the system or ours."""
+        self.abstained = type(error).__name__
         try:
             from pathlib import Path
 
@@ -104,12 +105,13 @@ class Hook:
     def settings(self) -> dict[str, Any]:
         """The settings that a hook needs. Parsing `config.toml` takes longer than the rest, so the result is kept."""
         path = f"{self.home}/config.toml"
-        state: list[Any] = [self._env.get(name) for name in _VARIABLES]
+        variables = [self._env.get(name) for name in _VARIABLES]
+        state: list[Any] = [repr(_DEFAULTS), *variables]  # another version has other settings
         try:
             found = os.stat(path)
             state += [found.st_mtime_ns, found.st_size, found.st_ino]
         except FileNotFoundError:
-            if not any(state):
+            if not any(variables):
                 return {**_DEFAULTS, "store_path": f"{self.home}/warmstart.db"}
         from json import dumps, loads
 
@@ -118,8 +120,8 @@ class Hook:
                 kept: dict[str, Any] = loads(file.read())
             if kept.pop("state") == state:
                 return kept
-        except (OSError, ValueError, KeyError):
-            pass
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            pass  # missing, or damaged
         from pathlib import Path
 
         from warmstart.config import load_settings
@@ -139,7 +141,7 @@ class Hook:
         if not excluded or not folder:
             return False
         place = os.path.realpath(folder) + "/"
-        return any(place.startswith(os.path.realpath(os.path.expanduser(path)) + "/") for path in excluded)
+        return any(place.startswith(os.path.join(os.path.realpath(os.path.expanduser(path)), "")) for path in excluded)
 
     # -- the store, as it is
 
@@ -195,8 +197,8 @@ class Hook:
     def after_tool(self, session: str, folder: str, tool: str, arguments: Any, output: str) -> str | None:
         """The fix of a call that failed, where one is known."""
         preflight = self._preflight(session, folder)
-        if preflight is None or not preflight.has_traps():
-            return None
+        if preflight is None or not preflight.has_traps(str(arguments)):
+            return None  # most calls: what follows takes longer to load than all the rest
         from warmstart.preflight.failures import failed_commands
 
         commands = failed_commands(tool, arguments, output)
@@ -204,9 +206,12 @@ class Hook:
 
     def after_compaction(self, session: str) -> None:
         """The conversation was compacted: what was shown may be shown again."""
-        preflight = self._preflight(session, "")
-        if preflight is not None:
-            preflight.after_compaction()
+        try:
+            preflight = self._preflight(session, "")
+            if preflight is not None:
+                preflight.after_compaction()
+        except Exception as error:  # the user's rules come next, and do not need the store
+            self.log("compaction", error)
 
     def start(self, session: str, folder: str, host: str, model: str = "") -> str:
         """What a new session starts with: how to use what it has, the brief, and a template if one fits."""
@@ -276,7 +281,7 @@ def _due(connection: Any) -> str:
         return f"the store needs the migration {min(missing)}; run `warmstart sync`"
     if any(name not in known and name.split("/")[0] + "/" in _PACKAGES for name in applied):
         return "a newer Warmstart made the store"
-    indexed = connection.execute("SELECT count(*) FROM recall_parts LIMIT 1").fetchone()[0]
+    indexed = connection.execute("SELECT 1 FROM recall_parts LIMIT 1").fetchone()
     if not indexed and connection.execute("SELECT 1 FROM sessions LIMIT 1").fetchone():
         return "the store is not indexed; run `warmstart sync`"
     return ""

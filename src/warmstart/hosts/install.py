@@ -1,4 +1,4 @@
-"""Setting up agents: changes to their files that are shown first, and that leave no trace when they are taken back.
+"""Set up agents: show each change to their files first, and undo it later without a trace.
 
 A host is a module of this package with `TITLE`, `PROMPT` (the event that the user waits for), `is_present(place)` and
 `files(place)`: its files with our entries. Everything else is here:
@@ -112,7 +112,7 @@ class Change(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The changes that set up an agent or take that back, and notes about files that stay as they are."""
+    """The changes that set up an agent or undo that, and notes about files that stay as they are."""
 
     host: str
     changes: list[Change]
@@ -158,11 +158,11 @@ def plan_install(host: str, place: Place, home: Path) -> Plan:
 
 
 def plan_uninstall(host: str, place: Place, home: Path) -> Plan:
-    """What taking the set-up of an agent back would change. Raises `ConfigError` as `plan_install` does."""
+    """What uninstalling from an agent would change. Raises `ConfigError` as `plan_install` does."""
     plan, records = Plan(host, [], []), Installed.read(home, host).files
     for file in host_module(host).files(place):
         before, record = read_file(file.path), records.pop(str(file.path), None)
-        if before is None:
+        if before is None or not (file.is_ours or _has_our_name(before)):
             continue
         with _readable(file.path):
             text = before.decode()
@@ -177,6 +177,11 @@ def plan_uninstall(host: str, place: Place, home: Path) -> Plan:
             plan.changes.append(Change(file.path, before, None if empty else base.encode()))
     plan.notes.extend(f"{path} belongs to another set-up of this agent; it stays as it is" for path in records)
     return plan
+
+
+def _has_our_name(data: bytes) -> bool:
+    """Whether a file may have entries of ours. One that has none need not be in a form that we can change."""
+    return b"warmstart" in data
 
 
 def _without_ours(file: HostFile, text: str, record: Record | None) -> str:
@@ -248,7 +253,7 @@ def status(host: str, place: Place, home: Path) -> Status:
     for file in host_module(host).files(place):
         data = read_file(file.path)
         with _readable(file.path):
-            if data is not None and (str(file.path) in record.files or not file.is_ours):
+            if data is not None and (str(file.path) in record.files or (not file.is_ours and _has_our_name(data))):
                 installed |= file.state(data.decode()) != "absent"
     with suppress(ConfigError):  # `install` explains it
         outdated = installed and bool(plan_install(host, place, home).changes)

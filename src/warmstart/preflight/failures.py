@@ -12,7 +12,7 @@ from warmstart.templates.commands import shell_commands
 from warmstart.templates.rules import load_table
 
 _FAILED = re.compile(
-    r'\s*(?:error\b|exit code:? [1-9])|"exit_code":\s*[1-9]|\bexit(?:ed with)? code [1-9]', re.IGNORECASE
+    r'\A\s*(?:error\b|exit code:? [1-9])|"exit_code":\s*[1-9]|\bexit(?:ed with)? code [1-9]', re.IGNORECASE
 )
 _MAX_READ = 2_000  # characters of an output
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import msgspec
 
@@ -15,7 +15,6 @@ from warmstart.templates.item import SessionItems
 from warmstart.text.untrusted import find_injection, neutralize
 
 MIGRATIONS = migrations_of("preflight", __file__)
-TEMPLATES = migrations_of("templates", item_store.__file__)
 
 _BATCH = 50  # sessions written together
 _DECODE = msgspec.json.Decoder(SessionItems).decode
@@ -32,32 +31,16 @@ _SPOKEN = """
 def migrate(store: SQLSessionStore) -> None:
     """Create the tables of preflight, and those of the index and the items that they go with."""
     Index(store)
-    store.database.migrate((*TEMPLATES, *MIGRATIONS))
+    store.database.migrate((*migrations_of("templates", item_store.__file__), *MIGRATIONS))
 
 
-def update_turns(
-    store: SQLSessionStore, redactor: Redactor, *, progress: Callable[[int, int], None] | None = None
-) -> int:
-    """Write the turns of sessions whose items changed; returns how many sessions there were."""
+def update_turns(store: SQLSessionStore, redactor: Redactor) -> None:
+    """Write the turns of sessions whose items changed."""
     migrate(store)
-    database = store.database
-    with database.translate_errors():
-        total = database.connection.execute(
-            "SELECT count(*) FROM session_items i LEFT JOIN preflight_sessions p ON p.session = i.session "
-            "WHERE coalesce(p.rules, '') <> i.rules"
-        ).fetchone()[0]
-    done = 0
-    while done < total:
-        with database.transaction() as connection:
-            stale = connection.execute(_STALE, (_BATCH,)).fetchall()
-            for session, rules, body in stale:
+    while store.fetch(_STALE, (1,)):
+        with store.database.transaction() as connection:
+            for session, rules, body in connection.execute(_STALE, (_BATCH,)).fetchall():
                 _write(connection, session, rules, _DECODE(body), redactor)
-        done += len(stale)
-        if progress:
-            progress(done, total)
-        if not stale:
-            break
-    return done
 
 
 def _write(connection: Connection, session: int, rules: str, items: SessionItems, redactor: Redactor) -> None:

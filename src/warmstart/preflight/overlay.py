@@ -35,6 +35,7 @@ _FOOTER = "End of notes {0} [/warmstart]"
 FRAME = 45  # tokens
 _MAX_ASKED = 50  # characters of a request
 _MAX_QUOTE = 300  # characters
+_MAX_READ = 20_000  # characters of a message, new or old: a longer one would take longer than the deadline
 _MAX_LOOKED_AT = 4  # hits for each quote
 _MAX_SESSIONS = 20  # the newest of a project, whose files are counted
 _NEAREST = 10  # sessions
@@ -76,7 +77,7 @@ class Policy:
 
     @classmethod
     def of(cls, settings: Any, *, default: str) -> Policy:
-        """The policy in the settings; `default` says when to inject where they do not."""
+        """The policy in the settings; `default` applies where they do not say when to inject."""
         return cls(
             inject=settings.preflight_inject or default,
             max_tokens=settings.preflight_max_tokens,
@@ -105,7 +106,7 @@ class _TooLate(Exception):
 
 
 class Preflight:
-    """Decides about the turns of one session, on an open connection to the store."""
+    """Decides what to show in the turns of one session, on an open connection to the store."""
 
     def __init__(
         self, connection: Connection, dialect: str, *, session: str, project: str, host: str = "", policy: Policy
@@ -134,13 +135,16 @@ class Preflight:
         """
         return self._decide("tool", lambda: self._for_failure(commands), record=record)
 
-    def has_traps(self) -> bool:
-        """Whether any failing call of this project has a known fix."""
-        sql = "SELECT 1 FROM session_traps t JOIN sessions s ON s.pk = t.session WHERE s.project = ? LIMIT 1"
-        return self._connection.execute(sql, (self._project,)).fetchone() is not None
+    def has_traps(self, arguments: str) -> bool:
+        """Whether a call with these arguments runs a program whose failures in this project have a known fix."""
+        sql = "SELECT DISTINCT t.command FROM session_traps t JOIN sessions s ON s.pk = t.session WHERE s.project = ?"
+        rows = self._connection.execute(sql, (self._project,))
+        return any(command.partition(" ")[0] in arguments for (command,) in rows)
 
     def after_compaction(self) -> None:
         """The conversation was compacted: what was shown before it may be shown again."""
+        if self._policy.inject == "off":
+            return
         self._deadline = time.monotonic() + 1
         self._record(Overlay("compacted"), "compaction")
 
@@ -198,6 +202,7 @@ class Preflight:
         return messages, shown
 
     def _for_message(self, message: str, number: int | None) -> Overlay:
+        message = message[:_MAX_READ]
         messages, shown = self._history()
         number = messages if number is None else number
         words = len(message.split())
@@ -230,8 +235,8 @@ class Preflight:
         return self._remember(Overlay(reason, *_unzip(done), self._session), number, words, files)
 
     def _remember(self, overlay: Overlay, number: int, words: int, files: Sequence[str] = ()) -> Overlay:
-        """Note how long the first message was, and the files that were shown, as hashes: an audit holds no text."""
-        overlay.shown = (*([f"words:{words}"] if number == 0 else []), *map(_digest, files))
+        """Note how long the first message was, and the files that were shown."""
+        overlay.shown = (*([f"words:{words}"] if number == 0 else []), *(_digest("file", path) for path in files))
         return overlay
 
     def _for_failure(self, commands: Sequence[str]) -> Overlay:
@@ -240,11 +245,12 @@ class Preflight:
         rows = self.execute(
             "SELECT t.command, t.error, t.fix, s.id, s.started_at FROM session_traps t "
             f"JOIN sessions s ON s.pk = t.session WHERE s.project = ? AND t.command IN ({marks}) "
-            "AND t.fix <> '' AND s.id NOT IN (SELECT session FROM template_revoked) ORDER BY s.started_at DESC LIMIT 1",
+            "AND t.fix <> '' AND s.id NOT IN (SELECT session FROM template_revoked) "
+            "ORDER BY s.started_at DESC NULLS LAST LIMIT 1",
             (self._project, *commands),
         ).fetchall()
         for command, error, fix, session, at in rows:
-            key = f"trap:{command}:{fix}"
+            key = _digest("trap", f"{command}\n{fix}")
             if key not in shown:
                 line = f"{_day(at)} {session[:8]}: `{command}` failed here ({error}); `{fix}` worked instead"
                 return Overlay("known trap", [line], [key], self._session)
@@ -261,7 +267,7 @@ class Preflight:
         if best is None or len(fixes[best]) < 2:
             return []
         (command, error), fix = best, fixes[best][0]
-        key = f"trap:{command}:{fix}"
+        key = _digest("trap", f"{command}\n{fix}")
         return [] if key in shown else [(f"`{command}` keeps failing here ({error}); `{fix}` worked instead", key)]
 
     # -- what was said
@@ -279,9 +285,9 @@ class Preflight:
                 continue
             session, at, role, body = row
             sessions.add(session)
-            line = f"{_day(at)} {session[:8]} {role}: “{_excerpt(body, hit.terms)}”"
+            line = f"{_day(at)} {session[:8]} {role}: “{self._excerpt(body, hit.terms)}”"
             if role == "user" and (reply := self._reply(hit)):
-                line += f"; reply: “{_excerpt(reply, hit.terms)}”"
+                line += f"; reply: “{self._excerpt(reply, hit.terms)}”"
             budget -= count(line) + 2
             if budget < 0:
                 break
@@ -292,7 +298,7 @@ class Preflight:
         """The message of a hit that has most of the words, unless it must not be quoted."""
         for message, _ in sorted(hit.messages.items(), key=lambda one: (-one[1], one[0])):
             row = self.execute(
-                "SELECT s.id, coalesce(m.at, s.started_at), m.role, t.body FROM messages m "
+                f"SELECT s.id, coalesce(m.at, s.started_at), m.role, substr(t.body, 1, {_MAX_READ}) FROM messages m "
                 "JOIN sessions s ON s.pk = m.session JOIN texts t ON t.id = m.text WHERE m.pk = ? "
                 "AND m.role IN ('user', 'assistant') AND m.pk NOT IN (SELECT message FROM unquotable_messages)",
                 (message,),
@@ -304,13 +310,29 @@ class Preflight:
     def _reply(self, hit: Hit) -> str:
         """The last thing that the agent said in a turn, if it may be quoted."""
         row = self.execute(
-            "SELECT t.body FROM messages m JOIN texts t ON t.id = m.text WHERE m.session = ?1 AND m.seq > ?2 "
+            f"SELECT substr(t.body, 1, {_MAX_READ}) FROM messages m JOIN texts t ON t.id = m.text "
+            "WHERE m.session = ?1 AND m.seq > ?2 "
             "AND m.seq < coalesce((SELECT min(first_seq) FROM session_turns WHERE session = ?1 AND first_seq > ?2), "
             "2147483647) AND m.role = 'assistant' AND t.body <> '' "
             "AND m.pk NOT IN (SELECT message FROM unquotable_messages) ORDER BY m.seq DESC LIMIT 1",
             (hit.session, hit.first_seq),
         ).fetchone()
         return str(row[0]) if row else ""
+
+    def _excerpt(self, body: str, terms: dict[str, float]) -> str:
+        """The part of a text, on one line, that has most of the terms."""
+        text = " ".join(body.split())
+        if len(text) <= _MAX_QUOTE:
+            return text
+
+        def fit(at: int) -> tuple[int, int]:
+            self._check_time()
+            return len(terms.keys() & set(topic_terms(text[at : at + _MAX_QUOTE]))), -at
+
+        best = max(range(0, len(text) - _MAX_QUOTE // 2, _MAX_QUOTE // 2), key=fit)
+        start = text.rfind(" ", 0, best) + 1 if best else 0
+        end = text.rfind(" ", start, start + _MAX_QUOTE) if start + _MAX_QUOTE < len(text) else len(text)
+        return f"{'… ' if start else ''}{text[start:end]}{' …' if end < len(text) else ''}"
 
     # -- what was done
 
@@ -321,7 +343,7 @@ class Preflight:
         recent = self.execute(
             "SELECT pk FROM sessions WHERE project = ? AND native_id <> ? "
             "AND coalesce(parent_kind, '') <> 'subagent' AND id NOT IN (SELECT session FROM template_revoked) "
-            "ORDER BY ended_at DESC, pk DESC LIMIT ?",
+            "ORDER BY ended_at DESC NULLS LAST, pk DESC LIMIT ?",
             (self._project, self._session, _MAX_SESSIONS),
         ).fetchall()
         age = {pk: place for place, (pk,) in enumerate(recent)}
@@ -419,7 +441,7 @@ class _Worth:
     def best_files(self, shown: set[str]) -> list[str]:
         """The likeliest files, best first, without those that the session was shown."""
         ranked = sorted(self.files, key=lambda path: (-self.files[path], path))
-        return [path for path in ranked[: _MAX_FILES + len(shown)] if _digest(path) not in shown][:_MAX_FILES]
+        return [path for path in ranked[: _MAX_FILES + len(shown)] if _digest("file", path) not in shown][:_MAX_FILES]
 
     def best_commands(self, message: str) -> list[str]:
         """The likeliest commands, best first, without those that most sessions run: every brief has these."""
@@ -464,8 +486,9 @@ def _key(hit: Hit, *, said: bool = False) -> str:
     return f"{hit.session}:{hit.first_seq}{':said' if said else ''}"
 
 
-def _digest(path: str) -> str:
-    return f"file:{blake2b(path.encode('utf-8', 'replace'), digest_size=4).hexdigest()}"
+def _digest(kind: str, text: str) -> str:
+    """What is recorded of a file or a trap that was shown: an audit holds no text."""
+    return f"{kind}:{blake2b(text.encode('utf-8', 'replace'), digest_size=4).hexdigest()}"
 
 
 def _short(text: str) -> str:
@@ -487,18 +510,6 @@ def render_work(paths: Sequence[str], commands: Sequence[str]) -> str:
         files += [f"{root}/{{{', '.join(path[len(root) + 1 :] for path in some)}}}"] if root else some
     ran = ", ".join(f"`{command}`" for command in commands)
     return "; ".join(filter(None, (", ".join(files), f"ran {ran}" if ran else "")))
-
-
-def _excerpt(body: str, terms: dict[str, float]) -> str:
-    """The part of a text, on one line, that has most of the terms."""
-    text = " ".join(body.split())
-    if len(text) <= _MAX_QUOTE:
-        return text
-    starts = range(0, len(text) - _MAX_QUOTE // 2, _MAX_QUOTE // 2)
-    best = max(starts, key=lambda at: (len(terms.keys() & set(topic_terms(text[at : at + _MAX_QUOTE]))), -at))
-    start = text.rfind(" ", 0, best) + 1 if best else 0
-    end = text.rfind(" ", start, start + _MAX_QUOTE) if start + _MAX_QUOTE < len(text) else len(text)
-    return f"{'… ' if start else ''}{text[start:end]}{' …' if end < len(text) else ''}"
 
 
 def _frame(lines: Sequence[str], salt: str) -> str:

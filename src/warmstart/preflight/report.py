@@ -22,9 +22,9 @@ _MAX_DELAY = 120.0  # seconds between a hook and the message in the agent's log
 _REPEATED = """
     SELECT c.name, a.body, count(*) - 1, max(r.body) FROM messages m
     JOIN tool_calls c ON c.message = m.pk JOIN texts a ON a.id = c.arguments
-    LEFT JOIN (SELECT x.call_id, m.session, t.body FROM tool_results x JOIN messages m ON m.pk = x.message
-        JOIN texts t ON t.id = x.text) r ON r.call_id = c.call_id AND r.session = m.session
-    WHERE m.session = ? GROUP BY c.name, c.arguments, a.body HAVING count(*) > 1
+    LEFT JOIN (SELECT x.call_id, t.body FROM messages m JOIN tool_results x ON x.message = m.pk
+        JOIN texts t ON t.id = x.text WHERE m.session = ?1) r ON r.call_id = c.call_id
+    WHERE m.session = ?1 GROUP BY c.name, c.arguments, a.body HAVING count(*) > 1
 """
 _CALLS = """
     SELECT count(*) FROM messages m JOIN tool_calls c ON c.message = m.pk
