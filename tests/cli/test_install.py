@@ -153,7 +153,7 @@ def test_a_store_elsewhere_is_purged_with_its_files(run, home, monkeypatch, samp
 # -- init
 
 
-def test_init_imports_shows_two_facts_and_sets_up(run, histories):
+def test_init_imports_shows_three_facts_and_sets_up(run, histories):
     ran = run("init", "--yes")
     assert ran.code == 0
     assert "Found claude-code: 5 logs." in ran.out
@@ -161,11 +161,22 @@ def test_init_imports_shows_two_facts_and_sets_up(run, histories):
     assert "Imported 7 sessions." in ran.out
     assert "The mistake that recurs most (3 times):\n  Edit: File has not been read yet\n  What helped: Read" in ran.out
     assert "Commands that work in tidewatch:\n  `uv run pytest` worked 4 times" in ran.out
+    assert "What the last compaction lost (claude-code, session da4a0ae4d620bc9e):\n  100% of the rules" in ran.out
     assert "hook claude-code" in (histories / ".claude" / "settings.json").read_text()
     again = run("init", "--yes")
     assert again.code == 0
     assert "Imported 0 sessions." in again.out
     assert "already set up" in again.err
+
+
+def test_init_says_nothing_of_compactions_if_there_was_none(run, histories):
+    for log in (histories / ".claude").rglob("*.jsonl"):
+        lines = log.read_text().splitlines(keepends=True)
+        log.write_text("".join(line for line in lines if '"isCompactSummary":true' not in line))
+    ran = run("init", "--yes")
+    assert ran.code == 0
+    assert "Commands that work" in ran.out
+    assert "compaction" not in ran.out
 
 
 def test_each_step_of_init_can_be_declined(run, histories, terminal):
