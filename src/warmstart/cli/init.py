@@ -13,7 +13,8 @@ from warmstart.cli.options import user_home, yes_option
 from warmstart.cli.output import confirm, counted, one_line, progress_bar, settings, warn_skip
 from warmstart.cli.terminal import printable
 from warmstart.errors import HandoffRefused
-from warmstart.handoff.score import compare_summaries, find_compacted
+from warmstart.handoff.score import compare_summaries
+from warmstart.hosts.handoff import find_compacted
 from warmstart.hosts.install import Place
 from warmstart.sessions.projects import resolve_project, short_names
 from warmstart.sessions.readers.base import Reader

@@ -16,7 +16,6 @@ from warmstart.handoff.packet import build_packet
 from warmstart.redact.redactor import Redactor
 from warmstart.sessions.export import chat_messages
 from warmstart.sessions.redaction import redacted_messages
-from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.sessions.values import Message, Session
 from warmstart.tokens import count
 
@@ -108,12 +107,6 @@ def compare_summaries(session: Session, messages: Sequence[Message], *, redactor
             size = _size(messages[:place])
             scores = (score(text, ledger, redactor=redactor, original_tokens=size) for text in (summary, packet.text))
             yield Comparison(place + 1, *scores)
-
-
-def find_compacted(store: SQLSessionStore, limit: int) -> list[str]:
-    """The newest sessions that their agent has compacted."""
-    query = "SELECT s.id FROM sessions s JOIN messages m ON m.session = s.pk AND m.flags & 1 = 1 GROUP BY s.id"
-    return [row[0] for row in store.fetch(f"{query} ORDER BY max(m.at) DESC NULLS LAST, s.id LIMIT ?", (limit,))]
 
 
 def _share(kept: Iterable[bool]) -> float | None:

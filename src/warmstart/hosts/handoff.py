@@ -1,4 +1,4 @@
-"""Handoffs in a host: what a session is told after a compaction."""
+"""Handoffs in a host: what a session is told after a compaction, and which ones were compacted."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from warmstart.sessions.marks import END, MARK
 from warmstart.sessions.readers.base import Reading
 from warmstart.sessions.readers.registry import readers
 from warmstart.sessions.redaction import redacted_messages
+from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.sessions.values import Session
 from warmstart.text.truncate import head_and_tail
 from warmstart.tokens import count
@@ -62,3 +63,9 @@ def note_after_compaction(transcript: str, agent: str, env: Mapping[str, str]) -
             left = section.fill(left, lambda line: len(line) // _CHARACTERS + 1)
             lines += section.render()
     return redactor.clean("\n".join((f"{MARK} {_HEADING}", *lines, END)))
+
+
+def find_compacted(store: SQLSessionStore, limit: int) -> list[str]:
+    """The newest sessions that their agent has compacted."""
+    query = "SELECT s.id FROM sessions s JOIN messages m ON m.session = s.pk AND m.flags & 1 = 1 GROUP BY s.id"
+    return [row[0] for row in store.fetch(f"{query} ORDER BY max(m.at) DESC NULLS LAST, s.id LIMIT ?", (limit,))]
