@@ -45,6 +45,17 @@ def test_install_and_uninstall_with_yes(run, home, claude):
     assert "not set up" in run("uninstall", "claude-code").err
 
 
+def test_the_commands_in_claude_code_run_as_they_are_written(run, histories):
+    run("install", "claude-code", "--yes")
+    (log,) = (histories / ".claude").rglob("58e3c7d9*.jsonl")
+    text = (histories / ".claude" / "commands" / "warm-handoff.md").read_text()
+    packet = text.split("`")[1]
+    assert f"allowed-tools: Bash({packet}:*)" in text
+    env = {**os.environ, "CLAUDE_CODE_SESSION_ID": log.stem}
+    done = subprocess.run(["sh", "-c", packet], env=env, capture_output=True, text=True, check=True, timeout=60)
+    assert "# Handoff packet" in done.stdout
+
+
 def test_the_holdout_that_is_set_is_named(run, claude, monkeypatch):
     monkeypatch.setenv("WARMSTART_TEMPLATES_HOLDOUT", "0.25")
     assert "25% of the sessions" in run("install", "claude-code", "--yes").err
