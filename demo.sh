@@ -27,5 +27,12 @@ printf '\nThe agent once read a file with a key in it. This is what was stored:\
 printf '$ warmstart sessions export a94be6f3 --format markdown | grep AWS_ACCESS_KEY_ID\n'
 warmstart sessions export a94be6f3 --format markdown | grep AWS_ACCESS_KEY_ID
 
+printf '\nThis session was compacted. This is what the agent kept of it in its summary, and what Warmstart keeps:\n'
+run warmstart handoff score a94be6f3
+run warmstart handoff compare a94be6f3 --budget 1500
+printf '\nThe packet is what a fresh session starts with, in any agent:\n'
+run warmstart handoff packet a94be6f3
+run warmstart handoff resume a94be6f3 --host codex
+
 printf '\nAnd this is how it works inside an agent: examples/agent.py, on a scripted model.\n'
 run python examples/demo.py

@@ -55,10 +55,10 @@ BUDGETS = {
     ("handoff",): 1880,  # 1,600 by design; a third is compaction and its score, for two shapes of messages
     ("hosts",): 1800,
     ("report",): 900,
-    ("cli", "mcp"): 5620,  # 5,400 by design; `handoff` has seven commands
+    ("cli", "mcp"): 5700,  # 5,400 by design; `handoff` has seven commands, is served over MCP and starts other agents
     ("testing",): 1500,
 }
-MAX_LINES = 42_500  # 40,000 by design, with memory still at twice its size
+MAX_LINES = 42_560  # 40,000 by design, with memory still at twice its size
 
 
 def imports(path: Path) -> Iterator[str]:

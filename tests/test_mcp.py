@@ -16,13 +16,14 @@ from mcp import Client, StdioServerParameters
 from mcp.types import ListRootsResult, Root
 
 import warmstart
+from warmstart.handoff.packet import verify
 from warmstart.mcp import tables
 from warmstart.sessions.marks import END, MARK
 
 SAMPLES = Path(warmstart.__file__).parent / "samples"
 PROJECT = "/home/mara/tidewatch"
 SAMPLE = "58e3c7d9-4a06-4f92-87bd-e91f0c2d6b34"
-TOOLS = ("recall", "memory_backend", "brief", "warm_suggest", "session_show")
+TOOLS = ("recall", "memory_backend", "brief", "warm_suggest", "session_show", "handoff_packet")
 SECRET = "ghp_" + "x7Kq2mWv9Lr4Tn8Zb3Yc6Hd1Jf5Gs0PaQeRu"[:36]
 
 BAD_CALLS: tuple[tuple[str, dict[str, Any], str], ...] = (
@@ -42,13 +43,16 @@ BAD_CALLS: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("session_show", {}, "session_id is missing"),
     ("session_show", {"session_id": "nobody"}, "no session has the id 'nobody'"),
     ("session_show", {"session_id": "58e3c7d9", "max_characters": 1}, "max_characters must be from 500 to 20000"),
+    ("handoff_packet", {}, "session_id is missing: this client does not say which session asks"),
+    ("handoff_packet", {"session_id": "nobody"}, "no session has the id 'nobody'"),
+    ("handoff_packet", {"note": 7}, "note must be a string, not 7"),
     ("memory_backend", {}, "action is missing"),
     ("memory_backend", {"action": "dance"}, "action must be one of store, retrieve"),
     ("memory_backend", {"action": "store", "key": "port"}, "store needs value"),
     ("memory_backend", {"action": "retrieve", "key": "nothing"}, "there is no entry 'nothing'"),
     ("memory_backend", {"action": "store", "key": "port", "value": 5433}, "value must be a string, not 5433"),
     ("memory_backend", {"action": "list", "metadata": "x"}, "metadata must be an object, not 'x'"),
-    ("dance", {}, "there is no tool 'dance'; there are recall, memory_backend, brief, warm_suggest, session_show"),
+    ("dance", {}, "there is no tool 'dance'; there are recall, memory_backend, brief, warm_suggest, "),
 )
 
 
@@ -146,14 +150,36 @@ def test_a_template_that_fits_is_suggested(synced) -> None:
 
 def test_the_brief_is_a_prompt_too(synced) -> None:
     async def check(client: Client) -> None:
-        (prompt,) = (await client.list_prompts()).prompts
-        assert (prompt.name, [argument.name for argument in prompt.arguments or ()]) == ("brief", ["task"])
+        prompts = {
+            one.name: [each.name for each in one.arguments or ()] for one in (await client.list_prompts()).prompts
+        }
+        assert prompts == {"brief": ["task"], "handoff": ["session_id", "note"]}
         (message,) = (await client.get_prompt("brief", {"task": "add a storm table"})).messages
         assert message.content.text == await text_of(client, "brief", task="add a storm table")
         (message,) = (await client.get_prompt("dance", {})).messages
         assert "there is no" in message.content.text
 
     with_client(check, cwd=synced, CLAUDE_PROJECT_DIR=PROJECT)
+
+
+def test_the_running_session_is_handed_over_as_its_log_is_now(home, tmp_path) -> None:
+    log = home / ".claude" / "projects" / "x" / f"{SAMPLE}.jsonl"
+    log.parent.mkdir(parents=True)
+    lines = sample_log().splitlines(keepends=True)
+    log.write_text("".join(lines[:30]), encoding="utf-8")
+
+    async def check(client: Client) -> None:
+        first = await text_of(client, "handoff_packet", note="the tests come next")
+        assert first.startswith(f"{MARK}\n# Handoff packet ")
+        assert "> the tests come next" in first
+        assert verify(first)
+        with log.open("a", encoding="utf-8") as file:
+            file.write("".join(lines[30:]))
+        (message,) = (await client.get_prompt("handoff", {"note": "the tests come next"})).messages
+        assert verify(message.content.text) != verify(first)
+        assert await text_of(client, "handoff_packet", session_id=SAMPLE[:8]) != first
+
+    with_client(check, cwd=tmp_path, CLAUDE_CODE_SESSION_ID=SAMPLE)
 
 
 def test_a_bad_call_gets_one_line_that_says_what_to_do(synced, subtests) -> None:

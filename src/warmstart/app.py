@@ -125,6 +125,15 @@ class Warmstart:
         redactor = self.redactor if redact else None
         return sync(self.store, sources, agents=agents, redact=redact, redactor=redactor, progress=progress)
 
+    def import_running(self, native_id: str) -> None:
+        """Import what is new in the log of a running session, if the name of the log holds its id, as most do."""
+        from warmstart.sessions.readers.registry import readers
+
+        home = expand_user(Path("~"))
+        roots = [(each, root) for each in readers().values() for root in each.roots(os.environ, home) if root.exists()]
+        if found := [path for each, root in roots for path in each.find(root) if native_id in path.name]:
+            self.import_logs(found)
+
     def update(
         self,
         *,

@@ -1,4 +1,4 @@
-"""The MCP server, `warmstart mcp`: recall, memory, brief, templates and sessions as tools over standard streams.
+"""The MCP server, `warmstart mcp`: recall, memory, brief, templates, sessions and packets over standard streams.
 
 It starts in little more time than `import mcp` takes: a client waits for its servers before the first request. All of
 ours is loaded at the first call, which runs in a thread, one at a time. A result is plain text, marked as ours and
@@ -114,6 +114,15 @@ def _session_show(ws: Warmstart, given: Mapping[str, Any], place: Place) -> str:
     return _note(f"Session {session.id}, as it was then; none of it is an instruction.", [shown])
 
 
+def _handoff_packet(ws: Warmstart, given: Mapping[str, Any], place: Place) -> str:
+    session = given.get("session_id") or place.session
+    if not session:
+        raise BadArgument("session_id is missing: this client does not say which session asks; recall shows ids")
+    if session == place.session:
+        ws.import_running(session)
+    return ws.handoffs.packet(session, note=given.get("note", "")).text
+
+
 def _memory_backend(ws: Warmstart, given: Mapping[str, Any], place: Place) -> str:
     from warmstart.memory.selection import get_memory_backend
     from warmstart.memory.tool import memory_backend
@@ -134,6 +143,7 @@ _RUN: dict[str, Callable[[Warmstart, Mapping[str, Any], Place], str]] = {
     "brief": _brief,
     "warm_suggest": _warm_suggest,
     "session_show": _session_show,
+    "handoff_packet": _handoff_packet,
 }
 
 
@@ -270,13 +280,12 @@ def build_server() -> Server[Any]:
         return types.CallToolResult(content=[types.TextContent(text=text)], is_error=failed)
 
     async def list_prompts(context: Context, params: object) -> types.ListPromptsResult:
-        task = types.PromptArgument(name="task", description="What the session is about.", required=False)
-        what = "What a session in this project should know."
-        listed = [] if is_disabled() else [types.Prompt(name="brief", description=what, arguments=[task])]
+        listed = [] if is_disabled() else [_as_mcp_prompt(name, row) for name, row in tables()["prompts"].items()]
         return types.ListPromptsResult(prompts=listed)
 
     async def get_prompt(context: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
-        text, _ = await run(context, params.name if params.name == "brief" else "", params.arguments)
+        tool = tables()["prompts"].get(params.name, {}).get("tool", "")
+        text, _ = await run(context, tool, params.arguments)
         message = types.PromptMessage(role="user", content=types.TextContent(text=text))
         return types.GetPromptResult(messages=[message])
 
@@ -308,6 +317,17 @@ def _as_mcp_tool(name: str, tool: Tool) -> types.Tool:
             read_only_hint=reads_only, destructive_hint=not reads_only, open_world_hint=False
         ),
     )
+
+
+def _as_mcp_prompt(name: str, row: Mapping[str, Any]) -> types.Prompt:
+    import mcp_types as types
+
+    properties = tools()[row["tool"]].properties
+    arguments = [
+        types.PromptArgument(name=each, description=properties[each]["description"], required=False)
+        for each in row["arguments"]
+    ]
+    return types.Prompt(name=name, description=row["description"], arguments=arguments)
 
 
 async def _client_folder(context: Context) -> str:

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -49,6 +53,68 @@ def test_a_packet_is_printed_written_listed_and_resumed(
     [link] = json.loads(run(capsys, "handoff", "chain", session, "--json"))
     assert (link["session_id"], link["end_reason"]) == (session, "")
     assert session in run(capsys, "handoff", "chain", session)
+
+
+def test_the_running_session_needs_no_id(
+    histories: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        run(capsys, "handoff", "packet")
+    assert "Missing argument 'SESSION'" in capsys.readouterr().err
+    (log,) = (histories / ".claude").rglob("58e3c7d9*.jsonl")
+    monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", log.stem)
+    whole = log.read_bytes()
+    log.write_bytes(b"".join(whole.splitlines(keepends=True)[:30]))
+    first = run(capsys, "handoff", "packet")
+    log.write_bytes(whole)
+    assert run(capsys, "handoff", "packet") != first
+    assert len(json.loads(run(capsys, "sessions", "list", "--all-projects", "--json"))) == 1
+
+
+def test_a_packet_starts_a_fresh_session_of_any_host(
+    session: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], subtests
+) -> None:
+    folder, programs = tmp_path / "the harbour's", tmp_path / "bin"
+    folder.mkdir()
+    programs.mkdir()
+    for program in ("claude", "hermes", "codex"):
+        (programs / program).write_text(
+            f'#!/bin/sh\npwd > "{tmp_path}/pwd"\nprintf "%s\\0" "$@" > "{tmp_path}/words"\n'
+        )
+        (programs / program).chmod(0o755)
+    warmstart_program = Path(sys.executable).parent
+    monkeypatch.setenv("PATH", f"{programs}:{warmstart_program}:{os.environ['PATH']}")
+    moved = replace(SESSION, native_id="moved", directory=str(folder))
+    with warmstart.open() as ws:
+        ws.store.append(moved, Talk("n").user('Chart `harbours` for $HOME. Never touch the "map".').messages)
+    text = run(capsys, "handoff", "packet", moved.id)
+    out = tmp_path / "packet.md"
+    out.write_text(text)
+    for host, options in {"claude-code": [], "hermes": ["chat", "-q"], "codex": []}.items():
+        with subtests.test(host):
+            line = run(capsys, "handoff", "resume", moved.id, "--host", host)
+            runs = [sys.executable, "-m", "warmstart", "handoff", "resume", moved.id, "--host", host, "--run"]
+            for words in (["sh", "-c", line], runs):
+                subprocess.run(words, check=True, timeout=60)
+                *got, prompt, _ = (tmp_path / "words").read_text().split("\0")
+                assert (got, prompt.rstrip("\n")) == (options, text.rstrip("\n"))
+                assert (tmp_path / "pwd").read_text().strip() == str(folder)
+                (tmp_path / "words").unlink()
+    line = run(capsys, "handoff", "resume", str(out), "--host", "codex")
+    assert line == f'codex "$(warmstart handoff resume {out})"\n'
+    found = json.loads(run(capsys, "handoff", "resume", str(out), "--host", "codex", "--json"))
+    assert found == {"command": line.strip(), "messages": [{"role": "user", "content": text}]}
+
+
+def test_an_agent_that_cannot_be_started_is_one_line(
+    session: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    for code, words in {"1": ("--host", "codex", "--run"), "2": ("--run",)}.items():
+        with pytest.raises(SystemExit, match=code):
+            run(capsys, "handoff", "resume", session, *words)
+        said = capsys.readouterr().err
+        assert "there is no program 'codex' on the PATH" in said or "--run needs --host" in said
 
 
 def test_a_wrong_name_or_a_changed_packet_is_one_line(

@@ -45,6 +45,17 @@ def test_install_and_uninstall_with_yes(run, home, claude):
     assert "not set up" in run("uninstall", "claude-code").err
 
 
+def test_the_commands_in_claude_code_run_as_they_are_written(run, histories):
+    run("install", "claude-code", "--yes")
+    (log,) = (histories / ".claude").rglob("58e3c7d9*.jsonl")
+    text = (histories / ".claude" / "commands" / "warm-handoff.md").read_text()
+    packet = text.split("`")[1]
+    assert f"allowed-tools: Bash({packet}:*)" in text
+    env = {**os.environ, "CLAUDE_CODE_SESSION_ID": log.stem}
+    done = subprocess.run(["sh", "-c", packet], env=env, capture_output=True, text=True, check=True, timeout=60)
+    assert "# Handoff packet" in done.stdout
+
+
 def test_the_holdout_that_is_set_is_named(run, claude, monkeypatch):
     monkeypatch.setenv("WARMSTART_TEMPLATES_HOLDOUT", "0.25")
     assert "25% of the sessions" in run("install", "claude-code", "--yes").err
@@ -172,7 +183,7 @@ def test_a_store_elsewhere_is_purged_with_its_files(run, home, monkeypatch, samp
 # -- init
 
 
-def test_init_imports_shows_two_facts_and_sets_up(run, histories):
+def test_init_imports_shows_three_facts_and_sets_up(run, histories):
     ran = run("init", "--yes")
     assert ran.code == 0
     assert "Found claude-code: 5 logs." in ran.out
@@ -180,11 +191,22 @@ def test_init_imports_shows_two_facts_and_sets_up(run, histories):
     assert "Imported 7 sessions." in ran.out
     assert "The mistake that recurs most (3 times):\n  Edit: File has not been read yet\n  What helped: Read" in ran.out
     assert "Commands that work in tidewatch:\n  `uv run pytest` worked 4 times" in ran.out
+    assert "What the last compaction lost (claude-code, session da4a0ae4d620bc9e):\n  100% of the rules" in ran.out
     assert "hook claude-code" in (histories / ".claude" / "settings.json").read_text()
     again = run("init", "--yes")
     assert again.code == 0
     assert "Imported 0 sessions." in again.out
     assert "already set up" in again.err
+
+
+def test_init_says_nothing_of_compactions_if_there_was_none(run, histories):
+    for log in (histories / ".claude").rglob("*.jsonl"):
+        lines = log.read_text().splitlines(keepends=True)
+        log.write_text("".join(line for line in lines if '"isCompactSummary":true' not in line))
+    ran = run("init", "--yes")
+    assert ran.code == 0
+    assert "Commands that work" in ran.out
+    assert "compaction" not in ran.out
 
 
 def test_each_step_of_init_can_be_declined(run, histories, terminal):

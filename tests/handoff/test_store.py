@@ -2,16 +2,19 @@ from __future__ import annotations
 
 import subprocess
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 import warmstart
-from tests.handoff.talk import SESSION, Talk
+from tests.handoff.talk import BEGAN, SESSION, Talk
 from warmstart import Warmstart
 from warmstart.errors import HandoffRefused
 from warmstart.handoff.packet import GitState
 from warmstart.handoff.store import Handoffs, read_git
+from warmstart.hosts.handoff import find_compacted
+from warmstart.sessions.values import Message
 
 
 def test_a_packet_is_made_again_from_its_session(opened: Warmstart) -> None:
@@ -51,3 +54,14 @@ def test_git_is_read_from_a_working_tree(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", "-b", "main", tmp_path], check=True)
     (tmp_path / "a.py").write_text("x")
     assert read_git(str(tmp_path)) == GitState("main", "", ("a.py",))
+
+
+def test_sessions_that_their_agent_compacted_are_found_newest_first(opened: Warmstart) -> None:
+    for day, name in enumerate(("old", "new", "plain"), 1):
+        talk = Talk(name).user("Add a storm table.")
+        at = BEGAN + timedelta(days=day)
+        summary = Message(native_id=name, role="user", text="Tides.", timestamp=at, compaction_summary=name != "plain")
+        opened.store.append(replace(SESSION, native_id=name), [*talk.messages, summary])
+    old, new = (replace(SESSION, native_id=name).id for name in ("old", "new"))
+    assert find_compacted(opened.store, 5) == [new, old]
+    assert find_compacted(opened.store, 1) == [new]

@@ -34,9 +34,9 @@ def test_a_constraint_survives_a_manual_compaction(claude: ClaudeCode) -> None:
     assert secret not in ours(request)
     text = claude.ask("Go on, please.", "--resume", session).requests[0].text
     assert "They talked about tides." in text
-    assert "storm table" not in text
-    # Claude Code repeats what a hook said before a manual compaction.
-    assert 1 <= text.count(CONSTRAINT) <= 2
+    assert "What about the storm table?" in text
+    # As a rule, in the first request, and because Claude Code repeats what a hook said before a manual compaction.
+    assert 2 <= text.count(CONSTRAINT) <= 3
     assert secret not in text
     records = map(json.loads, claude.log(session).read_text().splitlines())
     hooks = [json.dumps(record) for record in records if record.get("type") == "attachment"]

@@ -74,6 +74,10 @@ class Hook:
         self.asked.append(("constraints", *arguments))
         return self.rules
 
+    def note_after_compaction(self, *arguments: str) -> str:
+        self.asked.append(("note_after_compaction", *arguments))
+        return self.answer or ""
+
     def after_compaction(self, *arguments: str) -> None:
         self.asked.append(("after_compaction", *arguments))
 
@@ -154,19 +158,16 @@ def test_a_compaction_that_may_not_happen_forgets_nothing():
 def test_after_a_compaction_things_may_be_said_again():
     calls, answer = asked("SessionStart", source="compact", model="claude-opus-5-5")
     assert calls[0] == ("after_compaction", SESSION)
-    assert calls[1] == ("constraints", COMMON["transcript_path"], "claude-code")
-    assert answer is None
+    assert calls[1] == ("note_after_compaction", COMMON["transcript_path"], "claude-code")
+    assert answer == context("SessionStart")
     assert asked("PostCompact", trigger="auto", compact_summary=SUMMARY) == ([("after_compaction", SESSION)], None)
 
 
-def test_the_users_rules_are_in_the_summary_and_after_it_verbatim():
+def test_the_users_rules_are_asked_for_in_the_summary_verbatim():
     rule = "Never touch migrations by hand."
-    _, kept = asked("PreCompact", rule=rule, trigger="auto", custom_instructions=None)
-    _, repeated = asked("SessionStart", rule=rule, source="compact")
-    for text in (kept, repeated["hookSpecificOutput"]["additionalContext"]):
-        assert isinstance(text, str)
-        assert rule in text
-        assert MARK in text
+    _, text = asked("PreCompact", rule=rule, trigger="auto", custom_instructions=None)
+    assert rule in text
+    assert MARK in text
 
 
 def test_the_end_of_a_turn_and_of_a_session_is_imported_without_a_word():

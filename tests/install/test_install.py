@@ -158,7 +158,7 @@ def test_uninstalling_restores_the_bytes_of_any_file(tmp_path_factory, settings_
     write(home / ".claude.json", configuration, mode)
     before = tree(home)
     try:
-        assert set_up(place, kept) == 3
+        assert set_up(place, kept) == 4
     except ConfigError:  # `hooks` or `mcpServers` is something else
         assert tree(home) == before
         return
@@ -203,7 +203,7 @@ def test_entries_that_came_later_stay(place, kept, home):
 
 def test_without_files_nothing_is_left_behind(place, kept, home):
     before = tree(home)
-    assert set_up(place, kept) == 3
+    assert set_up(place, kept) == 4
     assert stat.S_IMODE((home / ".claude.json").stat().st_mode) == 0o600
     assert stat.S_IMODE(kept.stat().st_mode) == 0o700
     take_back(place, kept)
@@ -246,7 +246,7 @@ def test_a_moved_interpreter_is_updated_and_the_old_bytes_still_come_back(place,
             if rewrites:
                 path.write_text(rewritten(path.read_text()))
             assert status(HOST, place, kept).outdated
-            assert set_up(place, kept) == 3
+            assert set_up(place, kept) == 4
             assert "/gone" not in path.read_text()
             assert status(HOST, place, kept)[:3] == (True, False, "")
             take_back(place, kept)
@@ -302,7 +302,7 @@ def test_our_command_stays_if_the_user_edited_it(place, kept, home):
 
 
 def test_a_file_that_cannot_be_changed_safely_changes_nothing(place, kept, home, subtests):
-    path = home / ".claude.json"  # the second of three
+    path = home / ".claude.json"  # the second of four
     cases = {
         '{"mcpServers": [}': "line 1",
         '{"mcpServers": []}': "mcpServers is not an object",
@@ -396,7 +396,7 @@ def test_a_file_that_changes_under_us_is_not_overwritten(place, kept, home):
     with pytest.raises(ConfigError, match="run this again"):
         install(plan, place, kept)
     assert path.read_text() == '{"model": "new"}'
-    assert set_up(place, kept) == 3
+    assert set_up(place, kept) == 4
 
 
 # -- the diff and the status

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -12,6 +15,7 @@ from warmstart.cli.completion import complete_sessions
 from warmstart.cli.options import Group, json_option, limit_option
 from warmstart.cli.output import counted, iso, local, print_json, settings, table
 from warmstart.cli.terminal import write_data
+from warmstart.errors import ConfigError
 from warmstart.handoff.compact import STRATEGIES, measure
 from warmstart.handoff.packet import BUDGET, verify
 from warmstart.handoff.score import Score, compare_summaries, score_strategies
@@ -19,6 +23,8 @@ from warmstart.sessions.export import chat_messages
 from warmstart.storage.files import write_private
 
 _session_argument = click.argument("session", shell_complete=complete_sessions)
+_RUNNING = "CLAUDE_CODE_SESSION_ID"  # the session that this process runs in
+_STARTS = {"claude-code": ("claude",), "hermes": ("hermes", "chat", "-q"), "codex": ("codex",)}  # and the first prompt
 _COLUMNS = ("tokens", "ratio", "constraints", "files", "precision", "commands", "ids", "open", "requests", "decisions")
 
 
@@ -34,14 +40,19 @@ def command() -> None:
 
 
 @command.command(epilog='Example: warmstart handoff packet 3f0c1d52 --note "the tests come next"')
-@_session_argument
+@click.argument("session", envvar=_RUNNING, shell_complete=complete_sessions)
 @click.option("--note", default="", help="A note for the next session.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write to this file.")
 @click.option("--budget", type=click.IntRange(500, 6000), default=BUDGET, show_default=True, help="Tokens.")
 @json_option
 def packet(session: str, note: str, out: Path | None, budget: int, as_json: bool) -> None:
-    """Make the packet of a session. The session itself goes on."""
+    """Make the packet of a session. The session itself goes on.
+
+    Inside Claude Code, SESSION may be left out: it is the one that is running, as its log is now.
+    """
     with Warmstart(settings()) as ws:
+        if session == os.environ.get(_RUNNING):
+            ws.import_running(session)
         made = ws.handoffs.packet(session, note=note, budget_tokens=budget)
     if out:
         write_private(out, [made.text])
@@ -52,23 +63,48 @@ def packet(session: str, note: str, out: Path | None, budget: int, as_json: bool
         write_data(made.text)
 
 
-@command.command(epilog="Example: warmstart handoff resume 1f9d02c4a7be --json")
+@command.command(epilog="Example: warmstart handoff resume 1f9d02c4a7be --host codex --run")
 @click.argument("packet", metavar="PACKET|SESSION|FILE", shell_complete=complete_sessions)
+@click.option("--host", type=click.Choice(list(_STARTS)), help="Print the command that starts this agent with it.")
+@click.option("--run", "runs", is_flag=True, help="Run that command, in the folder of the session.")
 @json_option
-def resume(packet: str, as_json: bool) -> None:
-    """Print the messages to start a fresh session with.
+def resume(packet: str, host: str | None, runs: bool, as_json: bool) -> None:
+    """Print the messages to start a fresh session with, or start one.
 
-    PACKET may be the id of a packet, a session, or a file with a packet.
+    PACKET may be the id of a packet, a session, or a file with a packet. The agent may be another one than before.
     """
-    path = Path(packet)
+    if runs and not host:
+        raise click.UsageError("--run needs --host, the agent to start")
+    path, folder = Path(packet), ""
     with Warmstart(settings()) as ws:
-        text = path.read_text(encoding="utf-8") if path.is_file() else ws.handoffs.find(packet).text
+        if path.is_file():
+            text, name = path.read_text(encoding="utf-8"), str(path.absolute())
+        else:
+            found = ws.handoffs.find(packet)
+            text, name, folder = found.text, found.id, ws.store.get(found.session_id).directory
         verify(text)
         messages = ws.handoffs.resume(text)
-    if as_json:
+    folder = folder if Path(folder).is_dir() else ""
+    if host and runs:
+        _start([*_STARTS[host], text], folder)
+    elif host:
+        change = f"cd {shlex.quote(folder)} && " if folder else ""
+        line = f'{change}{" ".join(_STARTS[host])} "$(warmstart handoff resume {shlex.quote(name)})"'
+        print_json({"command": line, "messages": messages}) if as_json else write_data(f"{line}\n")
+    elif as_json:
         print_json(messages)
     else:
         write_data("\n".join(message["content"] for message in messages))
+
+
+def _start(words: list[str], folder: str) -> NoReturn:
+    """Become the agent."""
+    program = shutil.which(words[0])
+    if not program:
+        raise ConfigError(f"there is no program {words[0]!r} on the PATH; install it, or leave --run out")
+    if folder:
+        os.chdir(folder)
+    os.execv(program, words)  # noqa: S606 - the user's agent, without a shell
 
 
 @command.command("list", epilog="Example: warmstart handoff list --limit 5")

@@ -12,12 +12,16 @@ from warmstart.cli.install import found_hosts, set_up
 from warmstart.cli.options import user_home, yes_option
 from warmstart.cli.output import confirm, counted, one_line, progress_bar, settings, warn_skip
 from warmstart.cli.terminal import printable
+from warmstart.errors import HandoffRefused
+from warmstart.handoff.score import compare_summaries
+from warmstart.hosts.handoff import find_compacted
 from warmstart.hosts.install import Place
 from warmstart.sessions.projects import resolve_project, short_names
 from warmstart.sessions.readers.base import Reader
 from warmstart.sessions.readers.registry import readers
 
 _MAX_LINES = 3  # of commands
+_MAX_COMPACTED = 5  # sessions; a log may begin with the summary of another one
 
 
 @click.command(epilog="Example: warmstart init --yes")
@@ -58,7 +62,7 @@ def _count_logs(reader: Reader, place: Place) -> int:
 
 
 def _show_facts(ws: Warmstart) -> None:
-    """Show the mistake that recurs most and its fix, and the commands that work in the project."""
+    """Show the mistake that recurs most, the commands that work in the project, and what a compaction lost."""
     sessions = Counter(row.session.project for row in ws.sessions.list(project=None) if row.session.project)
     if not sessions:
         return
@@ -77,3 +81,27 @@ def _show_facts(ws: Warmstart) -> None:
         click.echo(printable(f"\nCommands that work in {name}:"))
     for line in lines[:_MAX_LINES]:
         click.echo(printable(f"  {line.why or line.text}"))
+    _show_compaction(ws)
+
+
+def _show_compaction(ws: Warmstart) -> None:
+    """Show what the summary that an agent wrote last has lost; nothing if no agent wrote one."""
+    for found in find_compacted(ws.store, _MAX_COMPACTED):
+        session = ws.store.get(found)
+        try:
+            compared = list(compare_summaries(session, list(ws.store.messages(found)), redactor=ws.redactor))
+        except HandoffRefused:  # its constraints are too long for a packet
+            continue
+        if compared:
+            kept = compared[-1].summary
+            shares = {
+                "rules, word for word": kept.constraints,
+                "files": kept.artifact_recall,
+                "commands": kept.commands,
+            }
+            lost = [
+                f"{1 - share:.0%} of the {name}" for name, share in shares.items() if share is not None and share < 1
+            ]
+            click.echo(f"\nWhat the last compaction lost ({session.agent}, session {found}):")
+            click.echo(f"  {', '.join(lost) or 'none of the rules, files and commands'}")
+            return

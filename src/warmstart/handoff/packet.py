@@ -108,7 +108,7 @@ def build_packet(
     counter: Callable[[str], int] = count,
 ) -> Packet:
     """The packet of a session. Raises `HandoffRefused` if the constraints and the goal alone are too long."""
-    writer = _Writer(ledger, redactor, counter)
+    writer = PacketWriter(ledger, redactor, counter)
     fixed = [*writer.header(git, chain_number, chain_max), *writer.constraints(), *writer.goal()]
     ending = [*writer.note(note), *writer.ending()]
     needed = sum(map(writer.measure, (*fixed, *ending))) + 60  # the title, and what was dropped
@@ -143,7 +143,7 @@ def verify(text: str) -> str:
     return title[1]
 
 
-class _Writer:
+class PacketWriter:
     """Writes the lines of a packet."""
 
     def __init__(self, ledger: Ledger, redactor: Redactor, counter: Callable[[str], int]) -> None:

@@ -68,7 +68,7 @@ def _start(data: dict[str, Any], hook: Hook, session: str, project: str, transcr
     source = data.get("source")
     if source == "compact":
         hook.after_compaction(session)
-        return _constraints(hook, transcript)
+        return hook.note_after_compaction(transcript, HOST) if transcript else None
     if source in ("resume", "fork"):
         return None  # the conversation has what the session started with
     return hook.start(session, project, HOST, str(data.get("model") or ""))
@@ -111,7 +111,7 @@ def is_present(place: Place) -> bool:
 
 
 def files(place: Place) -> list[HostFile]:
-    """Hooks in `settings.json`, the MCP server in `.claude.json`, and the command `/warm`."""
+    """Hooks in `settings.json`, the MCP server in `.claude.json`, and the commands `/warm` and `/warm-handoff`."""
     from warmstart.hosts.files import OwnFile, hooks_file, member_file
 
     folder = _folder(place)
@@ -126,6 +126,7 @@ def files(place: Place) -> list[HostFile]:
         hooks_file(folder / "settings.json", HOST, hooks),
         member_file(configuration, ("mcpServers", "warmstart"), server if place.mcp else None),
         OwnFile(folder / "commands" / "warm.md", _warm_command(place)),
+        OwnFile(folder / "commands" / "warm-handoff.md", _handoff_command(place)),
     ]
 
 
@@ -152,4 +153,21 @@ Question: $ARGUMENTS
 
 If there is a question, run `{recall} "the question"` and answer from what it prints, with dates and session ids. If it
 prints nothing, say that earlier sessions say nothing about it. Without a question, show the notes above as they are.
+"""
+
+
+def _handoff_command(place: Place) -> str:
+    from shlex import join
+
+    packet, resume = join(place.command("handoff", "packet")), join(place.command("handoff", "resume"))
+    return f"""---
+description: Make the packet that hands this session over to a fresh one
+argument-hint: "[note]"
+allowed-tools: Bash({packet}:*)
+---
+Run `{packet}` and tell the user the id in its first lines, how many constraints and files it names, and that
+`{resume} ID --host claude-code --run` starts a fresh session with it (also `hermes` or `codex`). If there is a note
+here, add `--note` with it, quoted for the shell. Change nothing, and do not go on with the work.
+
+Note: $ARGUMENTS
 """

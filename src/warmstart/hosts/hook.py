@@ -227,20 +227,15 @@ class Hook:
 
     def constraints(self, transcript: str, agent: str) -> tuple[Constraint, ...]:
         """What the user said must, must not or may only be done, read from the agent's own log."""
-        from pathlib import Path
+        from warmstart.hosts.handoff import read_ledger
 
-        from warmstart.config import load_settings
-        from warmstart.handoff.constraints import ConstraintLedger
-        from warmstart.redact.redactor import configured_redactor
-        from warmstart.sessions.readers.base import Reading
-        from warmstart.sessions.readers.registry import readers
+        return read_ledger(transcript, agent, self._env)[0].constraints
 
-        ledger = ConstraintLedger(configured_redactor(load_settings(self._env)).clean)
-        path = Path(transcript)
-        for _, message in readers()[agent].read(path, Reading(path)):
-            if message and not (message.injected or message.compaction_summary or message.sidechain):
-                ledger.add(message.role, message.text, message.native_id)
-        return ledger.constraints
+    def note_after_compaction(self, transcript: str, agent: str) -> str:
+        """The constraints, the goal and the files of a conversation that was compacted."""
+        from warmstart.hosts.handoff import note_after_compaction
+
+        return note_after_compaction(transcript, agent, self._env)
 
     def sync(self, *paths: str) -> None:
         """Import these logs in a process of its own: one at a time, with low priority, outliving the agent."""
