@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from warmstart.templates.start import Started
 
 START_SECONDS = 2.0  # for the start of a session
-MAX_START = 9_000  # characters; Claude Code replaces more than 10,000 by a preview
+MAX_START = 8_000  # characters; with an overlay under 10,000, at which agents replace a text by a preview
 AGENT = "warmstart"  # of sessions that a run records itself
 
 T = TypeVar("T")
