@@ -50,19 +50,15 @@ BUDGETS = {
     ("memory",): 7400,  # 3,300 by design; to be rebuilt
     ("recall",): 1900,
     ("templates",): 5600,  # 5,500 by design; what each turn did, for preflight, is extracted here too
-    (
-        "app",
-        "run",
-        "__init__",
-    ): 900,  # 500 by design; `Run` alone has 330, with compaction and what a program can hand over
+    ("app", "run", "__init__"): 870,  # 500 by design; `Run` alone has 290, and the front door opens handoffs too
     ("preflight",): 1150,  # 700 by design; a hook cannot afford to load numpy, so it has a search of its own
     ("handoff",): 1880,  # 1,600 by design; a third is compaction and its score, for two shapes of messages
-    ("hosts",): 1800,
+    ("hosts",): 1830,  # 1,800 by design; the installer undoes every change byte for byte
     ("report",): 900,
-    ("cli", "mcp"): 5700,  # 5,400 by design; `handoff` has seven commands, is served over MCP and starts other agents
+    ("cli", "mcp"): 5710,  # 5,400 by design; `handoff` has seven commands, is served over MCP and starts other agents
     ("testing",): 1500,
 }
-MAX_LINES = 42_560  # 40,000 by design, with memory still at twice its size
+MAX_LINES = 42_700  # 40,000 by design, with memory still at twice its size
 
 
 def imports(path: Path) -> Iterator[str]:
