@@ -240,7 +240,7 @@ def test_init_without_sessions_still_sets_up(run, claude):
 
 def test_an_interrupted_init_continues(run, histories, program):
     log = next((histories / ".claude" / "projects").rglob("58e3c7d9*.jsonl"))
-    for number in range(200):
+    for number in range(1000):
         shutil.copy(log, log.with_name(f"58e3c7d9-0000-4000-8000-{number:012}.jsonl"))
     with subprocess.Popen(
         [*program, "init", "--yes"],

@@ -21,6 +21,7 @@ from warmstart.cli import root
 WRITING = {
     "sessions export": ["sessions", "export", "58e3c7d9", "-o"],
     "sessions export markdown": ["sessions", "export", "58e3c7d9", "--format", "markdown", "-o"],
+    "handoff packet": ["handoff", "packet", "58e3c7d9", "--out"],
     "memory export": ["memory", "export", "-o"],
     "profile --html": ["profile", "--html"],
     "memory evaluate --html": ["memory", "evaluate", "--backend", "null", "--size", "1", "--seconds", "0.1", "--html"],

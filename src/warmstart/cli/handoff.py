@@ -12,7 +12,7 @@ import click
 
 from warmstart.app import Warmstart
 from warmstart.cli.completion import complete_sessions
-from warmstart.cli.options import Group, json_option, limit_option
+from warmstart.cli.options import Count, Group, json_option, limit_option
 from warmstart.cli.output import counted, iso, local, print_json, settings, table
 from warmstart.cli.terminal import write_data
 from warmstart.errors import ConfigError
@@ -20,6 +20,7 @@ from warmstart.handoff.compact import STRATEGIES, measure
 from warmstart.handoff.packet import BUDGET, verify
 from warmstart.handoff.score import Score, compare_summaries, score_strategies
 from warmstart.sessions.export import chat_messages
+from warmstart.sessions.values import clean
 from warmstart.storage.files import write_private
 
 _session_argument = click.argument("session", shell_complete=complete_sessions)
@@ -43,7 +44,7 @@ def command() -> None:
 @click.argument("session", envvar=_RUNNING, shell_complete=complete_sessions)
 @click.option("--note", default="", help="A note for the next session.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write to this file.")
-@click.option("--budget", type=click.IntRange(500, 6000), default=BUDGET, show_default=True, help="Tokens.")
+@click.option("--budget", type=Count(500, 6000), default=BUDGET, show_default=True, help="Tokens.")
 @json_option
 def packet(session: str, note: str, out: Path | None, budget: int, as_json: bool) -> None:
     """Make the packet of a session. The session itself goes on.
@@ -63,7 +64,7 @@ def packet(session: str, note: str, out: Path | None, budget: int, as_json: bool
         write_data(made.text)
 
 
-@command.command(epilog="Example: warmstart handoff resume 1f9d02c4a7be --host codex --run")
+@command.command(epilog="Example: warmstart handoff resume 3f0c1d52 --host codex")
 @click.argument("packet", metavar="PACKET|SESSION|FILE", shell_complete=complete_sessions)
 @click.option("--host", type=click.Choice(list(_STARTS)), help="Print the command that starts this agent with it.")
 @click.option("--run", "runs", is_flag=True, help="Run that command, in the folder of the session.")
@@ -80,7 +81,7 @@ def resume(packet: str, host: str | None, runs: bool, as_json: bool) -> None:
         if path.is_file():
             text, name = path.read_text(encoding="utf-8"), str(path.absolute())
         else:
-            found = ws.handoffs.find(packet)
+            found = ws.handoffs.find(clean(packet))
             text, name, folder = found.text, found.id, ws.store.get(found.session_id).directory
         verify(text)
         messages = ws.handoffs.resume(text)
@@ -171,7 +172,7 @@ def score(session: str, strategy: str | None, as_json: bool) -> None:
 
 @command.command(epilog="Example: warmstart handoff compare 3f0c1d52 --budget 20000")
 @_session_argument
-@click.option("--budget", type=click.IntRange(1000), help="Tokens; a quarter of the session by default.")
+@click.option("--budget", type=Count(1000), help="Tokens; a quarter of the session by default.")
 @json_option
 def compare(session: str, budget: int | None, as_json: bool) -> None:
     """Show what each strategy of compaction keeps of a session, and what it costs."""

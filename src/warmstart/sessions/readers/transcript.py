@@ -134,6 +134,8 @@ def records(path: Path, reading: Reading, decoder: msgspec.json.Decoder[T]) -> I
                     yield from _recover(line, reading, decoder)
             else:
                 yield line, record
+            if is_counted:
+                return  # the agent is still writing this line, and may be done with it by now
 
 
 def _recover(line: Line, reading: Reading, decoder: msgspec.json.Decoder[T]) -> Iterator[tuple[Line, T]]:
