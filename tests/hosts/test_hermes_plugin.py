@@ -53,7 +53,7 @@ def test_with_the_setting_of_hermes_the_block_can_be_long_or_off(hermes: Hermes)
     hermes.install()
     assert block("full") in messages(hermes.ask("Is all well?").requests[0], "system")[0]
     hermes.configure(agent={"context_preflight": False}, plugins={"enabled": ["warmstart"]})
-    assert "[warmstart]" not in hermes.ask("Is all well?").requests[0].text
+    assert "[warmstart]" not in hermes.ask("Translate the imprint.").requests[0].text
 
 
 def test_subagents_get_nothing(hermes: Hermes) -> None:
