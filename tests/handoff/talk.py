@@ -10,7 +10,7 @@ from warmstart.handoff.ledger import Ledger, build_ledger
 from warmstart.sessions.values import CallOutcome, Message, Session, ToolCall, ToolResult
 
 BEGAN = datetime(2026, 3, 1, 9, tzinfo=UTC)
-SESSION = Session(agent="claude-code", native_id="s", project="/work/harbour", directory="/work/harbour")
+SESSION = Session(agent="claude-code", native_id="s", project="/home/mara/harbour", directory="/home/mara/harbour")
 
 
 class Talk:

@@ -12,12 +12,12 @@ def files(ledger: Ledger) -> dict[str, str]:
 
 def test_files_keep_their_last_operation() -> None:
     talk = Talk().user("add a storm table")
-    talk.call("Read", {"file_path": "/work/harbour/tides.py"}, "x = 1")
-    talk.call("Edit", {"file_path": "/work/harbour/tides.py", "old_string": "1", "new_string": "2"})
-    talk.call("Write", {"file_path": "/work/harbour/storms.py", "content": "y = 1"}, "File created successfully")
-    talk.call("Read", {"file_path": "/work/harbour/missing.py"}, "no such file", "error")
+    talk.call("Read", {"file_path": "/home/mara/harbour/tides.py"}, "x = 1")
+    talk.call("Edit", {"file_path": "/home/mara/harbour/tides.py", "old_string": "1", "new_string": "2"})
+    talk.call("Write", {"file_path": "/home/mara/harbour/storms.py", "content": "y = 1"}, "File created successfully")
+    talk.call("Read", {"file_path": "/home/mara/harbour/missing.py"}, "no such file", "error")
     talk.bash("cd web && cat index.html && rm old.html && sed -i s/a/b/ app.ts && echo x > new.txt && ls > /tmp/out")
-    talk.bash("cd /work/harbour && mv a.py b.py && git rm c.py && touch .env && cp d.py lib/")
+    talk.bash("cd /home/mara/harbour && mv a.py b.py && git rm c.py && touch .env && cp d.py lib/")
     assert files(talk.ledger) == {
         "tides.py": "changed",
         "storms.py": "created",
@@ -36,12 +36,16 @@ def test_files_keep_their_last_operation() -> None:
 
 
 def test_paths_outside_the_working_tree_stay_whole() -> None:
-    tree = Session(agent="claude-code", native_id="s", project="/work/harbour", directory="/work/harbour/.worktrees/2")
-    talk = Talk().call("Read", {"file_path": "/work/harbour/.git/config"}, "x").bash("cat a.py ../1/b.py ~/notes.md")
+    tree = Session(
+        agent="claude-code", native_id="s", project="/home/mara/harbour", directory="/home/mara/harbour/.worktrees/2"
+    )
+    talk = (
+        Talk().call("Read", {"file_path": "/home/mara/harbour/.git/config"}, "x").bash("cat a.py ../1/b.py ~/notes.md")
+    )
     assert list(build_ledger(tree, talk.messages).files) == [
-        "/work/harbour/.git/config",
+        "/home/mara/harbour/.git/config",
         "a.py",
-        "/work/harbour/.worktrees/1/b.py",
+        "/home/mara/harbour/.worktrees/1/b.py",
         "~/notes.md",
     ]
 
@@ -52,12 +56,14 @@ def test_a_patch_and_a_deleted_folder_are_understood() -> None:
     assert files(talk.ledger) == {"web/a.ts": "created", "b.ts": "changed", "c.ts": "deleted"}
     talk.bash("mv web site")
     assert files(talk.ledger) == {"web/a.ts": "deleted", "b.ts": "changed", "c.ts": "deleted"}
-    talk.call("Edit", {"file_path": "/work/harbour/site/a.ts"}).bash("rm -rf site")
+    talk.call("Edit", {"file_path": "/home/mara/harbour/site/a.ts"}).bash("rm -rf site")
     assert files(talk.ledger)["site/a.ts"] == "deleted"
 
 
 def test_commands_keep_count_and_last_exit_status() -> None:
-    talk = Talk().bash("cd /work/harbour && make test", "1 failed", 2).bash("make test").bash("cat <<EOF\nlong\nEOF")
+    talk = (
+        Talk().bash("cd /home/mara/harbour && make test", "1 failed", 2).bash("make test").bash("cat <<EOF\nlong\nEOF")
+    )
     runs = talk.ledger.commands
     assert [(run.text, run.count, run.status) for run in runs.values()] == [
         ("make test", 2, "exit 0"),
@@ -69,7 +75,7 @@ def test_the_last_test_is_outdated_by_an_edit() -> None:
     talk = Talk().bash("pytest tests", "2 passed in 0.1s")
     check = talk.ledger.checks["test"]
     assert (check.result.name, check.result.passed, check.outdated) == ("pytest", True, False)
-    talk.call("Edit", {"file_path": "/work/harbour/a.py", "old_string": "1", "new_string": "2"})
+    talk.call("Edit", {"file_path": "/home/mara/harbour/a.py", "old_string": "1", "new_string": "2"})
     assert talk.ledger.checks["test"].outdated
 
 
@@ -110,14 +116,14 @@ def test_a_withdrawn_request_is_not_the_latest() -> None:
 
 def test_errors_have_their_fix_or_stay_unresolved() -> None:
     talk = Talk().bash("npm test", "sh: 1: vitest: not found", 127).bash("npm run test:unit", "ok")
-    talk.call("Edit", {"file_path": "/work/harbour/a.py"}, "String to replace not found in file.", "error")
+    talk.call("Edit", {"file_path": "/home/mara/harbour/a.py"}, "String to replace not found in file.", "error")
     failures = talk.ledger.failures()
     assert [(one.tool, one.failed, one.fix) for one in failures] == [
         ("Bash", "npm test", "npm run test:unit"),
-        ("Edit", "Edit /work/harbour/a.py", ""),
+        ("Edit", "Edit /home/mara/harbour/a.py", ""),
     ]
     assert all(isinstance(one, Failure) and one.error for one in failures)
-    talk.call("Edit", {"file_path": "/work/harbour/a.py"})
+    talk.call("Edit", {"file_path": "/home/mara/harbour/a.py"})
     assert [one.fix for one in talk.ledger.failures() if one.tool == "Edit"] == ["the same call again"]
 
 

@@ -13,8 +13,8 @@ from warmstart.sessions.marks import is_marked, without_ours
 
 def work() -> Talk:
     talk = Talk().user("Add a storm table. Never touch the migrations.").user("also draw a map")
-    talk.call("Read", {"file_path": "/work/harbour/tides.py"}, "x = 1")
-    talk.call("Edit", {"file_path": "/work/harbour/storms.py", "old_string": "1", "new_string": "2"})
+    talk.call("Read", {"file_path": "/home/mara/harbour/tides.py"}, "x = 1")
+    talk.call("Edit", {"file_path": "/home/mara/harbour/storms.py", "old_string": "1", "new_string": "2"})
     talk.bash("pytest tests", "1 failed, 2 passed in 0.1s", 1).bash("npm test", "vitest: not found", 127)
     talk.bash("npm run test:unit", "ok").bash("git commit -m x", "[main 1a2b3c4] x")
     talk.call("TodoWrite", {"todos": [{"content": "label the axes", "status": "pending"}]})
@@ -44,7 +44,7 @@ def test_a_packet_has_every_section_in_order() -> None:
     ]
     for line in (
         f"- session {SESSION.id} (claude-code) · chain 2 of 3 · 2026-03-01T09:19:00Z",
-        "- repository: /work/harbour · branch main · head 1a2b3c4 · uncommitted: storms.py",
+        "- repository: /home/mara/harbour · branch main · head 1a2b3c4 · uncommitted: storms.py",
         "- Never touch the migrations. (#1)",
         "First request (#1):\n> Add a storm table. Never touch the migrations.",
         "Latest request (#19):\n> label the axes of the table",

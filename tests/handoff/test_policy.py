@@ -34,7 +34,7 @@ def record(ws: Warmstart, talk: Talk, session: Session = SESSION) -> Session:
 
 def start() -> Talk:
     talk = Talk().user("Add a storm table. Never touch the migrations.")
-    return talk.call("Edit", {"file_path": "/work/harbour/storms.py", "old_string": "1", "new_string": "2"})
+    return talk.call("Edit", {"file_path": "/home/mara/harbour/storms.py", "old_string": "1", "new_string": "2"})
 
 
 def compress(
