@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import stat
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import closing
 from itertools import product
 from pathlib import Path
 
 import pytest
 from tests.cli.memory import data, done
 from tests.memory.honcho_server import HonchoServer, Wrong, running
-
-from warmstart.memory.local import LocalBackend
 
 TOKEN = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 
@@ -46,12 +39,7 @@ def honcho(monkeypatch: pytest.MonkeyPatch) -> Iterator[HonchoServer]:
 @pytest.fixture
 def secret_file(home: Path) -> Path:
     file = home / "memory.md"
-    file.write_text(
-        "# Memory\n\n"
-        f"- `deploy`: The token is {TOKEN}.\n"
-        f'  <!-- warmstart {{"metadata": {{"source": "mail with {TOKEN}", "login": "{TOKEN}"}}}} -->\n'
-        f"- Another one is {TOKEN} too.\n"
-    )
+    file.write_text(f"# Memory\n\n- The deploy token is {TOKEN}.\n- Another one is {TOKEN} too.\n")
     return file
 
 
@@ -65,14 +53,14 @@ def test_an_import_shows_no_secrets(run, secret_file, options):
 def test_an_entry_with_a_secret_is_imported_once(run, secret_file):
     assert "2 entries imported" in done(run, "import", secret_file).err
     assert "0 entries imported from 1 file, 2 already there" in done(run, "import", secret_file).err
-    assert len(data(run, "history", "deploy")) == 1
+    assert len(data(run, "list")) == 2
 
 
 def test_turning_redaction_off_imports_the_secret(run, secret_file, monkeypatch):
     done(run, "import", secret_file)
     monkeypatch.setenv("WARMSTART_MEMORY_REDACT", "no")
     assert "2 entries imported" in done(run, "import", secret_file).err
-    assert TOKEN in done(run, "get", "deploy").out
+    assert TOKEN in done(run, "search", "deploy").out
     assert "2 already there" in done(run, "import", secret_file).err
 
 
@@ -81,13 +69,12 @@ def test_entries_of_several_scopes_are_imported_once(run, home):
     done(run, "set", "test_command", "make check", "--project", ".")
     done(run, "set", "test_command", "pytest", "--agent", "codex")
     done(run, "set", "lint", "ruff", "--project", ".")
-    done(run, "export", "--all-projects", "-o", home / "all.md")
-    ran = done(run, "import", home / "all.md")
-    assert "0 entries imported from 1 file, 4 already there" in ran.err
+    done(run, "export", "-o", home / "all.json")
+    assert "0 entries imported from 1 file, 4 already there" in done(run, "import", home / "all.json").err
     done(run, "set", "lint", "flake8")
-    assert "4 already there" in done(run, "import", home / "all.md").err
+    assert "4 already there" in done(run, "import", home / "all.json").err
     done(run, "delete", "lint", "--yes")
-    assert "1 entry imported from 1 file, 3 already there" in done(run, "import", home / "all.md").err
+    assert "1 entry imported from 1 file, 3 already there" in done(run, "import", home / "all.json").err
 
 
 def test_an_export_is_private(run, home):
@@ -129,10 +116,8 @@ def test_copy_and_export_need_the_complete_memory(run, project, honcho, monkeypa
     monkeypatch.setenv("WARMSTART_MEMORY_HONCHO_TIMEOUT_MS", "300")
     ran = run("memory", *arguments)
     assert (ran.code, ran.out) == (1, "")
-    assert ran.err == (
-        f"warmstart: {honcho.url} does not answer, so the local copy may be incomplete; try again later, or use it "
-        "with --offline\n"
-    )
+    assert ran.err.startswith(f"warmstart: {honcho.url} does not answer (memory.honcho.write_timeout_ms = 10000)")
+    assert "--offline" in ran.err
     assert not (project / arguments[-1]).exists()
     done(run, *arguments, "--offline")
     assert b"Oldenburg" in (project / arguments[-1]).read_bytes()
@@ -156,7 +141,7 @@ def test_a_broken_package_does_not_stop_anything(run, tmp_path, monkeypatch):
     (package / "entry_points.txt").write_text("[warmstart.memory]\nelsewhere = no_such_module_anywhere:Backend\n")
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
     done(run, "list")
-    ran = done(run, "evaluate", "--size", 1)
+    ran = done(run, "evaluate")
     assert "Skipping elsewhere: the memory backend 'elsewhere' of 'thirdparty' cannot be loaded" in ran.err
     monkeypatch.setenv("WARMSTART_MEMORY_BACKEND", "elsewhere")
     ran = run("memory", "set", "editor", "Helix")
@@ -182,7 +167,7 @@ def test_retry_resends_rejected_writes(run, honcho, monkeypatch):
     monkeypatch.setattr(honcho, "_add", strict)
     ran = run("memory", "set", "city", "Oldenburg")
     assert (ran.code, ran.out) == (1, "")
-    assert "refused 'city' (422: not today)" in ran.err
+    assert "rejected 'city' (422: not today)" in ran.err
     assert "Remembered" not in ran.err
     assert "Rejected: city of default: 422" in done(run, "info").out
     monkeypatch.setattr(honcho, "_add", add)
@@ -193,29 +178,7 @@ def test_retry_resends_rejected_writes(run, honcho, monkeypatch):
     assert run("memory", "info", "--retry", "--backend", "local").code == 1
 
 
-# -- an evaluation that is ended
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_an_interrupted_evaluation_leaves_no_users(home, number):
-    path = home / ".warmstart" / "warmstart.db"
-    command = [sys.executable, "-m", "warmstart", "memory", "evaluate", "--backend", "local", "--size", "1000000"]
-    with closing(LocalBackend(path)) as watching:
-        watching.store("mara", "k", "v")
-        running = subprocess.Popen(
-            command,
-            env={**os.environ},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # who ignores a signal hands that on
-        )
-        try:
-            while not any("-latency" in user for user in watching.users()):
-                assert running.poll() is None
-            running.send_signal(number)
-            running.communicate(timeout=60)
-        finally:
-            running.kill()
-            running.communicate()
-        assert running.returncode == 128 + number
-        assert watching.users() == ["mara"]
+def test_retry_without_a_server_says_why(run, monkeypatch):
+    monkeypatch.setenv("WARMSTART_MEMORY_BACKEND", "honcho")
+    ran = run("memory", "info", "--retry")
+    assert (ran.code, "Honcho is not configured" in ran.err) == (1, True)

@@ -140,7 +140,7 @@ def test_a_slow_service_is_given_up_in_time(service):
     began = monotonic()
     with pytest.raises(EmbedderError, match="gave no embeddings"):
         embedder.embed(["abc"], 0.2)
-    assert monotonic() - began < 2
+    assert monotonic() - began < 5  # the service would take ten
 
 
 def test_a_service_that_does_not_listen(service):

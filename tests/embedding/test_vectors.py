@@ -13,7 +13,7 @@ import pytest
 from tests.recall.stores import opened
 from warmstart import Settings
 from warmstart.embedding import open_vectors
-from warmstart.embedding.embedders import WordLlamaEmbedder, open_embedder
+from warmstart.embedding.embedders import MiniLMEmbedder, WordLlamaEmbedder, open_embedder
 from warmstart.embedding.vectors import Model, Row, SQLiteVectors, VectorStore, quantize
 from warmstart.errors import ConfigError, StoreError
 from warmstart.recall import Index
@@ -148,3 +148,12 @@ def test_an_unknown_embedder_is_refused(tmp_path):
             open_embedder(name, settings)
     with pytest.raises(ConfigError, match=r"recall\.endpoint"):
         open_embedder("openai:some-model", settings)
+
+
+def test_minilm_finds_what_shares_no_word_and_gives_a_text_the_same_vector_in_any_company() -> None:
+    minilm = MiniLMEmbedder()
+    question, answer, other = minilm.embed(["float or decimal for money", "Amounts are integers of a cent", "No calls"])
+    assert question @ answer > 1.5 * (question @ other)
+    assert (minilm.embed(["No calls"])[0] == other).all()
+    assert not minilm.embed([" "]).any()
+    assert minilm.embed([]).shape == (0, minilm.dimensions)

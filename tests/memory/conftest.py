@@ -11,11 +11,14 @@ import pytest
 from tests.memory.honcho_server import HonchoServer, running
 from tests.postgres import Server
 from warmstart.memory.honcho import HonchoBackend
+from warmstart.memory.honcho.link import Timeouts
 from warmstart.memory.local import LocalBackend
 from warmstart.memory.postgres import PostgresBackend
 from warmstart.memory.sql import SQLBackend
 
 DATABASES = ("local", "postgres")
+
+PATIENT = Timeouts(read=5.0)
 
 OpenHoncho = Callable[..., HonchoBackend]
 
@@ -58,7 +61,7 @@ def opening(folder: Path) -> Iterator[OpenHoncho]:
     backends: list[HonchoBackend] = []
 
     def open_backend(url: str, machine: str = "here", **options: object) -> HonchoBackend:
-        given = {"settle_seconds": 0.0, "fresh_seconds": 0.0, "timeout_ms": 5000, **options}
+        given = {"settle_seconds": 0.0, "fresh_seconds": 0.0, "timeouts": PATIENT, **options}
         backends.append(HonchoBackend(base_url=url, path=folder / machine, **given))
         return backends[-1]
 

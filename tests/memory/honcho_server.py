@@ -64,6 +64,7 @@ class HonchoServer(ThreadingHTTPServer):
         self.failures: list[int] = []  # statuses to answer with, before doing anything
         self.failing = 0  # a status to answer everything with
         self.late_failures: list[int] = []  # statuses to answer with, after doing it
+        self.instead: tuple[str, bytes] | None = None  # type and body of what answers in place of Honcho
         self.dropped = 0  # writes of messages to keep without an answer
         self.held = threading.Event()  # clear it to let writes of messages be kept and wait before the answer
         self.held.set()
@@ -74,6 +75,7 @@ class HonchoServer(ThreadingHTTPServer):
         self.has_embeddings = True
         self.says = ""  # what chat answers
         self.retry_after = ""
+        self.pending = 0  # work units that the deriver has not done
 
     @property
     def url(self) -> str:
@@ -180,6 +182,10 @@ class HonchoServer(ThreadingHTTPServer):
                 return 200, found[0]
             case "POST", ["sessions", session, "search"]:
                 return 200, self._search(space.messages.get(session, []), body)
+            case "GET", ["queue", "status"]:
+                left, self.pending = self.pending, max(self.pending - 1, 0)  # the deriver works on it
+                counts = {"completed": 0, "in_progress": 0, "pending": left, "total": left}
+                return 200, {f"{name}_work_units": number for name, number in counts.items()}
             case "POST", ["conclusions"]:
                 self._embeds()
                 made = [
@@ -294,11 +300,13 @@ class _Handler(BaseHTTPRequestHandler):
             status, answer = server.late_failures.pop(0), {"detail": "An unexpected error occurred"}
         if status == 500:
             self.close_connection = True  # as uvicorn does after an error that nobody caught, without saying so
-        data = b"" if answer is None else json.dumps(answer).encode()
+        kind, data = "application/json", b"" if answer is None else json.dumps(answer).encode()
+        if server.instead is not None:
+            status, kind, data = 200, *server.instead
         self.send_response(status)
         if status == 429 and server.retry_after:
             self.send_header("Retry-After", server.retry_after)
-        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)

@@ -11,8 +11,8 @@ import pytest
 
 from tests.memory.suite import run_suite
 from tests.postgres import Server
+from warmstart.memory.backend import NullBackend
 from warmstart.memory.local import LocalBackend
-from warmstart.memory.null import NullBackend
 from warmstart.memory.postgres import PostgresBackend
 from warmstart.testing.memory import MemoryBackendSuite
 
@@ -31,6 +31,12 @@ class TestPostgres(MemoryBackendSuite):
             yield fresh
 
 
+class TestWithoutVectors(TestLocal):
+    @pytest.fixture(autouse=True)
+    def _no_vectors(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("warmstart.memory.semantic.installed_embedder", str)
+
+
 def test_the_suite_passes_as_superuser(postgres: Server, subtests: pytest.Subtests) -> None:
     @contextmanager
     def fresh() -> Iterator[PostgresBackend]:
@@ -44,5 +50,5 @@ class NullSuite(MemoryBackendSuite):
     keeps: ClassVar = False
 
 
-def test_the_suite_passes_where_nothing_is_kept(subtests: pytest.Subtests) -> None:
+def test_the_suite_passes_where_nothing_is_stored(subtests: pytest.Subtests) -> None:
     run_suite(subtests, lambda: closing(NullBackend()), NullSuite)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-import threading
+from contextlib import closing
 
 from tests.memory.honcho_server import free_port, running
 from tests.memory.waiting import wait_until
+from warmstart.memory.honcho.mirror import Mirror
+from warmstart.memory.values import digest
 
 
 def test_a_deleted_entry_is_hidden_at_once_and_what_honcho_keeps_is_said(server, opened, tmp_path):
@@ -21,10 +23,7 @@ def test_a_deleted_entry_is_hidden_at_once_and_what_honcho_keeps_is_said(server,
     assert here.list_keys("u") == []
     assert not here.delete("u", "city")
     assert here.flush()
-    [told] = here.forgotten("u")
-    assert str(told) == (
-        "'city' is hidden, but Honcho keeps the text of 1 message and what it concluded: it cannot delete one alone"
-    )
+    assert "keeps the text of deleted messages" in here.deletion_note
     assert there.retrieve("u", "city") is None
     assert [version.value for version in there.history("u", "city")] == [None]
     first = server.messages()[0]
@@ -39,26 +38,16 @@ def test_what_was_deleted_before_it_was_sent_is_never_sent(opened):
     port = free_port()
     backend = opened(f"http://127.0.0.1:{port}")
     backend.store("u", "city", "Oldenburg")
+    backend.store("mara", "city", "Leer")
     while not backend.status().error:  # so that it is not on its way just now
         assert not backend.flush(0.05)
     assert backend.delete("u", "city")
+    assert backend.forget_user("mara") == 1
     backend.store("u", "city", "Bremen")
     with running(port) as server:
         assert backend.flush()
-        assert server.entries() == ["(forgotten: city)", "city: Bremen"]
+        assert server.entries() == ["(forgotten)", "city: Bremen"]
     assert backend.retrieve("u", "city").value == "Bremen"
-    assert backend.forgotten("u")[0].messages == 0
-
-
-def test_what_is_stored_again_after_a_deletion_is_new(honcho):
-    honcho.store("u", "k", "one")
-    born = honcho.retrieve("u", "k").created_at
-    honcho.store("u", "k", "two")
-    assert honcho.retrieve("u", "k").created_at == born
-    honcho.delete("u", "k")
-    honcho.store("u", "k", "three")
-    assert honcho.retrieve("u", "k").created_at > born
-    assert [version.value for version in honcho.history("u", "k")] == ["three", None]
 
 
 def test_a_session_deleted_at_honcho_is_recreated(honcho, server):
@@ -72,31 +61,6 @@ def test_a_session_deleted_at_honcho_is_recreated(honcho, server):
     assert honcho.flush()
     assert honcho.sync("u")
     assert honcho.list_keys("u") == ["other", "k"]
-
-
-def test_a_user_without_entries_is_not_listed(server, opened):
-    """Their session is still there, on whichever machine one looks."""
-    here = opened(server.url, "here")
-    here.store("mara", "k", "v")
-    here.store("ben", "k", "v")
-    assert here.flush()
-    assert here.users() == ["ben", "mara"]
-    assert here.delete("ben", "k")
-    assert here.users() == ["mara"]
-    assert here.flush()
-    assert here.users() == ["mara"]
-    assert opened(server.url, "there").users() == ["mara"]
-
-
-def test_a_user_of_whom_nothing_could_be_read_is_told(server, opened):
-    here, there = opened(server.url, "here"), opened(server.url, "there", timeout_ms=1000)
-    here.store("mara", "k", "v")
-    assert here.flush()
-    there._link.load()
-    is_over = threading.Event()
-    server.delay = lambda: is_over.wait(60) if server.requests[-1].path.endswith("/messages/list") else None
-    assert there.users() == ["mara"]
-    is_over.set()
 
 
 # -- a whole user
@@ -114,7 +78,6 @@ def test_a_forgotten_user_is_gone_here_and_at_honcho(server, opened, tmp_path):
     assert there.retrieve("mara", "city").value == "Bremen"
     assert here.forget_user("mara") == 1
     assert here.forget_user("nobody") == 0
-    assert str(here.forgotten("mara")[0]).startswith("everything of 'mara' is hidden")
     assert here.flush()
     assert here.sync("mara")  # which still shows the messages
     assert server.messages()[0]["content"] == "city: Oldenburg"
@@ -128,10 +91,6 @@ def test_a_forgotten_user_is_gone_here_and_at_honcho(server, opened, tmp_path):
             server.reap()
     assert server.entries() == ["city: Leer"]
     assert [each["content"] for each in server.workspaces["warmstart"].conclusions] == ["city: Leer"]
-    assert str(here.forgotten("mara")[0]) == (
-        "everything of 'mara' is hidden; Honcho deletes the messages and what it concluded from them when it comes to "
-        "it, and keeps the peer, its card and what it concluded elsewhere"
-    )
     for backend, machine in ((here, "here"), (there, "there")):
         backend.close()
         kept = b"".join(path.read_bytes() for path in (tmp_path / machine).iterdir())
@@ -182,24 +141,12 @@ def test_what_another_machine_wrote_after_it_stays(server, opened):
     assert here.list_keys("mara") == ["editor"]
 
 
-def test_what_was_on_its_way_of_a_forgotten_user_is_not_sent(opened):
-    port = free_port()
-    backend = opened(f"http://127.0.0.1:{port}")
-    backend.store("mara", "city", "Oldenburg")
-    while not backend.status().error:  # so that it is not on its way just now
-        assert not backend.flush(0.05)
-    assert backend.forget_user("mara") == 1
-    backend.store("ben", "k", "v")
-    with running(port) as server:
-        assert backend.flush()
-        assert server.entries() == ["k: v"]
-
-
 def test_a_forgotten_user_may_come_back_and_holds_nobody_up(server, opened):
     """Until Honcho has deleted the session it takes nothing new for it; that is for the others no reason to wait."""
-    here = opened(server.url, "here")
-    here.store("mara", "city", "Oldenburg")
+    here, away = opened(server.url, "here"), opened(server.url, "away")
+    here.store("mara", "pet", "a cat")
     assert here.flush()
+    assert away.sync("mara")
     here.forget_user("mara")
     here.store("mara", "city", "Leer")
     here.store("ben", "k", "v")
@@ -211,5 +158,18 @@ def test_a_forgotten_user_may_come_back_and_holds_nobody_up(server, opened):
     assert here.flush()
     assert here.sync("mara")
     assert server.entries() == ["k: v", "(forgotten: everything)", "city: Leer"]
+    assert away.list_keys("mara") == ["city"]
     assert [version.value for version in here.history("mara", "city")] == ["Leer"]
     assert opened(server.url, "there").retrieve("mara", "city").value == "Leer"
+
+
+def test_an_earlier_mirror_knows_whom_it_forgot(tmp_path):
+    class Earlier(Mirror):
+        MIGRATIONS = Mirror.MIGRATIONS[:-1]
+
+    with closing(Earlier(tmp_path / "m.db", redact=True, send_scoped=False)) as mirror, mirror.writing() as connection:
+        row = (digest("mara"), 1.5, 1, 1)
+        connection.execute("INSERT INTO mirror_forgotten (owner, at, is_done, is_told) VALUES (?, ?, ?, ?)", row)
+    with closing(Mirror(tmp_path / "m.db", redact=True, send_scoped=False)) as mirror:
+        assert mirror.has_deleted("mara")
+        assert not mirror.has_deleted("ben")

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from warmstart.memory.index import index_text
 from warmstart.memory.local import LocalBackend
 from warmstart.memory.postgres import PostgresBackend
-from warmstart.memory.sql import SQLBackend
+from warmstart.memory.sql import _COLUMNS, Row, SQLBackend, _documents, _text
 from warmstart.memory.values import Version
-from warmstart.memory.words import stems
 
 OPEN = """
 import sys
@@ -68,25 +68,25 @@ def everything(backend: SQLBackend) -> dict[str, str]:
     found = {entry.key: entry.value for entry in entries}
     assert len(entries) == len(found)
     assert set(backend.list_keys("mara")) == set(found)
-    run = backend._held.database.connection.execute
-    assert run("SELECT count(*) FROM memories WHERE scope >= 0").fetchone()[0] == len(found)
+    run = backend._opened.database.connection.execute
+    assert run("SELECT count(*) FROM memory_entries").fetchone()[0] == len(found)
     return found
 
 
 def assert_index_fits(backend: SQLBackend) -> None:
-    """What the index knows are entries that are there, each with its own words."""
-    run = backend._held.database.connection.execute
-    texts = {row[0]: row[1:] for row in run("SELECT id, key, value FROM memories WHERE scope >= 0").fetchall()}
-    indexed = {row[0]: sorted(row[1].split()) for row in run("SELECT id, words FROM memory_indexed").fetchall()}
-    words: dict[int, list[str]] = {}
-    for word, entry in run("SELECT word, id FROM memory_words ORDER BY word").fetchall():
-        words.setdefault(entry, []).append(word)
-    assert words == indexed
-    assert indexed.keys() <= texts.keys()
-    mark = run("SELECT indexed FROM memory_users WHERE user_id = 'mara'").fetchone()[0]
-    moved = {row[0] for row in run("SELECT entry FROM memory_history WHERE id > ?", (mark,)).fetchall()}
-    for entry in indexed.keys() - moved:
-        assert set(stems(" ".join(texts[entry]))) == set(indexed[entry])
+    """What is indexed are entries that are there, each with its own words and findable by them."""
+    connection = backend._opened.database.connection
+    run = connection.execute
+    rows = [Row(*row) for row in run(f"SELECT {_COLUMNS} FROM memory_entries e WHERE is_indexed = 1").fetchall()]
+    documents = zip(rows, _documents(connection, rows), strict=True)
+    stems = {row.id: index_text(row.user_id, row.place, _text(document)).split() for row, document in documents}
+    if isinstance(backend, LocalBackend):
+        indexed = {number: set(text.split()) for number, text in run("SELECT id, stems FROM memory_index").fetchall()}
+        assert indexed.keys() <= {row[0] for row in run("SELECT id FROM memory_entries").fetchall()}
+        assert {number: set(words) for number, words in stems.items()} == {number: indexed[number] for number in stems}
+        run("INSERT INTO memory_text (memory_text) VALUES ('integrity-check')")
+    for number in list(stems)[:20]:
+        assert number in backend._words.find(connection, stems[number][:3], [], 10_000)
 
 
 def assert_chain_holds(versions: list[Version]) -> None:
@@ -158,4 +158,4 @@ def test_a_process_killed_at_random_points_loses_and_doubles_nothing(place: str,
         assert heard <= set(said) <= heard | {key.removeprefix("own ") for key in unheard}
         assert_chain_holds(versions)
         assert_index_fits(backend)
-        assert backend._held.database.integrity() == []
+        assert backend._opened.database.integrity() == []

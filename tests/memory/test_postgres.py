@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from tests.postgres import Server
@@ -33,7 +35,9 @@ def test_both_databases_answer_alike(postgres_url: str, tmp_path: Path) -> None:
         assert local.list_keys("mara") == shared.list_keys("mara")
 
 
-def test_tenants_never_see_each_other(postgres: Server) -> None:
+@pytest.fixture
+def tenants(postgres: Server) -> Iterator[str]:
+    """A database that `memory_ann` and `memory_ben` may use."""
     with postgres.database(empty=True) as name:
         with closing(PostgresBackend(postgres.url(name))) as owner:
             owner.store("mara", "pref_editor", "vim quokka")
@@ -41,23 +45,54 @@ def test_tenants_never_see_each_other(postgres: Server) -> None:
             postgres.run(f"DROP ROLE IF EXISTS {role}")
             postgres.run(f"CREATE ROLE {role} LOGIN")
         try:
-            postgres.run(
-                "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO memory_ann, memory_ben", name
-            )
-            with (
-                closing(PostgresBackend(postgres.url(name, "memory_ann"))) as ann,
-                closing(PostgresBackend(postgres.url(name, "memory_ben"))) as ben,
-            ):
-                ann.store("mara", "pref_editor", "emacs")
-                assert ben.query("mara", "editor") == ann.query("mara", "quokka") == []
-                assert ben.retrieve("mara", "pref_editor") is None
-                assert ben.users() == []
-                ben.store("mara", "pref_editor", "nano")
-                assert ben.delete("mara", "pref_editor")
-                assert [entry.value for entry in ann.query("mara", "editor")] == ["emacs"]
+            everything = "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO memory_ann, memory_ben"
+            postgres.run(everything, name)
+            yield name
         finally:
             postgres.run("DROP OWNED BY memory_ann, memory_ben", name)
             postgres.run("DROP ROLE memory_ann, memory_ben")
+
+
+def test_tenants_never_see_each_other(postgres: Server, tenants: str) -> None:
+    with (
+        closing(PostgresBackend(postgres.url(tenants, "memory_ann"))) as ann,
+        closing(PostgresBackend(postgres.url(tenants, "memory_ben"))) as ben,
+    ):
+        ann.store("mara", "pref_editor", "emacs")
+        assert ben.query("mara", "editor") == ann.query("mara", "quokka") == []
+        assert ben.retrieve("mara", "pref_editor") is None
+        assert ben.users() == []
+        ben.store("mara", "pref_editor", "nano")
+        assert ben.delete("mara", "pref_editor")
+        assert [entry.value for entry in ann.query("mara", "editor")] == ["emacs"]
+
+
+def test_no_statement_shows_another_tenants_memory(postgres: Server, tenants: str) -> None:
+    """With raw SQL, whatever role and table: not even through the index, or with the tenant's name given."""
+    tables = ("memory_entries", "memory_versions", "memory_tombstones", "memory_vectors", "memory_index")
+    with closing(PostgresBackend(postgres.url(tenants, "memory_ann"))) as ann:
+        ann.store("mara", "pref_editor", "vim")
+        ann.store("mara", "pref_editor", "emacs quokka")
+        ann.store("mara", "gone", "value")
+        ann.delete("mara", "gone")
+        ann._update_index("mara")
+        assert ann.query("mara", "quokka")
+    assert postgres.run("SELECT count(*) FROM memory_entries", tenants) == [(2,)]  # as superuser
+    with psycopg.connect(postgres.url(tenants, "memory_ben"), autocommit=True) as ben:
+        for table in tables:
+            assert ben.execute(f"SELECT count(*) FROM {table}".encode()).fetchone() == (0,), table
+            assert ben.execute(f"DELETE FROM {table}".encode()).rowcount == 0
+        ben.execute("SET warmstart.tenant = 'memory_ann'")
+        assert ben.execute("SELECT count(*) FROM memory_entries").fetchone() == (0,)
+        found = "SELECT count(*) FROM warmstart_memory_find(ARRAY['quokka'], '{}', 10)"
+        assert ben.execute(found.encode()).fetchone() == (0,)
+        ben.execute("SELECT warmstart_memory_remove(ARRAY[1, 2, 3]::bigint[])")
+        columns = "tenant, user_id, key, place, value, metadata, created_at, updated_at, since"
+        forged = "'memory_ann', 'mara', 'k', '', 'v', '', 0, 0, 0"
+        with pytest.raises(psycopg.Error):
+            ben.execute(f"INSERT INTO memory_entries ({columns}) VALUES ({forged})".encode())
+    with closing(PostgresBackend(postgres.url(tenants, "memory_ann"))) as ann:
+        assert [entry.value for entry in ann.query("mara", "quokka")] == ["emacs quokka"]
 
 
 def test_a_server_that_is_away_is_not_available() -> None:

@@ -2,63 +2,196 @@
 
 from __future__ import annotations
 
-import math
-import shutil
 import sys
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import click
 
 from warmstart.cli.completion import complete_agents, complete_keys, complete_projects
-from warmstart.cli.memory_options import (
-    MAX_ENTRIES,
-    REMOTE_SECONDS,
-    Where,
-    backend_option,
-    deliver,
-    exit_on_signal,
-    find_backend,
-    open_memory,
-    stays_here,
-    user_option,
-    where_options,
+from warmstart.cli.options import (
+    Count,
+    Group,
+    When,
+    current_project,
+    json_option,
+    limit_option,
+    scope_of,
+    yes_option,
 )
-from warmstart.cli.memory_transfer import copy, export_command, import_command
-from warmstart.cli.options import SECONDS, Count, Group, When, html_option, json_option, limit_option, yes_option
 from warmstart.cli.output import (
+    Scope,
     confirm,
     counted,
     local,
     one_line,
     print_json,
+    print_rows,
     print_scope,
-    progress_bar,
+    rename_keys,
     settings,
     table,
 )
 from warmstart.cli.terminal import write_data
-from warmstart.errors import ConfigError, EntryNotFound, InvalidEntry, StoreError, WarmstartError
-from warmstart.memory.backend import MemoryBackend
-from warmstart.memory.null import NullBackend
-from warmstart.memory.remote import Delivery, Remote, Retries
-from warmstart.memory.selection import backend_names, get_memory_backend, reset_backend, why_not
-from warmstart.memory.tool import entry_dict, moment
+from warmstart.config import expand_user
+from warmstart.errors import ConfigError, EntryNotFound, InvalidEntry, StoreError, StoreUnreachable, WarmstartError
+from warmstart.memory.backend import MAX_ENTRIES, MemoryBackend, NullBackend
+from warmstart.memory.delivery import Delivery, server_problem
+from warmstart.memory.selection import backend_names, open_backend, select_backend, why_not
+from warmstart.memory.tool import entry_dict, moment, query_entries
 from warmstart.memory.values import AGENT, EXPIRES_AT, PROJECT, SCOPE, SOURCE, MemoryEntry, View
 from warmstart.sessions.projects import resolve_project
 from warmstart.sessions.values import clean
-from warmstart.storage.files import write_private
 
-if TYPE_CHECKING:
-    from warmstart.memory.evaluation.table import Row
-    from warmstart.memory.evaluation.values import EvaluationReport
+REMOTE_SECONDS = 15.0  # how long a command waits for a server
 
 
-@click.group(cls=Group, epilog='Example: warmstart memory set pref_editor "Helix" && warmstart memory search editor')
+def check_user(ctx: click.Context, parameter: click.Parameter, given: Any) -> Any:
+    """Reject empty user names."""
+    if any(not user.strip() for user in ([given] if isinstance(given, str) else given)):
+        raise click.BadParameter("must not be empty; leave it out for the user 'default'", ctx, parameter)
+    return given
+
+
+user_option = click.option(
+    "--user", default="default", show_default=True, callback=check_user, help="The user whose memories to use."
+)
+offline_option = click.option("--offline", is_flag=True, help="Use the local copy if the server does not answer.")
+backend_option = click.option(
+    "--backend", "name", metavar="NAME", help="Use this backend instead of the configured one, or a SQLite file."
+)
+
+
+class Where(NamedTuple):
+    """Whose memories a command uses, from which project and agent it sees them, and in which backend."""
+
+    user: str
+    project: str
+    agent: str
+    all_projects: bool
+    backend: str | None
+
+    @contextmanager
+    def open(self, *, lists: bool = False, whole: bool = False) -> Iterator[tuple[MemoryBackend, MemoryBackend]]:
+        """The backend, and the same as seen from the project and the agent; outside of a project, `lists` see all."""
+        if self.all_projects and (self.project or self.agent):
+            raise click.UsageError("--all-projects contradicts --project and --agent; leave it out")
+        with open_memory(self.backend, self.user, whole=whole) as backend:
+            if self.all_projects or (lists and not self.scope(backend).project):
+                yield backend, backend
+            else:
+                yield backend, backend.at(View(resolve_project(self.project) or current_project(), self.agent))
+
+    def scope(self, backend: MemoryBackend) -> Scope:
+        """The project; all projects outside of one, unless an agent is named. A folder with memories is a project."""
+        if self.agent and not self.project:
+            return scope_of("", self.all_projects, [current_project()])
+        entries = backend.query(self.user, "", limit=MAX_ENTRIES)
+        return scope_of(self.project, self.all_projects, {str(each.metadata.get(PROJECT, "")) for each in entries})
+
+
+def where_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add `--user`, `--project`, `--agent`, `--all-projects` and `--backend`, and pass them as `where`."""
+
+    @user_option
+    @click.option(
+        "--project",
+        default="",
+        shell_complete=complete_projects,
+        help="The project: its folder, a path inside it, or its name. Default: the current one.",
+    )
+    @click.option("--agent", default="", shell_complete=complete_agents, help="Include entries for this agent.")
+    @click.option("--all-projects", is_flag=True, help="Entries of all projects and agents.")
+    @backend_option
+    @wraps(command)
+    def run(user: str, project: str, agent: str, all_projects: bool, name: str | None, **others: Any) -> None:
+        command(where=Where(user, project, agent, all_projects, name), **others)
+
+    return run
+
+
+@contextmanager
+def open_memory(
+    name: str | None, user: str = "", *, everyone: bool = False, writes: bool = False, whole: bool = False
+) -> Iterator[MemoryBackend]:
+    """Open the configured backend, or the one named, for the duration of a command.
+
+    A remote backend is synchronized first, for one user or for all. Only a command that `writes` creates a file.
+    """
+    if name and not writes and (path := backend_file(name)) is not None and not path.exists():
+        raise ConfigError(f"there is no file {name!r}; name a file with memories, or a backend")
+    with closing(open_available(name) if name else select_backend(settings())) as backend:
+        synchronize(backend, user, everyone=everyone, whole=whole)
+        yield backend
+
+
+def synchronize(backend: MemoryBackend, user: str = "", *, everyone: bool = False, whole: bool = False) -> None:
+    """Make a remote backend send queued writes and fetch changes, for one user or for all.
+
+    Warns if the server does not answer; raises `StoreUnreachable` if the `whole` memory is needed.
+    """
+    status = backend.status()
+    if status is None:
+        return
+    is_reached = backend.is_reachable()
+    if is_reached and status.waiting:
+        backend.flush(REMOTE_SECONDS)
+    if (user or everyone) and not (is_reached and backend.sync(user or None, REMOTE_SECONDS)):
+        status = backend.status()
+        limit = settings().honcho_write_timeout_ms
+        late = f"{status.address} does not answer (memory.honcho.write_timeout_ms = {limit})" if status else ""
+        problem = server_problem(status) if status and (status.denied or status.error) else late
+        if whole:
+            raise StoreUnreachable(f"{problem}; the local copy may be incomplete; try again, or add --offline")
+        click.echo(f"{problem}; showing the local copy.", err=True)
+
+
+def deliver(delivery: Delivery) -> bool:
+    """Send what a command wrote. Returns whether some of it is still queued."""
+    if queued := delivery.finish(REMOTE_SECONDS):
+        click.echo(queued, err=True)
+    return bool(queued)
+
+
+def open_available(name: str) -> MemoryBackend:
+    """The backend of this name or in this file. Raises `ConfigError` if it is not available."""
+    backend = find_backend(name)
+    if not backend.is_available():
+        problem = why_not(backend)
+        backend.close()
+        raise ConfigError(f"the backend {name!r} is not available: {problem}")
+    return backend
+
+
+def find_backend(name: str) -> MemoryBackend:
+    """The backend of this name, available or not. A path names a SQLite file."""
+    path = backend_file(name)
+    if path is None:
+        return open_backend(name, settings())
+    return open_backend("local", replace(settings(), store_path=path))
+
+
+def backend_file(name: str) -> Path | None:
+    """The file, if the name is a path."""
+    is_path = "/" in name or name.endswith((".db", ".sqlite"))
+    return expand_user(Path(name)).absolute() if is_path else None
+
+
+def stays_local(backend: MemoryBackend, metadata: Mapping[str, Any]) -> str:
+    """A note for entries that the backend keeps local; empty for others."""
+    return ", on this machine only (see memory.honcho.send_scoped)" if backend.stays_local(metadata) else ""
+
+
+@click.group(
+    cls=Group,
+    modules=("memory_transfer",),
+    epilog='Example: warmstart memory set pref_editor "Helix" && warmstart memory search editor',
+)
 def command() -> None:
     """Remember facts and preferences across sessions.
 
@@ -118,11 +251,11 @@ def set_command(
             view = View(project=str(metadata.get(PROJECT, "")), agent=agent)
             kept = backend.at(view).retrieve(user, key)
             secret = ", with its secret replaced" if kept is not None and kept.value != clean(value) else ""
-            click.echo(f"Stored {key}{secret}{stays_here(backend, metadata)}.", err=True)
+            click.echo(f"Stored {key}{secret}{stays_local(backend, metadata)}.", err=True)
         if waits:
             click.echo(waits, err=True)
         if as_json:
-            queued = bool(waits) and not stays_here(backend, metadata)  # the queue may hold other writes
+            queued = bool(waits) and not stays_local(backend, metadata)  # the queue may hold other writes
             print_json({"key": key, "backend": backend.backend_name, "queued": queued})
 
 
@@ -145,18 +278,23 @@ def get(key: str, where: Where, as_json: bool) -> None:
 @command.command(epilog='Example: warmstart memory search "which editor"')
 @click.argument("query", nargs=-1, required=True)
 @click.option("--limit", type=Count(1), default=10, show_default=True, help="Maximum number of memories.")
+@click.option("--dialectic/--no-dialectic", default=None, help="Also ask Honcho's language model; takes seconds.")
 @where_options
 @json_option
 def search(
     query: tuple[str, ...],
     limit: int,
+    dialectic: bool | None,
     where: Where,
     as_json: bool,
 ) -> None:
-    """Find memories by words, best first."""
-    with where.open() as (_, view):
-        found = view.query(where.user, " ".join(query), limit=limit)
-    _print_entries(found, where, as_json)
+    """Find memories by words and, with the extra `vectors`, by meaning; best first.
+
+    What a server inferred is marked and comes after the memories.
+    """
+    with where.open(lists=True) as (backend, view):
+        found = query_entries(view, where.user, " ".join(query), limit, dialectic=dialectic)
+        _print_entries(found, where, where.scope(backend), as_json)
 
 
 @command.command("list", epilog="Example: warmstart memory list --limit 50")
@@ -165,33 +303,32 @@ def search(
 @json_option
 def list_command(limit: int, where: Where, as_json: bool) -> None:
     """List memories, newest first."""
-    with where.open() as (backend, view):
+    with where.open(lists=True) as (backend, view):
         found = view.query(where.user, "", limit=limit or MAX_ENTRIES)
         others = [other for other in backend.users() if other != where.user] if not found else []
-    _print_entries(found, where, as_json)
+        _print_entries(found, where, where.scope(backend), as_json)
     if others and not as_json:
         click.echo(f"Other users have entries: {', '.join(others[:5])} (--user).", err=True)
 
 
-def _print_entries(found: list[MemoryEntry], where: Where, as_json: bool) -> None:
-    if as_json:
-        print_json([entry_dict(entry) for entry in found])
-        return
-    if found:
-        rows = [
-            (
-                one_line(entry.key, 40),
-                local(_time(entry.updated_at)),
-                _scope(entry),
-                one_line(entry.value, 200) if sys.stdout.isatty() else entry.value,
-            )
-            for entry in found
-        ]
-        table(("key", "updated", "for", "value"), rows, spare=("for", "updated"), flexible=("key", "value"))
-    print_scope(len(found), "memory", where.scope, f"user {where.user}")
+def _print_entries(found: list[MemoryEntry], where: Where, scope: Scope, as_json: bool) -> None:
+    width = 200 if sys.stdout.isatty() else sys.maxsize
+    print_rows(
+        found,
+        ("key", "updated", "for", "value"),
+        lambda row: (one_line(row.key, 40), local(_time(row.updated_at)), _scope(row), one_line(row.value, width)),
+        as_json=as_json,
+        data=entry_dict,
+        spare=("for", "updated"),
+        flexible=("key", "value"),
+    )
+    if not as_json:
+        print_scope(len(found), "memory", scope, f"user {where.user}")
 
 
 def _scope(entry: MemoryEntry) -> str:
+    if entry.metadata.get("derived"):
+        return "derived"
     scope = str(entry.metadata.get(SCOPE) or "user")
     return scope if scope == "user" else f"{scope} {Path(str(entry.metadata.get(scope, ''))).name}".strip()
 
@@ -217,7 +354,7 @@ def delete(
     """Delete memories and their history."""
     deleted, missing = [], []
     with where.open() as (backend, view):
-        began, delivery = time.time(), Delivery(backend)
+        delivery = Delivery(backend)
         for key in dict.fromkeys(keys):
             entry = view.retrieve(where.user, key)
             if entry is None:
@@ -231,9 +368,8 @@ def delete(
             else:
                 missing.append(key)
         queued = deliver(delivery)
-        for each in reversed(backend.forgotten(where.user) if deleted and isinstance(backend, Remote) else ()):
-            if each.at >= began and each.messages:
-                click.echo(f"{each}.", err=True)
+        if deleted and backend.deletion_note:
+            click.echo(f"{backend.deletion_note}.", err=True)
     if as_json:
         print_json({"deleted": deleted, "missing": missing, "queued": queued})
     if missing:
@@ -251,32 +387,23 @@ def history(key: str, where: Where, as_json: bool) -> None:
     with where.open() as (backend, view):
         versions = view.history(where.user, key)
         known = backend.backend_name
-    if as_json:
-        print_json(
-            [
-                {
-                    "value": version.value,
-                    "since": moment(version.since),
-                    "until": moment(version.until),
-                    "session_id": version.session,
-                    "source": version.source,
-                }
-                for version in versions
-            ]
-        )
-        return
-    if not versions:
+    if not versions and not as_json:
         raise EntryNotFound(f"{known} has no history of {key!r}; `warmstart memory list` shows the keys")
-    rows = [
-        (
-            local(_time(version.since)),
-            local(_time(version.until)) or "now",
-            one_line(version.session or version.source, 40),
-            "(deleted)" if version.value is None else version.value,
-        )
-        for version in versions
-    ]
-    table(("since", "until", "from", "value"), rows, spare=("from",))
+    print_rows(
+        versions,
+        ("since", "until", "from", "value"),
+        lambda row: (
+            local(_time(row.since)),
+            local(_time(row.until)) or "now",
+            one_line(row.session or row.source, 40),
+            "(deleted)" if row.value is None else row.value,
+        ),
+        as_json=as_json,
+        data=lambda row: (
+            rename_keys(row, session="session_id") | {"since": moment(row.since), "until": moment(row.until)}
+        ),
+        spare=("from",),
+    )
 
 
 @command.command(epilog="Example: warmstart memory info")
@@ -287,8 +414,7 @@ def history(key: str, where: Where, as_json: bool) -> None:
 def info(retry: bool, user: str, name: str | None, as_json: bool) -> None:
     """Show which backend is in use, whether it works, and how many memories it has."""
     current = settings()
-    backend = find_backend(name) if name else get_memory_backend(current, host=True)
-    try:
+    with closing(find_backend(name) if name else select_backend(current)) as backend:
         available = backend.is_available()
         if retry:
             _retry(backend)
@@ -296,7 +422,7 @@ def info(retry: bool, user: str, name: str | None, as_json: bool) -> None:
             "backend": backend.backend_name,
             "is_available": available,
             "is_cloud": backend.is_cloud,
-            "server": _server(backend, user) if available and isinstance(backend, Remote) else None,
+            "server": _server(backend, user) if available else None,
             "user": user,
             "entries": len(backend.list_keys(user)) if available else None,
             "users": len(backend.users()) if available else None,
@@ -304,10 +430,6 @@ def info(retry: bool, user: str, name: str | None, as_json: bool) -> None:
             "backends": backend_names(),
         }
         problem = "" if available else why_not(backend)
-    finally:
-        if name:
-            backend.close()
-        reset_backend()
     if as_json:
         print_json(data)
         return
@@ -323,161 +445,80 @@ def info(retry: bool, user: str, name: str | None, as_json: bool) -> None:
 
 
 def _retry(backend: MemoryBackend) -> None:
-    if not isinstance(backend, Retries):
-        raise ConfigError(f"{backend.backend_name} has no server; leave --retry out")
+    if backend.status() is None:
+        raise ConfigError(backend.problem or f"{backend.backend_name} has no server; leave out --retry")
     delivery, count = Delivery(backend), backend.retry()
     deliver(delivery)
     click.echo(f"{counted(count, 'write')} resent.", err=True)
 
 
-def _server(backend: Remote, user: str) -> dict[str, Any]:
-    """The state of the server, after fetching what is new."""
-    reachable = backend.is_reachable() and backend.sync(user, REMOTE_SECONDS)
+def _server(backend: MemoryBackend, user: str) -> dict[str, Any] | None:
+    """The state of the server, after fetching what is new; None for a backend without one."""
+    if backend.status() is None:
+        return None
+    is_reachable = backend.is_reachable() and backend.sync(user, REMOTE_SECONDS)
     status = backend.status()
+    assert status is not None  # noqa: S101 - it has a server
     return {
-        "address": status.base_url,
-        "is_reachable": reachable,
+        "address": status.address,
+        "is_reachable": is_reachable,
         "denied": status.denied,
         "waiting": status.waiting,
-        "refused": [{"user": user, "key": key, "reason": reason} for user, key, reason in status.refused],
-        "error": status.error,
-        "calls": status.calls,
-        "bytes": status.bytes,
+        "rejected": [each._asdict() for each in status.rejected],
+        "error": "" if is_reachable else server_problem(status) or "it does not answer",
     }
 
 
 def _print_server(server: dict[str, Any]) -> None:
-    problem = "does not accept the key" if server["denied"] else "does not answer"
-    answers = "answers" if server["is_reachable"] else f"{problem}; showing the local copy"
-    click.echo(f"{server['address']} {answers}.")
-    waiting = server["waiting"]
     click.echo(
-        f"{counted(waiting, 'write')} queued; sent so far: "
-        f"{counted(server['calls'], 'request')}, {server['bytes']:,} bytes."
+        f"{server['address']} {'answers' if server['is_reachable'] else 'cannot be used; showing the local copy'}."
     )
     if server["error"]:
-        click.echo(f"Last error: {one_line(server['error'], 200)}")
-    for each in server["refused"]:
-        click.echo(f"Rejected: {each['key']} of {each['user']}: {one_line(each['reason'], 120)}; --retry resends it")
+        click.echo(f"{one_line(server['error'], 200)}.")
+    click.echo(f"{counted(server['waiting'], 'write')} queued.")
+    for each in server["rejected"]:
+        click.echo(f"Rejected: {each['key']} of {each['user_id']}: {one_line(each['reason'], 120)}; --retry resends it")
 
 
-command.add_command(import_command)
-command.add_command(export_command)
-command.add_command(copy)
+@command.command(epilog="Example: warmstart memory vacuum")
+@backend_option
+def vacuum(name: str | None) -> None:
+    """Erase traces of deleted memories from the free space of files and indexes."""
+    with open_memory(name, writes=True) as backend:
+        backend.vacuum()
+        click.echo(f"Vacuumed {backend.backend_name}.", err=True)
 
 
-@command.command(epilog="Example: warmstart memory evaluate --backend local --size 1000 --html memory.html")
+@command.command(epilog="Example: warmstart memory evaluate --backend local")
 @click.option("--backend", "names", metavar="NAME", multiple=True, help="Only this backend; repeatable.")
-@click.option(
-    "--size",
-    "sizes",
-    type=Count(1, 1_000_000),
-    multiple=True,
-    help="Measure latency with this many entries; repeatable. Default: 10, 1,000 and 100,000.",
-)
-@click.option("--seconds", type=SECONDS, default=120.0, show_default=True, help="Time limit per measurement.")
-@html_option
 @json_option
-def evaluate(names: tuple[str, ...], sizes: tuple[int, ...], seconds: float, html: Path | None, as_json: bool) -> None:
-    """Compare backends by relevance, latency, reliability, cost and deletion.
+def evaluate(names: tuple[str, ...], as_json: bool) -> None:
+    """Compare backends: score, latency, relevance on labelled questions, and whether writes survive.
 
     Compares all backends unless --backend names some. It stores made-up memories for temporary users and removes them
     afterwards, so it is safe to run on a backend in use.
     """
-    from warmstart.memory.evaluation import evaluate_backends
-    from warmstart.memory.evaluation.evaluate import SIZES
+    from warmstart.memory.evaluation import evaluate_backends, table_rows
 
-    chosen = _to_evaluate(names)
-    backends = list(chosen.values())
-    known_as = {id(backend): name for name, backend in chosen.items()}
-    with exit_on_signal(), _closing_all(backends):
+    with ExitStack() as stack:
+        backends = []
+        for name in dict.fromkeys(names or backend_names()):
+            try:
+                backends.append(stack.enter_context(closing(find_backend(name))))
+            except WarmstartError as error:
+                if names:
+                    raise
+                click.echo(f"Skipping {name}: {error}", err=True)
         for backend in backends:
             if backend.is_cloud and backend.is_available():
-                click.echo(
-                    f"{backend.backend_name} sends 500 made-up memories and 200 queries to its server.", err=True
-                )
-        with progress_bar("Evaluating") as progress:
-            report = evaluate_backends(
-                backends,
-                sizes=sizes or SIZES,
-                seconds=seconds,
-                reopen=lambda backend: find_backend(known_as[id(backend)]),
-                progress=progress,
-            )
-    if html is not None:
-        from warmstart.memory.evaluation.page import page
-
-        write_private(html, [page(report)])
-        click.echo(f"Evaluation of {counted(len(backends), 'backend')} written to {html}.", err=True)
+                click.echo(f"{backend.backend_name} sends 700 made-up memories and queries to its server.", err=True)
+        report = evaluate_backends(backends)
     if as_json:
-        print_json(report.to_dict())
-    elif html is None:
-        _print_report(report)
-
-
-@contextmanager
-def _closing_all(backends: list[MemoryBackend]) -> Iterator[None]:
-    """Close the backends at the end, after their servers have removed the test data too."""
-    try:
-        yield
-    finally:
-        for backend in backends:
-            try:
-                deliver(Delivery(backend))
-            finally:
-                backend.close()
-
-
-def _to_evaluate(names: tuple[str, ...]) -> dict[str, MemoryBackend]:
-    """The backends named, or all that are set up."""
-    opened: dict[str, MemoryBackend] = {}
-    for name in dict.fromkeys(names or backend_names()):
-        try:
-            opened[name] = find_backend(name)
-        except WarmstartError as error:
-            if names:
-                for backend in opened.values():
-                    backend.close()
-                raise
-            click.echo(f"Skipping {name}: {error}", err=True)
-    return opened
-
-
-def _print_report(report: EvaluationReport) -> None:
-    """Print the backends side by side, notes, and a recommendation."""
-    from warmstart.memory.evaluation.table import rows
-
-    found = rows(report.evaluations)
-    if _width(found, report.backends_evaluated) <= _max_width():
-        _print_rows(found, report.backends_evaluated, range(len(report.evaluations)))
-    else:
-        for place in range(len(report.evaluations)):
-            _print_rows(found, report.backends_evaluated, [place])
-            click.echo()
-    click.echo()
-    for each in report.evaluations:
-        for note in each.notes:
-            click.echo(f"{each.backend_name}: {note}.")
-    for warning in report.warnings:
-        click.echo(f"Warning: {warning}")
-    click.echo(report.recommendation)
-
-
-def _print_rows(found: Sequence[Row], names: Sequence[str], places: Sequence[int]) -> None:
-    lines = []
-    last = ""
-    for row in found:
-        lines.append((row.group if row.group != last else "", row.name, *(row.cells[place] for place in places)))
-        last = row.group
-    table(("", "measure", *(names[place] for place in places)), lines)
-
-
-def _width(found: Sequence[Row], names: Sequence[str]) -> int:
-    columns = [[row.group for row in found], [row.name for row in found]]
-    columns += [[name, *(row.cells[place] for row in found)] for place, name in enumerate(names)]
-    return sum(max(map(len, column), default=0) + 2 for column in columns)
-
-
-def _max_width() -> float:
-    """The width that a table may have; unlimited in a pipe."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else math.inf
+        print_json(report)
+        return
+    found = report["evaluations"]
+    table(("measure", *(each["backend_name"] for each in found)), table_rows(found))
+    for each in found:
+        for note in each["notes"]:
+            click.echo(f"{each['backend_name']}: {note}.")
+    click.echo(report["recommendation"])

@@ -4,23 +4,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from warmstart.memory.backend import MemoryBackend
-    from warmstart.memory.null import NullBackend
+    from warmstart.memory.backend import MemoryBackend, NullBackend
+    from warmstart.memory.local import LocalBackend
     from warmstart.memory.selection import get_memory_backend, reset_backend
     from warmstart.memory.values import MemoryEntry
 
-__all__ = ["MemoryBackend", "MemoryEntry", "NullBackend", "get_memory_backend", "reset_backend"]
+__all__ = ["LocalBackend", "MemoryBackend", "MemoryEntry", "NullBackend", "get_memory_backend", "reset_backend"]
 
-_HOMES = {
-    "backend": ("MemoryBackend",),
-    "null": ("NullBackend",),
-    "selection": ("get_memory_backend", "reset_backend"),
-    "values": ("MemoryEntry",),
+_MODULES = {
+    "LocalBackend": "local",
+    "MemoryBackend": "backend",
+    "MemoryEntry": "values",
+    "NullBackend": "backend",
+    "get_memory_backend": "selection",
+    "reset_backend": "selection",
 }
 
 
 def __getattr__(name: str) -> object:
-    for module, names in _HOMES.items():
-        if name in names:
-            return getattr(import_module(f"warmstart.memory.{module}"), name)
+    if name in _MODULES:
+        return getattr(import_module(f"warmstart.memory.{_MODULES[name]}"), name)
     raise AttributeError(f"module 'warmstart.memory' has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""What is given to be remembered, made ready to be kept: valid, without secrets, with its scope and its end."""
+"""Prepare an entry for storage: check it, replace secrets, and work out its scope and expiry."""
 
 from __future__ import annotations
 
@@ -11,130 +11,128 @@ from typing import Any, NamedTuple
 import msgspec
 
 from warmstart.errors import InvalidEntry
-from warmstart.memory.values import AGENT, EXPIRES_AT, PROJECT, SCOPE, SCOPES, View
+from warmstart.memory.values import EXPIRES_AT, SCOPE, SCOPES, View
 from warmstart.redact.redactor import Finding, Redactor
 from warmstart.sessions.values import clean
 
 _ENCODE = msgspec.json.Encoder().encode
 _DECODE = msgspec.json.Decoder().decode
 
-LONGEST = 500  # characters of a key, a user's id, a project or an agent
-_TOGETHER = 2000  # bytes of a key and of whose it is, which an index of PostgreSQL has room for
-_METADATA = 64 * 1024  # bytes of metadata
+MAX_NAME = 500  # characters of a key, a user id, a project or an agent
+_MAX_INDEXED = 2000  # bytes of a key and its scope, for an index of PostgreSQL
+_MAX_METADATA = 64 * 1024  # bytes
 
-# Names that may be a secret's, or may have one of several.
-_TELLING = re.compile("pass|pwd|pswd|secret|token|credential|key|auth|salt|pw", re.IGNORECASE).search
+# Names that may be those of a secret.
+_SUSPECT = re.compile("pass|pwd|pswd|secret|token|credential|key|auth|salt|pw", re.IGNORECASE).search
 _PASSWORD = re.compile("(?:password|passwd|passphrase|passcode|pwd|pswd|secret)s?$", re.IGNORECASE).search
 _DIGITS = re.compile(r"[0-9]{4,}(?:\.[0-9]+)?").fullmatch
-_SAYING_NOTHING = {"value", "values", "current", "new", "old", "text", "plain", "raw", "data", "content", "default"}
-_NUMBER = Finding("password", 0, 0, "0000").replacement  # without a fingerprint, by which it could be guessed
+_NEUTRAL_NAMES = {"value", "values", "current", "new", "old", "text", "plain", "raw", "data", "content", "default"}
+_NUMBER = "[redacted:password:0000]"  # without a fingerprint, which would make it guessable
 
 
-class Given(NamedTuple):
-    """An entry as it is kept. `scope` is its place in `SCOPES`, `place` the project or agent that it is for."""
+class Prepared(NamedTuple):
+    """An entry as it is stored. `place` is empty for the user's own, else `project:NAME` or `agent:NAME`."""
 
     key: str
-    scope: int
     place: str
     value: str
     expires_at: float | None
     metadata: str
 
 
-def prepared(
+def prepare(
     key: str, value: str, metadata: Mapping[str, Any] | None, *, view: View | None, redactor: Redactor | None
-) -> Given:
-    """Raises `InvalidEntry` for what cannot be kept as it is."""
+) -> Prepared:
+    """Raises `InvalidEntry` for what cannot be stored."""
     if not isinstance(key, str) or not isinstance(value, str):
-        raise InvalidEntry(f"key and value must be text, not {key!r} and {value!r}; write it out, as JSON perhaps")
+        raise InvalidEntry(f"key and value must be text, not {key!r} and {value!r}; write them as text, such as JSON")
     key, value = clean(key), clean(value)
     if redactor is not None:
-        key, value = _redacted(redactor, key, value)
-    if len(key) > LONGEST:
-        raise InvalidEntry(f"a key has at most {LONGEST} characters, not {len(key)}; put the rest into the value")
+        key, value = _redact(redactor, key, value)
+    if len(key) > MAX_NAME:
+        raise InvalidEntry(f"a key has at most {MAX_NAME} characters, not {len(key)}; put the rest into the value")
     if not metadata and (metadata is None or isinstance(metadata, Mapping)):
-        return Given(key, 0, "", value, None, "")
+        return Prepared(key, "", value, None, "")
     if not isinstance(metadata, Mapping):
-        raise InvalidEntry(f"the metadata must be names and what they stand for, not {metadata!r}")
-    kept = dict(metadata)
-    scope, place = _scope(kept, view)
-    expires_at = _moment(kept.get(EXPIRES_AT))
-    text = _json(kept)
+        raise InvalidEntry(f"metadata must be an object with names and values, not {metadata!r}")
+    said = dict(metadata)
+    scope, name = _scope(said, view)
+    expires_at = _moment(said.get(EXPIRES_AT))
+    text = _json(said)
     if redactor is not None:
-        given = _DECODE(text)
+        before = _DECODE(text)
         try:
-            kept = _without_secrets(redactor, given)
+            said = _redact_metadata(redactor, before)
         except RecursionError:
-            raise InvalidEntry("the metadata is nested too deeply; give texts, numbers and lists") from None
-        if scope:
-            place = kept[SCOPES[scope]] = redactor.clean(place)
-        if kept != given:
-            text = _json(kept)
-    _check_size(key, place, text)
-    return Given(key, scope, place, value, expires_at, text)
+            raise InvalidEntry("the metadata is nested too deeply; use texts, numbers and lists") from None
+        if name:
+            name = said[scope] = redactor.clean(name)
+        if said != before:
+            text = _json(said)
+    place = f"{scope}:{name}" if name else ""
+    _check_size(key, name, text)
+    return Prepared(key, place, value, expires_at, text)
 
 
 def check_user(user_id: str) -> None:
-    """Raises `InvalidEntry` for a user's id that cannot be kept."""
-    check_text("a user's id", user_id)
-    if len(user_id) > LONGEST:
-        raise InvalidEntry(f"a user's id has at most {LONGEST} characters, not {len(user_id)}; give a shorter one")
+    """Raises `InvalidEntry` for a user id that cannot be stored."""
+    check_texts({"a user id": user_id})
+    if len(user_id) > MAX_NAME:
+        raise InvalidEntry(f"a user id has at most {MAX_NAME} characters, not {len(user_id)}; use a shorter one")
 
 
-def check_text(what: str, given: object) -> None:
-    """Raises `InvalidEntry` where a key, a question or a user's id is no text."""
-    if not isinstance(given, str):
-        raise InvalidEntry(f"{what} must be text, not {given!r}")
+def check_texts(texts: Mapping[str, object]) -> None:
+    """Raises `InvalidEntry` if a key, a query or a user id is not text."""
+    for what, text in texts.items():
+        if not isinstance(text, str):
+            raise InvalidEntry(f"{what} must be text, not {text!r}")
 
 
-def view_as_kept(view: View, redactor: Redactor | None) -> View:
-    """A view by the names that its project and its agent are kept by."""
+def clean_view(view: View, redactor: Redactor | None) -> View:
+    """The view with the names that are stored."""
     project, agent = clean(view.project), clean(view.agent)
     if redactor is not None:
         project, agent = redactor.clean(project), redactor.clean(agent)
     return View(project=project, agent=agent)
 
 
-def _check_size(key: str, place: str, metadata: str) -> None:
-    if len(place) > LONGEST:
-        raise InvalidEntry(f"a project or agent has at most {LONGEST} characters, not {len(place)}; give a shorter one")
-    if len(key.encode()) + len(place.encode()) > _TOGETHER:
-        raise InvalidEntry(f"the key and whose it is have more than {_TOGETHER} bytes together; give a shorter key")
-    if len(metadata) * 4 > _METADATA and len(metadata.encode()) > _METADATA:
-        raise InvalidEntry(f"the metadata has more than {_METADATA} bytes as JSON; put what is long into the value")
+def _check_size(key: str, name: str, metadata: str) -> None:
+    if len(name) > MAX_NAME:
+        raise InvalidEntry(f"a project or agent has at most {MAX_NAME} characters, not {len(name)}; use a shorter name")
+    if len(key.encode()) + len(name.encode()) > _MAX_INDEXED:
+        raise InvalidEntry(f"the key and its project have more than {_MAX_INDEXED} bytes together; use a shorter key")
+    if len(metadata) * 4 > _MAX_METADATA and len(metadata.encode()) > _MAX_METADATA:
+        raise InvalidEntry(f"the metadata has more than {_MAX_METADATA} bytes as JSON; put long text into the value")
 
 
 # -- secrets
 
 
-def _redacted(redactor: Redactor, key: str, value: str) -> tuple[str, str]:
-    """Both without secrets. What is a secret may show only by the name that it goes by: a password, say."""
+def _redact(redactor: Redactor, key: str, value: str) -> tuple[str, str]:
+    """Key and value without secrets. Often only the name shows that a value is one, such as `password`."""
     name = f"{key}: "
     findings = redactor.find(name + value)
-    if findings:
-        if findings[0].start < len(key) and (cleaned := redactor.clean(key)) != key:
-            return _redacted(redactor, cleaned, value)  # what is left of the key is the name
-        value = _replaced(value, findings, len(name))
-    if len(value.split(None, 1)) == 1 and _TELLING(key):
-        value = _named(redactor, key, value)
+    if findings and findings[0].start < len(key) and (clean_key := redactor.clean(key)) != key:
+        return _redact(redactor, clean_key, value)  # the rest of the key is the name
+    value = _replace(value, findings, len(name))
+    if len(value.split(None, 1)) == 1 and _SUSPECT(key):
+        value = _redact_word(redactor, key, value)
     return key, value
 
 
-def _named(redactor: Redactor, name: str, value: str) -> str:
-    """A single word by the name of a secret, perhaps of several, without what it is if it is one."""
-    names = (name, name[:-1]) if name.endswith("s") else (name,)
-    for each in names:
+def _redact_word(redactor: Redactor, name: str, value: str) -> str:
+    """A single word under the name of a secret, such as `passwords`, replaced if it is one."""
+    for each in dict.fromkeys((name, name.removesuffix("s"))):
         if _DIGITS(value) and _PASSWORD(each):
             return _NUMBER
-        # In quotes also what could be code is one.
-        before, text = f'"{each}": "', f'"{each}": "{value}"'
-        if findings := redactor.find(text):
-            return _replaced(value, findings, len(before))
+        before = f'"{each}": "'  # in quotes, also what could be code counts
+        if findings := redactor.find(f'{before}{value}"'):
+            return _replace(value, findings, len(before))
     return value
 
 
-def _replaced(value: str, findings: list[Finding], before: int) -> str:
-    """A value without what was found in it and in so many characters before it."""
+def _replace(value: str, findings: list[Finding], before: int) -> str:
+    """A value without the findings in it; `before` is the number of characters in front of it."""
     parts, at = [], 0
     for finding in findings:
         start, end = (min(max(place - before, 0), len(value)) for place in (finding.start, finding.end))
@@ -144,20 +142,20 @@ def _replaced(value: str, findings: list[Finding], before: int) -> str:
     return "".join([*parts, value[at:]])
 
 
-def _without_secrets(redactor: Redactor, value: Any, names: tuple[str, ...] = ()) -> Any:
-    """The same without secrets, of which each name that leads to a value may tell that it is one."""
+def _redact_metadata(redactor: Redactor, value: Any, names: tuple[str, ...] = ()) -> Any:
+    """Metadata without secrets. Any of the names that lead to a value may reveal that it is one."""
     if isinstance(value, dict):
         return {
-            redactor.clean(name): _without_secrets(redactor, inner, (*names, name)) for name, inner in value.items()
+            redactor.clean(name): _redact_metadata(redactor, inner, (*names, name)) for name, inner in value.items()
         }
     if isinstance(value, list):
-        return [_without_secrets(redactor, inner, names) for inner in value]
+        return [_redact_metadata(redactor, inner, names) for inner in value]
     if isinstance(value, str):
         for name in reversed(names):
-            value = _redacted(redactor, name, value)[1]
+            value = _redact(redactor, name, value)[1]
     elif isinstance(value, int | float) and not isinstance(value, bool) and _DIGITS(str(value)):
-        telling = next((name for name in reversed(names) if name.lower() not in _SAYING_NOTHING), "")
-        if _PASSWORD(telling):
+        name = next((name for name in reversed(names) if name.lower() not in _NEUTRAL_NAMES), "")
+        if _PASSWORD(name):
             return _NUMBER
     return value
 
@@ -168,27 +166,24 @@ def _without_secrets(redactor: Redactor, value: Any, names: tuple[str, ...] = ()
 def _json(metadata: Mapping[str, Any]) -> str:
     try:
         return _ENCODE(metadata).decode()
-    except UnicodeEncodeError:  # halves of pairs, which are no text
+    except UnicodeEncodeError:  # half of a surrogate pair is not text
         return _ENCODE(json.loads(clean(json.dumps(metadata, ensure_ascii=False)))).decode()
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidEntry(
-            f"the metadata cannot be written as JSON ({error}); give texts, numbers and lists"
-        ) from error
+        raise InvalidEntry(f"the metadata cannot be written as JSON ({error}); use texts, numbers and lists") from error
 
 
-def _scope(metadata: dict[str, Any], view: View | None) -> tuple[int, str]:
-    """The scope of an entry and whose it is, which the view says where the metadata does not."""
+def _scope(metadata: dict[str, Any], view: View | None) -> tuple[str, str]:
+    """The scope of an entry and the name of its project or agent, which the view fills in if it is missing."""
     scope = metadata.get(SCOPE) or "user"
     if scope not in SCOPES:
-        raise InvalidEntry(f"there is no scope {scope!r}; give one of {', '.join(SCOPES)}")
+        raise InvalidEntry(f"there is no scope {scope!r}; use one of {', '.join(SCOPES)}")
     if scope == "user":
-        return 0, ""
-    field = PROJECT if scope == "project" else AGENT
-    place = metadata.get(field) or (getattr(view, field) if view else "")
-    if not place or not isinstance(place, str):
-        raise InvalidEntry(f"an entry of the scope {scope!r} must say which {scope}, in its metadata as {field!r}")
-    metadata[field] = place = clean(place)
-    return SCOPES.index(scope), place
+        return scope, ""
+    name = metadata.get(scope) or (getattr(view, scope) if view else "")
+    if not name or not isinstance(name, str):
+        raise InvalidEntry(f"an entry of the scope {scope!r} needs the name of its {scope}, as {scope!r} in metadata")
+    metadata[scope] = name = clean(name)
+    return scope, name
 
 
 def _moment(given: object) -> float | None:
@@ -196,11 +191,9 @@ def _moment(given: object) -> float | None:
         return None
     if isinstance(given, int | float) and not isinstance(given, bool) and abs(given) < 1e15:
         return float(given)
-    if isinstance(given, str):
-        try:
-            moment = datetime.fromisoformat(given)
-        except ValueError:
-            moment = None
-        if moment is not None:
-            return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    raise InvalidEntry(f"{EXPIRES_AT!r} is no time: {given!r}; give seconds since 1970 or a date like 2027-01-31")
+    try:
+        moment = datetime.fromisoformat(str(given))
+    except ValueError:
+        advice = "use seconds since 1970 or a date like 2027-01-31"
+        raise InvalidEntry(f"{EXPIRES_AT!r} is not a time: {given!r}; {advice}") from None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

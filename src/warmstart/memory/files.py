@@ -1,53 +1,49 @@
-"""Memory files of agents: Hermes' entries between `§`, the Markdown of Claude Code and Codex, and our own.
+"""Memory files of agents: Hermes' entries between `§`, and the Markdown of Claude Code and Codex.
 
 A file is read into entries whose keys come from their words, so that reading the same file again writes nothing new.
-Every entry says which file it is from. What cannot stand in a file is named, never dropped in silence. Our own Markdown
-gives back what was written: what a reader of the page need not see (metadata, a key or a value that Markdown would
-change) stands in a comment beside its entry.
+Every entry says which file and section it is from; an import replaces what the same file said before. What must not
+be carried (role tokens, invisible characters, instructions to ignore others) is left out and named, and so is what does
+not fit into an exported file.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from itertools import pairwise
 from pathlib import Path
+from textwrap import dedent
 from typing import Any, Literal, NamedTuple, get_args
 
 from warmstart.errors import LogError
 from warmstart.memory.values import PROJECT, SCOPE, SOURCE, MemoryEntry
-from warmstart.redact.redactor import Redactor
+from warmstart.redact.redactor import redact
+from warmstart.text.untrusted import find_injection
 
-Agent = Literal["hermes", "claude-code", "codex", "warmstart"]
+Agent = Literal["hermes", "claude-code", "codex"]
 AGENTS: tuple[Agent, ...] = get_args(Agent)
-Format = Literal["markdown", "hermes-memory", "hermes-user"]
+Format = Literal["json", "markdown", "hermes-memory", "hermes-user"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 
 FILE = "file"  # in metadata: the name of the file that an entry stood in
 SECTION = "section"  # and the headings above it
 HERMES_LIMITS = {"hermes-memory": 2200, "hermes-user": 1375}  # characters, as Hermes counts them
 _HERMES_FILES = {"hermes-memory": "MEMORY.md", "hermes-user": "USER.md"}
-_BETWEEN = "\n§\n"
-_LARGEST = 4_000_000  # bytes of a file that somebody wrote to be read by an agent
+_SEPARATOR = "\n§\n"
+_MAX_BYTES = 4_000_000
 _KEY_WORDS = 6
 
-_NOTHING = re.compile(r"[\s§]*")
-_HEADING = re.compile(r"(#{1,6})\s+(.+?)\s*#*\s*$")
-_BULLET = re.compile(r"(?:[-*+]|\d{1,3}[.)])\s+(.*)$")
-_FENCE = re.compile(r"\s*(`{3,}|~{3,})")
-_OURS = re.compile(r"`([^`\n]+)`:(?:[ \n](.*))?$", re.DOTALL)
-_ASIDE = re.compile(r"\n?<!-- warmstart (\{.*\}) -->$")
+_EMPTY = re.compile(r"[\s§]*")
+_BULLET = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s*")
 _POINTER = re.compile(r"(?:@\S+|\[[^\]]*\]\(([^)\s]+\.md)\).*)$", re.DOTALL)
-_COMMENT = re.compile(r"<!--(?! warmstart \{).*?-->", re.DOTALL)
-_SCOPED = re.compile(r"(project|agent) (.+)")
-_HEAD = ("description", "type", "paths")  # of a note, which say what it is about
+_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+_FRONT_MATTER = ("description", "type", "paths")  # of a note
 
 
 class MemoryFile(NamedTuple):
-    """A file with memories, whose it is, and the project that it is about, if any."""
+    """A file with memories, whose agent it belongs to, and the project it is about, if any."""
 
     path: Path
     agent: Agent
@@ -56,17 +52,19 @@ class MemoryFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An entry as a file has it."""
+    """An entry of a file. `refused` says why it must not be stored."""
 
     key: str
     value: str
     metadata: dict[str, Any] = field(default_factory=dict)
+    refused: str = ""
 
 
 class Exported(NamedTuple):
-    """The text of a file, and the keys of what did not fit into it, with the reason."""
+    """The text of a file, how many entries are in it, and the keys of the others with the reason."""
 
     text: str
+    written: int
     left_out: list[tuple[str, str]]
 
 
@@ -76,9 +74,9 @@ class Exported(NamedTuple):
 def memory_files(
     agent: Agent, env: Mapping[str, str], home: Path, project: str = "", *, tree: str = ""
 ) -> list[MemoryFile]:
-    """The memory files of an agent that there are here: the user's own, and those of the project.
+    """The memory files of an agent that exist here: the user's own, and those of the project.
 
-    `tree` is the working tree in which to look for them, if that is not the project's main folder.
+    `tree` is the working tree to look in, if it is not the project's main folder.
     """
     if agent == "hermes":
         base = Path(env.get("HERMES_HOME") or home / ".hermes")
@@ -89,22 +87,21 @@ def memory_files(
     if agent == "claude-code":
         base = Path(env.get("CLAUDE_CONFIG_DIR") or home / ".claude")
         own = [base / "CLAUDE.md", *sorted(base.glob("rules/**/*.md"))]
-        notes = sorted((base / "projects" / _folder(project) / "memory").glob("**/*.md")) if project else []
+        folder = re.sub(r"[^A-Za-z0-9]", "-", project)  # as Claude Code calls it
+        notes = sorted((base / "projects" / folder / "memory").glob("**/*.md")) if project else []
         names = ("CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md")
         shared = [root / name for name in names] + sorted(root.glob(".claude/rules/**/*.md")) if root else []
         return _there(own, agent) + _there([*shared, *notes], agent, project)
-    if agent == "codex":
-        base = Path(env.get("CODEX_HOME") or home / ".codex")
-        # What Codex has made of its sessions; beside them lie its drafts, which say the same at length.
-        own = [base / "AGENTS.md", base / "AGENTS.override.md"]
-        own += [base / "memories" / "MEMORY.md", base / "memories" / "memory_summary.md"]
-        shared = [root / "AGENTS.md", root / "AGENTS.override.md"] if root else []
-        return _there(own, agent) + _there(shared, agent, project)
-    return []
+    base = Path(env.get("CODEX_HOME") or home / ".codex")
+    # Beside these lie Codex' drafts, which say the same at length.
+    own = [base / "AGENTS.md", base / "AGENTS.override.md"]
+    own += [base / "memories" / "MEMORY.md", base / "memories" / "memory_summary.md"]
+    shared = [root / "AGENTS.md", root / "AGENTS.override.md"] if root else []
+    return _there(own, agent) + _there(shared, agent, project)
 
 
 def agent_of(path: Path) -> Agent:
-    """Whose a file is, by its name and its folder; our own where nothing tells."""
+    """The agent of a file, by its name and folder; Claude Code for other Markdown."""
     if path.name in _HERMES_FILES.values() and path.parent.name == "memories" and ".codex" not in path.parts:
         return "hermes"
     if path.name == "USER.md":
@@ -113,12 +110,7 @@ def agent_of(path: Path) -> Agent:
         return "claude-code"
     if path.name.startswith("AGENTS") or ".codex" in path.parts:
         return "codex"
-    return "warmstart"
-
-
-def _folder(project: str) -> str:
-    """How Claude Code names the folder of a project."""
-    return re.sub(r"[^A-Za-z0-9]", "-", project)
+    return "claude-code"
 
 
 def _there(paths: Iterable[Path], agent: Agent, project: str = "") -> list[MemoryFile]:
@@ -129,26 +121,29 @@ def _there(paths: Iterable[Path], agent: Agent, project: str = "") -> list[Memor
 
 
 def read_file(file: MemoryFile) -> list[Found]:
-    """The entries of a file, in its order. Raises `LogError` where it cannot be read."""
-    text = _text(file.path)
+    """The entries of a file, in its order. Raises `LogError` if it cannot be read."""
+    text = read_text(file.path)
     metadata: dict[str, Any] = {SOURCE: str(file.path), FILE: file.path.name}
     if file.project:
         metadata |= {SCOPE: "project", PROJECT: file.project}
     if file.agent == "hermes":
-        # As Hermes reads it: a sign in a line of its own with nothing beside it, and what stands twice counts once.
-        parts = [_Part(part) for part in map(str.strip, text.split(_BETWEEN)) if not _NOTHING.fullmatch(part)]
+        # As Hermes reads it: a separator has a line of its own, and duplicates count once.
+        parts = [_Part(part) for part in map(str.strip, text.split(_SEPARATOR)) if not _EMPTY.fullmatch(part)]
     else:
-        parts = list(_markdown(text, file.path, own=file.agent == "warmstart"))
+        parts = list(_markdown(text, file.path))
     return _keyed(list(dict.fromkeys(part for part in parts if part.text or part.key)), metadata)
 
 
-def _text(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """The text of a file. Raises `LogError` if it cannot be read."""
     try:
-        if path.stat().st_size > _LARGEST:
-            raise LogError(f"{str(path)!r} has more than {_LARGEST:,} bytes, which is no memory file; give another")
+        if path.stat().st_size > _MAX_BYTES:
+            raise LogError(
+                f"{str(path)!r} has more than {_MAX_BYTES:,} bytes, which no memory file has; choose another"
+            )
         text = path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
         if "\0" in text:
-            raise LogError(f"{str(path)!r} is not text but something else; give another")
+            raise LogError(f"{str(path)!r} is not text; choose another")
         return text
     except UnicodeDecodeError as error:
         raise LogError(f"{str(path)!r} is not text in UTF-8; convert it first") from error
@@ -160,58 +155,30 @@ class _Part(NamedTuple):
     text: str
     section: str = ""
     key: str = ""
-    said: str = ""  # metadata of its own, as JSON
+    said: tuple[tuple[str, str], ...] = ()  # metadata
 
 
-def _markdown(text: str, path: Path, *, own: bool) -> Iterator[_Part]:
-    """Every bullet with what belongs to it, and every paragraph; a note with a title of its own stays whole."""
+def _markdown(text: str, path: Path) -> Iterator[_Part]:
+    """Every bullet with what is indented under it, and every paragraph; a note with a name stays whole."""
     head, body = _front_matter(text)
     body = _COMMENT.sub("", body)
     if head.get("name"):
-        said = {name: head[name] for name in _HEAD if head.get(name)}
-        yield _Part(body.strip(), key=head["name"], said=json.dumps(said))
+        said = tuple((name, head[name]) for name in _FRONT_MATTER if head.get(name))
+        yield _Part(body.strip(), key=head["name"], said=said)
         return
     sections: list[tuple[int, str]] = []
-    for block in _blocks(body, own=own):
-        if heading := _HEADING.match(block):
-            level = len(heading[1])
-            sections = [*(each for each in sections if each[0] < level), (level, heading[2])]
+    for level, block in _blocks(body):
+        if level:
+            sections = [*(each for each in sections if each[0] < level), (level, block)]
             continue
         pointer = _POINTER.fullmatch(block)
         if pointer and (not pointer[1] or (path.parent / pointer[1]).is_file()):
-            continue  # it only says where the memory is; that file is read as well
-        section = " / ".join(name for _, name in sections)
-        yield _entry(block, section, own=own) or _Part(block.strip(), section)
-
-
-def _entry(block: str, section: str, *, own: bool) -> _Part | None:
-    """A block that has a key, as `_bullet` writes it; only of our own files the headings and comments are ours."""
-    aside = _ASIDE.search(block) if own else None
-    found = _OURS.match(block[: aside.start()] if aside else block)
-    if found is None:
-        return None
-    if not own:
-        return _Part((found[2] or "").strip(), section, found[1])
-    scoped = _SCOPED.fullmatch(section.rpartition(" / ")[2])
-    said: dict[str, Any] = {SCOPE: scoped[1], scoped[1]: scoped[2]} if scoped else {}
-    exact = _exact(aside[1]) if aside else {}
-    said |= exact.get("metadata", {})
-    text, key = exact.get("value", (found[2] or "").strip()), exact.get("key", found[1])
-    return _Part(str(text), "", str(key), json.dumps(said))
-
-
-def _exact(text: str) -> dict[str, Any]:
-    """What a comment of ours says; nothing where it is not one."""
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    kinds = {"key": str, "value": str, "metadata": dict}
-    return found if all(isinstance(value, kinds.get(name, ())) for name, value in found.items()) else {}
+            continue  # that file is read as well
+        yield _Part(block, " / ".join(name for _, name in sections))
 
 
 def _front_matter(text: str) -> tuple[dict[str, str], str]:
-    """The lines `name: value` at the head of a note, and the rest."""
+    """The lines `name: value` at the top of a note, and the rest."""
     found = re.match(r"---\n(.*?)\n---\n", text, re.DOTALL)
     if found is None:
         return {}, text
@@ -219,88 +186,41 @@ def _front_matter(text: str) -> tuple[dict[str, str], str]:
     return {name.strip(): value.strip().strip("\"'") for name, _, value in pairs}, text[found.end() :]
 
 
-def _blocks(text: str, *, own: bool) -> Iterator[str]:
-    """Headings, bullets without their mark, and paragraphs; what is fenced is never divided."""
-    block: list[str] = []
-    is_bullet = False
-    lines = text.split("\n")
-    fenced = _fenced(lines, own=own)
-    for number, line in enumerate(lines):
-        if number in fenced:
-            block.append(line)
+def _blocks(text: str) -> Iterator[tuple[int, str]]:
+    """Headings with their level; with 0, every item of a list without its mark and every other block."""
+    from markdown_it import MarkdownIt
+
+    parser = MarkdownIt("commonmark").disable(["lheading", "reference"])  # whose text would be lost
+    lines, tokens = text.split("\n"), parser.parse(text)
+    for token, following in pairwise([*tokens, None]):
+        if token is None or token.map is None:
             continue
-        bullet = _BULLET.match(line)
-        starts = _HEADING.match(line) or bullet
-        belongs = is_bullet and line[:1] in (" ", "\t") and line.strip()
-        if starts or (not line.strip() and not is_bullet):
-            if block:
-                yield _dedented(block)
-            block = [bullet[1]] if bullet else [line] if line.strip() else []
-            is_bullet = bool(bullet)
-            if _HEADING.match(line):
-                yield _dedented(block)
-                block = []
-        elif belongs or line.strip() or block:
-            if is_bullet and block and not block[-1].strip() and not belongs:
-                yield _dedented(block)
-                block, is_bullet = [line], False
-            else:
-                block.append(line)
-    if block:
-        yield _dedented(block)
-
-
-def _fenced(lines: Sequence[str], *, own: bool) -> set[int]:
-    """The lines that stand in fences, these included; one that is never closed is none.
-
-    In our own files what is indented belongs to its entry anyway, whether its fences are closed or not.
-    """
-    found: set[int] = set()
-    start, mark = 0, ""
-    for number, line in enumerate(lines):
-        fence = None if own and line[:1].isspace() else _FENCE.match(line)
-        if not mark and fence:
-            start, mark = number, fence[1]
-        elif mark and fence and fence[1].startswith(mark) and line.strip() == fence[1]:
-            found.update(range(start, number + 1))
-            mark = ""
-    return found
-
-
-def _dedented(lines: Sequence[str]) -> str:
-    first, *rest = lines
-    indents = [len(line) - len(line.lstrip()) for line in rest if line.strip()]
-    cut = min(indents, default=0)
-    if _OURS.match(first):
-        cut = min(cut, 2)  # as `_bullet` indents: what is further in belongs to the value
-    return "\n".join([first, *(line[cut:] for line in rest)]).strip()
+        first, *rest = lines[slice(*token.map)] or [""]
+        if token.type == "heading_open" and token.level == 0 and following is not None:
+            yield int(token.tag[1:]), following.content
+        elif token.type == "list_item_open" and token.level == 1:
+            yield 0, f"{_BULLET.sub('', first, count=1)}\n{dedent(chr(10).join(rest))}".strip()
+        elif token.level == 0 and token.nesting >= 0 and not token.type.endswith(("list_open", "hr")):
+            yield 0, "\n".join([first, *rest]).strip()
 
 
 def _keyed(parts: Sequence[_Part], metadata: Mapping[str, Any]) -> list[Found]:
-    """Give each part a key of its own: the one it has, or its first words under those of its section."""
+    """Give each part a key of its own: the name it has, or its first words under those of its section."""
     found: list[Found] = []
-    taken: set[tuple[str, str]] = set()
+    taken: set[str] = set()
     for part in parts:
         last = part.section.rpartition(" / ")[2]
-        # Without secrets: in a key they would not be known for what they are any more.
-        text = part.text if part.key else _redactor().clean(part.text)
+        # In a key, a secret would no longer be recognized.
+        text = part.text if part.key else redact(part.text).text
         key = part.key or _slug(f"{last} {' '.join(text.split()[:_KEY_WORDS])}") or "note"
         section = {SECTION: part.section} if part.section else {}
-        said = json.loads(part.said) if part.said else {}
-        scope = str(said.get(SCOPE))
-        whose = f"{scope} {said.get(scope)}"
-        number = 2
-        unique = key
-        while (unique, whose) in taken:
+        number, unique = 2, key
+        while unique in taken:
             unique, number = f"{key}_{number}", number + 1
-        taken.add((unique, whose))
-        found.append(Found(unique, part.text, {**metadata, **section, **said}))
+        taken.add(unique)
+        refused = find_injection(f"{part.section}\n{part.text}") or ""
+        found.append(Found(unique, part.text, {**metadata, **section, **dict(part.said)}, refused))
     return found
-
-
-@cache
-def _redactor() -> Redactor:
-    return Redactor()
 
 
 def _slug(text: str) -> str:
@@ -313,89 +233,36 @@ def _slug(text: str) -> str:
 
 
 def export_file(entries: Sequence[MemoryEntry], format: Format, *, title: str = "Memory") -> Exported:
-    """Entries as a file: our Markdown, which holds all of them, or one of Hermes' files within its limit.
+    """Entries as Markdown, or as one of Hermes' files within its limit.
 
-    Where not all fit, the newest do; they stand in the order in which they were first stored.
+    If not all fit, the newest do; they are in the order in which they were first stored.
     """
+    ordered = sorted(entries, key=lambda entry: (entry.created_at, entry.key))
     if format == "markdown":
-        return Exported(_as_markdown(entries, title), [])
-    mine = _HERMES_FILES[format]
-    others = set(_HERMES_FILES.values()) - {mine}
-    chosen = [entry for entry in entries if entry.metadata.get(FILE) not in others]
-    return _as_hermes(chosen, HERMES_LIMITS[format])
-
-
-def _as_hermes(entries: Sequence[MemoryEntry], limit: int) -> Exported:
+        bullets = [f"- {entry.key}: {entry.value.strip()}".replace("\n", "\n  ") for entry in ordered]
+        return Exported("\n".join([f"# {' '.join(title.split())}", "", *bullets, ""]), len(ordered), [])
+    limit, mine = HERMES_LIMITS[format], _HERMES_FILES[format]
     left_out: list[tuple[str, str]] = []
-    fitting: list[MemoryEntry] = []
+    fits: set[int] = set()
     used = 0
     for entry in sorted(entries, key=lambda entry: entry.updated_at, reverse=True):
         text = _sentence(entry)
-        more = len(text) + (len(_BETWEEN) if fitting else 0)
-        if _BETWEEN in f"\n{text}\n":
-            left_out.append((entry.key, "it has a line that is only §, which ends an entry there"))
+        more = len(text) + (len(_SEPARATOR) if fits else 0)
+        if entry.metadata.get(FILE) in set(_HERMES_FILES.values()) - {mine}:
+            left_out.append((entry.key, f"it is from Hermes' {entry.metadata[FILE]}"))
+        elif _SEPARATOR in f"\n{text}\n":
+            left_out.append((entry.key, "it has a line with only §, which separates entries there"))
         elif used + more > limit:
             left_out.append((entry.key, f"no room: {len(text)} characters, and {limit - used} of {limit} are left"))
         else:
-            fitting.append(entry)
+            fits.add(id(entry))
             used += more
-    fitting.sort(key=lambda entry: (entry.created_at, entry.key))
-    return Exported(_BETWEEN.join(map(_sentence, fitting)), left_out)
+    chosen = [entry for entry in ordered if id(entry) in fits]
+    return Exported(_SEPARATOR.join(map(_sentence, chosen)), len(chosen), left_out)
 
 
 def _sentence(entry: MemoryEntry) -> str:
-    """The value, with its key where it would say nothing alone; as it was, where it is from Hermes."""
+    """The value, with its key if it would say nothing alone; unchanged if it is from Hermes."""
     value = entry.value.strip()
     alone = entry.metadata.get(FILE) in _HERMES_FILES.values() or len(value.split()) > 2
     return value if alone else f"{entry.key}: {value}"
-
-
-def _as_markdown(entries: Sequence[MemoryEntry], title: str) -> str:
-    groups: dict[str, list[MemoryEntry]] = {}
-    for entry in sorted(entries, key=lambda entry: (entry.created_at, entry.key)):
-        groups.setdefault(_group(entry), []).append(entry)
-    lines = [f"# {' '.join(title.split())}", ""]
-    for name in sorted(groups):
-        lines += [f"## {name}", ""] if name else []
-        lines += [_bullet(entry) for entry in groups[name]]
-        lines.append("")
-    return "\n".join(lines).rstrip() + "\n"
-
-
-def _group(entry: MemoryEntry) -> str:
-    scope = entry.metadata.get(SCOPE) or "user"
-    return "" if scope == "user" else f"{scope} {' '.join(str(entry.metadata.get(scope, '')).split())}".strip()
-
-
-def _bullet(entry: MemoryEntry) -> str:
-    """An entry as Markdown, and in a comment whatever reading that would not give back."""
-    key = " ".join(entry.key.replace("`", "'").split()) or "note"
-    first, *rest = entry.value.strip().split("\n")
-    lines = [f"- `{key}`: {first}".rstrip(), *(f"  {line}" if line.strip() else "" for line in rest)]
-    read = list(_read_back(_group(entry), lines))
-    back = read[0] if len(read) == 1 else _Part("")
-    said = json.loads(back.said) if back.said else {}
-    exact: dict[str, Any] = {}
-    if back.key != entry.key:
-        exact["key"] = entry.key
-    if back.text != entry.value:
-        exact["value"] = entry.value
-        lines = lines[:1]  # what it looks like in the page is not what counts then
-    metadata = {name: value for name, value in entry.metadata.items() if name not in said or said[name] != value}
-    if metadata:
-        exact["metadata"] = metadata
-    if exact:
-        text = json.dumps(exact, ensure_ascii=False, default=str)
-        lines.append(f"  <!-- warmstart {_without_marks(text)} -->")
-    return "\n".join(lines)
-
-
-def _read_back(group: str, lines: Sequence[str]) -> Iterator[_Part]:
-    heading = [f"## {group}", ""] if group else []
-    return _markdown("\n".join([*heading, *lines]), Path(), own=True)
-
-
-def _without_marks(text: str) -> str:
-    """JSON that ends no comment and no line, whatever is in it."""
-    marks = "<>\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
-    return "".join(f"\\u{ord(letter):04x}" if letter in marks else letter for letter in text)

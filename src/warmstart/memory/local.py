@@ -2,95 +2,100 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from warmstart.config import Settings, ambient_settings
 from warmstart.errors import StoreError
-from warmstart.memory.held import Redacting, redactor_of
-from warmstart.memory.schema import MIGRATIONS
-from warmstart.memory.sql import SQLBackend
-from warmstart.storage.database import Database
+from warmstart.memory.entries import Prepared
+from warmstart.memory.index import WordIndex
+from warmstart.memory.sql import MIGRATIONS, Redacting, SQLBackend, _values
+from warmstart.storage.database import Connection, Database, Migration
+from warmstart.storage.sql import batches
 from warmstart.storage.sqlite import SQLiteDatabase
 
-_HOLDS = "instr(memory_folded({}), :part) > 0"
-_WAIT = 20  # milliseconds that bringing the index up to date, or emptying the log, waits for others
+_WAIT = 20  # milliseconds that an index update or a checkpoint waits for other processes
+
+
+class _FTS5(WordIndex):
+    """In a table of stems, and a full-text index over it, which needs the stems of what it shall remove."""
+
+    def add(self, connection: Connection, rows: Sequence[tuple[int, str]]) -> None:
+        connection.executemany("INSERT INTO memory_index (id, stems) VALUES (?, ?)", rows)
+        connection.executemany("INSERT INTO memory_text (rowid, stems) VALUES (?, ?)", rows)
+
+    def remove(self, connection: Connection, ids: Sequence[int]) -> None:
+        for some in batches(ids):
+            where = f"WHERE id IN ({', '.join(map(str, some))})"
+            connection.execute(
+                "INSERT INTO memory_text (memory_text, rowid, stems) "
+                f"SELECT 'delete', id, stems FROM memory_index {where}"
+            )
+            connection.execute(f"DELETE FROM memory_index {where}")
+
+    def find(self, connection: Connection, every: Sequence[str], some: Sequence[str], limit: int) -> list[int]:
+        query = " AND ".join(f'"{stem}"' for stem in every)
+        if some:
+            query += " AND (" + " OR ".join(f'"{stem}"' for stem in some) + ")"
+        rows = connection.execute(
+            "SELECT rowid FROM memory_text WHERE memory_text MATCH ? ORDER BY rowid DESC LIMIT ?", (query, limit)
+        )
+        return [row[0] for row in rows]
+
+    def compact(self, database: Database) -> None:
+        with database.transaction() as connection:
+            connection.execute("INSERT INTO memory_text (memory_text) VALUES ('optimize')")
 
 
 class LocalBackend(SQLBackend):
-    """Memory in a SQLite file, by default in the one of the store. `redact` is what keeps secrets out, or False.
+    """Memory in a SQLite file, by default that of the store.
 
-    What is deleted is overwritten in the file, and the write-ahead log, which holds older pages, is emptied. As long
-    as another process reads or writes just then, the log keeps them: until the next time that something is forgotten
-    or put into the index here, this backend is closed, or the last process closes the store.
+    Deleted text is overwritten in the tables at once. Its words stay in the segments of the index until `vacuum`, which
+    `forget_user` calls too.
     """
 
     backend_name = "local (SQLite)"
 
-    BATCH: ClassVar = 2048
     GREATEST: ClassVar = "max"
-    CONTAINS: ClassVar = "{} LIKE :part ESCAPE '\\'"
+    CONTAINS: ClassVar = "instr(memory_folded({}), memory_folded(:part)) > 0"  # SQLite folds the case of ASCII only
+    MIGRATIONS: ClassVar[tuple[Migration, ...]] = MIGRATIONS
+    _words: ClassVar = _FTS5()
 
-    def __init__(self, db_path: Path | str | None = None, *, redact: Redacting = True) -> None:
-        def opened() -> Database:
-            path = ambient_settings().store_path if db_path is None else Path(db_path)
-            database = SQLiteDatabase(path, MIGRATIONS)
-            # Also while nothing is deleted: pages that are divided or written over keep no copy of what they had.
-            database.connection.execute("PRAGMA secure_delete = ON")
-            database.connection.create_function("memory_folded", 1, str.casefold, deterministic=True)
-            return database
+    def __init__(
+        self, db_path: Path | str | None = None, *, redact: Redacting = None, settings: Settings | None = None
+    ) -> None:
+        super().__init__(redact, settings)
+        self.path = Path(db_path or (settings or ambient_settings()).store_path)
 
-        super().__init__(opened, redact)
+    def _open_database(self) -> Database:
+        database = SQLiteDatabase(self.path, self.MIGRATIONS)
+        database.connection.execute("PRAGMA secure_delete = ON")
+        database.connection.create_function("memory_folded", 1, str.casefold, deterministic=True)
+        return database
 
-    @classmethod
-    def configured(cls, settings: Settings) -> LocalBackend:
-        """The backend that the user's settings describe."""
-        return cls(settings.store_path, redact=redactor_of(settings))
-
-    def close(self) -> None:
-        with self._held.lock:
-            try:
-                if self._held.is_open:
-                    self._sweep()
-            finally:
-                super().close()
-
-    def _contains(self, text: str) -> tuple[str, str]:
-        if text.isascii():
-            return super()._contains(text)
-        return _HOLDS, text.casefold()  # SQLite knows the capitals of ASCII alone
-
-    def _write_at_once(self, row: tuple[Any, ...]) -> bool:
-        database = self._held.database
-        if not isinstance(database, SQLiteDatabase) or database.connection.in_transaction:
-            return False
-        try:  # a statement by itself is a write of its own
-            return bool(database.connection.execute(self._insert, row).rowcount)
-        except Exception:
-            with database.translate_errors():
-                raise
+    def _store(self, user_id: str, prepared: Prepared) -> None:
+        database = self._opened.database
+        if not database.is_writing:
+            try:  # a statement by itself is a transaction
+                if database.connection.execute(self._write, _values(user_id, prepared)).rowcount:
+                    return
+            except Exception:
+                with database.translate_errors():
+                    raise
+        super()._store(user_id, prepared)
 
     def _sweep(self) -> None:
-        if not self._held.traces:
+        if not self._opened.has_traces:
             return
-        try:
-            with self._held.database.translate_errors(), self._at_once():
-                busy = self._held.database.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
-        except StoreError:  # what is forgotten is forgotten; a full disk keeps its older pages for now
-            return
-        self._held.traces = bool(busy)
-
-    def files(self) -> tuple[Path, ...]:
-        """The files that hold what is remembered, as far as they are there."""
-        database = self._held.database
-        path = database.path if isinstance(database, SQLiteDatabase) else Path(database.name)
-        return tuple(file for end in ("", "-wal") if (file := Path(f"{path}{end}")).exists())
+        with suppress(StoreError), self._opened.database.translate_errors(), self.quickly():
+            busy = self._opened.database.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+            self._opened.has_traces = bool(busy)
 
     @contextmanager
-    def _at_once(self) -> Iterator[None]:
-        run = self._held.database.connection.execute
+    def quickly(self) -> Iterator[None]:
+        run = self._opened.database.connection.execute
         wait = run("PRAGMA busy_timeout").fetchone()[0]
         run(f"PRAGMA busy_timeout = {_WAIT}")
         try:

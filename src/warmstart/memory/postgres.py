@@ -7,55 +7,59 @@ from typing import ClassVar
 
 from warmstart.config import Settings
 from warmstart.errors import ConfigError
-from warmstart.memory.held import Redacting, redactor_of
-from warmstart.memory.index import Seen, WordIndex
-from warmstart.memory.owners import Owner
-from warmstart.memory.schema import MIGRATIONS
-from warmstart.memory.sql import SQLBackend
+from warmstart.memory.index import WordIndex
+from warmstart.memory.sql import MIGRATIONS, Redacting, SQLBackend
 from warmstart.storage.database import Connection, Database
 
-_ADD = (
-    "INSERT INTO memory_words (owner, word, id) SELECT ?, w.word, w.id "
-    "FROM unnest(CAST(? AS TEXT[]), CAST(? AS BIGINT[])) AS w (word, id)"
-)
+
+class _GIN(WordIndex):
+    """In a table with a GIN index, which only functions of the database may look into."""
+
+    def add(self, connection: Connection, rows: Sequence[tuple[int, str]]) -> None:
+        ids, texts = [row[0] for row in rows], [row[1] for row in rows]
+        connection.execute("SELECT warmstart_memory_add(CAST(? AS BIGINT[]), CAST(? AS TEXT[]))", (ids, texts))
+
+    def remove(self, connection: Connection, ids: Sequence[int]) -> None:
+        connection.execute("SELECT warmstart_memory_remove(CAST(? AS BIGINT[]))", (list(ids),))
+
+    def find(self, connection: Connection, every: Sequence[str], some: Sequence[str], limit: int) -> list[int]:
+        rows = connection.execute(
+            "SELECT id FROM warmstart_memory_find(CAST(? AS TEXT[]), CAST(? AS TEXT[]), ?)",
+            (list(every), list(some), limit),
+        ).fetchall()
+        return [row[0] for row in rows]
 
 
 class PostgresBackend(SQLBackend):
-    """Memory of one tenant in a PostgreSQL database. `tenant` is whom to act for, which takes a role that may.
+    """Memory of one tenant in a PostgreSQL database; without a URL, in that of the settings.
 
-    What is deleted is gone for everyone who asks. The server overwrites it in its files when it next vacuums the
-    tables, which it does by itself now and then, and lets go of it in its log and its backups as it is set up to.
+    Only roles that may act for others can name a `tenant`. Raises `ConfigError` if the store of the settings is a file.
+
+    The server overwrites deleted rows in its files at its next VACUUM; its log and its backups are its own.
     """
 
     backend_name = "postgres (shared)"
 
-    BATCH: ClassVar = 1
     GREATEST: ClassVar = "greatest"
-    CONTAINS: ClassVar = "{} ILIKE :part"
+    CONTAINS: ClassVar = "strpos(lower({}), lower(:part)) > 0"
+    _words: ClassVar = _GIN()
 
-    def __init__(self, url: str, *, tenant: str = "", redact: Redacting = True) -> None:
-        def opened() -> Database:
-            from warmstart.storage.postgres import PostgresDatabase  # with psycopg, which comes with an extra
+    def __init__(
+        self, url: str = "", *, tenant: str = "", redact: Redacting = None, settings: Settings | None = None
+    ) -> None:
+        if settings is not None and not url:
+            url, tenant = settings.store_url, settings.store_tenant
+            if not url:
+                advice = "for memory on PostgreSQL set store.url to postgresql://…"
+                raise ConfigError(f"the store {settings.store_name!r} is a file; {advice}")
 
-            return PostgresDatabase(url, MIGRATIONS, tenant=tenant)
+        super().__init__(redact, settings)
+        self._url, self._tenant = url, tenant
 
-        super().__init__(opened, redact)
+    def _open_database(self) -> Database:
+        from warmstart.storage.postgres import PostgresDatabase  # with psycopg, which is an extra
 
-    @classmethod
-    def configured(cls, settings: Settings) -> PostgresBackend:
-        """The backend that the user's settings describe. Raises `ConfigError` where the store is not on a server."""
-        if not settings.store_url:
-            raise ConfigError(
-                f"the store {settings.store_name!r} is a file; for memory on PostgreSQL set store.url to postgresql://…"
-            )
-        return cls(settings.store_url, tenant=settings.store_tenant, redact=redactor_of(settings))
+        return PostgresDatabase(self._url, MIGRATIONS, tenant=self._tenant)
 
-    def _index(self, connection: Connection, owner: Owner, seen: Seen | None = None) -> WordIndex:
-        return _Words(connection, owner, seen)
-
-
-class _Words(WordIndex):
-    """Many words at once, in one statement."""
-
-    def _add_words(self, words: Sequence[str], entries: Sequence[int]) -> None:
-        self._run(_ADD, (self._owner, words, entries))
+    def forget_user(self, user_id: str, *, vacuum: bool = True) -> int:
+        return super().forget_user(user_id, vacuum=False)  # the server vacuums by itself, for all tenants

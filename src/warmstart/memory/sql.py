@@ -1,256 +1,570 @@
-"""Memory in SQL, for SQLite and PostgreSQL alike: what differs is how much is put off, and what it takes to forget.
+"""Memory in SQL, for SQLite and PostgreSQL alike.
 
-A write is one transaction, and on SQLite close to a bare statement: the index is brought up to date in batches, by
-whoever writes or asks next.
+A write is one statement: an insert, or an update whose trigger keeps the value before. The index of words is updated
+later, in batches, by whoever writes or asks next; entries that it does not have yet are read beside it.
 """
 
 from __future__ import annotations
 
+import copy
+import math
 import time
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any, ClassVar, NamedTuple
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import replace
+from functools import cached_property
+from threading import RLock
+from typing import Any, ClassVar, NamedTuple, Self
 
-from warmstart.errors import StoreError
-from warmstart.memory.entries import Given, check_text, check_user, prepared
-from warmstart.memory.index import Seen, WordIndex
-from warmstart.memory.owners import Owner, numbers
-from warmstart.memory.reading import PAST, SQLReading, fits
-from warmstart.memory.schema import BITS
-from warmstart.storage.database import Connection
+import msgspec
 
-# The number of a user's next write, of whom ?1 is the highest number that a write may have. Of one who was forgotten it
-# is in somebody else's range, which is refused.
-_NEXT = (
-    "{greatest}((SELECT max(id) FROM memories WHERE id <= ?1), "
-    "coalesce((SELECT max(id) FROM memory_history WHERE id <= ?1), 0)) + 1"
+from warmstart.config import Settings, ambient_settings
+from warmstart.errors import InvalidEntry, StoreBusy, StoreError, WarmstartError
+from warmstart.memory.backend import MAX_ENTRIES, MemoryBackend
+from warmstart.memory.entries import Prepared, check_texts, check_user, clean_view, prepare
+from warmstart.memory.index import MAX_CANDIDATES, WINDOW, WordIndex, index_text
+from warmstart.memory.search import MAX_QUERY, Document, Question, Similarity, answer, stems
+from warmstart.memory.semantic import SemanticIndex, open_semantic_index
+from warmstart.memory.values import SESSION, SOURCE, MemoryEntry, Record, Version, View, digest
+from warmstart.redact.redactor import Redactor, configured_redactor
+from warmstart.sessions.values import clean
+from warmstart.storage.database import Connection, Database, migrations_of
+from warmstart.storage.sql import batches, placeholders
+
+MIGRATIONS = migrations_of("memory", __file__)
+
+Redacting = bool | Redactor | None  # whether secrets are replaced, or by what; None leaves it to the settings
+
+_DECODE = msgspec.json.Decoder().decode
+_ENCODE = msgspec.json.Encoder().encode
+_BATCH = 2000  # entries that are indexed in one transaction
+_MAX_UNINDEXED = 64  # entries that a query reads beside the index
+_MAX_FORMER = 3  # former values by which an entry is found
+_MAX_SUBSTRING = 3000  # newest entries in which a query is looked for as it is
+
+_COLUMNS = "e.id, e.user_id, e.key, e.place, e.value, e.metadata, e.created_at, e.updated_at, e.since, e.expires_at"
+_SELECT = f"SELECT {_COLUMNS} FROM memory_entries e WHERE e.user_id = ?"
+_BY_KEY = f"{_SELECT} AND e.key = ?"
+# Never before an earlier write of the user, whatever the clocks say.
+_LAST = "coalesce((SELECT max(updated_at) FROM memory_entries WHERE user_id = ?1 AND is_indexed = {}), 0) + 1e-6"
+_NOW = f"{{greatest}}(?6, {_LAST.format(0)}, {_LAST.format(1)})"
+INSERT = "INSERT INTO memory_entries (user_id, key, place, value, metadata, created_at, updated_at, since, expires_at)"
+OR_UPDATE = (
+    "ON CONFLICT (user_id, key, place) DO UPDATE SET value = excluded.value, metadata = excluded.metadata, "
+    "updated_at = excluded.updated_at, expires_at = excluded.expires_at, is_indexed = 0, "
+    "since = CASE WHEN memory_entries.value = excluded.value THEN memory_entries.since ELSE excluded.since END"
 )
-# Writes nothing over the same value, nor over one whose time is over. What it writes over, a trigger keeps as history.
-# Who waited for the file wrote after those before, whatever his clock said when he came.
 _WRITE = (
-    "INSERT INTO memories (id, owner, key, scope, place, value, created_at, updated_at, since, expires_at, metadata) "
-    f"VALUES ({_NEXT}, ?2, ?3, ?4, ?5, ?6, ?7, ?7, ?7, ?8, ?9) ON CONFLICT (owner, key, scope, place) DO UPDATE SET "
-    "past = excluded.id, value = excluded.value, updated_at = {greatest}(excluded.updated_at, memories.updated_at), "
-    "since = {greatest}(excluded.since, memories.since), "
-    "expires_at = excluded.expires_at, metadata = excluded.metadata WHERE memories.value <> excluded.value "
-    "AND (memories.expires_at IS NULL OR memories.expires_at > excluded.updated_at)"
+    f"{INSERT} SELECT ?1, ?2, ?3, ?4, ?5, n.at, n.at, n.at, ?7 FROM (SELECT {_NOW} AS at) n WHERE true {OR_UPDATE} "
+    "WHERE memory_entries.expires_at IS NULL OR memory_entries.expires_at > excluded.updated_at"
 )
-_SAY_AGAIN = f"UPDATE memories SET id = {_NEXT}, updated_at = ?2, expires_at = ?3, metadata = ?4 WHERE id = ?5"
-_MOVE_START = "UPDATE memories SET id = ? WHERE owner = ? AND key = '' AND scope = -1 AND place = '' AND id < ?"
+_CURRENT = "(e.expires_at IS NULL OR e.expires_at > :now)"
+_RANK = "CASE {0}.place WHEN :place0 THEN 0 WHEN :place1 THEN 1 WHEN :place2 THEN 2 ELSE 3 END"
+_VISIBLE = (
+    f"{_RANK.format('e')} < 3 AND NOT EXISTS (SELECT 1 FROM memory_entries n WHERE n.user_id = e.user_id "
+    f"AND n.key = e.key AND {_RANK.format('n')} < {_RANK.format('e')} "
+    "AND (n.expires_at IS NULL OR n.expires_at > :now) LIMIT 1 OFFSET 0)"  # which PostgreSQL does not turn into a join
+)
 
 
-class _Row(NamedTuple):
-    """An entry that is there, as far as it takes to forget it."""
+class Row(NamedTuple):
+    """An entry in the database."""
 
     id: int
+    user_id: str
     key: str
-    scope: int
     place: str
+    value: str
+    metadata: str
+    created_at: float
+    updated_at: float
+    since: float
     expires_at: float | None
-    past: int
+
+    @property
+    def is_current(self) -> bool:
+        return self.expires_at is None or self.expires_at > time.time()
+
+    def entry(self, user_id: str) -> MemoryEntry:
+        metadata = _DECODE(self.metadata) if self.metadata else {}
+        return MemoryEntry(self.key, self.value, user_id, self.created_at, self.updated_at, metadata)
 
 
-_ROW = "id, key, scope, place, expires_at, past"
+class Opened:
+    """The database behind a backend and all its views, opened when it is first needed."""
+
+    def __init__(self, open_database: Callable[[], Database], redact: Redacting, settings: Settings | None) -> None:
+        self.lock = RLock()
+        self.unindexed = 0  # writes here since the index was updated
+        self.has_traces = False  # something was deleted whose old pages may be in the log
+        self.open_database = open_database
+        self.redact = redact
+        self.settings = settings
+        self._database: Database | None = None
+
+    @property
+    def database(self) -> Database:
+        if self._database is not None and self._database.is_lost:
+            self.close()  # the server was restarted
+        if self._database is None:
+            self._database = self.open_database()
+        return self._database
+
+    @property
+    def is_open(self) -> bool:
+        return self._database is not None
+
+    @cached_property
+    def redactor(self) -> Redactor | None:
+        if isinstance(self.redact, Redactor):
+            return self.redact
+        wanted = self.redact if self.redact is not None else self.settings is None or self.settings.memory_redact
+        if not wanted:
+            return None
+        return Redactor() if self.settings is None else configured_redactor(self.settings)
+
+    @cached_property
+    def semantic(self) -> SemanticIndex | None:
+        return open_semantic_index(self.database, self.settings or ambient_settings())
+
+    def close(self) -> None:
+        self.__dict__.pop("semantic", None)  # it uses the database
+        database, self._database = self._database, None
+        if database is not None:
+            database.close()
 
 
-class SQLBackend(SQLReading):
+class SQLBackend(MemoryBackend):
     """Memory in the database of a store."""
 
-    BATCH: ClassVar[int]  # entries that are written before they are put into the index
-    GREATEST: ClassVar[str]  # the function that gives the greatest of its arguments
+    is_cloud = False
 
-    _insert: ClassVar[str]
-    _say_again: ClassVar[str]
+    GREATEST: ClassVar[str]  # the function that returns the greatest of its arguments
+    CONTAINS: ClassVar[str]  # whether a column has the text `:part` in it, whatever the case
+    _words: ClassVar[WordIndex]
 
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        cls._insert = _WRITE.format(greatest=cls.GREATEST)
-        cls._say_again = _SAY_AGAIN.format(greatest=cls.GREATEST)
+    def __init__(self, redact: Redacting, settings: Settings | None) -> None:
+        self._opened = Opened(self._open_database, redact, settings)
+        self._view: View | None = None
+        self._write = _WRITE.format(greatest=self.GREATEST)
 
-    def store(self, user_id: str, key: str, value: str, metadata: Mapping[str, Any] | None = None) -> bool:
-        held = self._held
-        check_user(user_id)
-        given = prepared(key, value, metadata, view=self._view, redactor=held.redactor)
-        with held.lock:
-            try:
-                owner = held.owners.known.get(user_id)
-                if owner is None or not self._write_at_once(_written(owner, given)):
-                    with held.database.transaction() as connection:
-                        self._write(connection, user_id, given)
-            except StoreError:
-                # Another process may have forgotten the user, whose number is nobody's since.
-                with held.database.translate_errors():
-                    if not held.owners.changed(held.database.connection, user_id):
-                        raise
-                with held.database.transaction() as connection:
-                    self._write(connection, user_id, given)
-            held.fresh += 1
-            if held.fresh >= self.BATCH > 1:
-                self._bring_up_to_date(user_id)
+    @abstractmethod
+    def _open_database(self) -> Database: ...
+
+    def at(self, view: View) -> Self:
+        seen = copy.copy(self)
+        seen._view = clean_view(view, self._opened.redactor)
+        return seen
+
+    def reopen(self) -> SQLBackend:
+        """Another backend on the same data."""
+        fresh = copy.copy(self)
+        fresh._opened = Opened(self._opened.open_database, self._opened.redact, self._opened.settings)
+        return fresh
+
+    def is_available(self) -> bool:
+        try:
+            self.fetch("SELECT 1 FROM memory_entries LIMIT 1")
+        except (WarmstartError, OSError):
+            return False
         return True
 
-    def _write_at_once(self, row: tuple[Any, ...]) -> bool:
-        """Write a row in a single statement, where that is possible; says whether it was."""
-        return False
+    def close(self) -> None:
+        with self._opened.lock:
+            try:
+                self._sweep()
+            finally:
+                self._opened.close()
 
-    def _write(self, connection: Connection, user_id: str, given: Given) -> None:
-        owners = self._held.owners
-        owner = owners.known.get(user_id) or owners.number(connection, user_id)
-        row = _written(owner, given)
-        if not connection.execute(self._insert, row).rowcount:
-            self._write_again(connection, owner, row)
-        if self.BATCH == 1:
-            found = owners.find(connection, user_id)
-            while found and self._index(connection, found).catch_up():
-                pass
+    # -- writing
 
-    def _write_again(self, connection: Connection, owner: int, written: tuple[Any, ...]) -> None:
-        """Write over an entry of the same value, which is only said again, or over one whose time is over."""
-        last, _, key, scope, place, _, now, expires_at, metadata = written
-        found = connection.execute(
-            f"SELECT {_ROW} FROM memories WHERE owner = ? AND key = ? AND scope = ? AND place = ?",
-            (owner, key, scope, place),
-        ).fetchone()
-        row = _Row(*found)
-        if row.expires_at is not None and row.expires_at <= now:
-            self._forget(connection, owner, row, row.expires_at)
-            connection.execute(self._insert, written)
-            return
-        self._index(connection, Owner(owner, 0)).remove([row.id])
-        connection.execute(self._say_again, (last, now, expires_at, metadata, row.id))
+    def store(self, user_id: str, key: str, value: str, metadata: Mapping[str, Any] | None = None) -> bool:
+        check_user(user_id)
+        opened = self._opened
+        prepared = prepare(key, value, metadata, view=self._view, redactor=opened.redactor)
+        with opened.lock:
+            self._store(clean(user_id), prepared)
+            opened.unindexed += 1
+            if opened.unindexed >= _BATCH:
+                self._update_index(clean(user_id))
+        return True
 
-    # -- forgetting
+    def _store(self, user_id: str, prepared: Prepared) -> None:
+        with self._opened.database.transaction() as connection:
+            self._put(connection, user_id, prepared)
+
+    def _put(self, connection: Connection, user_id: str, prepared: Prepared) -> float:
+        """Insert or replace an entry; returns the time of the write."""
+        values, write = _values(user_id, prepared), f"{self._write} RETURNING updated_at"
+        if not (rows := connection.execute(write, values).fetchall()):  # the entry before it has expired
+            self._expire(connection)
+            rows = connection.execute(write, values).fetchall()
+        return float(rows[0][0])
 
     def delete(self, user_id: str, key: str) -> bool:
-        held = self._held
-        check_text("a user's id", user_id)
-        check_text("a key", key)
-        with held.lock:
-            with held.database.transaction() as connection:
-                owner = held.owners.find(connection, user_id)
-                if owner is None:
-                    return False
-                rows = self._rows(connection, owner.number, key)
-                now = time.time()
-                for row in rows:
-                    self._forget(connection, owner.number, row, now)
-            self._sweep()
-        return any(row.expires_at is None or row.expires_at > now for row in rows)
+        check_texts({"a user id": user_id, "a key": key})
+        with self.writing() as connection:
+            rows = self._by_key(connection, clean(user_id), key, expired=True)
+            self._remove(connection, clean(user_id), rows)
+        self._sweep()
+        return any(row.is_current for row in rows)
 
-    def _rows(self, connection: Connection, owner: int, key: str) -> list[_Row]:
-        """What `delete` is to forget: from a view the entry that is seen, otherwise the key in all scopes."""
-        for name in self._names(key):
-            found = connection.execute(
-                f"SELECT {_ROW} FROM memories WHERE owner = ? AND key = ? AND scope >= 0", (owner, name)
-            )
-            rows = [_Row(*row) for row in found]
-            view = self._here
-            if view is not None:
-                fitting = [row for row in rows if fits(row.scope, row.place, view)]
-                rows = [max(fitting, key=lambda row: row.scope)] if fitting else []
-            if rows:
-                return rows
-        return []
+    def _remove(self, connection: Connection, user_id: str, rows: Sequence[Row], when: float = 0.0) -> None:
+        """Delete entries with their history; only digests say that there was something."""
+        self._remove_rows(connection, [row.id for row in rows])
+        for row in rows:
+            self._bury(connection, user_id, digest(row.key), row.place, when or time.time())
 
-    def _forget(self, connection: Connection, owner: int, row: _Row, when: float) -> None:
-        """Remove an entry with all that it ever was; that it was there and until when is all that stays."""
-        self._held.traces = True
-        self._index(connection, Owner(owner, 0)).remove([row.id])
-        connection.execute("DELETE FROM memories WHERE id = ?", (row.id,))
-        former = [found[0] for found in connection.execute(f"{PAST} SELECT id FROM past", (row.past,)).fetchall()]
-        connection.executemany("DELETE FROM memory_history WHERE id = ?", [(each,) for each in former])
-        # No number is ever given twice: the index would take the new entry for the old one.
-        newest = max(row.id, row.past)
-        connection.execute(_MOVE_START, (newest, owner, newest))
+    def _bury(self, connection: Connection, user_id: str, key_digest: str, place: str, when: float) -> None:
         connection.execute(
-            "INSERT INTO memory_deletions (owner, key, scope, place, deleted_at) VALUES (?, ?, ?, ?, ?) "
+            "INSERT INTO memory_tombstones (owner, entry, place, deleted_at) VALUES (?, ?, ?, ?) "
             "ON CONFLICT DO NOTHING",
-            (owner, row.key, row.scope, row.place, when),
+            (digest(user_id), key_digest, place_digest(place), when),
         )
 
-    def forget_user(self, user_id: str) -> int:
-        """Remove all that there is of a user, in all scopes, and who he was; how many entries there were."""
-        held = self._held
-        check_text("a user's id", user_id)
-        with held.lock:
-            with held.database.transaction() as connection:
-                owner = held.owners.find(connection, user_id)
-                if owner is None:
-                    return 0
-                held.traces = True
-                entries = connection.execute(
-                    "SELECT count(*) FROM memories WHERE id BETWEEN ? AND ? AND scope >= 0", numbers(owner.number)
-                ).fetchone()[0]
-                for table in ("memories", "memory_history", "memory_indexed"):
-                    connection.execute(f"DELETE FROM {table} WHERE id BETWEEN ? AND ?", numbers(owner.number))
-                for table in ("memory_words", "memory_deletions"):
-                    connection.execute(f"DELETE FROM {table} WHERE owner = ?", (owner.number,))
-                held.owners.forget(connection, user_id, owner.number)
-            self._sweep()
-        return int(entries)
-
-    def expire(self) -> None:
-        """Remove what has expired. It is not returned before that either; writes do this now and then."""
-        with self._held.lock:
-            with self._held.database.transaction() as connection:
-                self._expire(connection)
-            self._sweep()
+    def _remove_rows(self, connection: Connection, ids: Sequence[int]) -> None:
+        self._opened.has_traces = self._opened.has_traces or bool(ids)
+        self._words.remove(connection, ids)
+        for some in batches(ids):
+            for table, column in (("memory_versions", "entry"), ("memory_vectors", "id"), ("memory_entries", "id")):
+                connection.execute(f"DELETE FROM {table} WHERE {column} IN ({placeholders(some)})", some)
 
     def _expire(self, connection: Connection) -> None:
-        now = time.time()
+        """Delete expired entries."""
         rows = connection.execute(
-            f"SELECT owner, {_ROW} FROM memories WHERE expires_at <= ? ORDER BY expires_at LIMIT 500", (now,)
-        ).fetchall()
-        for owner, *row in rows:
-            entry = _Row(*row)
-            self._forget(connection, owner, entry, entry.expires_at or now)
+            f"SELECT {_COLUMNS} FROM memory_entries e WHERE e.expires_at <= ? ORDER BY e.expires_at LIMIT {_BATCH}",
+            (time.time(),),
+        )
+        for row in _rows(rows):
+            self._remove(connection, row.user_id, [row], row.expires_at or 0.0)
+
+    def forget_user(self, user_id: str, *, vacuum: bool = True) -> int:
+        check_texts({"a user id": user_id})
+        with self.writing() as connection:
+            found = self._forget(connection, clean(user_id))
+        try:
+            self.vacuum() if vacuum else self._sweep()
+        except StoreBusy:  # another process reads: the log is emptied when this backend is closed
+            self._opened.has_traces = True
+        return found
+
+    def _forget(self, connection: Connection, user_id: str) -> int:
+        rows = connection.execute("SELECT id FROM memory_entries WHERE user_id = ?", (user_id,)).fetchall()
+        self._remove_rows(connection, [row[0] for row in rows])
+        connection.execute("DELETE FROM memory_tombstones WHERE owner = ?", (digest(user_id),))
+        return len(rows)
+
+    def vacuum(self) -> None:
+        """Erase what is left of deleted text in free space and in the index."""
+        with self._opened.lock:
+            self._words.compact(self._opened.database)
+            self._opened.database.vacuum()
+            self._opened.has_traces = False
+
+    # -- reading
+
+    def retrieve(self, user_id: str, key: str) -> MemoryEntry | None:
+        check_texts({"a user id": user_id, "a key": key})
+        opened = self._opened
+        with opened.lock:  # without a context manager of our own, which would take half of the time
+            try:
+                rows = self._by_key(opened.database.connection, clean(user_id), key)
+            except Exception:
+                with opened.database.translate_errors():
+                    raise
+        return rows[0].entry(user_id) if rows else None
+
+    def _by_key(self, connection: Connection, user_id: str, key: str, *, expired: bool = False) -> list[Row]:
+        """The entries of a key that are visible: with a view the narrowest, else the user's own first, then newest."""
+        for name in self._names(key):
+            found = connection.execute(_BY_KEY, (user_id, name)).fetchall()
+            if len(found) == 1 and self._view is None and found[0][-1] is None:
+                return [Row(*found[0])]
+            rows = [row for row in map(Row._make, found) if expired or row.is_current]
+            if self._view is not None:
+                rows = [row for place in self._view.places for row in rows if row.place == place][:1]
+            if rows:
+                return sorted(rows, key=lambda row: (row.place == "", row.updated_at), reverse=True)
+        return []
+
+    def _names(self, key: str) -> Iterator[str]:
+        """A key as it may be stored: as it is, or without the secret in it."""
+        name = clean(key)
+        yield name
+        redactor = self._opened.redactor
+        if redactor is not None and (redacted := redactor.clean(name)) != name:
+            yield redacted
+
+    def list_keys(self, user_id: str) -> list[str]:
+        check_texts({"a user id": user_id})
+        with self.reading() as connection:
+            rows = self._newest(connection, clean(user_id), MAX_ENTRIES)
+        return list(dict.fromkeys(row.key for row in rows))
+
+    def users(self) -> list[str]:
+        query = f"SELECT DISTINCT e.user_id FROM memory_entries e WHERE {_CURRENT} ORDER BY e.user_id"
+        return [row[0] for row in self.fetch(query, {"now": time.time()})]
+
+    def history(self, user_id: str, key: str) -> list[Version]:
+        check_texts({"a user id": user_id, "a key": key})
+        user_id, versions, places = clean(user_id), list[Version](), self._view.places if self._view else None
+        digests = set(map(place_digest, places or ()))
+        with self.reading() as connection:
+            for name in self._names(key):
+                for row in _rows(connection.execute(_BY_KEY, (user_id, name))):
+                    if (places is None or row.place in places) and row.is_current:
+                        versions += (_version(row.value, row.since, None, row.metadata), *_past(connection, row.id))
+                gone = connection.execute(
+                    "SELECT place, deleted_at FROM memory_tombstones WHERE owner = ? AND entry = ?",
+                    (digest(user_id), digest(name)),
+                ).fetchall()
+                versions += (Version(None, at, None) for place, at in gone if places is None or place in digests)
+        versions.sort(key=lambda version: version.since, reverse=True)
+        for number, version in enumerate(versions[1:], 1):  # a deletion lasts until the key is stored again
+            if version.value is None:
+                versions[number] = replace(version, until=versions[number - 1].since)
+        return versions
+
+    def query(self, user_id: str, query_text: str, limit: int = 10) -> list[MemoryEntry]:
+        check_texts({"a user id": user_id, "a query": query_text})
+        if not isinstance(limit, int):
+            raise InvalidEntry(f"a limit must be a whole number, not {limit!r}")
+        limit = min(limit, MAX_ENTRIES)
+        if limit <= 0:
+            return []
+        user, text = clean(user_id), clean(query_text)[:MAX_QUERY].strip()
+        with self.reading() as connection:
+            if not text:
+                rows = self._newest(connection, user, limit)
+            else:
+                rows = self._by_key(connection, user, query_text) or self._by_key(connection, user, text)
+                rows += self._search(connection, user, text, limit)
+        once = {row.id: row for row in reversed(rows)}
+        return [once.pop(row.id).entry(user_id) for row in rows if row.id in once][:limit]
+
+    def _newest(
+        self,
+        connection: Connection,
+        user_id: str,
+        limit: int,
+        *,
+        among: int = 0,
+        condition: str = "true",
+        part: str = "",
+    ) -> list[Row]:
+        """The newest visible entries, or those among so many newest that meet a condition."""
+        halves = " UNION ALL ".join(  # which one index has in order
+            f"SELECT * FROM (SELECT e.* FROM memory_entries e WHERE e.user_id = :user AND e.is_indexed = {indexed} "
+            f"AND {self._condition()} ORDER BY e.updated_at DESC LIMIT {among or limit}) half{indexed}"
+            for indexed in (0, 1)
+        )
+        return _rows(
+            connection.execute(
+                f"SELECT {_COLUMNS} FROM ({halves}) e WHERE {condition} ORDER BY e.updated_at DESC LIMIT {limit}",
+                {"user": user_id, "part": part, **self._values()},
+            )
+        )
+
+    def _search(self, connection: Connection, user_id: str, text: str, limit: int) -> list[Row]:
+        near = self._near(user_id, text)
+        fresh = self._fresh(connection, user_id)
+        question = Question(text)
+        entries = int(
+            connection.execute(
+                f"SELECT count(*) FROM (SELECT 1 FROM memory_entries WHERE user_id = ? LIMIT {WINDOW}) n", (user_id,)
+            ).fetchone()[0]
+        )
+        unindexed = [set(stems(_text(each))) for each in _documents(connection, fresh)]
+        places = None if self._view is None else self._view.places
+        counts, ids = self._words.candidates(connection, user_id, places, question, entries, limit, unindexed)
+        if not any(counts.values()) and (found := self._containing(connection, user_id, text, limit)):
+            return found
+        sure = [row.id for row in fresh] + (near.nearest if near else [])
+        found = self._visible(connection, sure, len(sure))
+        found += self._visible(connection, ids, 2 * max(MAX_CANDIDATES, limit))
+        rows = {row.id: row for row in found}
+        # While an entry has no vector yet, those that have one would always be nearer.
+        similarity = near if near and rows.keys() <= near.places.keys() else None
+        documents = _documents(connection, list(rows.values()))
+        return [rows[each.id] for each in answer(question, documents, counts, entries, similarity)]
+
+    def _near(self, user_id: str, text: str) -> Similarity | None:
+        if (semantic := self._opened.semantic) is None:
+            return None
+        with suppress(StoreError), self.quickly():  # somebody else is writing, or the disk is full: vectors come later
+            semantic.update(user_id)
+        return semantic.near(user_id, text)
+
+    def _visible(self, connection: Connection, ids: Iterable[int], enough: int) -> list[Row]:
+        """The entries with these ids that the view shows; stops once there are enough."""
+        sql = f"SELECT {_COLUMNS} FROM memory_entries e WHERE e.id IN ({{}}) AND {self._condition()}"
+        rows: list[Row] = []
+        for some in batches(ids, max(enough, 1)):
+            rows += _rows(connection.execute(sql.format(", ".join(map(str, some))), self._values()))
+            if len(rows) >= enough:
+                break
+        return rows
+
+    def _containing(self, connection: Connection, user_id: str, text: str, limit: int) -> list[Row]:
+        """The newest entries that have the text in them, perhaps in the middle of a word."""
+        within = " OR ".join(self.CONTAINS.format(f"e.{column}") for column in ("key", "value", "metadata"))
+        return self._newest(connection, user_id, limit, among=_MAX_SUBSTRING, condition=within, part=text)
+
+    # -- what the view shows
+
+    def _condition(self) -> str:
+        return _CURRENT if self._view is None else f"{_CURRENT} AND {_VISIBLE}"
+
+    def _values(self) -> dict[str, Any]:
+        if self._view is None:
+            return {"now": time.time()}
+        places = [*self._view.places, *[""] * 2][:3]
+        return {"now": time.time(), **{f"place{number}": place for number, place in enumerate(places)}}
 
     # -- the index
 
-    def _bring_up_to_date(self, user_id: str) -> None:
-        with self._held.database.translate_errors():
-            owner = self._held.owners.find(self._held.database.connection, user_id)
-        if owner is not None:
-            self._caught_up(owner)
+    def _fresh(self, connection: Connection, user_id: str) -> list[Row]:
+        """The entries of a user that the index does not have as they are now; updates it if they are many."""
+        fresh = f"{_SELECT} AND e.is_indexed = 0 LIMIT {_BATCH}"
+        rows = _rows(connection.execute(fresh, (user_id,)))
+        if len(rows) > _MAX_UNINDEXED:
+            self._update_index(user_id)
+            rows = _rows(connection.execute(fresh, (user_id,)))
+        return rows
 
-    def _caught_up(self, owner: Owner) -> Owner:
-        database = self._held.database
+    def _update_index(self, user_id: str) -> None:
+        """Index what is new about a user, unless somebody else is writing."""
+        database = self._opened.database
+        rows: list[Any] = [()]
         try:
-            more = True
-            while more:
-                with self._at_once(), database.transaction() as connection:
-                    # Another process may have done it, or have forgotten the user.
-                    found = connection.execute(
-                        "SELECT number, indexed FROM memory_users WHERE number = ? AND user_id IS NOT NULL",
-                        (owner.number,),
-                    ).fetchone()
-                    if found is None:
-                        return owner
-                    index = self._index(connection, Owner(*found))
-                    more = index.catch_up()
+            while rows:
+                with self.quickly(), database.transaction() as connection:
                     self._expire(connection)
-                    owner = Owner(owner.number, index.indexed)
-        except StoreError:  # others write, or the disk is full: what is behind is read beside the index
-            return owner
-        self._held.fresh = 0
-        self._sweep()
-        return owner
+                    rows = _rows(connection.execute(f"{_SELECT} AND e.is_indexed = 0 LIMIT {_BATCH}", (user_id,)))
+                    ids = [row.id for row in rows]
+                    self._words.remove(connection, ids)
+                    found = zip(rows, _documents(connection, rows), strict=True)
+                    self._words.add(
+                        connection, [(row.id, index_text(user_id, row.place, _text(d))) for row, d in found]
+                    )
+                    for some in batches(ids):
+                        where = f"WHERE id IN ({placeholders(some)})"
+                        connection.execute(f"UPDATE memory_entries SET is_indexed = 1 {where}", some)
+            self._opened.unindexed = 0
+        except StoreError:  # another process is writing, or the disk is full
+            return
 
-    # -- what differs
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        with self._opened.lock, self._opened.database.translate_errors():
+            yield self._opened.database.connection
 
-    def _index(self, connection: Connection, owner: Owner, seen: Seen | None = None) -> WordIndex:
-        return WordIndex(connection, owner, seen)
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        with self._opened.lock, self._opened.database.transaction() as connection:
+            yield connection
+
+    def fetch(self, query: str, values: object = ()) -> list[Any]:
+        """The rows of a query."""
+        with self.reading() as connection:
+            return connection.execute(query, values).fetchall()
 
     def _sweep(self) -> None:
-        """Remove what older copies there may be of what was forgotten."""
-        self._held.traces = False
+        """Remove old copies of deleted text, if that is quick."""
+        self._opened.has_traces = False
 
-    def _at_once(self) -> AbstractContextManager[object]:
-        """In which a write does not wait for others."""
+    def quickly(self) -> AbstractContextManager[object]:
+        """A context in which writes do not wait for other processes."""
         return nullcontext()
 
+    # -- export and import
 
-def _written(owner: int, given: Given) -> tuple[Any, ...]:
-    """What `_WRITE` takes."""
-    key, scope, place, value, expires_at, metadata = given
-    return (owner + 1 << BITS) - 1, owner, key, scope, place, value, time.time(), expires_at, metadata
+    def dump(self, user_id: str) -> list[Record]:
+        with self.reading() as connection:
+            rows = _rows(connection.execute(f"{_SELECT} ORDER BY e.updated_at", (clean(user_id),)))
+            return [Record(row.entry(user_id), tuple(_past(connection, row.id))) for row in rows if row.is_current]
+
+    def load(self, record: Record) -> None:
+        entry, redactor = record.entry, self._opened.redactor
+        check_user(entry.user_id)
+        prepared = prepare(entry.key, entry.value, entry.metadata, view=None, redactor=redactor)
+        user_id, history = clean(entry.user_id), list(record.history)
+        with self.writing() as connection:
+            where = f"{_SELECT} AND e.key = ? AND e.place = ?"
+            for row in _rows(connection.execute(where, (user_id, prepared.key, prepared.place))):
+                history += _past(connection, row.id)
+                if row.value != prepared.value:
+                    history.append(_version(row.value, row.since, entry.updated_at, row.metadata))
+                self._remove_rows(connection, [row.id])
+            since = max(map(_end, history), default=entry.created_at)
+            key, place, value, expires_at, metadata = prepared
+            times = (entry.created_at, entry.updated_at, since, expires_at)
+            number = connection.execute(
+                f"{INSERT} VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
+                (user_id, key, place, value, metadata, *times),
+            ).fetchall()[0][0]
+            for version in {(each.value, each.since): each for each in history}.values():
+                self._put_version(connection, number, key, version)
+            self._opened.unindexed += 1
+
+    def _put_version(self, connection: Connection, id: int, key: str, version: Version) -> None:
+        said = {name: text for name, text in ((SESSION, version.session), (SOURCE, version.source)) if text}
+        prepared = prepare(key, str(version.value), said, view=None, redactor=self._opened.redactor)
+        connection.execute(
+            "INSERT INTO memory_versions (entry, value, since, until, metadata) VALUES (?, ?, ?, ?, ?) "
+            "ON CONFLICT DO NOTHING",
+            (id, prepared.value, version.since, _end(version), prepared.metadata),
+        )
+
+
+def _rows(cursor: Any) -> list[Row]:
+    return [Row(*row) for row in cursor.fetchall()]
+
+
+def _documents(connection: Connection, rows: Sequence[Row]) -> list[Document]:
+    """Entries as they are searched."""
+    former: dict[int, list[str]] = {}
+    for some in batches(row.id for row in rows):
+        last = (
+            "SELECT entry, value, row_number() OVER (PARTITION BY entry ORDER BY since DESC) AS place "
+            f"FROM memory_versions WHERE entry IN ({', '.join(map(str, some))})"
+        )
+        for number, value in connection.execute(f"SELECT entry, value FROM ({last}) v WHERE place <= {_MAX_FORMER}"):
+            former.setdefault(number, []).append(value)
+    return [
+        Document(row.id, row.key, row.value, row.metadata, " ".join(former.get(row.id, ())), row.updated_at)
+        for row in rows
+    ]
+
+
+def _text(document: Document) -> str:
+    """What is indexed of an entry."""
+    return f"{document.key} {document.value} {document.metadata} {document.former}"
+
+
+def _values(user_id: str, prepared: Prepared) -> tuple[Any, ...]:
+    key, place, value, expires_at, metadata = prepared
+    return user_id, key, place, value, metadata, time.time(), expires_at
+
+
+def _end(version: Version) -> float:
+    """When a former value was replaced: after it was stored, even if an older one was imported over it."""
+    return max(version.until or 0.0, math.nextafter(version.since, math.inf))
+
+
+def _past(connection: Connection, entry: int) -> list[Version]:
+    """The former values of an entry, oldest first."""
+    rows = connection.execute(
+        "SELECT value, since, until, metadata FROM memory_versions WHERE entry = ? ORDER BY since", (entry,)
+    ).fetchall()
+    return [_version(*row) for row in rows]
+
+
+def _version(value: str, since: float, until: float | None, metadata: str) -> Version:
+    said = _DECODE(metadata) if metadata else {}
+    return Version(value, since, until, str(said.get(SESSION) or ""), str(said.get(SOURCE) or ""))
+
+
+def place_digest(place: str) -> str:
+    return digest(place) if place else ""

@@ -6,36 +6,32 @@ import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 from warmstart.config import ambient_settings
-from warmstart.errors import WarmstartError
-from warmstart.memory.backend import MemoryBackend
-from warmstart.memory.null import NullBackend
-from warmstart.memory.remote import Delivery, Remote
+from warmstart.errors import EntryNotFound, InvalidEntry, WarmstartError
+from warmstart.memory.backend import MemoryBackend, NullBackend
+from warmstart.memory.delivery import Delivery, server_problem
 from warmstart.memory.values import MemoryEntry
 
-Action = Literal["store", "retrieve", "query", "list", "delete", "info", "evaluate"]
-ACTIONS: tuple[Action, ...] = get_args(Action)
-_DELIVERY_SECONDS = 2.0  # that a write waits for a server which answers
+_DELIVERY_SECONDS = 2.0  # that a write waits for a server
 
 # As data, for hosts that register the tool without importing it.
 MEMORY_BACKEND_SCHEMA: dict[str, Any] = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
 
-
-class _Wrong(Exception):
-    """What was asked for cannot be done as it was asked; the text says what to do."""
+_TYPES = {"string": (str, "a string"), "object": (Mapping, "an object"), "boolean": (bool, "true or false")}
 
 
-class _Given(NamedTuple):
-    """The arguments of a call, which are of the right kind."""
+class _Call(NamedTuple):
+    """The arguments of a call, which have the right types."""
 
-    action: Action
+    backend: MemoryBackend
     user_id: str
     key: str
     value: str
-    query_text: str
-    metadata: dict[str, Any] | None
+    query_text: str | None
+    metadata: Mapping[str, Any] | None
+    dialectic: bool | None
 
 
 def memory_backend(
@@ -45,132 +41,106 @@ def memory_backend(
     value: str | None = None,
     query_text: str | None = None,
     metadata: Mapping[str, Any] | None = None,
+    dialectic: bool | None = None,
 ) -> str:
-    """Do one thing with the configured memory and tell the result as JSON. Never raises."""
+    """Do one thing with the configured memory and return the result as JSON. Never raises.
+
+    `dialectic` asks the language model of a backend that has one, too.
+    """
+    from warmstart.memory.selection import get_memory_backend
+
     try:
-        given = _checked(action, user_id, key, value, query_text, metadata)
-        return _written({"success": True, "action": given.action, **_DO[given.action](given)})
-    except (_Wrong, WarmstartError) as error:
+        if action not in _ACTIONS:
+            raise InvalidEntry(f"unknown action {action!r:.80}; use one of: {', '.join(_ACTIONS)}")
+        given = {"user_id": user_id, "key": key, "value": value, "query_text": query_text}
+        _check_types({**given, "metadata": metadata, "dialectic": dialectic})
+        if not (user_id or "").strip():
+            raise InvalidEntry("user_id must not be empty; leave it out for the user 'default'")
+        if action in ("store", "retrieve", "delete") and not (key or "").strip():
+            raise InvalidEntry(f"{action} needs key: the name of the fact, such as 'pref_editor'")
+        call = _Call(get_memory_backend(), user_id, key or "", value or "", query_text, metadata or None, dialectic)
+        return _dump({"success": True, "action": action, **_ACTIONS[action](call)})
+    except WarmstartError as error:
         return _failed(str(error))
-    except Exception as error:  # an agent is told, whatever it was: its turn must not end here
+    except Exception as error:  # an agent's turn must not end here, whatever it was
         return _failed(f"memory failed ({type(error).__name__}: {error}); go on without it and tell the user")
 
 
-def _checked(action: object, user_id: object, key: object, value: object, query: object, metadata: object) -> _Given:
-    known = next((name for name in ACTIONS if name == action), None)
-    if known is None:
-        raise _Wrong(f"unknown action {action!r:.80}; use one of: {', '.join(ACTIONS)}")
-    texts = {"user_id": user_id, "key": key, "value": value, "query_text": query}
-    for name, text in texts.items():
-        if text is not None and not isinstance(text, str):
+def _check_types(arguments: Mapping[str, object]) -> None:
+    for name, given in arguments.items():
+        kind, expected = _TYPES[MEMORY_BACKEND_SCHEMA["parameters"]["properties"][name]["type"]]
+        if given is not None and not isinstance(given, kind):
             hint = "; write it as text, as JSON perhaps" if name == "value" else ""
-            raise _Wrong(f"{name} must be a string, not {type(text).__name__} {text!r:.80}{hint}")
-    if not isinstance(user_id, str) or not user_id.strip():
-        raise _Wrong("user_id must not be empty; leave it out for the user 'default'")
-    if metadata is not None and not isinstance(metadata, Mapping):
-        raise _Wrong(f"metadata must be an object, not {type(metadata).__name__} {metadata!r:.80}")
-    _require(known, texts)
-    return _Given(known, user_id, str(key or ""), str(value or ""), str(query or ""), dict(metadata or {}) or None)
+            raise InvalidEntry(f"{name} must be {expected}, not {type(given).__name__} {given!r:.80}{hint}")
 
 
-def _require(action: Action, texts: Mapping[str, object]) -> None:
-    """What this action needs, and how much of it there may be."""
-    if action in ("store", "retrieve", "delete") and not str(texts["key"] or "").strip():
-        raise _Wrong(f"{action} needs key: the name of the fact, such as 'pref_editor'")
-    if action == "query" and texts["query_text"] is None:
-        raise _Wrong("query needs query_text: what to look for, or an empty string for the newest entries")
-    if action != "store":
-        return
-    value = texts["value"]
-    if not isinstance(value, str) or not value.strip():
-        raise _Wrong("store needs value: the fact in a sentence; to forget a key use the action 'delete'")
-    limit = ambient_settings().memory_max_value
-    if len(value) > limit:
-        raise _Wrong(
-            f"value has {len(value):,} characters and the limit is {limit:,}; store the gist, split it over several "
-            "keys, or ask the user to raise memory.max_value in config.toml"
+def _store(call: _Call) -> dict[str, Any]:
+    backend, limit = call.backend, ambient_settings().memory_max_value
+    if not call.value.strip():
+        raise InvalidEntry("store needs value: the fact in a sentence; to forget a key use the action 'delete'")
+    if len(call.value) > limit:
+        raise InvalidEntry(
+            f"value has {len(call.value):,} characters and the limit is {limit:,}; store the gist, split it over "
+            "several keys, or ask the user to raise memory.max_value in config.toml"
         )
-
-
-def _backend() -> MemoryBackend:
-    from warmstart.memory.selection import get_memory_backend
-
-    return get_memory_backend()
-
-
-def _store(given: _Given) -> dict[str, Any]:
-    backend = _backend()
     delivery = Delivery(backend)
-    if not backend.store(given.user_id, given.key, given.value, given.metadata):
-        raise _Wrong(f"{backend.backend_name} did not keep {given.key!r}; try again, or see the action 'info'")
-    return {"key": given.key, "backend": backend.backend_name, **_note(backend), **_queued(delivery)}
+    if not backend.store(call.user_id, call.key, call.value, call.metadata):
+        raise InvalidEntry(f"{backend.backend_name} did not store {call.key!r}; try again, or see the action 'info'")
+    return {"key": call.key, "backend": backend.backend_name, **_note(backend), **_queued(delivery)}
 
 
-def _retrieve(given: _Given) -> dict[str, Any]:
-    entry = _backend().retrieve(given.user_id, given.key)
+def _retrieve(call: _Call) -> dict[str, Any]:
+    entry = call.backend.retrieve(call.user_id, call.key)
     if entry is None:
-        raise _Wrong(f"there is no entry {given.key!r}; the action 'list' shows the keys, 'query' searches by words")
-    return {"entry": entry_dict(entry)}
+        raise EntryNotFound(f"there is no entry {call.key!r}; the action 'list' shows the keys, 'query' searches")
+    return entry_dict(entry)
 
 
-def _query(given: _Given) -> dict[str, Any]:
-    found = _backend().query(given.user_id, given.query_text)
-    return {"count": len(found), "entries": [entry_dict(entry) for entry in found]}
+def _query(call: _Call) -> dict[str, Any]:
+    if call.query_text is None:
+        raise InvalidEntry("query needs query_text: what to look for, or an empty string for the newest entries")
+    found = query_entries(call.backend, call.user_id, call.query_text, dialectic=call.dialectic)
+    return {"results": [entry_dict(entry) for entry in found], "count": len(found)}
 
 
-def _list(given: _Given) -> dict[str, Any]:
-    keys = _backend().list_keys(given.user_id)
-    return {"count": len(keys), "keys": keys}
+def _list(call: _Call) -> dict[str, Any]:
+    keys = call.backend.list_keys(call.user_id)
+    return {"keys": keys, "count": len(keys)}
 
 
-def _delete(given: _Given) -> dict[str, Any]:
-    backend = _backend()
-    delivery = Delivery(backend)
-    if not backend.delete(given.user_id, given.key):
-        raise _Wrong(f"there is no entry {given.key!r} to delete; the action 'list' shows the keys")
-    return {"key": given.key, **_queued(delivery)}
+def _delete(call: _Call) -> dict[str, Any]:
+    delivery = Delivery(call.backend)
+    if not call.backend.delete(call.user_id, call.key):
+        raise EntryNotFound(f"there is no entry {call.key!r} to delete; the action 'list' shows the keys")
+    note = {"note": call.backend.deletion_note} if call.backend.deletion_note else {}
+    return {"key": call.key, **note, **_queued(delivery)}
 
 
-def _info(given: _Given) -> dict[str, Any]:
-    backend = _backend()
-    available = backend.is_available()
+def _info(call: _Call) -> dict[str, Any]:
+    backend, available, status = call.backend, call.backend.is_available(), call.backend.status()
     return {
         "backend": backend.backend_name,
+        "available": available,
         "is_cloud": backend.is_cloud,
-        "is_available": available,
-        "entries": len(backend.list_keys(given.user_id)) if available else None,
+        "entries": len(backend.list_keys(call.user_id)) if available else None,
         "max_value": ambient_settings().memory_max_value,
-        **({"waiting": backend.status().waiting} if available and isinstance(backend, Remote) else {}),
+        **({"server": status.address, "waiting": status.waiting, "error": server_problem(status)} if status else {}),
         **_note(backend),
     }
 
 
-def _note(backend: MemoryBackend) -> dict[str, str]:
-    """A write that goes nowhere is never silent."""
-    if isinstance(backend, NullBackend):
-        return {"note": 'memory is switched off and nothing is kept; memory.backend = "local" in config.toml keeps it'}
-    return {}
-
-
-def _queued(delivery: Delivery) -> dict[str, Any]:
-    """That a write waits to be sent, if it does; an error where waiting does not help."""
-    waits = delivery.finish(_DELIVERY_SECONDS)
-    return {"queued": True, "note": waits} if waits else {}
-
-
-def _evaluate(given: _Given) -> dict[str, Any]:
+def _evaluate(call: _Call) -> dict[str, Any]:
     from warmstart.memory.evaluation import evaluate_backends
 
-    backend = _backend()
-    if backend.is_cloud:  # an agent's word is not enough for that
-        raise _Wrong(
-            f"evaluating {backend.backend_name} sends hundreds of invented memories away from this machine; ask the "
-            "user to run `warmstart memory evaluate`, which says what it sends"
+    if call.backend.is_cloud:  # an agent's word is not enough for that
+        raise InvalidEntry(
+            f"evaluating {call.backend.backend_name} sends hundreds of made-up memories away from this machine; ask "
+            "the user to run `warmstart memory evaluate`, which says what it sends"
         )
-    return {"report": evaluate_backends([backend]).to_dict()}
+    return evaluate_backends([call.backend])
 
 
-_DO: dict[Action, Callable[[_Given], dict[str, Any]]] = {
+_ACTIONS: dict[str, Callable[[_Call], dict[str, Any]]] = {
     "store": _store,
     "retrieve": _retrieve,
     "query": _query,
@@ -181,8 +151,32 @@ _DO: dict[Action, Callable[[_Given], dict[str, Any]]] = {
 }
 
 
+def query_entries(
+    backend: MemoryBackend, user_id: str, text: str, limit: int = 10, *, dialectic: bool | None = None
+) -> list[MemoryEntry]:
+    """Query a backend; `dialectic` is for those that have a language model, and ignored by others."""
+    from warmstart.memory.honcho import HonchoBackend
+
+    if dialectic is not None and isinstance(backend, HonchoBackend):
+        return backend.query(user_id, text, limit, dialectic=dialectic)
+    return backend.query(user_id, text, limit)
+
+
+def _note(backend: MemoryBackend) -> dict[str, str]:
+    """A note that nothing is stored, if so."""
+    if isinstance(backend, NullBackend):
+        return {"note": 'memory is off and nothing is stored; set memory.backend = "local" in config.toml'}
+    return {}
+
+
+def _queued(delivery: Delivery) -> dict[str, Any]:
+    """Whether a write still waits to be sent, and why."""
+    waits = delivery.finish(_DELIVERY_SECONDS)
+    return {"queued": True, "note": waits} if waits else {}
+
+
 def entry_dict(entry: MemoryEntry) -> dict[str, Any]:
-    """An entry as JSON has it."""
+    """An entry for JSON."""
     return {
         "key": entry.key,
         "value": entry.value,
@@ -194,7 +188,7 @@ def entry_dict(entry: MemoryEntry) -> dict[str, Any]:
 
 
 def moment(seconds: float | None) -> str | None:
-    """A time as JSON has it; nothing for what is no time."""
+    """A time for JSON; None if it is not one."""
     try:
         return None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
     except (OverflowError, OSError, ValueError):
@@ -202,10 +196,10 @@ def moment(seconds: float | None) -> str | None:
 
 
 def _failed(error: str) -> str:
-    return _written({"success": False, "error": " ".join(error.split())})
+    return _dump({"success": False, "error": " ".join(error.split())})
 
 
-def _written(answer: Mapping[str, Any]) -> str:
-    # Half a character becomes an escape, so that every reader of JSON takes it.
+def _dump(answer: Mapping[str, Any]) -> str:
+    # Half a surrogate pair is replaced, so that every reader of JSON accepts it.
     text = json.dumps(answer, ensure_ascii=False, default=str)
     return text if text.isprintable() else text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")

@@ -1,26 +1,32 @@
-"""What is remembered. Values know nothing of where they are kept."""
+"""What is remembered. Values know nothing of where they are stored."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from hashlib import blake2b
+from typing import Any, Literal, NamedTuple, get_args
 
 Scope = Literal["user", "project", "agent"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 
-# What metadata may say that backends understand; everything else in it is the caller's own.
-SCOPE = "scope"  # one of SCOPES; without it the entry is the user's
-PROJECT = "project"  # the project, for the scope `project`
-AGENT = "agent"  # the agent, for the scope `agent`
-EXPIRES_AT = "expires_at"  # seconds since 1970 from which on the entry is no longer there
-SESSION = "session"  # the id of the session that it was learned in
+# The names in metadata that backends understand; everything else in it is the caller's own.
+SCOPE = "scope"  # one of SCOPES; `user` if missing
+PROJECT = "project"  # which project, for the scope `project`
+AGENT = "agent"  # which agent, for the scope `agent`
+EXPIRES_AT = "expires_at"  # seconds since 1970, or a date
+SESSION = "session"  # the id of the session it was learned in
 SOURCE = "source"  # where else it is from: a file, a tool, a person
+
+
+def digest(*parts: str) -> str:
+    """A few letters that stand for texts, which they do not reveal."""
+    return blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 @dataclass(slots=True)
 class MemoryEntry:
-    """Something that is known about a user under a key. Times are seconds since 1970, now where they are not given."""
+    """A fact about a user under a key. Times are seconds since 1970; now, if they are not given."""
 
     key: str
     value: str
@@ -30,16 +36,22 @@ class MemoryEntry:
     metadata: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.metadata = {} if self.metadata is None else self.metadata  # which callers without types may give
+        self.metadata = {} if self.metadata is None else self.metadata  # callers without types may pass None
         if not self.created_at:
             self.created_at = self.updated_at or time.time()
         if not self.updated_at:
             self.updated_at = self.created_at
 
+    @property
+    def place(self) -> str:
+        """The scope as one text: empty for the user's own, else `project:NAME` or `agent:NAME`."""
+        scope = self.metadata.get(SCOPE)
+        return f"{scope}:{self.metadata.get(scope, '')}" if scope in SCOPES[1:] else ""
+
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What a key was worth for some time. `until` is nothing for what holds now; `value` is nothing for a deletion."""
+    """A value that a key has or had. `until` is None for the current one; `value` is None for a deletion."""
 
     value: str | None
     since: float
@@ -50,7 +62,40 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """From where memory is looked at: the narrowest scope that fits wins."""
+    """From where memory is seen: the entries of this project and agent, and the user's own."""
 
     project: str = ""
     agent: str = ""
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The visible places, the narrowest first."""
+        named = ((AGENT, self.agent), (PROJECT, self.project))
+        return (*(f"{scope}:{name}" for scope, name in named if name), "")
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """An entry with its former values, oldest first: what an export, an import and a copy carry."""
+
+    entry: MemoryEntry
+    history: tuple[Version, ...] = ()
+
+
+class Rejected(NamedTuple):
+    """A write that a server will not take, and why."""
+
+    user_id: str
+    key: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The state of a backend with a server: writes that wait, writes it rejected, and the last error."""
+
+    address: str
+    waiting: int
+    rejected: tuple[Rejected, ...]
+    error: str
+    denied: bool = False  # the server does not accept the key

@@ -184,8 +184,8 @@ class MemoryBackendSuite:
         assert [entry.key for entry in backend.query(OTHER, "vim secretword editor pref")] in ([], ["pref_shell"])
         assert "pref_editor" not in backend.list_keys(OTHER)
         assert backend.history(OTHER, "pref_editor") == []
-        assert backend.delete(OTHER, "pref_editor") is False
         if self.keeps:
+            assert backend.delete(OTHER, "pref_editor") is False
             assert backend.retrieve(USER, "pref_editor") is not None
             assert {entry.user_id for entry in backend.query(OTHER, "")} == {OTHER}
 
@@ -265,7 +265,7 @@ class MemoryBackendSuite:
         backend.store(USER, "pref_editor", "vim")
         assert len(backend.query(USER, text)) <= 1
         assert backend.retrieve(USER, text) is None
-        assert backend.delete(USER, text) is False
+        assert backend.delete(USER, text) is not self.keeps
 
     def test_a_new_entry_is_found_at_once(self, backend: MemoryBackend) -> None:
         self._needs()
@@ -281,7 +281,7 @@ class MemoryBackendSuite:
         backend.store(USER, "home_city", "Lisbon")
         assert backend.query(USER, "Lisbon")
         backend.store(USER, "home_city", "Porto")
-        assert backend.query(USER, "Lisbon") == []
+        assert {entry.value for entry in backend.query(USER, "Lisbon")} <= {"Porto"}  # by meaning
         assert [entry.value for entry in backend.query(USER, "city")] == ["Porto"]
 
     # -- list and delete
@@ -296,12 +296,12 @@ class MemoryBackendSuite:
     def test_a_deleted_entry_is_gone_at_once(self, backend: MemoryBackend) -> None:
         backend.store(USER, "pref_editor", "vim quokka")
         backend.store(USER, "pref_shell", "fish")
-        assert backend.delete(USER, "pref_editor") is self.keeps
+        assert backend.delete(USER, "pref_editor") is True
         assert backend.retrieve(USER, "pref_editor") is None
         assert backend.query(USER, "quokka") == []
         assert "pref_editor" not in backend.list_keys(USER)
-        assert backend.delete(USER, "pref_editor") is False
         if self.keeps:
+            assert backend.delete(USER, "pref_editor") is False
             backend.store(USER, "pref_editor", "nano")
             assert [entry.value for entry in backend.query(USER, "editor")] == ["nano"]
 

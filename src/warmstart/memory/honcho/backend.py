@@ -1,74 +1,64 @@
-"""Memory at Honcho.
+"""Memory at Honcho, as a mirror of the local backend.
 
-A write is kept here, in the index and its outbox, before anything is sent, and is brought to Honcho in the background.
-A read asks Honcho what is new, for no longer than `timeout_ms` in all, and answers from the index: with what came, or
-without. After a failure reads do not wait again for a while, in no process.
+A write goes to a local file and its outbox in one transaction; a courier delivers it in the background. A read asks
+Honcho what is new, for no longer than the read timeout, and answers from the file. After a failure reads do not wait
+again for a while, in any process.
 """
 
 from __future__ import annotations
 
-import copy
-import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
+from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from warmstart.config import Settings, ambient_settings
-from warmstart.errors import ConfigError, MemoryBackendError, WarmstartError
+from warmstart.errors import ConfigError, MemoryBackendError
 from warmstart.memory.backend import MemoryBackend
-from warmstart.memory.entries import check_user, prepared, view_as_kept
-from warmstart.memory.honcho.archive import archive
-from warmstart.memory.honcho.asking import Answer, Asking
+from warmstart.memory.honcho.circuit_breaker import CircuitBreaker
 from warmstart.memory.honcho.courier import Courier, pull
-from warmstart.memory.honcho.index import Index
-from warmstart.memory.honcho.joining import Found, fused, of_answer, of_conclusion, of_message
-from warmstart.memory.honcho.link import Link, Refused, Unsure
-from warmstart.memory.honcho.outbox import Forgetting
-from warmstart.memory.honcho.sdk import MISSING, is_installed
-from warmstart.memory.honcho.wire import (
-    ID,
-    PRODUCTION,
-    Record,
-    Traffic,
-    incoming,
-    is_production,
-    key_digest,
-    question,
-    session_name,
-    short,
-)
-from warmstart.memory.kept import Kept
-from warmstart.memory.remote import Status
-from warmstart.memory.values import EXPIRES_AT, SCOPE, SCOPES, MemoryEntry, Version, View
+from warmstart.memory.honcho.link import Answer, Link, Timeouts, ask
+from warmstart.memory.honcho.mirror import Mirror
+from warmstart.memory.honcho.wire import ID, PRODUCTION, is_production, peer_name, question, session_name
+from warmstart.memory.search import stems
+from warmstart.memory.selection import MISSING, is_installed
+from warmstart.memory.values import EXPIRES_AT, SCOPE, SOURCE, MemoryEntry, Record, Status, Version, digest
 from warmstart.redact import Redactor
 from warmstart.redact.redactor import configured_redactor
 from warmstart.sessions.values import clean
+from warmstart.storage.database import Connection, Database
 
-TIMEOUT_MS = 300
+if TYPE_CHECKING:
+    from honcho import Conclusion, Message
+
 WORKSPACE = "warmstart"
-_REQUEST_SECONDS = 10.0  # that a request may take in the background
 _SETTLE_SECONDS = 5.0
-_FRESH_SECONDS = 1.0  # for which what Honcho said last is taken for true
+_FRESH_SECONDS = 1.0  # for which what Honcho said last is used again
+_LIST_SECONDS = 30.0  # between two listings of a user's sessions
 _DIALECTIC_SECONDS = 20.0
-_NO_CONCLUSIONS_SECONDS = 300.0  # until a server that cannot search conclusions is asked again
-_LATE_CONCLUSIONS_SECONDS = 10.0  # and one that did not have them in time
-_CLOSED = "this memory is closed; make a new HonchoBackend"
+_NO_CONCLUSIONS_SECONDS = 60.0  # until a server that returned none, or not in time, is asked for them again
+_FUSION = 60  # of reciprocal rank fusion
+_CLOSED = "this memory is closed; create a new HonchoBackend"
 
 
-class HonchoBackend(MemoryBackend):
+class HonchoBackend(Mirror):
     """Entries as messages at Honcho, and what Honcho concludes from them.
 
-    With neither key nor address given they are those of the settings. Without either it is not available; without a
-    key nothing is sent to Honcho's own servers. `path` is the folder of the index. With `dialectic`, queries are also
-    put to Honcho's language model, which takes seconds. Entries of a project or an agent, and those that expire, stay
-    in the index unless `send_scoped` is set: Honcho knows neither scopes nor expiry, and reasons about all it is sent.
+    Without a key and an address those of the settings are used. Without a key nothing is sent to Honcho's own servers.
+    `path` is the folder of the mirror. With `dialectic`, queries are also put to Honcho's language model, which takes
+    seconds. Entries of a project or an agent, and those that expire, stay in the mirror unless `send_scoped` is set.
     """
 
     backend_name = "honcho (cloud)"
-    is_cloud = True  # wherever its server is: that hands texts to language models
+    is_cloud = True  # wherever the server is: it hands texts to language models
+    deletion_note = (
+        "Honcho keeps the text of deleted messages and what it concluded from them until the whole user is forgotten"
+    )
+    load = MemoryBackend.load  # by way of `store`, which sends
 
     def __init__(
         self,
@@ -78,367 +68,287 @@ class HonchoBackend(MemoryBackend):
         workspace: str = "",
         path: Path | None = None,
         redactor: Redactor | None = None,
-        timeout_ms: int = TIMEOUT_MS,
+        timeouts: Timeouts | None = None,
         dialectic: bool = False,
         send_scoped: bool = False,
         fresh_seconds: float = _FRESH_SECONDS,
         settle_seconds: float = _SETTLE_SECONDS,
-        request_seconds: float = _REQUEST_SECONDS,
+        settings: Settings | None = None,
     ) -> None:
         if api_key is None and base_url is None:
-            found = ambient_settings()
-            api_key, base_url = found.honcho_key, found.honcho_url
-            workspace, path = workspace or found.honcho_workspace, path or found.home
-            redactor = redactor or configured_redactor(found)
-            send_scoped = send_scoped or found.honcho_send_scoped
+            settings = settings or ambient_settings()
+            api_key, base_url = settings.honcho_key, settings.honcho_url
+            workspace, path = workspace or settings.honcho_workspace, path or settings.home
+            redactor, timeouts = redactor or configured_redactor(settings), timeouts or Timeouts.configured(settings)
+            dialectic, send_scoped = dialectic or settings.honcho_dialectic, send_scoped or settings.honcho_send_scoped
         api_key, workspace = api_key or "", workspace or WORKSPACE
         self.base_url = (base_url or (PRODUCTION if api_key else "")).rstrip("/")
-        self.problem = _problem(self.base_url, api_key)  # why it cannot be used, if it cannot
-        self._folder = path or ambient_settings().home
-        self._name = f"honcho-{short(self.base_url, workspace)}.db"
-        self.redactor = redactor or Redactor()
-        self._seconds = timeout_ms / 1000
+        self.problem = _problem(self.base_url, api_key)
+        # As in earlier versions, whose files must be found.
+        short = blake2b(f"{self.base_url}\0{workspace}".encode(), digest_size=4).hexdigest()
+        file = (path or ambient_settings().home) / f"honcho-{short}.db"
+        self._redactor = redactor or Redactor()
+        super().__init__(file, redact=self._redactor, send_scoped=send_scoped)
+        self._timeouts = timeouts or Timeouts()
         self._dialectic = dialectic
-        self._send_scoped = send_scoped
-        self._fresh = fresh_seconds
-        self._settle = settle_seconds
-        self._view: View | None = None
-        self._link = Link(self.base_url, api_key=api_key, workspace=workspace, seconds=request_seconds)
-        self._shared = _Shared()
+        self._fresh_seconds = fresh_seconds
+        self._link = Link(self.base_url, api_key=api_key, workspace=workspace, timeouts=self._timeouts)
+        # Threads have a mirror of their own, so that callers never wait for them.
+        self._back = Mirror(file, redact=self._redactor, send_scoped=send_scoped)
+        self._courier = Courier(self._back, CircuitBreaker(self._back), self._link, settle=settle_seconds)
+        self._breaker = CircuitBreaker(self)
+        self._due: dict[tuple[str, ...], float] = {}  # when to ask for something again; all views share it
+        self._back._opened.open_database = self._open_database
 
-    @classmethod
-    def configured(cls, settings: Settings, *, dialectic: bool = False) -> HonchoBackend:
-        """The backend that the user's settings describe."""
-        return cls(
-            api_key=settings.honcho_key,
-            base_url=settings.honcho_url,
-            workspace=settings.honcho_workspace,
-            path=settings.home,
-            redactor=configured_redactor(settings),
-            timeout_ms=settings.honcho_timeout_ms or TIMEOUT_MS,
-            dialectic=dialectic,
-            send_scoped=settings.honcho_send_scoped,
-        )
+    def _open_database(self) -> Database:
+        if self.problem or self._courier.is_closed:
+            raise MemoryBackendError(self.problem or _CLOSED)
+        database = super()._open_database()
+        if database.connection.execute("SELECT 1 FROM mirror_outbox WHERE rejected IS NULL LIMIT 1").fetchone():
+            self._courier.wake()  # left by a process that ended
+        return database
 
-    def is_available(self) -> bool:
-        """Whether it is configured and installed. A server that is away does not make it unavailable: writes wait."""
-        try:
-            return not self.problem and bool(self._index)
-        except WarmstartError:
-            return False
+    def reopen(self) -> Mirror:
+        """The mirror alone, which asks nobody."""
+        return Mirror(self.path, redact=self._redactor, send_scoped=self.send_scoped)
 
     def is_reachable(self) -> bool:
-        """Whether Honcho answers now and takes the key, within the time that a read would wait."""
-        if self.problem:
+        """Whether Honcho answers now and accepts the key."""
+        if not self.is_available():
             return False
-        answer = self._shared.asking.together([self._link.ping], self._seconds)[0]
-        if (index := self._shared.index) is not None:
-            (index.patience.answered if answer.value else index.patience.failed)()
+        answer = ask([self._link.ping], self._timeouts.write)[0]
+        (self._breaker.answered if answer.value else self._breaker.failed)()
         return bool(answer.value)
+
+    def close(self) -> None:
+        """Close, after giving open requests the time that a read would have."""
+        if not self._courier.is_closed:
+            if self._opened.is_open and self._breaker.is_closed:
+                self._courier.flush(self._timeouts.read)
+            self._courier.close()
+            self._link.close()
+            self._back.close()
+        super().close()
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        with super().writing() as connection:
+            yield connection
+        self._courier.wake()  # something may be in the outbox
 
     # -- the contract
 
-    def store(self, user_id: str, key: str, value: str, metadata: Mapping[str, Any] | None = None) -> bool:
-        """Keep a value here and send it in the background, if it may be; secrets are replaced before either."""
-        check_user(user_id)
-        given = prepared(key, value, metadata, view=self._view, redactor=self.redactor)
-        place = f"{SCOPES[given.scope]}:{given.place}" if given.scope else ""
-        record = Record("", clean(user_id), place, given.key, given.value, 0.0, given.expires_at, given.metadata)
-        self._index.write(record, send_scoped=self._send_scoped)
-        self._courier.wake()
-        return True
-
     def retrieve(self, user_id: str, key: str) -> MemoryEntry | None:
-        index, user_id, names = self._index, clean(user_id), self._names(key)
-        jobs = [lambda: self._refresh(user_id)]
-        if not index.position(user_id).complete:
-            jobs.append(lambda: self._fetch(user_id, names))
-        self._ask(user_id, jobs)
-        found = (index.get(user_id, self._places, name) for name in names)
-        return next((entry for entry in found if entry is not None), None)
+        """The entry of a key. Raises `MemoryBackendError` if it is not here and the user was never synchronized."""
+        session = session_name(clean(user_id))
+        is_first = not self.position(session).is_complete
+        self._refresh(user_id, first=is_first)
+        entry = super().retrieve(user_id, key)
+        if entry is None and is_first and not self.position(session).is_complete:
+            raise MemoryBackendError(f"{user_id!r} is not synchronised yet: {self._why_not()}; run it again")
+        return entry
 
     def query(
         self, user_id: str, query_text: str, limit: int = 10, *, dialectic: bool | None = None
     ) -> list[MemoryEntry]:
-        """Entries first, by words here and by Honcho's own search, then what Honcho concluded.
+        """Entries first, by our own ranking and by Honcho's search, then what Honcho concluded.
 
         With `dialectic` the answer of Honcho's language model comes first. What is not an entry has a `source` in its
-        metadata that begins with `honcho`.
+        metadata that begins with `honcho`, and `derived`.
         """
-        index, user_id = self._index, clean(user_id)
-        text = clean(query_text).strip()
-        if limit < 1:
-            return []
-        if not text:
-            self._ask(user_id, [lambda: self._refresh(user_id)])
-            return index.newest(user_id, self._places, limit)
-        found = self._ask_all(user_id, text, limit, self._dialectic if dialectic is None else dialectic)
-        local = index.search(user_id, self._places, text, limit)
-        ids = list(dict.fromkeys(str(each.metadata[ID]) for each in found.messages if ID in each.metadata))
-        current = index.of_versions(user_id, self._places, ids)
-        entries = fused(local, [current[each] for each in ids if each in current])
-        derived = self._derived(user_id, found)
+        user, text = clean(user_id), clean(query_text).strip()
+        if limit < 1 or not text:
+            self._refresh(user_id)
+            return super().query(user_id, query_text, limit)
+        dialectic = self._dialectic if dialectic is None else dialectic
+        messages, conclusions, answer = self._ask_all(user, text, limit, dialectic)
+        local = super().query(user_id, query_text, limit)
+        entries = _fuse(local, [entry for message in messages if (entry := self.current(user, message))])
+        derived = self._derived(user, messages, conclusions, entries)
         room = min(len(derived), max(limit // 3, limit - len(entries)))
-        return [*found.answers, *entries[: limit - room], *derived[:room]][:limit]
+        said = [_derived_entry(user_id, "answer", digest(text)[:8], answer, time.time())] if answer else []
+        return [*said, *entries[: limit - room], *derived[:room]][:limit]
 
     def list_keys(self, user_id: str) -> list[str]:
-        index, user_id = self._index, clean(user_id)
-        self._ask(user_id, [lambda: self._refresh(user_id)])
-        return index.keys(user_id, self._places)
+        self._refresh(user_id)
+        return super().list_keys(user_id)
 
     def delete(self, user_id: str, key: str) -> bool:
-        """Hide a key at once, and have Honcho delete what it can; `forgotten` says what came of it."""
-        index, user_id = self._index, clean(user_id)
+        """Hide a key at once, and have Honcho delete what it can: see `deletion_note`."""
         self.retrieve(user_id, key)  # it may be known only elsewhere
-        gone = [index.erase(user_id, self._places, name) for name in self._names(key)]
-        self._courier.wake()
-        return any(gone)
+        return super().delete(user_id, key)
 
     def history(self, user_id: str, key: str) -> list[Version]:
-        index, user_id = self._index, clean(user_id)
-        self._ask(user_id, [lambda: self._refresh(user_id)])
-        found = [version for name in self._names(key) for version in index.history(user_id, self._places, name)]
-        return sorted(found, key=lambda version: version.since, reverse=True)
+        self._refresh(user_id)
+        return super().history(user_id, key)
 
     def users(self) -> list[str]:
-        """Those with entries; also those at Honcho of whom nothing could be read in time, who may have some."""
-        index, deadline = self._index, time.monotonic() + self._seconds
-        there = self._ask("", [self._link.users])
-        found = set((there[0].value if there else None) or ()).difference(index.users())
-        refresh = [partial(self._refresh, user) for user in sorted(found)]
-        self._shared.asking.together(refresh, deadline - time.monotonic())
-        return sorted({*index.users(), *(user for user in found if not index.knows(user))})
+        """Those with entries here, and those at Honcho whose sessions could not be read in time."""
+        deadline = time.monotonic() + self._timeouts.read
+        answers = self._ask("", [self._link.sessions])
+        owners = (answers[0].value if answers else None) or {}
+        there = set(owners.values()).difference(super().users())
+        ask([partial(self._pull, user) for user in sorted(there)], deadline - time.monotonic())
+        unread = [user for user in there if not self.sessions(user) and not self.has_deleted(user)]
+        return sorted({*super().users(), *unread})
 
-    def at(self, view: View) -> HonchoBackend:
-        seen = copy.copy(self)
-        seen._view = view
-        return seen
+    def dump(self, user_id: str) -> list[Record]:
+        self._refresh(user_id)
+        return super().dump(user_id)
 
-    def close(self) -> None:
-        """Let go, after giving what is on its way the time that a read would have."""
-        with self._shared.lock:
-            index, courier = self._shared.index, self._shared.courier
-            self._shared.index = self._shared.courier = None
-        if index is None or courier is None:
-            return
-        deadline = time.monotonic() + self._seconds
-        try:
-            if index.patience.is_lasting:
-                courier.flush(self._seconds)
-                self._shared.asking.drain(deadline)
-        finally:
-            courier.close()
-            self._shared.closed = True
-            self._link.close()
-            index.count(self._link.traffic)
-            index.close()
-
-    # -- beyond the contract
+    # -- the server
 
     def flush(self, seconds: float = 30.0) -> bool:
-        """Send what waits now; whether all of it has arrived within this time."""
-        return bool(self._index) and self._courier.flush(seconds)
-
-    def retry(self) -> int:
-        """Have what Honcho refused sent once more; how much that is."""
-        count = self._index.outbox.retry()
-        self._courier.wake()
-        return count
+        return self._courier.flush(seconds)
 
     def sync(self, user_id: str | None, seconds: float = 30.0) -> bool:
-        """Read all that is new at Honcho of a user, or of everyone; whether that was done within this time."""
-        index = self._index
-
         def read() -> None:
-            for user in self._link.users() if user_id is None else [clean(user_id)]:
-                pull(index, self._link, user)
+            for user in set(self._link.sessions().values()) if user_id is None else [clean(user_id)]:
+                self._pull(user, every_session=True)
 
-        answer = self._shared.asking.together([read], seconds)[0]
-        return answer.done and answer.error is None
+        answer = ask([read], seconds)[0]
+        return answer.is_answered and answer.error is None
 
-    def forget_user(self, user_id: str) -> int:
-        """Remove all of a user here at once, and have Honcho delete what it can; how many entries there were.
+    def stays_local(self, metadata: Mapping[str, Any]) -> bool:
+        is_scoped = metadata.get(SCOPE) not in (None, "user") or metadata.get(EXPIRES_AT) is not None
+        return is_scoped and not self.send_scoped
 
-        Honcho deletes the session, with its messages and what it concluded from them, when it comes to it, and until
-        then takes nothing new of this user. `forgotten` says what came of it. Other machines forget it too if they look
-        before Honcho has deleted the session; one that does not keeps what it has read.
-        """
-        gone = self._index.forget_user(clean(user_id))
-        self._courier.wake()
-        return gone
+    def is_deriving(self, user_id: str) -> bool:
+        """Whether Honcho is still deriving something from what it was sent about a user."""
+        return self._link.is_busy(peer_name(clean(user_id)))
 
-    def stays_here(self, metadata: Mapping[str, Any]) -> bool:
-        """Whether an entry with this metadata is never sent."""
-        scoped = metadata.get(SCOPE) not in (None, "user") or metadata.get(EXPIRES_AT) is not None
-        return scoped and not self._send_scoped
-
-    def forgotten(self, user_id: str) -> list[Forgetting]:
-        """What became of what was deleted here, the newest first."""
-        return self._index.outbox.forgotten(clean(user_id))
-
-    def archived_users(self) -> list[str]:
-        """Whoever has entries, or had some that were deleted."""
-        return sorted({*self.users(), *self._index.logged_users()})
-
-    def archive(self, user_id: str) -> list[Kept]:
-        """All that is kept of a user here, after asking what is new, in the order in which it was written."""
-        index, user_id = self._index, clean(user_id)
-        self._ask(user_id, [lambda: self._refresh(user_id)])
-        return archive(index, user_id)
-
-    def sent(self) -> Traffic:
-        """What went over the wire since this memory was opened."""
-        return self._link.traffic
-
-    def status(self) -> Status:
-        index = self._index
-        traffic = index.traffic().plus(self._link.traffic)
-        outbox = index.outbox
-        return Status(
-            self.base_url,
-            outbox.waiting(),
-            tuple(outbox.refused()),
-            self._courier.error,
-            traffic.calls,
-            traffic.bytes,
-            self._link.denied,
-        )
+    def status(self) -> Status | None:
+        if not self.is_available():
+            return None
+        error = self._courier.error or self._link.error
+        return Status(self.base_url, self.waiting(), tuple(self.rejected()), error, self._link.denied)
 
     # -- asking
 
-    @property
-    def _index(self) -> Index:
-        if self.problem:
-            raise MemoryBackendError(self.problem)
-        with self._shared.lock:
-            if self._shared.index is None:
-                if self._shared.closed:
-                    raise MemoryBackendError(_CLOSED)
-                self._shared.index = Index(self._folder / self._name)
-                self._shared.courier = Courier(
-                    self._shared.index,
-                    self._link,
-                    settle=self._settle,
-                    patience=self._seconds,
-                    send_scoped=self._send_scoped,
-                )
-                if self._shared.index.outbox.waiting():  # left by a process that ended
-                    self._shared.courier.wake()
-            return self._shared.index
+    def _places(self) -> list[str]:
+        """The places whose sessions and peers are asked: those of the view, without one the user's own."""
+        return [place for place in (self._view.places if self._view else ("",)) if not place or self.send_scoped]
 
-    @property
-    def _courier(self) -> Courier:
-        courier = self._shared.courier if self._index else None
-        if courier is None:
-            raise MemoryBackendError(_CLOSED)
-        return courier
+    def _pull(self, user: str, *, every_session: bool = False) -> None:
+        """Read what is new: the user's own session, those of the view, and others that are due."""
+        back = self._back
+        sessions = [session_name(user, place) for place in self._places()]
+        if every_session or self._is_due("sessions", user):
+            self._due["sessions", user] = time.monotonic() + _LIST_SECONDS
+            sessions += self._link.sessions(user)
+        for session in dict.fromkeys([*sessions, *back.sessions(user)]):
+            pull(back, self._link, user, session)
 
-    @property
-    def _places(self) -> list[str] | None:
-        """The places that are seen from here, the narrowest first; nothing where all are."""
-        if self._view is None:
-            return None
-        view = view_as_kept(self._view, self.redactor)
-        narrow = [f"{scope}:{place}" for scope, place in (("agent", view.agent), ("project", view.project)) if place]
-        return [*narrow, ""]
+    def _is_due(self, *what: str) -> bool:
+        return time.monotonic() >= self._due.get(what, 0.0)
 
-    def _names(self, key: str) -> list[str]:
-        """A key as it may be kept: as it is, or without the secret in it."""
-        name = clean(key)
-        return list(dict.fromkeys((name, self.redactor.clean(name))))
+    def _refresh(self, user_id: str, *, first: bool = False) -> None:
+        user = clean(user_id)
+        self._ask(user, [partial(self._pull, user)], first=first)
 
-    def _refresh(self, user_id: str) -> None:
-        pull(self._index, self._link, user_id)
-
-    def _fetch(self, user_id: str, names: Sequence[str]) -> None:
-        """Get one key, where the whole session has not been read yet."""
-        for name in names:
-            found = [incoming(message, user_id) for message in self._link.with_key(user_id, key_digest(name))]
-            self._index.merge([record for record in found if record])
-
-    def _ask(self, user_id: str, jobs: Sequence[Callable[[], Any]]) -> list[Answer]:
-        """Run these at once and wait for them, if Honcho is worth waiting for."""
-        index = self._index
-        position = index.position(user_id)
-        if len(jobs) == 1 and user_id and time.time() - position.pulled_at < self._fresh:
+    def _ask(self, user: str, jobs: Sequence[Callable[[], Any]], *, first: bool = False) -> list[Answer]:
+        """Run jobs and wait for them, if Honcho is worth waiting for. The first synchronization may take longer."""
+        position = self.position(session_name(user))
+        if len(jobs) == 1 and user and time.time() - position.pulled_at < self._fresh_seconds:
             return []
-        if not index.patience.may_wait():
+        if not self._breaker.allows():
             return []
-        loaded = self._link.is_loaded
-        # The SDK takes longer to load than a read may wait. Where the index is whole, there is no point in waiting.
-        seconds = self._seconds if loaded or not position.complete else 0.0
+        is_loaded = self._link.is_loaded
+        # The SDK takes longer to load than a read may wait. A complete mirror need not wait for it.
+        seconds = self._timeouts.connect if first else self._timeouts.read
         began = time.monotonic()
-        answers = self._shared.asking.together(jobs, seconds)
-        if any(answer.done for answer in answers):
-            index.patience.answered()
-        elif any(answer.failed for answer in answers) or (loaded and not self._link.answered_since(began)):
-            index.patience.failed()
+        answers = ask(jobs, seconds if is_loaded or first or not position.is_complete else 0.0)
+        self._link.error = next((str(each.error) for each in answers if each.is_failed), "")
+        if any(answer.is_answered for answer in answers):
+            self._breaker.answered()
+        elif any(answer.is_failed for answer in answers) or (is_loaded and self._link.answered_at < began):
+            self._breaker.failed()
         return answers
 
-    def _ask_all(self, user_id: str, text: str, limit: int, dialectic: bool) -> Found:
-        words = question(self.redactor.clean(text))
-        jobs: list[Callable[[], Any]] = [lambda: self._refresh(user_id)]
-        if words:
-            jobs.append(lambda: self._link.search(user_id, words, limit))
-            if time.monotonic() >= self._shared.conclusions_from:
-                jobs.append(lambda: self._link.conclusions(user_id, words, limit))
-        else:
-            jobs.append(list)
-        chat = Answer()
-        asked = self.redactor.clean(text)
+    def _why_not(self) -> str:
+        if self._link.denied:
+            return f"{self.base_url} does not accept the key; check HONCHO_API_KEY"
+        reason = f" ({self._link.error})" if self._link.error else ""
+        return f"{self.base_url} did not answer in time{reason}; raise {self._timeouts.named('connect')} if it is slow"
+
+    def _ask_all(
+        self, user: str, text: str, limit: int, dialectic: bool
+    ) -> tuple[list[Message], list[Conclusion], str]:
+        """The messages and conclusions that Honcho finds for a query, and what its language model answers."""
+        asked, link, places = self._redactor.clean(text), self._link, self._places()
+        words = question(asked)
+        searched = places if words else []
+        due = searched if self._is_due("conclusions") else []
+        chat = None
         if dialectic:
-            self._link.load()  # who asks for this has time
-            chat = self._shared.asking.begin(lambda: self._link.chat(user_id, asked, _DIALECTIC_SECONDS))
-        answers = self._ask(user_id, jobs)
+            link.load()  # whoever asks for this has time
+            chat = Answer(partial(link.chat, peer_name(user), asked, _DIALECTIC_SECONDS))
+        answers = self._ask(
+            user,
+            [
+                partial(self._pull, user),
+                lambda: [each for place in searched for each in link.search(session_name(user, place), words, limit)],
+                lambda: [each for place in due for each in link.conclusions(peer_name(user, place), words, limit)],
+            ],
+        )
         if not answers:
-            return Found([], [], [])
-        conclusions = answers[2] if len(answers) > 2 else Answer()
-        if isinstance(conclusions.error, Refused | Unsure):  # it has no embeddings, for one
-            self._shared.conclusions_from = time.monotonic() + _NO_CONCLUSIONS_SECONDS
-        elif len(answers) > 2 and not conclusions.done and answers[0].done:  # or it waits for them itself
-            self._shared.conclusions_from = time.monotonic() + _LATE_CONCLUSIONS_SECONDS
-        if dialectic and any(answer.done for answer in answers):
-            chat.wait(time.monotonic() + _DIALECTIC_SECONDS)
-        said = [of_answer(user_id, text, chat.value)] if chat.value else []
-        return Found(answers[1].value or [], conclusions.value or [], said)
+            return [], [], ""
+        pulled, found, concluded = answers
+        if pulled.is_answered and concluded.value is None:  # for example without embeddings
+            self._due["conclusions",] = time.monotonic() + _NO_CONCLUSIONS_SECONDS
+        if chat is not None:
+            is_there = any(answer.is_answered for answer in answers)
+            chat.wait(time.monotonic() + (_DIALECTIC_SECONDS if is_there else self._timeouts.connect))
+        return found.value or [], concluded.value or [], str((chat and chat.value) or "")
 
-    def _derived(self, user_id: str, found: Found) -> list[MemoryEntry]:
-        """What Honcho says on its own.
+    def _derived(
+        self, user: str, messages: list[Message], conclusions: list[Conclusion], entries: Iterable[MemoryEntry]
+    ) -> list[MemoryEntry]:
+        """What Honcho says of its own, without what an entry says already.
 
-        Once something was deleted, this leaves out what Honcho concluded from our session, or from where it does not
-        say: nothing tells which of it repeats what was deleted.
+        Once something was deleted, this omits what Honcho concluded from our sessions, or does not say from where:
+        nothing tells which of it repeats what was deleted.
         """
-        conclusions = found.conclusions
-        if self._index.has_deleted(user_id):
-            conclusions = [each for each in conclusions if each.session not in ("", session_name(user_id))]
-        others = [message for message in found.messages if ID not in message.metadata]
-        return [
-            *(of_conclusion(user_id, each) for each in conclusions),
-            *(of_message(user_id, each) for each in others),
+        if self.has_deleted(user):
+            ours = session_name(user)
+            conclusions = [each for each in conclusions if each.session_id and not each.session_id.startswith(ours)]
+        others = [message for message in messages if ID not in message.metadata]
+        said = [
+            _derived_entry(user, "conclusion", each.id, each.content, each.created_at.timestamp(), level=each.level)
+            for each in conclusions
         ]
-
-
-class _Shared:
-    """What all views of one memory have in common."""
-
-    def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self.index: Index | None = None
-        self.courier: Courier | None = None
-        self.closed = False
-        self.asking = Asking()
-        self.conclusions_from = 0.0
+        said += [_derived_entry(user, "message", each.id, each.content, each.created_at.timestamp()) for each in others]
+        known = [set(stems(f"{user} {entry.key} {entry.value}")) for entry in entries]
+        once = {each.value: each for each in reversed(said)}
+        return [each for each in reversed(once.values()) if not any(set(stems(each.value)) <= words for words in known)]
 
 
 def _problem(base_url: str, api_key: str) -> str:
-    """Why it cannot be used; empty when it can."""
+    """Why it cannot be used; empty if it can."""
     if not is_installed():
         return MISSING
     if not base_url:
         return "Honcho is not configured: set HONCHO_API_KEY, or memory.honcho.url to a server of your own"
     parts = urlsplit(base_url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError(f"the address of Honcho {base_url!r} is none; give something like http://127.0.0.1:8000")
+        raise ConfigError(f"{base_url!r} is not an address of Honcho; use something like http://127.0.0.1:8000")
     if is_production(base_url) and not api_key:
         return f"{base_url} needs a key: set HONCHO_API_KEY; nothing is sent there without"
     return ""
+
+
+def _fuse(*rankings: Sequence[MemoryEntry]) -> list[MemoryEntry]:
+    """Several rankings as one, by reciprocal rank; each entry once."""
+    scores: dict[tuple[str, str], float] = {}
+    entries: dict[tuple[str, str], MemoryEntry] = {}
+    for ranking in rankings:
+        for rank, entry in enumerate(ranking, 1):
+            same = (entry.key, entry.place)
+            scores[same] = scores.get(same, 0.0) + 1 / (_FUSION + rank)
+            entries[same] = entry
+    return [entries[same] for same in sorted(scores, key=lambda same: -scores[same])]
+
+
+def _derived_entry(user_id: str, kind: str, id: str, text: str, at: float, **more: str) -> MemoryEntry:
+    metadata = {SOURCE: f"honcho {kind}", "derived": True, "honcho_id": id, **more}
+    return MemoryEntry(f"honcho:{kind}:{id}", text, user_id, at, metadata=metadata)

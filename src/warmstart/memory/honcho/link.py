@@ -1,37 +1,30 @@
-"""The wire to Honcho: its SDK, asked with a timeout, never twice for the same thing, and never anywhere by default.
+"""The connection to Honcho: its SDK with timeouts, without retries, and with no default address.
 
-The SDK sends to production where it is told nothing, takes keys from the environment, and repeats a write that may have
-arrived. Here it is always given the address, gets no other key than ours, and repeats nothing.
+By default the SDK sends to production, takes keys from the environment, and repeats a write that may have arrived. Here
+it always gets the address and no key but ours, and repeats nothing.
 """
 
 from __future__ import annotations
 
-import json
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from warmstart.memory.honcho.wire import (
-    ID,
-    KEY,
-    USER,
-    Conclusion,
-    Incoming,
-    Outgoing,
-    Traffic,
-    farewell,
-    is_loopback,
-    peer_name,
-    session_name,
-)
+from warmstart.config import Settings
+from warmstart.memory.honcho.wire import DELETED, ID, USER, Outgoing, is_loopback
+
+if TYPE_CHECKING:
+    from honcho import Conclusion, Message
 
 _SDK = threading.Event()  # set when this process has loaded it
-_IDLE = 2.0  # seconds after which a connection is not used again; Honcho's server hangs up after 5
+_MAX_IDLE = 2.0  # seconds after which a connection is not used again; Honcho's server hangs up after 5
+_SETTINGS = {"read": "timeout_ms", "write": "write_timeout_ms", "connect": "connect_timeout_ms"}
 _DENIED = frozenset((401, 403))
-_FINAL = frozenset((400, 413, 422))  # statuses that may be about what was sent; all others may pass
+_free = threading.Semaphore(16)  # threads that may ask at the same time
+_FINAL = frozenset((400, 413, 422))  # statuses that may be about the content; all others may be temporary
 
 
 class Away(Exception):
@@ -46,77 +39,82 @@ class Unsure(Exception):
     """Honcho may have done it or not: no answer came, or one that does not say."""
 
 
-class Refused(Exception):
-    """Honcho will not do it as it was asked; so does whoever stands between, for as long as he does."""
+class Rejection(Exception):
+    """Honcho, or a proxy in front of it, will not do it as it was asked."""
 
 
 class Gone(Away):
-    """What it should be done to is not there, or is about to be deleted."""
-
-
-class Locked(Away):
-    """Honcho does not accept the key."""
+    """The session does not exist, or is about to be deleted."""
 
 
 class Page(NamedTuple):
     """Some of a session's messages, oldest first, and how many there are."""
 
-    messages: list[Incoming]
+    messages: list[Message]
     total: int
+
+
+class Timeouts(NamedTuple):
+    """In seconds, by kind: of reads, of writes and listings, and of the first connection. Each is a setting."""
+
+    read: float = 0.3
+    write: float = 10.0
+    connect: float = 5.0
+
+    @classmethod
+    def configured(cls, settings: Settings) -> Timeouts:
+        """Those of the user's settings."""
+        return cls(*(getattr(settings, f"honcho_{name}") / 1000 for name in _SETTINGS.values()))
+
+    def named(self, kind: Literal["read", "write", "connect"]) -> str:
+        """The setting of a timeout with its value, for messages."""
+        return f"memory.honcho.{_SETTINGS[kind]} = {round(getattr(self, kind) * 1000)}"
 
 
 class Link:
     """A client of one server and workspace, for many threads. Loads the SDK when it is first asked."""
 
-    def __init__(self, base_url: str, *, api_key: str, workspace: str, seconds: float) -> None:
+    def __init__(self, base_url: str, *, api_key: str, workspace: str, timeouts: Timeouts) -> None:
         self.base_url = base_url
+        self.timeouts = timeouts
         self._api_key = api_key
         self._workspace = workspace
-        self._seconds = seconds
         self._lock = threading.Lock()
         self._client: Any = None
         self._http: Any = None
         self._known: set[str] = set()
-        self._counting = threading.Lock()
-        self._traffic = Traffic()
-        self._answered_at = 0.0
+        self.answered_at = 0.0  # by the monotonic clock, when anything last came back
         self._closed = False
-        self.denied = False  # whether the last answer was that the key is not accepted
+        self.denied = False  # whether the last answer was that the key is wrong
+        self.error = ""  # of the last read
 
     @property
     def is_loaded(self) -> bool:
         """Whether it can be asked at once: the SDK takes the better part of a second to load."""
         return _SDK.is_set()
 
-    def answered_since(self, moment: float) -> bool:
-        """Whether anything came back after this moment of the monotonic clock."""
-        return self._answered_at > moment
-
-    @property
-    def traffic(self) -> Traffic:
-        return self._traffic
-
     def load(self) -> Any:
         """The SDK's client."""
         with self._lock:
             if self._client is None:
                 import httpx
+
                 from honcho import Honcho
 
                 _SDK.set()
                 here = is_loopback(self.base_url)
                 self._http = httpx.Client(
                     base_url=self.base_url,
-                    timeout=self._seconds,
-                    limits=httpx.Limits(keepalive_expiry=_IDLE),
-                    trust_env=not here,  # a proxy is no way to this machine
+                    timeout=httpx.Timeout(self.timeouts.write, connect=self.timeouts.connect),
+                    limits=httpx.Limits(keepalive_expiry=_MAX_IDLE),
+                    trust_env=not here,  # no proxy leads to this machine
                     event_hooks={"request": [self._going], "response": [self._coming]},
                 )
                 self._client = Honcho(
                     api_key=self._api_key or None,
                     base_url=self.base_url,
                     workspace_id=self._workspace,
-                    timeout=self._seconds,
+                    timeout=self.timeouts.write,
                     max_retries=0,  # a write that is repeated unasked is there twice
                     http_client=self._http,
                 )
@@ -129,167 +127,109 @@ class Link:
 
     # -- messages
 
-    def add(self, user_id: str, messages: Sequence[Outgoing]) -> list[str]:
-        """Send messages, all or none of which Honcho keeps; their ids."""
-        with self._asking():
-            from honcho.api_types import MessageConfiguration, MessageCreateParams, ReasoningConfiguration
+    def add(self, session: str, peer: str, user_id: str, messages: Sequence[Outgoing]) -> None:
+        """Send messages, all or none of which Honcho keeps."""
+        from honcho.api_types import MessageConfiguration, MessageCreateParams, ReasoningConfiguration
 
-            session = self._session(user_id)
-            if user_id not in self._known:  # so that other machines know whose session it is
-                self.load().session(session.id, metadata={USER: user_id, ID: "memory"}, peers=[peer_name(user_id)])
-                self._known.add(user_id)
-            silent = MessageConfiguration(reasoning=ReasoningConfiguration(enabled=False))
-            made = session.add_messages(
-                [
-                    MessageCreateParams(
-                        content=message.content,
-                        peer_id=peer_name(user_id),
-                        metadata=message.metadata,
-                        configuration=None if message.reasoning else silent,
-                        created_at=datetime.fromtimestamp(message.at, UTC),
-                    )
-                    for message in messages
-                ]
+        silent = MessageConfiguration(reasoning=ReasoningConfiguration(enabled=False))
+        if session not in self._known:  # so that other machines know whose session it is
+            self._send(lambda: self.load().session(session, metadata={USER: user_id, ID: "memory"}, peers=[peer]))
+            self._known.add(session)
+        made = [
+            MessageCreateParams(
+                content=message.content,
+                peer_id=peer,
+                metadata=message.metadata,
+                configuration=None if message.reasoning else silent,
+                created_at=datetime.fromtimestamp(message.at, UTC),
             )
-        return [message.id for message in made]
+            for message in messages
+        ]
+        self._send(lambda: self._session(session).add_messages(made))
 
-    def page(self, user_id: str, number: int, size: int) -> Page:
-        page = Page([], 0)
-        with self._asking(missing_ok=True):
-            found = self._session(user_id).messages(page=number, size=size)
-            page = Page([_incoming(message) for message in found.items], found.total or 0)
-        return page  # noqa: RET504 - nothing where there is no session
+    def page(self, session: str, number: int, size: int) -> Page:
+        """A page of a session; empty if there is no such session."""
+        found = self._ask(lambda: self._session(session).messages(page=number, size=size))
+        return Page(found.items, found.total or 0) if found else Page([], 0)
 
-    def with_ids(self, user_id: str, ids: Sequence[str]) -> list[Incoming]:
-        """Which of these versions have arrived."""
-        return self._filtered(user_id, {ID: {"in": list(ids)}})
+    def find(self, session: str, metadata: dict[str, Any]) -> list[Message]:
+        """The newest messages with this metadata."""
+        filters = {"metadata": metadata}
+        return self._ask(lambda: self._session(session).messages(filters=filters, size=100, reverse=True).items) or []
 
-    def with_key(self, user_id: str, digest: str) -> list[Incoming]:
-        """The newest messages of a key."""
-        return self._filtered(user_id, {KEY: digest}, size=10, reverse=True)
+    def search(self, session: str, query: str, limit: int) -> list[Message]:
+        return self._ask(lambda: self._session(session).search(query, limit=min(limit, 100))) or []
 
-    def _filtered(
-        self, user_id: str, metadata: dict[str, Any], size: int = 100, reverse: bool = False
-    ) -> list[Incoming]:
-        found: list[Any] = []
-        with self._asking(missing_ok=True):
-            found = self._session(user_id).messages(filters={"metadata": metadata}, size=size, reverse=reverse).items
-        return [_incoming(message) for message in found]
+    def blank(self, session: str, message: Message) -> None:
+        """Clear the metadata of a message; its content cannot be changed."""
+        cleared = {ID: message.metadata[ID], DELETED: True}
+        self._ask(lambda: self._session(session).update_message(message.id, cleared))
 
-    def search(self, user_id: str, query: str, limit: int) -> list[Incoming]:
-        found: list[Any] = []
-        with self._asking(missing_ok=True):
-            found = self._session(user_id).search(query, limit=max(1, min(limit, 100)))
-        return [_incoming(message) for message in found]
+    # -- sessions
 
-    def blank(self, user_id: str, message_id: str, metadata: dict[str, Any]) -> None:
-        """Put other metadata in place of a message's; its content cannot be changed."""
-        with self._asking(missing_ok=True):
-            self._session(user_id).update_message(message_id, metadata)
+    def sessions(self, user_id: str | None = None) -> dict[str, str]:
+        """Our sessions of all users, or of one, each with its user."""
+        metadata = {ID: "memory"} if user_id is None else {ID: "memory", USER: user_id}
+        found = self._ask(lambda: list(self.load().sessions(filters={"metadata": metadata}, size=100))) or []
+        owners = {each.id: str((each.metadata or {}).get(USER, "")) for each in found}
+        return {session: owner for session, owner in owners.items() if owner and user_id in (None, owner)}
+
+    def delete_session(self, session: str) -> None:
+        self._ask(lambda: self._session(session).delete())
+        self._known.discard(session)
 
     # -- what Honcho derives
 
-    def conclusions(self, user_id: str, query: str, limit: int) -> list[Conclusion]:
-        found: list[Any] = []
-        with self._asking(missing_ok=True):
-            found = self._peer(user_id).conclusions.query(query, top_k=max(1, min(limit, 100)))
-        return [_conclusion(each) for each in found]
+    def conclusions(self, peer: str, query: str, limit: int) -> list[Conclusion]:
+        return self._ask(lambda: self._peer(peer).conclusions.query(query, top_k=min(limit, 100))) or []
 
-    def forget(self, user_id: str, at: float) -> None:
-        """Have a user's session deleted, with which Honcho deletes the messages and what it concluded from them.
+    def chat(self, peer: str, query: str, seconds: float) -> str:
+        """The answer of Honcho's language model, which takes its time."""
+        asked = query[:10_000]
+        return self._ask(lambda: self._peer(peer).chat(asked, reasoning_level="minimal", timeout=seconds)) or ""
 
-        Honcho shows the messages until it comes to deleting them, so the last of them says that they are forgotten.
-        The peer, its card and its other conclusions may be another application's, and stay.
-        """
-        if self.page(user_id, 1, 1).total:
-            with suppress(Gone):  # it was deleted before
-                self.add(user_id, [farewell(at)])
-        with self._asking(missing_ok=True):
-            ours = self.load().sessions(filters={"metadata": {ID: "memory", USER: user_id}}, size=100)
-            if session_name(user_id) in [session.id for session in ours]:
-                self._session(user_id).delete()
-        self._known.discard(user_id)
-
-    def chat(self, user_id: str, query: str, seconds: float) -> str:
-        """What Honcho answers in words; a language model is behind it, so it takes its time."""
-        said = ""
-        with self._asking(missing_ok=True):
-            said = self._peer(user_id).chat(query[:10_000], reasoning_level="minimal", timeout=seconds) or ""
-        return said  # noqa: RET504
+    def is_busy(self, peer: str) -> bool:
+        """Whether Honcho is still deriving something from what a peer said."""
+        status = self._ask(lambda: self.load().queue_status(sender=peer))
+        return status is not None and status.pending_work_units + status.in_progress_work_units > 0
 
     def ping(self) -> bool:
-        """Whether Honcho itself answers, no login page, and takes the key.
-
-        Without the SDK, which takes longer to load than one waits.
-        """
-        import urllib.request
-        from http.client import HTTPException
-        from urllib.error import HTTPError
-
-        asked = urllib.request.Request(  # noqa: S310 - the address was checked to be one of the web
-            f"{self.base_url}/v3/workspaces/{self._workspace}/sessions/list?page=1&size=1",
-            data=b"{}",
-            headers={"Content-Type": "application/json"},
-        )
-        if self._api_key:
-            asked.add_header("Authorization", f"Bearer {self._api_key}")
-        direct = [urllib.request.ProxyHandler({})] if is_loopback(self.base_url) else []
-        self._count(Traffic(1, len(asked.full_url) + 2))
+        """Whether Honcho itself (not a login page) answers and accepts the key."""
         try:
-            with urllib.request.build_opener(*direct).open(asked, timeout=self._seconds) as answer:
-                said = answer.read()
-            self._count(Traffic(received=len(said)))
-            self.denied = False
-            page = json.loads(said)
-            return isinstance(page, dict) and isinstance(page.get("items"), list)
-        except HTTPError as error:
-            self.denied = error.code in _DENIED
-            error.close()
-            return False
-        except (OSError, HTTPException, ValueError):
+            return self._send(lambda: self.load().sessions(size=1).total) is not None
+        except Gone:
+            return True  # the workspace does not exist yet
+        except (Away, Unsure, Rejection):
             return False
 
-    def users(self) -> list[str]:
-        """Whose entries are there."""
-        found: list[str] = []
-        with self._asking(missing_ok=True):
-            sessions = self.load().sessions(filters={"metadata": {ID: "memory"}}, size=100)
-            found = [str(session.metadata[USER]) for session in sessions if USER in (session.metadata or {})]
-        return found  # noqa: RET504
-
-    def _session(self, user_id: str) -> Any:
+    def _session(self, name: str) -> Any:
         from honcho import Session
 
-        return Session(session_name(user_id), self.load())
+        return Session(name, self.load())
 
-    def _peer(self, user_id: str) -> Any:
+    def _peer(self, name: str) -> Any:
         from honcho import Peer
 
-        return Peer(peer_name(user_id), self.load())
+        return Peer(name, self.load())
 
-    @contextmanager
-    def _asking(self, *, missing_ok: bool = False) -> Iterator[None]:
-        self.load()
-        try:
-            with self._own_errors(missing_ok):
-                yield
-        finally:
-            if self._closed:  # meanwhile, by another thread: what was opened since is closed here
-                self._http.close()
+    def _ask(self, request: Callable[[], Any]) -> Any:
+        """Send a request; None if what it is about does not exist."""
+        with suppress(Gone):
+            return self._send(request)
+        return None
 
-    @contextmanager
-    def _own_errors(self, missing_ok: bool) -> Iterator[None]:
+    def _send(self, request: Callable[[], Any]) -> Any:
         import httpx
         from honcho.http import exceptions as sdk
 
+        self.load()
         try:
-            yield
+            return request()
         except sdk.NotFoundError as error:
             self._known.clear()
-            if not missing_ok:
-                raise Gone(str(error)) from error
+            raise Gone(str(error)) from error
         except (sdk.AuthenticationError, sdk.PermissionDeniedError) as error:
-            raise Locked(f"{error}; check the key") from error
+            raise Away(f"it does not accept the key ({error.status}); check HONCHO_API_KEY") from error
         except sdk.RateLimitError as error:
             raise Away(str(error), error.retry_after) from error
         except sdk.ConnectionError as error:
@@ -298,38 +238,71 @@ class Link:
             raise Unsure(str(error)) from error
         except sdk.TimeoutError as error:
             if isinstance(error.__cause__, httpx.ConnectTimeout | httpx.PoolTimeout):
-                raise Away(str(error)) from error
-            raise Unsure(str(error)) from error
+                raise Away(f"no connection in time ({self.timeouts.named('connect')})") from error
+            raise Unsure(f"no answer in time ({self.timeouts.named('write')})") from error
         except sdk.ServerError as error:
             raise Unsure(f"{error.status}: {error}") from error
         except sdk.APIError as error:
-            kind = Refused if error.status in _FINAL else Away
+            kind = Rejection if error.status in _FINAL else Away
             raise kind(f"{error.status}: {error}") from error
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise Unsure(f"it answered something that is not Honcho's ({error})") from error
+            raise Unsure(f"its answer is not one of Honcho's ({error})") from error
+        finally:
+            if self._closed:  # by another thread; what was opened since is closed here
+                self._http.close()
 
     def _going(self, request: Any) -> None:
-        if not self._api_key:
-            request.headers.pop("Authorization", None)  # the SDK finds keys in the environment that are not for here
-        self._count(Traffic(1, len(str(request.url)) + int(request.headers.get("Content-Length", 0))))
+        if not self._api_key:  # the SDK finds keys in the environment that are meant for another server
+            request.headers.pop("Authorization", None)
 
     def _coming(self, response: Any) -> None:
         self.denied = response.status_code in _DENIED
         if response.status_code < 500:
-            self._answered_at = time.monotonic()
+            self.answered_at = time.monotonic()
         if response.status_code >= 400 or self._closed:  # Honcho's server hangs up after 500 without saying so
             response.read()
             response.extensions["network_stream"].close()
-        self._count(Traffic(received=int(response.headers.get("Content-Length", 0))))
-
-    def _count(self, more: Traffic) -> None:
-        with self._counting:
-            self._traffic = self._traffic.plus(more)
 
 
-def _incoming(message: Any) -> Incoming:
-    return Incoming(message.id, message.content, message.metadata or {}, message.created_at.timestamp())
+class Answer:
+    """The answer to a question that a thread puts to Honcho, so that no caller waits longer than it wants to.
+
+    If all threads are busy, the answer never comes.
+    """
+
+    def __init__(self, job: Callable[[], Any]) -> None:
+        self._event = threading.Event()
+        self.value: Any = None
+        self.error: Exception | None = None
+        if _free.acquire(blocking=False):
+            threading.Thread(target=self._run, args=(job,), name="warmstart-honcho-ask", daemon=True).start()
+
+    @property
+    def is_answered(self) -> bool:
+        """Honcho answered, even if it rejected the request."""
+        return self._event.is_set() and (self.error is None or isinstance(self.error, Rejection))
+
+    @property
+    def is_failed(self) -> bool:
+        return self._event.is_set() and not self.is_answered
+
+    def wait(self, deadline: float) -> None:
+        self._event.wait(max(0.0, deadline - time.monotonic()))
+
+    def _run(self, job: Callable[[], Any]) -> None:
+        try:
+            self.value = job()
+        except Exception as error:  # nobody may be waiting for this thread any more
+            self.error = error
+        finally:
+            self._event.set()
+            _free.release()
 
 
-def _conclusion(found: Any) -> Conclusion:
-    return Conclusion(found.id, found.content, found.level, found.created_at.timestamp(), found.session_id or "")
+def ask(jobs: Sequence[Callable[[], Any]], seconds: float) -> list[Answer]:
+    """Start all jobs, and wait for all of them together for this long."""
+    deadline = time.monotonic() + seconds
+    answers = [Answer(job) for job in jobs]
+    for answer in answers:
+        answer.wait(deadline)
+    return answers

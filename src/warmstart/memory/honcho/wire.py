@@ -1,41 +1,48 @@
-"""How an entry looks at Honcho: a message of the user's in a session of their own.
+"""How an entry looks at Honcho: a message of the user's in a session of our own.
 
-The content is what Honcho reads and reasons about, `key: value`. What we need to know again is in the metadata: the id
-of the version, by which it is never taken twice, a digest of the key, by which it is found, and the rest as JSON text,
-which no limit of Honcho's on metadata (depth, number of keys, NUL) can change. The value is in there only where the
-content cannot carry it: Honcho takes 25,000 characters and refuses those that its tokenizer keeps for itself.
+The content is what Honcho reads and reasons about, `key: value`. The metadata has what we need to read it back: the id
+of the change, by which it is never taken twice, a digest of the key, by which it is found, and the rest as JSON text,
+which none of Honcho's limits on metadata can alter. The value is there only if the content cannot carry it: Honcho
+takes 25,000 characters and rejects the special tokens of its tokenizer.
+
+Honcho has neither scopes nor expiry, and reasons about everything a peer says. So entries of a project or an agent are
+said by a peer of their own in a session of their own, and so is every entry that expires: its session is deleted with
+it.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from hashlib import blake2b
 from ipaddress import ip_address
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
+
+from warmstart.memory.values import digest
+
+if TYPE_CHECKING:
+    from honcho import Message
 
 PRODUCTION = "https://api.honcho.dev"
 ID = "warmstart"
 KEY = "warmstart_key"
 ENTRY = "warmstart_entry"
-FORGOTTEN = "warmstart_forgotten"
+DELETED = "warmstart_forgotten"
 USER = "warmstart_user"
 
-_NAME = re.compile(r"[a-zA-Z0-9_-]{1,200}")  # what Honcho takes for an id; its limit is 512
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,200}")  # what Honcho accepts as an id; its limit is 512
 _HASHED = "user-"
 _SESSION = "warmstart-memory-"
-_CHARACTERS = 24_000
-_PUNCTUATION = re.compile(r"[^\w\s]|_")  # any of it makes Honcho look for the whole query as it stands
+_MAX_CONTENT = 24_000
+_PUNCTUATION = re.compile(r"[^\w\s]|_")  # any of it makes Honcho search for the whole query as it is
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
-    """One version of a key: a value, or that it was deleted. `place` says in which scope, empty for the user's.
+class Change:
+    """A value of a key, or its deletion, for which only a digest of the key may be known.
 
-    With `everything` it is about no key: all of the user's before it is forgotten.
+    A deletion without even that is of everything about the user before it.
     """
 
     id: str
@@ -46,17 +53,16 @@ class Record:
     at: float
     expires_at: float | None = None
     metadata: str = ""  # as JSON
-    message_id: str = ""
-    everything: bool = False
+    key_digest: str = ""
 
     @property
-    def is_general(self) -> bool:
-        """Whether it is about the user everywhere and for good, and not about one project or agent or for a time."""
-        return not self.place and self.expires_at is None
+    def session(self) -> str:
+        """The session it belongs to."""
+        return session_name(self.user_id, self.place, self.key_digest if self.expires_at is not None else "")
 
 
 class Outgoing(NamedTuple):
-    """A message to send. Without `reasoning` Honcho is asked not to reason about it, which its deriver may ignore."""
+    """A message to send."""
 
     content: str
     metadata: dict[str, Any]
@@ -64,39 +70,8 @@ class Outgoing(NamedTuple):
     reasoning: bool
 
 
-class Incoming(NamedTuple):
-    """A message as Honcho gives it."""
-
-    id: str
-    content: str
-    metadata: Mapping[str, Any]
-    created_at: float
-
-
-class Conclusion(NamedTuple):
-    """What Honcho concluded about a user. `session` is empty where it was drawn from several."""
-
-    id: str
-    content: str
-    level: str
-    created_at: float
-    session: str = ""
-
-
-class Traffic(NamedTuple):
-    """What went over the wire: requests, the bytes of their addresses and bodies, and those of the answers."""
-
-    calls: int = 0
-    bytes: int = 0
-    received: int = 0
-
-    def plus(self, other: Traffic) -> Traffic:
-        """Both together."""
-        return Traffic(*(one + two for one, two in zip(self, other, strict=True)))
-
-
 def is_loopback(url: str) -> bool:
-    """Whether the address is this machine's own."""
+    """Whether the address is on this machine."""
     host = urlsplit(url).hostname or ""
     try:
         return host == "localhost" or ip_address(host).is_loopback
@@ -105,87 +80,76 @@ def is_loopback(url: str) -> bool:
 
 
 def is_production(url: str) -> bool:
-    """Whether it is an address of the company behind Honcho."""
+    """Whether the address belongs to the company behind Honcho."""
     host = (urlsplit(url).hostname or "").rstrip(".")
     return host == "honcho.dev" or host.endswith(".honcho.dev")
 
 
-def peer_name(user_id: str) -> str:
-    """The user as a peer; a digest of ids that Honcho would not take, such as an address of e-mail."""
-    if _NAME.fullmatch(user_id) and not user_id.startswith(_HASHED):
-        return user_id
-    return _HASHED + _digest(user_id)
+def peer_name(user_id: str, place: str = "") -> str:
+    """The user as a peer; a digest of an id that Honcho would not accept, such as an e-mail address."""
+    is_plain = _NAME.fullmatch(user_id) and not user_id.startswith(_HASHED)
+    return (user_id if is_plain else _HASHED + digest(user_id)) + _suffix(place)
 
 
-def session_name(user_id: str) -> str:
-    return _SESSION + peer_name(user_id)
+def session_name(user_id: str, place: str = "", expiring: str = "") -> str:
+    """The session of a scope, or with the digest of a key that of one entry that expires."""
+    return _SESSION + peer_name(user_id) + _suffix(place) + (f"-x{expiring[:24]}" if expiring else "")
 
 
-def key_digest(key: str) -> str:
-    return _digest(key)
+def _suffix(place: str) -> str:
+    return f"-{digest(place)[:24]}" if place else ""
 
 
-def short(*parts: str) -> str:
-    """A few letters that stand for these texts."""
-    return blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
-
-
-def outgoing(record: Record) -> Outgoing:
-    """The message of a version."""
-    entry: dict[str, Any] = {"key": record.key, "at": record.at}
-    if record.place:
-        entry["place"] = record.place
-    if record.metadata:
-        entry["metadata"] = record.metadata
-    if record.expires_at is not None:
-        entry["expires_at"] = record.expires_at
-    if record.value is None:
-        entry["deleted"] = True
-        content = _plain(f"(forgotten: {record.key})")
-    else:
-        whole = f"{record.key}: {record.value}"
-        content = _plain(whole)
-        if content != whole:
-            entry["value"] = record.value
-    reasoning = record.value is not None and record.is_general
-    metadata = {ID: record.id, KEY: key_digest(record.key), ENTRY: json.dumps(entry)}
-    return Outgoing(content, metadata, record.at, reasoning)
+def outgoing(change: Change) -> Outgoing:
+    """The message of a change. A deletion names neither the key nor the place."""
+    entry: dict[str, Any] = {"at": change.at}
+    metadata = {ID: change.id, KEY: change.key_digest or digest(change.key)}
+    if change.value is None:
+        return Outgoing("(forgotten)", {**metadata, ENTRY: json.dumps({**entry, "deleted": True})}, change.at, False)
+    entry["key"] = change.key
+    if change.place:
+        entry["place"] = change.place
+    if change.metadata:
+        entry["metadata"] = change.metadata
+    if change.expires_at is not None:
+        entry["expires_at"] = change.expires_at
+    whole = f"{change.key}: {change.value}"
+    content = _plain(whole)
+    if content != whole:
+        entry["value"] = change.value
+    return Outgoing(content, {**metadata, ENTRY: json.dumps(entry)}, change.at, change.expires_at is None)
 
 
 def farewell(at: float) -> Outgoing:
-    """The message that all of the user's before this moment is forgotten."""
-    metadata = {ID: _digest(f"forgotten {at}"), ENTRY: json.dumps({"key": "", "at": at, "everything": True})}
+    """The message that everything of the user before this time is deleted."""
+    metadata = {ID: digest(f"forgotten {at}"), ENTRY: json.dumps({"at": at, "everything": True})}
     return Outgoing("(forgotten: everything)", metadata, at, reasoning=False)
 
 
-def incoming(message: Incoming, user_id: str) -> Record | None:
-    """The version that a message carries; nothing for a message of someone else's, or one that was blanked."""
-    version, packed = message.metadata.get(ID), message.metadata.get(ENTRY)
-    if not isinstance(version, str) or not isinstance(packed, str):
+def incoming(message: Message, user_id: str) -> Change | None:
+    """The change that a message carries; None for another application's message, or one whose metadata was cleared."""
+    change_id, packed = message.metadata.get(ID), message.metadata.get(ENTRY)
+    if not isinstance(change_id, str) or not isinstance(packed, str):
         return None
     try:
         entry = json.loads(packed)
-        key, at = str(entry["key"]), float(entry["at"])
-        everything = bool(entry.get("everything"))
-        gone = everything or entry.get("deleted")
-        value = None if gone else entry.get("value", message.content[len(key) + 2 :])
+        key, at = str(entry.get("key", "")), float(entry["at"])
+        is_farewell = bool(entry.get("everything"))
+        is_gone = is_farewell or entry.get("deleted")
+        value = None if is_gone else str(entry.get("value", message.content[len(key) + 2 :]))
         expires_at = None if entry.get("expires_at") is None else float(entry["expires_at"])
-        metadata = str(entry.get("metadata", ""))
-        place = str(entry.get("place", ""))
+        metadata, place = str(entry.get("metadata", "")), str(entry.get("place", ""))
     except (ValueError, TypeError, KeyError, AttributeError):
         return None  # not as we write it
-    return Record(version, user_id, place, key, value, at, expires_at, metadata, message.id, everything)
+    known = "" if is_farewell else str(message.metadata.get(KEY) or digest(key))
+    return Change(change_id, user_id, place, key, value, at, expires_at, metadata, known)
 
 
 def question(text: str) -> str:
-    """A query as Honcho's search understands it: words, all of which it wants to find in a message."""
+    """A query for Honcho's search: words, all of which a message must have."""
     return " ".join(_PUNCTUATION.sub(" ", text).split())
 
 
 def _plain(text: str) -> str:
     text = text.replace("\0", "").replace("<|", "< |")
-    return text.encode("utf-8", "replace").decode()[:_CHARACTERS]
-
-
-def _digest(text: str) -> str:
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    return text.encode("utf-8", "replace").decode()[:_MAX_CONTENT]

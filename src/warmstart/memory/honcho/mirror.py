@@ -1,0 +1,292 @@
+"""What is known here of what is at Honcho: the tables of the local backend, an outbox, and how far sessions were read.
+
+A write is in the tables and in the outbox in one transaction, or in neither. Of a change that was read at Honcho, the
+later one wins, by the clock of the machine that made it.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, replace
+from itertools import takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from uuid import uuid4
+
+from warmstart.memory.entries import Prepared
+from warmstart.memory.honcho.wire import Change, incoming, session_name
+from warmstart.memory.local import LocalBackend
+from warmstart.memory.sql import INSERT, MIGRATIONS, OR_UPDATE, Redacting, Row, place_digest
+from warmstart.memory.values import MemoryEntry, Rejected, digest
+from warmstart.storage.database import Connection, migrations_of
+
+if TYPE_CHECKING:
+    from honcho import Message
+
+Kind = Literal["message", "blank", "delete_session", "forget_user"]
+
+_TOLD = "told"  # the place of a forgotten user's tombstone once the other machines know
+
+_MERGE = (
+    f"{INSERT} VALUES (:user_id, :key, :place, :value, :metadata, :at, :at, :at, :expires_at) {OR_UPDATE} "
+    "WHERE memory_entries.updated_at < excluded.updated_at"
+)
+
+
+class Parcel(NamedTuple):
+    """A row of the outbox. `attempted_at` is set while no answer says whether it arrived."""
+
+    seq: int
+    kind: Kind
+    change: Change
+    attempted_at: float | None
+
+
+class Position(NamedTuple):
+    """How far a session was read, whether its end was ever reached, and when it was last looked at.
+
+    `last` is the id of the last message that was read: another one in its place means another session.
+    """
+
+    seen: int = 0
+    is_complete: bool = False
+    pulled_at: float = 0.0
+    last: str = ""
+
+
+class Mirror(LocalBackend):
+    """The local copy. `send_scoped` says whether entries with a scope or an expiry are sent."""
+
+    MIGRATIONS: ClassVar = (*MIGRATIONS, *migrations_of("honcho", __file__))
+
+    def __init__(self, path: Path, *, redact: Redacting, send_scoped: bool) -> None:
+        super().__init__(path, redact=redact)
+        self.send_scoped = send_scoped
+
+    # -- writing
+
+    def _store(self, user_id: str, prepared: Prepared) -> None:
+        key, place, value, expires_at, metadata = prepared
+        with self.writing() as connection:
+            query = "SELECT updated_at, expires_at FROM memory_entries WHERE user_id = ? AND key = ? AND place = ?"
+            before = connection.execute(query, (user_id, key, place)).fetchone()
+            at = self._put(connection, user_id, prepared)
+            change = Change("", user_id, place, key, value, at, expires_at, metadata, digest(key))
+            if not self._is_sent(change):
+                return
+            if before and (before[1] is None) != (expires_at is None):  # the value before is in another session
+                gone = replace(change, key="", value=None, at=before[0], expires_at=before[1], metadata="")
+                self._post(connection, "message" if before[1] is None else "delete_session", gone)
+            self._post(connection, "message", change)
+
+    def _is_sent(self, change: Change) -> bool:
+        return self.send_scoped or (not change.place and change.expires_at is None)
+
+    def _remove(self, connection: Connection, user_id: str, rows: Sequence[Row], when: float = 0.0) -> None:
+        when = when or time.time()
+        super()._remove(connection, user_id, rows, when)
+        for row in rows:
+            gone = Change("", user_id, row.place, "", None, when, row.expires_at, key_digest=digest(row.key))
+            connection.execute(
+                "DELETE FROM mirror_outbox WHERE user_id = ? AND kind = 'message' AND attempted_at IS NULL "
+                "AND json_extract(body, '$.key') = ? AND json_extract(body, '$.place') = ?",
+                (user_id, row.key, row.place),
+            )
+            # Its session may be there whatever the setting is by now.
+            known = connection.execute("SELECT 1 FROM mirror_positions WHERE session = ?", (gone.session,)).fetchone()
+            if known is None and not self._is_sent(gone):
+                continue
+            if row.expires_at is not None:
+                self._post(connection, "delete_session", gone)
+            else:
+                self._post(connection, "message", gone)
+                self._post(connection, "blank", gone)
+
+    def _forget(self, connection: Connection, user_id: str) -> int:
+        at = time.time()
+        found = super()._forget(connection, user_id)
+        for table in ("mirror_outbox", "mirror_positions"):
+            connection.execute(f"DELETE FROM {table} WHERE user_id = ?", (user_id,))
+        self._bury(connection, user_id, "", "", at)
+        self._post(connection, "forget_user", Change("", user_id, "", "", None, at))
+        return found
+
+    # -- what was read at Honcho
+
+    def _merge(self, connection: Connection, changes: Sequence[Change], session: str) -> None:
+        for change in changes:
+            if self._is_deleted(connection, change):
+                continue
+            if change.value is not None:
+                connection.execute(_MERGE, asdict(change))
+            elif change.key_digest:
+                self._merge_deletion(connection, change, session)
+            else:
+                self._merge_farewell(connection, change)
+        self._expire(connection)
+
+    def _merge_deletion(self, connection: Connection, change: Change, session: str) -> None:
+        user, known = change.user_id, change.key_digest
+        query = "SELECT id, key, place FROM memory_entries WHERE user_id = ? AND updated_at <= ?"
+        gone = [
+            (number, place)
+            for number, key, place in connection.execute(query, (user, change.at)).fetchall()
+            if digest(key) == known and session in (session_name(user, place), session_name(user, place, known))
+        ]
+        self._remove_rows(connection, [number for number, _ in gone])
+        for place in {place for _, place in gone} or {change.place}:
+            self._bury(connection, change.user_id, change.key_digest, place, change.at)
+
+    def _merge_farewell(self, connection: Connection, change: Change) -> None:
+        rows = connection.execute(
+            "SELECT id FROM memory_entries WHERE user_id = ? AND updated_at <= ?", (change.user_id, change.at)
+        ).fetchall()
+        self._remove_rows(connection, [row[0] for row in rows])
+        connection.execute(
+            "DELETE FROM memory_tombstones WHERE owner = ? AND deleted_at <= ?", (digest(change.user_id), change.at)
+        )
+        connection.execute(
+            "DELETE FROM mirror_outbox WHERE user_id = ? AND json_extract(body, '$.at') <= ?",
+            (change.user_id, change.at),
+        )
+        self._bury(connection, change.user_id, "", _TOLD, change.at)
+
+    def _is_deleted(self, connection: Connection, change: Change) -> bool:
+        """Whether the value was deleted since; of a deletion, whether the user was forgotten since."""
+        named = ("", "") if change.value is None else (change.key_digest, place_digest(change.place))
+        row = connection.execute(
+            "SELECT max(deleted_at) FROM memory_tombstones WHERE owner = ? AND (entry = '' OR (entry, place) = (?, ?))",
+            (digest(change.user_id), *named),
+        ).fetchone()
+        return row[0] is not None and row[0] >= change.at
+
+    def has_deleted(self, user_id: str) -> bool:
+        """Whether any entry of a user was ever deleted, or all of them were."""
+        return bool(self.fetch("SELECT 1 FROM memory_tombstones WHERE owner = ? LIMIT 1", (digest(user_id),)))
+
+    def current(self, user_id: str, message: Message) -> MemoryEntry | None:
+        """The entry whose current value this message carries, if the view shows it."""
+        change = incoming(message, user_id)
+        if change is None or change.value is None:
+            return None
+        with self.reading() as connection:
+            rows = self._by_key(connection, user_id, change.key)
+        found = [row for row in rows if (row.place, row.value) == (change.place, change.value)]
+        return found[0].entry(user_id) if found else None
+
+    # -- positions
+
+    def position(self, session: str) -> Position:
+        query = "SELECT seen, is_complete, pulled_at, last FROM mirror_positions WHERE session = ?"
+        return next((Position(*row) for row in self.fetch(query, (session,))), Position())
+
+    def sessions(self, user_id: str) -> list[str]:
+        """The sessions of a user that were read before."""
+        rows = self.fetch("SELECT session FROM mirror_positions WHERE user_id = ?", (user_id,))
+        return [row[0] for row in rows]
+
+    def advance(self, user_id: str, session: str, before: Position, changes: Sequence[Change], now: Position) -> None:
+        """Store what was read and the new position, unless another process has read further in the meantime."""
+        with self.writing() as connection:
+            self._merge(connection, changes, session)
+            connection.execute(
+                "INSERT INTO mirror_positions (session, user_id, seen, is_complete, pulled_at, last) "
+                "VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (session) DO UPDATE SET seen = excluded.seen, "
+                "is_complete = excluded.is_complete, pulled_at = excluded.pulled_at, last = excluded.last "
+                "WHERE mirror_positions.seen = ? AND mirror_positions.last = ?",
+                (session, user_id, now.seen, now.is_complete, time.time(), now.last, before.seen, before.last),
+            )
+
+    # -- the outbox
+
+    def _post(self, connection: Connection, kind: Kind, change: Change) -> None:
+        body = {name: value for name, value in asdict(change).items() if name not in ("id", "user_id")}
+        connection.execute(
+            "INSERT INTO mirror_outbox (user_id, kind, id, body) VALUES (?, ?, ?, ?)",
+            (change.user_id, kind, uuid4().hex, json.dumps(body)),
+        )
+
+    def waiting(self) -> int:
+        return int(self.fetch("SELECT count(*) FROM mirror_outbox WHERE rejected IS NULL")[0][0])
+
+    def rejected(self) -> list[Rejected]:
+        """The writes that Honcho will not take; they stay here."""
+        query = (
+            "SELECT user_id, coalesce(nullif(json_extract(body, '$.key'), ''), kind), rejected FROM mirror_outbox "
+            "WHERE rejected IS NOT NULL ORDER BY seq"
+        )
+        return [Rejected(*row) for row in self.fetch(query)]
+
+    def batch(self, limit: int, skip: Collection[str] = ()) -> list[Parcel]:
+        """What to send next: messages of one session, in order, or one other thing; nothing of the sessions to skip."""
+        rows = self.fetch(
+            "SELECT seq, kind, user_id, id, body, attempted_at FROM mirror_outbox WHERE rejected IS NULL "
+            f"ORDER BY seq LIMIT {limit * 10}"
+        )
+        parcels = [
+            Parcel(seq, kind, _change(user_id, change_id, body), attempted_at)
+            for seq, kind, user_id, change_id, body, attempted_at in rows
+        ]
+        sessions = [parcel.change.session for parcel in parcels if parcel.change.session not in skip]
+        same = [parcel for parcel in parcels if parcel.change.session in sessions[:1]]
+        return list(takewhile(lambda parcel: parcel.kind == "message", same))[:limit] or same[:1]
+
+    def farewell(self, user_id: str) -> float | None:
+        """When a user was forgotten, if no session that was begun since says so."""
+        query = "SELECT max(deleted_at) FROM memory_tombstones WHERE owner = ? AND entry = '' AND place = ''"
+        found: float | None = self.fetch(query, (digest(user_id),))[0][0]
+        return found
+
+    def claim(self, parcels: Sequence[Parcel]) -> list[Parcel]:
+        """Note, before sending, that these may arrive; drops those that may not be sent, and returns the others.
+
+        What is deleted before this is not among them; what is deleted after it is followed by its deletion.
+        """
+        claimed = []
+        with self.writing() as connection:
+            for parcel in parcels:
+                if parcel.change.value is not None and not self._is_sent(parcel.change):
+                    connection.execute("DELETE FROM mirror_outbox WHERE seq = ?", (parcel.seq,))
+                    continue
+                note = "UPDATE mirror_outbox SET attempted_at = ? WHERE seq = ?"
+                if connection.execute(note, (time.time(), parcel.seq)).rowcount:
+                    claimed.append(parcel)
+        return claimed
+
+    def release(self, parcels: Sequence[Parcel]) -> None:
+        """Note that these did not arrive."""
+        with self.writing() as connection:
+            for parcel in parcels:
+                connection.execute("UPDATE mirror_outbox SET attempted_at = NULL WHERE seq = ?", (parcel.seq,))
+
+    def done(self, parcels: Sequence[Parcel], *, told: float | None = None) -> None:
+        """Remove what has arrived. `told` is the time of a farewell that was sent with it."""
+        with self.writing() as connection:
+            for parcel in parcels:
+                connection.execute("DELETE FROM mirror_outbox WHERE seq = ?", (parcel.seq,))
+                if parcel.kind == "message":  # the session exists, read or not
+                    connection.execute(
+                        "INSERT INTO mirror_positions (session, user_id, seen, is_complete, pulled_at, last) "
+                        "VALUES (?, ?, 0, 0, 0, '') ON CONFLICT (session) DO NOTHING",
+                        (parcel.change.session, parcel.change.user_id),
+                    )
+                if told is not None:
+                    connection.execute(
+                        "UPDATE memory_tombstones SET place = ? WHERE owner = ? AND entry = '' AND deleted_at = ?",
+                        (place_digest(_TOLD), digest(parcel.change.user_id), told),
+                    )
+
+    def reject(self, parcel: Parcel, reason: str) -> None:
+        with self.writing() as connection:
+            connection.execute("UPDATE mirror_outbox SET rejected = ? WHERE seq = ?", (reason[:500], parcel.seq))
+
+    def retry(self) -> int:
+        with self.writing() as connection:
+            return connection.execute("UPDATE mirror_outbox SET rejected = NULL WHERE rejected IS NOT NULL").rowcount
+
+
+def _change(user_id: str, id: str, body: str) -> Change:
+    said: dict[str, Any] = {"place": "", "key": "", "value": None, **json.loads(body)}
+    return Change(id, user_id, **{"key_digest": digest(said["key"]), **said})

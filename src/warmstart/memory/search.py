@@ -1,0 +1,168 @@
+"""Which entries answer a question: one ranking for every backend, by words and, with the extra `vectors`, by meaning.
+
+The index of a database only proposes candidates; the score is computed from their text, so that every database ranks
+alike. It has two parts. `words` is the BM25 score, as a share of what the words of the question weigh; former values of
+an entry count as its words, so that "are we still on MySQL" finds what replaced it. `meaning` is the cosine of the two
+texts.
+
+Saying nothing is an answer too. A question has an answer if an entry is strong in either part alone. Entries that share
+some of a question's words are near in meaning for that reason, and often answer another question about the same thing,
+so shared words count against meaning there. `bench/memory.py` prints what other thresholds find.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from math import log
+from typing import TYPE_CHECKING, NamedTuple
+
+from warmstart.text.words import STOPWORDS, identifier_parts, split_words, stem_words, tokenize
+
+if TYPE_CHECKING:
+    from warmstart.embedding.embedders import Matrix
+
+MAX_QUERY = 2000  # characters of a question that count
+MAX_QUERY_WORDS = 12
+
+_MAX_WORDS = 2000  # of an entry
+_MAX_UNKNOWN = 6  # words of a question that no entry has, of those that count
+# Of a word in the key, relative to one in the value, without and with vectors, which are made from the key too.
+_KEY_WEIGHT = {False: 3.0, True: 2.0}
+_SATURATION, _LENGTH, _USUAL = 1.2, 0.75, 16.0  # BM25's k1 and b, and the usual length of an entry
+_MEANING_WEIGHT = 2.5  # of meaning, relative to words
+_OVERLAP = 0.2  # of `words` that is taken from meaning
+# `words` that answer a question, without and with vectors, in a store of a hundred entries or more; fewer need less,
+# because they are fewer chances for a coincidence.
+_MIN_WORDS = {False: 0.19, True: 0.45}
+_MIN_SHARE = 0.4  # of the best score
+_MIN_ENTRIES = 10  # among which a word can be rare
+
+
+@lru_cache(maxsize=100_000)
+def _word_stems(word: str) -> tuple[str, ...]:
+    return tuple(stem_words(tokenize(word) + identifier_parts(word)))
+
+
+def stems(text: str) -> list[str]:
+    """The stems of a text in order; a name like `camelCase` or `python3` as a whole and in parts."""
+    return [stem for word in split_words(text)[:_MAX_WORDS] for stem in _word_stems(word)]
+
+
+class Document(NamedTuple):
+    """An entry as it is searched. `former` has the values that it had before."""
+
+    id: int
+    key: str
+    value: str
+    metadata: str
+    former: str
+    updated_at: float
+
+
+class Question:
+    """The words of a question that matter. A name has parts, which are used if nothing has the whole name."""
+
+    def __init__(self, text: str) -> None:
+        words = split_words(text[:MAX_QUERY])[:_MAX_WORDS]
+        telling = [word for word in words if word.lower() not in STOPWORDS] or words
+        self._parts: dict[str, tuple[str, ...]] = {}  # of each word, by its stem
+        for word in dict.fromkeys(telling):
+            first, *parts = _word_stems(word) or ("",)
+            if word.isascii():
+                self._parts.setdefault(first, tuple(parts))
+            else:  # in a script without spaces every pair of characters is a word
+                self._parts.update((stem, ()) for stem in (first, *parts))
+        self._parts.pop("", None)
+
+    @property
+    def stems(self) -> list[str]:
+        """All stems to look up, the parts of names included."""
+        return list(dict.fromkeys((*self._parts, *(part for parts in self._parts.values() for part in parts))))
+
+    def resolve(self, counts: Mapping[str, int]) -> list[str]:
+        """The stems to score by: of a name that no entry has, the parts that some have; of many, the rarest."""
+        chosen: dict[str, None] = {}
+        for stem, parts in self._parts.items():
+            known_parts = [part for part in parts if counts.get(part)]
+            chosen.update(dict.fromkeys(known_parts if known_parts and not counts.get(stem) else [stem]))
+        known = sorted((stem for stem in chosen if counts.get(stem)), key=lambda stem: counts[stem])[:MAX_QUERY_WORDS]
+        unknown = [stem for stem in chosen if not counts.get(stem)][: min(_MAX_UNKNOWN, MAX_QUERY_WORDS - len(known))]
+        return [*known, *unknown]
+
+
+class Similarity(NamedTuple):
+    """The cosines of a question and entries, and the place of each entry there.
+
+    `floor` is the least that answers a question; `nearest` has the entries that may.
+    """
+
+    cosines: Matrix
+    places: Mapping[int, int]
+    floor: float
+    nearest: list[int]
+
+    def cosine(self, id: int) -> float:
+        """From 0 to 1; 0 for an entry without a vector."""
+        place = self.places.get(id)
+        return 0.0 if place is None else max(float(self.cosines[place]), 0.0)
+
+
+class _Match(NamedTuple):
+    document: Document
+    words: float
+    meaning: float
+    has_all: bool  # words of the question
+
+    @property
+    def score(self) -> float:
+        return self.words + _MEANING_WEIGHT * self.meaning
+
+
+def rarity(count: float, entries: int) -> float:
+    """BM25's weight of a word that so many of the entries have."""
+    return log(1 + (max(entries - count, 0) + 0.5) / (count + 0.5))
+
+
+def answer(
+    question: Question,
+    documents: Iterable[Document],
+    counts: Mapping[str, int],
+    entries: int,
+    similarity: Similarity | None,
+) -> list[Document]:
+    """The documents that answer a question, best first, newest first among equals; none if even the best is weak."""
+    weights = {stem: rarity(counts.get(stem, 0), max(entries, _MIN_ENTRIES)) for stem in question.resolve(counts)}
+    total = sum(weights.values()) or 1.0
+    matches = []
+    for document in documents:
+        meaning = similarity.cosine(document.id) if similarity else 0.0
+        score, shared = _bm25(weights, document, _KEY_WEIGHT[similarity is not None])
+        matches.append(_Match(document, score / total, meaning, has_all=shared == len(weights) > 0))
+    # Where an entry has what the question names, one that has none of it must be nearer in meaning.
+    named = max((each.meaning for each in matches if each.has_all), default=-1.0)
+    matches = [each for each in matches if each.words or each.meaning > named]
+    least = _MIN_WORDS[similarity is not None] * min(1.0, log(entries + 1, 100))
+    if not any(
+        each.words >= least or (similarity and each.meaning - _OVERLAP * each.words >= similarity.floor)
+        for each in matches
+    ):
+        return []
+    matches.sort(key=lambda each: (each.score, each.document.updated_at), reverse=True)
+    lowest = _MIN_SHARE * matches[0].score
+    return [each.document for each in matches if each.words >= least or each.score >= lowest]
+
+
+def _bm25(weights: Mapping[str, float], document: Document, key_weight: float) -> tuple[float, int]:
+    """The score, and how many of the words the document has."""
+    key, value = Counter(stems(document.key)), Counter(stems(document.value))
+    beside = Counter(stems(document.metadata))
+    former = Counter(stems(document.former))
+    norm = _SATURATION * (1 - _LENGTH + _LENGTH * (key.total() + value.total()) / _USUAL)
+    score, shared = 0.0, 0
+    for stem, weight in weights.items():
+        often = key_weight * key[stem] + value[stem] + former[stem] + 0.5 * beside[stem]
+        score += weight * often * (_SATURATION + 1) / (often + norm)
+        shared += often > 0
+    return score, shared
