@@ -20,7 +20,7 @@ from warmstart.stats import (
     wilson,
 )
 
-# Newcombe 1998, Statistics in Medicine 17: 857 (method 3) and 873 (method 10, examples a, b, g, h).
+# Newcombe 1998, Statistics in Medicine 17: 857 (method 3) and 873 (method 10, all its examples).
 WILSON = {
     (81, 263): (0.2553, 0.3662),
     (0, 20): (0.0, 0.1611),
@@ -34,6 +34,10 @@ WILSON = {
 NEWCOMBE = {
     (56, 70, 48, 80): (0.0524, 0.3339),
     (9, 10, 3, 10): (0.1705, 0.8090),
+    (6, 7, 2, 7): (0.0582, 0.8062),
+    (5, 56, 0, 29): (-0.0381, 0.1926),
+    (0, 10, 0, 20): (-0.1611, 0.2775),
+    (0, 10, 0, 10): (-0.2775, 0.2775),
     (10, 10, 0, 20): (0.6791, 1.0),
     (10, 10, 0, 10): (0.6075, 1.0),
 }

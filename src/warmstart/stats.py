@@ -9,9 +9,9 @@ same sessions give the same interval.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from math import isfinite, sqrt
+from math import isfinite, log, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:  # numpy takes 0.1 s to load, and a hook that needs Wilson's interval does not need it
@@ -49,8 +49,8 @@ class Estimate(NamedTuple):
 NOTHING = Estimate(None, None, None)
 
 
-def wilson(successes: int, n: int, level: float = LEVEL) -> Interval | None:
-    """Wilson's score interval for a share; `None` for n = 0."""
+def wilson(successes: float, n: float, level: float = LEVEL) -> Interval | None:
+    """Wilson's score interval for a share; `None` for n = 0. With weights, n is the effective sample size."""
     return _wilson(successes / n, n, level) if n else None
 
 
@@ -79,6 +79,24 @@ def _z(level: float) -> float:
     from statistics import NormalDist  # slow to load
 
     return NormalDist().inv_cdf((1 + level) / 2)
+
+
+# -- intervals that hold at every look
+
+
+def sequence_rho(planned: int, alpha: float) -> float:
+    """The squared parameter that makes a confidence sequence tightest after `planned` units."""
+    bound = -2 * log(alpha)
+    return (bound + log(bound + 1)) / max(planned, 2)
+
+
+def sequence_factor(units: int, *, planned: int = 100, alpha: float = 1 - LEVEL) -> float:
+    """How many standard errors wide half of an asymptotic confidence sequence is after so many units.
+
+    With it the interval holds at all looks together (Waudby-Smith et al. 2021). It is tightest at `planned` units.
+    """
+    t = units * sequence_rho(planned, alpha)
+    return sqrt(2 * (t + 1) / t * log(sqrt(t + 1) / alpha))
 
 
 # -- cluster bootstrap
@@ -213,3 +231,45 @@ def _assumed_interval(rate: float, calls: Floats) -> Interval:
     mean = float(calls @ calls) / total
     n = total / (1 + (mean - 1) * _ASSUMED_CORRELATION)
     return _wilson(rate, n, LEVEL)
+
+
+# -- chance that can be repeated
+
+
+def draw(question: str, session: str, seed: int | None = None) -> float:
+    """A number from 0 up to but not including 1, which the session's id and the seed decide.
+
+    Each question has a number of its own: whether a session is held out has nothing to do with what it would have
+    started from. Without a session and a seed it is chance.
+    """
+    from random import Random
+
+    known = session or seed is not None
+    return Random(ascii((question, session, seed)) if known else None).random()  # noqa: S311 - no secret
+
+
+def assign(
+    shares: Mapping[str, float], question: str, session: str, *, seed: int | None = None, place: int | None = None
+) -> tuple[str, float]:
+    """The arm of a session and its probability: every assignment to arms is made here.
+
+    `shares` are relative. With `place`, the number of earlier sessions of the same stratum, arms come in random order
+    in blocks that have each arm by its share, so that arms stay balanced within the stratum; `session` then names the
+    stratum. Otherwise the session's id decides.
+    """
+    whole = sum(shares.values())
+    chances = {arm: share / whole for arm, share in shares.items()}
+    number = draw(question, session, seed)
+    if place is not None:
+        from random import Random
+
+        least = min(share for share in chances.values() if share > 0)
+        block = [arm for arm, share in chances.items() for _ in range(round(2 * share / least))]
+        block_number, within = divmod(place, len(block))
+        Random(ascii((question, session, seed, block_number))).shuffle(block)  # noqa: S311 - no secret
+        return block[within], block.count(block[within]) / len(block)
+    for arm, share in chances.items():
+        if number < share:
+            return arm, share
+        number -= share
+    return arm, share

@@ -134,9 +134,9 @@ def _interval(low: float, high: float, y: float, *, beyond: bool) -> Markup:
     return element("path", class_="whisker", d=f"M{low:.1f},{y - 3.5:.1f}v7M{low:.1f},{y:.1f}H{high:.1f}{end}")
 
 
-def rates(title: str, given: Sequence[Point], *, count: str = "calls", width: float = WIDTH) -> Markup:
+def rates(title: str, points: Sequence[Point], *, count: str = "calls", width: float = WIDTH) -> Markup:
     """A bar with its interval for each share, and the number of cases (`count`) behind it."""
-    marks = ticks(given, most=3)
+    marks = ticks(points, most=3)
     top = marks[-1]
     lines = [
         Row(
@@ -147,7 +147,7 @@ def rates(title: str, given: Sequence[Point], *, count: str = "calls", width: fl
             intervals=() if point.low is None or point.high is None else ((point.low / top, point.high / top),),
             weak=point.low is None,
         )
-        for point in given
+        for point in points
     ]
     return rows(
         title, lines, [Tick(each / top, tick_text(each)) for each in marks], columns=("rate", count), width=width
@@ -188,12 +188,12 @@ class _Placed(NamedTuple):
     point: Point
 
 
-def line(title: str, given: Sequence[Point], *, caption: str, width: float = WIDTH) -> Markup:
+def line(title: str, points: Sequence[Point], *, caption: str, width: float = WIDTH) -> Markup:
     """The shares of ordered positions as a line in the band of their intervals."""
-    plot = _Plot(_LEFT, width - 4, 20, 186, ticks(given))
-    step = (plot.right - plot.left) / len(given)
-    placed = [_Placed(plot.left + step * (place + 0.5), point) for place, point in enumerate(given)]
-    widest = min(max(text_width(one_line(point.name)) for point in given), 60.0)
+    plot = _Plot(_LEFT, width - 4, 20, 186, ticks(points))
+    step = (plot.right - plot.left) / len(points)
+    placed = [_Placed(plot.left + step * (place + 0.5), point) for place, point in enumerate(points)]
+    widest = min(max(text_width(one_line(point.name)) for point in points), 60.0)
     every = math.ceil((widest + 8) / step)
     parts = [_grid(plot), _curve(plot, placed, step)]
     for place, (x, point) in enumerate(placed):
@@ -247,6 +247,59 @@ def timeline(title: str, weeks: Sequence[tuple[date, Point]], *, count: str = "c
     return draw(title, width, floor + 26, *parts)
 
 
+class Curve(NamedTuple):
+    """A named line through points (x, y); `band` has the low and high bound at each of them."""
+
+    name: str
+    points: Sequence[tuple[float, float]]
+    band: Sequence[tuple[float, float]] = ()
+
+
+def curves(title: str, given: Sequence[Curve], *, caption: str, width: float = WIDTH) -> Markup:
+    """Lines over a common axis with a zero, each with its name at its end."""
+    xs = [x for curve in given for x, _ in curve.points]
+    ys = [y for curve in given for _, y in curve.points] + [y for curve in given for pair in curve.band for y in pair]
+    (left, right), (low, high) = (min(xs), max(xs)), (min(0.0, *ys), max(0.0, *ys))
+    names = max(text_width(one_line(curve.name)) for curve in given) + 8
+    top, bottom, start, end = 12.0, 186.0, _LEFT, width - names
+
+    def place(x: float, y: float) -> tuple[float, float]:
+        across = start + (x - left) / ((right - left) or 1) * (end - start)
+        return across, bottom - (y - low) / ((high - low) or 1) * (bottom - top)
+
+    parts = []
+    for value in sorted({low, 0.0, high}):
+        y = place(left, value)[1]
+        style = "grid" if value else "zero"
+        parts += [
+            element("line", class_=style, x1=start, x2=end, y1=y, y2=y),
+            label(start - 8, y + 4, f"{value:.3g}", "end"),
+        ]
+    free = top
+    for order, curve in enumerate(sorted(given, key=lambda each: -each.points[-1][1])):
+        if curve.band:
+            edges = list(zip((x for x, _ in curve.points), curve.band, strict=True))
+            outline = [place(x, pair[1]) for x, pair in edges] + [place(x, pair[0]) for x, pair in reversed(edges)]
+            parts.append(element("polygon", class_="band", points=" ".join(f"{x:.1f},{y:.1f}" for x, y in outline)))
+        drawn = [place(x, y) for x, y in curve.points]
+        path = element(
+            "polyline",
+            class_="line",
+            points=" ".join(f"{x:.1f},{y:.1f}" for x, y in drawn),
+            stroke_dasharray=None if not order else f"{max(8 // order, 1)} 3",
+        )
+        # Names keep clear of each other: one below the other from the top, or beside the end of their line.
+        at = min(max(drawn[-1][1] + 4, free), bottom - 14 * (len(given) - 1 - order) + 4)
+        free = at + 14
+        parts.append(
+            mark(f"{one_line(curve.name)}: {curve.points[-1][1]:.3g}", path, label(end + 5, at, curve.name, "label"))
+        )
+    for value in (left, right):
+        parts.append(label(place(value, low)[0], bottom + 18, f"{value:.4g}", "middle"))
+    parts.append(label((start + end) / 2, bottom + 34, caption, "middle"))
+    return draw(title, width, 226, *parts)
+
+
 def gauge(title: str, point: Point, *, neutral: float, caption: str) -> Markup:
     """A number and its interval on a line whose middle is `neutral`, the value that means no difference."""
     width, height, middle = 230.0, 30.0, 115.0
@@ -267,12 +320,12 @@ def gauge(title: str, point: Point, *, neutral: float, caption: str) -> Markup:
     return draw(title, width, height, *parts)
 
 
-def ticks(given: Sequence[Point], *, most: int = 5) -> list[float]:
+def ticks(series: Sequence[Point], *, most: int = 5) -> list[float]:
     """Round numbers for an axis from 0 that holds all points with an interval.
 
     An interval may run off the axis: a tool with three calls would otherwise flatten all others.
     """
-    sure = [point for point in given if point.low is not None] or given
+    sure = [point for point in series if point.low is not None] or series
     top = max((point.value for point in sure if point.value is not None), default=0.0)
     reach = max((point.high for point in sure if point.high is not None), default=0.0)
     limit = min(max(top, min(reach, top * 1.35 if top else reach)), 1.0) or 0.1

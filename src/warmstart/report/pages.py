@@ -7,6 +7,7 @@ policy forbids both. The template escapes every text; only charts are markup.
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -52,6 +53,19 @@ class Tile(NamedTuple):
     drawing: str = ""
 
 
+class Download(NamedTuple):
+    """A file that is embedded in the page."""
+
+    name: str
+    text: str
+    media_type: str = "text/csv"
+
+    @property
+    def url(self) -> str:
+        """The file as a URL, which needs no server and no script."""
+        return f"data:{self.media_type};base64,{b64encode(self.text.encode()).decode()}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
     """A part of a page: charts first, then a note, then the numbers behind the charts, folded unless `open`.
@@ -82,6 +96,7 @@ class Page:
     summary: tuple[str, ...] = ()
     sections: tuple[Section, ...] = ()
     explanation: tuple[str, ...] = ()
+    downloads: tuple[Download, ...] = ()
     footer: tuple[str, ...] = ()
 
 

@@ -1,0 +1,328 @@
+"""`warmstart experiment`: does it help?"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from warmstart.app import Warmstart
+from warmstart.cli.options import SHARE, Count, Finite, Group, Tags, json_option
+from warmstart.cli.output import counted, local, print_json, seconds, settings, table
+from warmstart.errors import ExperimentError
+from warmstart.experiments.analysis import Analysis, Question, analyze, in_words
+from warmstart.experiments.design import example, parse_design
+from warmstart.experiments.metrics import METRICS
+from warmstart.experiments.power import DEFAULT_ICC, plan
+from warmstart.experiments.results import Results, evaluate, policy_values
+from warmstart.experiments.store import HOLDOUT
+from warmstart.experiments.units import read_csv
+from warmstart.storage.files import write_private
+
+_metric_option = click.option(
+    "--metric",
+    metavar="NAME",
+    type=click.Choice(list(METRICS)),
+    help=f"Use another metric of the experiment: {', '.join(METRICS)}.",
+)
+
+
+@click.group(cls=Group, epilog="Example: warmstart experiment analyze results.csv --arm arm --outcome success")
+def command() -> None:
+    """Measure whether it helps: compare sessions that start differently.
+
+    A lab experiment runs the same tasks with different starts; a field experiment assigns your own sessions. Both end
+    in a verdict: helps, harms, equivalent, or inconclusive and how many more sessions would settle it.
+    """
+
+
+@command.command("analyze", epilog="Example: warmstart experiment analyze results.csv --arm arm --outcome success")
+@click.argument("source", metavar="NAME|FILE.csv")
+@click.option("--unit", default="", metavar="COL", help="Column with the session, or another independent unit.")
+@click.option("--arm", default="arm", show_default=True, metavar="COL", help="Column with the arm.")
+@click.option("--outcome", default="outcome", show_default=True, metavar="COL", help="Column with the outcome.")
+@click.option("--paired-by", default="", metavar="COL", help="Column with what both arms share, such as the task.")
+@click.option("--baseline-arm", default="", metavar="ARM", help="Compare with this arm. [default: first by name]")
+@click.option("--arms", type=Tags(), default=(), help="Compare only these arms.")
+@click.option("--lower-is-better", is_flag=True, help="Lower outcomes are better.")
+@click.option("--smallest-effect", type=Finite(0), default=0.0, help="Smallest difference that matters.")
+@click.option("--sequential", is_flag=True, help="Data is still coming in: use a confidence sequence.")
+@_metric_option
+@json_option
+def analyze_command(
+    source: str,
+    unit: str,
+    arm: str,
+    outcome: str,
+    paired_by: str,
+    baseline_arm: str,
+    arms: tuple[str, ...],
+    lower_is_better: bool,
+    smallest_effect: float,
+    sequential: bool,
+    metric: str | None,
+    as_json: bool,
+) -> None:
+    """Compare the arms of an experiment, or of a CSV file with a row for each observation.
+
+    The difference is each arm minus the baseline. Without --paired-by, rows with the same --unit count as one piece of
+    evidence; with it, the arms are compared within each pair. NAME is an experiment, or `holdout` for the sessions
+    that started without a template although one fit.
+    """
+    if not source.lower().endswith(".csv") and not Path(source).is_file():
+        with Warmstart(settings()) as ws:
+            _settle(ws)
+            results = evaluate(
+                ws.experiments,
+                source,
+                metric=metric or "",
+                smallest_effect=smallest_effect or None,
+                baseline=baseline_arm,
+                only=arms,
+            )
+            values = policy_values(ws.experiments.uses()) if source == HOLDOUT else []
+        if as_json:
+            print_json(results.as_json() | ({"policies": values} if values else {}))
+        else:
+            print_results(results)
+            for value in values:
+                interval = f"{value.low:.0%} to {value.high:.0%}"
+                click.echo(
+                    f"{value.policy}: {value.value:.0%} ({interval}), effective sample size {value.effective:.0f}"
+                )
+        return
+    question = Question(lower_is_better, smallest_effect, sequential)
+    rows = read_csv(Path(source), arm=arm, outcome=outcome, unit=unit, paired_by=paired_by)
+    found = analyze(rows, question, baseline=baseline_arm, only=arms)
+    if as_json:
+        print_json(asdict(found[0]) | ({"comparisons": found} if len(found) > 1 else {}))
+    else:
+        print_analyses(found, unit="pairs" if paired_by else "units")
+
+
+def print_analyses(found: Sequence[Analysis], *, unit: str) -> None:
+    """The verdicts in words, then the numbers."""
+    for each in found:
+        click.echo(f"{each.verdict.upper()}. {in_words(each, unit=unit)}")
+        for note in each.notes:
+            click.echo(f"  {note}")
+    click.echo()
+    base, numbers = found[0].baseline, [each.numbers() for each in found]
+    names = tuple(numbers[0])
+    first = (f"{base.name} (baseline)", f"{base.mean:.4g}", *("" for _ in names[2:]))
+    table(names, [first, *(tuple(each.values()) for each in numbers)], right=names[1:])
+    click.echo(f"\nMethod: {'; '.join(dict.fromkeys(each.method for each in found))}.")
+    for each in found:
+        if each.p_permutation is not None and each.bootstrap:
+            interval = "{:+.4g} to {:+.4g}".format(*each.bootstrap)
+            click.echo(
+                f"{each.treatment.name}: p by permutation {each.p_permutation:.4g}, bootstrap interval {interval}."
+            )
+    if len(found) > 1:
+        click.echo("Verdicts use p-values adjusted for all comparisons (Holm).")
+    if any(each.naive_p is not None and each.n_units < each.baseline.rows + each.treatment.rows for each in found):
+        click.echo(
+            "p naive treats rows as independent, which they are not; it is wrong, and shown only for comparison."
+        )
+
+
+@command.command(epilog="Example: warmstart experiment power --baseline 0.09 --effect 0.033 --icc 0.05 --calls 30")
+@click.option("--baseline", type=SHARE, default=0.09, show_default=True, help="Rate without the treatment.")
+@click.option("--effect", type=SHARE, default=0.033, show_default=True, help="Improvement to detect.")
+@click.option("--icc", type=SHARE, default=DEFAULT_ICC, show_default=True, help="Correlation within a session.")
+@click.option("--calls", type=Count(1), default=30, show_default=True, help="Calls per session; 1 for success rates.")
+@click.option("--sessions", type=Count(2), help="Also show what this many sessions per arm can detect.")
+@click.option("--higher-is-better", is_flag=True, help="The rate should rise (like a success rate), not fall.")
+@json_option
+def power(
+    baseline: float, effect: float, icc: float, calls: int, sessions: int | None, higher_is_better: bool, as_json: bool
+) -> None:
+    """Show how many sessions it takes to detect an effect on a rate."""
+    found = plan(
+        baseline, effect, icc=icc, calls=calls, sessions=sessions, higher_is_better=higher_is_better or calls == 1
+    )
+    print_json(found) if as_json else click.echo(found.in_words())
+
+
+def print_results(results: Results) -> None:
+    """The verdict of an experiment, its other metrics, and what speaks against it."""
+    words = METRICS[results.metric].words
+    click.echo(f"{results.design.name}: {words}, {counted(len(results.trials), 'session')} ({results.state}).")
+    print_analyses(results.primary, unit=results.unit)
+    for check in results.checks:
+        click.echo(f"Check: {check}")
+    for name, analyses in results.secondary.items():
+        for each in analyses:
+            if each.verdict in ("helps", "harms"):
+                click.echo(
+                    f"Also: {METRICS[name].words}: {each.treatment.name} {each.verdict} ({each.difference:+.3g})"
+                )
+
+
+def _settle(ws: Warmstart) -> None:
+    """Bring the outcomes of live sessions up to date."""
+    from warmstart.templates.audit import settle
+
+    settle(ws.templates.store, tools=ws.settings.profile_tools)
+    ws.experiments.settle(tools=ws.settings.profile_tools)
+
+
+@command.command(epilog="Example: warmstart experiment new first-try")
+@click.argument("name")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="The file. [default: NAME.toml]")
+def new(name: str, out: Path | None) -> None:
+    """Write an experiment file to start from."""
+    path, text = out or Path(f"{name}.toml"), example(name)
+    parse_design(text)
+    if path.exists():
+        raise ExperimentError(f"{path} already exists; choose another name, or --out")
+    path.write_text(text, encoding="utf-8")
+    click.echo(f"{path} written. Edit it, then: warmstart experiment run {path}", err=True)
+
+
+@command.command(epilog="Example: warmstart experiment run warm-vs-cold.toml --limit 20")
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--resume", is_flag=True, help="Continue a run that was interrupted.")
+@click.option("--limit", type=Count(0), default=0, help="Maximum number of sessions to run now (0 = no limit).")
+def run(file: Path, resume: bool, limit: int) -> None:
+    """Run a lab experiment, or start a field experiment.
+
+    First says what effects its size can and cannot detect. Every session is stored when it ends, so that an
+    interrupted run can be resumed. A field experiment assigns the sessions that your agents start from now on.
+    """
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ExperimentError(f"{file} cannot be read: {error.strerror}") from error
+    design = parse_design(text, where=str(file))
+    with Warmstart(settings()) as ws:
+        known = [trial for trial in ws.experiments.trials(design.name) if trial.measures]
+        if known and not resume and design.kind == "lab":
+            sessions = counted(len(known), "session")
+            raise ExperimentError(f"experiment {design.name!r} already has {sessions}; pass --resume to continue")
+        if design.kind == "field":
+            click.echo(design.plan(design.sessions).in_words(), err=True)
+            ws.experiments.save(text)
+            click.echo(f"From now on, sessions are assigned to {', '.join(design.arms)}.", err=True)
+            return
+        from warmstart.experiments.lab import load_task, run_lab
+
+        tasks = len(load_task(design.tasks, file.parent).dataset)
+        click.echo(design.plan(tasks * design.epochs).in_words(), err=True)
+        ws.experiments.save(text)
+        try:
+            notes = run_lab(
+                ws,
+                ws.experiments,
+                design,
+                folder=file.parent,
+                logs=ws.settings.home / "experiments" / design.name,
+                isolate=isolated_home,
+                limit=limit,
+                progress=_show_progress(),
+            )
+        except KeyboardInterrupt:
+            click.echo("Interrupted. Finished sessions are stored; --resume continues from there.", err=True)
+            raise
+        for note in notes:
+            click.echo(note, err=True)
+    click.echo(f"Done. Next: warmstart experiment analyze {design.name}", err=True)
+
+
+def _show_progress() -> Any:
+    """A line for each session: how many are done, and the time left at the present pace."""
+    began = time.monotonic()
+
+    def show(done: int, total: int) -> None:
+        left = (time.monotonic() - began) / done * (total - done)
+        end = "\r" if sys.stderr.isatty() and done < total else "\n"
+        print(f"{done} of {total} sessions, {seconds(left)} left   ", end=end, file=sys.stderr, flush=True)  # noqa: T201
+
+    return show
+
+
+@contextmanager
+def isolated_home(home: Path) -> Iterator[None]:
+    """The environment of one session: another home, and a Warmstart of its own that is off."""
+    changes = {
+        "HOME": str(home),
+        "XDG_CONFIG_HOME": str(home / ".config"),
+        "XDG_DATA_HOME": str(home / ".local" / "share"),
+        "XDG_CACHE_HOME": str(home / ".cache"),
+        "WARMSTART_HOME": str(home / ".warmstart"),
+        "WARMSTART_DISABLED": "1",
+    }
+    before = {name: os.environ[name] for name in changes if name in os.environ}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name in changes:
+            os.environ.pop(name, None)
+        os.environ.update(before)
+
+
+@command.command("list", epilog="Example: warmstart experiment list")
+@json_option
+def list_command(as_json: bool) -> None:
+    """List the experiments, newest first."""
+    with Warmstart(settings()) as ws:
+        found = [(*row, len(ws.experiments.trials(row[0]))) for row in ws.experiments.all()]
+    names = ("name", "kind", "state", "began", "sessions")
+    if as_json:
+        print_json([dict(zip(names, row, strict=True)) for row in found])
+    elif found:
+        table(names, [(*row[:3], local(row[3]), row[4]) for row in found])
+    else:
+        click.echo("No experiments; `warmstart experiment new NAME` writes the file of one.", err=True)
+
+
+@command.command(epilog="Example: warmstart experiment status warm-vs-cold")
+@click.argument("name")
+@json_option
+def status(name: str, as_json: bool) -> None:
+    """Show the progress of an experiment, arm by arm."""
+    with Warmstart(settings()) as ws:
+        _settle(ws)
+        design, state = ws.experiments.get(name)
+        trials = ws.experiments.trials(name)
+    counts = Counter(trial.arm for trial in trials)
+    known = Counter(trial.arm for trial in trials if design.metric in trial.measures)
+    if as_json:
+        arms = {arm: {"sessions": counts[arm], "with_outcome": known[arm]} for arm in design.arms}
+        print_json({"name": name, "kind": design.kind, "state": state, "metric": design.metric, "arms": arms})
+        return
+    click.echo(f"{name}: {state}, {METRICS[design.metric].words}.")
+    rows = [(arm, counts[arm], known[arm]) for arm in design.arms]
+    table(("arm", "sessions", "with outcome"), rows, right=("sessions", "with outcome"))
+    if (least := min(counts[arm] for arm in design.arms)) > 1 and design.power:
+        click.echo(design.plan(least).in_words())
+
+
+@command.command(epilog="Example: warmstart experiment report warm-vs-cold --html report.html")
+@click.argument("name")
+@click.option("--html", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The file to write.")
+@_metric_option
+def report(name: str, html: Path, metric: str | None) -> None:
+    """Write a page with the verdict, charts, and all raw numbers."""
+    from warmstart.experiments.page import page
+    from warmstart.templates.rendering import render
+
+    with Warmstart(settings()) as ws:
+        _settle(ws)
+        results = evaluate(ws.experiments, name, metric=metric or "")
+        template = ""
+        if results.design.template:
+            shown = render(ws.templates.get(results.design.template), renderer="system", redactor=ws.redactor)
+            template = "\n".join(str(message["content"]) for message in shown.messages)
+        write_private(html, [page(results, made=datetime.now(UTC), template=template)])
+    click.echo(f"Report on {counted(len(results.trials), 'session')} written to {html}.", err=True)

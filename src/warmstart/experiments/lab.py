@@ -1,0 +1,274 @@
+"""Lab experiments: the same tasks in every arm, run by Inspect AI.
+
+Every session is one evaluation of one sample, so that an interrupted run goes on where it was, and arms alternate: what
+changes with time changes for all. A session has a home, a working copy (Inspect's sandbox) and a memory of its own.
+What it starts with is rendered beforehand, so that it never sees the store it came from.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+from warmstart.errors import ExperimentError
+from warmstart.experiments.design import KINDS, Arm, Design
+from warmstart.experiments.store import Experiments
+from warmstart.profile.profiler import Profiler
+from warmstart.profile.values import Profile
+from warmstart.sessions.readers.base import Reading
+from warmstart.sessions.readers.inspect import InspectReader
+from warmstart.templates.rendering import MAX_PROCEDURES, render
+from warmstart.templates.template import SessionSeed, WarmTemplate
+
+Isolate = Callable[[Path], AbstractContextManager[object]]
+Progress = Callable[[int, int], None]
+Sources = Any  # where starts come from: `Warmstart`, which this package cannot import
+_BUDGET = 1200  # tokens of a template
+
+
+class Todo(NamedTuple):
+    """A session to be run."""
+
+    task: str
+    arm: str
+    epoch: int
+
+    @property
+    def name(self) -> str:
+        """The session's own id in its experiment."""
+        return f"{self.task}/{self.arm}/{self.epoch}"
+
+
+def load_inspect() -> Any:
+    """`inspect_ai`, which takes seconds to load and is in the extra `experiments`."""
+    try:
+        import inspect_ai
+    except ImportError as error:
+        raise ExperimentError("inspect-ai is not installed: pip install 'warmstart[experiments]'") from error
+    return inspect_ai
+
+
+def load_task(spec: str, folder: Path) -> Any:
+    """The Inspect task that a design names: `file.py@name` beside the design, or `module:name`."""
+    load_inspect()
+    path, at, name = spec.partition("@")
+    if not at:
+        path, _, name = spec.partition(":")
+    try:
+        if at:
+            module_name = f"warmstart_tasks_{Path(path).stem}"
+            found = importlib.util.spec_from_file_location(module_name, folder / path)
+            if found is None or found.loader is None:
+                raise ImportError(f"{path} is no Python file")
+            module = importlib.util.module_from_spec(found)
+            sys.modules[module_name] = module
+            found.loader.exec_module(module)
+        else:
+            module = importlib.import_module(path)
+        task = getattr(module, name)()
+    except (ImportError, AttributeError, OSError, SyntaxError) as error:
+        raise ExperimentError(f"the tasks {spec!r} cannot be loaded: {error}") from error
+    for number, sample in enumerate(task.dataset):
+        sample.id = number + 1 if sample.id is None else sample.id
+    return task
+
+
+# -- what a session starts with
+
+
+def start_messages(ws: Sources, design: Design, arm: Arm, task: str) -> list[Any]:
+    """The messages that a session of an arm begins with, in OpenAI's shape, before its task."""
+    messages: list[Any] = []
+    if "brief" in arm.start:
+        text = str(ws.brief(project=design.project or ".", task=task))
+        messages += [{"role": "system", "content": text}] if text else []
+    if not set(arm.start) - {"brief"}:
+        return messages
+    own = ws.templates.get(arm.template or design.template)
+    most = MAX_PROCEDURES if arm.procedures is None else arm.procedures
+    warm = render(_select(own, arm), budget_tokens=_BUDGET, task=task, max_procedures=most)
+    if "placebo" in arm.start:
+        # As long as what a warm session would get.
+        other = _select(ws.templates.get(design.placebo), arm)
+        warm = render(other, budget_tokens=warm.tokens, task=task, max_procedures=most)
+    return messages + warm.messages
+
+
+def _select(template: WarmTemplate, arm: Arm) -> WarmTemplate:
+    """The template with the kinds of items that the arm shows."""
+    kinds = {KINDS[part] for part in arm.start if part in KINDS}
+    items = (item for item in template.seed.items if not kinds or item.kind in kinds)
+    return replace(template, seed=SessionSeed(items=tuple(items)))
+
+
+def starting_solver(messages: Sequence[Any]) -> Any:
+    """An Inspect solver that puts the start between the system prompt and the task."""
+    from inspect_ai.model import messages_from_openai
+    from inspect_ai.solver import Generate, TaskState, solver
+
+    @solver(name="warmstart_start")
+    def start() -> Any:
+        async def solve(state: TaskState, generate: Generate) -> TaskState:
+            is_prompt = [message.role == "system" for message in state.messages]
+            place = [*is_prompt, False].index(False)
+            state.messages[place:place] = await messages_from_openai(list(messages))
+            return state
+
+        return solve
+
+    return start()
+
+
+def loop_solver(design: Design, arm: Arm, overlay: str = "") -> Any:
+    """A plain agent: generate and run tools until the model stops; compacts, and reads before it acts, as the arm says.
+
+    `overlay` is what preflight shows for the task. Tools come from the task's setup. The log keeps every message:
+    what is shortened is the copy that the model gets.
+    """
+    from inspect_ai.model import (
+        ChatMessageUser,
+        execute_tools,
+        get_model,
+        messages_from_openai,
+        messages_to_openai,
+    )
+    from inspect_ai.solver import Generate, TaskState, solver
+
+    from warmstart.handoff.compact import compact
+
+    async def fit(messages: list[Any]) -> list[Any]:
+        plain = await messages_to_openai(messages)
+        done = compact(plain, budget_tokens=design.context_tokens, strategy=arm.compaction or "mask")
+        return messages if done.messages == plain else await messages_from_openai(done.messages)
+
+    @solver(name="warmstart_loop")
+    def loop() -> Any:
+        async def solve(state: TaskState, generate: Generate) -> TaskState:
+            if overlay:
+                state.messages.append(ChatMessageUser(content=overlay))
+            for _ in range(design.max_turns):
+                shown = await fit(state.messages) if design.context_tokens else state.messages
+                state.output = await get_model().generate(shown, state.tools)
+                state.messages.append(state.output.message)
+                if not state.output.message.tool_calls:
+                    break
+                done = await execute_tools(state.messages, state.tools)
+                state.messages.extend(done.messages)
+            return state
+
+        return solve
+
+    return loop()
+
+
+# -- running
+
+
+def todo(design: Design, tasks: Sequence[str], done: Iterable[str]) -> list[Todo]:
+    """The sessions that are left, arms in random order within each task so that none is always first."""
+    random = Random(design.seed)  # noqa: S311 - no secret
+    order, left, known = list(tasks), [], set(done)
+    random.shuffle(order)
+    for epoch in range(1, design.epochs + 1):
+        for task in order:
+            arms = list(design.arms)
+            random.shuffle(arms)
+            left += [each for arm in arms if (each := Todo(task, arm, epoch)).name not in known]
+    return left
+
+
+def known_tasks(ws: Sources, design: Design, samples: Mapping[str, str]) -> list[str]:
+    """The tasks that a template of the experiment was extracted from, by their words: those do not count."""
+    names = {arm.template or design.template for arm in design.arms.values() if set(arm.start) - {"brief"}}
+    seen: set[str] = set()
+    for template in (ws.templates.get(name) for name in names if name):
+        for source in template.sources:
+            first = next((each for each in ws.sessions.messages(source) if each.role == "user"), None)
+            seen |= {" ".join(first.text.split())} if first else set()
+    return [name for name, text in samples.items() if " ".join(text.split()) in seen]
+
+
+def run_lab(
+    ws: Sources,
+    experiments: Experiments,
+    design: Design,
+    *,
+    folder: Path,
+    logs: Path,
+    isolate: Isolate,
+    limit: int = 0,
+    only: Sequence[str] = (),
+    progress: Progress | None = None,
+) -> list[str]:
+    """Run the sessions that are left, at most `limit`, or those of some arms; returns what there is to say about it."""
+    task = load_task(design.tasks, folder)
+    samples = {str(sample.id): sample for sample in task.dataset}
+    texts = {name: _input_text(sample) for name, sample in samples.items()}
+    dropped = known_tasks(ws, design, texts)
+    notes = [f"{len(dropped)} of {len(samples)} tasks left out: a template comes from them."] if dropped else []
+    done = [trial.session for trial in experiments.trials(design.name) if trial.measures]
+    left = todo(design, [name for name in samples if name not in dropped], done)
+    wanted = [each for each in left if not only or each.arm in only]
+    chosen = wanted[:limit] if limit else wanted
+    setup = task.setup if isinstance(task.setup, list) else [task.setup] if task.setup else []
+    failed: list[str] = []
+    empty: set[str] = set()
+    for number, each in enumerate(chosen):
+        arm, text = design.arm(each.arm), texts[each.task]
+        start = start_messages(ws, design, arm, text)
+        empty |= {each.arm} if arm.start and not start else set()
+        changes: dict[str, Any] = {"dataset": [samples[each.task]], "setup": [*setup, starting_solver(start)]}
+        if design.agent == "loop":
+            shown = str(ws.preflight(text, project=design.project or ".").text or "") if arm.preflight else ""
+            changes["solver"] = loop_solver(design, arm, shown)
+        profile, problem = _run_one(task, design, changes, logs / each.arm, isolate)
+        experiments.record(design, each.name, each.arm, task=each.task, profile=profile)
+        failed += [f"{each.name}: {problem}"] if problem else []
+        if progress:
+            progress(number + 1, len(chosen))
+    if empty:
+        notes.append(f"Some sessions had nothing to start with, so they were cold: arm {', '.join(sorted(empty))}.")
+    if failed:
+        notes.append(f"{len(failed)} sessions have no outcome; --resume runs them again. The first: {failed[0]}")
+    elif len(chosen) == len(left):
+        experiments.finish(design.name)
+    return notes
+
+
+def _run_one(
+    task: Any, design: Design, changes: Mapping[str, Any], logs: Path, isolate: Isolate
+) -> tuple[Profile | None, str]:
+    """One session in a home of its own; if it did not come to an end there is no profile, but a reason."""
+    from inspect_ai import eval as evaluate
+    from inspect_ai import task_with
+    from inspect_ai.model import get_model
+
+    with TemporaryDirectory(prefix="warmstart-arm-") as home, isolate(Path(home)):
+        logged = evaluate(
+            task_with(task, **changes),
+            model=get_model(design.model, **design.model_args),
+            log_dir=str(logs),
+            display="none",
+            epochs=1,
+        )
+    if not logged or logged[0].status == "cancelled":  # Inspect does not let an interrupt through
+        raise KeyboardInterrupt
+    (log,) = logged
+    if log.status != "success":
+        return None, log.error.message.splitlines()[0] if log.error else str(log.status)
+    path = Path(log.location)
+    found = list(InspectReader().read(path, Reading(path)))
+    messages = [message for _, message in found if message]
+    return Profiler().profile(found[0][0], messages), ""
+
+
+def _input_text(sample: Any) -> str:
+    return sample.input if isinstance(sample.input, str) else str(sample.input[-1].text)
