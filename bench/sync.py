@@ -84,7 +84,8 @@ def ours(data: Path, database: Path, redact: bool) -> None:
         report = sync(store, path_sources([data]), redact=redact)
         store.close()
         times.append(time.perf_counter() - began)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    # In kilobytes, on macOS in bytes.
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024**2 if sys.platform == "darwin" else 1024)
     print(json.dumps({"first": times[0], "second": times[1], "peak_mb": peak, "problems": len(report.problems)}))
 
 

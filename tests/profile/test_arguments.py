@@ -36,6 +36,7 @@ def test_what_is_no_json_object_has_no_fields(subtests: pytest.Subtests) -> None
 
 
 THE_COMMAND = [
+    ({"commands": ["cd src", "make"]}, "cd src\nmake"),
     ({"command": "make"}, "make"),
     ({"cmd": "make"}, "make"),
     ({"command": ["bash", "-lc", "cd src && make"]}, "cd src && make"),

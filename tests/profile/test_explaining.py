@@ -40,5 +40,12 @@ def test_a_fall_is_told_as_a_fall_with_its_interval_the_same_way_round():
 
 
 def test_what_may_be_chance_is_said_to_be():
-    said = diagnose([profiled(n, [False, True, False, True, False] * 3) for n in range(3)]).explanation
+    random = Random(2)
+    said = diagnose([profiled(n, [random.random() < 0.3 for _ in range(15)]) for n in range(60)]).explanation
     assert any("this may be chance" in each for each in said)
+
+
+def test_few_sessions_are_not_explained_by_numbers():
+    found = diagnose([profiled(n, [False, True, False, True, False] * 3) for n in range(3)])
+    assert found.reading == "not enough data"
+    assert not any(sign.isdigit() for each in found.explanation for sign in each)

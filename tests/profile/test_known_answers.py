@@ -86,12 +86,12 @@ def test_totals_are_those_of_the_store(store: SQLiteSessionStore, found: list[Pr
         "SELECT count(*), sum(outcome = 'error'), sum(outcome = 'rejected') FROM tool_results"
     ).fetchone()
     assert (real.results, real.errors, real.rejected) == (results, errors, rejected)
-    for row in store.statistics():
-        own = [each.profile.markers for each in found if each.session.agent == row.agent]
-        assert len(own) == row.sessions
-        assert sum(markers.messages for markers in own) == row.messages
-        assert sum(markers.errors for markers in own) == row.errors
-        assert sum(markers.rejected for markers in own) == row.rejected
+    markers = {each.session.id: each.profile.markers for each in found}
+    rows = store.list()
+    assert {row.id for row in rows} == markers.keys()
+    for row in rows:
+        own = markers[row.id]
+        assert (own.messages, own.errors, own.rejected) == (row.messages, row.errors, row.rejected)
     assert sum(rate.calls for rate in real.by_tool) == real.calls
     main = [each.profile.markers for each in found if each.session.parent_kind != "subagent"]
     assert sum(rate.errors for rate in real.by_length) == sum(markers.errors for markers in main)

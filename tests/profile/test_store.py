@@ -176,7 +176,7 @@ def test_a_deleted_session_takes_its_profile_along(store: SQLiteSessionStore, pa
     keep(store)
     store.delete(session("a").id)
     assert [name for name, _ in rows(path)] == ["b"]
-    assert store.integrity() == []
+    assert store.database.integrity() == []
 
 
 def test_what_changed_since_it_was_looked_at_is_not_kept(store: SQLiteSessionStore, path: Path) -> None:

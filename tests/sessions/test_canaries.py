@@ -40,7 +40,7 @@ from warmstart.sessions.sync import Source, SyncReport, sync
 from warmstart.sessions.values import session_id, steps
 
 # By these a format is known: a secret in them may make a line unreadable. A time that is none is no time.
-STRUCTURE = {"type", "role", "kind", "status", "timestamp", "startTime", "lastUpdated"}
+STRUCTURE = {"type", "subtype", "role", "kind", "status", "timestamp", "startTime", "lastUpdated"}
 
 
 class Canaries:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,7 @@ from tests.sessions.logs import encoded, name, turn, turns, write
 from warmstart.sessions.sql_store import SQLiteSessionStore
 from warmstart.sessions.sync import path_sources, sync
 from warmstart.sessions.values import Session, session_id
-from warmstart.testing.stores import said
+from warmstart.testing.stores import find_texts, said
 
 SYNC = [sys.executable, "-m", "warmstart", "sync", "--path"]
 
@@ -38,7 +38,7 @@ for number in range(50):
 def content(path: Path) -> dict[str, object]:
     """The content of a store, independent of the order of import."""
     with closing(SQLiteSessionStore(path)) as store:
-        assert store.integrity() == []
+        assert store.database.integrity() == []
         return {
             row.session.native_id: (row.session, row[1:], tuple(store.messages(row.session.id))) for row in store.list()
         }
@@ -97,11 +97,15 @@ def test_eight_processes_sync_and_append_at_once(tmp_path: Path) -> None:
 def test_a_log_written_to_while_it_is_read_is_complete_in_the_end(tmp_path: Path) -> None:
     home, logs = tmp_path / "home", tmp_path / "logs"
     path = write(logs, "live", [])
-    data = encoded(turns("live", range(200)))
+    written = 0
     with running([[*SYNC, str(logs)] for _ in range(3)], home) as processes, path.open("ab", buffering=0) as file:
-        for start in range(0, len(data), 5000):
-            file.write(data[start : start + 5000])
-            time.sleep(0.02)  # all of it takes longer than a process takes to begin
+        while alive := [process for process in processes if process.poll() is None]:
+            data = encoded(turns("live", range(written, written + 3)))
+            for start in range(0, len(data), 1000):
+                file.write(data[start : start + 1000])
+            written += 3
+            with suppress(subprocess.TimeoutExpired):
+                alive[0].wait(0.02)
         for process in processes:
             _, errors = process.communicate(timeout=120)
             assert (process.returncode, errors) == (0, "")
@@ -110,8 +114,9 @@ def test_a_log_written_to_while_it_is_read_is_complete_in_the_end(tmp_path: Path
         assert (last.returncode, errors) == (0, "")
     with closing(SQLiteSessionStore(home / "warmstart.db")) as store:
         texts = [message.text for message in store.messages(session_id("claude-code", name("live")))]
-        assert len(texts) == 800
-        assert [text for text in texts if text.startswith("request")] == [f"request {n} of live" for n in range(200)]
+        requests = [text for text in texts if text.startswith("request")]
+        assert len(texts) == 4 * written
+        assert requests == [f"request {number} of live" for number in range(written)]
 
 
 @pytest.mark.slow
@@ -167,8 +172,8 @@ with store.transaction():
     done = subprocess.run([sys.executable, "-c", code, str(path)], check=False)
     assert done.returncode == -signal.SIGKILL
     with closing(SQLiteSessionStore(path)) as store:
-        assert store.integrity() == []
+        assert store.database.integrity() == []
         assert [row.session.native_id for row in store.list()] == ["kept"]
-        assert store.search("lost") == []
+        assert find_texts(store, "lost") == []
         store.append(Session(agent="tester", native_id="after"), [said("m9", "after")])
         assert len(store.list()) == 2

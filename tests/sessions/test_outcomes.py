@@ -10,8 +10,8 @@ from typing import Any, get_args
 
 import pytest
 
-from warmstart.sessions.outcomes import OUTCOME_RULES, judge
-from warmstart.sessions.readers.registry import readers
+from warmstart.sessions.readers.registry import judge, readers
+from warmstart.sessions.schema import OUTCOME_RULES
 from warmstart.sessions.sql_store import SQLiteSessionStore
 from warmstart.sessions.sync import path_sources, sync
 from warmstart.sessions.values import CallOutcome, ToolResult
@@ -50,6 +50,10 @@ def test_every_reader_has_a_rule(subtests: pytest.Subtests) -> None:
         "opencode": {"flag": True},
         "copilot-cli": {"flag": False},
         "hermes": {"text": "Error: boom"},
+        "inspect": {"flag": True},
+        "qwen-code": {"flag": True},
+        "cline": {"flag": True},
+        "pi": {"flag": True},
         "openai": {"text": "Error: boom"},
     }
     for agent in readers():

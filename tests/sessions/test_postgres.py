@@ -15,7 +15,7 @@ class TestContract(SessionStoreSuite):
     def store(self, postgres_url: str) -> Iterator[PostgresSessionStore]:
         with closing(PostgresSessionStore(postgres_url)) as fresh:
             yield fresh
-            assert fresh.integrity() == []
+            assert fresh.database.integrity() == []
 
 
 def test_a_superuser_passes_the_store_suite(postgres: Server, subtests: pytest.Subtests) -> None:
@@ -27,4 +27,4 @@ def test_a_superuser_passes_the_store_suite(postgres: Server, subtests: pytest.S
             closing(PostgresSessionStore(postgres.url(database, "postgres"))) as store,
         ):
             getattr(suite, name)(store)
-            assert store.integrity() == []
+            assert store.database.integrity() == []

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.sessions.logs import name, turns, write
-from warmstart.sessions.projects import project_by_name, repository_of, short_names
+from warmstart.sessions.projects import branch_of, project_by_name, project_of_log, repository_of, short_names
 from warmstart.sessions.sql_store import SQLiteSessionStore, SQLSessionStore
 from warmstart.sessions.sync import path_sources, sync
 from warmstart.testing.stores import said, session
@@ -221,7 +221,7 @@ def test_sync_stores_the_repository_and_the_working_tree(
     assert places(store) == expected
 
 
-def test_sessions_imported_before_are_mapped_by_the_next_sync(
+def test_sessions_imported_before_are_mapped_after_the_next_import(
     store: SQLSessionStore, tmp_path: Path, repository: Path
 ) -> None:
     git(repository, "worktree", "add", "../tides-a", "-b", "a")
@@ -234,6 +234,7 @@ def test_sessions_imported_before_are_mapped_by_the_next_sync(
         store.append(session(f"old{number}", project=project, source=source), [said(f"m{number}", "hello")])
     for _ in range(2):
         sync(store, path_sources([tmp_path / "logs"]))
+        store.map_projects(project_of_log)
         found = places(store)
         assert [found[f"old{number}"] for number in range(5)] == [
             (str(repository), worktree),
@@ -242,3 +243,13 @@ def test_sessions_imported_before_are_mapped_by_the_next_sync(
             ("/d/x/tides", r"d:\x\tides"),
             ("", ""),
         ]
+
+
+def test_the_branch_is_that_of_the_working_tree(repository: Path) -> None:
+    git(repository, "switch", "-c", "tides/high")
+    git(repository, "worktree", "add", "../tides-b", "-b", "b")
+    assert branch_of(str(repository / "src" / "deep")) == "tides/high"
+    assert branch_of(str(repository.parent / "tides-b")) == "b"
+    git(repository, "switch", "--detach")
+    assert branch_of(str(repository)) == ""
+    assert branch_of("/nowhere/at/all") == branch_of("tides") == branch_of("") == ""

@@ -14,14 +14,14 @@ from warmstart.errors import StoreError
 from warmstart.sessions.sql_store import SQLiteSessionStore, SQLSessionStore
 from warmstart.sessions.store import Appended
 from warmstart.sessions.values import ToolCall, ToolResult
-from warmstart.testing.stores import CALLED, RESULTS, said, session
+from warmstart.testing.stores import CALLED, RESULTS, find_texts, said, session
 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[SQLSessionStore]:
     with closing(SQLiteSessionStore(tmp_path / "store.db")) as fresh:
         yield fresh
-        assert fresh.integrity() == []
+        assert fresh.database.integrity() == []
 
 
 def revisions(store: SQLSessionStore) -> dict[str, int]:
@@ -85,7 +85,7 @@ def test_a_rewrite_survives_rereading_a_rejudged_log(store: SQLSessionStore) -> 
     store.rewrite(lambda text: text.replace("def tide", "X"))
     store.rejudge(lambda agent, tool, result: "ok", 1001)
     assert store.append(session(), [CALLED, ok]) == Appended(unchanged=2)
-    assert store.search("def tide") == []
+    assert find_texts(store, "def tide") == []
 
 
 def test_rejudging_a_large_store_uses_little_memory(store: SQLSessionStore) -> None:
@@ -126,8 +126,8 @@ def test_a_long_text_is_found_by_its_beginning(store: SQLSessionStore) -> None:
     long = "harbour " + " ".join(f"word{number}" for number in range(300_000))
     store.append(session("a"), [said("m1", long), said("m2", "漁港 " * 300_000), said("m3", "z" * 2_000_000)])
     store.append(session("b"), [said("m4", "Ein Café, 漁港")])
-    assert [match.message_id for match in store.search("harbour word17")] == ["m1"]
-    assert [match.message_id for match in store.search("CAFE 漁港")] == ["m4"]
+    assert find_texts(store, "harbour word17") == [long]
+    assert find_texts(store, "CAFE 漁港") == ["Ein Café, 漁港"]
 
 
 def test_titles_and_projects_may_contain_sql(store: SQLSessionStore) -> None:

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from warmstart.sessions.outcomes import OUTCOME_RULES
-from warmstart.sessions.schema import MIGRATIONS, message_key
+from warmstart.sessions.schema import MIGRATIONS, OUTCOME_RULES, message_key
 from warmstart.sessions.sql_store import SQLiteSessionStore
 from warmstart.storage.sqlite import SQLiteDatabase
-from warmstart.testing.stores import CALLED, RESULTS, SessionStoreSuite, said, session
+from warmstart.testing.stores import CALLED, RESULTS, SessionStoreSuite, find_texts, said, session
 
 
 class TestContract(SessionStoreSuite):
@@ -19,7 +18,7 @@ class TestContract(SessionStoreSuite):
     def store(self, tmp_path: Path) -> Iterator[SQLiteSessionStore]:
         with closing(SQLiteSessionStore(tmp_path / "store.db")) as fresh:
             yield fresh
-            assert fresh.integrity() == []
+            assert fresh.database.integrity() == []
 
 
 def test_the_file_and_its_logs_are_private(tmp_path: Path) -> None:
@@ -48,7 +47,7 @@ def test_scrubbing_leaves_no_trace_of_deleted_data(tmp_path: Path) -> None:
         store.append(session("gone"), [said("g1", "xylophone marmalade"), said("g2", "xylophone " * 5000)])
         store.delete(session("gone").id)
         store.scrub()
-        assert store.search("harbour")
+        assert find_texts(store, "harbour")
         for file in tmp_path.glob("store.db*"):
             content = file.read_bytes()
             assert b"xylophon" not in content, file
@@ -59,7 +58,7 @@ def test_scrubbing_leaves_no_trace_of_deleted_data(tmp_path: Path) -> None:
 def store(tmp_path: Path) -> Iterator[SQLiteSessionStore]:
     with closing(SQLiteSessionStore(tmp_path / "store.db")) as fresh:
         yield fresh
-        assert fresh.integrity() == []
+        assert fresh.database.integrity() == []
 
 
 def revisions(store: SQLiteSessionStore) -> dict[str, int]:
@@ -98,4 +97,4 @@ def test_a_store_of_the_first_version_is_upgraded(tmp_path: Path) -> None:
         assert [(result.outcome, result.text) for result in message.tool_results] == [("error", "1 failed")]
         again = [store.append(session(), [message]) for _ in range(2)]
         assert [(appended.new, appended.replaced, appended.unchanged) for appended in again] == [(0, 1, 0), (0, 0, 1)]
-        assert store.integrity() == []
+        assert store.database.integrity() == []

@@ -15,7 +15,7 @@ from warmstart.profile.profiler import profiled
 from warmstart.sessions.copy import copy_store
 from warmstart.sessions.sql_store import PostgresSessionStore, SQLiteSessionStore
 from warmstart.sessions.store import Position
-from warmstart.testing.stores import CALLED, RESULTS, said, session
+from warmstart.testing.stores import CALLED, RESULTS, find_texts, said, session
 
 USERS = ("alice", "bob")
 
@@ -65,14 +65,14 @@ def test_every_role_has_its_own_store(stores: dict[str, PostgresSessionStore]) -
     for role, store in stores.items():
         assert store.tenant == role
         assert next(store.messages(session().id)).text == f"the secret of {role}"
-        assert [match.text for match in store.search("secret")] == [f"the secret of {role}"]
-        assert store.statistics()[0].messages == 3
+        assert find_texts(store, "secret") == [f"the secret of {role}"]
+        assert store.list()[0].messages == 3
         assert store.positions()["/log"].signature == role
     stores["alice"].delete(session().id)
     stores["alice"].rewrite(lambda text: text.replace("secret", "X"))
     assert stores["alice"].list() == []
     for role in ("bob", OWNER):
-        assert [match.text for match in stores[role].search("secret")] == [f"the secret of {role}"]
+        assert find_texts(stores[role], "secret") == [f"the secret of {role}"]
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -141,7 +141,7 @@ def test_the_index_returns_only_the_callers_rows(
             alice.execute("SELECT warmstart_index('{4711}', '{x}')")
         alice.execute("INSERT INTO texts (id, hash, body) VALUES (99, '\\x99', 'mine')")
         alice.execute("SELECT warmstart_index(ARRAY[99], ARRAY['zanzibar @bob'])")
-    assert stores["bob"].search("zanzibar") == []
+    assert find_texts(stores["bob"], "zanzibar") == []
     assert [row[0] for row in postgres.run("SELECT tenant FROM texts_index WHERE id = 99", database)] == ["alice"]
 
 
@@ -177,7 +177,7 @@ def test_only_a_service_acts_for_others(postgres: Server, database: str, stores:
         for tenant in ("bob", "it's a \\ 'tenant'"):
             with closing(PostgresSessionStore(postgres.url(database, "service"), tenant=tenant)) as acting:
                 acting.append(session("new"), [said("n1", f"a note for {tenant}"), said("n2", "x")])
-                assert [match.text for match in acting.search("note")] == [f"a note for {tenant}"]
+                assert find_texts(acting, "note") == [f"a note for {tenant}"]
                 assert acting.rejudge(lambda agent, tool, result: "ok", 1001) in (0, 2)
                 assert len(list(profiled(acting))) == len(acting.list())
                 with closing(SQLiteSessionStore(tmp_path / "copy.db")) as copy:
@@ -186,7 +186,7 @@ def test_only_a_service_acts_for_others(postgres: Server, database: str, stores:
                 # The setting lives as long as a transaction: a pool cannot hand it to the next client.
                 left = acting.database.connection.raw.execute("SELECT current_setting('warmstart.tenant', true)")
                 assert left.fetchone() in ((None,), ("",))
-        assert [match.text for match in stores["bob"].search("note")] == ["a note for bob"]
+        assert find_texts(stores["bob"], "note") == ["a note for bob"]
         with closing(PostgresSessionStore(postgres.url(database, "service"))) as own:
             assert own.list() == []
     finally:

@@ -20,7 +20,7 @@ import sys
 from warmstart.sessions import text_index
 from warmstart.sessions.sql_store import SQLiteSessionStore
 text_index._BATCH_TEXTS = 20
-SQLiteSessionStore(sys.argv[1]).fill_index(lambda done, total: print(done, flush=True))
+SQLiteSessionStore(sys.argv[1]).index.fill(lambda done, total: print(done, flush=True))
 """
 
 
@@ -56,13 +56,13 @@ def test_all_or_any_of_some_stems_are_found_newest_first(tmp_path: Path) -> None
 def test_filling_an_empty_index_is_resumed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_index, "_BATCH_TEXTS", 50)
     with closing(SQLiteSessionStore(path)) as store:
-        assert not store.index_complete
+        assert not store.index.is_complete
 
         def stop(done: int, total: int) -> None:
             raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            store.fill_index(stop)
+            store.index.fill(stop)
         found = ids(store, "tide")
         assert found[0] == 300
         assert 0 < len(found) < 300
@@ -71,12 +71,12 @@ def test_filling_an_empty_index_is_resumed(path: Path, monkeypatch: pytest.Monke
         store.append(session(), [said("m299", "harbour"), said("m0", "pier")])
         assert ids(store, "tide") == [301, *found[1:]]
         steps: list[tuple[int, int]] = []
-        store.fill_index(lambda done, total: steps.append((done, total)))
+        store.index.fill(lambda done, total: steps.append((done, total)))
         assert len(steps) > 2
         assert steps[-1][0] == steps[-1][1]
-        assert store.index_complete
+        assert store.index.is_complete
         assert len(ids(store, "tide")) == 299
-        assert store.integrity() == []
+        assert store.database.integrity() == []
         store.delete(session().id)
         assert ids(store, "tide") == [301]
 
@@ -88,7 +88,7 @@ def test_a_new_text_with_an_id_that_is_still_to_be_indexed_is_indexed_once(tmp_p
         store.delete(session("a").id)
         store.append(session("b"), [said("b1", "tide")])
         assert ids(store, "tide") == []
-        store.fill_index()
+        store.index.fill()
         assert ids(store, "tide") == [1]
         store.delete(session("b").id)
         assert ids(store, "tide") == []
@@ -103,7 +103,7 @@ def test_several_processes_fill_an_index_and_one_is_killed(path: Path) -> None:
     said = [process.communicate(timeout=60)[1] for process in processes]
     assert [process.returncode for process in processes[1:]] == [0, 0], said
     with closing(SQLiteSessionStore(path)) as store:
-        assert store.index_complete
+        assert store.index.is_complete
         assert len(ids(store, "tide")) == 300
         store.delete(session().id)
         assert ids(store, "tide") == []
@@ -115,9 +115,9 @@ def test_sync_fills_the_index_and_recall_warns_until_then(path: Path, tmp_path: 
     said = subprocess.run(ask, env=environment, capture_output=True, text=True, check=True)
     assert "run `warmstart sync`" in said.stderr
     with closing(SQLiteSessionStore(path)) as store:
-        assert not store.index_complete
+        assert not store.index.is_complete
     subprocess.run([*PROGRAM, "sync"], env=environment, capture_output=True, check=True)
     with closing(SQLiteSessionStore(path)) as store:
-        assert store.index_complete
+        assert store.index.is_complete
     said = subprocess.run(ask, env=environment, capture_output=True, text=True, check=True)
     assert "warmstart sync" not in said.stderr

@@ -18,8 +18,7 @@ import pytest
 from tests.cli.conftest import PROGRAM
 from tests.postgres import OWNER, Server
 
-from warmstart.memory.honcho.index import Index as HonchoIndex
-from warmstart.memory.honcho.wire import Record
+from warmstart.memory.honcho.mirror import Mirror
 from warmstart.memory.local import LocalBackend
 from warmstart.memory.postgres import PostgresBackend
 from warmstart.memory.sql import SQLBackend
@@ -28,6 +27,7 @@ from warmstart.profile.store import SQLProfileStore
 from warmstart.recall.recall import Recall
 from warmstart.sessions.sql_store import PostgresSessionStore, SQLiteSessionStore, SQLSessionStore
 from warmstart.templates.store import SQLTemplateStore
+from warmstart.testing.stores import find_texts
 
 LAYOUTS = Path(__file__).parent / "layouts"
 SQLITE = sorted((LAYOUTS / "sqlite").iterdir())
@@ -54,15 +54,15 @@ def check_sessions(store: SQLSessionStore) -> None:
     texts = [message.text for each in sessions for message in store.messages(each.session.id)]
     assert len(texts) == 8
     assert texts[0] == "Please always use metres. Add a tide table for the harbour of Husum."
-    assert not store.index_complete
-    assert store.search("lighthouse") == []  # opening a store indexes nothing
-    store.fill_index()
-    assert store.index_complete
-    assert {match.session_id for match in store.search("lighthouse")} == {sessions[0].session.id}
-    assert {match.session_id for match in store.search("surge forecast")} == {sessions[1].session.id}
+    assert not store.index.is_complete
+    assert find_texts(store, "lighthouse") == []  # opening a store indexes nothing
+    store.index.fill()
+    assert store.index.is_complete
+    assert find_texts(store, "lighthouse")
+    assert find_texts(store, "surge forecast")
     assert any("surge" in found.text for found in Recall(store).search("surge forecast"))
     assert len(SQLProfileStore(store).stale("other rules")) == 2
-    assert store.integrity() == []
+    assert store.database.integrity() == []
 
 
 def check_memories(memory: SQLBackend, *, there: bool) -> None:
@@ -79,14 +79,14 @@ def check_memories(memory: SQLBackend, *, there: bool) -> None:
     assert past[0].until is None
     assert [version.until for version in past[1:]] == [version.since for version in past[:-1]]
     assert [version.value for version in memory.history("mara", "editor")] == ["vim"]
-    assert [version.value for version in memory.history("mara", "old_port")] == [None]
+    assert memory.history("mara", "old_port") == []  # a deletion does not keep the key
     assert [entry.key for entry in memory.query("mara", "metres")] == ["units"]
     assert memory.at(View(project="/home/mara")).retrieve("mara", "tests") is None
     # What is written and forgotten now is as in a new store.
     memory.store("mara", "units", "yards")
     assert [version.value for version in memory.history("mara", "units")] == ["yards", "metres", "fathoms", "feet"]
     assert [entry.value for entry in memory.query("mara", "yards")] == ["yards"]
-    assert memory.query("mara", "fathoms") == []
+    assert [entry.value for entry in memory.query("mara", "fathoms")] == ["yards"]  # which it was once
     assert memory.delete("mara", "units")
     assert {version.value for version in memory.history("mara", "units")} == {None}
     assert memory.retrieve("nils", "drink") is not None
@@ -168,16 +168,18 @@ def test_an_earlier_index_of_honcho_opens(tmp_path: Path, subtests: pytest.Subte
     for layout in HONCHO:
         with subtests.test(layout.name.split(".")[0]):
             path = unpacked(layout, tmp_path / f"{layout.name}.db")
-            with closing(HonchoIndex(path)) as index:
-                assert index.keys("mara", None) == ["editor", "units"]
-                assert [entry.key for entry in index.search("mara", None, "metres", 5)] == ["units"]
-                assert [version.value for version in index.history("mara", None, "units")] == ["metres", "feet"]
-                index.write(Record("", "mara", "", "units", "yards", 0.0), send_scoped=False)
-                assert index.search("mara", None, "metres", 5) == []
-            with closing(sqlite3.connect(path)) as connection:
+            with closing(Mirror(path, redact=True, send_scoped=False)) as mirror:
+                assert mirror.list_keys("mara") == ["editor", "units"]
+                assert [entry.key for entry in mirror.query("mara", "metres", 5)] == ["units"]
+                assert [version.value for version in mirror.history("mara", "units")] == ["metres", "feet"]
                 # Nothing on its way is lost, except deletions of conclusions, which are not ours to delete.
-                assert connection.execute("SELECT count(*) FROM outbox").fetchone()[0] >= 5
-            HonchoIndex(tmp_path / f"{layout.name}.new.db").close()
+                assert mirror.waiting() >= 4
+                batch = mirror.batch(100)
+                assert all(parcel.change.session.startswith("warmstart-memory-") for parcel in batch)
+                mirror.store("mara", "units", "yards")
+                assert [entry.value for entry in mirror.query("mara", "units", 5)][:1] == ["yards"]
+            with closing(Mirror(tmp_path / f"{layout.name}.new.db", redact=True, send_scoped=False)) as new:
+                new.waiting()
             assert schema(path) == schema(tmp_path / f"{layout.name}.new.db")
 
 

@@ -17,6 +17,8 @@ HASHES = {
     "honcho/003_last_seen.sqlite": "848bbde174df3206",
     "honcho/004_earlier_layouts.sqlite": "f4d736923fc62058",
     "honcho/005_keep_conclusions.sqlite": "1d1266e248168b0a",
+    "honcho/006_mirror.sqlite": "0c976a6d371aa501",
+    "honcho/007_forgotten.sqlite": "a36750b42586c722",
     "memory/0001_tables.postgres": "c2f8e3ccd6408177",
     "memory/0001_tables.sqlite": "5692b98126ec1f91",
     "memory/0002_range_starts.postgres": "bb95842f67958ebf",
@@ -25,6 +27,8 @@ HASHES = {
     "memory/0003_past_values.sqlite": "3c7c066d780201e5",
     "memory/0004_stems.postgres": "411de1c44e6efd6c",
     "memory/0004_stems.sqlite": "1d0cf177bf006390",
+    "memory/0005_entries.postgres": "8b7ce7663ab9bfa5",
+    "memory/0005_entries.sqlite": "6d1a2cb202d9583c",
     "handoff/0001_tables.postgres": "db714a1d9f932690",
     "handoff/0001_tables.sqlite": "884ce90df2173a8d",
     "preflight/0001_turns.postgres": "f3661b740bc77584",
@@ -69,6 +73,8 @@ HASHES = {
     "templates/0002_deleted_sessions.sqlite": "562f224f4ff3051e",
     "templates/0003_items.postgres": "aa12e026dd436d16",
     "templates/0003_items.sqlite": "4cbc0cb4ec4876c3",
+    "experiments/0001_tables.postgres": "fd9dfba1c328de10",
+    "experiments/0001_tables.sqlite": "32356356be6c2084",
 }
 
 

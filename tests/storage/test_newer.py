@@ -86,7 +86,7 @@ def test_a_newer_server_is_refused(postgres: Server, subtests: pytest.Subtests) 
                 PostgresSessionStore(url)
             with closing(PostgresBackend(url)) as memory, pytest.raises(StoreTooNew, match="templates/0999_later"):
                 memory.store("default", "units", "metres")
-            assert postgres.run("SELECT count(*) FROM memories", name) == [(0,)]
+            assert postgres.run("SELECT count(*) FROM memory_entries", name) == [(0,)]
             assert postgres.run("SELECT count(*) FROM pg_roles") == roles
 
 

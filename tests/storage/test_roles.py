@@ -15,7 +15,7 @@ from warmstart.errors import StoreCorrupt, StoreError, StoreReadOnly
 from warmstart.profile.profiler import profiled
 from warmstart.sessions.sql_store import PostgresSessionStore
 from warmstart.sessions.store import Position
-from warmstart.testing.stores import CALLED, RESULTS, said, session
+from warmstart.testing.stores import CALLED, RESULTS, find_texts, said, session
 
 ROLES = ("alice", "bob", "root", "above", "warmstart_users", "warmstart_service", "warmstart_owner")
 GRANT = "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO warmstart_users"
@@ -65,9 +65,8 @@ def check(postgres: Server, database: str, *tenants: str) -> None:
         with opened(postgres, database, tenant) as store:
             assert store.tenant == tenant
             assert next(store.messages(session().id)).text == f"the secret of {tenant}"
-            found = store.search("secret")
-            assert [match.text for match in found] == [f"the secret of {tenant}"]
-            assert store.statistics()[0].messages == 3
+            assert find_texts(store, "secret") == [f"the secret of {tenant}"]
+            assert store.list()[0].messages == 3
             assert store.positions()["/log"].signature == tenant
             assert len(list(profiled(store))) == 1
             others = [other for other in tenants if other != tenant]
@@ -177,7 +176,7 @@ def test_a_superuser_may_act_for_a_tenant(postgres: Server, database: str) -> No
     postgres.run(GRANT, database)
     fill(postgres, database, "alice")
     with opened(postgres, database, "postgres", tenant="alice") as store:
-        assert [match.text for match in store.search("secret")] == ["the secret of alice"]
+        assert find_texts(store, "secret") == ["the secret of alice"]
     check(postgres, database, "postgres", "alice")
 
 
@@ -196,7 +195,7 @@ def test_a_schema_of_the_superusers_own_is_used_by_both_roles(postgres: Server, 
     fill(postgres, database, "root")
     assert postgres.run("SELECT DISTINCT schemaname FROM pg_tables WHERE tablename = 'texts'", database) == [("root",)]
     with opened(postgres, database, "root") as store:
-        assert len(store.search("secret")) == 1
+        assert len(find_texts(store, "secret")) == 1
 
 
 def test_ten_superusers_may_start_at_once(postgres: Server, database: str) -> None:

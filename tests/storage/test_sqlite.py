@@ -13,7 +13,7 @@ import pytest
 from tests.unprivileged import as_nobody, let_in
 
 from warmstart.errors import StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreReadOnly, StoreTooNew
-from warmstart.memory.schema import MIGRATIONS as MEMORY
+from warmstart.memory.sql import MIGRATIONS as MEMORY
 from warmstart.sessions.schema import MIGRATIONS as SESSIONS
 from warmstart.storage.database import Migration
 from warmstart.storage.sqlite import SQLiteDatabase, use_wal
@@ -95,7 +95,7 @@ def test_another_package_may_migrate_later(tmp_path: Path) -> None:
     path = tmp_path / "packages.db"
     open_database(path, SESSIONS).thing.close()
     with open_database(path, MEMORY) as database:
-        assert database.connection.execute("SELECT count(*) FROM memories, sessions").fetchone() == (0,)
+        assert database.connection.execute("SELECT count(*) FROM memory_entries, sessions").fetchone() == (0,)
 
 
 def test_a_file_that_is_not_a_database_is_rejected_and_unchanged(tmp_path: Path, subtests: pytest.Subtests) -> None:

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warmstart.text.words import MAX_WORD, STOPWORDS, identifier_parts, split_words, stem_words, stems, tokenize
+from warmstart.text.words import MAX_WORD, STOPWORDS, identifier_parts, split_words, stem_words, tokenize
 
 TOKENS = {
     "": [],
@@ -60,7 +60,7 @@ def test_tokenize(subtests):
 def test_stems(subtests):
     for text, words in STEMS.items():
         with subtests.test(text):
-            assert stems(text) == words
+            assert stem_words(tokenize(text)) == words
 
 
 def test_identifier_parts(subtests):
@@ -104,7 +104,8 @@ def test_threads_share_the_stemmer():
         for number in range(50)
     ]
     with ThreadPoolExecutor(8) as threads:
-        assert list(threads.map(stems, texts)) == [stems(text) for text in texts]
+        found = list(threads.map(lambda text: stem_words(tokenize(text)), texts))
+        assert found == [stem_words(tokenize(text)) for text in texts]
 
 
 def test_stopwords_are_words():

@@ -24,7 +24,7 @@ from warmstart.profile.corpus import week
 from warmstart.profile.pseudonyms import Pseudonyms, public_version
 from warmstart.profile.rules import load_table
 from warmstart.profile.values import Feedback, Profiled
-from warmstart.sessions.bad_sessions import BAD_SESSION, Skip, log_skip
+from warmstart.sessions.bad_sessions import BAD_SESSION, log_skip
 
 CARD = "README.md"
 MARK = "<!-- Written by `warmstart dataset export`, which replaces it. Remove this line to keep your own text. -->"
@@ -44,22 +44,17 @@ class DatasetExport(NamedTuple):
     files: tuple[str, ...]
 
 
-def export_dataset(
-    profiled: Iterable[Profiled],
-    directory: Path,
-    *,
-    key: bytes,
-    made: datetime,
-    skip: Skip = log_skip,
-) -> DatasetExport:
+def export_dataset(profiled: Iterable[Profiled], directory: Path, *, key: bytes, made: datetime) -> DatasetExport:
     """Write the markers of these sessions as a dataset, replacing an earlier one. Memory does not grow with it.
 
-    Parquet is written if pyarrow is installed. `key` makes the hashes: exports with the same key can be joined. `skip`
-    receives a session that cannot be written. Raises `DatasetError` if the directory cannot be used, or holds a file by
-    one of these names that is not from a dataset.
+    Parquet is written if pyarrow is installed. `key` makes the hashes: exports with the same key can be joined.
+    A session that cannot be written is skipped and logged. Raises `DatasetError` if the directory cannot be used, or
+    holds a file by one of these names that is not from a dataset.
     """
     if len(key) < _MIN_KEY:
-        raise DatasetError(f"a key of {len(key)} bytes hides no name; give at least {_MIN_KEY} random bytes")
+        raise DatasetError(
+            f"a key of {len(key)} bytes is too short to hide names; use at least {_MIN_KEY} random bytes"
+        )
     _refuse_foreign(directory)
     names = Pseudonyms(key)
     agents, outcomes, weeks = Counter[str](), Counter[str](), set[str]()
@@ -70,7 +65,7 @@ def export_dataset(
                 try:
                     session, calls = session_row(each, names), list(call_rows(each, names))
                 except BAD_SESSION as error:
-                    skip(each.session.id, error)
+                    log_skip(each.session.id, error)
                     continue
                 write_session(session)
                 for call in calls:
@@ -194,7 +189,7 @@ def _load_parquet() -> Any:
 def _refuse_foreign(directory: Path) -> None:
     """Raise `DatasetError` if the path is no directory, or holds a file that is not from an export."""
     if os.path.lexists(directory) and (directory.is_symlink() or not directory.is_dir()):
-        raise DatasetError(f"{str(directory)!r} is a file or a symbolic link; give the path of a directory itself")
+        raise DatasetError(f"{str(directory)!r} is a file or a symbolic link; give the path of a directory")
     try:
         card = (directory / CARD).read_bytes()
         ours = MARK.encode() in card or b"A data card by `warmstart dataset export`" in card  # of an earlier version

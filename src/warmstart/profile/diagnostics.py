@@ -403,6 +403,9 @@ def _explain(found: Diagnostics, lengths: Sequence[Rate]) -> Iterator[str]:
     early, slope, hazard = found.early_error_by_length, found.within_session_slope, found.hazard_after_error
     compaction, say = found.around_compaction, load_table("readings")["sentences"]
     yield load_table("readings")[found.reading]["summary"]
+    if found.reading == "not enough data":  # numbers of so few sessions would mislead
+        yield say["bins"]
+        return
     yield _explain_bins(lengths, slope)
     if early.estimate is not None:
         higher = "higher" if early.estimate >= 0 else "lower"

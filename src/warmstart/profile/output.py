@@ -26,7 +26,7 @@ _GEMINI_HEAD = re.compile(r"(?:Command|Directory): [^\n]*\n")
 _GEMINI_FIELD = re.compile(
     r"^(Output|Stdout|Stderr|Error|Exit Code|Signal|Background PIDs|Process Group PGID):[ \t]*", re.MULTILINE
 )
-_TAG = re.compile(r"\s*<(tool_use_error|error|returncode|stderr|output|stdout|system-reminder)>")
+_TAG = re.compile(r"\s*<(tool_use_error|error|returncode|stderr|output|stdout|system-reminder|untrusted_context)>\n?")
 _EXIT_FIELDS = ("exit_code", "exitCode", "returncode", "exit")
 _MESSAGES = ("error", "errors", "error_message", "errorMessage", "message", "detail", "reason")
 _OUTPUTS = ("stderr", "output", "stdout", "content", "result", "text")

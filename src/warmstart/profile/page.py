@@ -118,8 +118,8 @@ def _early(early: EarlyErrors) -> Section:
 
 
 def _inside(slope: Slope) -> Section:
-    heading, given = "Inside a session", _points(slope.by_position)
-    if not pages.is_known(given):
+    heading, points = "Inside a session", _points(slope.by_position)
+    if not pages.is_known(points):
         return Section(heading=heading)
     halves = (
         f" In sessions of at least 20 calls it is {percent(slope.first_half)} in the first half and "
@@ -127,9 +127,9 @@ def _inside(slope: Slope) -> Section:
     )
     return Section(
         heading=heading,
-        charts=(charts.line("Error rate by tenth of the session", given, caption="tenth of the session"),),
+        charts=(charts.line("Error rate by tenth of the session", points, caption="tenth of the session"),),
         note=explain_slope(slope) + (halves if slope.first_half is not None else ""),
-        table=pages.numbers_table("Tenth", given, _COUNTS),
+        table=pages.numbers_table("Tenth", points, _COUNTS),
     )
 
 

@@ -17,7 +17,7 @@ from warmstart.profile.store import SQLProfileStore, Stale
 from warmstart.profile.tools import SHELLS, Tools, command_in, fields_of, path_in, reads, role_of, task_type, tool_names
 from warmstart.profile.values import AnnotatedStep, Markers, Profile, Profiled
 from warmstart.sessions.bad_sessions import BAD_SESSION, Skip, log_skip
-from warmstart.sessions.outcomes import OUTCOME_RULES, judge
+from warmstart.sessions.schema import OUTCOME_RULES
 from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.sessions.store import Filter
 from warmstart.sessions.values import Message, Session, Step, ToolCall, steps
@@ -237,13 +237,15 @@ def update(
     *,
     filter: Filter = Filter(),  # noqa: B008 - Filter is frozen
     progress: Progress | None = None,
-    skip: Skip | None = None,
+    skip: Skip | None = log_skip,
 ) -> int:
     """Profile new and changed sessions, and those profiled by other rules; returns how many there were.
 
-    Afterwards the selected sessions have the outcome of their profiles. Without `skip`, a session that cannot be
+    Afterwards the selected sessions have the outcome of their profiles. With `skip=None`, a session that cannot be
     profiled raises its error.
     """
+    from warmstart.sessions.readers.registry import judge  # deferred: the readers are slow to load, and seldom needed
+
     store.rejudge(judge, OUTCOME_RULES)
     stale = profiles.stale(profiler.rules, filter)
     for batch in batches(enumerate(stale, 1), _BATCH):

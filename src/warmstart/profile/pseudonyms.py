@@ -107,11 +107,6 @@ def public_signature(signature: str) -> PublicSignature:
     return PublicSignature(found[1] if found else "", False)
 
 
-def is_public_signature(signature: str) -> bool:
-    """Whether a signature has no words of an error message in it."""
-    return public_signature(signature).complete
-
-
 @cache
 def _error_names() -> frozenset[str]:
     """Exceptions and error codes that everybody has."""

@@ -14,7 +14,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from warmstart.sessions.outcomes import OUTCOME_RULES
+from warmstart.sessions.schema import OUTCOME_RULES
 
 RULES = 4  # raise it when a rule changes what a profile says: stored profiles are then made again
 

@@ -30,7 +30,7 @@ SHELLS = frozenset(
     (
         *("Bash", "PowerShell", "bash", "powershell", "bash_tool", "execute_bash", "shell", "shell_command"),
         *("local_shell", "exec_command", "container.exec", "run_shell_command", "ShellTool", "terminal"),
-        *("run_command", "execute_command", "run_terminal_cmd"),
+        *("run_command", "run_commands", "execute_command", "run_terminal_cmd"),
     )
 )
 VIEW_COMMANDS = ("view", "read", "show")  # of an editor, which change nothing
@@ -64,8 +64,13 @@ def fields_of(arguments: str) -> dict[str, Any]:
 
 
 def command_in(arguments: str) -> str:
-    """The shell command in the arguments: Codex gives it as a list, some tools give nothing but the command."""
+    """The shell command in the arguments: Codex gives it as a list of words, some tools give nothing but the command.
+
+    Cline gives several commands, which become lines.
+    """
     fields = fields_of(arguments)
+    if isinstance(several := fields.get("commands"), list) and all(isinstance(one, str) for one in several):
+        return "\n".join(several)
     for name in _COMMAND:
         value = fields.get(name)
         if isinstance(value, str):

@@ -7,18 +7,17 @@ imported from their modules, whose names they share.
 TYPE_CHECKING = False  # `typing` itself takes milliseconds to load
 if TYPE_CHECKING:
     from warmstart.sessions.copy import copy_store
-    from warmstart.sessions.outcomes import OUTCOME_RULES, judge
-    from warmstart.sessions.projects import repository_of, resolve_project
+    from warmstart.sessions.readers.registry import judge
+    from warmstart.sessions.schema import OUTCOME_RULES
     from warmstart.sessions.sql_store import PostgresSessionStore, SQLiteSessionStore, SQLSessionStore, open_store
-    from warmstart.sessions.store import Filter, Position, SessionStore, SessionSummary, SyncStore
+    from warmstart.sessions.store import Filter, SessionStore, SessionSummary
     from warmstart.sessions.sync import Source, SyncReport, default_sources, path_sources
-    from warmstart.sessions.values import Message, Session, Step, ToolCall, ToolResult, Usage, session_id, steps
+    from warmstart.sessions.values import Message, Session, Step, ToolCall, ToolResult, Usage, steps
 
 __all__ = [
     "OUTCOME_RULES",
     "Filter",
     "Message",
-    "Position",
     "PostgresSessionStore",
     "SQLSessionStore",
     "SQLiteSessionStore",
@@ -28,7 +27,6 @@ __all__ = [
     "Source",
     "Step",
     "SyncReport",
-    "SyncStore",
     "ToolCall",
     "ToolResult",
     "Usage",
@@ -37,27 +35,16 @@ __all__ = [
     "judge",
     "open_store",
     "path_sources",
-    "repository_of",
-    "resolve_project",
-    "session_id",
     "steps",
 ]
 
-_MODULES = {
-    "copy": ("copy_store",),
-    "outcomes": ("OUTCOME_RULES", "judge"),
-    "projects": ("repository_of", "resolve_project"),
-    "sql_store": ("PostgresSessionStore", "SQLSessionStore", "SQLiteSessionStore", "open_store"),
-    "store": ("Filter", "Position", "SessionStore", "SessionSummary", "SyncStore"),
-    "sync": ("Source", "SyncReport", "default_sources", "path_sources"),
-    "values": ("Message", "Session", "Step", "ToolCall", "ToolResult", "Usage", "session_id", "steps"),
-}
+_MODULES = ("values", "store", "schema", "sql_store", "copy", "sync", "readers.registry")  # the quickest to load first
 
 
 def __getattr__(name: str) -> object:
     from importlib import import_module
 
-    for module, names in _MODULES.items():
-        if name in names:
-            return getattr(import_module(f"{__name__}.{module}"), name)
+    for module in _MODULES if name in __all__ else ():
+        if found := getattr(import_module(f"{__name__}.{module}"), name, None):
+            return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any, NamedTuple
 
-from warmstart.sessions.outcomes import OUTCOME_RULES
 from warmstart.sessions.schema import (
     MESSAGE_COLUMNS,
+    OUTCOME_RULES,
     SESSION_COLUMNS,
     TEXT_USES,
     Row,
@@ -26,7 +26,7 @@ from warmstart.sessions.schema import (
     usage_json,
 )
 from warmstart.sessions.store import Appended
-from warmstart.sessions.values import Session, clean
+from warmstart.sessions.values import Session, clean, session_id
 from warmstart.storage.database import Connection
 from warmstart.storage.sql import batches, next_ids, placeholders
 
@@ -49,8 +49,11 @@ _UPSERT = f"""
         source = coalesce(nullif(excluded.source, ''), known.source),
         started_at = coalesce(known.started_at, excluded.started_at),
         ended_at = coalesce(excluded.ended_at, known.ended_at),
-        parent_id = coalesce(excluded.parent_id, known.parent_id),
-        parent_kind = coalesce(excluded.parent_kind, known.parent_kind),
+        -- That a session continues another one from a packet is not in its log.
+        parent_id = CASE known.parent_kind WHEN 'handoff' THEN known.parent_id
+            ELSE coalesce(excluded.parent_id, known.parent_id) END,
+        parent_kind = CASE known.parent_kind WHEN 'handoff' THEN 'handoff'
+            ELSE coalesce(excluded.parent_kind, known.parent_kind) END,
         usage = coalesce(excluded.usage, known.usage),
         outcome = CASE WHEN {_SAME_OUTCOME} THEN known.outcome ELSE excluded.outcome END,
         evidence = CASE WHEN {_SAME_OUTCOME} THEN known.evidence ELSE excluded.evidence END,
@@ -81,7 +84,7 @@ class _Known(NamedTuple):
 
 @dataclass(slots=True)
 class Append:
-    """Adds rows to a session. Call `run` once; `stale` then has the texts that may no longer be used."""
+    """Adds rows to a session. After `run`, `stale` has texts that may be unused, and `texts` the ids of all written."""
 
     connection: Connection
     session: Session
@@ -89,17 +92,26 @@ class Append:
     bodies: dict[bytes, str]  # the texts of the rows by their hashes
     native_id: str = ""
     stale: set[int] = field(default_factory=set)
+    texts: dict[bytes, int] = field(default_factory=dict)
     known: dict[bytes, _Known] = field(default_factory=dict)
 
     def run(self) -> Appended:
         self.native_id = clean(self.session.native_id)
         found = self.connection.execute("SELECT pk, ended_at FROM sessions WHERE id = ?", (self.session.id,)).fetchone()
         mine, ended = found or (None, None)
-        self.known = self._find(row.key for row in self.rows)
-        if any(row.origin == self.native_id for row in self.rows):
-            self._keep_apart(mine)
-        if self.connection.execute("SELECT 1 FROM deleted_messages LIMIT 1").fetchone():
-            self._drop_deleted()
+        own = {
+            row.key: row._replace(key=message_key(self.session.agent, renamed), native_id=renamed)
+            for row in self.rows
+            if row.origin == self.native_id and (renamed := f"{self.native_id}/{row.native_id}")
+        }
+        for keys in batches([*(row.key for row in self.rows), *(row.key for row in own.values())]):
+            query = f"SELECT key, pk, session, seq, digest, origin FROM messages WHERE key IN ({placeholders(keys)})"
+            self.known.update((key, _Known(*rest)) for key, *rest in self.connection.execute(query, keys))
+        if own:
+            self._keep_apart(own, mine)
+        count = len(self.rows)
+        if self.connection.execute("SELECT 1 FROM deleted_sessions LIMIT 1").fetchone() and self._drop_deleted():
+            return Appended(deleted=max(1, count))
         fresh: list[Row] = []
         changed: list[Row] = []
         contested: list[Row] = []
@@ -114,7 +126,7 @@ class Append:
         won, owner = self._contest(contested, ended) if contested else (list[Row](), None)
         copies = len(contested) - len(won)
         if not (found or fresh or won):
-            return Appended(copies=copies, continues=owner)
+            return Appended(copies=copies, deleted=count - len(self.rows), continues=owner)
         written = [*fresh, *changed, *won]
         removed = self._write(owner, fresh, changed, won)
         added = Counter(result[1] for row in written for result in row.results)
@@ -123,6 +135,7 @@ class Append:
             replaced=len(changed),
             unchanged=len(self.rows) - len(fresh) - len(changed) - copies,
             copies=copies,
+            deleted=count - len(self.rows),
             tool_calls=sum(len(row.calls) for row in written) - removed["call"],
             errors=added["error"] - removed["error"],
             rejected=added["rejected"] - removed["rejected"],
@@ -130,31 +143,23 @@ class Append:
             continues=owner,
         )
 
-    def _find(self, keys: Iterable[bytes]) -> dict[bytes, _Known]:
-        known: dict[bytes, _Known] = {}
-        for some in batches(keys):
-            for key, *rest in self.connection.execute(
-                f"SELECT key, pk, session, seq, digest, origin FROM messages WHERE key IN ({placeholders(some)})", some
-            ):
-                known[key] = _Known(*rest)
-        return known
-
-    def _keep_apart(self, mine: int | None) -> None:
-        """Rename the messages that this session wrote itself and whose id another session has."""
-        own: dict[bytes, Row] = {}
-        for row in self.rows:
-            if row.origin == self.native_id:
-                renamed = f"{self.native_id}/{row.native_id}"
-                own[row.key] = row._replace(key=message_key(self.session.agent, renamed), native_id=renamed)
-        known = self._find(row.key for row in own.values())
+    def _keep_apart(self, own: Mapping[bytes, Row], mine: int | None) -> None:
+        """Rename those of the session's own messages whose id another session has, or that were renamed before."""
         taken = {key for key in own if key in self.known and self.known[key].session != mine}
-        taken |= {key for key, row in own.items() if row.key in known}
+        taken |= {key for key, row in own.items() if row.key in self.known}
         self.rows = [own[row.key] if row.key in taken else row for row in self.rows]
-        self.known |= known
 
-    def _drop_deleted(self) -> None:
-        """Leave out copies of messages of another session that a person deleted."""
-        gone: set[bytes] = set()
+    def _drop_deleted(self) -> bool:
+        """Drop copies of what a person deleted; returns whether that was this session, or its parent if a subagent."""
+        session, deleted = self.session, set[str]()
+        own = {session.id, session.parent_id if session.parent_kind == "subagent" else None}
+        origins = {row.key: session_id(session.agent, row.origin) for row in self.rows if row.origin}
+        for ids in batches({*own, *origins.values()} - {None}):
+            query = f"SELECT id FROM deleted_sessions WHERE id IN ({placeholders(ids)})"
+            deleted.update(each for (each,) in self.connection.execute(query, ids))
+        if not own.isdisjoint(deleted):
+            return True
+        gone = {key for key, origin in origins.items() if origin in deleted}
         for keys in batches(row.key for row in self.rows if row.key not in self.known and row.origin != self.native_id):
             found = self.connection.execute(
                 f"SELECT key FROM deleted_messages WHERE session_id <> ? AND key IN ({placeholders(keys)})",
@@ -162,6 +167,7 @@ class Append:
             )
             gone.update(key for (key,) in found)
         self.rows = [row for row in self.rows if row.key not in gone]
+        return False
 
     def _contest(self, rows: list[Row], ended: float | None) -> tuple[list[Row], str | None]:
         """Those of the rows that belong here, and the session that has the others."""
@@ -210,7 +216,7 @@ class Append:
         rows = [row for row in self.rows if row.key in theirs or row.key not in self.known] if won else fresh
         placed = [(self.known[row.key].pk if row.key in theirs else next(pks), next(seqs), row) for row in rows]
         placed += [(self.known[row.key].pk, self.known[row.key].seq, row) for row in changed]
-        insert_messages(self.connection, pk, placed, self.bodies)
+        self.texts = insert_messages(self.connection, pk, placed, self.bodies)
         self.connection.execute(_SPAN_DATES, (pk,))
         for loser in {self.known[key].session for key in theirs}:
             self._settle_loser(loser)
@@ -248,10 +254,16 @@ class Append:
 
 def insert_messages(
     connection: Connection, session: int, placed: Sequence[tuple[int, int, Row]], bodies: Mapping[bytes, str]
-) -> None:
-    """Insert messages, each with its pk and its place in the session. `bodies` are texts by their hashes."""
-    texts = {text: bodies[text] for _, _, row in placed for text in row.texts()}
-    ids: dict[Any, int | None] = {None: None, **save_texts(connection, texts)}
+) -> dict[bytes, int]:
+    """Insert messages, each with its pk and its place in the session. `bodies` are texts by their hashes.
+
+    Returns the ids of the texts.
+    """
+    used = {row.text for _, _, row in placed} | {row.reasoning for _, _, row in placed}
+    used |= {arguments for _, _, row in placed for _, _, arguments in row.calls}
+    used |= {result[2] for _, _, row in placed for result in row.results}
+    texts = save_texts(connection, {text: body for text, body in bodies.items() if text in used})
+    ids: dict[Any, int | None] = {None: None, **texts}
     connection.executemany(
         f"INSERT INTO messages (pk, session, seq, {MESSAGE_COLUMNS}, text, reasoning) "
         f"VALUES ({placeholders(range(14))})",
@@ -274,6 +286,7 @@ def insert_messages(
             for position, (call_id, outcome, text, *rest) in enumerate(row.results)
         ],
     )
+    return texts
 
 
 def save_texts(connection: Connection, bodies: Mapping[bytes, str]) -> dict[bytes, int]:

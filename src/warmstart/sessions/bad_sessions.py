@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from msgspec import MsgspecError
 
-from warmstart.errors import StoreCorrupt
+from warmstart.errors import StoreCorrupt, WarmstartError
 
 # What the content of a session can make our code raise. An error of the database or the disk is none of them.
 BAD_SESSION = (
@@ -27,9 +27,6 @@ Skip = Callable[[str, Exception], None]
 
 def log_skip(session: str, error: Exception) -> None:
     """Name a session that was skipped, and why, in the log."""
-    logging.getLogger("warmstart").warning("%s", describe_skip(session, error))
-
-
-def describe_skip(session: str, error: Exception) -> str:
-    """A session that was skipped, and why, in a line."""
-    return f"skipped session {session}: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
+    kind = "" if isinstance(error, WarmstartError) else f"unexpected {type(error).__name__}: "
+    reason = f"{kind}{' '.join(str(error).split())[:200]}"
+    logging.getLogger("warmstart").warning("skipped session %s: %s", session, reason)

@@ -7,18 +7,27 @@ completes one that was interrupted. What only the target has is never touched; d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from warmstart.sessions.append import insert_messages, texts_of
-from warmstart.sessions.schema import SESSION_COLUMNS, Row, read_rows
+from warmstart.sessions.schema import SESSION_COLUMNS, TEXT_USES, read_rows
 from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.sessions.store import Position
 from warmstart.storage.sql import batches, next_ids, placeholders
 
 _BATCH = 2000  # messages written in one transaction, and the rest of the last session
 _COLUMNS = f"revision, rules, {SESSION_COLUMNS}"
+_ELSEWHERE = "SELECT 1 FROM messages m JOIN sessions s ON s.pk = m.session WHERE s.id <> ? AND m.key IN ({}) LIMIT 1"
+# The texts of some messages of a session, by their places in it.
+_BODIES = "SELECT hash, body FROM texts WHERE id IN ({})".format(
+    " UNION ".join(
+        f"SELECT {text} FROM {table} WHERE {pk} IN (SELECT m.pk FROM messages m JOIN sessions s ON s.pk = m.session "
+        "WHERE s.id = ?1 AND m.seq BETWEEN ?2 AND ?3)"
+        for table, pk, text in TEXT_USES
+    )
+)
 
 Progress = Callable[[int, int], None]
 
@@ -105,21 +114,17 @@ class _Copy:
     def _is_wanted(self, session_id: str) -> bool:
         """Whether the session must be written; one that is there and has more, or other things, is left alone."""
         mine, theirs = _outline(self.source, session_id), _outline(self.target, session_id)
+        own = batches(key for key, _ in mine.messages)
         if theirs[1:] == mine[1:]:
             self.present += 1
         elif theirs.revision > mine.revision or not set(theirs.messages) <= set(mine.messages):
             self.differences.append(f"{session_id} is not the same there, and was left as it is")
-        elif self._has_elsewhere(session_id, mine):
+        elif any(self.target.fetch(_ELSEWHERE.format(placeholders(some)), (session_id, *some)) for some in own):
             self.differences.append(f"{session_id} has messages that belong to another session there")
         else:
             self.written[session_id] = mine
             return True
         return False
-
-    def _has_elsewhere(self, session_id: str, outline: _Outline) -> bool:
-        query = "SELECT 1 FROM messages m JOIN sessions s ON s.pk = m.session WHERE s.id <> ? AND m.key IN ({}) LIMIT 1"
-        keys = (key for key, _ in outline.messages)
-        return any(self.target.fetch(query.format(placeholders(some)), (session_id, *some)) for some in batches(keys))
 
     def _write(self, batch: Sequence[str]) -> None:
         with self.target.transaction() as connection:
@@ -136,14 +141,8 @@ class _Copy:
                 for page in batches(read_rows(self.source.database, session_id, "hash")):
                     pks = next_ids(connection, "messages", "pk")
                     placed = [(pk, seq, each) for pk, (seq, each) in zip(pks, page, strict=False)]
-                    insert_messages(connection, session, placed, self._bodies(each for _, _, each in placed))
-
-    def _bodies(self, rows: Iterator[Row]) -> dict[bytes, str]:
-        bodies: dict[bytes, str] = {}
-        for hashes in batches({text for row in rows for text in row.texts()}):
-            query = f"SELECT hash, body FROM texts WHERE hash IN ({placeholders(hashes)})"
-            bodies.update(self.source.fetch(query, hashes))
-        return bodies
+                    bodies = dict(self.source.fetch(_BODIES, (session_id, page[0][0], page[-1][0])))
+                    insert_messages(connection, session, placed, bodies)
 
     def _copy_positions(self, positions: dict[str, Position]) -> int:
         known = self.target.positions()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any, Literal
 
 import msgspec
@@ -21,9 +22,9 @@ def export(session: Session, messages: Iterable[Message], format: Format) -> Ite
     elif format == "markdown":
         yield from _markdown(session, messages)
     else:
-        yield _line({"type": "session", "id": session.id} | as_object(session))
-        for message in messages:
-            yield _line({"type": "message"} | as_object(message))
+        objects = ({"type": "message"} | as_object(message) for message in messages)
+        for each in chain([{"type": "session", "id": session.id} | as_object(session)], objects):
+            yield json.dumps(each, ensure_ascii=False) + "\n"
 
 
 def as_object(value: Session | Message) -> dict[str, Any]:
@@ -45,10 +46,6 @@ def chat_messages(messages: Iterable[Message]) -> Iterator[dict[str, Any]]:
                 for call in message.tool_calls
             ]
         yield chat
-
-
-def _line(data: dict[str, Any]) -> str:
-    return json.dumps(data, ensure_ascii=False) + "\n"
 
 
 def _markdown(session: Session, messages: Iterable[Message]) -> Iterator[str]:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
 from warmstart.sessions.marks import MARK
-from warmstart.sessions.schema import IN_PROJECT, to_seconds
+from warmstart.sessions.schema import IN_PROJECT
 from warmstart.sessions.values import Role, clean
 from warmstart.storage.database import Connection
 from warmstart.storage.sql import batches, placeholders
@@ -57,11 +57,11 @@ class StoredText(NamedTuple):
 
 
 class StoredMessage(NamedTuple):
-    """A message as a search shows it, with its session; `at` falls back to the start of the session."""
+    """A message as a search shows it, with its session; `date` falls back to the start of the session."""
 
     native_id: str
     role: Role
-    at: float | None
+    date: datetime | None
     session_id: str
     session_native_id: str
     agent: str
@@ -110,7 +110,7 @@ class SessionLookup:
             values |= names
         if since is not None:
             terms.append("s.started_at >= :since")
-            values["since"] = to_seconds(since)
+            values["since"] = since.timestamp()
         if exclude_session:
             family = [int(row[0]) for row in self._run(_FAMILY, {"session": clean(exclude_session)})]
             if family:
@@ -164,13 +164,14 @@ class SessionLookup:
         """Messages by their row numbers, as far as they exist."""
         found: dict[int, StoredMessage] = {}
         for batch in batches(messages):
-            for row in self._run(
+            for pk, native_id, role, at, *rest in self._run(
                 "SELECT m.pk, m.native_id, m.role, coalesce(m.at, s.started_at), s.id, s.native_id, s.agent, "
                 "s.project, coalesce(t.body, '') FROM messages m JOIN sessions s ON s.pk = m.session "
                 f"LEFT JOIN texts t ON t.id = m.text WHERE m.pk IN ({placeholders(batch)})",
                 batch,
             ):
-                found[row[0]] = StoredMessage(*row[1:])
+                date = None if at is None else datetime.fromtimestamp(at, UTC)
+                found[pk] = StoredMessage(native_id, role, date, *rest)
         return found
 
     def first_messages(self, session: int) -> list[int]:

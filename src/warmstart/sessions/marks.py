@@ -16,6 +16,7 @@ MARK = "[warmstart]"
 END = "[/warmstart]"
 TAG = "<warmstart"
 END_TAG = "</warmstart>"
+PACKET = f"{MARK}\n# Handoff packet "  # how a packet begins; its id follows
 CALL = "call_warmstart_"
 
 # A mark counts only at the start of a line, where a note has it; elsewhere somebody mentions it.

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 from functools import lru_cache
-from os.path import dirname, expanduser, isabs, isdir, isfile, join, lexists, normpath, realpath, relpath
+from os.path import dirname, exists, expanduser, isabs, isdir, isfile, join, lexists, normpath, realpath, relpath
 
 TYPE_CHECKING = False  # `typing` itself takes milliseconds to load, and so does `pathlib`: a hook needs neither
 if TYPE_CHECKING:
@@ -65,6 +65,20 @@ def resolve_project(given: str) -> str:
     return repository_of(given if _DRIVE.match(given) else join(os.getcwd(), path))
 
 
+def branch_of(directory: str) -> str:
+    """The branch that the working tree around a folder is on; empty if there is none, or the folder is elsewhere."""
+    if not directory or not isdir(expanduser(directory)):
+        return ""
+    tree = project_of(realpath(expanduser(directory)))
+    git = join(tree, ".git")
+    try:
+        own = git if isdir(git) else join(tree, _read(git).removeprefix("gitdir:").strip())
+        kind, _, branch = _read(join(own, "HEAD")).strip().partition("refs/heads/")
+    except (OSError, ValueError):
+        return ""
+    return branch if kind == "ref: " else ""
+
+
 def project_by_name(directory: str) -> str:
     """The project of a folder by its path alone: for one that is deleted, or on another machine."""
     directory = _normalize(directory)
@@ -72,6 +86,14 @@ def project_by_name(directory: str) -> str:
     if not found or _HOME.fullmatch(found[1]) or found[1] == _home():
         return directory
     return found[1]
+
+
+def project_of_log(directory: str, log: str) -> str:
+    """The project of a folder that the log at this path names; empty if only the machine with the log knows it."""
+    if exists(log):
+        return repository_of(directory)
+    named = project_by_name(directory)
+    return "" if named == directory else named
 
 
 def short_names(projects: Iterable[str]) -> dict[str, str]:

@@ -14,11 +14,14 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from warmstart.sessions.marks import MARK, TAG, without_ours
 from warmstart.sessions.values import CallOutcome, Message, Role, Session, ToolCall, ToolResult, Usage, clean
 from warmstart.storage.database import Database, migrations_of
 from warmstart.storage.sql import placeholders
 
 MIGRATIONS = migrations_of("sessions", __file__)
+# Goes up whenever a reader judges differently than before, so that `rejudge` reaches the results that are stored.
+OUTCOME_RULES = 3
 
 SESSION_COLUMNS = (
     "id, agent, native_id, project, directory, branch, model, title, version, source, started_at, ended_at, parent_id, "
@@ -59,16 +62,15 @@ class Row(NamedTuple):
     calls: list[tuple[str, str, Any]]  # id, name, arguments
     results: list[tuple[str, CallOutcome, Any, float | None, bool | None, int | None]]  # as `ToolResult`
 
-    def texts(self) -> Iterator[bytes]:
-        parts = (self.text, self.reasoning, *(call[2] for call in self.calls), *(result[2] for result in self.results))
-        return (part for part in parts if part is not None)
-
 
 def encode(agent: str, message: Message, bodies: dict[bytes, str]) -> Row:
     """The row of a message. `bodies` receives its texts under their hashes."""
     flags = message.compaction_summary * _COMPACTION_SUMMARY
-    flags += message.injected * _INJECTED + message.sidechain * _SIDECHAIN
-    at = message.timestamp.timestamp() if message.timestamp else None
+    has_mark = message.role == "user" and (MARK in message.text or TAG in message.text)
+    ours = has_mark and not without_ours(message.text).strip()
+    flags += (message.injected or ours) * _INJECTED + message.sidechain * _SIDECHAIN
+    # A time in the first or the last year may not be one in UTC.
+    at = message.timestamp.timestamp() if message.timestamp and 1 < message.timestamp.year < 9999 else None
     usage = usage_json(message.usage) if message.usage else None
     native_id, role, model, origin = clean(message.native_id), message.role, clean(message.model), clean(message.origin)
     text, reasoning = hash_text(message.text, bodies), hash_text(message.reasoning, bodies)
@@ -188,7 +190,7 @@ def to_result(row: Sequence[Any]) -> ToolResult:
         outcome=outcome,
         text=text or "",
         duration=duration,
-        flag=None if flag is None else bool(flag),
+        flag=flag,
         exit_code=exit_code,
     )
 
@@ -213,7 +215,3 @@ def _to_usage(text: str | None) -> Usage | None:
 
 def to_time(seconds: float | None) -> datetime | None:
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
-
-
-def to_seconds(time: datetime | None) -> float | None:
-    return None if time is None else time.timestamp()

@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
@@ -21,27 +22,24 @@ from warmstart.config import Settings
 from warmstart.errors import AmbiguousId, SessionNotFound
 from warmstart.sessions.append import Append, texts_of
 from warmstart.sessions.bad_sessions import BAD_SESSION, log_skip
-from warmstart.sessions.outcomes import Judge, rejudge_session
 from warmstart.sessions.redaction import exchange_text, forget_state, rewrite_facts
 from warmstart.sessions.schema import (
     IN_PROJECT,
     MIGRATIONS,
     SESSION_COLUMNS,
-    TEXT_USES,
     encode,
+    judged_digest,
     read_rows,
     to_message,
-    to_seconds,
+    to_result,
     to_session,
-    to_time,
 )
-from warmstart.sessions.store import AgentStatistics, Appended, Filter, Match, Position, SessionSummary
+from warmstart.sessions.store import Appended, Filter, Position, SessionSummary
 from warmstart.sessions.text_index import PostgresTextIndex, SQLiteTextIndex, TextIndex
-from warmstart.sessions.values import Message, Session, SessionOutcome, clean
+from warmstart.sessions.values import CallOutcome, Message, Session, SessionOutcome, ToolResult, clean
 from warmstart.storage.database import Connection, Database, Statements
 from warmstart.storage.sql import batches, placeholders
 from warmstart.storage.sqlite import SQLiteDatabase
-from warmstart.text.words import stem_words, tokenize
 
 _COUNTS = """
     (SELECT count(*) FROM messages m WHERE m.session = s.pk) AS messages,
@@ -60,14 +58,6 @@ _TITLE = """
 _SESSION = ", ".join(f"s.{name}" for name in SESSION_COLUMNS.split(", ")).replace("s.title", _TITLE)
 _POSITION = 'path, agent, signature, mark, "offset", line, state, revision'
 _NEWEST_FIRST = "ORDER BY s.started_at DESC NULLS LAST, s.id"
-# The messages that use any of some texts; {0} is an IN list.
-_USES = " UNION ".join(
-    f"SELECT {pk} AS pk, {text} AS text FROM {table} WHERE {text} IN ({{0}})" for table, pk, text in TEXT_USES
-)
-_MATCHES = (
-    f"SELECT s.id, m.native_id, m.role, m.at, t.body FROM ({_USES}) used JOIN texts t ON t.id = used.text "
-    "JOIN messages m ON m.pk = used.pk JOIN sessions s ON s.pk = m.session ORDER BY t.id DESC, m.pk DESC"
-)
 _REWRITE_PAGE = 200  # texts rewritten in one transaction
 _FILTERS = {
     "id": "s.id = :id",
@@ -84,7 +74,7 @@ def where(filter: Filter) -> tuple[str, dict[str, object]]:
     for name in _FILTERS:
         value = getattr(filter, name)
         if value not in (None, ""):
-            values[name] = to_seconds(value) if isinstance(value, datetime) else clean(value)
+            values[name] = value.timestamp() if isinstance(value, datetime) else clean(value)
     condition = " AND ".join(_FILTERS[name] for name in values) or "true"
     return condition, {**values, "limit": filter.limit if filter.limit > 0 else 2**62}
 
@@ -102,6 +92,8 @@ class SQLSessionStore:
         self.name = database.name
         self.about = about
         self._stale: set[int] = set()
+        self._known_stems: Mapping[str, str] = {}
+        self._stems: dict[int, str] = {}  # of texts that were added, by their ids
 
     def close(self) -> None:
         self.database.close()
@@ -116,21 +108,19 @@ class SQLSessionStore:
             if is_inner:
                 yield connection
                 return
-            self._stale = set()
+            self._stale, self._known_stems, self._stems = set(), stems, {}
             newest, pending = connection.execute(
                 "SELECT coalesce(max(id), 0), (SELECT coalesce(max(pending), 0) FROM index_state) FROM texts"
             ).fetchone()
             yield connection
-            last.append(self.index.end_write(newest, pending, self._stale, stems))
+            if self._stale:
+                last.append(self.index.remove(self._stale, pending + 1, newest))
+            last.append(self.index.add(max(newest, pending) + 1, stems=self._stems))
 
     def fetch(self, sql: str, parameters: Any = ()) -> list[Any]:
         """The rows of a query."""
         with self.database.translate_errors():
             return self.database.connection.execute(sql, parameters).fetchall()
-
-    def integrity(self) -> list[str]:
-        """Problems with the stored data; empty if there are none."""
-        return self.database.integrity()
 
     def forget(self, texts: set[int]) -> None:
         """Delete those of these texts that are no longer used, at the end of the transaction."""
@@ -145,6 +135,9 @@ class SQLSessionStore:
             append = Append(connection, session, list({row.key: row for row in rows}.values()), bodies)
             appended = append.run()
             self._stale |= append.stale
+            for key, number in append.texts.items() if self._known_stems else ():
+                if (stems := self._known_stems.get(bodies[key])) is not None:
+                    self._stems[number] = stems
         return appended
 
     def set_outcome(self, session_id: str, outcome: SessionOutcome, because: str = "") -> None:
@@ -201,12 +194,12 @@ class SQLSessionStore:
                 connection.execute(raise_revisions)
         return changed + facts
 
-    def rejudge(self, judge: Judge, rules: int) -> int:
+    def rejudge(self, judge: Callable[[str, str, ToolResult], CallOutcome], rules: int) -> int:
         changed = 0
         for session_id, agent in self.fetch("SELECT id, agent FROM sessions WHERE rules <> ? ORDER BY pk", (rules,)):
             with self.transaction() as connection:
                 try:
-                    number = rejudge_session(self.database, session_id, agent, judge)
+                    number = self._rejudge_session(session_id, partial(judge, agent))
                 except BAD_SESSION as error:
                     log_skip(session_id, error)
                     number = 0
@@ -216,6 +209,24 @@ class SQLSessionStore:
                 )
                 changed += number
         return changed
+
+    def _rejudge_session(self, session_id: str, judge: Callable[[str, ToolResult], CallOutcome]) -> int:
+        """Judge every result of a session again; returns how many outcomes changed."""
+        tools: dict[str, str] = {}  # by the ids of the calls so far, because an id may be used again
+        outcomes: list[tuple[CallOutcome, bytes, int]] = []
+        digests: list[tuple[bytes, bytes]] = []
+        for _, row in read_rows(self.database, session_id, "body"):
+            tools.update((call_id, name) for call_id, name, _ in row.calls)
+            results = [to_result(result) for result in row.results]
+            judged = [judge(tools.get(result.call_id, ""), result) for result in results]
+            if judged != [result.outcome for result in results]:
+                changed = (place for place, result in enumerate(results) if judged[place] != result.outcome)
+                outcomes += [(judged[place], row.key, place) for place in changed]
+                digests.append((judged_digest(row.digest, judged), row.key))
+        place = "message = (SELECT pk FROM messages WHERE key = ?) AND position = ?"
+        self.database.connection.executemany(f"UPDATE tool_results SET outcome = ? WHERE {place}", outcomes)
+        self.database.connection.executemany("UPDATE messages SET digest = ? WHERE key = ?", digests)
+        return len(outcomes)
 
     def scrub(self) -> None:
         """Remove all traces of deleted data: from the index, the tables of other packages and the file.
@@ -258,29 +269,6 @@ class SQLSessionStore:
     def projects(self) -> list[str]:
         return [row[0] for row in self.fetch("SELECT DISTINCT project FROM sessions ORDER BY project")]
 
-    def statistics(self) -> list[AgentStatistics]:
-        rows = self.fetch(
-            "SELECT agent, count(*), CAST(sum(messages) AS BIGINT), CAST(sum(calls) AS BIGINT), "
-            "CAST(sum(errors) AS BIGINT), CAST(sum(rejections) AS BIGINT) "
-            f"FROM (SELECT s.agent, {_COUNTS} FROM sessions s) counted GROUP BY agent ORDER BY agent"
-        )
-        return [AgentStatistics(*row) for row in rows]
-
-    def search(self, text: str, *, limit: int = 20) -> list[Match]:
-        stems = dict.fromkeys(stem_words(tokenize(clean(text))))
-        found: list[Match] = []
-        for some in batches(self.index.find(stems, limit=limit)):
-            rows = self.fetch(_MATCHES.format(placeholders(some)), some * len(TEXT_USES))
-            found += [Match(session, message, role, to_time(at), body) for session, message, role, at, body in rows]
-        return found[:limit]
-
-    @property
-    def index_complete(self) -> bool:
-        return self.index.is_complete
-
-    def fill_index(self, progress: Callable[[int, int], None] | None = None) -> None:
-        self.index.fill(progress)
-
     # -- what sync needs
 
     def positions(self, paths: Iterable[str] | None = None) -> dict[str, Position]:
@@ -314,6 +302,7 @@ class SQLSessionStore:
                 )
 
     def deleted(self) -> frozenset[str]:
+        """The ids of the sessions that were deleted."""
         return frozenset(row[0] for row in self.fetch("SELECT id FROM deleted_sessions"))
 
     # Last, because from here on `list` is no longer the type.

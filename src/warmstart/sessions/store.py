@@ -8,20 +8,21 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
-from warmstart.sessions.values import CallOutcome, Message, Role, Session, SessionOutcome, ToolResult
+from warmstart.sessions.values import CallOutcome, Message, Session, SessionOutcome, ToolResult
 
 
 class Appended(NamedTuple):
     """The result of an append.
 
-    `tool_calls`, `errors` and `rejected` count what was added to the store; `continues` is the session that owns the
-    messages which turned out to be copies, if any did.
+    `deleted` messages were left out because a person deleted their session. `tool_calls`, `errors` and `rejected` count
+    what was added to the store; `continues` is the session that owns the messages which turned out to be copies.
     """
 
     new: int = 0
     replaced: int = 0
     unchanged: int = 0
     copies: int = 0
+    deleted: int = 0
     tool_calls: int = 0
     errors: int = 0
     rejected: int = 0
@@ -52,27 +53,6 @@ class SessionSummary(NamedTuple):
     def outcome(self) -> SessionOutcome:
         """The outcome of the session."""
         return self.session.outcome
-
-
-class AgentStatistics(NamedTuple):
-    """The counts of one agent's sessions."""
-
-    agent: str
-    sessions: int
-    messages: int
-    tool_calls: int
-    errors: int
-    rejected: int
-
-
-class Match(NamedTuple):
-    """A message that holds the words of a search; `text` is the one of its texts that does."""
-
-    session_id: str
-    message_id: str
-    role: Role
-    timestamp: datetime | None
-    text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +113,7 @@ class SessionStore(Protocol):
     def delete(self, session_id: str) -> bool:
         """Delete a session and its subagents with all their text, also from the index; `False` when there was none.
 
-        Sync brings back neither the session nor copies of its messages in other logs.
+        `append` brings back neither the sessions nor copies of their messages in other logs.
         """
 
     def set_outcome(self, session_id: str, outcome: SessionOutcome, because: str = "") -> None:
@@ -156,31 +136,10 @@ class SessionStore(Protocol):
     def projects(self) -> list[str]:
         """The projects that have sessions, in the order of their paths."""
 
-    def statistics(self) -> list[AgentStatistics]:
-        """Counts by agent, in the order of their names."""
-
-    def search(self, text: str, *, limit: int = 20) -> list[Match]:
-        """Messages with a text that holds every word of `text`, newest first. Never raises for what a user typed.
-
-        While `index_complete` is false, it finds what is indexed already. `warmstart.recall` ranks.
-        """
-
-    @property
-    def index_complete(self) -> bool:
-        """Whether all texts can be searched. A store of an earlier layout needs `fill_index` first."""
-
-    def fill_index(self, progress: Callable[[int, int], None] | None = None) -> None:
-        """Index the texts that cannot be searched yet, in batches; several processes may do so at once."""
-
     def close(self) -> None:
         """Close the store; it must not be used afterwards."""
 
-    def list(self, filter: Filter = ...) -> list[SessionSummary]:
-        """Sessions, newest first; those without a date come last."""
-
-
-class SyncStore(SessionStore, Protocol):
-    """A store that sync can fill: it knows how far each log was read, and which sessions a person deleted."""
+    # -- what sync needs
 
     def transaction(self, *, wait: bool = True, stems: Mapping[str, str] = ...) -> AbstractContextManager[object]:
         """Make several calls one write. `stems` are those of texts that are stemmed already.
@@ -200,5 +159,7 @@ class SyncStore(SessionStore, Protocol):
         What was their project becomes their `directory`. Those for which `map` returns nothing stay as they are.
         """
 
-    def deleted(self) -> frozenset[str]:
-        """The ids of the sessions that were deleted."""
+    # Last, because from here on `list` is no longer the type.
+
+    def list(self, filter: Filter = ...) -> list[SessionSummary]:
+        """Sessions, newest first; those without a date come last."""

@@ -18,6 +18,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import accumulate, islice
@@ -28,15 +29,17 @@ import msgspec
 
 from warmstart.errors import LogError, WarmstartError
 from warmstart.redact.redactor import Redactor
-from warmstart.sessions.projects import project_by_name, repository_of
+from warmstart.sessions.projects import repository_of
 from warmstart.sessions.readers.base import Malformed, Reader, Reading
 from warmstart.sessions.readers.registry import readers
 from warmstart.sessions.redaction import Group, Scan, group_messages, redacted_log, redacted_name, scan, strings_in
-from warmstart.sessions.store import Position, SyncStore
+from warmstart.sessions.store import Position, SessionStore
 from warmstart.sessions.text_worker import TextWorker
-from warmstart.sessions.values import Message, Session, session_id
+from warmstart.sessions.values import Message, Session
 
-_BATCH_CHARACTERS = 4_000_000
+_BATCH_CHARACTERS = 1_000_000  # written in one transaction
+# Characters that the worker scans while the next logs are read; more while it is still starting.
+_MIN_WAITING, _MAX_WAITING = 2_000_000, 8_000_000
 _CONTINUES = "sync.continues"
 _FORCED = "sync.forced"
 _HEAD = 64 * 1024
@@ -122,7 +125,7 @@ def _find(reader: Reader, root: Path) -> list[Path]:
 
 
 def sync(
-    store: SyncStore,
+    store: SessionStore,
     sources: Iterable[Source],
     *,
     agents: Sequence[str] = (),
@@ -142,10 +145,10 @@ def sync(
     report = SyncReport({reader.agent: Tally(reader.agent) for reader in known})
     job = _Sync(store, agents, redactor, report)
     progress = progress or (lambda done, total, name: None)
-    store.map_projects(_project)
     # Older logs first: a resumed session then finds the one it continues already there.
     logs = deque(sorted(job.changed(sources), key=lambda log: (log.modified, log.source.path)))
     total, done = sum(log.size for log in logs), 0
+    job.scanned = sum(log.size - log.position.offset for log in logs if log.source.path.suffix != ".db")
     try:
         while logs:
             log = logs.popleft()
@@ -175,14 +178,14 @@ def sync(
 
 @dataclass(slots=True)
 class _Sync:
-    store: SyncStore
+    store: SessionStore
     agents: Sequence[str]
     redactor: Redactor | None
     report: SyncReport
     readers: Mapping[str, Reader] = field(default_factory=readers)
     pending: list[_Chunk] = field(default_factory=list)
     waiting: int = 0  # characters in `pending`
-    scanned: int = 0  # characters, before an import counts as large
+    scanned: int = 0  # characters, including those that are known to come
     worker: TextWorker | None = None
     foreign: list[Position] = field(default_factory=list)
 
@@ -192,7 +195,7 @@ class _Sync:
         return "?" + ",".join(self.readers)
 
     def changed(self, sources: Sequence[Source]) -> Iterator[_Log]:
-        """The logs that must be read."""
+        """The logs that must be read. The write-ahead log of a database counts as part of it."""
         positions = self.store.positions()
         # What each log is called in the store: text that every store can hold, and that no other path has.
         names = {each.path: os.fsencode(each.path).decode("utf-8", "backslashreplace") for each in sources}
@@ -202,10 +205,17 @@ class _Sync:
             name = names[source.path]
             known = positions.get(name)
             try:
-                signature, modified, size = _stat(source.path)
+                parts = [source.path.stat()]
+                if source.path.suffix == ".db":
+                    with suppress(FileNotFoundError):
+                        parts.append(source.path.with_name(source.path.name + "-wal").stat())
+                if not all(stat.S_ISREG(part.st_mode) for part in parts):
+                    raise OSError(errno.EINVAL, "not a regular file")  # reading a pipe would block
             except OSError as error:
                 self._report_problem(source, name, error.strerror or str(error))
                 continue
+            signature = "/".join(f"{part.st_ino}:{part.st_size}:{part.st_mtime_ns}" for part in parts)
+            modified, size = max(part.st_mtime_ns for part in parts), sum(part.st_size for part in parts)
             if not (known and known.signature == signature and self._is_settled(source, known)):
                 yield _Log(self, source, known or Position(name, "", ""), signature, modified, size)
 
@@ -226,10 +236,13 @@ class _Sync:
 
     def take(self, log: _Log) -> Iterator[int]:
         """Read one log into chunks, and yield how far it got."""
-        source, name = log.source, log.position.path
+        source, known, name = log.source, log.position, log.position.path
         yield 0
         try:
+            log.grew = _mark(source.path, known.offset) == known.mark
             reader = source.reader
+            if reader is None and log.grew and known.mark and not known.state.get(_FORCED):
+                reader = self.readers.get(known.agent)
             if reader is None:
                 with source.path.open("rb") as file:
                     head = file.read(_HEAD)
@@ -244,7 +257,9 @@ class _Sync:
             for chunk in log.chunks():
                 self.pending.append(chunk)
                 self.waiting += chunk.characters
-                if self.waiting >= 2 * _BATCH_CHARACTERS:  # one batch is scanned while the next is read
+                first = self.pending[0].scans
+                is_scanned = isinstance(first, list) or first.done()
+                if self.waiting >= (_MIN_WAITING if is_scanned else _MAX_WAITING):
                     self.flush()
                 yield log.reading.offset
             self.report.problems.extend(log.reading.problems)
@@ -267,14 +282,13 @@ class _Sync:
         stems: dict[str, str] = {}
         # The next logs are read while this is indexed and committed.
         with self.store.transaction(wait=False, stems=stems):
-            deleted = self.store.deleted()
             saved = self.store.positions({chunk.log.position.path for chunk in chunks})
             for log in (chunk.log for chunk in chunks):
                 path = log.position.path
                 log.overtaken |= log.position.revision != (saved[path].revision if path in saved else 0)
             for chunk, scanned in zip(chunks, scans, strict=True):
                 if not chunk.log.overtaken:
-                    chunk.log.write(chunk, scanned, deleted, stems)
+                    chunk.log.write(chunk, scanned, stems)
         del self.pending[: len(chunks)]
         self.waiting -= sum(chunk.characters for chunk in chunks)
 
@@ -307,6 +321,7 @@ class _Log:
     reader: Reader = field(init=False)
     tally: Tally = field(init=False)
     reading: Reading = field(init=False)
+    grew: bool = False  # and is otherwise as it was
     overtaken: bool = False  # by another process
     # The session that each session of this log continues; this may be known before it has a message of its own.
     continues: dict[str, str] = field(default_factory=dict)
@@ -315,7 +330,7 @@ class _Log:
         """Read the log from its last position, or from the start unless it only grew."""
         known, path = self.position, self.source.path
         self.reading = Reading(path)
-        if known.agent == self.reader.agent and _mark(path, known.offset) == known.mark:
+        if known.agent == self.reader.agent and self.grew:
             state = {key: value for key, value in known.state.items() if key not in (_CONTINUES, _FORCED)}
             self.continues = known.state.get(_CONTINUES, {})
             self.reading = Reading(path, offset=known.offset, line=known.line, state=state)
@@ -330,8 +345,10 @@ class _Log:
                 continue
             messages[message.native_id] = message
             characters += len(message.text) + len(message.reasoning)
-            characters += sum(len(call.arguments) for call in message.tool_calls)
-            characters += sum(len(result.text) for result in message.tool_results)
+            for call in message.tool_calls:
+                characters += len(call.arguments)
+            for result in message.tool_results:
+                characters += len(result.text)
             if characters >= _BATCH_CHARACTERS:
                 chunk = self._chunk(sessions, characters, "")
                 self.tally.seconds += time.monotonic() - began
@@ -370,7 +387,7 @@ class _Log:
             scans = [scan(each, job.redactor) for each in texts]
         return _Chunk(self, sessions, position, characters, scans)
 
-    def write(self, chunk: _Chunk, scans: Iterable[Scan], deleted: frozenset[str], stems: dict[str, str]) -> None:
+    def write(self, chunk: _Chunk, scans: Iterable[Scan], stems: dict[str, str]) -> None:
         """Write a chunk and the position after it."""
         began = time.monotonic()
         store, redactor, rest = self.job.store, self.job.redactor, iter(scans)
@@ -383,7 +400,7 @@ class _Log:
                 sessions.append(redacted_log(session, groups, scanned, redactor))
             else:
                 sessions.append((session, [message for group in groups for message in group.messages]))
-        sessions = self._wanted(sessions, deleted) if deleted else sessions
+        is_deleted = bool(sessions)
         for session, messages in sessions:
             if session.parent_id is None and session.native_id in self.continues:
                 session = replace(session, parent_id=self.continues[session.native_id], parent_kind="resume")
@@ -395,8 +412,11 @@ class _Log:
             self.tally.tool_calls += appended.tool_calls
             self.tally.errors += appended.errors
             self.tally.rejected += appended.rejected
+            if appended.deleted:
+                self.tally.skipped["deleted"] += appended.deleted
+            is_deleted = is_deleted and appended.deleted >= max(1, len(messages))
         # Nothing of a deleted session is kept, not even in what its reader remembers.
-        position = chunk.position if sessions or not chunk.sessions else _from_start(chunk.position)
+        position = _from_start(chunk.position) if is_deleted else chunk.position
         if self.continues:
             position.state[_CONTINUES] = self.continues
         if self.source.forced:
@@ -404,51 +424,10 @@ class _Log:
         self.position = replace(self.position, revision=store.save_position(position))
         self.tally.seconds += time.monotonic() - began
 
-    def _wanted(
-        self, sessions: list[tuple[Session, list[Message]]], deleted: frozenset[str]
-    ) -> list[tuple[Session, list[Message]]]:
-        """The sessions without those that a person deleted, and without messages copied from such."""
-        wanted = []
-        for session, messages in sessions:
-            if session.id in deleted or (session.parent_kind == "subagent" and session.parent_id in deleted):
-                self.tally.skipped["deleted"] += max(1, len(messages))
-                continue
-            own = [m for m in messages if not (m.origin and session_id(session.agent, m.origin) in deleted)]
-            if len(own) < len(messages):
-                self.tally.skipped["deleted"] += len(messages) - len(own)
-            wanted.append((session, own))
-        return wanted
-
-
-def _project(folder: str, source: str) -> str:
-    """The repository of a session that was stored without one; empty if only the machine with its log knows it."""
-    if os.path.exists(source):  # noqa: PTH110 - `Path` raises where a folder may not be looked into
-        return repository_of(folder)
-    named = project_by_name(folder)
-    return "" if named == folder else named
-
 
 def _from_start(position: Position) -> Position:
     """The position without a state: if the log grows, it is read from its start."""
     return replace(position, state={}, mark="", offset=0, line=0)
-
-
-def _stat(path: Path) -> tuple[str, int, int]:
-    """A log's signature, time of change and size; a database's write-ahead log counts as part of it."""
-    parts, modified, size = [], 0, 0
-    for each in (path, path.with_name(path.name + "-wal")) if path.suffix == ".db" else (path,):
-        try:
-            found = each.stat()
-        except FileNotFoundError:
-            if each is path:
-                raise
-            continue
-        if not stat.S_ISREG(found.st_mode):
-            # Reading a pipe would block.
-            raise OSError(errno.EINVAL, "not a regular file")
-        parts.append(f"{found.st_ino}:{found.st_size}:{found.st_mtime_ns}")
-        modified, size = max(modified, found.st_mtime_ns), size + found.st_size
-    return "/".join(parts), modified, size
 
 
 def _mark(path: Path, offset: int) -> str:

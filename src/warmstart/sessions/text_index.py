@@ -16,19 +16,15 @@ from typing import ClassVar
 
 import msgspec
 
+from warmstart.sessions.schema import TEXT_USES
 from warmstart.storage.database import Database, Statements
 from warmstart.storage.sql import batches, placeholders
 from warmstart.text.words import distinct_stems
 
-_BATCH_CHARACTERS = 1_000_000  # stemmed and indexed by one statement
+_BATCH_CHARACTERS = 400_000  # of stems, indexed by one statement
 _BATCH_TEXTS = 500  # indexed by one transaction while an empty index is filled
 
-_UNUSED = """
-    NOT EXISTS (SELECT 1 FROM messages WHERE text = t.id)
-    AND NOT EXISTS (SELECT 1 FROM messages WHERE reasoning = t.id)
-    AND NOT EXISTS (SELECT 1 FROM tool_calls WHERE arguments = t.id)
-    AND NOT EXISTS (SELECT 1 FROM tool_results WHERE text = t.id)
-"""
+_UNUSED = " AND ".join(f"NOT EXISTS (SELECT 1 FROM {table} WHERE {text} = t.id)" for table, _, text in TEXT_USES)
 
 Progress = Callable[[int, int], None]
 
@@ -56,7 +52,7 @@ class TextIndex(ABC):
             return self._find(list(stems), every, limit)
 
     def fill(self, progress: Progress | None = None) -> None:
-        """Index the texts that are not in the index yet, in batches, newest first. The next call resumes."""
+        """Index the texts that are not in the index yet, newest first. The next call resumes; many processes may."""
         if self.is_complete:
             return
         with self._db.translate_errors():
@@ -73,37 +69,36 @@ class TextIndex(ABC):
                     "SELECT id FROM texts WHERE id <= ? ORDER BY id DESC LIMIT ?", (pending, _BATCH_TEXTS)
                 ).fetchall()
                 first = rows[-1][0] if rows else 1
-                for statement in self._add(first, pending):
+                for statement in self.add(first, pending):
                     connection.execute(*statement)
                 connection.execute("UPDATE index_state SET pending = ?", (first - 1,))
             done = min(done + len(rows), total)
             if progress:
                 progress(done, total)
 
-    def end_write(self, newest: int, pending: int, stale: Iterable[int], stems: Mapping[str, str]) -> Statements:
-        """The statements that end a write: delete the stale texts that nothing uses, and index those after `newest`.
-
-        `newest` and `pending` are as they were before the write; `stems` are those of texts that are stemmed already.
-        """
+    def remove(self, stale: Iterable[int], first: int, last: int) -> Statements:
+        """The statements that delete those of the stale texts that nothing uses; `first` to `last` are indexed."""
         for some in batches(sorted(stale)):
             unused = self._db.connection.execute(
                 f"SELECT id, body FROM texts t WHERE id IN ({placeholders(some)}) AND {_UNUSED}", some
             ).fetchall()
             if self.REMOVE:
-                indexed = ((each, distinct_stems(body)) for each, body in unused if pending < each <= newest)
+                indexed = ((each, distinct_stems(body)) for each, body in unused if first <= each <= last)
                 yield self.REMOVE, [*indexed]
             yield "DELETE FROM texts WHERE id = ?", [(text[0],) for text in unused]
-        yield from self._add(max(newest, pending) + 1, stems=stems)
 
-    def _add(self, first: int, last: int = 2**62, stems: Mapping[str, str] = MappingProxyType({})) -> Statements:
-        """Index the texts with these ids, by statements for about `_BATCH_CHARACTERS` each."""
+    def add(self, first: int, last: int = 2**62, stems: Mapping[int, str] = MappingProxyType({})) -> Statements:
+        """The statements that index the texts with these ids; `stems` are those of texts that are stemmed already."""
         batch: dict[int, str] = {}
         size = 0
-        for number, body in self._db.connection.execute(
-            "SELECT id, body FROM texts WHERE id >= ? AND id <= ? ORDER BY id", (first, last)
+        for (number,) in self._db.connection.execute(
+            "SELECT id FROM texts WHERE id >= ? AND id <= ? ORDER BY id", (first, last)
         ):
-            batch[number] = stems.get(body) or distinct_stems(body)
-            size += len(body)
+            if (found := stems.get(number)) is None:
+                (body,) = self._db.connection.execute("SELECT body FROM texts WHERE id = ?", (number,)).fetchone()
+                found = distinct_stems(body)
+            batch[number] = found
+            size += len(found)
             if size >= _BATCH_CHARACTERS:
                 yield self.ADD, (msgspec.json.encode(batch).decode(),)
                 batch, size = {}, 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
+from subprocess import DEVNULL, PIPE, Popen
 from typing import IO, Any
 
 import msgspec
@@ -58,12 +58,8 @@ class TextWorker:
 
     def close(self) -> None:
         self._thread.shutdown(cancel_futures=True)
-        if self._process is None:
-            return
-        try:
-            self._process.communicate(timeout=5)
-        except (OSError, TimeoutExpired):
-            self._process.kill()
+        if self._process is not None:
+            self._process.kill()  # it has nothing left to do, and takes a while to end by itself
             self._process.communicate()
 
 

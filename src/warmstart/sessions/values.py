@@ -29,6 +29,8 @@ def clean(text: str) -> str:
     """Text that every database can hold: no NUL, no half of a surrogate pair."""
     if "\0" in text:
         text = text.replace("\0", "\ufffd")
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError:

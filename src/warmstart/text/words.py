@@ -126,11 +126,6 @@ def stem_words(words: Iterable[str]) -> list[str]:
     return list(map(_stem, words))
 
 
-def stems(text: str) -> list[str]:
-    """The words of a text in order, without their English endings."""
-    return stem_words(tokenize(text))
-
-
 def distinct_stems(text: str) -> str:
     """The stems of a text in any order, separated by spaces; each word is stemmed once."""
     return " ".join(map(_stem, set(tokenize(text))))

@@ -234,6 +234,96 @@ HERMES_ROWS = [
     ["messages", 6, "s2", "user", "more", None, None, 1.79e9 + 9, None, None, 0, 1, 0, None],
 ]
 
+
+def chatted(kind: str, uuid: str, **fields: Any) -> dict[str, Any]:
+    common = {"uuid": uuid, "parentUuid": None, "sessionId": ID, "timestamp": T0, "type": kind, "provenance": "system"}
+    return {**common, "cwd": "/nowhere/app", "version": "0.24.4", **fields}
+
+
+RAN = {"functionCall": {"id": "c1", "name": "run_shell_command", "args": {"command": "ls"}}}
+HAD = {"functionResponse": {"id": "c1", "name": "run_shell_command", "response": {"error": "no\nExit Code: 2"}}}
+SHELL = {"callId": "c1", "status": "error", "resultDisplay": {"type": "shell_result", "exitCode": 2}, "durationMs": 7}
+COUNTS = {"promptTokenCount": 90, "totalTokenCount": 99, "cachedContentTokenCount": 30}
+SHORTER = [{"role": "user", "parts": [{"text": "<state_snapshot>so far</state_snapshot>"}]}]
+QWEN = [
+    chatted("user", "q1", provenance="real_user", message={"parts": [{"text": "go"}]}, forkedFrom={"sessionId": "old"}),
+    chatted("assistant", "q2", model="m", message={"parts": [{"text": "hm", "thought": True}, RAN]}),
+    chatted("system", "q3", subtype="ui_telemetry", systemPayload={"uiEvent": {"call_id": "c1", "duration_ms": 5}}),
+    chatted("tool_result", "q4", message={"parts": [HAD]}, toolCallResult=SHELL),
+    chatted("system", "q5", subtype="chat_compression", systemPayload={"compressedHistory": SHORTER}),
+    chatted("system", "q6", subtype="custom_title", systemPayload={"customTitle": "A title"}),
+    chatted("assistant", "q7", agentId="a1", agentRound=1, message={"parts": [{"text": "Yes"}]}, usageMetadata=COUNTS),
+    chatted("assistant", "q8", agentId="a1", message={"parts": [deepcopy(RAN)]}),
+]
+
+
+def entered(kind: str, key: str, **fields: Any) -> dict[str, Any]:
+    return {"type": kind, "id": key, "parentId": None, "timestamp": T0, **fields}
+
+
+PI = [
+    {
+        "type": "session",
+        "version": 3,
+        "id": ID,
+        "timestamp": T0,
+        "cwd": "/nowhere/app",
+        "parentSession": "/gone/x.jsonl",
+    },
+    entered("model_change", "p1", provider="x", modelId="m"),
+    entered("message", "p2", message={"role": "user", "content": [{"type": "text", "text": "go"}]}),
+    entered(
+        "message",
+        "p3",
+        message={
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "hm"},
+                {"type": "text", "text": "Yes"},
+                {"type": "toolCall", "id": "c1", "name": "bash", "arguments": {"command": "ls"}},
+            ],
+            "model": "m",
+            "usage": {"input": 9, "output": 2, "cacheRead": 4},
+        },
+    ),
+    entered("message", "p4", message={"role": "toolResult", "toolCallId": "c1", "content": "no", "isError": True}),
+    entered("message", "p5", message={"role": "bashExecution", "command": "ls", "output": "x"}),
+    entered("custom_message", "p6", customType="x", content="added"),
+    entered("compaction", "p7", summary="so far", firstKeptEntryId="p2"),
+    entered("session_info", "p8", name="A title"),
+]
+
+CLINE_RESULT = {
+    "type": "tool_result",
+    "tool_use_id": "c1",
+    "content": [{"query": "ls", "result": "x", "success": True}],
+}
+CLINE = {
+    "version": 1,
+    "updated_at": T0,
+    "agent": "lead",
+    "sessionId": "1_a",
+    "origin": {"version": "3.0.65", "parentThreadId": "0_a"},
+    "messages": [
+        {"id": "m1", "role": "user", "content": [{"text": '<user_input mode="act">go</user_input>'}], "ts": MS},
+        {
+            "id": "m2",
+            "role": "assistant",
+            "content": [
+                {"thinking": "hm"},
+                {"text": "Yes"},
+                {"type": "tool_use", "id": "c1", "name": "x", "input": {}},
+            ],
+            "modelInfo": {"id": "m"},
+            "metrics": {"inputTokens": 9, "cacheReadTokens": 4},
+            "ts": MS + 1,
+        },
+        {"id": "m3", "role": "user", "content": [CLINE_RESULT, {"type": "text", "text": "more"}], "ts": MS + 2},
+        {"role": "user", "content": "so far", "metadata": {"kind": "compaction_summary", "generatedAt": MS}},
+    ],
+}
+CLINE_FACTS = {"workspace_root": "/nowhere", "model": "m", "metadata": {"fork": {"forkedFromSessionId": "0_a"}}}
+
 CHAT: list[dict[str, Any]] = [
     {"role": "system", "content": "Be kind."},
     {"role": "user", "content": [{"type": "text", "text": "go"}, {"type": "image_url"}], "timestamp": 1.79e9},
@@ -277,6 +367,9 @@ SEEDS = {
     "opencode": Seed(agent="opencode", files={"export.json": OPENCODE_EXPORT}),
     "opencode-database": Seed(agent="opencode", files={"opencode.db": OPENCODE_ROWS}, schema=OPENCODE_SCHEMA),
     "hermes": Seed(agent="hermes", files={"state.db": HERMES_ROWS}, schema=HERMES_SCHEMA),
+    "qwen": Seed(agent="qwen-code", files={f"{ID}.jsonl": QWEN}, lines=True),
+    "pi": Seed(agent="pi", files={f"2026-07-01T10-00-00-000Z_{ID}.jsonl": PI}, lines=True),
+    "cline": Seed(agent="cline", files={"1_a/1_a.messages.json": CLINE, "1_a/1_a.json": CLINE_FACTS}),
     "openai": Seed(agent="openai", files={"chat.json": CHAT}),
     "openai-lines": Seed(agent="openai", files={"chat.jsonl": [*CHAT, RECORD]}, lines=True),
     "openai-record": Seed(agent="openai", files={"chat.json": RECORD}),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from contextlib import closing
 from datetime import UTC, datetime
 from itertools import islice, product
 from pathlib import Path
@@ -17,11 +16,9 @@ import pytest
 
 from tests.sessions.readers.logs import cuts
 from warmstart.errors import LogError
-from warmstart.sessions.outcomes import judge
 from warmstart.sessions.readers.base import Reading
 from warmstart.sessions.readers.claude_code import ClaudeCodeReader
-from warmstart.sessions.sql_store import SQLiteSessionStore
-from warmstart.sessions.sync import path_sources, sync
+from warmstart.sessions.readers.registry import judge
 from warmstart.sessions.values import Message, Session, ToolCall, Usage, session_id
 
 READER = ClaudeCodeReader()
@@ -703,6 +700,14 @@ def test_its_logs_are_recognised_by_how_they_begin(log: Path, subtests: pytest.S
             assert READER.claims(log, write(log, *opening)[:65536])
 
 
+def test_lines_that_quote_its_lines_are_not_its_own(log: Path, subtests: pytest.Subtests) -> None:
+    for opening in OPENINGS[:-2]:
+        with subtests.test(opening=opening):
+            assert not READER.claims(
+                log, write(log, *({"role": "user", "content": "x", "raw": each} for each in opening))
+            )
+
+
 def qwen(kind: str, uuid: str, **fields: Any) -> Record:
     common = {"uuid": uuid, "parentUuid": None, "sessionId": OLD, "timestamp": at(1), "type": kind}
     return {**common, "cwd": "/nowhere/app", "version": "0.24.4", "gitBranch": "main", **fields}
@@ -726,14 +731,6 @@ def test_the_logs_of_qwen_code_are_not_its_own(log: Path, subtests: pytest.Subte
             data = write(log, *qwen_log(prompt)[first:])
             assert not READER.claims(log, data[:65536])
             assert messages(log) == []
-
-
-def test_sync_passes_over_the_logs_of_qwen_code(tmp_path: Path) -> None:
-    write(tmp_path / ".qwen" / "projects" / "-nowhere-app" / "chats" / f"{OLD}.jsonl", *qwen_log())
-    with closing(SQLiteSessionStore(tmp_path / "store.db")) as store:
-        report = sync(store, path_sources([tmp_path / ".qwen"]))
-        assert [Path(path).name for path in report.foreign] == [f"{OLD}.jsonl"]
-        assert (report.tallies, report.problems, list(store.list())) == ({}, [], [])
 
 
 # Left and taken up again anywhere

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from tests.sessions.readers.logs import continued, cuts, latest, write
 from warmstart.errors import LogError, WarmstartError
-from warmstart.sessions.outcomes import judge
 from warmstart.sessions.readers.base import Reading
 from warmstart.sessions.readers.codex import CodexReader, result_of
+from warmstart.sessions.readers.registry import judge
 from warmstart.sessions.values import Message, Session, session_id, steps
 
 OWN = "01a00000-0000-7000-8000-00000000000b"
@@ -274,10 +274,11 @@ def test_a_patch_that_was_sent_to_a_shell_has_two_headers() -> None:
 
 def test_the_summary_of_a_compaction_is_no_answer(log: Path, subtests: pytest.Subtests) -> None:
     for counted, prefix in product(
-        [False, True], ["", "Another language model started to solve this problem and left this:\n"]
+        range(3), ["", "Another language model started to solve this problem and left this:\n"]
     ):
         with subtests.test(counted=counted, prefix=prefix):
-            cost = [tokens(9, 3, input_tokens=5, output_tokens=4)] if counted else []
+            usage = {"input_tokens": 5, "output_tokens": 4}
+            cost = [line("token_usage_record", {"usage": usage}, 3), tokens(9, 3, **usage)][2 - counted :]
             compacted = line("compacted", {"message": prefix + SUMMARY}, 4)
             write(
                 log,
@@ -292,7 +293,7 @@ def test_the_summary_of_a_compaction_is_no_answer(log: Path, subtests: pytest.Su
             )
             found = [(message.text, message.compaction_summary) for message in messages(log)]
             assert found == [("Done.", False), (SUMMARY, True), (prefix + SUMMARY, True)]
-            assert [bool(message.usage) for message in messages(log)] == [True, counted, False]
+            assert [bool(message.usage) for message in messages(log)] == [True, bool(counted), False]
 
 
 def test_an_answer_before_a_compaction_is_still_an_answer(log: Path) -> None:
@@ -418,8 +419,10 @@ def test_a_subagent_names_its_parent(log: Path, subtests: pytest.Subtests) -> No
     for facts, parent, kind in PARENTS:
         with subtests.test(facts=facts, parent=parent):
             write(log, [meta(**facts), text("user", "x")])
-            session = read(log)[0][0]
+            session, message = read(log)[0]
             assert (session.parent_id, session.parent_kind) == (parent and session_id("codex", parent), kind)
+            assert message
+            assert message.sidechain == (kind == "subagent")
 
 
 def test_ids_are_the_log_s_own_if_long_enough_and_otherwise_made_of_time_and_content(tmp_path: Path) -> None:
@@ -558,6 +561,8 @@ def test_only_its_own_logs_are_claimed(log: Path) -> None:
     claims = CodexReader().claims
     assert claims(log, write(log, WHOLE))
     assert claims(log, json.dumps(meta(base_instructions="x" * 70_000)).encode()[:65_536])
+    assert claims(log, json.dumps(meta(), sort_keys=True).encode())
+    assert claims(log, b"\xef\xbb\xbf" + write(log, WHOLE))
     assert not claims(log, b'{"type":"user","uuid":"1","message":{"role":"user","content":"session_meta payload"}}\n')
     assert not claims(log, b'{"type":"session.start","data":{},"id":"1","parentId":null}\n')
     assert not claims(log, b"")

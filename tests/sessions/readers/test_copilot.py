@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from tests.sessions.readers.logs import continued, cuts, imported, latest, write
 from warmstart.errors import LogError
 from warmstart.sessions.readers.base import Reading
-from warmstart.sessions.readers.copilot import CopilotReader, result_of
-from warmstart.sessions.values import Message, Session, session_id, steps
+from warmstart.sessions.readers.copilot import CopilotReader
+from warmstart.sessions.values import Message, Session, ToolResult, session_id, steps
 
 OWN = "11111111-2222-4333-8444-555555555555"
 HELPER = "99999999-2222-4333-8444-555555555555"
@@ -139,14 +139,20 @@ RESULTS = [
     ({"success": False, "error": {"message": "Path does not exist", "code": "failure"}}, "error", None),
     ({"success": False, "error": {"message": "no", "code": "denied"}}, "rejected", None),
     ({"success": False, "error": "plain"}, "error", None),
+    ({"success": False, "error": {"message": "no result was recorded", "code": "interrupted"}}, "unknown", None),
     ({}, "unknown", None),
 ]
 
 
-def test_a_result_tells_its_outcome(subtests: pytest.Subtests) -> None:
+def result_of(log: Path, **data: object) -> ToolResult:
+    write(log, [event("tool.execution_complete", 1, **data)])
+    return messages(log)[0].tool_results[0]
+
+
+def test_a_result_tells_its_outcome(log: Path, subtests: pytest.Subtests) -> None:
     for data, outcome, code in RESULTS:
         with subtests.test(data=data, outcome=outcome):
-            result = result_of(data, refused=False)
+            result = result_of(log, **data)
             assert (result.outcome, result.exit_code) == (outcome, code)
 
 
@@ -158,6 +164,7 @@ def test_a_sub_agent_is_a_child_session(log: Path) -> None:
         (session_id("copilot-cli", OWN), "subagent")
     }
     assert [message.role for _, message in child if message] == ["user", "assistant", "tool", "assistant"]
+    assert all(message.sidechain == (session.native_id != OWN) for session, message in read(log) if message)
     assert {session.model for session, message in child if message and message.role == "assistant"} == {"small"}
     assert read(log)[-1][0].model == "claude-sonnet-4.6"
 
@@ -213,18 +220,16 @@ HOOK_HEADERS = [
 ]
 
 
-def test_what_hooks_add_to_a_result_is_left_out(subtests: pytest.Subtests) -> None:
+def test_what_hooks_add_to_a_result_is_left_out(log: Path, subtests: pytest.Subtests) -> None:
     for header in HOOK_HEADERS:
         with subtests.test(header=header):
             shell = "no\n<shellId: 0 completed with exit code 3>"
-            result = result_of(
-                {"success": True, "result": {"content": f"{shell}\n\n{header}recalled\n\nwords"}}, refused=False
-            )
+            result = result_of(log, success=True, result={"content": f"{shell}\n\n{header}recalled\n\nwords"})
             assert (result.text, result.outcome, result.exit_code) == (shell, "error", 3)
-            failed = result_of({"success": False, "error": {"message": f"no match\n{header}recalled"}}, refused=False)
+            failed = result_of(log, success=False, error={"message": f"no match\n{header}recalled"})
             assert (failed.text, failed.outcome) == ("no match", "error")
             quoted = "it says: 'Additional guidance from postToolUse hooks:'\n<exited with exit code 0>"
-            assert result_of({"success": True, "result": {"content": quoted}}, refused=False).text == quoted
+            assert result_of(log, success=True, result={"content": quoted}).text == quoted
 
 
 def test_older_logs_tell_a_sub_agent_by_the_call_that_made_it(log: Path) -> None:
@@ -348,6 +353,10 @@ def test_logs_are_found_by_name(log: Path, tmp_path: Path) -> None:
 def test_only_its_own_logs_are_claimed(log: Path) -> None:
     claims = CopilotReader().claims
     assert claims(log, write(log, WHOLE))
+    assert claims(log, json.dumps(WHOLE[0], sort_keys=True).encode())
+    start = event("session.start", 1, sessionId=OWN, copilotVersion="1", context={"long": "x" * 70_000})
+    assert claims(log, json.dumps(start).encode()[:65_536])
+    assert not claims(log, b'{"type":"session.created","data":{"id":"1"}}\n')  # no event of a chain
     assert not claims(log, b'{"timestamp":"2026","type":"session_meta","payload":{"id":"1"}}\n')
     assert not claims(log, b'{"type":"user","uuid":"1","message":{}}\n')
     assert not claims(log, b'{"type":"session.start"')

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from tests.sessions.readers.logs import imported
 from warmstart.errors import LogError, WarmstartError
-from warmstart.sessions.outcomes import judge
 from warmstart.sessions.readers.base import Reading
 from warmstart.sessions.readers.gemini import GeminiReader
+from warmstart.sessions.readers.registry import judge
 from warmstart.sessions.readers.transcript import MAX_DOCUMENT
 from warmstart.sessions.values import Message, Usage, session_id
 
@@ -524,3 +524,11 @@ def test_the_measuring_data_gives_known_totals():
             counts["exit 0"] += sum(result.exit_code == 0 for result in message.tool_results)
     assert counts == {"user": 5, "assistant": 17, "tool": 12, "calls": 12, "exit 0": 6, "info": 1, "warning": 1}
     assert len(ids) == 34
+
+
+def test_a_call_that_a_policy_denies_is_rejected(tmp_path):
+    denied = call("c1", "Tool execution denied by policy.", name="write_file", status="error", field="error")
+    path = write_lines(tmp_path / "chats" / "session-1.jsonl", [HEAD, user("u1", "go"), model("m1", "", [denied])])
+    (result,) = results(read(path)[0])
+    assert result.outcome == "rejected"
+    assert judge("gemini-cli", "write_file", replace(result, outcome="error")) == "rejected"

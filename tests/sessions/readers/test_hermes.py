@@ -698,7 +698,6 @@ def test_only_databases_of_hermes_are_claimed(hermes: Hermes, tmp_path: Path) ->
 
 
 def test_a_database_that_cannot_be_read_is_one_clear_error(tmp_path: Path) -> None:
-    missing = tmp_path / "none" / "state.db"
     damaged = tmp_path / "state.db"
     damaged.write_bytes(b"SQLite format 3\0" + b"\x07" * 5000)
     other = tmp_path / "other.db"
@@ -706,7 +705,6 @@ def test_a_database_that_cannot_be_read_is_one_clear_error(tmp_path: Path) -> No
         db.execute("CREATE TABLE notes (id TEXT)")
         db.commit()
     for path, words in (
-        (missing, "there is no file"),
         (damaged, "hermes sessions repair"),
         (other, "not a database of Hermes"),
     ):

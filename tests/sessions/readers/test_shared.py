@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from tests.sessions.readers.logs import continued
 from tests.unprivileged import as_nobody, let_in
-from warmstart.sessions.readers.base import Reading, files_below
+from warmstart.sessions.readers.base import Pair, Reading, files_below
 from warmstart.sessions.readers.fields import as_time
 from warmstart.sessions.readers.openai import OpenAIReader
 from warmstart.sessions.readers.registry import GROUP, readers
-from warmstart.sessions.readers.transcript import records, split_objects
+from warmstart.sessions.readers.transcript import Line, Transcript, split_objects
 
 READERS = readers()
 ID = "aaaaaaaa-0000-4000-8000-00000000000a"
@@ -29,7 +29,16 @@ class Named(msgspec.Struct):
     name: str
 
 
-NAMED = msgspec.json.Decoder(Named)
+class NamedLog(Transcript[Named]):
+    decoder = msgspec.json.Decoder(Named)
+
+    def __init__(self, path: Path, reading: Reading) -> None:
+        super().__init__(path, reading)
+        self.names: list[str] = []
+
+    def take(self, record: Named, line: Line) -> list[Pair]:
+        self.names.append(record.name)
+        return []
 
 
 # -- fields
@@ -75,11 +84,9 @@ def test_objects_on_one_line_are_split() -> None:
 
 def read(path: Path, reading: Reading) -> list[str]:
     """The names in a log, the place to go on from moved past every line that was understood."""
-    names = []
-    for line, record in records(path, reading, NAMED):
-        names.append(record.name)
-        reading.offset, reading.line = line.end, line.number
-    return names
+    log = NamedLog(path, reading)
+    assert list(log.pairs()) == []
+    return log.names
 
 
 def test_a_line_with_many_faults_is_reported_once(tmp_path: Path) -> None:
@@ -110,7 +117,8 @@ def test_lines_are_counted_on_where_the_last_one_had_its_end(tmp_path: Path) -> 
     read(path, reading)
     with path.open("ab") as file:
         file.write(b'{"name": "b"}\n')
-    assert [line.number for line, _ in records(path, continued(path, reading), NAMED)] == [2]
+    reading = continued(path, reading)
+    assert (read(path, reading), reading.line) == (["b"], 2)
 
 
 def test_a_malformed_last_line_is_reported_once_while_the_log_grows(tmp_path: Path, subtests: pytest.Subtests) -> None:
@@ -226,6 +234,31 @@ class PelicanReader(OpenAIReader):
     agent = "pelican"
 
 
+class PelicanRecord(msgspec.Struct):
+    name: str = ""
+    writer: str = ""
+    text: str = ""
+
+
+class PelicanLog(Transcript[PelicanRecord]):
+    """Names sessions by its own rule, and the writer of a copy by a property or a keyword."""
+
+    agent = "pelican"
+    decoder = msgspec.json.Decoder(PelicanRecord)
+    writer = ""
+
+    @property
+    def origin(self) -> str:  # type: ignore[override]
+        return self.writer
+
+    def take(self, record: PelicanRecord, line: Line) -> Iterator[Pair]:
+        if "id" not in self.state:
+            self.learn(id=record.name)
+        self.native_id, self.writer = f"{self.state['id']}:{line.start}", record.writer
+        yield self.pair(self.message("user", record.text))
+        yield self.pair(self.message("assistant", record.text, origin="another"))
+
+
 class BrokenReader:
     def __init__(self) -> None:
         raise RuntimeError("no")
@@ -235,5 +268,21 @@ def test_another_package_adds_a_reader(monkeypatch: pytest.MonkeyPatch) -> None:
     points = [EntryPoint(name, f"{__name__}:{name}", GROUP) for name in ("BrokenReader", "PelicanReader")]
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: points if group == GROUP else [])
     found = readers.__wrapped__()
-    assert list(found) == [*READERS, "pelican"]
+    assert set(found) == {*READERS, "pelican"} - {"pi"}  # which arrives through an entry point too
+    assert list(found)[-1] == "openai"  # its format has the fewest marks
     assert isinstance(found["pelican"], PelicanReader)
+
+
+def test_a_reader_names_sessions_and_writers_by_its_own_rules(tmp_path: Path) -> None:
+    path = tmp_path / "flight.jsonl"
+    path.write_text('{"name": "p-1", "text": "go", "writer": "p-0"}\n')
+    (session, prompt), (_, answer) = PelicanLog(path, Reading(path)).pairs()
+    assert session.native_id == "p-1"
+    assert prompt
+    assert answer
+    assert (prompt.native_id, prompt.origin, answer.origin) == ("p-1:0", "p-0", "another")
+
+
+def test_a_session_without_a_name_is_named_after_its_file(tmp_path: Path) -> None:
+    path = tmp_path / f"flight-{ID}.jsonl"
+    assert PelicanLog(path, Reading(path)).session.native_id == ID

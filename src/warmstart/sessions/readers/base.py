@@ -11,11 +11,13 @@ every message not yielded before. It may repeat some; stores ignore repeats.
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
+from codecs import BOM_UTF8
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol
 from urllib.parse import quote
@@ -72,24 +74,35 @@ class Reading:
 class Log(Protocol):
     """One log while it is read; `pairs` yields its content from `reading` on."""
 
+    agent: ClassVar[str]  # the name of the agent and of the format, e.g. `claude-code`
+
     def __init__(self, path: Path, reading: Reading) -> None: ...
 
     def pairs(self) -> Iterator[Pair]: ...
 
+    @staticmethod
+    def outcome_of(tool: str, result: ToolResult) -> CallOutcome: ...
+
 
 class Reader:
-    """Knows one agent's logs: where they are, what they look like, and how the agent says that a call failed."""
+    """Knows one agent's logs: where they are and what they look like. `log` reads and judges them."""
 
-    agent: ClassVar[str]  # the name of the agent and of the format, e.g. `claude-code`
+    agent: ClassVar[str]  # as in its logs
     log: ClassVar[type[Log]]
+    suffixes: ClassVar[tuple[str, ...]] = (".jsonl",)
+    head: ClassVar[re.Pattern[bytes]]  # how a log begins
+
+    def __init_subclass__(cls) -> None:
+        if "log" in vars(cls) and "agent" not in vars(cls):
+            cls.agent = cls.log.agent
 
     def roots(self, env: Mapping[str, str], home: Path) -> list[Path]:
         """The folders (or files) where this agent keeps its history. They need not exist."""
-        raise NotImplementedError
+        return []
 
     def is_log(self, name: str) -> bool:
         """Whether a file of this name below a root is a log."""
-        raise NotImplementedError
+        return name.endswith(self.suffixes)
 
     def find(self, root: Path) -> Iterable[Path]:
         """The logs below `root`, which may be a log itself, by their names: nothing is opened.
@@ -101,16 +114,22 @@ class Reader:
 
     def claims(self, path: Path, head: bytes) -> bool:
         """Whether the file that begins with `head` (up to 64 KB) is a log of this agent."""
-        raise NotImplementedError
+        return self.head.match(head.removeprefix(BOM_UTF8)) is not None
 
     def outcome_of(self, tool: str, result: ToolResult) -> CallOutcome:
         """The outcome of a stored result by the current rules; `tool` is empty where the call is unknown."""
-        raise NotImplementedError
+        return self.log.outcome_of(tool, result)
 
     def read(self, path: Path, reading: Reading) -> Iterator[Pair]:
-        """Stream the content of `path` from `reading` on. Raises `LogError` when it cannot be read at all."""
+        """Stream the content of `path` from `reading` on. All messages of a subagent are marked `sidechain`.
+
+        Raises `LogError` when it cannot be read at all.
+        """
         try:
-            yield from self.log(path, reading).pairs()
+            for session, message in self.log(path, reading).pairs():
+                if message and session.parent_kind == "subagent" and not message.sidechain:
+                    message = replace(message, sidechain=True)
+                yield session, message
         except (OSError, sqlite3.Error, UnicodeDecodeError) as error:
             # SQLite quotes a damaged schema in its message, which Python cannot decode.
             raise LogError(self.explain(path, error)) from error

@@ -23,24 +23,31 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from warmstart.sessions.projects import project_of
 from warmstart.sessions.readers.base import Pair, Reader, Reading
 from warmstart.sessions.readers.content import join_blocks, joined
-from warmstart.sessions.readers.fields import as_time, usage_of
 from warmstart.sessions.readers.transcript import DECODE_ERRORS, UUID, Line, OpenMessage, Transcript
-from warmstart.sessions.values import CallOutcome, Message, Session, ToolCall, ToolResult, session_id
+from warmstart.sessions.values import CallOutcome, Message, Session, ToolCall, ToolResult, Usage, session_id
 
-AGENT = "claude-code"
 MAX_OPEN = 32  # sessions with an open message
 MAX_RECENT = 128  # lines that a title may refer to
 
 _HEAD = 64 * 1024
+# What a line has that no other agent's has. Of Qwen Code's lines, only those of subagents have `isSidechain`.
+_MARKS = (
+    (b'"parentUuid"', b'"isSidechain"'),
+    (b'"sessionId"', b'"uuid"', b'"isSidechain"'),
+    (b'"queue-operation"', b'"sessionId"'),
+    (b'"summary"', b'"leafUuid"'),
+    (b'"file-history-snapshot"', b'"messageId"'),
+)
 _SNAPSHOT_DELAY = 60.0  # seconds: a snapshot is taken a little after its prompt
 _UUID_AT_END = re.compile(UUID.pattern + "$")
 _TIME = re.compile(rb'"timestamp":\s*"([^"]{20,40})"')
@@ -60,7 +67,7 @@ _MACHINE_TEXT = re.compile(
 )
 
 
-class Block(msgspec.Struct):
+class Block(msgspec.Struct, gc=False):
     """One block of a message's content."""
 
     type: str = ""
@@ -74,16 +81,20 @@ class Block(msgspec.Struct):
     is_error: bool | None = None
 
 
-class Tokens(msgspec.Struct):
+_Count = Annotated[int, msgspec.Meta(ge=0, lt=2**53)]
+_Time = Annotated[datetime, msgspec.Meta(tz=True)]
+
+
+class Tokens(msgspec.Struct, gc=False):
     """The token counts of an API message."""
 
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cache_read_input_tokens: int = 0
-    cache_creation_input_tokens: int = 0
+    input: _Count = msgspec.field(name="input_tokens", default=0)
+    output: _Count = msgspec.field(name="output_tokens", default=0)
+    cache_read: _Count = msgspec.field(name="cache_read_input_tokens", default=0)
+    cache_write: _Count = msgspec.field(name="cache_creation_input_tokens", default=0)
 
 
-class Body(msgspec.Struct):
+class Body(msgspec.Struct, gc=False):
     """The message of a line, as in the API."""
 
     id: str = ""
@@ -92,11 +103,11 @@ class Body(msgspec.Struct):
     usage: Tokens | None = None
 
 
-class Details(msgspec.Struct, rename="camel", frozen=True):
+class Details(msgspec.Struct, rename="camel", frozen=True, gc=False):
     """The fields of the objects in a line that matter, whichever object they belong to."""
 
     type: str = ""
-    timestamp: str = ""
+    timestamp: _Time | None = None
     session_id: str = ""
     message_uuid: str = ""
     decision: str = ""
@@ -107,24 +118,23 @@ class Details(msgspec.Struct, rename="camel", frozen=True):
     message: Record | None = None
 
 
-class Record(msgspec.Struct, rename="camel"):
+class Record(msgspec.Struct, rename="camel", gc=False):
     """One line."""
 
     type: str = ""
     subtype: str = ""
     uuid: str = ""
     session_id: str = ""
-    timestamp: str = ""
+    timestamp: _Time | None = None
     request_id: str = ""
     cwd: str = ""
     git_branch: str = ""
     version: str = ""
     agent_id: str = ""
-    is_sidechain: bool | None = None
+    is_sidechain: bool = False
     is_meta: bool = False
     is_compact_summary: bool = False
     message: Body | None = None
-    message_id: str = ""
     summary: str = ""
     leaf_uuid: str = ""
     custom_title: str = ""
@@ -137,7 +147,7 @@ class Record(msgspec.Struct, rename="camel"):
     data: Details = Details()
 
 
-_RECORD = msgspec.json.Decoder(Record)
+_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class _OpenMessage(OpenMessage, kw_only=True):
@@ -156,19 +166,18 @@ class _OpenMessage(OpenMessage, kw_only=True):
 class _Log(Transcript[Record]):
     """One file. All that must survive between two readings is in the state."""
 
-    agent = AGENT
-    decoder = _RECORD
+    agent = "claude-code"
+    decoder = msgspec.json.Decoder(Record)
 
     def __init__(self, path: Path, reading: Reading) -> None:
         super().__init__(path, reading)
-        self.source = str(path).encode("utf-8", "replace").decode()  # the state is JSON
         self.open = self.state["open"] = msgspec.convert(self.state.get("open", {}), dict[str, _OpenMessage])
         self.recent: list[str] = self.state.setdefault("recent", [])
         self.sessions: dict[str, Session] = {}
 
     def take(self, record: Record, line: Line) -> list[Pair]:
         kind, body = record.type, record.message
-        self.time = as_time(record.timestamp)
+        self.time = record.timestamp
         if record.uuid and kind in ("user", "assistant", "attachment", "system"):
             self.recent.append(record.uuid[:8])
             if len(self.recent) > 2 * MAX_RECENT:
@@ -187,7 +196,7 @@ class _Log(Transcript[Record]):
             return self.take_queued(record, text)
         if "session" not in self.state and kind in ("queue-operation", "file-history-snapshot"):
             # The file did not exist yet at this time.
-            time = as_time(record.snapshot.timestamp) or self.time
+            time = record.snapshot.timestamp or self.time
             born = time.timestamp() - (_SNAPSHOT_DELAY if record.snapshot.timestamp else 0.0) if time else 0.0
             self.state["born"] = max(born, self.state.get("born", 0.0))
         self.reading.skip(f"{kind}/{record.subtype}" if record.subtype else kind or "?")
@@ -215,11 +224,11 @@ class _Log(Transcript[Record]):
             # The log of a subagent may be anywhere, so no facts of this file are used.
             parent = main if subagent else self.state.get("copies", [""])[0]
             session = Session(
-                agent=AGENT,
+                agent=self.agent,
                 native_id=native_id,
                 source=self.source,
                 project=project_of(record.cwd) if subagent else self.state.get("project", ""),
-                parent_id=session_id(AGENT, parent) if parent else None,
+                parent_id=session_id(self.agent, parent) if parent else None,
                 parent_kind="subagent" if subagent else "branch" if parent else None,
             )
         model = "" if model == _SYNTHETIC else model
@@ -280,15 +289,15 @@ class _Log(Transcript[Record]):
             message = self.open[session.native_id] = _OpenMessage(
                 session=session,
                 native_id=native_id,
+                origin=origin,
+                timestamp=self.time,
                 api=body.id,
                 request=record.request_id,
-                timestamp=self.time,
-                origin=origin,
             )
         message.session = session
         message.model = message.model if body.model == _SYNTHETIC else body.model or message.model
-        if tokens := body.usage:
-            message.usage = usage_of(msgspec.structs.asdict(tokens), *Tokens.__struct_fields__)
+        if body.usage:
+            message.usage = Usage(**msgspec.structs.asdict(body.usage)) if body.usage != Tokens() else None
         message.texts += texts
         message.reasoning += thoughts
         message.calls += calls
@@ -316,33 +325,45 @@ class _Log(Transcript[Record]):
         machine: list[str] = []
         for block in [Block(type="text", text=content)] if isinstance(content, str) else content or ():
             if block.type == "tool_result":
-                result = _result(block, record)
-                results.append(result if result.outcome == "unknown" else self.with_duration(result))
+                results.append(self.result_of(block, record))
             elif block.type == "text":
                 (machine if _MACHINE_TEXT.match(block.text) else words).append(block.text)
             elif block.type in ("image", "document"):
                 words.append(f"[{block.type}]")
+        is_mixed, is_child = bool(results) or bool(words and machine), session.parent_kind == "subagent"
         messages: list[Message] = []
         if results:
-            name = results[0].call_id
-            messages.append(self.line_message(session, record, name, role="tool", tool_results=tuple(results)))
-        is_mixed = bool(results) or bool(words and machine)
+            native_id, origin = self.identity_of(session, record, results[0].call_id)
+            messages.append(
+                Message(
+                    native_id=native_id, role="tool", tool_results=tuple(results), timestamp=self.time, origin=origin
+                )
+            )
+        facts: dict[str, Any] = {"timestamp": self.time, "compaction_summary": record.is_compact_summary}
         for blocks, kind, injected in ((machine, ":machine", True), (words, ":words", record.is_meta)):
             if text := join_blocks("\n\n", blocks) if len(blocks) > 1 else "".join(blocks):
-                facts: dict[str, Any] = {"injected": injected, "compaction_summary": record.is_compact_summary}
-                suffix = kind if is_mixed else ""
-                messages.append(self.line_message(session, record, suffix=suffix, role="user", text=text, **facts))
+                name = _digest(text) if is_child or not record.uuid else ""
+                native_id, origin = self.identity_of(session, record, name)
+                native_id += kind if is_mixed else ""
+                messages.append(
+                    Message(native_id=native_id, role="user", text=text, injected=injected, origin=origin, **facts)
+                )
         is_prompt = any(message.role == "user" for message in messages)
         pairs = self.interrupt(session.native_id, close=is_prompt) if self.open else []
         return pairs + [(session, message) for message in messages]
 
-    def line_message(self, session: Session, record: Record, name: str = "", suffix: str = "", **facts: Any) -> Message:
-        """The message of a user's line, or one of several."""
-        is_child = session.parent_kind == "subagent"
-        if not name and (is_child or not record.uuid):
-            name = _digest(facts["text"])
-        native_id, origin = self.identity_of(session, record, name)
-        return Message(native_id=native_id + suffix, timestamp=self.time, sidechain=is_child, origin=origin, **facts)
+    def result_of(self, block: Block, record: Record) -> ToolResult:
+        text = joined([block.content] if isinstance(block.content, dict) else block.content)
+        code = _EXIT_CODE.match(text)
+        outcome = _outcome(text, block.is_error, ran=code is not None, refused=_refused(record))
+        return ToolResult(
+            call_id=block.tool_use_id,
+            outcome=outcome,
+            text=text,
+            duration=None if outcome == "unknown" else self.seconds_since(block.tool_use_id),
+            flag=block.is_error,
+            exit_code=int(code.group(1)) if code else None,
+        )
 
     def take_progress(self, record: Record) -> list[Pair]:
         nested = record.data.message
@@ -350,7 +371,7 @@ class _Log(Transcript[Record]):
             self.reading.skip("progress/agent")
             return []
         session = self.session_of(record, nested.message.model, record.data.agent_id or record.uuid)
-        self.time = as_time(nested.timestamp)
+        self.time = nested.timestamp
         if nested.type == "user":
             return self.take_user(session, nested)
         return self.take_answer(session, nested, nested.message)
@@ -358,10 +379,9 @@ class _Log(Transcript[Record]):
     def take_queued(self, record: Record, text: str) -> list[Pair]:
         """What a person types while the agent works is logged as an attachment, and so are notices of tasks."""
         session, queued = self.session_of(record), record.attachment
-        is_notice = queued.is_meta or queued.command_mode == "task-notification"
-        injected = is_notice or _MACHINE_TEXT.match(text) is not None
-        message = self.line_message(session, record, role="user", text=text, injected=injected)
-        return [*self.interrupt(session.native_id, close=True), (session, message)]
+        record.is_meta = queued.is_meta or queued.command_mode == "task-notification"
+        record.message = Body(content=text)
+        return self.take_user(session, record)
 
     def take_title(self, record: Record) -> list[Pair]:
         """A title, unless it is another conversation's, which older versions put at the head of a file.
@@ -377,41 +397,33 @@ class _Log(Transcript[Record]):
         self.state["titled"] = bool(record.custom_title)
         return [(replace(self.session_of(record), title=title), None)]
 
+    @staticmethod
+    def outcome_of(tool: str, result: ToolResult) -> CallOutcome:
+        """`flag` means error. A refusal stays one: the field that says so is not stored."""
+        refused = True if result.outcome == "rejected" else None
+        return _outcome(result.text, result.flag, ran=result.exit_code is not None, refused=refused)
+
 
 class ClaudeCodeReader(Reader):
     """Reads Claude Code's transcripts."""
 
-    agent = AGENT
     log = _Log
 
     def roots(self, env: Mapping[str, str], home: Path) -> list[Path]:
         return [Path(env.get("CLAUDE_CONFIG_DIR") or home / ".claude") / "projects"]
 
-    def is_log(self, name: str) -> bool:
-        return name.endswith(".jsonl")
-
     def claims(self, path: Path, head: bytes) -> bool:
-        for line in head.split(b"\n")[:50] if path.suffix == ".jsonl" else ():
-            try:
-                record = _RECORD.decode(line)
-            except DECODE_ERRORS:
-                # The head of a file may end in the middle of a line.
-                begins = line.startswith(b'{"parentUuid":') and b'"isSidechain":' in line[:200]
-                if begins or all(name in line for name in (b'"sessionId"', b'"uuid"', b'"type"', b'"isSidechain"')):
-                    return True
-                continue
-            # Qwen Code's lines have no `isSidechain`.
-            is_message = record.uuid and record.is_sidechain is not None
-            if record.type and record.session_id and (is_message or record.type == "queue-operation"):
-                return True
-            if {"summary": record.leaf_uuid, "file-history-snapshot": record.message_id}.get(record.type):
-                return True
-        return False
+        lines = map(_own_fields, head.split(b"\n")[:50] if path.suffix == ".jsonl" else ())
+        return any(all(name in line for name in names) for line in lines for names in _MARKS)
 
-    def outcome_of(self, tool: str, result: ToolResult) -> CallOutcome:
-        """`flag` means error. A refusal stays one: the field that says so is not stored."""
-        refused = True if result.outcome == "rejected" else None
-        return _outcome(result.text, result.flag, ran=result.exit_code is not None, refused=refused)
+
+def _own_fields(line: bytes) -> bytes:
+    """A line without the objects and lists in it. The head of a file may cut it short: then it stays as it is."""
+    try:
+        fields = _FIELDS.decode(line)
+    except DECODE_ERRORS:
+        return line
+    return b",".join(b'"%s":%s' % (key.encode(), raw) for key, raw in fields.items() if bytes(raw)[:1] not in b"{[")
 
 
 def _writer_of(record: Record, path: Path) -> str:
@@ -431,18 +443,6 @@ def _writer_of(record: Record, path: Path) -> str:
 
 def _digest(text: str) -> str:
     return blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
-
-
-def _result(block: Block, record: Record) -> ToolResult:
-    text = joined([block.content] if isinstance(block.content, dict) else block.content)
-    code = _EXIT_CODE.match(text)
-    return ToolResult(
-        call_id=block.tool_use_id,
-        outcome=_outcome(text, block.is_error, ran=code is not None, refused=_refused(record)),
-        text=text,
-        flag=block.is_error,
-        exit_code=int(code.group(1)) if code else None,
-    )
 
 
 def _refused(record: Record) -> bool | None:

@@ -31,21 +31,16 @@ import msgspec
 from warmstart.sessions.readers.base import Pair, Reader, Reading
 from warmstart.sessions.readers.content import as_json, as_text, from_json, joined
 from warmstart.sessions.readers.fields import as_dict, as_int, as_list, as_str, as_time, usage_of
-from warmstart.sessions.readers.transcript import DECODE_ERRORS, UUID, Line, OpenMessage, Transcript, decode, id_in_name
+from warmstart.sessions.readers.transcript import DECODE_ERRORS, UUID, Line, OpenMessage, Transcript, decode
 from warmstart.sessions.values import CallOutcome, Message, ParentKind, ToolCall, ToolResult, Usage
 
-AGENT = "codex"
 MIN_ID = 24  # characters of an id that is unique
 MAX_OPEN = 500  # ends of calls, ancestors
 
-_TYPES = {"session_meta", "response_item", "turn_context", "event_msg", "compacted", "world_state"}
-_TOKENS = [
-    "input_tokens",
-    "output_tokens",
-    "cached_input_tokens",
-    "cache_write_input_tokens",
+_TOKENS = (
+    *("input_tokens", "output_tokens", "cached_input_tokens", "cache_write_input_tokens"),
     "reasoning_output_tokens",
-]
+)
 _SUMMARY = "Another language model started to solve this problem"
 _INJECTED = re.compile(
     r"\s*(?:# AGENTS\.md instructions|<(?:INSTRUCTIONS>|codex_internal_context|collaboration_mode>|environment_context>"
@@ -93,7 +88,6 @@ class Record(msgspec.Struct):
 
 
 _Item = dict[str, Any]
-_RECORD = msgspec.json.Decoder(Record)
 _ITEM = msgspec.json.Decoder(dict[str, Any])
 
 
@@ -108,17 +102,15 @@ class _Response(OpenMessage, kw_only=True):
 class _Rollout(Transcript[Record]):
     """One rollout. A line of the type `a` is handled by `on_a`."""
 
-    agent = AGENT
-    decoder = _RECORD
+    agent = "codex"
+    decoder = msgspec.json.Decoder(Record)
 
     def __init__(self, path: Path, reading: Reading) -> None:
         super().__init__(path, reading)
         self.open: _Response | None = None
-        # `move` puts these into the state: before that, the place to continue from is in front of them.
+        # They are put into the state when the place to continue from moves behind them.
         self.total: int | None = self.state.get("total")
         self.ends = msgspec.convert(self.state.get("ends", {}), dict[str, ToolResult])
-        if "id" not in self.state:
-            self.learn(id=id_in_name(path.stem))
 
     def take(self, record: Record, line: Line) -> Iterator[Pair]:
         handler = getattr(self, f"on_{record.type}", None)
@@ -132,14 +124,12 @@ class _Rollout(Transcript[Record]):
             return
         self.native_id, self.time = as_str(item.get("id")), as_time(record.timestamp)
         if len(self.native_id) < MIN_ID:
-            moment = record.timestamp or f"{self.state['id']}:{line.start}"
+            moment = record.timestamp or f"{self.session.native_id}:{line.start}"
             content = moment.encode() + b"\0" + bytes(record.payload)
             self.native_id = blake2b(content, digest_size=16).hexdigest()
         yield from handler(item)
-
-    def move(self, line: Line) -> None:
+        self.unfinished = self.open is not None
         if not self.open:
-            super().move(line)
             self.state["total"], self.state["ends"] = self.total, self.ends
 
     def pair(self, message: Message) -> Pair:
@@ -167,7 +157,7 @@ class _Rollout(Transcript[Record]):
 
     def find_origin(self, turn_id: object) -> None:
         """Note who wrote the turn that begins: this session, or the youngest ancestor that is older than the turn."""
-        turn, own = as_str(turn_id), self.state["id"]
+        turn, own = as_str(turn_id), self.session.native_id
         if turn[14:15] == own[14:15] == "7" and self.state.get("ancestors"):
             older = [one for one in (own, *self.state["ancestors"]) if one[14:15] == "7" and one <= turn]
             writer = max(older, default=self.state["ancestors"][-1])
@@ -204,8 +194,8 @@ class _Rollout(Transcript[Record]):
             return
         counts = as_dict(item.get("usage")) or as_dict(info.get("last_token_usage"))
         usage = usage_of(counts, *_TOKENS, all_input=True)
-        if usage and self.open and any(self.open.texts) and not (self.open.calls or self.open.answered):
-            self.open.usage, self.open.answered = usage, True
+        if usage and self.open and any(self.open.texts) and not self.open.calls:
+            self.open.usage, self.open.answered = self.open.usage or usage, True  # newer logs count it twice
         elif usage:
             yield from self.finish(usage)
         self.total = self.total if total is None else total
@@ -215,7 +205,7 @@ class _Rollout(Transcript[Record]):
         if kind == "reasoning" or (kind == "message" and role == "assistant") or kind.endswith("_call"):
             yield from self.respond(item)
         elif kind.endswith("_output"):
-            self.answer(item)
+            self.add_result(item)
         elif kind == "message" and role in ("developer", "system"):
             message = self.message("system", joined(item.get("content")))
             if self.open:
@@ -249,7 +239,7 @@ class _Rollout(Transcript[Record]):
                 result = self.message("tool", tool_results=(ToolResult(call_id=call.id, outcome=outcome),))
                 response.later.append(replace(result, native_id=f"{self.native_id}:result"))
 
-    def answer(self, item: _Item) -> None:
+    def add_result(self, item: _Item) -> None:
         call, output = as_str(item.get("call_id")), item.get("output")
         if output is None and item.get("tools") is not None:
             # A search for tools: its result is a list of tools, whose words say nothing about the search.
@@ -289,12 +279,24 @@ class _Rollout(Transcript[Record]):
         exit_code = result.exit_code if end.exit_code is None else end.exit_code
         return judge(replace(result, exit_code=exit_code, duration=duration, flag=end.flag))
 
+    @staticmethod
+    def outcome_of(tool: str, result: ToolResult) -> CallOutcome:
+        """`flag` means success. Some outcomes stand: a refusal by event, a status without text or exit code."""
+        if result.flag is False and result.outcome == "rejected":
+            return "rejected"
+        if (tool == _TOOL_SEARCH or not result.text) and result.exit_code is None:
+            return result.outcome if result.flag is None else "ok" if result.flag else "error"
+        return judge(result).outcome
+
 
 class CodexReader(Reader):
     """Reads the rollouts of Codex."""
 
-    agent = AGENT
     log = _Rollout
+    head = re.compile(
+        rb'\s*\{(?=[^{}\n]{0,400}"payload"\s*:\s*\{)'
+        rb'[^\n]*?"type"\s*:\s*"(?:session_meta|response_item|turn_context|event_msg|compacted|world_state)"'
+    )
 
     def roots(self, env: Mapping[str, str], home: Path) -> list[Path]:
         base = Path(env.get("CODEX_HOME") or home / ".codex")
@@ -302,22 +304,6 @@ class CodexReader(Reader):
 
     def is_log(self, name: str) -> bool:
         return name.endswith(".jsonl") and (name.startswith("rollout-") or UUID.fullmatch(name[:-6]) is not None)
-
-    def claims(self, path: Path, head: bytes) -> bool:
-        first, whole, _ = head.lstrip().partition(b"\n")
-        try:
-            record = decode(first, _RECORD)
-        except DECODE_ERRORS:
-            return not whole and b'"session_meta"' in first[:400] and b'"payload"' in first[:400]
-        return bytes(record.payload).startswith(b"{") and record.type in _TYPES
-
-    def outcome_of(self, tool: str, result: ToolResult) -> CallOutcome:
-        """`flag` means success. Some outcomes stand: a refusal by event, a status without text or exit code."""
-        if result.flag is False and result.outcome == "rejected":
-            return "rejected"
-        if (tool == _TOOL_SEARCH or not result.text) and result.exit_code is None:
-            return result.outcome if result.flag is None else "ok" if result.flag else "error"
-        return judge(result).outcome
 
 
 def _parent(item: _Item) -> tuple[str, ParentKind] | None:

@@ -29,8 +29,6 @@ from warmstart.sessions.readers.fields import as_dict, as_int, as_list, as_str, 
 from warmstart.sessions.readers.transcript import DECODE_ERRORS, UUID, Line, Transcript, decode, id_in_name, remember
 from warmstart.sessions.values import CallOutcome, Message, ToolCall, ToolResult
 
-AGENT = "copilot-cli"
-FAMILIES = ("session.", "user.", "assistant.", "tool.", "system.", "hook.", "permission.", "subagent.")
 MAX_ENTRIES = 200
 _EXIT = re.compile(
     r"^<[^<>\n]*\b(?:exited|completed) with exit code (-?\d{1,10})>[ \t]*(?:\n<[^\n]*>[ \t]*)*\s*\Z", re.MULTILINE
@@ -48,11 +46,9 @@ class Event(msgspec.Struct, rename="camel"):
     id: str = ""
     timestamp: str = ""
     agent_id: str | None = None
-    parent_id: str | msgspec.UnsetType | None = msgspec.UNSET
     data: msgspec.Raw = msgspec.Raw()
 
 
-_EVENT = msgspec.json.Decoder(Event)
 _Data = dict[str, Any]
 _DATA = msgspec.json.Decoder(_Data)
 
@@ -60,8 +56,8 @@ _DATA = msgspec.json.Decoder(_Data)
 class _Events(Transcript[Event]):
     """The events of a log. An event of the kind `a.b_c` is handled by `on_a_b_c`."""
 
-    agent = AGENT
-    decoder = _EVENT
+    agent = "copilot-cli"
+    decoder = msgspec.json.Decoder(Event)
 
     def __init__(self, path: Path, reading: Reading) -> None:
         super().__init__(path, reading)
@@ -88,17 +84,9 @@ class _Events(Transcript[Event]):
     def pair(self, message: Message) -> Pair:
         if not self.subagent:
             return super().pair(message)
-        child = replace(
-            self.session,
-            native_id=f"{self.state['id']}/{self.subagent}",
-            title="",
-            model=message.model,
-            started_at=None,
-            ended_at=message.timestamp,
-            parent_id=self.session.id,
-            parent_kind="subagent",
-        )
-        return child, message
+        own, parent = f"{self.state['id']}/{self.subagent}", (self.state["id"], "subagent")
+        facts = {**self.state, "id": own, "title": "", "model": message.model, "started": "", "parent": parent}
+        return replace(self.session_from(facts), ended_at=message.timestamp), message
 
     def on_session_start(self, data: _Data) -> None:
         self.state["id"] = self.state.setdefault("named", as_str(data.get("sessionId")) or self.state["id"])
@@ -176,49 +164,40 @@ class _Events(Transcript[Event]):
         )
 
     def on_tool_execution_complete(self, data: _Data) -> Message:
-        refused = as_dict(self.state.get("refused")).pop(as_str(data.get("toolCallId")), False)
-        result = self.with_duration(result_of(data, refused))
-        return self.message("tool", tool_results=(result,))
+        call_id, result, error = as_str(data.get("toolCallId")), as_dict(data.get("result")), as_dict(data.get("error"))
+        refused = as_dict(self.state.get("refused")).pop(call_id, False) or error.get("code") in ("denied", "rejected")
+        text = as_text(result.get("content")) or as_text(error.get("message")) or as_text(data.get("error"))
+        text = _without_hooks(text)
+        is_known = isinstance(data.get("success"), bool) and error.get("code") != "interrupted"  # after a crash
+        flag = data["success"] if is_known else None
+        exit_code = as_int(as_dict(data.get("shellExecution")).get("exitCode"))
+        exit_code = _exit_code(text) if exit_code is None else exit_code
+        done = self.result(call_id, text, refused=refused, flag=flag, exit_code=exit_code)
+        return self.message("tool", tool_results=(done,))
+
+    @staticmethod
+    def outcome_of(tool: str, result: ToolResult) -> CallOutcome:
+        """`flag` means success. The log alone knows who refused a call, so a refusal stays one."""
+        exit_code = _exit_code(_without_hooks(result.text)) if result.exit_code is None else result.exit_code
+        if result.flag is False or exit_code:
+            return "rejected" if result.outcome == "rejected" else "error"
+        return "unknown" if result.flag is None and exit_code is None else "ok"
 
 
 class CopilotReader(Reader):
     """Reads the event logs of GitHub Copilot CLI."""
 
-    agent = AGENT
     log = _Events
+    head = re.compile(
+        rb'\s*\{(?=[^{}\n]{0,400}"data"\s*:\s*\{)(?=[^\n]*"(?:parentId|copilotVersion)")'
+        rb'[^\n]*?"type"\s*:\s*"(?:session|user|assistant|tool|system|hook|permission|subagent)\.'
+    )
 
     def roots(self, env: Mapping[str, str], home: Path) -> list[Path]:
         return [Path(env.get("COPILOT_HOME") or home / ".copilot") / "session-state"]
 
     def is_log(self, name: str) -> bool:
         return name == "events.jsonl" or (name.endswith(".jsonl") and UUID.fullmatch(name[:-6]) is not None)
-
-    def claims(self, path: Path, head: bytes) -> bool:
-        first, whole, _ = head.lstrip().partition(b"\n")
-        try:
-            event = decode(first, _EVENT)
-        except DECODE_ERRORS:
-            return not whole and b'"type":"session.start"' in first and b'"copilotVersion"' in first
-        is_event = bool(event.id) and event.type.startswith(FAMILIES) and event.parent_id is not msgspec.UNSET
-        return is_event and bytes(event.data).startswith(b"{")
-
-    def outcome_of(self, tool: str, result: ToolResult) -> CallOutcome:
-        """`flag` means success. The log alone knows who refused a call, so a refusal stays one."""
-        exit_code = _exit_code(_without_hooks(result.text)) if result.exit_code is None else result.exit_code
-        return _outcome(result.flag, exit_code, refused=result.outcome == "rejected")
-
-
-def result_of(data: _Data, refused: bool) -> ToolResult:
-    result, error = as_dict(data.get("result")), as_dict(data.get("error"))
-    text = _without_hooks(as_text(result.get("content")) or as_text(error.get("message")) or as_text(data.get("error")))
-    flag = data["success"] if isinstance(data.get("success"), bool) else None
-    exit_code = as_int(as_dict(data.get("shellExecution")).get("exitCode"))
-    exit_code = _exit_code(text) if exit_code is None else exit_code
-    refused = refused or error.get("code") in ("denied", "rejected")
-    outcome = _outcome(flag, exit_code, refused=refused)
-    return ToolResult(
-        call_id=as_str(data.get("toolCallId")), outcome=outcome, text=text, flag=flag, exit_code=exit_code
-    )
 
 
 def _without_hooks(text: str) -> str:
@@ -229,9 +208,3 @@ def _without_hooks(text: str) -> str:
 def _exit_code(text: str) -> int | None:
     found = _EXIT.search(text[-1000:])
     return int(found.group(1)) if found else None
-
-
-def _outcome(flag: bool | None, exit_code: int | None, *, refused: bool) -> CallOutcome:
-    if flag is False or exit_code:
-        return "rejected" if refused else "error"
-    return "unknown" if flag is None and exit_code is None else "ok"

@@ -29,17 +29,14 @@ from typing import Any
 
 import msgspec
 
-from warmstart.sessions.readers.base import Pair, Reader, Reading, files_below
-from warmstart.sessions.readers.content import as_json, as_text, from_json, join_blocks
+from warmstart.sessions.readers.base import Pair, Reader, Reading
+from warmstart.sessions.readers.content import as_text, from_json, join_blocks
 from warmstart.sessions.readers.fields import as_dict, as_int, as_list, as_str, as_time, usage_of
-from warmstart.sessions.readers.transcript import Line, Transcript, id_in_name
-from warmstart.sessions.values import CallOutcome, Message, ToolCall, ToolResult
+from warmstart.sessions.readers.transcript import Line, Transcript, call_outcome
+from warmstart.sessions.values import CallOutcome, Message, ToolResult
 
-AGENT = "gemini-cli"
-_SUFFIXES = (".json", ".jsonl")
 _SHELL = "run_shell_command"
 _ACKNOWLEDGEMENT = "Got it. Thanks for the additional context!"
-_HEAD = re.compile(rb'\s*\{\s*"sessionId"\s*:\s*"[^"]+"\s*,\s*"projectHash"\s*:\s*"[^"]+"')
 _HOOK, _END_HOOK = "<hook_context>", "</hook_context>"
 _CONTEXT = re.compile(r"\A(?:\s*<(session_context|loaded_context)>.*?</\1>)+\s*", re.DOTALL)
 # How context begins, and what Gemini CLI says to a model that stopped too early or loops.
@@ -49,6 +46,7 @@ _MACHINE = re.compile(
     r"|System: (?:Please continue\.|Potential loop detected\.))"
 )
 _CANCELLED = re.compile(r"\s*(?:<untrusted_context>\s*)?Command was cancelled by user")
+_DENIED = "Tool execution denied by policy"
 _TIMED_OUT = re.compile(r"\s*(?:<untrusted_context>\s*)?Command was automatically cancelled")
 # What Gemini CLI adds after a command's output. The output may contain lines that look the same.
 _TRAILER = re.compile(
@@ -62,33 +60,35 @@ _RECORD = msgspec.json.Decoder(_Record)
 
 
 class _Chat(Transcript[_Record]):
-    """The chat so far. `seen` are digests of its messages; `move` puts the new ones into the state."""
+    """The chat so far. `seen` are digests of its messages."""
 
-    agent = AGENT
+    agent = "gemini-cli"
     decoder = _RECORD
 
     def __init__(self, path: Path, reading: Reading) -> None:
         super().__init__(path, reading)
         self.seen: set[str] = set(self.state.get("seen", ()))
         self.new_digests: list[str] = []
+        if not reading.offset:
+            self.learn_facts({})
 
     def pairs(self) -> Iterator[Pair]:
         return super().pairs() if self.path.suffix == ".jsonl" else self.document_pairs()
 
-    def move(self, line: Line) -> None:
-        super().move(line)
+    def take(self, record: _Record, line: Line) -> Iterator[Pair]:
+        yield from self.take_record(record)
         self.state.setdefault("seen", []).extend(self.new_digests)
         self.new_digests = []
 
-    def take(self, record: _Record, line: Line) -> list[Pair]:
-        if "id" not in self.state:
-            self.learn_facts({})
+    def take_record(self, record: _Record) -> list[Pair]:
         if isinstance(record.get("$rewindTo"), str):
             self.reading.skip("$rewindTo")
             return []
         if as_str(record.get("id")):
             replays = self.state.get("replay") and not as_str(record.get("model"))
-            self.state["replay"] = _opens_replay(record) or bool(replays)
+            text = text_of(record.get("content")) if record.get("type") == "user" else ""
+            opens = text.lstrip().startswith("<session_context>") or _is_summary(text)
+            self.state["replay"] = opens or bool(replays)
             return self.take_message(record, restated=self.state["replay"])
         if isinstance(change := record.get("$set"), dict):
             return self.change(change)
@@ -119,8 +119,8 @@ class _Chat(Transcript[_Record]):
         return pairs
 
     def learn_facts(self, facts: _Record) -> None:
-        if "id" not in self.state or facts.keys() & {"projectHash", "directories"}:
-            self.learn(id=self.state.get("id") or id_in_name(self.path.stem), hash=facts.get("projectHash"))
+        if "cwd" not in self.state or facts.keys() & {"projectHash", "directories"}:
+            self.learn(hash=facts.get("projectHash"))
             folders = as_list(facts.get("directories"))
             self.learn(cwd=_project_root(self.path, self.state.get("hash", "")) or next(iter(folders), ""))
         self.learn(
@@ -147,7 +147,7 @@ class _Chat(Transcript[_Record]):
         if is_known:
             self.reading.skip("restated message")
             return []
-        sidechain = self.state.get("kind") == "subagent"
+        sidechain = self.state.get("kind") == "subagent"  # in a copy of its log, too
         return [(self.session, replace(message, sidechain=sidechain)) for message in messages]
 
     def messages(self, record: _Record) -> list[Message]:
@@ -155,24 +155,25 @@ class _Chat(Transcript[_Record]):
         if kind not in ("user", "gemini"):
             self.reading.skip(kind or "unknown message")
             return []
-        self.native_id, self.time = f"{self.state['id']}/{as_str(record.get('id'))}", as_time(record.get("timestamp"))
-        messages = self.user_messages(record) if kind == "user" else self.assistant_messages(record)
-        if not messages:
-            self.reading.skip("tool response" if kind == "user" else "empty message")
+        self.native_id = f"{self.session.native_id}/{as_str(record.get('id'))}"
+        self.time = as_time(record.get("timestamp"))
         latest = as_time(self.state.get("ended"))
         if self.time and (latest is None or self.time > latest):
             self.learn(ended=self.time.isoformat())
+        messages = self.user_messages(record) if kind == "user" else self.assistant_messages(record)
+        if not messages:
+            self.reading.skip("tool response" if kind == "user" else "empty message")
         return messages
 
     def user_messages(self, record: _Record) -> list[Message]:
-        text = _text(record.get("content"))
+        text = text_of(record.get("content"))
         if not text.strip():
             return []
         parts = [
             {**part, "text": _CONTEXT.sub("", _without_hooks(as_str(part["text"])))} if "text" in part else part
-            for part in _parts(record.get("content"))
+            for part in parts_of(record.get("content"))
         ]
-        typed, summary = _text(parts), _is_summary(text)
+        typed, summary = text_of(parts), _is_summary(text)
         injected = summary or not typed.strip() or bool(_MACHINE.match(typed))
         words = typed if typed.strip() else text
         return [self.message("user", words, compaction_summary=summary, injected=injected)]
@@ -184,60 +185,65 @@ class _Chat(Transcript[_Record]):
             for thought in map(as_dict, as_list(record.get("thoughts")))
         ]
         calls, tokens = _calls(record), as_dict(record.get("tokens"))
-        answer = self.message(
-            "assistant",
-            _text(record.get("content")),
-            reasoning=join_blocks("\n", thoughts) or _text(record.get("content"), thought=True),
-            tool_calls=tuple(
-                ToolCall(id=key, name=as_str(call.get("name")), arguments=as_json(call.get("args") or {}))
-                for key, call in calls.items()
-            ),
-            model=as_str(record.get("model")),
-            # Thoughts are counted apart from output.
-            usage=usage_of(
-                {**tokens, "output": (as_int(tokens.get("output")) or 0) + (as_int(tokens.get("thoughts")) or 0)},
-                *("input", "output", "cached", "", "thoughts"),
-                all_input=True,
-            ),
-        )
+        # Thoughts are counted apart from output.
+        tokens["all"] = (as_int(tokens.get("output")) or 0) + (as_int(tokens.get("thoughts")) or 0)
+        thinking = join_blocks("\n", thoughts) or text_of(record.get("content"), thought=True)
+        blocks = [{"text": text_of(record.get("content"))}, {"thinking": thinking}]
+        blocks += ({**call, "id": key, "type": "call"} for key, call in calls.items())
+        usage = usage_of(tokens, "input", "all", "cached", "", "thoughts", all_input=True)
+        answer = self.answer(blocks, "call", "args", model=as_str(record.get("model")), usage=usage)
         if not (answer.text or answer.reasoning or answer.tool_calls):
             return []
-        return [answer, *_results(calls, answer)]
+        return [answer, *self.results(calls, answer)]
+
+    def results(self, calls: Mapping[str, _Record], answer: Message) -> Iterator[Message]:
+        for key, call in calls.items():
+            status = as_str(call.get("status"))
+            if status not in ("success", "error", "cancelled") and (status or call.get("result") is None):
+                continue
+            text, failed = _answer_text(key, call.get("result"))
+            is_cancelled, tool = status == "cancelled", as_str(call.get("name"))
+            flag = None if is_cancelled else True if failed or status == "error" else False if status else None
+            self.native_id, self.time = f"{answer.native_id}:{key}", as_time(call.get("timestamp"))
+            exit_code = shell_exit(text)[0] if tool == _SHELL else None
+            result = self.result(key, text, tool=tool, refused=is_cancelled, flag=flag, exit_code=exit_code)
+            # Older chats give a call the time of its message, which is not when it ended.
+            yield self.message("tool", tool_results=(replace(result, duration=result.duration or None),))
+
+    @staticmethod
+    def outcome_of(tool: str, result: ToolResult) -> CallOutcome:
+        """`flag` means error. Only a cancelled call has none, and stays `rejected`."""
+        text, flag = _without_hooks(result.text), result.flag
+        if (flag is None and result.outcome == "rejected") or (tool == _SHELL and _CANCELLED.match(text)):
+            return "rejected"
+        if tool == _SHELL and (any(shell_exit(text)) or _TIMED_OUT.match(text)):
+            return "error"
+        return call_outcome(result, bool(flag) and text.startswith(_DENIED))
 
 
 class GeminiReader(Reader):
     """Reads the chats of Gemini CLI."""
 
-    agent = AGENT
     log = _Chat
+    suffixes = (".json", ".jsonl")
+    head = re.compile(rb'\s*\{\s*"sessionId"\s*:\s*"[^"]+"\s*,\s*"projectHash"\s*:\s*"[^"]+"')
 
     def roots(self, env: Mapping[str, str], home: Path) -> list[Path]:
         return [Path(env.get("GEMINI_CLI_HOME") or home) / ".gemini" / "tmp"]
 
     def find(self, root: Path) -> Iterable[Path]:
-        files = sorted(files_below(root, lambda name: name.endswith(_SUFFIXES)))
+        files = sorted(super().find(root))
         if ".gemini" not in root.parts:  # copies may have any name
             return files
         # A path with another suffix is a folder that cannot be listed.
-        return [path for path in files if "chats" in path.parts or not path.name.endswith(_SUFFIXES)]
+        return [path for path in files if "chats" in path.parts or not self.is_log(path.name)]
 
     def claims(self, path: Path, head: bytes) -> bool:
-        return path.suffix in _SUFFIXES and _HEAD.match(head) is not None
-
-    def outcome_of(self, tool: str, result: ToolResult) -> CallOutcome:
-        """`flag` means error. Only a cancelled call has none, and stays `rejected`."""
-        if result.flag is None and result.outcome == "rejected":
-            return "rejected"
-        return _outcome(tool, _without_hooks(result.text), result.flag)
+        return self.is_log(path.name) and super().claims(path, head)
 
 
 def _listed(messages: object) -> list[_Record]:
     return [item for item in as_list(messages) if isinstance(item, dict) and as_str(item.get("id"))]
-
-
-def _opens_replay(record: _Record) -> bool:
-    text = _text(record.get("content"))
-    return record.get("type") == "user" and (text.lstrip().startswith("<session_context>") or _is_summary(text))
 
 
 def _digests(message: Message) -> list[str]:
@@ -263,15 +269,16 @@ def _project_root(path: Path, project_hash: str) -> str:
     return ""
 
 
-def _parts(content: object) -> list[_Record]:
+def parts_of(content: object) -> list[_Record]:
+    """The parts of a message's content, which may be plain text."""
     listed = content if isinstance(content, list) else [content]
     return [{"text": part} if isinstance(part, str) else as_dict(part) for part in listed]
 
 
-def _text(content: object, *, thought: bool = False) -> str:
+def text_of(content: object, *, thought: bool = False) -> str:
     """The text of the parts, joined without a separator as Gemini CLI does."""
     texts: list[str] = []
-    for part in _parts(content):
+    for part in parts_of(content):
         if bool(part.get("thought")) is not thought:
             continue
         data = as_dict(part.get("inlineData") or part.get("fileData"))
@@ -297,7 +304,7 @@ def _without_hooks(text: str) -> str:
 def _calls(record: _Record) -> dict[str, _Record]:
     """The calls by id: the recorded ones, and those that are only among the parts."""
     listed = [as_dict(call) for call in as_list(record.get("toolCalls"))]
-    listed += [as_dict(part["functionCall"]) for part in _parts(record.get("content")) if "functionCall" in part]
+    listed += [as_dict(part["functionCall"]) for part in parts_of(record.get("content")) if "functionCall" in part]
     calls: dict[str, _Record] = {}
     for number, call in enumerate(listed):
         if call:
@@ -305,35 +312,12 @@ def _calls(record: _Record) -> dict[str, _Record]:
     return calls
 
 
-def _results(calls: Mapping[str, _Record], answer: Message) -> Iterator[Message]:
-    for key, call in calls.items():
-        status, tool = as_str(call.get("status")), as_str(call.get("name"))
-        if status not in ("success", "error", "cancelled") and (status or call.get("result") is None):
-            continue
-        text, failed = _answer_text(key, call.get("result"))
-        is_cancelled = status == "cancelled"
-        flag = None if is_cancelled else True if failed or status == "error" else False if status else None
-        ended, duration = as_time(call.get("timestamp")), None
-        # Older chats give a call the time of its message, which is not when it ended.
-        if ended and answer.timestamp and ended > answer.timestamp:
-            duration = (ended - answer.timestamp).total_seconds()
-        result = ToolResult(
-            call_id=key,
-            outcome="rejected" if is_cancelled else _outcome(tool, text, flag),
-            text=text,
-            duration=duration,
-            flag=flag,
-            exit_code=_trailer(text)[0] if tool == _SHELL else None,
-        )
-        yield Message(native_id=f"{answer.native_id}:{key}", role="tool", tool_results=(result,), timestamp=ended)
-
-
 def _answer_text(key: str, answer: object) -> tuple[str, bool]:
     """The text of the answer to the call `key`, and whether it is an error."""
     if isinstance(answer, str):
         return _without_hooks(answer), False
-    responses = [as_dict(part.get("functionResponse")) for part in _parts(answer) if "functionResponse" in part]
-    texts, failed = [_text(answer)] if answer else [], False
+    responses = [as_dict(part.get("functionResponse")) for part in parts_of(answer) if "functionResponse" in part]
+    texts, failed = [text_of(answer)] if answer else [], False
     for response in [each for each in responses if each.get("id") == key] or responses[:1]:
         body = as_dict(response.get("response"))
         failed = failed or "error" in body
@@ -341,16 +325,7 @@ def _answer_text(key: str, answer: object) -> tuple[str, bool]:
     return _without_hooks(join_blocks("\n", texts)), failed
 
 
-def _outcome(tool: str, text: str, flag: bool | None) -> CallOutcome:
-    if tool == _SHELL:
-        if _CANCELLED.match(text):
-            return "rejected"
-        if any(_trailer(text)) or _TIMED_OUT.match(text):
-            return "error"
-    return "error" if flag else "ok"
-
-
-def _trailer(text: str) -> tuple[int | None, bool]:
+def shell_exit(text: str) -> tuple[int | None, bool]:
     """The exit code of a shell command, and whether a signal ended it."""
     found = _TRAILER.search(text[-4000:])
     lines = dict(_TRAILER_LINE.findall(found.group())) if found else {}

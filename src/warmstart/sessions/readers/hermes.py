@@ -26,9 +26,9 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import sqlite3
+from collections import namedtuple
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
@@ -38,16 +38,15 @@ from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 from warmstart.errors import LogError
-from warmstart.sessions.marks import is_ours, without_ours
+from warmstart.sessions.marks import PACKET, is_ours, without_ours
 from warmstart.sessions.projects import project_of
 from warmstart.sessions.readers.base import SQLITE, Pair, Reader, Reading, open_database, table_columns
 from warmstart.sessions.readers.content import as_text, from_json, joined, object_in
 from warmstart.sessions.readers.fields import as_dict, as_int, as_list, as_str, as_time, usage_of
 from warmstart.sessions.readers.openai import FAILED
 from warmstart.sessions.readers.transcript import Transcript
-from warmstart.sessions.values import CallOutcome, Message, ParentKind, Role, Session, ToolCall, ToolResult, session_id
+from warmstart.sessions.values import CallOutcome, Message, ParentKind, Role, Session, ToolCall, ToolResult
 
-AGENT = "hermes"
 MAX_STORIES = 512
 MAX_ANCESTORS = 64
 
@@ -100,25 +99,12 @@ _ALIKE = """role = :role AND (
 )"""
 
 
-class _Row(NamedTuple):
-    """A row from SQLite: any column may be missing (`None`) or of any type."""
-
-    id: int
-    session_id: Any
-    role: Any
-    content: Any
-    tool_call_id: Any
-    tool_calls: Any
-    timestamp: Any
-    token_count: Any
-    reasoning: Any
-    reasoning_content: Any
-    active: Any
-    compacted: Any
-    compressed_summary: Any
-    display_kind: Any
-
-
+# A row from SQLite: any column may be missing (`None`) or of any type.
+_Row = namedtuple(
+    "_Row",
+    "id session_id role content tool_call_id tool_calls timestamp token_count reasoning "
+    "reasoning_content active compacted compressed_summary display_kind",
+)
 # A named tuple cannot have a field that begins with an underscore.
 _COLUMNS = tuple("_compressed_summary" if name == "compressed_summary" else name for name in _Row._fields[1:])
 
@@ -174,28 +160,6 @@ def _calls(cell: object) -> tuple[ToolCall, ...]:
     return tuple(calls)
 
 
-def _message(row: _Row, body: _Body, root: str, *, sidechain: bool, summary: bool = False) -> Message:
-    """The message of a row, or the summary that may share the row."""
-    call, calls = as_text(row.tool_call_id), as_text(row.tool_calls) if body.calls else ""
-    # Ids of calls are unique, so only rows without one need their time.
-    moment = "" if calls or call else repr(row.timestamp)
-    facts: dict[str, Any] = {"text": body.text}
-    native_id = _digest(root, as_text(row.role), call, calls, body.text, moment)
-    if summary:
-        # Its text is its identity: the next compaction may repeat it unchanged.
-        native_id = _digest(root, "summary", body.summary)
-        facts = {"text": body.summary, "compaction_summary": True}
-    elif row.role == "tool":
-        facts = {"tool_results": (_result(call, body.text),)}
-    elif row.role == "assistant":
-        facts["reasoning"] = as_str(row.reasoning) or as_str(row.reasoning_content)
-        facts |= {"tool_calls": body.calls, "usage": usage_of({"output": row.token_count}, "", "output")}
-    else:
-        facts["injected"] = row.display_kind == "hidden" or body.text.startswith(_TASKS_OPENING)
-    role: Role = "user" if summary and row.role != "assistant" else row.role
-    return Message(native_id=native_id, role=role, timestamp=as_time(row.timestamp), sidechain=sidechain, **facts)
-
-
 def _digest(*parts: str) -> str:
     """A short hash of texts."""
     hashed = blake2b(digest_size=16)
@@ -204,37 +168,6 @@ def _digest(*parts: str) -> str:
         hashed.update(len(data).to_bytes(8, "big"))
         hashed.update(data)
     return hashed.hexdigest()
-
-
-def _result(call_id: str, text: str) -> ToolResult:
-    """The result of a call, by the tool's answer."""
-    fields = object_in(text)
-    success = fields.get("success")
-    flag = success if isinstance(success, bool) else False if fields.get("error") else None
-    code = as_int(fields.get("exit_code"))
-    result = ToolResult(call_id=call_id, outcome="unknown", text=text, flag=flag, exit_code=code)
-    return replace(result, outcome=outcome_of(result))
-
-
-def outcome_of(result: ToolResult) -> CallOutcome:
-    """The outcome of a result; `flag` means success."""
-    fields, text, code, flag = object_in(result.text), result.text, result.exit_code, result.flag
-    if not fields:
-        if _REFUSED.match(text.lstrip("[ \n")):
-            return "rejected"
-        # The object may be unreadable since redaction; what was read from it before still counts.
-        return "error" if code or flag is False or FAILED.match(text) else "ok"
-    complaint = as_text(fields.get("error"))
-    refused = fields.get("status") == "blocked" and complaint.startswith("BLOCKED")
-    if refused or _REFUSED.search(complaint[:2000]):
-        return "rejected"
-    if fields.get("approval_pending") is True:
-        return "unknown"
-    if complaint and fields.get("error") not in (False, [], {}):
-        return "error"
-    if code and not _HARMLESS.search(as_str(fields.get("exit_code_meaning"))):
-        return "error"
-    return "error" if flag is False else "ok"
 
 
 class _Burst(NamedTuple):
@@ -390,7 +323,7 @@ class _Story(NamedTuple):
 class _Database(Transcript[_Row]):
     """One read of one database."""
 
-    agent = AGENT
+    agent = "hermes"
 
     def __init__(self, path: Path, reading: Reading) -> None:
         super().__init__(path, reading)
@@ -460,20 +393,15 @@ class _Database(Transcript[_Row]):
             if above is None or _relation(link, above)[0] in (None, "subagent"):
                 break
         folders = (as_str(link.get("git_repo_root")) or project_of(as_str(link.get("cwd"))) for link in chain)
-        session = Session(
-            agent=AGENT,
-            native_id=name,
-            project=next(filter(None, folders), ""),
-            branch=as_str(fields.get("git_branch")),
-            model=as_str(fields.get("model")),
-            title=as_str(fields.get("title")),
-            source=str(self.path),
-            started_at=as_time(fields.get("started_at")),
-            ended_at=as_time(fields.get("ended_at")),
-            parent_id=session_id(AGENT, parent) if kind else None,
-            parent_kind=kind,
-            usage=usage_of(fields, *_TOKENS),
-        )
+        facts = {
+            **fields,
+            "cwd": next(filter(None, folders), ""),
+            "branch": fields.get("git_branch"),
+            "started": fields.get("started_at"),
+            "ended": fields.get("ended_at"),
+            "parent": (parent, kind),
+        }
+        session = replace(self.session_from(facts), usage=usage_of(fields, *_TOKENS))
         forked = kind == "branch" and (
             _config(fields).get("_branched_from") == parent or before.get("end_reason") == "branched"
         )
@@ -527,7 +455,9 @@ class _Database(Transcript[_Row]):
         if body.text or body.calls or not body.summary:
             if self.copies.covers(row, body, lineage, forked=story.forked):
                 self.reading.skip("copy")
-            elif is_ours(message := _message(row, body, lineage[-1], sidechain=story.sidechain)):
+            elif is_ours(message := self.message_of(row, body, story)) and (
+                PACKET not in message.text  # which tells what this session continues
+            ):
                 self.reading.skip("ours")
             else:
                 messages.append(message)
@@ -535,18 +465,64 @@ class _Database(Transcript[_Row]):
             if self.copies.repeats(row, _Body(_text(row.content), (), ""), lineage):
                 self.reading.skip("copy")
             else:
-                messages.append(_message(row, body, lineage[-1], sidechain=story.sidechain, summary=True))
+                messages.append(self.message_of(row, body, story, summary=True))
         return messages[::-1] if body.leading else messages
+
+    def message_of(self, row: _Row, body: _Body, story: _Story, *, summary: bool = False) -> Message:
+        """The message of a row, or the summary that may share the row."""
+        root, call, calls = story.lineage[-1], as_text(row.tool_call_id), as_text(row.tool_calls) if body.calls else ""
+        # Ids of calls are unique, so only rows without one need their time.
+        moment = "" if calls or call else repr(row.timestamp)
+        self.native_id, self.time = _digest(root, row.role, call, calls, body.text, moment), as_time(row.timestamp)
+        text, role = body.text, row.role
+        facts: dict[str, Any] = {"sidechain": story.sidechain}
+        if summary:
+            # Its text is its identity: the next compaction may repeat it unchanged.
+            self.native_id = _digest(root, "summary", body.summary)
+            text, role = body.summary, "assistant" if role == "assistant" else "user"
+            facts["compaction_summary"] = True
+        elif role == "tool":
+            text, facts["tool_results"] = "", (self.result_of(call, text),)
+        elif role == "assistant":
+            facts["reasoning"] = as_str(row.reasoning) or as_str(row.reasoning_content)
+            facts |= {"tool_calls": body.calls, "usage": usage_of({"output": row.token_count}, "", "output")}
+        else:
+            facts["injected"] = row.display_kind == "hidden" or text.startswith(_TASKS_OPENING)
+        return self.message(role, text, **facts)
+
+    def result_of(self, call_id: str, text: str) -> ToolResult:
+        """The result of a call, by the tool's answer."""
+        fields = object_in(text)
+        success = fields.get("success")
+        flag = success if isinstance(success, bool) else False if fields.get("error") else None
+        return self.result(call_id, text, flag=flag, exit_code=as_int(fields.get("exit_code")))
+
+    @staticmethod
+    def outcome_of(tool: str, result: ToolResult) -> CallOutcome:
+        """`flag` means success."""
+        fields, text, code, flag = object_in(result.text), result.text, result.exit_code, result.flag
+        if not fields:
+            if _REFUSED.match(text.lstrip("[ \n")):
+                return "rejected"
+            # The object may be unreadable since redaction; what was read from it before still counts.
+            return "error" if code or flag is False or FAILED.match(text) else "ok"
+        complaint = as_text(fields.get("error"))
+        refused = fields.get("status") == "blocked" and complaint.startswith("BLOCKED")
+        if refused or _REFUSED.search(complaint[:2000]):
+            return "rejected"
+        if fields.get("approval_pending") is True:
+            return "unknown"
+        if complaint and fields.get("error") not in (False, [], {}):
+            return "error"
+        if code and not _HARMLESS.search(as_str(fields.get("exit_code_meaning"))):
+            return "error"
+        return "error" if flag is False else "ok"
 
 
 class HermesReader(Reader):
     """Reads the sessions of every profile of Hermes Agent."""
 
-    agent = AGENT
     log = _Database
-
-    def outcome_of(self, tool: str, result: ToolResult) -> CallOutcome:
-        return outcome_of(result)
 
     def roots(self, env: Mapping[str, str], home: Path) -> list[Path]:
         chosen = env.get("HERMES_HOME", "").strip()
@@ -570,8 +546,6 @@ class HermesReader(Reader):
 
     def explain(self, path: Path, error: Exception) -> str:
         reason = " ".join(str(error).split())
-        if not os.access(path, os.F_OK):
-            return f"there is no file at {str(path)!r}; check HERMES_HOME or the path"
         if "unable to open" in reason or "readonly" in reason:
             return (
                 f"cannot open {str(path)!r}: SQLite must be able to read it and to create {path.name + '-shm'!r} beside"

@@ -7,7 +7,6 @@ of either. Its traps:
   its place in the list. Numbers and short names (`"id": 3`, `"id": "conv-1"`) occur in other files too, so the file's
   name is put before them. The same id again in one file is a later snapshot of the session; the same task and trial of
   tau-bench is another run.
-- tau2 begins with hundreds of kilobytes about its tasks: the first 64 KB do not reach `simulations`.
 - The standard does not say whether a call failed. tau2 adds `error`, tau-bench begins the text with `Error:`, tools
   that answer in JSON use `error`, `success` or `exit_code`, and frameworks have phrases for a tool that does not exist.
   A flag outweighs words, and an exit code outweighs both.
@@ -19,9 +18,8 @@ of either. Its traps:
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
@@ -32,10 +30,9 @@ import msgspec
 from warmstart.sessions.readers.base import Pair, Reader, Reading
 from warmstart.sessions.readers.content import as_text, from_json, joined, object_in
 from warmstart.sessions.readers.fields import as_dict, as_int, as_list, as_str, as_time, usage_of
-from warmstart.sessions.readers.transcript import Line, Transcript, decode
+from warmstart.sessions.readers.transcript import DECODE_ERRORS, MAX_DOCUMENT, MAX_LINE, Line, Transcript, decode
 from warmstart.sessions.values import CallOutcome, Message, Role, Session, SessionOutcome, ToolCall, ToolResult
 
-AGENT = "openai"
 MIN_ID = 20  # characters of an id that is unique; UUIDs and the ids of providers are longer
 
 _Fields = dict[str, Any]
@@ -61,10 +58,10 @@ _OBJECT = msgspec.json.Decoder(_Fields)
 _ANY = msgspec.json.Decoder(Any)
 
 
-class _Chats(Transcript[Any]):
+class Chats(Transcript[Any]):
     """A file: a document of one or several sessions, or one message or session per line."""
 
-    agent = AGENT
+    agent = "openai"
     decoder = _OBJECT
 
     def __init__(self, path: Path, reading: Reading) -> None:
@@ -74,7 +71,6 @@ class _Chats(Transcript[Any]):
         stem = path.stem.encode("utf-8", "replace").decode()
         self.file_id = f"{stem}-{blake2b(place, digest_size=4).hexdigest()}"
         self.learn(id=self.file_id)
-        self.position: int = self.state.get("position", 0)  # of the next line's message or session
 
     def pairs(self) -> Iterator[Pair]:
         with self.path.open("rb") as file:
@@ -84,19 +80,15 @@ class _Chats(Transcript[Any]):
         self.decoder = _DOCUMENT
         return self.document_pairs()
 
-    def move(self, line: Line) -> None:
-        super().move(line)
-        self.state["position"] = self.position
-
     def take(self, fields: _Fields, line: Line) -> Iterator[Pair]:
-        position = self.position
-        self.position += 1
+        position: int = self.state.get("position", 0)
         if "messages" in fields or "traj" in fields:
             yield from self.take_session(fields, self.native_id_of(fields, position))
         elif message := self.message_of(fields, f"{self.file_id}#{position}"):
             if message.timestamp and "started" not in self.state:
                 self.learn(started=message.timestamp.isoformat())
             yield replace(self.session, model=message.model, ended_at=message.timestamp), message
+        self.state["position"] = position + 1
 
     def take_document(self, document: _Document) -> Iterator[Pair]:
         seen: set[str] = set()
@@ -123,22 +115,17 @@ class _Chats(Transcript[Any]):
             return
         model = as_str(record.get("model"))
         found = (self.message_of(item, f"{native_id}#{number}", model) for number, item in enumerate(items))
-        messages = [message for message in found if message]
+        messages = list(filter(None, found))
         session = self.session_of(record, native_id, messages)
-        if not messages:
-            yield session, None
-        for message in messages:
+        for message in messages or (None,):
             yield session, message
 
     def session_of(self, record: _Fields, native_id: str, messages: list[Message]) -> Session:
         times = [message.timestamp for message in messages if message.timestamp]
         named_times = [as_time(record.get(key)) for key in ("start_time", "created", "created_at")]
-        session = Session(
-            agent=AGENT,
-            native_id=native_id,
-            source=str(self.path),
-            model=as_str(record.get("model")) or next((message.model for message in messages if message.model), ""),
-            title=as_str(record.get("title")),
+        model = as_str(record.get("model")) or next((message.model for message in messages if message.model), "")
+        session = replace(
+            self.session_from({"id": native_id, "title": record.get("title"), "model": model}),
             started_at=next((time for time in named_times if time), min(times, default=None)),
             ended_at=as_time(record.get("end_time")) or max(times, default=None),
         )
@@ -147,6 +134,11 @@ class _Chats(Transcript[Any]):
                 outcome: SessionOutcome = "success" if reward >= 1 else "failure"
                 return replace(session, outcome=outcome, evidence=f"reward {float(reward)}", judge="log")
         return session
+
+    @staticmethod
+    def outcome_of(tool: str, result: ToolResult) -> CallOutcome:
+        """`flag` means error."""
+        return _outcome(object_in(result.text), result.text, result.flag, result.exit_code)
 
     def message_of(self, item: object, native_id: str, model: str = "") -> Message | None:
         """The message in `item`, or `None` if it is not one."""
@@ -204,31 +196,26 @@ def _sessions(document: _Document) -> Iterator[tuple[int | None, _Fields]]:
 class OpenAIReader(Reader):
     """Reads chat messages in OpenAI's shape, from the paths that the user names."""
 
-    agent = AGENT
-    log = _Chats
-
-    def roots(self, env: Mapping[str, str], home: Path) -> list[Path]:
-        return []
-
-    def is_log(self, name: str) -> bool:
-        return name.endswith((".json", ".jsonl"))
+    log = Chats
+    suffixes = (".json", ".jsonl")
 
     def claims(self, path: Path, head: bytes) -> bool:
-        text = head.removeprefix(_BOM).decode("utf-8", "replace").lstrip()
-        is_in_lines = _is_in_lines(path, head)
-        value = [_peek(row.strip()) for row in text.split("\n")[:50] if row.strip()] if is_in_lines else _peek(text)
-        if isinstance(value, list):
-            return _is_chat(value) or _all_but_last(value, _is_record)
-        fields = as_dict(value)
-        is_tau2 = {"agent_info", "user_info"} <= as_dict(fields.get("info")).keys()
-        return _is_record(value) or (is_tau2 and not fields.keys().isdisjoint({"tasks", "simulations"}))
-
-    def outcome_of(self, tool: str, result: ToolResult) -> CallOutcome:
-        """`flag` means error."""
-        return _outcome(object_in(result.text), result.text, result.flag, result.exit_code)
-
-
-_scan = json.JSONDecoder().raw_decode
+        """Whether the first session of the file has messages in OpenAI's shape."""
+        if not head.removeprefix(_BOM).lstrip().startswith((b"{", b"[")):
+            return False
+        try:
+            if _is_in_lines(path, head):
+                with path.open("rb") as file:
+                    rows = [file.readline(MAX_LINE) for _ in range(5)]
+                found = [as_dict(from_json(row)) for row in rows if row.strip()]
+                # The last line may still be being written.
+                has_roles = all(isinstance(each.get("role"), str) for each in found[:-1])
+                return _is_record(found[0]) or (has_roles and _is_record({"messages": found}))
+            if path.stat().st_size > MAX_DOCUMENT:
+                return False
+            return _is_record(next(_sessions(decode(path.read_bytes(), _DOCUMENT)))[1])
+        except (*DECODE_ERRORS, OSError, LookupError, StopIteration):
+            return False
 
 
 def _is_in_lines(path: Path, head: bytes) -> bool:
@@ -242,50 +229,13 @@ def _is_in_lines(path: Path, head: bytes) -> bool:
     return isinstance(fields, dict) and (bool(rest.strip()) or "role" in fields)
 
 
-def _peek(text: str, at: int = 0, depth: int = 5) -> Any:
-    """As much as there is of the JSON value at `at`, which may be cut off."""
-    try:
-        return _scan(text, at)[0]
-    except (ValueError, RecursionError):
-        opening = text[at : at + 1]
-    if depth == 0 or opening not in ("[", "{"):
-        return None
-    found: list[Any] = []
-    while (at := next((place for place in range(at + 1, len(text)) if text[place] not in " \t\r\n,:"), -1)) > 0:
-        if text[at] in "]}":
-            break
-        try:
-            value, at = _scan(text, at)
-        except (ValueError, RecursionError):
-            found.append(_peek(text, at, depth - 1))
-            break
-        found.append(value)
-    if opening == "[":
-        return found
-    return {key: value for key, value in zip(found[::2], found[1::2], strict=False) if isinstance(key, str)}
-
-
-def _all_but_last(values: list[Any], test: Callable[[Any], bool]) -> bool:
-    """Whether the values pass; the last of several may be cut off and does not count."""
-    return bool(values) and all(test(value) for value in values[:-1] or values)
-
-
-def _is_chat(values: object) -> bool:
-    """Whether the values are messages, as far as the first one shows."""
-    if not isinstance(values, list) or not values:
-        return False
-    first = as_dict(values[0])
+def _is_record(record: _Fields) -> bool:
+    """Whether a session has messages, as far as the first one shows."""
+    items = record.get("traj" if "task_id" in record and "traj" in record else "messages")
+    first = as_dict(items[0]) if isinstance(items, list) and items else {}
     has_content = "content" in first and isinstance(first["content"], str | list | None)
     is_message = as_str(first.get("role")) in _ROLES and (has_content or isinstance(first.get("tool_calls"), list))
-    has_roles = _all_but_last(values, lambda value: isinstance(as_dict(value).get("role"), str))
-    return is_message and has_roles and not first.keys() & _FOREIGN
-
-
-def _is_record(value: object) -> bool:
-    fields = as_dict(value)
-    if fields.keys() & _FOREIGN:
-        return False
-    return _is_chat(fields.get("messages")) or ("task_id" in fields and _is_chat(fields.get("traj")))
+    return is_message and not (first.keys() | record.keys()) & _FOREIGN
 
 
 def _id(value: object) -> str:
@@ -309,16 +259,11 @@ def _result(fields: _Fields, native_id: str) -> ToolResult:
     call_id = _id(fields.get("tool_call_id")) or _id(fields.get("id")) or f"{native_id}.0"
     text = joined(fields.get("content"))
     body = object_in(text)
-    flag, code = _flag(fields), _exit_code(body, text)
+    error, code = fields.get("error", fields.get("is_error")), _exit_code(body, text)
+    flag = (bool(error) or None) if isinstance(error, str) else error if isinstance(error, bool) else None
+    flag = True if flag is None and fields.get("status") == "error" else flag
     outcome = _outcome(body, text, flag, code)
     return ToolResult(call_id=call_id, outcome=outcome, text=text, flag=flag, exit_code=code)
-
-
-def _flag(fields: _Fields) -> bool | None:
-    value = fields.get("error", fields.get("is_error"))
-    if isinstance(value, str):
-        value = bool(value) or None
-    return value if isinstance(value, bool) else True if fields.get("status") == "error" else None
 
 
 def _exit_code(body: _Fields, text: str) -> int | None:

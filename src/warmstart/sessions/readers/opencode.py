@@ -30,21 +30,18 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from warmstart.sessions.projects import project_of
 from warmstart.sessions.readers.base import SQLITE, Pair, Reader, files_below, open_database
 from warmstart.sessions.readers.content import as_json, as_text, join_blocks
 from warmstart.sessions.readers.fields import as_dict, as_int, as_list, as_str, as_time, usage_of
 from warmstart.sessions.readers.transcript import DECODE_ERRORS, Transcript, decode
-from warmstart.sessions.values import CallOutcome, Message, Session, ToolCall, ToolResult, Usage, session_id
+from warmstart.sessions.values import CallOutcome, Message, Session, ToolCall, ToolResult, Usage
 
-AGENT = "opencode"
 MARGIN_MS = 1000  # a transaction may be committed a moment after the times that it wrote
 
 _EXPORT = re.compile(rb'\s*\{\s*"info"\s*:\s*\{[^{}]*?"id"\s*:\s*"ses_')
@@ -65,7 +62,7 @@ _OBJECT = msgspec.json.Decoder(_Fields)
 class _Sessions(Transcript[_Fields]):
     """The sessions of a database, or the one of an export."""
 
-    agent = AGENT
+    agent = "opencode"
     decoder = _OBJECT
 
     def pairs(self) -> Iterator[Pair]:
@@ -75,7 +72,7 @@ class _Sessions(Transcript[_Fields]):
 
     def take_document(self, document: _Fields) -> Iterator[Pair]:
         facts, seen = as_dict(document.get("info")), Counter[str]()
-        facts["id"] = as_str(facts.get("id")) or self.path.stem
+        facts["id"] = as_str(facts.get("id")) or self.session.native_id
         for number, message in enumerate(as_list(document.get("messages")), 1):
             if not isinstance(message, dict):
                 self.reading.report(number, "the message is not a JSON object")
@@ -100,12 +97,14 @@ class _Sessions(Transcript[_Fields]):
             for key in self.changed_sessions(done):
                 copies = self.copies(key)
                 facts = {**self.facts_of(key), "forkOf": next(reversed(copies.values()), "")}
-                yield _session(facts, {}, self.path), None
+                yield self.session_at(facts, {}), None
                 for info in self.objects(self.changed_messages(key, done), "message"):
                     if info["id"] in copies:
                         self.reading.skip("copied message")
                     else:
-                        yield from self.take_message(facts, info, list(self.objects(self.parts_of(info["id"]), "part")))
+                        query = "SELECT id, data FROM part WHERE message_id = ? ORDER BY id"
+                        parts = self.objects(self.db.execute(query, (info["id"],)), "part")
+                        yield from self.take_message(facts, info, list(parts))
             self.state |= {"since": next_since, "rows": next_rows}
 
     def objects(self, rows: Iterable[tuple[Any, Any]], kind: str) -> Iterator[_Fields]:
@@ -126,10 +125,76 @@ class _Sessions(Transcript[_Fields]):
             if kind not in _PARTS:
                 self.reading.skip(kind or "unknown part")
         known = [part for part in parts if part.get("type") in _PARTS and not part.get("ignored")]
-        session = _session(facts, info, self.path)
-        sidechain = session.parent_kind == "subagent"
-        for message in _user(info, known) if info["role"] == "user" else _assistant(info, known):
-            yield session, replace(message, sidechain=sidechain, origin=session.native_id)
+        session = self.session_at(facts, info)
+        self.native_id, self.time = info["id"], as_time(as_dict(info.get("time")).get("created"))
+        self.origin = session.native_id
+        for message in self.prompt(known) if info["role"] == "user" else self.reply(info, known):
+            yield session, message
+
+    def session_at(self, facts: _Fields, info: _Fields) -> Session:
+        """The session as it is at a message with this `info`."""
+        time, parent, fork = as_dict(facts.get("time")), as_str(facts.get("parentID")), as_str(facts.get("forkOf"))
+        more = {
+            "cwd": facts.get("directory") or as_dict(info.get("path")).get("cwd"),
+            "model": info.get("modelID") or as_dict(facts.get("model")).get("id"),
+            "started": time.get("created"),
+            "ended": time.get("updated"),
+            "parent": (parent, "subagent") if parent else (fork, "branch"),
+        }
+        return self.session_from({**facts, **more})
+
+    def prompt(self, parts: list[_Fields]) -> Iterator[Message]:
+        spoken = [_spoken(part) for part in parts if not part.get("synthetic")]
+        added = [_spoken(part) for part in parts if part.get("synthetic")]
+        typed = any(part["type"] in ("text", "subtask") and not part.get("synthetic") for part in parts)
+        if text := join_blocks("\n", spoken if typed else [*added, *spoken]):
+            yield self.message("user", text, injected=not typed and bool(added))
+
+    def reply(self, info: _Fields, parts: list[_Fields]) -> Iterator[Message]:
+        tools = _tools(info, parts)
+        text, thoughts = (
+            join_blocks("\n", (as_str(part.get("text")) for part in parts if part["type"] == kind))
+            for kind in ("text", "reasoning")
+        )
+        if not (text or thoughts or tools):
+            return
+        inputs = {key: as_json(as_dict(part.get("state")).get("input", {})) for key, part in tools.items()}
+        calls = (ToolCall(id=key, name=as_str(part.get("tool")), arguments=inputs[key]) for key, part in tools.items())
+        facts = {"model": as_str(info.get("modelID")), "usage": _usage(info, parts)}
+        is_summary = info.get("summary") is True
+        yield self.message(
+            "assistant", text, reasoning=thoughts, tool_calls=tuple(calls), compaction_summary=is_summary, **facts
+        )
+        answered = self.time
+        for key, part in tools.items():
+            state = as_dict(part.get("state"))
+            if state.get("status") not in ("completed", "error"):
+                continue
+            about, time, failed = as_dict(state.get("metadata")), as_dict(state.get("time")), state["status"] == "error"
+            start, end = as_int(time.get("start")), as_int(time.get("end"))
+            self.native_id, self.time = f"{info['id']}:{key}:result", as_time(end) or answered
+            result = self.result(
+                key,
+                as_text((failed and state.get("error")) or state.get("output")),
+                tool=as_str(part.get("tool")),
+                refused=about.get("interrupted") is True,
+                flag=failed,
+                exit_code=as_int(about.get("exit")),
+                ms=max(0, end - start) if start is not None and end is not None else None,
+            )
+            yield self.message("tool", tool_results=(result,))
+
+    @staticmethod
+    def outcome_of(tool: str, result: ToolResult) -> CallOutcome:
+        """`flag` means error. That a call was interrupted is not stored, so a refusal stays one."""
+        text, code = result.text, result.exit_code
+        if result.flag:
+            return "rejected" if result.outcome == "rejected" or _REFUSED.search(text[:400]) else "error"
+        if tool in _SHELLS and code is None:
+            # Without an exit code the command did not end by itself; why is said after its output.
+            end = text[-1000:]
+            return "rejected" if _STOPPED in end else "error" if _TIMED_OUT.search(end) else "ok"
+        return "error" if code else "ok"
 
     def last_rows(self) -> _Rows:
         numbers = {name: self.db.execute(f"SELECT max(rowid) FROM {name}").fetchone()[0] or 0 for name in _NO_ROWS}
@@ -187,14 +252,10 @@ class _Sessions(Transcript[_Fields]):
             {**done, "session": session},
         )
 
-    def parts_of(self, message: str) -> sqlite3.Cursor:
-        return self.db.execute("SELECT id, data FROM part WHERE message_id = ? ORDER BY id", (message,))
-
 
 class OpenCodeReader(Reader):
     """Reads the sessions of OpenCode."""
 
-    agent = AGENT
     log = _Sessions
 
     def roots(self, env: Mapping[str, str], home: Path) -> list[Path]:
@@ -213,10 +274,6 @@ class OpenCodeReader(Reader):
             tables = (b"CREATE TABLE `%s`" % name in head for name in (b"session", b"message", b"part"))
             return path.name.startswith("opencode") or all(tables)
         return path.suffix == ".json" and bool(_EXPORT.match(head))
-
-    def outcome_of(self, tool: str, result: ToolResult) -> CallOutcome:
-        """`flag` means error. That a call was interrupted is not stored, so a refusal stays one."""
-        return _outcome(tool, result)
 
 
 def _now() -> int:
@@ -239,58 +296,6 @@ def _object(data: object) -> _Fields | None:
         return None
 
 
-def _session(facts: _Fields, info: _Fields, path: Path) -> Session:
-    time, parent, fork = as_dict(facts.get("time")), as_str(facts.get("parentID")), as_str(facts.get("forkOf"))
-    directory = as_str(facts.get("directory")) or as_str(as_dict(info.get("path")).get("cwd"))
-    return Session(
-        agent=AGENT,
-        native_id=as_str(facts.get("id")),
-        project=project_of(directory),
-        model=as_str(info.get("modelID")) or as_str(as_dict(facts.get("model")).get("id")),
-        title=as_str(facts.get("title")),
-        version=as_str(facts.get("version")),
-        source=str(path),
-        started_at=as_time(time.get("created")),
-        ended_at=as_time(time.get("updated")),
-        parent_id=session_id(AGENT, parent or fork) if parent or fork else None,
-        parent_kind="subagent" if parent else "branch" if fork else None,
-    )
-
-
-def _assistant(info: _Fields, parts: list[_Fields]) -> list[Message]:
-    tools = _tools(info, parts)
-    answer = Message(
-        native_id=info["id"],
-        role="assistant",
-        text=join_blocks("\n", (as_str(part.get("text")) for part in parts if part["type"] == "text")),
-        reasoning=join_blocks("\n", (as_str(part.get("text")) for part in parts if part["type"] == "reasoning")),
-        tool_calls=tuple(
-            ToolCall(
-                id=key, name=as_str(part.get("tool")), arguments=as_json(as_dict(part.get("state")).get("input", {}))
-            )
-            for key, part in tools.items()
-        ),
-        timestamp=as_time(as_dict(info.get("time")).get("created")),
-        model=as_str(info.get("modelID")),
-        usage=_usage(info, parts),
-        compaction_summary=info.get("summary") is True,
-    )
-    if not (answer.text or answer.reasoning or answer.tool_calls):
-        return []
-    return [answer, *_results(answer, tools)]
-
-
-def _user(info: _Fields, parts: list[_Fields]) -> list[Message]:
-    spoken = [_spoken(part) for part in parts if not part.get("synthetic")]
-    added = [_spoken(part) for part in parts if part.get("synthetic")]
-    typed = any(part["type"] in ("text", "subtask") and not part.get("synthetic") for part in parts)
-    text = join_blocks("\n", spoken if typed else [*added, *spoken])
-    if not text:
-        return []
-    time = as_time(as_dict(info.get("time")).get("created"))
-    return [Message(native_id=info["id"], role="user", text=text, timestamp=time, injected=not typed and bool(added))]
-
-
 def _spoken(part: _Fields) -> str:
     if part["type"] == "file":
         image = as_str(part.get("mime")).startswith("image/")
@@ -305,39 +310,6 @@ def _tools(info: _Fields, parts: Iterable[_Fields]) -> dict[str, _Fields]:
         key = as_str(part.get("callID")) or as_str(part.get("id")) or f"{info['id']}#{number}"
         found[f"{key}#{number}" if key in found else key] = part
     return found
-
-
-def _results(answer: Message, tools: Mapping[str, _Fields]) -> Iterator[Message]:
-    for key, part in tools.items():
-        state = as_dict(part.get("state"))
-        if state.get("status") not in ("completed", "error"):
-            continue
-        facts, time, failed = as_dict(state.get("metadata")), as_dict(state.get("time")), state["status"] == "error"
-        start, end = as_int(time.get("start")), as_int(time.get("end"))
-        result = ToolResult(
-            call_id=key,
-            outcome="rejected" if facts.get("interrupted") is True else "unknown",
-            text=as_text((failed and state.get("error")) or state.get("output")),
-            duration=max(0, end - start) / 1000 if start is not None and end is not None else None,
-            flag=failed,
-            exit_code=as_int(facts.get("exit")),
-        )
-        result = replace(result, outcome=_outcome(as_str(part.get("tool")), result))
-        native_id, ended = f"{answer.native_id}:{key}:result", as_time(end) or answer.timestamp
-        yield Message(native_id=native_id, role="tool", tool_results=(result,), timestamp=ended)
-
-
-def _outcome(tool: str, result: ToolResult) -> CallOutcome:
-    text, code = result.text, result.exit_code
-    if result.flag:
-        return "rejected" if result.outcome == "rejected" or _REFUSED.search(text[:400]) else "error"
-    if code:
-        return "error"
-    if tool in _SHELLS and code is None:
-        # Without an exit code the command did not end by itself; why is said after its output.
-        end = text[-1000:]
-        return "rejected" if _STOPPED in end else "error" if _TIMED_OUT.search(end) else "ok"
-    return "ok"
 
 
 def _usage(info: _Fields, parts: Iterable[_Fields]) -> Usage | None:

@@ -1,7 +1,8 @@
 """All readers, in the order in which they are tried on a log of unknown format.
 
 Another package adds a reader with an entry point in the group `warmstart.readers`: a class without parameters that is a
-`Reader`. The built-in ones come first.
+`Reader`. The one of pi comes in through the same door. The others that are built in come first, and `openai` last: its
+format has the fewest marks.
 """
 
 from __future__ import annotations
@@ -11,21 +12,35 @@ from functools import cache
 
 from warmstart.sessions.readers.base import Reader
 from warmstart.sessions.readers.claude_code import ClaudeCodeReader
+from warmstart.sessions.readers.cline import ClineReader
 from warmstart.sessions.readers.codex import CodexReader
 from warmstart.sessions.readers.copilot import CopilotReader
 from warmstart.sessions.readers.gemini import GeminiReader
 from warmstart.sessions.readers.hermes import HermesReader
+from warmstart.sessions.readers.inspect import InspectReader
 from warmstart.sessions.readers.openai import OpenAIReader
 from warmstart.sessions.readers.opencode import OpenCodeReader
+from warmstart.sessions.readers.qwen import QwenReader
+from warmstart.sessions.values import CallOutcome, ToolResult
 
 GROUP = "warmstart.readers"
 
 
+def judge(agent: str, tool: str, result: ToolResult) -> CallOutcome:
+    """The outcome of a stored result by the current rules; `tool` is empty where the call is unknown.
+
+    `store.rejudge(judge, OUTCOME_RULES)` brings a better rule to old sessions without their logs.
+    """
+    reader = readers().get(agent)
+    return reader.outcome_of(tool, result) if reader else result.outcome
+
+
 @cache
 def readers() -> dict[str, Reader]:
-    """Every reader by the name of its agent. `openai` is the last of ours: its format has the fewest marks."""
+    """Every reader by the name of its agent."""
     known: list[Reader] = [ClaudeCodeReader(), CodexReader(), GeminiReader(), OpenCodeReader(), CopilotReader()]
-    found = {reader.agent: reader for reader in (*known, HermesReader(), OpenAIReader())}
+    known += [HermesReader(), QwenReader(), ClineReader(), InspectReader(), OpenAIReader()]
+    found = {reader.agent: reader for reader in known}
     from importlib.metadata import entry_points  # slow to load
 
     for point in entry_points(group=GROUP):
@@ -34,4 +49,5 @@ def readers() -> dict[str, Reader]:
             found.setdefault(reader.agent, reader)
         except Exception as error:  # another package's reader must not stop ours
             logging.getLogger("warmstart").warning("cannot load the reader %s: %s", point.value, error)
+    found["openai"] = found.pop("openai")  # the last one
     return found

@@ -7,7 +7,7 @@ one JSON document goes through `take_document`; a reader of a database brings it
 
 The place to continue from moves past a line before its last pair is yielded. A consumer that stops at an earlier pair
 of the line takes the line again, with the state as it is then. So `take` must give the same messages when it is called
-twice; a generator that changes the state after its last `yield` does, and what `move` puts into the state is safe.
+twice; a generator that changes the state after its last `yield` does.
 
 Not all JSON in logs is valid. A JavaScript program that cuts a text inside an emoji writes half a surrogate pair, which
 strict decoders reject. Some agents write numbers that no machine can hold, or bytes that are not UTF-8. An interrupted
@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -30,9 +30,9 @@ import msgspec
 from warmstart.errors import LogError
 from warmstart.sessions.projects import project_of
 from warmstart.sessions.readers.base import Pair, Reading
-from warmstart.sessions.readers.content import join_blocks
-from warmstart.sessions.readers.fields import as_time
-from warmstart.sessions.values import Message, Role, Session, ToolCall, ToolResult, Usage, session_id
+from warmstart.sessions.readers.content import as_json, join_blocks
+from warmstart.sessions.readers.fields import as_dict, as_list, as_str, as_time
+from warmstart.sessions.values import CallOutcome, Message, Role, Session, ToolCall, ToolResult, Usage, session_id
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -40,13 +40,13 @@ T = TypeVar("T")
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 MAX_CALLS = 32
 MAX_DOCUMENT = 512 * 1024 * 1024
-STATE_FORMAT = 2  # raise it when a reader can no longer use what an earlier version put into the state
+STATE_FORMAT = 3  # raise it when a reader can no longer use what an earlier version put into the state
 DECODE_ERRORS = (msgspec.MsgspecError, RecursionError, UnicodeError, ValueError)
 MAX_LINE = 64 * 1024 * 1024
 MAX_WRONG_FIELDS = 20
 _BUFFER = 256 * 1024
 _SPACE = re.compile(r"\s*")
-_WRONG_TYPE = re.compile(r"Expected .* - at `\$([\w.\[\]]+)`")
+_WRONG_TYPE = re.compile(r"(?:Expected|Invalid) .* - at `\$([\w.\[\]]+)`")
 
 
 # -- from bytes to records
@@ -103,45 +103,10 @@ class Line(NamedTuple):
     data: bytes
 
 
-def records(path: Path, reading: Reading, decoder: msgspec.json.Decoder[T]) -> Iterator[tuple[Line, T]]:
-    """The records of `path` from `reading` on, one per line.
-
-    A line that cannot be decoded is reported and skipped, as is one above `MAX_LINE`. If the last one is incomplete,
-    the agent is still writing it: it is left to the next reading. `reading` is not moved: the reader knows when it is
-    safe to.
-    """
-    if not reading.offset:
-        reading.state.pop("reported", None)  # it may be from another file of the same name
-    with path.open("rb", buffering=_BUFFER) as file:
-        number, start = reading.line, reading.offset
-        file.seek(max(0, start - 1))
-        # The line feed of the last line may have come later; or the reading ended between two records of one line.
-        is_counted = bool(start) and file.read(1) not in (b"", b"\n")
-        is_too_long = False
-        while data := file.readline(MAX_LINE):
-            number += not is_counted
-            line = Line(number, start, start + len(data), data)
-            start = line.end
-            is_counted = not data.endswith(b"\n")
-            if is_too_long or (is_counted and len(data) == MAX_LINE):
-                is_too_long = is_counted
-                reading.report(number, f"line longer than {MAX_LINE} bytes", once=True)
-                continue
-            try:
-                record = decoder.decode(data)
-            except DECODE_ERRORS:
-                if not data.isspace():
-                    yield from _recover(line, reading, decoder)
-            else:
-                yield line, record
-            if is_counted:
-                return  # the agent is still writing this line, and may be done with it by now
-
-
 def _recover(line: Line, reading: Reading, decoder: msgspec.json.Decoder[T]) -> Iterator[tuple[Line, T]]:
     """The records of a line that is not simply one: it needs repair, or an interrupted write left several on it."""
     start = line.start
-    for data in split_objects(line.data) or [line.data]:
+    for data in [] if line.data.isspace() else split_objects(line.data) or [line.data]:
         part = Line(line.number, start, start + len(data), data)
         start = part.end
         try:
@@ -208,6 +173,8 @@ class Transcript(Generic[R]):
 
     agent: ClassVar[str]
     decoder: msgspec.json.Decoder[R]
+    open: Any = None  # what records began and no record has ended yet
+    origin: str = ""  # the session that wrote the current record, if that is another one
 
     def __init__(self, path: Path, reading: Reading) -> None:
         if reading.state.get("format") != STATE_FORMAT:
@@ -215,10 +182,12 @@ class Transcript(Generic[R]):
             reading.offset = reading.line = 0
             reading.state = {"format": STATE_FORMAT}
         self.path = path
+        self.source = str(path).encode("utf-8", "replace").decode()  # the state is JSON
         self.reading = reading
         self.state = reading.state
         self.native_id = ""  # of the current record, as is `time`
         self.time: datetime | None = None
+        self.unfinished = False  # as long as it is set, the place to continue from does not move
         self._session: Session | None = None
 
     def take(self, record: R, line: Line) -> Iterable[Pair]:
@@ -230,25 +199,52 @@ class Transcript(Generic[R]):
         raise NotImplementedError
 
     def finish(self) -> Iterable[Pair]:
-        """The pairs of what is still open at the end of the log."""
-        return ()
-
-    def move(self, line: Line) -> None:
-        """Continue behind `line` the next time."""
-        self.reading.offset, self.reading.line = line.end, line.number
+        """The pairs of what is still `open` at the end of the log."""
+        raise NotImplementedError
 
     def pairs(self) -> Iterator[Pair]:
-        """All pairs of the log from `reading` on."""
-        for line, record in records(self.path, self.reading, self.decoder):
-            last: Pair | None = None
-            for pair in self.take(record, line):
-                if last:
-                    yield last
-                last = pair
-            self.move(line)
-            if last:
-                yield last
-        yield from self.finish()
+        """All pairs of the log from `reading` on.
+
+        A line that cannot be decoded is reported and skipped, as is one above `MAX_LINE`. If the last one is
+        incomplete, the agent is still writing it: it is left to the next reading.
+        """
+        reading = self.reading
+        if not reading.offset:
+            reading.state.pop("reported", None)  # it may be from another file of the same name
+        with self.path.open("rb", buffering=_BUFFER) as file:
+            number, start = reading.line, reading.offset
+            file.seek(max(0, start - 1))
+            # The line feed of the last line may have come later; or the reading ended between two records of one line.
+            is_counted = bool(start) and file.read(1) not in (b"", b"\n")
+            is_too_long = False
+            while data := file.readline(MAX_LINE):
+                number += not is_counted
+                line = Line(number, start, start + len(data), data)
+                start = line.end
+                is_counted = not data.endswith(b"\n")
+                if is_too_long or (is_counted and len(data) == MAX_LINE):
+                    is_too_long = is_counted
+                    reading.report(number, f"line longer than {MAX_LINE} bytes", once=True)
+                    continue
+                found: Iterable[tuple[Line, R]]
+                try:
+                    found = [(line, self.decoder.decode(data))]
+                except DECODE_ERRORS:
+                    found = _recover(line, reading, self.decoder)
+                for part, record in found:
+                    last: Pair | None = None
+                    for pair in self.take(record, part):
+                        if last:
+                            yield last
+                        last = pair
+                    if not self.unfinished:
+                        reading.offset, reading.line = part.end, part.number
+                    if last:
+                        yield last
+                if is_counted:
+                    break  # the agent is still writing this line, and may be done with it by now
+        if self.open:
+            yield from self.finish()
 
     def document_pairs(self) -> Iterator[Pair]:
         """All pairs of a log that is one JSON document. A changed document is read from its start, without a state."""
@@ -268,7 +264,7 @@ class Transcript(Generic[R]):
             self.reading.offset = len(data)
 
     def learn(self, **facts: object) -> None:
-        """Note facts that are text. Those of the session are named as in `session`; others are a reader's own."""
+        """Note facts that are text. Those of the session are named as in `session_from`; others are a reader's own."""
         self.state.update({name: value for name, value in facts.items() if isinstance(value, str) and value})
         self._session = None
 
@@ -280,43 +276,116 @@ class Transcript(Generic[R]):
     def session(self) -> Session:
         """The session as far as it is known."""
         if self._session is None:
-            state = self.state
-            parent: list[Any] = state.get("parent") or ["", None]
-            self._session = Session(
-                agent=self.agent,
-                native_id=state["id"],
-                project=project_of(state.get("cwd", "")),
-                branch=state.get("branch", ""),
-                model=state.get("model", ""),
-                title=state.get("title", ""),
-                version=state.get("version", ""),
-                source=str(self.path),
-                started_at=as_time(state.get("started")),
-                ended_at=as_time(state.get("ended")),
-                parent_id=session_id(self.agent, parent[0]) if parent[0] else None,
-                parent_kind=parent[1],
-            )
+            self._session = self.session_from(self.state)
         return self._session
+
+    def session_from(self, facts: Mapping[str, Any]) -> Session:
+        """A session of this log, named after the file unless `id` is known. A fact of a wrong type counts as absent."""
+        parent, kind = facts.get("parent") or ("", None)
+        return Session(
+            agent=self.agent,
+            native_id=as_str(facts.get("id")) or id_in_name(self.path.stem),
+            project=project_of(as_str(facts.get("cwd"))),
+            branch=as_str(facts.get("branch")),
+            model=as_str(facts.get("model")),
+            title=as_str(facts.get("title")),
+            version=as_str(facts.get("version")),
+            source=self.source,
+            started_at=as_time(facts.get("started")),
+            ended_at=as_time(facts.get("ended")),
+            parent_id=session_id(self.agent, parent) if parent else None,
+            parent_kind=kind if parent else None,
+        )
 
     def message(self, role: Role, text: str = "", **facts: Any) -> Message:
         """The message of the current record."""
+        facts.setdefault("origin", self.origin)
         return Message(native_id=self.native_id, role=role, text=text, timestamp=self.time, **facts)
 
     def pair(self, message: Message) -> Pair:
         """A message of the session."""
         return replace(self.session, ended_at=message.timestamp), message
 
+    def answer(self, content: object, call: str, arguments: str, **facts: Any) -> Message:
+        """The assistant's message of the current record, from a list of blocks.
+
+        They have `text`, `thinking`, or the type `call` with `id`, `name` and the field that `arguments` names.
+        """
+        blocks = list(map(as_dict, as_list(content)))
+        calls = [
+            ToolCall(
+                id=as_str(block.get("id")) or f"{self.native_id}#{number}",
+                name=as_str(block.get("name")),
+                arguments=as_json(block.get(arguments) or {}),
+            )
+            for number, block in enumerate(blocks)
+            if block.get("type") == call
+        ]
+        for each in calls:
+            self.start_call(each.id)
+        text, thoughts = (
+            join_blocks("\n\n", (as_str(block.get(name)) for block in blocks)) for name in ("text", "thinking")
+        )
+        return self.message("assistant", text, reasoning=thoughts, tool_calls=tuple(calls), **facts)
+
+    def result(
+        self,
+        call_id: str,
+        text: str,
+        *,
+        tool: str = "",
+        refused: bool = False,
+        flag: bool | None = None,
+        exit_code: int | None = None,
+        ms: float | None = None,
+    ) -> ToolResult:
+        """The result of a call that took `ms` milliseconds, by default the time since it started.
+
+        `refused` means that the log says so in a field, not in the words of the result.
+        """
+        result = ToolResult(
+            call_id=call_id,
+            outcome="rejected" if refused else "unknown",
+            text=text,
+            duration=self.seconds_since(call_id) if ms is None else ms / 1000,
+            flag=flag,
+            exit_code=exit_code,
+        )
+        return replace(result, outcome=self.outcome_of(tool, result))
+
+    @staticmethod
+    def outcome_of(tool: str, result: ToolResult) -> CallOutcome:
+        """The outcome of a result by the current rules, while it is read and later. Here `flag` means error.
+
+        A call that was `rejected` by a field of the log stays so: the field is not stored.
+        """
+        return call_outcome(result, result.outcome == "rejected")
+
+    def pair_unless_empty(self, message: Message | None) -> list[Pair]:
+        """The pair of a message, unless it says and does nothing: the provider failed, or the user interrupted it."""
+        if message and not (message.text or message.reasoning or message.tool_calls or message.tool_results):
+            self.reading.skip("empty message")
+            return []
+        return [self.pair(message)] if message else []
+
     def start_call(self, call_id: str) -> None:
         """Remember that a call started at the time of the current record."""
         if call_id and self.time:
             remember(self.state, "calls", call_id, self.time.timestamp(), MAX_CALLS)
 
-    def with_duration(self, result: ToolResult) -> ToolResult:
-        """The result with the seconds since its call started, if both times are known."""
-        started = self.state.get("calls", {}).get(result.call_id)
+    def seconds_since(self, call_id: str) -> float | None:
+        """The seconds since a call started, if both times are known."""
+        started: float | None = self.state.get("calls", {}).get(call_id)
         if started is None or self.time is None:
-            return result
-        return replace(result, duration=max(0.0, round(self.time.timestamp() - started, 3)))
+            return None
+        return max(0.0, round(self.time.timestamp() - started, 3))
+
+
+def call_outcome(result: ToolResult, refused: bool) -> CallOutcome:
+    """The outcome of a call whose `flag` means error."""
+    if refused:
+        return "rejected"
+    return "error" if result.flag or result.exit_code else "ok"
 
 
 def remember(state: dict[str, Any], name: str, key: str, value: Any, limit: int) -> None:
