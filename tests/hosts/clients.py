@@ -13,8 +13,11 @@ import subprocess
 import sys
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Timer
 from typing import Any, ClassVar
 
 import pytest
@@ -33,7 +36,7 @@ MARKS = [
 
 _CLOSED = "http://127.0.0.1:9"
 OFFLINE = {"HTTP_PROXY": _CLOSED, "HTTPS_PROXY": _CLOSED, "NO_PROXY": "127.0.0.1,localhost"}
-SECONDS = 120  # enough for a turn on a loaded machine
+SECONDS = 300  # enough for a turn on a loaded machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,8 @@ class Client(ABC):
     """An agent, the home it runs in, and the project it works on."""
 
     name: ClassVar[str]
+    config: ClassVar[tuple[str, ...]]  # patterns of the files that it is configured with, below its home
+    fixes: ClassVar[bool] = True  # whether a call that fails as one did before brings its fix
     home: Path
     model: ScriptedModel
     python: str = sys.executable  # of our own installation
@@ -79,6 +84,10 @@ class Client(ABC):
     def ask(self, prompt: str, *options: str, cwd: Path | None = None) -> Turn:
         """One turn."""
 
+    def resume(self, session_id: str, prompt: str) -> Turn:
+        """One more turn of a session."""
+        return self.ask(prompt, "--resume", session_id)
+
     @property
     def environment(self) -> dict[str, str]:
         """All that a run sees of the environment."""
@@ -96,6 +105,12 @@ class Client(ABC):
     def install(self) -> None:
         """Install Warmstart in the agent."""
         self.warmstart("install", self.name, "--yes")
+
+    def config_files(self) -> dict[str, str]:
+        """The files that it is configured with: not those it writes about its sessions."""
+        found = (path for pattern in self.config for path in self.home.glob(pattern) if path.is_file())
+        names = {path: str(path.relative_to(self.home)) for path in found if "__pycache__" not in path.parts}
+        return {name: path.read_text() for path, name in names.items()}
 
     def open(self) -> Warmstart:
         """Our store in the agent's home."""
@@ -116,12 +131,53 @@ class Client(ABC):
         return done
 
 
+class RPC:
+    """An agent that serves a terminal or an editor: JSON-RPC, one message per line."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        self._id = 0
+
+    def call(self, method: str, **parameters: Any) -> dict[str, Any]:
+        """The result of a method."""
+        self._id += 1
+        request = {"jsonrpc": "2.0", "id": self._id, "method": method, "params": parameters}
+        assert self._process.stdin
+        print(json.dumps(request), file=self._process.stdin, flush=True)
+        answer = next(each for each in self.messages() if each.get("id") == self._id and "method" not in each)
+        assert "error" not in answer, answer
+        result: dict[str, Any] = answer["result"]
+        return result
+
+    def messages(self) -> Iterator[dict[str, Any]]:
+        """What it says, as it comes."""
+        assert self._process.stdout
+        return map(json.loads, self._process.stdout)
+
+
+@contextmanager
+def rpc_server(client: Client, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """The agent as a server."""
+    pipe, line = subprocess.PIPE, [client.program, *arguments]
+    with subprocess.Popen(
+        line, env=client.environment, cwd=client.work, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        deadline = Timer(SECONDS, process.kill)
+        deadline.start()
+        yield process
+        assert process.stdin
+        process.stdin.close()
+        process.wait(SECONDS)
+        deadline.cancel()
+
+
 @dataclass
 class ClaudeCode(Client):
     """Claude Code, whose permissions are those of `settings.json` and of `--allowedTools`."""
 
     version: str = NEWEST
     name: ClassVar[str] = "claude-code"
+    config = (".claude.json", ".claude/settings.json", ".claude/*/*.md")
 
     @property
     def program(self) -> Path:
@@ -159,7 +215,7 @@ class ClaudeCode(Client):
 
 _CLAUDE_SETTINGS = """\
 {
-  "permissions": {"allow": ["Bash(make:*)", "Bash(yarn:*)", "Bash(cat:*)"],
+  "permissions": {"allow": ["Bash(make:*)", "Bash(yarn:*)", "Bash(cat:*)", "Bash(echo:*)", "Bash(exit:*)"],
                   "deny":  ["WebFetch"]},
     "hooks": { "Stop": [{"hooks": [{"type": "command", "command": "true"}]}] },
   "cleanupPeriodDays":   90
@@ -171,6 +227,7 @@ class Hermes(Client):
     """Hermes Agent."""
 
     name: ClassVar[str] = "hermes"
+    config = (".hermes/config.yaml", ".hermes/plugins/**/*", ".hermes/shell-hooks-allowlist.json")
 
     @property
     def program(self) -> Path:
@@ -211,6 +268,161 @@ security:
     tirith_enabled: false       # it would be downloaded
     allow_lazy_installs: false
 """
+
+
+@dataclass
+class Codex(Client):
+    """Codex CLI. Its hooks run without a review: that is a person's, in a terminal."""
+
+    name: ClassVar[str] = "codex"
+    config = (".codex/config.toml", ".codex/hooks.json", ".codex/skills/warm/*", ".codex/prompts/*")
+
+    @property
+    def program(self) -> Path:
+        return FOLDER / "codex" / "node_modules" / ".bin" / "codex"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**super().environment, "CODEX_HOME": str(self.home / ".codex"), "KEY": "scripted", **self.variables}
+
+    def configure(self) -> None:
+        path = self.home / ".codex" / "config.toml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(_CODEX_CONFIG.format(url=self.model.url))
+
+    def shell(self, line: str) -> tuple[str, dict[str, Any]]:
+        return "exec_command", {"cmd": line}
+
+    def ask(self, prompt: str, *options: str, cwd: Path | None = None) -> Turn:
+        before, began = len(self.model.requests), time.monotonic()
+        done = self.run("exec", *options, "--json", "--dangerously-bypass-hook-trust", prompt, cwd=cwd)
+        events = [json.loads(line) for line in done.stdout.splitlines()]
+        (session_id,) = [event["thread_id"] for event in events if event["type"] == "thread.started"]
+        texts = [event["item"]["text"] for event in events if event.get("item", {}).get("type") == "agent_message"]
+        taken = time.monotonic() - began
+        return Turn(session_id, texts[-1] if texts else "", done.stderr, self.model.requests[before:], taken)
+
+    def resume(self, session_id: str, prompt: str) -> Turn:
+        return self.ask(prompt, "resume", session_id)
+
+
+_CODEX_CONFIG = """\
+model = "gpt-5.2-codex"     # scripted
+model_provider = "scripted"
+check_for_update_on_startup = false
+sandbox_mode = "workspace-write"
+approval_policy = "never"
+
+[model_providers.scripted]
+name = "scripted"
+base_url = "{url}/v1"
+wire_api = "responses"
+env_key = "KEY"
+request_max_retries = 0
+stream_max_retries = 0
+
+[analytics]
+enabled = false
+[feedback]
+enabled = false"""
+
+
+@dataclass
+class Copilot(Client):
+    """GitHub Copilot CLI with a model of one's own, which needs no account."""
+
+    name: ClassVar[str] = "copilot-cli"
+    config = (".copilot/mcp-config.json", ".copilot/hooks/*")
+    fixes = False
+
+    @property
+    def program(self) -> Path:
+        return FOLDER / "copilot" / "node_modules" / ".bin" / "copilot"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        model = {"BASE_URL": f"{self.model.url}/v1", "API_KEY": "scripted"}
+        own = {f"COPILOT_PROVIDER_{name}": value for name, value in model.items()} | {"COPILOT_MODEL": "gpt-4.1"}
+        return {**super().environment, **own, **self.variables}
+
+    def configure(self) -> None:
+        """A server of somebody else, which does not start."""
+        path = self.home / ".copilot" / "mcp-config.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(
+            '{"mcpServers": {\n\t"mine": {"type": "local", "command": "false", "args": [], "tools": ["*"]}}}'
+        )
+
+    @property
+    def options(self) -> list[str]:
+        """What may run, and no way into the network."""
+        allowed = [f"--allow-tool=shell({program}:*)" for program in ("make", "yarn", "cat", "echo", "exit")]
+        return [*allowed, "--disable-builtin-mcps", "--no-auto-update", "--no-color", "--silent"]
+
+    def shell(self, line: str) -> tuple[str, dict[str, Any]]:
+        return "bash", {"command": line, "description": "run"}
+
+    def ask(self, prompt: str, *options: str, cwd: Path | None = None) -> Turn:
+        before, began = len(self.model.requests), time.monotonic()
+        logs = self.home / ".copilot" / "session-state"
+        done = self.run("-p", prompt, *options, *self.options, cwd=cwd)
+        newest = max(logs.glob("*/events.jsonl"), key=lambda path: path.stat().st_mtime_ns)
+        requests = [request for request in self.model.requests[before:] if request.tools]
+        return Turn(newest.parent.name, done.stdout, done.stderr, requests, time.monotonic() - began)
+
+
+@dataclass
+class OpenCode(Client):
+    """OpenCode. It asks for titles without offering tools."""
+
+    name: ClassVar[str] = "opencode"
+    config = (".config/opencode/*.json*", ".config/opencode/plugin/*", ".config/opencode/node_modules/**/*")
+    fixes = False
+
+    @property
+    def program(self) -> Path:
+        return FOLDER / "opencode" / "node_modules" / ".bin" / "opencode"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        quiet = ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD")
+        return {**super().environment, **{f"OPENCODE_DISABLE_{name}": "1" for name in quiet}, **self.variables}
+
+    def configure(self) -> None:
+        path = self.home / ".config" / "opencode" / "opencode.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(_OPENCODE_CONFIG.replace("ENDPOINT", self.model.url))
+
+    def shell(self, line: str) -> tuple[str, dict[str, Any]]:
+        return "bash", {"command": line, "description": "run"}
+
+    def ask(self, prompt: str, *options: str, cwd: Path | None = None) -> Turn:
+        before, began = len(self.model.requests), time.monotonic()
+        done = self.run("run", "--format", "json", *options, *prompt.split(" "), cwd=cwd)  # it quotes words with spaces
+        events = [json.loads(line) for line in done.stdout.splitlines()]
+        texts = [event["part"]["text"] for event in events if event["type"] == "text"]
+        requests = [request for request in self.model.requests[before:] if request.tools]
+        taken = time.monotonic() - began
+        return Turn(events[0]["sessionID"], texts[-1] if texts else "", done.stderr, requests, taken)
+
+    def resume(self, session_id: str, prompt: str) -> Turn:
+        return self.ask(prompt, "--session", session_id)
+
+
+_OPENCODE_CONFIG = """\
+{ // mine
+  "$schema": "https://opencode.ai/config.json",
+  "model":    "scripted/scripted",
+  "small_model": "scripted/scripted",
+  "permission": {"bash": {"*": "deny", "make *": "allow", "yarn *": "allow", "cat *": "allow", "echo *": "allow",
+    "exit *": "allow"}},
+  "provider": {"scripted": {"npm": "@ai-sdk/openai-compatible", "options": {"baseURL": "ENDPOINT/v1", "apiKey": "x"},
+    "models": {"scripted": {"limit": {"context": 60000, "output": 4000}}}}},
+}
+"""
+
+
+OTHERS: dict[str, type[Client]] = {"Codex": Codex, "Copilot": Copilot, "Hermes": Hermes, "OpenCode": OpenCode}
 
 
 def create_project(path: Path) -> Path:

@@ -1,13 +1,13 @@
-"""The real Claude Code compacts a conversation: the user's constraints survive word for word."""
+"""The real Claude Code compacts a conversation or hands it over: the user's constraints survive word for word."""
 
 from __future__ import annotations
 
 import json
 
-from tests.hosts.clients import MARKS, ClaudeCode
+from tests.hosts.clients import MARKS, ClaudeCode, Hermes
 from tests.hosts.scenario import ours
-from warmstart.sessions.values import Usage
-from warmstart.testing.model import Reply, Request
+from warmstart.sessions.values import Usage, session_id
+from warmstart.testing.model import Reply, Request, ScriptedModel
 
 pytestmark = MARKS
 
@@ -57,3 +57,46 @@ def test_a_constraint_survives_an_automatic_compaction(claude: ClaudeCode) -> No
     for request in after:
         assert "They talked about tides." in request.text
         assert CONSTRAINT in ours(request)
+
+
+def work(claude: ClaudeCode) -> str:
+    """A session whose first turn has a constraint and creates a file."""
+    path = claude.work / "tides.py"
+    claude.model.add(
+        Reply(calls=[("Write", {"file_path": str(path), "content": "HIGH = 7\n"})]), Reply(text="Written.")
+    )
+    session = claude.ask(f"Write the tide table. {CONSTRAINT}", "--allowedTools", "Write").session_id
+    assert path.read_text() == "HIGH = 7\n"
+    return session
+
+
+def test_the_first_request_after_a_compaction_has_the_constraint_and_the_changed_files(claude: ClaudeCode) -> None:
+    claude.install()
+    claude.model.add(SUMMARY)
+    session = work(claude)
+    claude.ask("What about the storm table?", "--resume", session)
+    claude.ask("/compact", "--resume", session)
+    note = ours(claude.ask("Go on, please.", "--resume", session).requests[0])
+    assert CONSTRAINT in note
+    assert "- created tides.py (turn 1, sha256 " in note
+    assert "> What about the storm table?" in note
+
+
+def test_a_packet_of_claude_code_starts_a_session_of_hermes(claude: ClaudeCode) -> None:
+    claude.install()
+    old = session_id("claude-code", work(claude))
+    claude.warmstart("sync")
+    packet = json.loads(claude.warmstart("handoff", "packet", old, "--note", "the tests come next", "--json"))
+    with ScriptedModel(errand="A title.") as model:
+        hermes = Hermes(claude.home, model)
+        hermes.configure()
+        hermes.install()
+        hermes.warmstart("handoff", "resume", packet["id"], "--host", "hermes", "--run", cwd=claude.home)
+        request = next(request for request in model.requests if request.tools)
+    assert packet["text"].strip() in request.text
+    hermes.warmstart("sync")
+    with claude.open() as ws:
+        (row,) = (row for row in ws.store.list() if row.session.agent == "hermes")
+        assert (row.session.parent_id, row.session.parent_kind) == (old, "handoff")
+        assert CONSTRAINT in ws.handoffs.packet(row.id).text
+        assert ws.handoffs.chain(old)[0]["packet"] == packet["id"]

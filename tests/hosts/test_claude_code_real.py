@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.hosts.clients import MARKS, SECONDS, ClaudeCode
+from tests.memory.waiting import wait_until
 from warmstart.sessions.readers.base import Reading
 from warmstart.sessions.readers.claude_code import ClaudeCodeReader
 from warmstart.sessions.sql_store import SQLiteSessionStore
@@ -227,12 +228,17 @@ def test_what_a_crash_or_an_interruption_left_open_is_closed_without_inventing_a
         Reply(text="Three.", calls=[bash("cat pipe")]),
         Reply(text="Four."),
     ]
+    logs = home / ".claude" / "projects"
     with ScriptedModel(replies) as model:
         with waiting(home, model, "first") as process:
+            # It writes its log a moment after it runs the command.
+            wait_until(lambda: any("cat pipe" in path.read_text() for path in logs.glob("*/*.jsonl")), every=0.1)
             process.kill()
-        (path,) = (home / ".claude" / "projects").glob("*/*.jsonl")
+        (path,) = logs.glob("*/*.jsonl")
         ask(home, model, "second", "--resume", path.stem)
+        before = path.read_text().count("cat pipe")
         with waiting(home, model, "third", "--resume", path.stem) as process:
+            wait_until(lambda: path.read_text().count("cat pipe") > before, every=0.1)
             process.send_signal(signal.SIGINT)
         ask(home, model, "fourth", "--resume", path.stem)
     assert "No response requested." in path.read_text()

@@ -56,17 +56,19 @@ def test_the_model_remembers_with_a_tool(hermes: Hermes) -> None:
     assert {"memory_backend", "recall"} <= set(turn.requests[0].tools)
     messages = turn.requests[-1].body["messages"]
     results = [json.loads(message["content"]) for message in messages if message["role"] == "tool"]
-    assert [set(result) for result in results] == [
-        {"success", "action", "key", "backend"},
-        {"success", "action", "entry"},
-        {"success", "action", "count", "entries"},
-        {"success", "action", "count", "keys"},
-        {"success", "action", "key"},
-        {"success", "action", "backend", "is_cloud", "is_available", "entries", "max_value"},
+    expected: list[set[str]] = [
+        {"success", "key"},
+        {"success", "key", "value", "metadata", "updated_at"},
+        {"success", "results", "count"},
+        {"success", "keys", "count"},
+        {"success", "key"},
+        {"success", "backend", "available", "is_cloud"},
         {"success", "error"},
     ]
-    assert results[1]["entry"]["value"] == fact
-    assert [entry["key"] for entry in results[2]["entries"]] == ["pref_editor"]
+    for keys, result in zip(expected, results, strict=True):
+        assert keys <= set(result), result
+    assert results[1]["value"] == fact
+    assert [entry["key"] for entry in results[2]["results"]] == ["pref_editor"]
     assert results[3]["keys"] == ["pref_editor"]
     assert [result["success"] for result in results] == [True] * 6 + [False]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from tests.hosts.clients import MARKS, Client, create_project
-from tests.hosts.scenario import FIRST, PORT, QUESTION, RULE, is_extracted, ours, stored, work_once
+from tests.hosts.clients import MARKS, OTHERS, Client, Codex, create_project
+from tests.hosts.scenario import FIRST, PORT, QUESTION, RULE, is_extracted, learn, ours, stored, work_once
 from tests.memory.waiting import wait_until
 from warmstart.sessions.marks import MARK, TAG, is_ours
 from warmstart.testing.model import Reply
@@ -26,14 +26,28 @@ def test_a_second_session_knows_what_the_first_learned(client: Client) -> None:
     # A call that fails as it did before brings its fix.
     fix = "`yarn test` failed here (command not found); `make test` worked instead"
     assert fix not in first.text
-    assert second.text.count(fix) == 1
-    assert fix in ours(second)
+    assert second.text.count(fix) == client.fixes
+    assert (fix in ours(second)) is client.fixes
     # A later message that points to earlier work brings what was said.
     assert PORT not in second.text
-    assert PORT in ours(client.ask(QUESTION, "--resume", turn.session_id).requests[0])
+    assert PORT in ours(client.resume(turn.session_id, QUESTION).requests[0])
     # And it can be switched off.
     client.variables = {"WARMSTART_DISABLED": "1"}
     assert ours(client.ask(QUESTION).requests[0]) == ""
+
+
+def test_a_session_knows_what_another_agent_learned(client: Client) -> None:
+    another = OTHERS["Copilot" if isinstance(client, Codex) else "Codex"](client.home, client.model)
+    another.configure()
+    learn(another)
+    client.install()
+    client.warmstart("sync")
+    turn = client.ask(QUESTION)
+    for text in ("- `make test`\n", "`yarn test` fails (command not found): use `make test`", PORT):
+        assert text in ours(turn.requests[0])
+    elsewhere = client.ask(QUESTION, cwd=create_project(client.home / "other"))
+    for text in ("make test", "yarn", PORT):
+        assert text not in ours(elsewhere.requests[0])
 
 
 def test_an_answer_reaches_the_next_session_of_its_project_once(client: Client) -> None:
@@ -45,7 +59,7 @@ def test_an_answer_reaches_the_next_session_of_its_project_once(client: Client) 
     elsewhere = client.ask(QUESTION, cwd=create_project(client.home / "other"))
     assert PORT not in elsewhere.requests[0].text
     assert "yarn" not in elsewhere.requests[0].text
-    again = client.ask(QUESTION, "--resume", turn.session_id)
+    again = client.resume(turn.session_id, QUESTION)
     assert again.session_id == turn.session_id
     assert again.requests[0].text.count(PORT) == 1
     assert again.requests[0].text.count("`yarn test` fails") == 1
@@ -64,18 +78,18 @@ def test_an_answer_reaches_the_next_session_of_its_project_once(client: Client) 
 def test_uninstalling_leaves_what_was_there(client: Client) -> None:
     """Claude Code rewrites `~/.claude.json` at every start; all other files must get their bytes back."""
     client.ask("Before anything is installed.")
-    before = config_files(client)
+    before = client.config_files()
     client.install()
-    installed = config_files(client)
+    installed = client.config_files()
     assert installed != before
     client.install()
-    assert config_files(client) == installed
+    assert client.config_files() == installed
     work_once(client)
     turn = client.ask("What is new?")
-    client.ask("And now?", "--resume", turn.session_id)
-    rewritten = config_files(client)
+    client.resume(turn.session_id, "And now?")
+    rewritten = client.config_files()
     client.warmstart("uninstall", client.name, "--yes")
-    after = config_files(client)
+    after = client.config_files()
     changed = {name for name in before if rewritten.get(name) != installed.get(name)}
     assert changed <= {".claude.json"}
     assert {name: text for name, text in after.items() if name not in changed} == {
@@ -93,16 +107,6 @@ def test_uninstalling_leaves_what_was_there(client: Client) -> None:
     assert TAG not in text
 
 
-def config_files(client: Client) -> dict[str, str]:
-    """The files that an agent is configured with: not those it writes about its sessions."""
-    home = client.home
-    paths = [home / ".claude.json", home / ".claude" / "settings.json", home / ".hermes" / "config.yaml"]
-    for folder in (".claude/commands", ".claude/hooks", ".claude/skills", ".hermes/plugins"):
-        paths += [path for path in (home / folder).rglob("*") if "__pycache__" not in path.parts]
-    allowlist = home / ".hermes" / "shell-hooks-allowlist.json"
-    return {str(path.relative_to(home)): path.read_text() for path in [*paths, allowlist] if path.is_file()}
-
-
 def test_a_secret_is_in_nothing_that_we_write_or_send(newest: Client) -> None:
     client, secret = newest, "ghp_" + "Zq7Lk2" * 6
     client.install()
@@ -114,7 +118,7 @@ def test_a_secret_is_in_nothing_that_we_write_or_send(newest: Client) -> None:
     first = client.ask(prompt)
     wait_until(lambda: is_extracted(client), every=0.2)
     turns = [client.ask("Which token, and which port did the tide gauge database listen on yesterday?")]
-    turns.append(client.ask("And the GITHUB_TOKEN of yesterday?", "--resume", turns[0].session_id))
+    turns.append(client.resume(turns[0].session_id, "And the GITHUB_TOKEN of yesterday?"))
     stored(client)
     for turn in turns:
         assert all(secret not in request.text for request in turn.requests)
@@ -122,4 +126,4 @@ def test_a_secret_is_in_nothing_that_we_write_or_send(newest: Client) -> None:
     assert all(secret not in ours(request) for request in first.requests)
     for path in (client.home / ".warmstart").rglob("*"):
         assert not path.is_file() or secret.encode() not in path.read_bytes(), path
-    assert all(secret not in text for text in config_files(client).values())
+    assert all(secret not in text for text in client.config_files().values())

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from warmstart.handoff.constraints import Constraint
 from warmstart.hosts.claude_code import EVENTS, handle
-from warmstart.sessions.marks import MARK
+from warmstart.sessions.marks import END, MARK
 
 SESSION = "c38cc6ef-599d-47b7-92ef-ab01396cea86"
 COMMON = {
@@ -53,9 +52,11 @@ SUMMARY = "<summary>The work: files listed, one failure, one edit.</summary>"
 class Hook:
     """Records what an adapter asks for, and answers everything."""
 
+    host = "claude-code"
+
     def __init__(self, answer: str | None = "TEXT", rule: str = "") -> None:
         self.answer = answer
-        self.rules = (Constraint(rule, "m1", "never"),) if rule else ()
+        self.rules = f"{MARK}\n- {rule}\n{END}" if rule else ""
         self.asked: list[tuple[Any, ...]] = []
 
     def before_turn(self, *arguments: str) -> str | None:
@@ -70,7 +71,7 @@ class Hook:
         self.asked.append(("start", *arguments))
         return self.answer or ""
 
-    def constraints(self, *arguments: str) -> tuple[Any, ...]:
+    def constraints(self, *arguments: str) -> str:
         self.asked.append(("constraints", *arguments))
         return self.rules
 

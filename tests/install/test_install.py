@@ -417,7 +417,7 @@ def test_the_diff_of_one_long_line_is_short(place, kept, home):
 
 
 def test_the_status_tells_when_hooks_ran_and_how(place, kept):
-    assert status(HOST, place, kept) == (False, False, "", None, None, None)
+    assert status(HOST, place, kept) == (False, False, "", None, None, None, "")
     set_up(place, kept)
     for ms in range(1, 101):
         firings.record(str(kept), HOST, "UserPromptSubmit", ms, "StoreBusy:\n locked" if ms == 7 else "")

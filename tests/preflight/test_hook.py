@@ -125,7 +125,7 @@ def test_off_excluded_and_foreign_input_bring_nothing(warm: Path, project: Path,
         "no object": ("UserPromptSubmit", b"[1, 2]", {}),
         "nothing": ("UserPromptSubmit", b"", {}),
         "half a character": ("UserPromptSubmit", b'{"prompt": "\xc3', {}),
-        "another user's home": ("UserPromptSubmit", prompt(project), {"WARMSTART_HOME": "/proc/nowhere"}),
+        "no home": ("UserPromptSubmit", prompt(project), {"WARMSTART_HOME": "/dev/null/home"}),
     }
     for name, (event, data, env) in rows.items():
         with subtests.test(name):

@@ -1,4 +1,4 @@
-"""The scripted model endpoint: three protocols, streamed and whole."""
+"""The scripted model endpoint: four protocols, streamed and whole."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ PROTOCOLS = {
     "/v1/messages": {"messages": [{"role": "user", "content": "go"}]},
     "/v1/chat/completions": {"messages": [{"role": "user", "content": "go"}]},
     "/v1/responses": {"input": [{"role": "user", "content": [{"type": "input_text", "text": "go"}]}]},
+    "/v1beta/models/m:generateContent": {"contents": [{"role": "user", "parts": [{"text": "go"}]}]},
 }
 
 
@@ -52,7 +53,7 @@ def events(stream: bytes) -> list[dict[str, Any]]:
 
 
 def test_every_protocol_answers_with_reasoning_text_calls_and_usage(subtests) -> None:
-    with ScriptedModel([REPLY] * 3) as model:
+    with ScriptedModel([REPLY] * 4) as model:
         answers = {path: json.loads(post(model, path, body)) for path, body in PROTOCOLS.items()}
     with subtests.test("Anthropic"):
         message = answers["/v1/messages"]
@@ -81,6 +82,20 @@ def test_every_protocol_answers_with_reasoning_text_calls_and_usage(subtests) ->
         assert (reasoning["summary"][0]["text"], said["content"][0]["text"]) == ("Let me see.", "Running.")
         assert [(call["name"], json.loads(call["arguments"])) for call in calls] == CALLS
         assert (response["usage"]["input_tokens"], response["usage"]["total_tokens"]) == (134, 141)
+    with subtests.test("Gemini"):
+        content = answers["/v1beta/models/m:generateContent"]
+        (candidate,) = content["candidates"]
+        thought, said, *calls = candidate["content"]["parts"]
+        assert (thought, said) == ({"text": "Let me see.", "thought": True}, {"text": "Running."})
+        assert [(call["functionCall"]["name"], call["functionCall"]["args"]) for call in calls] == CALLS
+        assert (candidate["finishReason"], content["modelVersion"]) == ("STOP", "m")
+        assert content["usageMetadata"] == {
+            "promptTokenCount": 134,
+            "cachedContentTokenCount": 30,
+            "candidatesTokenCount": 5,
+            "thoughtsTokenCount": 2,
+            "totalTokenCount": 141,
+        }
 
 
 def test_a_streamed_answer_adds_up_to_the_whole_one(subtests) -> None:
@@ -89,7 +104,8 @@ def test_a_streamed_answer_adds_up_to_the_whole_one(subtests) -> None:
             with ScriptedModel([REPLY]) as model:
                 whole = json.loads(post(model, path, body))
             with ScriptedModel([REPLY]) as model:
-                stream = post(model, path, {**body, "stream": True})
+                # Gemini streams from a path of its own.
+                stream = post(model, path.replace(":generate", ":streamGenerate"), {**body, "stream": True})
             assert ASSEMBLE[path](events(stream)) == whole
             assert stream.endswith(b"data: [DONE]\n\n") == (path == "/v1/chat/completions")
 
@@ -133,11 +149,25 @@ def assemble_response(found: list[dict[str, Any]]) -> dict[str, Any]:
     return response
 
 
+def assemble_content(found: list[dict[str, Any]]) -> dict[str, Any]:
+    chunks = [event["candidates"][0] for event in found]
+    assert ["finishReason" in chunk for chunk in chunks] == [False, False, False, True]
+    parts = [part for chunk in chunks for part in chunk["content"]["parts"]]
+    return {**found[-1], "candidates": [{**chunks[-1], "content": {"role": "model", "parts": parts}}]}
+
+
 ASSEMBLE = {
     "/v1/messages": assemble_message,
     "/v1/chat/completions": assemble_completion,
     "/v1/responses": assemble_response,
+    "/v1beta/models/m:generateContent": assemble_content,
 }
+
+
+def test_a_response_names_the_namespace_of_a_tool() -> None:
+    with ScriptedModel([Reply(calls=[("mcp__x.look", {}), ("look", {})])]) as model:
+        output = json.loads(post(model, "/v1/responses", {"model": "scripted", "input": "Hello."}))["output"]
+    assert [(call["name"], call.get("namespace")) for call in output] == [("look", "mcp__x"), ("look", None)]
 
 
 def test_replies_come_in_order_and_wait_for_the_text_they_answer() -> None:
@@ -191,6 +221,26 @@ def test_a_request_is_recorded_with_all_that_the_model_reads() -> None:
     assert request.body == {"model": "m", **body}
     assert request.headers["content-type"]
     assert {'never say "no"', "go", "ls", "a.txt"} <= set(request.text.splitlines())
+    assert "not read" not in request.text
+
+
+def test_a_request_to_gemini_is_read_as_the_others_are() -> None:
+    body = {
+        "systemInstruction": {"parts": [{"text": "be brief"}]},
+        "tools": [{"functionDeclarations": [{"name": "shell", "description": "not read as text"}]}],
+        "contents": [
+            {"role": "user", "parts": [{"text": "context"}, {"text": "go"}]},
+            {"role": "model", "parts": [{"functionCall": {"name": "shell", "args": {"c": "ls"}}}]},
+            {"role": "user", "parts": [{"functionResponse": {"name": "shell", "response": {"output": "a.txt"}}}]},
+        ],
+    }
+    with ScriptedModel([Reply(text="yes", when="go")]) as model:
+        answer = json.loads(post(model, "/v1beta/models/m:generateContent", body))
+        assert json.loads(post(model, "/v1beta/models/m:countTokens", body))["totalTokens"] > 0
+    (request,) = model.requests
+    assert answer["candidates"][0]["content"]["parts"] == [{"text": "yes"}]
+    assert (request.last_user_text, request.tools) == ("context\ngo", ("shell",))
+    assert {"be brief", "go", "ls", "a.txt"} <= set(request.text.splitlines())
     assert "not read" not in request.text
 
 

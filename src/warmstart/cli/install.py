@@ -1,9 +1,11 @@
-"""`warmstart install`."""
+"""`warmstart install` and `warmstart uninstall`."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -13,24 +15,37 @@ from warmstart.cli.output import confirm, settings
 from warmstart.cli.terminal import printable
 from warmstart.config import Settings
 from warmstart.errors import ConfigError
-from warmstart.hosts.install import HOSTS, Place, Plan, host_module, install, plan_install
+from warmstart.hosts.install import (
+    HOSTS,
+    Installed,
+    Place,
+    Plan,
+    host_module,
+    install,
+    is_present,
+    plan_install,
+    plan_uninstall,
+    status,
+    uninstall,
+)
+from warmstart.log import FILES
 
-hosts_argument = click.argument("hosts", nargs=-1, type=click.Choice(HOSTS), metavar="[HOST]...")
-dry_run_option = click.option("--dry-run", is_flag=True, help="Show the changes without making them.")
+_hosts_argument = click.argument("hosts", nargs=-1, type=click.Choice(HOSTS))
+_dry_run_option = click.option("--dry-run", is_flag=True, help="Show the changes without making them.")
 
 
 @click.command(epilog="\b\nExamples:\n  warmstart install claude-code --dry-run\n  warmstart install --all --yes")
-@hosts_argument
+@_hosts_argument
 @click.option("--all", "all_hosts", is_flag=True, help="All supported agents on this machine.")
 @click.option("--profile", metavar="NAME", default="", help="Hermes profile. Default: the active one.")
-@click.option("--own-store", is_flag=True, help="Keep what Hermes learns in a store of its own.")
-@dry_run_option
+@click.option("--own-store", is_flag=True, help="Give Hermes its own store.")
+@_dry_run_option
 @yes_option
 def command(hosts: tuple[str, ...], all_hosts: bool, profile: str, own_store: bool, dry_run: bool, yes: bool) -> None:
     """Set up your agents, so that their next sessions start warm.
 
-    Shows every change to an agent's files first. Run it again after moving or upgrading Warmstart. HOST is
-    claude-code or hermes. `warmstart uninstall` undoes everything.
+    Shows every change to an agent's files first. Run it again after moving or upgrading Warmstart.
+    `warmstart uninstall` undoes everything.
     """
     current, place = settings(), Place(user_home(), os.environ, profile=profile, own_store=own_store)
     found = found_hosts(place)
@@ -44,7 +59,13 @@ def command(hosts: tuple[str, ...], all_hosts: bool, profile: str, own_store: bo
 
 def found_hosts(place: Place) -> list[str]:
     """The supported agents on this machine."""
-    return [host for host in HOSTS if host_module(host).is_present(place)]
+    return [host for host in HOSTS if is_present(host, place)]
+
+
+def _titles(hosts: Sequence[str], one: str = "", many: str = "") -> str:
+    """The names of agents, with a verb in the singular or plural."""
+    *first, last = (host_module(host).TITLE for host in hosts)
+    return f"{', '.join(first)} and {last} {many}".rstrip() if first else f"{last} {one}".rstrip()
 
 
 def set_up(hosts: Sequence[str], place: Place, current: Settings, *, yes: bool, dry_run: bool = False) -> None:
@@ -56,12 +77,14 @@ def set_up(hosts: Sequence[str], place: Place, current: Settings, *, yes: bool, 
     for plan in plans:
         if not plan.changes:
             click.echo(f"{host_module(plan.host).TITLE} is already set up.", err=True)
-    if not show(plans, place) or dry_run or not confirm("Make these changes?", yes=yes):
+    if not _show(plans, place) or dry_run or not confirm("Make these changes?", yes=yes):
         return
     for plan in plans:
         install(plan, place, current.home)
-    titles = " and ".join(host_module(plan.host).TITLE for plan in plans if plan.changes)
-    click.echo(f"Done. New sessions of {titles} start warm; `warmstart uninstall` undoes this.", err=True)
+    changed = _titles([plan.host for plan in plans if plan.changes])
+    click.echo(f"Done. New sessions of {changed} start warm; `warmstart uninstall` undoes this.", err=True)
+    for pending in filter(None, (status(plan.host, place, current.home).pending for plan in plans)):
+        click.echo(f"{pending}.", err=True)
     if not place.mcp:
         click.echo("The MCP server was not installed: it needs `pip install 'warmstart[mcp]'`.", err=True)
     click.echo(
@@ -71,7 +94,7 @@ def set_up(hosts: Sequence[str], place: Place, current: Settings, *, yes: bool, 
     )
 
 
-def show(plans: Sequence[Plan], place: Place) -> bool:
+def _show(plans: Sequence[Plan], place: Place) -> bool:
     """Print the changes as a diff, and the notes. Returns whether there are changes."""
     for plan in plans:
         for change in plan.changes:
@@ -79,3 +102,65 @@ def show(plans: Sequence[Plan], place: Place) -> bool:
         for note in plan.notes:
             click.echo(printable(f"Note: {note}"), err=True)
     return any(plan.changes for plan in plans)
+
+
+@click.command(
+    "uninstall",
+    epilog="\b\nExamples:\n  warmstart uninstall claude-code --dry-run\n  warmstart uninstall --all --purge --yes",
+)
+@_hosts_argument
+@click.option("--all", "all_hosts", is_flag=True, help="All agents that are set up.")
+@click.option("--purge", is_flag=True, help="Also delete Warmstart's own data: the store, the log and the settings.")
+@_dry_run_option
+@yes_option
+def uninstall_command(hosts: tuple[str, ...], all_hosts: bool, purge: bool, dry_run: bool, yes: bool) -> None:
+    """Undo what `warmstart install` changed.
+
+    A file that the agent has not rewritten since is restored byte for byte. From others, only Warmstart's entries
+    are removed.
+    """
+    current, place = settings(), Place(user_home(), os.environ)
+    if not (hosts or all_hosts or purge):
+        raise click.UsageError("name an agent, or pass --all")
+    plans = [plan_uninstall(host, place, current.home) for host in hosts or HOSTS]
+    changed = _show(plans, place)
+    if not changed:
+        click.echo(f"{_titles(hosts, 'is', 'are')} not set up." if hosts else "No agent is set up.", err=True)
+    if not dry_run and (not changed or confirm("Make these changes?", yes=yes)):
+        for plan in plans:
+            if plan.changes or Installed.read(current.home, plan.host).files:
+                uninstall(plan, place, current.home)
+        if changed:
+            changed_hosts = [plan.host for plan in plans if plan.changes]
+            click.echo(f"Done. {_titles(changed_hosts, 'starts', 'start')} as before.", err=True)
+    if purge:
+        gone = (hosts or HOSTS) if dry_run else ()
+        staying = [host for host in HOSTS if host not in gone and Installed.read(current.home, host).files]
+        _purge(current, staying, dry_run=dry_run, yes=yes)
+
+
+def _purge(current: Settings, staying: list[str], *, dry_run: bool, yes: bool) -> None:
+    """Delete what we wrote, by name: the folder may have files of others.
+
+    The records of agents that are still set up stay, because uninstalling needs them.
+    """
+    store = current.store_path
+    bases = [store, store.with_name(f"{store.stem}.vectors.db")]
+    paths = [base.with_name(base.name + ending) for base in bases for ending in ("", "-wal", "-shm")]
+    paths += [current.home / name for name in (*FILES, "config.toml", "redact.key", "dataset.key")]
+    paths += sorted(current.home.glob("honcho-*.db*"))
+    paths += [] if staying else [current.home / "hosts"]
+    paths = [path for path in paths if path.exists()]
+    for path in paths:
+        click.echo(printable(f"{'Would delete' if dry_run else 'To delete'}: {path}"))
+    if staying:
+        click.echo(f"{current.home / 'hosts'} stays until you uninstall {_titles(staying)}.", err=True)
+    if current.store_url:
+        click.echo(f"The store {current.store_name} stays; delete its tables there.", err=True)
+    if not paths or dry_run or not confirm("Delete all this data for good?", yes=yes):
+        return
+    for path in paths:
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    with suppress(OSError):  # it has files of others
+        Path(current.home).rmdir()
+    click.echo("Deleted.", err=True)

@@ -6,11 +6,12 @@ import json
 import os
 import stat
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from warmstart.errors import ConfigError
 from warmstart.hosts import json_text
@@ -27,22 +28,22 @@ class Edit(NamedTuple):
     created: tuple[Keys, ...] = ()
 
 
-class HostFile(Protocol):
+@dataclass(frozen=True, slots=True)
+class HostFile(ABC):
     """A file with entries of ours. The methods raise `ValueError` for a text that they cannot read."""
 
-    @property
-    def path(self) -> Path: ...
+    path: Path
+    is_ours: ClassVar[bool] = False  # whether the whole file is ours, and not only entries in it
 
-    @property
-    def is_ours(self) -> bool:
-        """Whether the whole file is ours, and not only entries in it."""
-
+    @abstractmethod
     def state(self, text: str) -> State:
         """Whether our entries are in the text, and as they should be."""
 
+    @abstractmethod
     def add(self, text: str) -> Edit:
         """The text with our entries, which are not in it yet. It only inserts. An empty text is a new file."""
 
+    @abstractmethod
     def remove(self, text: str, created: Collection[Keys] | None) -> str:
         """The text without our entries, and without the containers among `created` that this leaves empty.
 
@@ -51,18 +52,15 @@ class HostFile(Protocol):
 
     def is_empty(self, text: str) -> bool:
         """Whether the text says nothing, so that a file that we created can be deleted."""
+        return not text.strip()
 
 
 @dataclass(frozen=True, slots=True)
-class OwnFile:
+class OwnFile(HostFile):
     """A file that is ours alone."""
 
-    path: Path
     text: str
-
-    @property
-    def is_ours(self) -> bool:
-        return True
+    is_ours: ClassVar[bool] = True
 
     def state(self, text: str) -> State:
         return "current" if text == self.text else "outdated"
@@ -72,9 +70,6 @@ class OwnFile:
 
     def remove(self, text: str, created: Collection[Keys] | None) -> str:
         return ""
-
-    def is_empty(self, text: str) -> bool:
-        return not text
 
 
 class JSONEntry(NamedTuple):
@@ -86,16 +81,11 @@ class JSONEntry(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class JSONFile:
+class JSONFile(HostFile):
     """A JSON file; `find` returns where our entries are in its data, whichever version of us wrote them."""
 
-    path: Path
     entries: tuple[JSONEntry, ...]
     find: Callable[[Any], Iterable[Keys]]
-
-    @property
-    def is_ours(self) -> bool:
-        return False
 
     def state(self, text: str) -> State:
         data = _data(text)
@@ -133,16 +123,21 @@ def member_file(path: Path, keys: tuple[str, ...], value: Any) -> JSONFile:
     return JSONFile(path, entries, lambda data: [] if _at(data, keys) is None else [keys])
 
 
-def hooks_file(path: Path, host: str, hooks: Mapping[str, Mapping[str, Any]]) -> JSONFile:
-    """A JSON file with hooks by event, each in a group of its own, as Claude Code, Codex and Gemini CLI have them."""
-    entries = (
-        JSONEntry(("hooks", event), {"hooks": [{"type": "command", **hook}]}, item=True)
-        for event, hook in hooks.items()
-    )
-    return JSONFile(path, tuple(entries), lambda data: _find_hooks(data, host))
+def hooks_file(
+    path: Path, host: str, command: Callable[[str, str], str], timeouts: Mapping[str, int], **more: str
+) -> JSONFile:
+    """A JSON file with hooks by event, each in a group of its own, as Claude Code, Codex and Gemini CLI have them.
+
+    `command` returns the command of a host's event.
+    """
+    entries = []
+    for event, timeout in timeouts.items():
+        hook = {"type": "command", **more, "command": command(host, event), "timeout": timeout}
+        entries.append(JSONEntry(("hooks", event), {"hooks": [hook]}, item=True))
+    return JSONFile(path, tuple(entries), lambda data: find_hooks(data, host))
 
 
-def _find_hooks(data: Any, host: str) -> Iterator[Keys]:
+def find_hooks(data: Any, host: str) -> Iterator[Keys]:
     """Our hooks: a group if it has no others, otherwise each of them."""
     events = _at(data, ("hooks",))
     for event, groups in events.items() if isinstance(events, dict) else ():
@@ -195,7 +190,7 @@ def check_replaceable(path: Path) -> None:
     """Raise `ConfigError` if the file, which need not exist, cannot be replaced."""
     if path.is_symlink():
         target = str(path.readlink())
-        raise ConfigError(f"{str(path)!r} is a symbolic link to {target!r}; replace it with the file to go on")
+        raise ConfigError(f"{str(path)!r} is a symbolic link to {target!r}; replace it with the file to continue")
     folder = next(folder for folder in path.parents if folder.exists())
     effective = os.access in os.supports_effective_ids
     if not all(os.access(each, os.W_OK, effective_ids=effective) for each in (folder, path) if each.exists()):

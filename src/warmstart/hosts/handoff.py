@@ -16,7 +16,6 @@ from warmstart.sessions.redaction import redacted_messages
 from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.sessions.values import Session
 from warmstart.text.truncate import head_and_tail
-from warmstart.tokens import count
 
 MAX_NOTE = 8_900  # characters; of more than 10,000, Claude Code shows the model only the beginning
 
@@ -48,7 +47,7 @@ def note_after_compaction(transcript: str, agent: str, env: Mapping[str, str]) -
     ledger, redactor = read_ledger(transcript, agent, env)
     if not (ledger.requests or ledger.constraints):
         return ""
-    writer = PacketWriter(ledger, redactor, count)
+    writer = PacketWriter(ledger, redactor)
     room = MAX_NOTE - len(f"{MARK} {_HEADING}\n\n{END}") - _MIN_GOAL
     rules = list(writer.constraints())
     shown = 0
@@ -60,7 +59,7 @@ def note_after_compaction(transcript: str, agent: str, env: Mapping[str, str]) -
     left = (MAX_NOTE - len("\n".join((f"{MARK} {_HEADING}", *lines, END)))) // _CHARACTERS
     for section in writer.sections():
         if section.title in _SECTIONS:
-            left = section.fill(left, lambda line: len(line) // _CHARACTERS + 1)
+            left = section.fill(left, measure=lambda line: len(line) // _CHARACTERS + 1)
             lines += section.render()
     return redactor.clean("\n".join((f"{MARK} {_HEADING}", *lines, END)))
 

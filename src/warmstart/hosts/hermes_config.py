@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
-from pathlib import Path
 
-from warmstart.hosts.files import Edit, State
+from warmstart.hosts.files import Edit, HostFile, State
 from warmstart.hosts.json_text import Insertion, Keys
 
 NAME = "warmstart"
@@ -23,17 +22,8 @@ _ITEM = re.compile(rf"^( *)- +(['\"]?){NAME}\2{_END}", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class PluginList:
+class PluginList(HostFile):
     """`config.yaml`, whose list of plugins has our name."""
-
-    path: Path
-
-    @property
-    def is_ours(self) -> bool:
-        return False
-
-    def is_empty(self, text: str) -> bool:
-        return not text.strip()
 
     def state(self, text: str) -> State:
         return "absent" if self.remove(text, ()) == text else "current"

@@ -31,9 +31,18 @@ from typing import Any
 _log = logging.getLogger(__name__)
 
 _CODE = "from warmstart.__main__ import main; main()"
-_TURN, _START, _TOOL = 3, 10, 60  # seconds until we go on without an answer
+_TURN, _START, _TOOL = 3, 10, 60  # seconds until we continue without an answer
 _SUMMARY = "[CONTEXT COMPACTION"  # how a message begins that replaces earlier ones
-_NO_ANSWER = "Warmstart did not answer, go on without it; `warmstart doctor` shows why"
+_NO_ANSWER = "Warmstart did not answer (`warmstart doctor` shows why); continue without it"
+ENGINE = "warmstart"  # in `context.engine`
+_FIELDS = ("role", "content", "tool_calls", "tool_call_id")  # of a message that we need to know
+_COMPRESSION = {  # the settings under `compression` for the compressor that ours is made of
+    "threshold": "threshold_percent",
+    "protect_first_n": "protect_first_n",
+    "protect_last_n": "protect_last_n",
+    "target_ratio": "summary_target_ratio",
+    "abort_on_summary_failure": "abort_on_summary_failure",
+}
 _HELP = "The commands of `warmstart templates` (extract, list, test, delete and others), and start."
 
 
@@ -48,6 +57,14 @@ def register(ctx: Any, python: str = "", home: str = "") -> None:
     ctx.register_hook("transform_tool_result", plugin.after_tool)
     ctx.register_hook("on_session_finalize", plugin.end)
     ctx.register_hook("subagent_start", lambda **event: plugin.subagents.add(event.get("child_session_id")))
+    ctx.register_hook("transform_llm_output", plugin.show_notice)
+    usage = "Write a packet to continue from in a fresh session; this session stays as it is"
+    ctx.register_command("handoff-packet", lambda note: plugin.write_packet(ctx, note), usage, "[note]")
+    if plugin.is_engine:  # only then, because Hermes takes one engine from all plugins
+        try:
+            ctx.register_context_engine(create_engine(plugin))
+        except Exception as error:  # in another version of Hermes; the rest of the plugin works without it
+            _log.warning("warmstart has no context engine here: %s", error)
     if plugin.preflight:
         ctx.register_middleware("llm_request", plugin.add_block)
     # From files, because Hermes' Python may not be able to import the tools.
@@ -67,8 +84,13 @@ class Plugin:
     def __init__(self, command: list[str], home: str) -> None:
         from hermes_cli.config import load_config
 
+        config = load_config()
+        settings, self.compression = config.get("agent") or {}, config.get("compression") or {}
         # True, false or a mode; `None` if the user leaves it to our own settings.
-        self.preflight = (load_config().get("agent") or {}).get("context_preflight")
+        self.preflight = settings.get("context_preflight")
+        self.handoff = settings.get("auto_handoff_on_compression")
+        self.is_engine = (config.get("context") or {}).get("engine") == ENGINE
+        self.notices: dict[str, str] = {}  # by session, for the end of the turn
         self.block: str | None = None
         self.subagents: set[object] = set()  # their sessions: nothing else tells them from a person's
         self.summaries: dict[str, str] = {}  # by session
@@ -149,7 +171,8 @@ class Plugin:
         session = event.get("session_id")
         self.ask("end", {"session_id": session}, _TURN)
         self.subagents.discard(session)
-        self.summaries.pop(str(session), None)  # a gateway runs for months
+        for known in (self.summaries, self.notices):  # a gateway runs for months
+            known.pop(str(session), None)
 
     def tool(self, name: str) -> Callable[..., str]:
         """The handler of one of our tools."""
@@ -159,6 +182,49 @@ class Plugin:
             return self.ask("tool", data, _TOOL).get("result") or json.dumps({"success": False, "error": _NO_ANSWER})
 
         return handle
+
+    # -- handing over
+
+    def compressed(self, session: str, parent: str, packet: str) -> None:
+        """Hermes has replaced a conversation by what our engine made of it, perhaps in a session of its own."""
+        if self._is_main({"session_id": parent}):
+            data = {"session_id": session, "parent": parent, "packet": packet, "in_place": self.in_place}
+            answer = self.ask("compressed", {**data, "settings": self.handoff}, _TOOL)
+            self.notices[session] = answer.get("notice") or ""
+
+    def compact(self, session: str, messages: Sequence[dict[str, Any]], tokens: int, target: int) -> dict[str, Any]:
+        """What our process makes of a conversation; empty if it makes nothing of it."""
+        data = {
+            "session_id": session,
+            "messages": [{name: message.get(name) for name in _FIELDS} for message in messages],
+            "tokens": tokens,
+            "target": target,
+            "rotates": not self.in_place and self._is_main({"session_id": session}),
+            "settings": self.handoff,
+        }
+        return self.ask("compress", data, _TOOL)
+
+    @property
+    def in_place(self) -> bool:
+        """Whether a session keeps its id when it is compressed."""
+        return str(self.compression.get("in_place")).lower() in ("true", "1", "yes", "on")
+
+    def show_notice(self, **event: Any) -> str | None:
+        """Tell the user what came of a compression: in a terminal as a line, elsewhere at the end of the reply."""
+        notice = self.notices.pop(str(event.get("session_id")), "")
+        if notice and event.get("platform") in ("", "cli"):  # the reply may be on the screen already
+            print(f"\n{notice}", file=sys.stderr, flush=True)  # noqa: T201
+            return None
+        return f"{event['response_text']}\n\n{notice}" if notice else None
+
+    def write_packet(self, ctx: Any, note: str) -> str:
+        """Answer `/handoff-packet`. Hermes does not tell a command which session it is in."""
+        terminal = ctx._manager._cli_ref  # there is none in the gateway
+        session = getattr(getattr(terminal, "agent", None), "session_id", "") or getattr(terminal, "session_id", "")
+        if not session:
+            return "/handoff-packet works in a terminal; elsewhere run `warmstart handoff packet SESSION`"
+        data = {"session_id": session, "note": note, "settings": self.handoff}
+        return str(self.ask("packet", data, _TOOL).get("text") or _NO_ANSWER)
 
     # -- `hermes warm`
 
@@ -194,6 +260,38 @@ class Plugin:
         save_session(session, asked.task, answer["messages"])
         print(f"hermes chat --resume {session} -q {shlex.quote(asked.task)}")  # noqa: T201
         return None
+
+
+def create_engine(plugin: Plugin) -> Any:
+    """A context engine: our process compacts the conversation, and Hermes' own compressor does if that fails."""
+    from agent.context_compressor import ContextCompressor
+
+    class Engine(ContextCompressor):  # type: ignore[misc]
+        """Holds nothing of ours: Hermes makes a deep copy of it for every agent."""
+
+        name = ENGINE
+        packet = ""
+
+        def compress(self, messages: Any, current_tokens: Any = None, *rest: Any, **options: Any) -> Any:
+            tokens = current_tokens or self.last_prompt_tokens
+            answer = plugin.compact(getattr(self, "_session_id", ""), messages, tokens, self.threshold_tokens // 2)
+            self.packet = answer.get("packet") or ""
+            if not answer.get("messages"):
+                return super().compress(messages, current_tokens, *rest, **options)
+            self.compression_count += 1
+            self._last_compression_made_progress = True
+            self._last_compress_aborted, self._last_summary_error = False, None
+            return [
+                {**(messages[index] if index is not None else {}), **changes} for index, changes in answer["messages"]
+            ]
+
+        def on_session_start(self, session_id: str, **event: Any) -> None:
+            super().on_session_start(session_id, **event)
+            if event.get("boundary_reason") == "compression":
+                plugin.compressed(session_id, event["old_session_id"], self.packet)
+
+    chosen = {name: plugin.compression[key] for key, name in _COMPRESSION.items() if key in plugin.compression}
+    return Engine("", config_context_length=128_000, quiet_mode=True, **chosen)  # the model comes later
 
 
 def save_session(session: str, title: str, messages: Sequence[dict[str, Any]]) -> None:

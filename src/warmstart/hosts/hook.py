@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from warmstart.app import Warmstart
-    from warmstart.handoff.constraints import Constraint
     from warmstart.preflight.overlay import Preflight
 
 MAX_INPUT = 32_000_000  # bytes of an event
@@ -35,6 +34,7 @@ _DEFAULTS: dict[str, Any] = {
     "hosts_exclude": (),
     "store_url": "",
 }
+_MAX_WAIT = 30  # seconds for a log: Copilot CLI writes it after the turn
 _COLD = 4  # times as long, because a new process reads the index for the first time
 _VARIABLES = ("WARMSTART_STORE", "WARMSTART_PREFLIGHT", "WARMSTART_AUTO_INJECT")
 
@@ -172,14 +172,12 @@ class Hook:
         project = repository_of(folder)
         if settings["store_url"]:
             database = self._app().store.database
-            return Preflight(
-                *(database.connection, database.DIALECT),
-                session=session, project=project, host=self.host, policy=policy,
-            )  # fmt: skip
-        connection = self._open()
-        if connection is None:
-            return None
-        return Preflight(connection, "sqlite", session=session, project=project, host=self.host, policy=policy)
+            connection, dialect = database.connection, database.DIALECT
+        else:
+            connection, dialect = self._open(), "sqlite"
+            if connection is None:
+                return None
+        return Preflight(connection, dialect, session=session, project=project, host=self.host, policy=policy)
 
     def _app(self) -> Warmstart:
         from warmstart.app import open as open_warmstart
@@ -197,21 +195,29 @@ class Hook:
     def after_tool(self, session: str, folder: str, tool: str, arguments: Any, output: str) -> str | None:
         """The fix of a call that failed, where one is known."""
         preflight = self._preflight(session, folder)
-        if preflight is None or not preflight.has_traps(str(arguments)):
-            return None  # most calls: what follows takes longer to load than all the rest
-        from warmstart.preflight.failures import failed_commands
-
-        commands = failed_commands(tool, arguments, output)
-        return preflight.after_tool(commands).text or None if commands else None
+        return preflight.after_tool(tool, arguments, output) if preflight else None
 
     def after_compaction(self, session: str) -> None:
         """The conversation was compacted: what was shown may be shown again."""
+        self.note(session, "compaction")
+
+    def note(self, session: str, event: str) -> None:
+        """Remember what happened to a conversation."""
         try:
             preflight = self._preflight(session, "")
             if preflight is not None:
-                preflight.after_compaction()
-        except Exception as error:  # the user's rules come next, and do not need the store
-            self.log("compaction", error)
+                preflight.note(event)
+        except Exception as error:  # what comes next, such as the user's rules, does not need the store
+            self.log(event, error)
+
+    def last_note(self, session: str) -> str:
+        """What was noted last about a conversation, or nothing."""
+        try:
+            preflight = self._preflight(session, "")
+            return preflight.last_note() if preflight else ""
+        except Exception as error:
+            self.log("note", error)
+            return ""
 
     def start(self, session: str, folder: str, host: str, model: str = "") -> str:
         """What a new session starts with: how to use what it has, the brief, and a template if one fits."""
@@ -225,11 +231,12 @@ class Hook:
         with self._app() as app:
             return app.begin(session, project=folder, host=host, model=model).start_text
 
-    def constraints(self, transcript: str, agent: str) -> tuple[Constraint, ...]:
+    def constraints(self, transcript: str, agent: str) -> str:
         """What the user said must, must not or may only be done, read from the agent's own log."""
+        from warmstart.handoff.packet import render_constraints
         from warmstart.hosts.handoff import read_ledger
 
-        return read_ledger(transcript, agent, self._env)[0].constraints
+        return render_constraints(*read_ledger(transcript, agent, self._env))
 
     def note_after_compaction(self, transcript: str, agent: str) -> str:
         """The constraints, the goal and the files of a conversation that was compacted."""
@@ -239,7 +246,8 @@ class Hook:
 
     def sync(self, *paths: str) -> None:
         """Import these logs in a process of its own: one at a time, with low priority, outliving the agent."""
-        if os.fork():
+        if child := os.fork():
+            os.waitpid(child, 0)  # an agent may kill what a hook leaves behind in its own session
             return
         try:
             import fcntl
@@ -252,6 +260,9 @@ class Hook:
             for stream in range(3):
                 os.dup2(null, stream)
             os.makedirs(f"{self.home}/hosts", mode=0o700, exist_ok=True)  # missing without `install`
+            deadline = time.monotonic() + _MAX_WAIT
+            while not os.path.exists(paths[0]) and time.monotonic() < deadline:
+                time.sleep(0.1)
             waiting = os.open(paths[0], os.O_RDONLY)
             fcntl.flock(waiting, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails if another process waits to import this log
             lock = os.open(f"{self.home}/hosts/sync.lock", os.O_RDWR | os.O_CREAT, 0o600)

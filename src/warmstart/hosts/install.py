@@ -1,7 +1,8 @@
 """Set up agents: show each change to their files first, and undo it later without a trace.
 
-A host is a module of this package with `TITLE`, `PROMPT` (the event that the user waits for), `is_present(place)` and
-`files(place)`: its files with our entries. Everything else is here:
+A host is a module of this package with `TITLE`, `PROGRAM`, `PROMPT` (the event that the user waits for), the agent's
+`folder(place)`, and `files(place)`: its files with our entries; and `pending(place, last_run)` if the user has to do
+something in the agent before it runs our hooks. Everything else is here:
 
 - `$WARMSTART_HOME/hosts/HOST.json` records what was inserted where, with a hash of the text before and after. It has
   none of the agent's own text, because these files hold keys.
@@ -22,7 +23,8 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from shlex import quote
+from shlex import join, quote
+from string import Template
 from typing import Any, NamedTuple
 
 import msgspec
@@ -34,7 +36,14 @@ from warmstart.hosts.files import HostFile, check_replaceable, make_folders, rea
 from warmstart.hosts.hook import CODE
 
 # The agents that can be set up; each has a module of its name, with `_` for `-`.
-HOSTS = ("claude-code", "hermes")
+HOSTS = (
+    "claude-code",
+    "codex",
+    "copilot-cli",
+    "gemini-cli",
+    "hermes",
+    "opencode",
+)
 
 _LONG_LINE = 1000  # characters; for its diff, a text with longer lines is broken after commas and brackets
 
@@ -49,6 +58,21 @@ class Place(NamedTuple):
     profile: str = ""  # of the agent, where it has several
     own_store: bool = False  # whether a profile has a store of its own
 
+    def folder(self, variable: str, default: str) -> Path:
+        """The folder that a variable names, or the default below the user's home directory."""
+        return Path(self.env.get(variable) or self.home / default)
+
+    def text(self, name: str) -> str:
+        """The text of a command or skill for an agent, with the commands that it runs."""
+        words = {
+            "brief": ["brief"],
+            "recall": ["recall"],
+            "packet": ["handoff", "packet"],
+            "resume": ["handoff", "resume"],
+        }
+        template = Template((Path(__file__).parent / "command_files" / name).read_text("utf-8"))
+        return template.safe_substitute({name: join(self.command(*each)) for name, each in words.items()})
+
     def hook(self, host: str, event: str) -> str:
         """The shell command of a hook. It always succeeds, because exit code 2 would block the user's prompt.
 
@@ -62,6 +86,12 @@ class Place(NamedTuple):
         """The words that run a command of Warmstart."""
         script = Path(self.python).with_name("warmstart")
         return [str(script), *arguments] if script.is_file() else [self.python, "-Pm", "warmstart", *arguments]
+
+    def server(self) -> dict[str, Any]:
+        """The MCP server, as most agents name its parts."""
+        program, *words = self.command("mcp")
+        home = self.env.get(HOME_VARIABLE)
+        return {"command": program, "args": words, **({"env": {HOME_VARIABLE: home}} if home else {})}
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -128,11 +158,18 @@ class Status(NamedTuple):
     last: dict[str, Any] | None  # run of a hook
     error: dict[str, Any] | None  # the last run with one
     p95_ms: float | None  # of the hook that the user waits for
+    pending: str  # what the user has to do in the agent
 
 
 def host_module(host: str) -> Any:
     """The module of an agent."""
     return import_module(f"warmstart.hosts.{host.replace('-', '_')}")
+
+
+def is_present(host: str, place: Place) -> bool:
+    """Whether an agent is on this machine: its folder or its program."""
+    module = host_module(host)
+    return module.folder(place).is_dir() or shutil.which(module.PROGRAM) is not None
 
 
 def plan_install(host: str, place: Place, home: Path) -> Plan:
@@ -258,7 +295,9 @@ def status(host: str, place: Place, home: Path) -> Status:
     with suppress(ConfigError):  # `install` explains it
         outdated = installed and bool(plan_install(host, place, home).changes)
     runs = firings.read(home, host)
-    times = sorted(run["ms"] for run in runs if run["event"] == host_module(host).PROMPT)
+    module = host_module(host)
+    times = sorted(run["ms"] for run in runs if run["event"] == module.PROMPT)
+    is_pending = getattr(module, "pending", None) if installed else None
     return Status(
         installed=installed,
         outdated=outdated,
@@ -266,4 +305,5 @@ def status(host: str, place: Place, home: Path) -> Status:
         last=runs[-1] if runs else None,
         error=next((run for run in reversed(runs) if "error" in run), None),
         p95_ms=times[int(0.95 * (len(times) - 1))] if times else None,
+        pending=is_pending(place, runs[-1]["at"] if runs else 0.0) if is_pending else "",
     )

@@ -24,4 +24,4 @@ def failed_commands(tool: str, arguments: str | Mapping[str, Any], output: str) 
     if tool not in SHELLS or not failed:
         return []
     given = arguments if isinstance(arguments, str) else json.dumps(dict(arguments))
-    return [command.family for command in shell_commands(command_in(given), every=True)]
+    return [command.family for command in shell_commands(command_in(given))]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from warmstart.profile.tools import SHELLS
 from warmstart.recall.index import Index
 from warmstart.redact.redactor import Redactor
 from warmstart.sessions.sql_store import SQLSessionStore
@@ -58,7 +59,11 @@ def _write(connection: Connection, session: int, rules: str, items: SessionItems
     )
     connection.executemany(
         "INSERT INTO session_traps (session, command, error, fix) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
-        [(session, item.tool, item.text, item.calls[1].arguments) for item in items.items if item.kind == "trap"],
+        [
+            (session, item.tool, item.text, item.calls[1].arguments)
+            for item in items.items
+            if item.kind == "trap" and item.calls[1].tool in SHELLS
+        ],
     )
     connection.executemany(
         "INSERT INTO unquotable_messages (message) VALUES (?) ON CONFLICT DO NOTHING",

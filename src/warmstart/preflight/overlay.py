@@ -23,7 +23,7 @@ from warmstart.tokens import count
 
 TYPE_CHECKING = False  # `typing` itself takes milliseconds to load
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     from warmstart.storage.database import Connection
@@ -39,7 +39,6 @@ _MAX_READ = 20_000  # characters of a message, new or old: a longer one would ta
 _MAX_LOOKED_AT = 4  # hits for each quote
 _MAX_SESSIONS = 20  # the newest of a project, whose files are counted
 _NEAREST = 10  # sessions
-_LINES = 1  # sessions that get a line of their own; a second one adds nothing for 30 tokens
 _MAX_FILES, _MAX_COMMANDS = 12, 3
 _SECOND = 0.5  # the share of that with the second message
 _HALF_LIFE = 5  # sessions
@@ -59,8 +58,6 @@ _RECORD = (
 class Policy:
     """The settings of the overlay."""
 
-    __slots__ = ("deadline_ms", "inject", "max_passages", "max_tokens", "min_score")
-
     def __init__(
         self,
         inject: str = "smart",
@@ -69,22 +66,14 @@ class Policy:
         min_score: float = _SURE,
         deadline_ms: float = 5,
     ) -> None:
-        self.inject = inject
-        self.max_tokens = max_tokens
-        self.max_passages = max_passages
-        self.min_score = min_score
-        self.deadline_ms = deadline_ms
+        self.inject, self.deadline_ms = inject, deadline_ms
+        self.max_tokens, self.max_passages, self.min_score = max_tokens, max_passages, min_score
 
     @classmethod
     def of(cls, settings: Any, *, default: str) -> Policy:
         """The policy in the settings; `default` applies where they do not say when to inject."""
-        return cls(
-            inject=settings.preflight_inject or default,
-            max_tokens=settings.preflight_max_tokens,
-            max_passages=settings.preflight_max_passages,
-            min_score=settings.preflight_min_score,
-            deadline_ms=settings.preflight_deadline_ms,
-        )
+        names = ("max_tokens", "max_passages", "min_score", "deadline_ms")
+        return cls(settings.preflight_inject or default, *(getattr(settings, f"preflight_{name}") for name in names))
 
 
 class Overlay:
@@ -99,10 +88,6 @@ class Overlay:
         self.text = _frame(lines, salt) if lines else ""
         self.tokens = count(self.text) if lines else 0
         self.milliseconds = 0.0
-
-
-class _TooLate(Exception):
-    pass
 
 
 class Preflight:
@@ -128,29 +113,34 @@ class Preflight:
         """
         return self._decide("prompt", lambda: self._for_message(message, number), record=record)
 
-    def after_tool(self, commands: Sequence[str], *, record: bool = True) -> Overlay:
-        """The fix of a call that failed, where an earlier session found one.
-
-        `commands` are its programs with their subcommands, as items name them.
-        """
-        return self._decide("tool", lambda: self._for_failure(commands), record=record)
-
-    def has_traps(self, arguments: str) -> bool:
-        """Whether a call with these arguments runs a program whose failures in this project have a known fix."""
+    def after_tool(self, tool: str, arguments: str | Mapping[str, Any], output: str) -> str | None:
+        """The fix of a call that failed, where an earlier session found one."""
         sql = "SELECT DISTINCT t.command FROM session_traps t JOIN sessions s ON s.pk = t.session WHERE s.project = ?"
-        rows = self._connection.execute(sql, (self._project,))
-        return any(command.partition(" ")[0] in arguments for (command,) in rows)
+        rows, given = self._connection.execute(sql, (self._project,)), str(arguments)
+        if not any(command.partition(" ")[0] in given for (command,) in rows):
+            return None  # most calls: what follows takes longer to load than all the rest
+        from warmstart.preflight.failures import failed_commands
 
-    def after_compaction(self) -> None:
-        """The conversation was compacted: what was shown before it may be shown again."""
+        commands = failed_commands(tool, arguments, output)
+        return self._decide("tool", lambda: self._for_failure(commands)).text or None if commands else None
+
+    def note(self, event: str) -> None:
+        """Record what else happened to the conversation. After a `compaction`, things may be shown again."""
         if self._policy.inject == "off":
             return
         self._deadline = time.monotonic() + 1
-        self._record(Overlay("compacted"), "compaction")
+        self._record(Overlay("noted"), event)
+
+    def last_note(self) -> str:
+        """What was noted last, or nothing."""
+        self._deadline = time.monotonic() + 1
+        sql = "SELECT event FROM preflight_turns WHERE session = ? AND event NOT IN ('prompt', 'tool')"
+        row = self.execute(f"{sql} ORDER BY id DESC LIMIT 1", (self._session,)).fetchone()
+        return str(row[0]) if row else ""
 
     # -- deciding
 
-    def _decide(self, event: str, make: Any, *, record: bool) -> Overlay:
+    def _decide(self, event: str, make: Any, *, record: bool = True) -> Overlay:
         if self._policy.inject == "off":
             return Overlay("off")
         began = time.monotonic()
@@ -159,8 +149,8 @@ class Preflight:
             try:
                 overlay: Overlay = make()
                 self._check_time()
-            except Exception as error:
-                if not (isinstance(error, _TooLate) or time.monotonic() > self._deadline):
+            except Exception:
+                if time.monotonic() <= self._deadline:
                     raise
                 overlay = Overlay("deadline")  # also where a statement was interrupted
         overlay.milliseconds = round((time.monotonic() - began) * 1000, 3)
@@ -175,7 +165,7 @@ class Preflight:
 
     def _check_time(self) -> None:
         if time.monotonic() > self._deadline:
-            raise _TooLate
+            raise TimeoutError
 
     def _record(self, overlay: Overlay, event: str) -> None:
         row = (
@@ -358,14 +348,14 @@ class Preflight:
         nearest = sorted(score, key=lambda pk: (-score[pk], pk))[:_NEAREST]
         work = self._work_of({*age, *nearest})
         self._check_time()
-        worth = _Worth(work, age, {pk: near[pk][0].nearness for pk in nearest}, message)
+        ranked, commands = _rank_work(work, age, {pk: near[pk][0].nearness for pk in nearest}, message)
         self._check_time()
-        files = worth.best_files(shown)[: int(share * _MAX_FILES)]
-        commands = worth.best_commands(message)[: int(share * _MAX_COMMANDS)]
+        ranked = [path for path in ranked[: _MAX_FILES + len(shown)] if _digest("file", path) not in shown]
+        files, commands = ranked[: int(share * _MAX_FILES)], commands[: int(share * _MAX_COMMANDS)]
         left = dict.fromkeys([*files, *commands])
         lines: list[tuple[str, str]] = []
-        for pk in nearest:
-            if len(lines) < share * _LINES and (line := self._done_line(near[pk][0], work[pk], left)):
+        for pk in nearest:  # a second session adds nothing for 30 tokens
+            if not lines and (line := self._done_line(near[pk][0], work[pk], left)):
                 lines.append((line, _key(near[pk][0])))
         if lines and left:
             rest = render_work([one for one in files if one in left], [one for one in commands if one in left])
@@ -397,57 +387,48 @@ class Preflight:
         return {pk: [{*"\n".join(some).split("\n")} - {""} for some in each] for pk, each in texts.items()}
 
 
-class _Worth:
-    """How likely the files and commands of earlier turns are needed again."""
+def _rank_work(
+    work: dict[int, Work], age: dict[int, int], near: dict[int, float], message: str
+) -> tuple[list[str], list[str]]:
+    """The files and the commands of earlier sessions, the likeliest to be needed again first."""
+    recent = {pk: 0.5 ** (place / _HALF_LIFE) for pk, place in age.items()}
+    all_recent, all_near = sum(recent.values()) or 1.0, sum(near.values()) or 1.0
+    weights: dict[tuple[str, float], list[float]] = {}
+    commands: dict[str, list[float]] = {}
+    for pk, (changed, read, ran) in work.items():
+        new, close = recent.get(pk, 0.0) / all_recent, near.get(pk, 0.0) / all_near
+        for worth, paths in ((0.6, changed), (0.5, read)):
+            for path in paths:
+                weight = weights.setdefault((path, worth), [0.0, 0.0])
+                weight[0] += new
+                weight[1] += close
+        for command in ran:
+            commands.setdefault(command, []).append(new + close)
+    files: dict[str, float] = {}
+    for (path, worth), (new, close) in weights.items():
+        files[path] = files.get(path, 0.0) + worth * sqrt(new) + 0.5 * sqrt(close)
+    for path, rarity in _name_bonus(files, message).items():
+        files[path] += 0.15 * rarity * (0.3 + files[path])
+    # A file that the message names is known already, and every brief has the commands that most sessions run.
+    lower, everyday = message.lower(), max(_FEW, _EVERYDAY * len(work))
+    unknown = (path for path in files if path.rsplit("/", 1)[-1].lower() not in lower)
+    rare = (one for one, runs in commands.items() if len(runs) < everyday and one not in message)
+    return (
+        sorted(unknown, key=lambda path: (-files[path], path)),
+        sorted(rare, key=lambda command: (-sum(commands[command]), command)),
+    )
 
-    def __init__(self, work: dict[int, Work], age: dict[int, int], near: dict[int, float], message: str) -> None:
-        recent = {pk: 0.5 ** (place / _HALF_LIFE) for pk, place in age.items()}
-        all_recent, all_near = sum(recent.values()) or 1.0, sum(near.values()) or 1.0
-        weights: dict[tuple[str, bool], list[float]] = {}
-        self.commands: dict[str, float] = {}
-        self._runs: dict[str, int] = {}  # sessions that ran a command
-        self._sessions = len(work)
-        for pk, (changed, read, ran) in work.items():
-            new, close = recent.get(pk, 0.0) / all_recent, near.get(pk, 0.0) / all_near
-            for is_change, paths in ((True, changed), (False, read)):
-                for path in paths:
-                    weight = weights.setdefault((path, is_change), [0.0, 0.0])
-                    weight[0] += new
-                    weight[1] += close
-            for command in ran:
-                self.commands[command] = self.commands.get(command, 0.0) + new + close
-                self._runs[command] = self._runs.get(command, 0) + 1
-        self.files: dict[str, float] = {}
-        for (path, is_change), (new, close) in weights.items():
-            worth = (0.6 if is_change else 0.5) * sqrt(new) + 0.5 * sqrt(close)
-            self.files[path] = self.files.get(path, 0.0) + worth
-        self._add_names(message)
-        # A file that the message names is known already.
-        lower = message.lower()
-        self.files = {path: worth for path, worth in self.files.items() if path.rsplit("/", 1)[-1].lower() not in lower}
 
-    def _add_names(self, message: str) -> None:
-        """A file is worth more when its path has rare words of the message."""
-        lower = {path: path.lower() for path in self.files}
-        every = "\n".join(lower.values())
-        bonus: dict[str, float] = {}
-        for term in dict.fromkeys(topic_terms(message[:2000])):
-            named = [path for path, text in lower.items() if term in text] if len(term) > 2 and term in every else []
-            for path in named:
-                bonus[path] = bonus.get(path, 0.0) + log(1 + len(lower) / len(named))
-        for path, rarity in bonus.items():
-            self.files[path] += 0.15 * rarity * (0.3 + self.files[path])
-
-    def best_files(self, shown: set[str]) -> list[str]:
-        """The likeliest files, best first, without those that the session was shown."""
-        ranked = sorted(self.files, key=lambda path: (-self.files[path], path))
-        return [path for path in ranked[: _MAX_FILES + len(shown)] if _digest("file", path) not in shown][:_MAX_FILES]
-
-    def best_commands(self, message: str) -> list[str]:
-        """The likeliest commands, best first, without those that most sessions run: every brief has these."""
-        everyday = max(_FEW, _EVERYDAY * self._sessions)
-        rare = (one for one in self.commands if self._runs[one] < everyday and one not in message)
-        return sorted(rare, key=lambda command: (-self.commands[command], command))[:_MAX_COMMANDS]
+def _name_bonus(files: Iterable[str], message: str) -> dict[str, float]:
+    """How rare the words of the message are that the path of a file has, for those that have some."""
+    lower = {path: path.lower() for path in files}
+    every = "\n".join(lower.values())
+    bonus: dict[str, float] = {}
+    for term in dict.fromkeys(topic_terms(message[:2000])):
+        named = [path for path, text in lower.items() if term in text] if len(term) > 2 and term in every else []
+        for path in named:
+            bonus[path] = bonus.get(path, 0.0) + log(1 + len(lower) / len(named))
+    return bonus
 
 
 class time_limit:  # noqa: N801 - reads as a function; `contextlib` would be one more import of a hook

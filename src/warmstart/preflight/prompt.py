@@ -36,7 +36,7 @@ _FULL = (
     "Go straight to tools when the user gives a direct command (run, open, commit), when the answer changes with "
     "time (versions, status, prices, logs), when something has to be changed or created, when the user asks you to "
     "check or to look again, and for set-up in the first turn.\n"
-    "If you notice that you called a tool before you read, stop, read, and go on from what you find."
+    "If you notice that you called a tool before you read, stop, read, and continue from what you find."
 )
 _BLOCKS = {"short": f"{MARK} {_SHORT}\n{END}", "full": f"{MARK} {_FULL}\n{END}"}
 

@@ -64,30 +64,31 @@ def report(store: SQLSessionStore, *, project: str = "") -> PreflightReport:
     """The report on a project, or on all of them."""
     run = store.database.connection.execute
     rows = run(
-        "SELECT p.session, p.at, p.reason, p.evidence, p.tokens, p.milliseconds, s.pk FROM preflight_turns p "
+        "SELECT p.at, p.reason, p.evidence, p.tokens, p.milliseconds, s.pk FROM preflight_turns p "
         "LEFT JOIN sessions s ON s.native_id = p.session WHERE p.event = 'prompt' AND (? = '' OR p.project = ?) "
         "ORDER BY p.id",
         (project, project),
     ).fetchall()
     calls: dict[bool, list[int]] = {True: [], False: []}
     used = used_of = 0
-    for _, at, _, evidence, tokens, _, session in rows:
-        turn = _turn_at(run, session, at) if session else None
-        if turn is None:
+    for at, _, evidence, tokens, _, session in rows:
+        seq, own = _turn(run, "session = ? AND abs(at - ?) < ? ORDER BY abs(at - ?)", session, at, _MAX_DELAY, at)
+        if seq is None:
             continue
-        seq, own = turn
         calls[tokens > 0].append(run(_CALLS, (session, seq)).fetchone()[0])
         if tokens:
+            keys = (key.split(":") for key in json.loads(evidence) if key[0].isdigit())
+            shown = (_turn(run, "session = ? AND first_seq = ?", int(key[0]), int(key[1]))[1] for key in keys)
             used_of += 1
-            used += not own.isdisjoint(_shown(run, json.loads(evidence)))
-    sessions = {row[6] for row in rows if row[6]}
+            used += not own.isdisjoint(set[str]().union(*shown))
+    sessions = {row[5] for row in rows if row[5]}
     repeated = [_repeated(run, session) for session in sorted(sessions)]
-    times = sorted(row[5] for row in rows)
+    times = sorted(row[4] for row in rows)
     return PreflightReport(
         turns=len(rows),
-        injected=sum(row[4] > 0 for row in rows),
-        tokens=sum(row[4] for row in rows),
-        reasons=dict(Counter(row[2] for row in rows).most_common()),
+        injected=sum(row[3] > 0 for row in rows),
+        tokens=sum(row[3] for row in rows),
+        reasons=dict(Counter(row[1] for row in rows).most_common()),
         calls_with=_mean(calls[True]),
         calls_without=_mean(calls[False]),
         used=used,
@@ -101,27 +102,10 @@ def report(store: SQLSessionStore, *, project: str = "") -> PreflightReport:
     )
 
 
-def _turn_at(run: Any, session: int, at: float) -> tuple[int, set[str]] | None:
-    """The turn that began at this time: where, and the files and commands that it used."""
-    row = run(
-        "SELECT first_seq, changed, read, ran FROM session_turns WHERE session = ? AND abs(at - ?) < ? "
-        "ORDER BY abs(at - ?) LIMIT 1",
-        (session, at, _MAX_DELAY, at),
-    ).fetchone()
-    return (row[0], {one for text in row[1:] for one in text.split("\n") if one}) if row else None
-
-
-def _shown(run: Any, keys: Sequence[str]) -> set[str]:
-    """The files and commands of the turns that an overlay named."""
-    found: set[str] = set()
-    for session, seq in ((*key.split(":"), "")[:2] for key in keys):
-        if session.isdigit() and seq.isdigit():
-            for texts in run(
-                "SELECT changed, read, ran FROM session_turns WHERE session = ? AND first_seq = ?",
-                (int(session), int(seq)),
-            ).fetchall():
-                found.update(one for text in texts for one in text.split("\n") if one)
-    return found
+def _turn(run: Any, condition: str, *values: object) -> tuple[int | None, set[str]]:
+    """Where a turn begins, and the files and commands that it used."""
+    row = run(f"SELECT first_seq, changed, read, ran FROM session_turns WHERE {condition} LIMIT 1", values).fetchone()
+    return (row[0], {one for text in row[1:] for one in text.split("\n") if one}) if row else (None, set())
 
 
 def _repeated(run: Any, session: int) -> tuple[int, int]:

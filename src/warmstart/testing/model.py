@@ -1,10 +1,10 @@
 """A model endpoint on a loopback port that says what a script tells it to say.
 
-It speaks OpenAI's chat completions and responses and Anthropic's messages, streamed and whole, so that a real agent can
-be driven in a test without a network:
+It speaks OpenAI's chat completions and responses, Anthropic's messages and Gemini's content, streamed and whole, so
+that a real agent can be driven in a test without a network:
 
     with ScriptedModel([Reply(calls=[("shell", {"command": "make test"})]), Reply(text="All green.")]) as model:
-        run_agent(base_url=f"{model.url}/v1")      # Anthropic's clients take `model.url`
+        run_agent(base_url=f"{model.url}/v1")      # clients of Anthropic and Gemini take `model.url`
     assert "make test" in model.requests[1].text
 
 Every request is recorded before it is answered.
@@ -49,22 +49,24 @@ class Request:
     @property
     def text(self) -> str:
         """System text and messages, one string per line, without the tools that are offered."""
-        parts = (self.body.get(key) for key in ("system", "instructions", "messages", "input"))
+        keys = ("system", "instructions", "systemInstruction", "messages", "input", "contents")
+        parts = (self.body.get(key) for key in keys)
         return "\n".join(text for part in parts for text in _strings(part))
 
     @property
     def last_user_text(self) -> str:
         """The last message of the user that has words of its own; results of tools are none."""
-        messages: Any = self.body.get("messages", self.body.get("input", []))
+        messages: Any = next((self.body[key] for key in ("messages", "input", "contents") if key in self.body), [])
         if isinstance(messages, str):
             return messages
-        said = ("\n".join(_words(each.get("content"))) for each in reversed(messages) if each.get("role") == "user")
-        return next((text for text in said if text), "")
+        said = (each.get("content", each.get("parts")) for each in reversed(messages) if each.get("role") == "user")
+        return next((text for content in said if (text := "\n".join(_words(content)))), "")
 
     @property
     def tools(self) -> tuple[str, ...]:
         """The names of the tools that the agent offers."""
-        return tuple(str(tool.get("function", tool).get("name", "")) for tool in self.body.get("tools") or ())
+        offered = [each for tool in self.body.get("tools") or () for each in tool.get("functionDeclarations", (tool,))]
+        return tuple(str(tool.get("function", tool).get("name", "")) for tool in offered)
 
 
 Script = Callable[[Request], Reply]
@@ -146,6 +148,9 @@ class _Handler(BaseHTTPRequestHandler):
         if path.endswith("/count_tokens"):
             self._json({"input_tokens": len(body) // 4})
             return
+        if path.endswith(":countTokens"):
+            self._json({"totalTokens": len(body) // 4})
+            return
         protocol = next((protocol for end, protocol in _PROTOCOLS.items() if path.endswith(end)), None)
         if protocol is None:
             self._json({"error": {"type": "not_found_error", "message": f"no {path} here"}}, 404)
@@ -153,8 +158,9 @@ class _Handler(BaseHTTPRequestHandler):
         create, stream = protocol
         headers = {name.lower(): value for name, value in self.headers.items()}
         request = Request(path, headers, json.loads(body))
-        answer = create(self.model, str(request.body.get("model", "")), self.model.answer(request))
-        if request.body.get("stream"):
+        in_path = path.rpartition("/")[2].partition(":")[0]  # Gemini names its model there
+        answer = create(self.model, str(request.body.get("model", in_path)), self.model.answer(request))
+        if request.body.get("stream") or path.endswith(":streamGenerateContent"):
             self._stream(stream(answer))
         else:
             self._json(answer)
@@ -166,7 +172,7 @@ class _Handler(BaseHTTPRequestHandler):
         for event in events:
             name = f"event: {event['type']}\n" if "type" in event else ""
             self.wfile.write(f"{name}data: {json.dumps(event)}\n\n".encode())
-        if "type" not in event:
+        if event.get("object") == "chat.completion.chunk":
             self.wfile.write(b"data: [DONE]\n\n")
 
     def _json(self, payload: JSON, status: int = 200) -> None:
@@ -269,7 +275,9 @@ def _create_response(model: ScriptedModel, name: str, reply: Reply) -> JSON:
         said = {"type": "message", "id": model.new_id("msg"), "role": "assistant", "content": [text]}
         output.append({**said, "status": "completed"})
     for tool, given in reply.calls:
-        call = {"type": "function_call", "id": model.new_id("fc"), "call_id": model.new_id("call"), "name": tool}
+        namespace, _, short = tool.rpartition(".")  # of an MCP server, for instance
+        call = {"type": "function_call", "id": model.new_id("fc"), "call_id": model.new_id("call"), "name": short}
+        call |= {"namespace": namespace} if namespace else {}
         output.append({**call, "arguments": json.dumps(given), "status": "completed"})
     prompt = _prompt_tokens(reply.usage)
     usage = {
@@ -316,8 +324,43 @@ def _response_events(response: JSON) -> Iterator[JSON]:
     yield {"type": "response.completed", "response": response}
 
 
+def _create_content(model: ScriptedModel, name: str, reply: Reply) -> JSON:
+    """An answer in Gemini's API."""
+    parts: list[JSON] = []
+    if reply.reasoning:
+        parts.append({"text": reply.reasoning, "thought": True})
+    if reply.text:
+        parts.append({"text": reply.text})
+    parts += [
+        {"functionCall": {"id": model.new_id("call"), "name": tool, "args": given}} for tool, given in reply.calls
+    ]
+    prompt, usage = _prompt_tokens(reply.usage), reply.usage
+    counts = {
+        "promptTokenCount": prompt,
+        "cachedContentTokenCount": usage.cache_read,
+        "candidatesTokenCount": usage.output - usage.reasoning,
+        "thoughtsTokenCount": usage.reasoning,
+        "totalTokenCount": prompt + usage.output,
+    }
+    candidate = {"index": 0, "content": {"role": "model", "parts": parts}, "finishReason": "STOP"}
+    return {
+        "candidates": [candidate],
+        "usageMetadata": counts,
+        "modelVersion": name,
+        "responseId": model.new_id("resp"),
+    }
+
+
+def _stream_content(answer: JSON) -> Iterator[JSON]:
+    (candidate,) = answer["candidates"]
+    *first, last = candidate["content"]["parts"] or [{"text": ""}]
+    for part in first:
+        yield {**answer, "candidates": [{"index": 0, "content": {"role": "model", "parts": [part]}}]}
+    yield {**answer, "candidates": [{**candidate, "content": {"role": "model", "parts": [last]}}]}
+
+
 def _prompt_tokens(usage: Usage) -> int:
-    """The prompt as OpenAI counts it: with what a cache held."""
+    """The prompt as OpenAI and Google count it: with what a cache held."""
     return usage.input + usage.cache_read + usage.cache_write
 
 
@@ -326,6 +369,8 @@ _PROTOCOLS: dict[str, tuple[Callable[[ScriptedModel, str, Reply], JSON], Callabl
     "/messages": (_create_message, _stream_message),
     "/chat/completions": (_create_completion, _stream_completion),
     "/responses": (_create_response, _stream_response),
+    ":generateContent": (_create_content, _stream_content),
+    ":streamGenerateContent": (_create_content, _stream_content),
 }
 
 

@@ -1,0 +1,72 @@
+"""GitHub Copilot CLI: what its hooks get from us, and what is installed.
+
+It reads only `additionalContext` at the top level of an answer. What `sessionStart` adds is not part of the
+conversation: a resumed process asks for it again, and a compaction drops it, so the next prompt brings it back. What a
+prompt adds stays with the prompt.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # `typing` itself takes milliseconds to load
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Any
+
+    from warmstart.hosts.files import HostFile
+    from warmstart.hosts.hook import Hook
+    from warmstart.hosts.install import Place
+
+HOST = "copilot-cli"
+TITLE = "Copilot CLI"
+PROGRAM = "copilot"
+PROMPT = "userPromptSubmitted"  # the event that the user waits for
+
+# The hooks, with the seconds after which Copilot goes on without them.
+EVENTS = {"sessionStart": 10, "userPromptSubmitted": 5, "preCompact": 5, "agentStop": 5}
+
+
+def handle(event: str, data: dict[str, Any], hook: Hook) -> dict[str, Any] | None:
+    """Answer one event."""
+    if data.get("agentId"):
+        return None  # a subagent
+    session, project = str(data.get("sessionId") or ""), str(data.get("cwd") or "")
+    texts: list[str | None] = []
+    if event == "sessionStart" and hook.last_note(session) != "restart":
+        hook.note(session, "start")
+        texts = [hook.start(session, project, HOST)]
+    elif event == "userPromptSubmitted" and (prompt := str(data.get("prompt") or "")):
+        if hook.last_note(session) == "compaction":
+            hook.note(session, "restart")
+            texts = [hook.start(session, project, HOST)]
+        texts.append(hook.before_turn(session, project, prompt))
+    elif event == "preCompact":
+        hook.after_compaction(session)
+    elif event == "agentStop" and (transcript := str(data.get("transcriptPath") or "")):
+        hook.sync(transcript)
+    text = "\n\n".join(filter(None, texts))
+    return {"additionalContext": text} if text else None
+
+
+# -- what is installed
+
+
+def folder(place: Place) -> Path:
+    """Where Copilot CLI keeps its files."""
+    return place.folder("COPILOT_HOME", ".copilot")
+
+
+def files(place: Place) -> list[HostFile]:
+    """Hooks in a file of our own, and the MCP server in `mcp-config.json`."""
+    from json import dumps
+
+    from warmstart.hosts.files import OwnFile, member_file
+
+    hooks = {
+        event: [{"type": "command", "bash": place.hook(HOST, event), "timeoutSec": timeout}]
+        for event, timeout in EVENTS.items()
+    }
+    server = {"type": "local", **place.server(), "tools": ["*"]} if place.mcp else None
+    return [
+        OwnFile(folder(place) / "hooks" / "warmstart.json", dumps({"version": 1, "hooks": hooks}, indent=2) + "\n"),
+        member_file(folder(place) / "mcp-config.json", ("mcpServers", "warmstart"), server),
+    ]

@@ -1,0 +1,99 @@
+"""What our context engine in Hermes asks for: compaction, the bounded handoff, and packets under `$HERMES_HOME`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from warmstart.app import Warmstart
+from warmstart.config import Settings, load_settings
+from warmstart.errors import SessionNotFound, WarmstartError
+from warmstart.handoff.compact import compact, latest, measure
+from warmstart.handoff.ledger import Ledger
+from warmstart.handoff.policy import AutoHandoff, write_artifact
+from warmstart.sessions.marks import END, MARK
+from warmstart.sessions.values import session_id
+
+_MIN_SAVED = 0.1  # of the tokens; below, Hermes' own compressor does it
+_ACKNOWLEDGED = {"role": "assistant", "content": f"{MARK} The packet was read. {END}"}  # between two of the user's
+_IN_PLACE = (
+    " The session goes on, because `compression.in_place` is true in Hermes' config.yaml; set it to false to continue "
+    "in a fresh session."
+)
+
+Event = Mapping[str, Any]
+
+
+def compress(data: Event) -> dict[str, Any]:
+    """The conversation after a compaction: each message as its place before, or `None`, and what is new in it."""
+    with Warmstart(_settings(data)) as app:
+        ledger = _import(app, data)
+        before: list[dict[str, Any]] = [{**one, "place": place} for place, one in enumerate(data["messages"])]
+        size = sum(map(measure, before))
+        # Hermes reports what the model counted, with the system prompt and the tools.
+        budget = int(size * min(0.5, data["target"] / max(data["tokens"], 1)))
+        options: dict[str, Any] = {"session": ledger.session.id, "ledger": ledger, "redactor": app.redactor}
+        done = compact(before, budget_tokens=budget, strategy="hybrid", **options)
+        packet = _policy(app, data).before_compression(ledger) if data["rotates"] else None
+        messages = done.messages
+        if packet:
+            leading = [one for one in before if one["role"] == "system"]
+            messages = [*leading, *packet.messages, _ACKNOWLEDGED, *latest(before)]
+        elif done.report.tokens_after > (1 - _MIN_SAVED) * size:
+            return {}
+    kept = {id(one) for one in before}
+    found = [
+        (one.get("place"), {} if id(one) in kept else {name: one[name] for name in ("role", "content")})
+        for one in messages
+    ]
+    return {"messages": found, "packet": packet.id if packet else ""}
+
+
+def compressed(data: Event) -> dict[str, Any]:
+    """Count a compression that Hermes has made, and hand over if it is time. `notice` is for the user."""
+    try:
+        settings = _settings(data)
+        is_kept = settings.handoff_mode == "fresh_session" and data["in_place"]
+        with Warmstart(replace(settings, handoff_mode="prompt_user") if is_kept else settings) as app:
+            ledger = _import(app, data)
+            policy = _policy(app, data)
+            parent = session_id("hermes", data["parent"])
+            done = policy.linked(parent) if data["packet"] else policy.after_compression(ledger)
+    except WarmstartError as error:
+        return {"notice": f"Warmstart: {error}"}
+    return {"notice": done.message + _IN_PLACE if done.message and is_kept else done.message}
+
+
+def packet(data: Event) -> dict[str, Any]:
+    """Write the packet of a session that goes on."""
+    try:
+        settings = _settings(data)
+        with Warmstart(settings) as app:
+            made = app.handoffs.packet_of(_import(app, data), note=data["note"])
+            path = write_artifact(Path(data["hermes_home"]), settings, made)
+    except (WarmstartError, OSError) as error:
+        return {"text": f"Warmstart: {error}"}
+    run = f"`warmstart handoff resume {made.id} --host hermes --run`"
+    return {"text": f"Packet {made.id} ({made.tokens:,} tokens) is in {path}. {run} starts a fresh session with it."}
+
+
+def _settings(data: Event) -> Settings:
+    given = data["settings"]
+    table = given if isinstance(given, dict) else {} if given is None else {"enabled": given}  # a plain true or false
+    return load_settings(os.environ, host={f"auto_handoff_on_compression.{name}": table[name] for name in table})
+
+
+def _policy(app: Warmstart, data: Event) -> AutoHandoff:
+    return AutoHandoff(app.handoffs, app.settings, home=Path(data["hermes_home"]))
+
+
+def _import(app: Warmstart, data: Event) -> Ledger:
+    """The ledger of a session as Hermes' database has it now; of its parent if it has nothing of its own yet."""
+    app.import_logs([f"{data['hermes_home']}/state.db"], format="hermes")
+    try:
+        return app.handoffs.ledger(session_id("hermes", data["session_id"]))
+    except SessionNotFound:
+        return app.handoffs.ledger(session_id("hermes", data.get("parent") or ""))

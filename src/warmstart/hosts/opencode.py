@@ -1,0 +1,127 @@
+"""OpenCode: what our process answers to the plugin inside OpenCode (`opencode_files/plugin.js`), and what is installed.
+
+What a session starts with goes into the system prompt of every request, so it survives a compaction. The plugin sends
+the user's own messages along where their rules are needed.
+"""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False  # `typing` itself takes milliseconds to load
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+    from typing import Any
+
+    from warmstart.hosts.files import HostFile
+    from warmstart.hosts.hook import Hook
+    from warmstart.hosts.install import Place
+
+HOST = "opencode"
+TITLE = "OpenCode"
+PROGRAM = "opencode"
+PROMPT = "prompt"  # the event that the user waits for
+
+PACKAGE = "@opencode-ai/plugin"
+_CONFIGURATIONS = ("opencode.jsonc", "opencode.json", "config.json")  # OpenCode reads them all
+
+
+def handle(event: str, data: dict[str, Any], hook: Hook) -> dict[str, Any] | None:
+    """Answer one event of the plugin."""
+    session, project = str(data.get("session_id") or ""), str(data.get("cwd") or "")
+    text: str | None = None
+    if event == "start":
+        rules = render_rules(data.get("prompts") or ()) if data.get("is_compacted") else ""
+        start = hook.start(session, project, HOST, str(data.get("model") or ""))
+        text = "\n\n".join(filter(None, (start, rules)))
+    elif event == "prompt":
+        text = hook.before_turn(session, project, str(data.get("prompt") or ""))
+    elif event == "compacting":
+        rules = render_rules(data.get("prompts") or ())
+        text = f"Quote the user's rules below word for word in the summary.\n\n{rules}" if rules else ""
+    elif event == "compacted":
+        hook.after_compaction(session)
+    elif event == "idle" and (databases := _databases()):
+        hook.sync(*databases)
+    return {"context": text} if text else None
+
+
+def render_rules(prompts: Iterable[str]) -> str:
+    """The rules in the user's messages, as a note; empty if there are none."""
+    from warmstart.config import load_settings
+    from warmstart.handoff.ledger import build_ledger
+    from warmstart.handoff.packet import render_constraints
+    from warmstart.redact.redactor import configured_redactor
+    from warmstart.sessions.values import Message, Session
+
+    redactor = configured_redactor(load_settings(os.environ))
+    said = [Message(native_id=str(n), role="user", text=redactor.clean(text)) for n, text in enumerate(prompts)]
+    return render_constraints(build_ledger(Session(agent=HOST, native_id="live"), said), redactor)
+
+
+def _databases() -> list[str]:
+    from pathlib import Path
+
+    from warmstart.sessions.readers.opencode import OpenCodeReader
+
+    reader = OpenCodeReader()
+    return [str(path) for root in reader.roots(os.environ, Path.home()) if root.exists() for path in reader.find(root)]
+
+
+# -- what is installed
+
+
+def folder(place: Place) -> Path:
+    """Where OpenCode keeps its configuration."""
+    return place.folder("XDG_CONFIG_HOME", ".config") / "opencode"
+
+
+def files(place: Place) -> list[HostFile]:
+    """A plugin, the MCP server in the configuration, and a stand-in for the package that OpenCode would wait for."""
+    from json import dumps
+    from pathlib import Path
+
+    from warmstart.hosts.files import OwnFile, member_file
+    from warmstart.hosts.hook import CODE
+
+    here, own = Path(__file__).parent / "opencode_files", folder(place)
+    plugin = (here / "plugin.js").read_text("utf-8")
+    home = place.env.get("WARMSTART_HOME")
+    values = {
+        "command": [place.python, "-EPc", CODE, "hook", HOST],
+        "environment": {"WARMSTART_HOME": home} if home else {},
+    }
+    for name, value in values.items():
+        plugin = plugin.replace(f'"{{{name}}}"', dumps(value))
+    server = {"type": "local", "command": place.command("mcp"), "enabled": True}
+    if home:
+        server["environment"] = {"WARMSTART_HOME": home}
+    there = [name for name in _CONFIGURATIONS if (own / name).exists()] or ["opencode.json"]
+    wanted = [server if place.mcp else None, *[None] * len(there[1:])]
+    servers = (member_file(own / name, ("mcp", "warmstart"), value) for name, value in zip(there, wanted, strict=True))
+    stand_in = _stand_in(own, (here / "stand_in.js").read_text("utf-8"))
+    return [OwnFile(own / "plugin" / "warmstart.js", plugin), *servers, *stand_in]
+
+
+def _stand_in(own: Path, code: str) -> list[HostFile]:
+    """What keeps OpenCode from installing its package, unless it has done that already.
+
+    It looks for `node_modules` and for the package in `package-lock.json`, not for its version.
+    """
+    from json import dumps
+
+    from warmstart.hosts.files import OwnFile, member_file
+
+    package = own / "node_modules" / PACKAGE
+    manifest = dumps({"name": PACKAGE, "version": "0.0.0-warmstart", "type": "module", "main": "index.js"}) + "\n"
+    is_ours = (package / "package.json").is_file() and (package / "package.json").read_text(
+        "utf-8", "replace"
+    ) == manifest
+    if (own / "node_modules").exists() and not is_ours:
+        return []
+    return [
+        OwnFile(package / "package.json", manifest),
+        OwnFile(package / "index.js", code),
+        member_file(own / "package-lock.json", ("packages", "", "dependencies", PACKAGE), "0.0.0-warmstart"),
+    ]

@@ -1,0 +1,112 @@
+// Warmstart in OpenCode. `warmstart install opencode` wrote this file, `warmstart uninstall opencode` deletes it.
+//
+// Every hook asks a process of ours and goes on without an answer if that takes too long. None of them throws, because
+// a plugin that throws ends the run.
+import { spawn } from "node:child_process"
+
+const COMMAND = "{command}"
+const ENVIRONMENT = "{environment}"
+const START = 10_000, TURN = 5_000 // milliseconds
+
+const ask = (event, data, timeout) =>
+  new Promise((resolve) => {
+    const [program, ...words] = COMMAND
+    let output = ""
+    const child = spawn(program, [...words, event], {
+      env: { ...ENVIRONMENT, ...process.env },
+      stdio: ["pipe", "pipe", "ignore"],
+    })
+    const timer = setTimeout(() => child.kill("SIGKILL"), timeout)
+    const finish = () => {
+      clearTimeout(timer)
+      try {
+        resolve(String(JSON.parse(output).context))
+      } catch {
+        resolve("")
+      }
+    }
+    child.on("error", finish)
+    child.on("close", finish)
+    child.stdin.on("error", () => {})
+    child.stdout.setEncoding("utf8").on("data", (text) => (output += text))
+    child.stdin.end(JSON.stringify(data))
+  })
+
+const withDeadline = (promise) =>
+  Promise.race([promise, new Promise((_, reject) => setTimeout(reject, TURN).unref?.())])
+
+const safe = (hook) => async (...values) => {
+  try {
+    await hook(...values)
+  } catch {}
+}
+
+const typed = (parts) =>
+  parts.filter((part) => part.type === "text" && !part.synthetic).map((part) => part.text).join("\n")
+
+export const Warmstart = async ({ client, directory }) => {
+  if (!["", "0", undefined].includes(process.env.WARMSTART_DISABLED)) return {}
+  const main = new Map() // by session: whether a person talks there, and not another agent
+  const starts = new Map() // by session: the promise of what it starts with
+  const compacting = new Set() // sessions whose next request asks for a summary
+  const running = new Set()
+
+  const isMain = async (sessionID) => {
+    if (!main.has(sessionID)) {
+      const { data } = await withDeadline(client.session.get({ path: { id: sessionID } }))
+      main.set(sessionID, !data.parentID)
+    }
+    return main.get(sessionID)
+  }
+  const answer = async (event, sessionID, more, timeout) => {
+    const asked = ask(event, { session_id: sessionID, cwd: directory, ...more }, timeout)
+    running.add(asked)
+    const text = await asked
+    running.delete(asked)
+    return text
+  }
+  const conversation = async (sessionID) => {
+    const { data } = await withDeadline(client.session.messages({ path: { id: sessionID } }))
+    const prompts = data.filter(({ info }) => info.role === "user").map(({ parts }) => typed(parts))
+    return { prompts, is_compacted: data.some(({ info }) => info.summary === true) }
+  }
+  const begin = async (sessionID, model) =>
+    (await isMain(sessionID)) ? answer("start", sessionID, { model, ...(await conversation(sessionID)) }, START) : ""
+  const start = (sessionID, model) => {
+    if (!starts.has(sessionID)) starts.set(sessionID, begin(sessionID, model).catch(() => ""))
+    return starts.get(sessionID)
+  }
+
+  return {
+    "experimental.chat.system.transform": safe(async ({ sessionID, model }, { system }) => {
+      if (!sessionID || compacting.delete(sessionID) || system[0]?.startsWith("You are a title generator")) return
+      const text = await start(sessionID, model?.id)
+      if (text) system.push(text)
+    }),
+    "chat.message": safe(async ({ sessionID }, { message, parts }) => {
+      const prompt = typed(parts)
+      if (!prompt || !(await isMain(sessionID))) return
+      start(sessionID, message.model?.modelID) // at the same time
+      const text = await answer("prompt", sessionID, { prompt }, TURN)
+      const id = `${parts.at(-1).id}w` // parts are in the order of their ids
+      if (text) parts.push({ id, messageID: message.id, sessionID, type: "text", synthetic: true, text })
+    }),
+    "experimental.session.compacting": safe(async ({ sessionID }, { context }) => {
+      compacting.add(sessionID)
+      if (!(await isMain(sessionID))) return
+      const text = await answer("compacting", sessionID, await conversation(sessionID), TURN)
+      if (text) context.push(text)
+    }),
+    event: safe(async ({ event }) => {
+      const sessionID = event.properties?.sessionID
+      if (event.type === "session.compacted" && (await isMain(sessionID))) {
+        starts.delete(sessionID)
+        await answer("compacted", sessionID, {}, TURN)
+      }
+      if (event.type === "session.idle") await answer("idle", sessionID, {}, TURN)
+    }),
+    dispose: safe(async () => {
+      await Promise.allSettled([...running])
+    }),
+  }
+}
