@@ -1,6 +1,7 @@
 """What packets keep of real sessions, judged by the raw logs, and how long ledger, packet and compaction take.
 
-    python bench/handoff.py                        # both
+    python bench/handoff.py                        # all
+    python bench/handoff.py --only constraints     # on 200 labelled messages; the labels are hashes
     python bench/handoff.py --only fidelity -v     # with every disagreement
 
 `raw_artifacts.py` reads the logs by itself. Run with `make bench`.
@@ -9,6 +10,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import posixpath
 import re
 import tempfile
@@ -16,10 +18,12 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
+from hashlib import sha256
 from pathlib import Path
 
 from raw_artifacts import Artifacts, artifacts_of
 from warmstart.handoff.compact import STRATEGIES, compact, measure
+from warmstart.handoff.constraints import find_constraints
 from warmstart.handoff.ledger import build_ledger
 from warmstart.handoff.packet import BUDGET, build_packet, verify
 from warmstart.handoff.score import compare_summaries
@@ -31,6 +35,7 @@ from warmstart.sessions.sync import path_sources, sync
 from warmstart.sessions.values import Message, Session
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "sessions"
+LABELS = Path(__file__).with_name("constraint_labels.json")
 MIN_MESSAGES = 100
 _CHANGED = re.compile(r"^- (created|changed|deleted) (.+?) \(turn ", re.MULTILINE)
 _READ = re.compile(r"^## Files read\n((?:- .+\n)+)", re.MULTILINE)
@@ -96,6 +101,30 @@ def fidelity(store: SQLiteSessionStore, *, verbose: bool) -> None:
             print(f"  {session.id} #{one.message}: theirs {theirs}, ours {mine}")
 
 
+def constraints(store: SQLiteSessionStore, *, verbose: bool) -> None:
+    """Precision and recall of the constraints in messages that a person has labelled."""
+    labels: dict[str, list[str]] = json.loads(LABELS.read_text())
+    texts = {_hash(one.text.strip()): one.text for _, messages in sessions(store) for one in messages if one.text}
+    hits = wrong = missed = 0
+    for name in labels.keys() & texts.keys():
+        found = {_hash(one.text): one.text for one in find_constraints(texts[name])}
+        hits += len(found.keys() & labels[name])
+        missed += len(labels[name] - found.keys())
+        wrong += len(found.keys() - labels[name])
+        if verbose and found.keys() - labels[name]:
+            print("wrong:", *(found[one] for one in found.keys() - labels[name]), sep="\n  ")
+    precision, recall = hits / max(1, hits + wrong), hits / max(1, hits + missed)
+    print(
+        f"constraints in {len(labels.keys() & texts.keys())} messages: {hits + missed}, precision {precision:.2f}",
+        end="",
+    )
+    print(f" (at least .85), recall {recall:.2f} (at least .90)")
+
+
+def _hash(text: str) -> str:
+    return sha256(text.encode()).hexdigest()[:12]
+
+
 def _parts(pairs: list[tuple[str, set[str], set[str]]]) -> Iterator[tuple[set[str], set[str], set[str]]]:
     return ((wanted & got, wanted - got, got - wanted) for _, wanted, got in pairs)
 
@@ -127,14 +156,16 @@ def timings(store: SQLiteSessionStore) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=DATA)
-    parser.add_argument("--only", choices=("fidelity", "timings"))
+    parser.add_argument("--only", choices=("fidelity", "timings", "constraints"))
     parser.add_argument("-v", "--verbose", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, closing(SQLiteSessionStore(Path(folder) / "store.db")) as store:
         sync(store, path_sources([one for one in sorted(options.data.iterdir()) if one.is_dir()]))
-        if options.only != "timings":
+        if options.only in (None, "fidelity"):
             fidelity(store, verbose=options.verbose)
-        if options.only != "fidelity":
+        if options.only in (None, "constraints"):
+            constraints(store, verbose=options.verbose)
+        if options.only in (None, "timings"):
             timings(store)
 
 

@@ -10,7 +10,7 @@ import builtins
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -18,15 +18,15 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, Self
 
 from warmstart.config import Settings, ambient_settings, expand_user
-from warmstart.errors import EntryNotFound, StoreError, StoreUnreachable, WarmstartError
+from warmstart.errors import EntryNotFound, StoreError, StoreFull, StoreReadOnly, StoreUnreachable, WarmstartError
 from warmstart.redact.redactor import Redactor, configured_redactor
-from warmstart.sessions.bad_sessions import Skip, log_skip
-from warmstart.sessions.projects import resolve_project
+from warmstart.sessions.projects import branch_of, project_of_log, resolve_project
 from warmstart.sessions.sql_store import open_store
 from warmstart.sessions.store import Filter, SessionSummary
 from warmstart.sessions.values import Message, Session, SessionOutcome, Step, clean, steps
 
 if TYPE_CHECKING:
+    from warmstart.experiments.store import Experiments
     from warmstart.handoff.store import Handoffs
     from warmstart.memory.backend import MemoryBackend
     from warmstart.memory.values import MemoryEntry
@@ -34,22 +34,23 @@ if TYPE_CHECKING:
     from warmstart.profile.corpus import Report
     from warmstart.profile.values import Profile
     from warmstart.recall.evidence import Evidence
-    from warmstart.recall.index import Index
     from warmstart.recall.recall import Recall
     from warmstart.run import Run
     from warmstart.sessions.sql_store import SQLSessionStore
-    from warmstart.sessions.sync import Progress, SyncReport
+    from warmstart.sessions.sync import SyncReport
     from warmstart.templates.brief import Brief
     from warmstart.templates.item_store import ItemStore
+    from warmstart.templates.selection import Selector
     from warmstart.templates.start import Started
     from warmstart.templates.store import SQLTemplateStore
     from warmstart.templates.template import WarmTemplate
 
 _log = logging.getLogger("warmstart")
 
+HANDOFF = "handoff/0001_tables"  # a store without it has no packets
 PREFLIGHT = "preflight/0001_turns"  # a store without it has no turns to show yet
 
-StepProgress = Callable[[int, int], None]
+StepProgress = Callable[..., None]
 Bar = Callable[[str], AbstractContextManager[StepProgress | None]]
 
 
@@ -96,13 +97,16 @@ class Warmstart:
         agents: Sequence[str] = (),
         format: str | None = None,
         redact: bool = True,
+        progress: Bar = lambda _: nullcontext(),
     ) -> SyncReport:
         """Import new sessions from the agents' logs, or from the logs at `paths`, and update all derived data.
 
-        Secrets are replaced before anything is stored, unless `redact` is false.
+        Secrets are replaced before anything is stored, unless `redact` is false. `progress` is called with the name of
+        a step and returns a context manager, whose value is called with (done, total), and with the name of a log.
         """
-        report = self.import_logs(paths, agents=agents, format=format, redact=redact)
-        self.update()
+        with progress("Reading") as step:
+            report = self.import_logs(paths, agents=agents, format=format, redact=redact, progress=step)
+        self.update(progress=progress)
         return report
 
     def import_logs(
@@ -112,7 +116,7 @@ class Warmstart:
         agents: Sequence[str] = (),
         format: str | None = None,
         redact: bool = True,
-        progress: Progress | None = None,
+        progress: StepProgress | None = None,
     ) -> SyncReport:
         """The first half of `sync`: import, without updating derived data."""
         from warmstart.sessions.sync import default_sources, path_sources, sync
@@ -126,36 +130,33 @@ class Warmstart:
         return sync(self.store, sources, agents=agents, redact=redact, redactor=redactor, progress=progress)
 
     def import_running(self, native_id: str) -> None:
-        """Import what is new in the log of a running session, if the name of the log holds its id, as most do."""
-        from warmstart.sessions.readers.registry import readers
+        """Import what is new in the log of a running session, if the name of the log or its folder holds its id."""
+        from warmstart.sessions.sync import default_sources
 
-        home = expand_user(Path("~"))
-        roots = [(each, root) for each in readers().values() for root in each.roots(os.environ, home) if root.exists()]
-        if found := [path for each, root in roots for path in each.find(root) if native_id in path.name]:
+        logs = (source.path for source in default_sources(os.environ, expand_user(Path("~"))))
+        if found := [path for path in logs if native_id in f"{path.parent.name}/{path.name}"]:
             self.import_logs(found)
 
-    def update(
-        self,
-        *,
-        progress: Bar = lambda _: nullcontext(),
-        skip: Skip = log_skip,
-        warn: Callable[[str], None] = _log.warning,
-    ) -> None:
+    def update(self, *, progress: Bar = lambda _: nullcontext()) -> None:
         """The second half of `sync`: update the search index, the profiles, the items and the vectors.
 
-        `progress` is called with the name of a step and returns a context manager, whose value is called with
-        (done, total). `skip` is called with the id of a session that cannot be read, and the error.
+        Sessions that cannot be read are skipped and logged.
         """
+        from warmstart.recall.index import Index
+
         with progress("Indexing") as step:
-            self.store.fill_index(step)
-            self.update_index(step)
+            self.store.map_projects(project_of_log)
+            self.store.index.fill(step)
+            Index(self.store).update(step)
+        if HANDOFF in self.store.database.applied():
+            self.handoffs.link_sessions()
         with progress("Profiling") as step:
-            changed = self.update_profiles(progress=step, skip=skip)
+            changed = self.update_profiles(progress=step)
         if changed or self._has_unread_sessions():
             from warmstart.preflight.index import update_turns
 
             with progress("Extracting") as step:
-                self._items.update(progress=step, skip=skip)
+                self._items.update(progress=step)
                 update_turns(self.store, self.redactor)
         try:
             with progress("Embedding") as step:
@@ -163,7 +164,7 @@ class Warmstart:
         except StoreUnreachable:
             raise
         except WarmstartError as error:
-            warn(f"The vectors were not updated: {error}")
+            _log.warning("the vectors were not updated: %s", error)
 
     def _has_unread_sessions(self) -> bool:
         """Whether sessions have no items yet, as after an update that was interrupted."""
@@ -172,22 +173,11 @@ class Warmstart:
         sql = "SELECT 1 FROM sessions WHERE pk NOT IN (SELECT session FROM preflight_sessions) LIMIT 1"
         return bool(self.store.fetch(sql))
 
-    def update_index(self, progress: StepProgress | None = None) -> None:
-        """Index the sessions that changed, for recall."""
-        self._index.update(progress)
-
-    @cached_property
-    def _index(self) -> Index:
-        from warmstart.recall.index import Index
-
-        return Index(self.store)
-
     def update_profiles(
         self,
         filter: Filter = Filter(),  # noqa: B008 - Filter is frozen
         *,
         progress: StepProgress | None = None,
-        skip: Skip = log_skip,
     ) -> bool:
         """Profile the sessions that changed, which also determines their outcomes. Returns whether any did."""
         from warmstart.profile.rules import rules_version
@@ -200,7 +190,7 @@ class Warmstart:
         # Loading these takes longer than the check above, and there is seldom anything to do.
         from warmstart.profile.profiler import Profiler, update
 
-        update(self.store, profiles, Profiler(tools), filter=filter, progress=progress, skip=skip)
+        update(self.store, profiles, Profiler(tools), filter=filter, progress=progress)
         return True
 
     def update_vectors(self, progress: StepProgress | None = None) -> None:
@@ -217,7 +207,12 @@ class Warmstart:
                         semantic.update(progress)
 
     def report(
-        self, *, project: str | None = ".", agent: str = "", since: datetime | None = None, skip: Skip = log_skip
+        self,
+        *,
+        project: str | None = ".",
+        agent: str = "",
+        since: datetime | None = None,
+        progress: StepProgress | None = None,
     ) -> Report:
         """Statistics over many sessions. `project=None` covers all projects."""
         from warmstart.profile.corpus import summarize
@@ -225,8 +220,8 @@ class Warmstart:
 
         where = "" if project is None else resolve_project(project)
         chosen = Filter(agent=agent, project=where, since=since)
-        found = list(profiled(self.store, tools=self.settings.profile_tools, filter=chosen, skip=skip))
-        return summarize(found, redact=lambda text: self.redactor.redact(text).text)
+        found = profiled(self.store, tools=self.settings.profile_tools, filter=chosen, progress=progress)
+        return summarize(list(found), redact=self.redactor.clean)
 
     @cached_property
     def sessions(self) -> Sessions:
@@ -285,7 +280,8 @@ class Warmstart:
         if update:
             self._items.update(Filter(project=where))
         sessions = self._items.items(Filter(project=where, limit=MAX_SESSIONS))
-        files, memories = read_project_files(Path(where)), self.memory.of_project(where)
+        files = read_project_files(Path(where))._replace(branch=branch_of(project))
+        memories = self.memory.of_project(where)
         return build_brief(sessions, task=task, budget_tokens=budget_tokens, files=files, memories=memories)
 
     # -- live sessions
@@ -312,6 +308,13 @@ class Warmstart:
         return run.before_turn(clean(message), number=0 if first else 2, record=False)
 
     @cached_property
+    def experiments(self) -> Experiments:
+        """The experiments in the store."""
+        from warmstart.experiments.store import Experiments
+
+        return Experiments(self.store)
+
+    @cached_property
     def handoffs(self) -> Handoffs:
         """The packets of sessions, and which session handed over to which."""
         from warmstart.handoff.store import Handoffs
@@ -322,17 +325,11 @@ class Warmstart:
     # -- memory and templates
 
     @cached_property
-    def _backend(self) -> MemoryBackend:
-        from warmstart.memory.selection import select_backend
-
-        backend = select_backend(self.settings)
-        self._stack.callback(backend.close)
-        return backend
-
-    @cached_property
     def memory(self) -> Memory:
         """What is known across sessions, in the configured backend."""
-        return Memory(self._backend)
+        from warmstart.memory.selection import select_backend
+
+        return Memory(self._stack.enter_context(closing(select_backend(self.settings))))
 
     @cached_property
     def templates(self) -> Templates:
@@ -359,14 +356,21 @@ class Sessions:
         """Sessions, newest first. `project=None` lists all projects; `limit=0` means no limit."""
         where = "" if project is None else resolve_project(project)
         chosen = Filter(agent=agent, project=where, since=since, outcome=outcome, limit=limit)
-        self._app.update_profiles(chosen)
+        self._update_outcomes(chosen)
         return self._store.list(chosen)
 
     def get(self, id: str) -> Session:
         """One session. Raises `SessionNotFound`, or `AmbiguousId` for an id that is too short."""
         session = self._store.get(id)
-        self._app.update_profiles(Filter(id=session.id))
+        self._update_outcomes(Filter(id=session.id))
         return self._store.get(session.id)
+
+    def _update_outcomes(self, chosen: Filter) -> None:
+        """Profile the sessions that changed. A store that cannot be written shows what it has."""
+        try:
+            self._app.update_profiles(chosen)
+        except (StoreFull, StoreReadOnly) as error:
+            _log.warning("outcomes may be missing or out of date: %s", error)
 
     def messages(self, id: str) -> Iterator[Message]:
         """The messages of a session, in order."""
@@ -443,35 +447,36 @@ class Templates:
         self._app = app
         self.store: SQLTemplateStore = SQLTemplateStore(app.store, redactor=app.redactor)
 
-    def extract(
-        self,
-        *sessions: str,
-        name: str,
-        author: str = "",
-        revise: Callable[[WarmTemplate], WarmTemplate] = lambda template: template,
-        **options: Any,
-    ) -> WarmTemplate:
+    def extract(self, *sessions: str, name: str, author: str = "", **options: Any) -> WarmTemplate:
         """Create a template from sessions: extract, redact, check and save it. There is no other way to create one.
 
-        `revise` may change the template before it is checked. `options` are those of `warmstart.templates.make.make`,
-        such as `description` and `tags`. Raises `NothingToCarry` or `InvalidTemplate`.
+        `options` are those of `warmstart.templates.make.make`, such as `description` and `tags`. Raises
+        `NothingToCarry` or `InvalidTemplate`.
         """
         from warmstart.templates.make import create
 
         options = {"redactor": self._app.redactor, "kinds": self._app.settings.profile_tools, **options}
-        return create(self.store, sessions, name=name, author=author, revise=revise, **options)
+        return create(self.store, sessions, name=name, author=author, **options)
 
     def list(self, *, project: str | None = ".") -> builtins.list[WarmTemplate]:
         """Templates of a project and those without one. `project=None` lists all projects."""
+        from warmstart.templates.selection import is_project
+
+        wanted = "" if project is None else resolve_project(project)
         found = self.store.list()
-        if project is None:
-            return found
-        wanted = resolve_project(project)
-        return [template for template in found if template.project in ("", wanted)]
+        return [each for each in found if not (wanted and each.project) or is_project(each.project, wanted)]
 
     def get(self, id: str, *, version: int | None = None) -> WarmTemplate:
         """A template by its id, a prefix of it, or its name. Raises `TemplateNotFound`."""
         return self.store.get(id, version=version)
+
+    def selector(self, *, deadline_ms: float) -> Selector:
+        """What suggests a template for a task, and chooses one as a session would."""
+        from warmstart.templates.selection import Policy, Selector
+
+        settings = self._app.settings
+        policy = Policy(holdout=settings.templates_holdout, explore=settings.templates_explore)
+        return Selector(self.store, recall=self._app.searcher, policy=policy, deadline_ms=deadline_ms)
 
     def start(
         self, session_id: str, messages: Sequence[Mapping[str, Any]], *, project: str = ".", **options: Any

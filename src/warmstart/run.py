@@ -14,9 +14,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 from uuid import uuid4
 
-from warmstart.handoff.compact import compact, read_message
-from warmstart.handoff.constraints import Constraint, render_constraints
+from warmstart.handoff.compact import compact, latest, read_message
+from warmstart.handoff.constraints import Quote
 from warmstart.handoff.ledger import Ledger
+from warmstart.handoff.packet import render_constraints
 from warmstart.log import log_error
 from warmstart.preflight.index import migrate
 from warmstart.preflight.overlay import Policy, Preflight, time_limit
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from threading import RLock
 
     from warmstart.config import Settings
+    from warmstart.experiments.store import Experiments
     from warmstart.handoff.policy import HandoffResult
     from warmstart.handoff.store import Handoffs
     from warmstart.redact.redactor import Redactor
@@ -39,7 +41,9 @@ if TYPE_CHECKING:
 
 START_SECONDS = 2.0  # for the start of a session
 MAX_START = 8_000  # characters; with an overlay under 10,000, at which agents replace a text by a preview
+EXPERIMENTS = "experiments/0001_tables"  # a store without it has no experiments
 AGENT = "warmstart"  # of sessions that a run records itself
+_PARTS: tuple[str, ...] = ("brief", "template")  # what a session starts with, outside of experiments
 
 T = TypeVar("T")
 
@@ -60,6 +64,8 @@ class Services(Protocol):
     def brief(self, *, project: str, task: str, update: bool) -> Brief: ...
     @property
     def handoffs(self) -> Handoffs: ...
+    @property
+    def experiments(self) -> Experiments: ...
     def update(self) -> None: ...
 
 
@@ -83,7 +89,6 @@ class Run:
         self.host = host
         self._app = app
         self._task = task
-        self._own = list(messages)
         self._tools = tools
         self._shape = shape
         self._lock = app.lock
@@ -93,6 +98,8 @@ class Run:
         )
         self._ledger = Ledger(self._session, app.settings.profile_tools)
         self._recorded = 0
+        self.arm = ""  # of a field experiment
+        self._skips_preflight = False
         self.handoff: HandoffResult | None = None
         self.system = ""
         self.messages: list[Any] = list(messages)
@@ -131,20 +138,46 @@ class Run:
     def _start(self) -> list[Any]:
         """The messages with the brief, and a template if one fits. A template that fails costs the template only."""
         if not self.project:
-            return list(self._own)  # the host does not say where it works, and an empty name would mean all projects
+            return self.messages  # the host does not say where it works, and an empty name would mean all projects
         database = self._app.store.database
         with time_limit(database.connection, database.DIALECT, time.monotonic() + START_SECONDS):
-            brief = self._app.brief(project=self.project, task=self._task, update=not self.host)
-            with_brief = insert_brief(self._own, brief, self._shape)
+            self.arm, parts = self._step("assign", self._assign, ("", _PARTS))
+            brief: Brief | str = ""
+            if "brief" in parts:
+                brief = self._app.brief(project=self._session.directory, task=self._task, update=not self.host)
+            with_brief = insert_brief(self.messages, brief, self._shape)
+            if "template" not in parts:
+                return with_brief
             return self._step("template", lambda: self._with_template(brief), with_brief)
 
-    def _with_template(self, brief: Brief) -> list[Any]:
+    def _assign(self) -> tuple[str, tuple[str, ...]]:
+        """The arm of the field experiment in the project, empty without one, and what the session starts with.
+
+        It is stored before the session begins, balanced within the model and the kind of work of the project.
+        """
+        if EXPERIMENTS not in self._app.store.database.applied():
+            return "", _PARTS
+        experiments = self._app.experiments
+        design = experiments.running_in(self.project, self.session_id)
+        if design is None:
+            return "", _PARTS
+        model = self._session.model or self._session.agent
+        stratum = f"{experiments.task_type_of(self.project)} {model}".strip()
+        unit = self.project if design.assign_by == "project" else ""
+        trial = experiments.assign(design, self.session_id, stratum=stratum, unit=unit)
+        arm = design.arm(trial.arm)
+        self._skips_preflight = arm.preflight is False
+        return trial.arm, arm.start
+
+    def _with_template(self, brief: Brief | str) -> list[Any]:
         options: dict[str, Any] = {"shape": self._shape} if self._shape else {}
         if self.host:
             options["renderer"] = "system"
+        if self.arm:
+            options["holdout"] = 0.0  # the experiment has decided
         started: Started = self._app.templates.start(
             self.session_id,
-            self._own,
+            self.messages,
             project=self.project,
             task=self._task,
             tools=self._tools,
@@ -161,7 +194,7 @@ class Run:
 
     def _start_text(self) -> str:
         mode = self._app.settings.preflight_mode
-        texts = [block(mode)] if mode in ("short", "full") else []
+        texts = [block(mode)] if mode in ("short", "full") and not self._skips_preflight else []
         texts += [self.system] if self.system else []
         for message in self.messages:
             content = message.get("content")
@@ -188,20 +221,16 @@ class Run:
 
     def before_turn(self, message: str) -> str | None:
         """What earlier sessions know about the user's message, to be added to this request and to nothing else."""
+        if self._skips_preflight:
+            return None
         wait = self._app.settings.preflight_deadline_ms / 1000
         return self._step("before_turn", lambda: self._preflight.before_turn(clean(message)).text or None, None, wait)
 
     def after_tool(self, tool: str, arguments: str | Mapping[str, Any], output: str) -> str | None:
         """For a call that failed: what worked instead in an earlier session, if that is known."""
-        return self._step("after_tool", lambda: self._after_tool(tool, arguments, output), None)
-
-    def _after_tool(self, tool: str, arguments: str | Mapping[str, Any], output: str) -> str | None:
-        from warmstart.preflight.failures import failed_commands
-
-        if not self._preflight.has_traps(str(arguments)):
+        if self._skips_preflight:
             return None
-        commands = failed_commands(tool, arguments, output)
-        return self._preflight.after_tool(commands).text or None if commands else None
+        return self._step("after_tool", lambda: self._preflight.after_tool(tool, arguments, output), None)
 
     def after_compaction(self, messages: Sequence[tuple[str, str, str]] = ()) -> str:
         """What to say again after a compaction: the user's constraints, verbatim.
@@ -214,8 +243,8 @@ class Run:
         for role, text, message_id in messages:
             text = self._app.redactor.clean(text)
             self._ledger.add(Message(native_id=message_id, role="user" if role == "user" else "assistant", text=text))
-        self._preflight.after_compaction()
-        return render_constraints(self._ledger.constraints)
+        self._preflight.note("compaction")
+        return render_constraints(self._ledger, self._app.redactor)
 
     def fit(self, messages: Sequence[Any], *, budget_tokens: int, strategy: str = "mask") -> list[Any]:
         """The messages shortened to a budget; those that fit are returned as they are.
@@ -242,10 +271,11 @@ class Run:
         self._session, self.session_id, self._recorded = self.handoff.child, child_id, 0
         ledger.continue_in(self._session)
         system = [one for one in messages if one.get("role") in ("system", "developer")]
-        return [*system, *self._app.handoffs.resume(self.handoff.packet)]
+        talk = [one for one in messages if one.get("role") not in ("system", "developer")]
+        return [*system, *self.handoff.packet.messages, *latest(talk)]
 
     @property
-    def constraints(self) -> tuple[Constraint, ...]:
+    def constraints(self) -> tuple[Quote, ...]:
         """What the user said must, must not or may only be done, verbatim."""
         return self._ledger.constraints
 
@@ -285,3 +315,5 @@ class Run:
             self._app.sessions.set_outcome(own, outcome)
         self._app.update()
         settle(self._app.templates.store, tools=self._app.settings.profile_tools)
+        if self.arm:
+            self._app.experiments.settle(tools=self._app.settings.profile_tools)

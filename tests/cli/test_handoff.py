@@ -47,6 +47,8 @@ def test_a_packet_is_printed_written_listed_and_resumed(
     [row] = json.loads(run(capsys, "handoff", "list", "--json"))
     assert (row["session_id"], row["note"]) == (session, "the tests come next")
     assert row["id"] in run(capsys, "handoff", "list")
+    assert row["id"] in run(capsys, "handoff", "list", "--project", SESSION.project)
+    assert json.loads(run(capsys, "handoff", "list", "--project", "elsewhere", "--json")) == []
     assert run(capsys, "handoff", "resume", row["id"]) == text == run(capsys, "handoff", "resume", str(out))
     assert json.loads(run(capsys, "handoff", "resume", session, "--json"))[0]["role"] == "user"
     assert json.loads(run(capsys, "handoff", "packet", session, "--json"))["constraints"] == 1
@@ -138,6 +140,9 @@ def test_scores_compare_packet_summary_and_strategies(session: str, capsys: pyte
     names = [one["name"] for one in json.loads(run(capsys, "handoff", "compare", session, "--json"))["strategies"]]
     assert names == ["mask", "ledger", "hybrid"]
     assert "hybrid" in run(capsys, "handoff", "compare", session, "--budget", "4000")
+    for shown in (run(capsys, "handoff", "compare", session), run(capsys, "handoff", "score", session)):
+        assert "constraints, word for word" in shown
+        assert max(map(len, shown.splitlines())) <= 80
 
 
 def test_what_was_masked_is_brought_back(session: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,8 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.handoff.validators import check_anthropic, check_openai
+from tests.templates.test_inject import TEMPLATE
 from warmstart.errors import ConfigError
-from warmstart.handoff.compact import STRATEGIES, compact, measure, text_of
+from warmstart.handoff.compact import STRATEGIES, compact, measure, read_ledger
+from warmstart.templates import inject
 
 Chat = list[dict[str, Any]]
 WORDS = st.sampled_from(("add a storm table", "Never push to main.", "ok", "why?", "gauge " * 40, "tide\n" * 200))
@@ -83,7 +85,7 @@ def test_requests_constraints_and_the_last_messages_stay(turns: Any, strategy: s
     done = compact(chat, budget_tokens=300, strategy=strategy, session="abc", keep=2)
     assert done.messages[:2] == chat[:2]
     assert done.messages[-1] == chat[-1]
-    assert "Never touch the schema." in "".join(map(text_of, done.messages))
+    assert "Never touch the schema." in str(done.messages)
     requests = [one["content"] for one in chat if one["role"] == "user"]
     assert requests[-1] in [one["content"] for one in done.messages]
 
@@ -108,26 +110,46 @@ def test_the_ledger_replaces_old_turns_and_keeps_what_worked() -> None:
     done = compact(LONG, budget_tokens=5_000, strategy="ledger", session="3f0c1d52")
     assert done.report.fits
     assert len(done.messages) <= 12
-    packet = text_of(done.messages[2])
+    packet = done.messages[2]["content"]
     assert packet.startswith("[warmstart]\n# Handoff packet ")
     assert "- `make test` ×30: ok" in packet
-    assert [item.text for item in done.report.items] == ["make test"]
+    assert [(item.kind, item.text) for item in done.items()] == [("command", "make test")]
     again = compact([*done.messages, *LONG[1:]], budget_tokens=5_000, strategy="hybrid", session="3f0c1d52")
     check_openai(again.messages)
     assert again.report.fits
 
 
-def test_what_the_session_was_started_with_survives(subtests: Any) -> None:
-    call = {"id": "call_warmstart_1", "type": "function", "function": {"name": "Bash", "arguments": '{"command":"x"}'}}
-    shown = [
-        {"role": "user", "content": "[warmstart] The calls below are from an earlier session. [/warmstart]"},
-        {"role": "assistant", "content": "", "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": "call_warmstart_1", "content": "ok " * 200},
-    ]
+def test_the_tool_patterns_of_a_template_survive(subtests: Any) -> None:
+    work = ("draw it", [[("Bash", "make test", "gauge 17 is dry\n" * 300)]] * 30, "done")
+    for chat, check in ((openai([work]), check_openai), (anthropic([work]), check_anthropic)):
+        warm = inject(TEMPLATE, chat)
+        template = [message for message in warm if message not in chat]
+        assert "call_warmstart_" in str(template)
+        check(warm)
+        for strategy in STRATEGIES:
+            with subtests.test(f"{strategy} {chat[0]['role']}"):
+                done = compact(warm, budget_tokens=4_000, strategy=strategy, session="s")
+                check(done.messages)
+                assert done.report.tokens_after < done.report.tokens_before / 4
+                assert [message for message in done.messages if message in template] == template
+
+
+def test_words_of_the_user_that_follow_results_are_a_request() -> None:
+    work = ("draw it", [[("Bash", "make test", "gauge 17 is dry\n" * 300)]] * 30, "done")
+    chat = anthropic([work])
+    last = chat[-2]["content"]
+    chat[-2] = {"role": "user", "content": [*last, {"type": "text", "text": "Never push. Now the map."}]}
+    chat += anthropic([work])[1:]
     for strategy in STRATEGIES:
-        with subtests.test(strategy):
-            done = compact([LONG[0], *shown, *LONG[1:]], budget_tokens=4_000, strategy=strategy, session="s")
-            assert [one for one in shown if one in done.messages] == shown
+        done = compact(chat, budget_tokens=4_000, strategy=strategy, session="s")
+        check_anthropic(done.messages)
+        assert {"type": "text", "text": "Never push. Now the map."} in [
+            block for message in done.messages if isinstance(message["content"], list) for block in message["content"]
+        ]
+    ledger = read_ledger(chat, "s")
+    assert [one.text for one in ledger.constraints] == ["Never push."]
+    assert ledger.latest_request == ledger.requests[-1]
+    assert ledger.commands["make test"].times == 60
 
 
 def test_own_strategies_run_and_unknown_ones_do_not() -> None:
@@ -135,6 +157,20 @@ def test_own_strategies_run_and_unknown_ones_do_not() -> None:
         talk.units = talk.units[:2]
 
     assert compact(LONG, budget_tokens=100, strategy=drop_all).messages == LONG[:2]
-    assert compact(LONG, budget_tokens=100, strategy=drop_all).report.strategy == "drop_all"
     with pytest.raises(ConfigError, match="unknown strategy 'summary'"):
         compact(LONG, budget_tokens=100, strategy="summary")
+
+
+def test_what_the_user_said_when_they_refused_a_call_stays(subtests: Any) -> None:
+    said = "Not before the storm table is done, and then only with SQLite."
+    refusal = (
+        "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, it "
+        f"was NOT made). To tell you how to proceed, the user said:\n{said} " + "x " * 90
+    )
+    turns = [("draw it", [[("Bash", "git push", refusal)], *[[("Bash", "make", "gauge 17\n" * 300)]] * 9], "done")]
+    for strategy in STRATEGIES:
+        for chat in (openai(turns), anthropic(turns)):
+            with subtests.test(f"{strategy} {chat[0]['role']}"):
+                done = compact(chat, budget_tokens=2_500, strategy=strategy, session="s", keep=1)
+                assert done.report.masked or done.report.packet
+                assert said in str(done.messages)

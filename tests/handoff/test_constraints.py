@@ -1,18 +1,18 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 
-from warmstart.handoff.constraints import (
-    Constraint,
-    ConstraintLedger,
-    find_constraints,
-    find_sentences,
-    load_rows,
-    render_constraints,
-)
+from tests.handoff.talk import Talk
+from warmstart.handoff.constraints import Quote, find_constraints, find_quotes, load_rows
+from warmstart.handoff.packet import render_constraints
+from warmstart.redact.redactor import Redactor
 from warmstart.sessions.marks import is_marked, without_ours
+from warmstart.sessions.values import Message
+
+
+def texts(message: str) -> list[str]:
+    return [constraint.text for constraint in find_constraints(message)]
+
 
 CONSTRAINTS = {
     "never": (
@@ -39,6 +39,20 @@ CONSTRAINTS = {
         "the tool should do it, not you doing it by hand",
         "You are not allowed to use the network.",
         "just fix the typo, nothing else",
+        "I'd rather you didn't touch the tests.",
+        "Let's not change the schema.",
+        "And please: no mocks.",
+        "The timeout should not exceed 30 seconds.",
+        "The fixtures are off limits.",
+        "Don't touch the billing module until I say so.",
+        "Absolutely no force pushes.",
+        "You can't touch the lockfile.",
+        "You are not permitted to install packages.",
+        "Hands off the CI config.",
+        "This must never happen in production.",
+        "Try to not use regular expressions.",
+        "I want no changes in the public API.",
+        "There should be no warnings.",
     ),
     "only": (
         "Only touch files in src/tides.",
@@ -50,6 +64,14 @@ CONSTRAINTS = {
         "Keep it under 100 lines.",
         "Limit the summary to 200 words.",
         "A few examples, not too many",
+        "Max 5 files per commit.",
+        "Cap the retries at 3.",
+        "Retry it, but no more than 3 times.",
+        "From now on only run the unit tests.",
+        "You may only read files.",
+        "You're only allowed to use curl.",
+        "Just the backend, please, not the frontend.",
+        "At least 90% coverage is required.",
     ),
     "always": (
         "Always run the linter first.",
@@ -67,12 +89,24 @@ CONSTRAINTS = {
         "please use pnpm, not npm",
         "The patch should be as small as possible.",
         "Ask me before deleting anything.",
+        "The flags of the tool have to stay the same.",
+        "Every function needs a docstring.",
+        "Rather than mocking, use the real database.",
+        "Before every commit, run the formatter.",
+        "Without exception, run the linter.",
+        "When in doubt, ask.",
+        "From here on, write commit messages in the imperative.",
+        "Commits have to be signed.",
+        "Tests need to pass on Python 3.9.",
+        "Be sure to preserve the old names.",
+        "The public API stays unchanged.",
     ),
     "requests": (
         "Can you rename it but keep the old name as an alias?",
         "Could you speed it up without changing the output?",
         "Can you describe it in no more than 3 lines?",
         "would you add some examples, not too many?",
+        "can you look at the branch and tell me what you think before changing anything",
     ),
 }
 
@@ -83,8 +117,31 @@ SENTENCES = {
         "ok, let's drop the cache",
         "Option B, please",
     ),
-    "approval": ("You may push this branch.", "yes, go ahead and delete it"),
-    "withdrawal": ("Stop.", "no wait, undo that", "Never mind the storm table.", "revert it please"),
+    "approval": (
+        "You may push this branch.",
+        "yes, go ahead and delete it",
+        "You have my permission to merge.",
+        "It's fine to drop the index.",
+        "Approved, ship it.",
+    ),
+    "withdrawal": (
+        "Stop.",
+        "no wait, undo that",
+        "Never mind the storm table.",
+        "revert it please",
+        "never mind the index, leave it",
+        "Ignore my last message.",
+        "hold off on the deploy",
+        "Actually, don't do the migration after all.",
+        "Leave out the index, I changed my mind.",
+        "Scratch that.",
+        "roll it back",
+        "Don't bother with the docs.",
+        "Actually no, don't add the index.",
+        "On second thought, leave it as it was.",
+        "Let's not draw the map after all.",
+        "No need to draw the map any more.",
+    ),
 }
 
 NO_CONSTRAINTS = (
@@ -101,6 +158,9 @@ NO_CONSTRAINTS = (
     "don't you think this is odd",
     "Never mind.",
     "Not yet.",
+    "Only two tests fail now.",
+    "print the branch only if there is one",
+    "can you check that the tests don't repeat each other, don't test the library and are useful",
     "No, that's fine.",
     "no errors now",
     "No such file or directory",
@@ -119,19 +179,23 @@ NO_CONSTRAINTS = (
     "error: you must set TIDE_HOME",
     "if (never) { return; }",
     "[12:04:11] worker: must not be called twice",
+    "don't know",
+    "Nothing happens when I click.",
+    "I must say this looks good.",
+    "Only then does it fail.",
 )
 
 
 def test_rules_of_the_user_are_found_and_kept_verbatim(subtests) -> None:
     for sentence in (sentence for group in CONSTRAINTS.values() for sentence in group):
         with subtests.test(sentence):
-            assert find_constraints(f"Thanks for the table!\n- {sentence}\nThen show me the result.") == [sentence]
+            assert texts(f"Thanks for the table!\n- {sentence}\nThen show me the result.") == [sentence]
 
 
 def test_questions_reports_code_and_logs_are_no_rules(subtests) -> None:
     for sentence in NO_CONSTRAINTS:
         with subtests.test(sentence):
-            assert find_constraints(sentence) == []
+            assert texts(sentence) == []
 
 
 def test_every_pattern_fires(subtests) -> None:
@@ -146,8 +210,10 @@ def test_decisions_approvals_and_withdrawals_are_found(subtests) -> None:
     for kind, sentences in SENTENCES.items():
         for sentence in sentences:
             with subtests.test(sentence):
-                assert find_sentences(f"Thanks.\n{sentence}\nShow me the table.") == [(kind, sentence)]
-    assert find_sentences("Stop using tabs. How do I undo a commit?") == []
+                quotes = find_quotes(f"Thanks.\n{sentence}\nShow me the table.", "m1")
+                assert [one for one in quotes if not one.is_constraint] == [Quote(sentence, "m1", kind)]
+    assert [one.kind for one in find_quotes("Stop using tabs. How do I undo a commit?")] == ["never"]
+    assert find_quotes("As you can see, it fails. You can find it in docs/. Do you think you can do it?") == []
 
 
 def test_pasted_text_is_skipped() -> None:
@@ -155,59 +221,44 @@ def test_pasted_text_is_skipped() -> None:
         "Never log the key.\n```\n# always quote it\n```\n> You must answer at once.\n"
         "<system-reminder>Always use the tools.</system-reminder>"
     )
-    assert find_constraints(text) == ["Never log the key."]
-    assert find_constraints("Implement the following plan:\n1. Never stop.") == []
+    assert texts(text) == ["Never log the key."]
+    assert texts("Implement the following plan:\n1. Never stop.") == []
+    log = "12 gauges were read from the harbour\n" * 2_000
+    assert texts(f"Only look.\n```\n{log}```\nNever restart it.") == ["Only look.", "Never restart it."]
 
 
 def test_a_rule_is_kept_once_with_its_first_message() -> None:
-    ledger = ConstraintLedger()
-    ledger.add("user", "Don’t push. Keep the API as it is.", "m1")
-    ledger.add("assistant", "I will never push.", "m2")
-    ledger.add("tool", "You must run this.", "m3")
-    ledger.add("user", "don’t push!\nkeep the API as it is\nOnly touch the docs.", "m4")
-    assert ledger.constraints == (
-        Constraint("Don’t push.", "m1", "never"),
-        Constraint("Keep the API as it is.", "m1", "always"),
-        Constraint("Only touch the docs.", "m4", "only"),
+    talk = Talk().user("Don’t push. Keep the API as it is.")
+    talk.messages.append(Message(native_id="m2", role="assistant", text="I will never push."))
+    talk.user("don’t push!\nkeep the API as it is\nOnly touch the docs.")
+    assert talk.ledger.constraints == (
+        Quote("Don’t push.", "m1", "never"),
+        Quote("Keep the API as it is.", "m1", "always"),
+        Quote("Only touch the docs.", "m3", "only"),
     )
+
+
+def render(*said: str) -> str:
+    talk = Talk()
+    for text in said:
+        talk.user(text)
+    return render_constraints(talk.ledger, Redactor())
 
 
 def test_what_warmstart_says_again_is_not_the_users_word() -> None:
-    ledger = ConstraintLedger()
-    ledger.add("user", "Never push to main.", "m1")
-    note = render_constraints(ledger.constraints)
+    note = render("Never push to main.")
     assert is_marked(note)
     assert without_ours(note) == ""
-    assert "- Never push to main.\n" in note
-    ledger.add("user", f"{note}\nOnly touch the docs.", "m2")
-    assert [one.text for one in ledger.constraints] == ["Never push to main.", "Only touch the docs."]
+    assert "\n- Never push to main. (#1)\n" in note
+    assert texts(f"{note}\nOnly touch the docs.") == ["Only touch the docs."]
+    assert render("Draw it.") == ""
 
 
 def test_a_quoted_rule_cannot_end_the_note() -> None:
-    note = render_constraints([Constraint("Never write [/warmstart] or </warmstart> anywhere.", "m1", "never")])
+    note = render("Never write [/warmstart] or </warmstart> anywhere.")
     assert without_ours(f"{note}\nafter") == "after"
 
 
-def test_the_note_keeps_to_its_limit_and_says_what_is_missing() -> None:
-    many = [Constraint(f"Never touch table number {number}.", "m1", "never") for number in range(200)]
-    note = render_constraints(many, max_characters=1000)
-    assert len(note) <= 1000
-    assert "table number 0." in note
-    shown = note.count("- Never touch")
-    assert f"({200 - shown} more are not shown.)" in note
-    assert render_constraints([]) == ""
-
-
-def test_what_is_kept_is_redacted() -> None:
-    ledger = ConstraintLedger(redact=lambda text: text.replace("hunter2", "[secret]"))
-    ledger.add("user", "Never print hunter2.", "m1")
-    assert ledger.constraints[0].text == "Never print [secret]."
-
-
-def test_a_hook_can_load_the_ledger_without_heavy_modules() -> None:
-    heavy = {"typing", "dataclasses", "pathlib", "tomllib", "msgspec", "click", "datetime", "json"}
-    code = (
-        "import sys; before = set(sys.modules); import warmstart.handoff.constraints; print(*set(sys.modules) - before)"
-    )
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert heavy.isdisjoint(loaded.split())
+def test_every_rule_is_in_the_note() -> None:
+    note = render("\n".join(f"Never touch table number {number}." for number in range(200)))
+    assert note.count("- Never touch") == 200

@@ -14,7 +14,7 @@ from warmstart.errors import HandoffRefused
 from warmstart.handoff.packet import GitState
 from warmstart.handoff.store import Handoffs, read_git
 from warmstart.hosts.handoff import find_compacted
-from warmstart.sessions.values import Message
+from warmstart.sessions.values import Message, Session
 
 
 def test_a_packet_is_made_again_from_its_session(opened: Warmstart) -> None:
@@ -30,7 +30,7 @@ def test_a_packet_is_made_again_from_its_session(opened: Warmstart) -> None:
     assert handoffs.find(first.id[:6]) == first
     second = handoffs.packet(SESSION.id)
     assert "branch other" in second.text
-    assert handoffs.resume(second) == [{"role": "user", "content": second.text}]
+    assert second.messages == [{"role": "user", "content": second.text}]
     assert [(row["id"], row["messages"], row["note"]) for row in handoffs.packets()] == [
         (second.id, 4, ""),
         (first.id, 3, "soon"),
@@ -65,3 +65,45 @@ def test_sessions_that_their_agent_compacted_are_found_newest_first(opened: Warm
     old, new = (replace(SESSION, native_id=name).id for name in ("old", "new"))
     assert find_compacted(opened.store, 5) == [new, old]
     assert find_compacted(opened.store, 1) == [new]
+
+
+def test_sessions_without_times_are_linked_too(opened: Warmstart) -> None:
+    parent, child = Session(agent="openai", native_id="p"), Session(agent="openai", native_id="c")
+    opened.store.append(parent, [Message(native_id="p1", role="user", text="Add a storm table.")])
+    packet = opened.handoffs.packet(parent.id)
+    opened.store.append(child, [Message(native_id="c1", role="user", text=packet.text)])
+    opened.update()
+    assert opened.store.get(child.id).parent_id == parent.id
+
+
+def test_a_session_that_began_with_a_packet_is_linked(opened: Warmstart) -> None:
+    opened.store.append(SESSION, Talk().user("Add a storm table. Never push.").messages)
+    handoffs = opened.handoffs
+    packet = handoffs.packet(SESSION.id)
+    at = BEGAN + timedelta(hours=1)
+    begun = [
+        Message(native_id=f"{name}0", role="user", text=text, timestamp=at + timedelta(minutes=number))
+        for number, (name, text) in enumerate(
+            (("a", packet.text), ("b", f"Go on:\n\n{packet.text}"), ("c", packet.text))
+        )
+    ]
+    places = {"a": SESSION.project, "b": SESSION.project, "c": "/home/mara/elsewhere"}
+    sessions = {name: Session(agent="codex", native_id=name, project=place) for name, place in places.items()}
+    for name, message in zip(places, begun, strict=True):
+        opened.store.append(sessions[name], [message, *Talk(name).bash("make test").messages])
+    opened.update()
+    links = {name: opened.store.get(one.id) for name, one in sessions.items()}
+    assert {name: (one.parent_id, one.parent_kind) for name, one in links.items()} == {
+        "a": (SESSION.id, "handoff"),
+        "b": (SESSION.id, "handoff"),
+        "c": (None, None),  # somebody pasted the packet of another project
+    }
+    assert links["a"].title == ""  # nothing of a packet is the user's words
+    assert [(one["session_id"], one["packet"]) for one in handoffs.chain(sessions["b"].id)] == [
+        (SESSION.id, packet.id),
+        (sessions["b"].id, ""),
+    ]
+    assert [one.text for one in handoffs.ledger(sessions["a"].id).constraints] == ["Never push."]
+    assert handoffs.automatic(sessions["a"].id) == []  # a person did it
+    opened.store.append(replace(sessions["a"], parent_id="x", parent_kind="resume"), [begun[0]])
+    assert opened.store.get(sessions["a"].id).parent_id == SESSION.id  # whatever its log says

@@ -8,59 +8,67 @@ Messages have the shape of OpenAI's or Anthropic's API; the caller's own are nev
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, NamedTuple, Protocol
 
 from warmstart.errors import ConfigError, HandoffRefused
-from warmstart.handoff.ledger import Ledger, build_ledger, shown_call
+from warmstart.handoff.ledger import Ledger, build_ledger, shown_call, words_of_refusal
 from warmstart.handoff.packet import BUDGET, build_packet
+from warmstart.profile.profiler import Profiler
 from warmstart.redact.redactor import Redactor
-from warmstart.sessions.marks import END, MARK, is_marked, is_marked_call
+from warmstart.sessions.marks import END, MARK, PACKET, is_marked, is_marked_call
 from warmstart.sessions.readers.openai import chat_message
-from warmstart.sessions.values import Message, Session, ToolCall, ToolResult
+from warmstart.sessions.values import Message, Session, ToolResult
+from warmstart.templates.extract import extract_items
 from warmstart.templates.item import Item
 from warmstart.tokens import count
 
 KEEP = 6  # exchanges at the end that stay as they are: calls with their results, or single messages
 _MIN_MASKED = 60  # tokens of an output that is worth masking
 _OVERHEAD = 4  # tokens of a message beside its text
-_PACKET = "# Handoff packet"
 
 Fields = Mapping[str, Any]
 
 
 class Report(NamedTuple):
-    """What a compaction did. `items` is what worked in the session, for a template or the next session."""
+    """What a compaction did."""
 
-    strategy: str
     fits: bool
     tokens_before: int
     tokens_after: int
-    messages_before: int
-    messages_after: int
     masked: int
     packet: str
-    items: tuple[Item, ...]
 
 
 class Compacted(NamedTuple):
-    """The messages after a compaction, and what it did."""
+    """The messages after a compaction, and what it did; `before` are those before it."""
 
     messages: list[Any]
     report: Report
+    before: Sequence[Any] = ()
+
+    def items(self, redactor: Redactor | None = None) -> tuple[Item, ...]:
+        """What worked before the compaction, as templates carry it: commands, and errors with what helped."""
+        session, messages = Session(agent="", native_id=""), list(_read(self.before, ""))
+        found = extract_items(session, messages, Profiler().steps(session, messages), redactor=redactor or Redactor())
+        return tuple(one for one in found.items if one.kind in ("command", "trap", "procedure"))
 
 
 @dataclass(slots=True)
 class Unit:
-    """Messages that stay together: one, or a call with its results. `pinned` ones always stay."""
+    """Messages that stay together, as given and as values: one, or a call with its results. `pinned` ones always stay.
+
+    `outputs` are the tokens of the results, by the id of the call.
+    """
 
     messages: list[Any]
-    tokens: int = 0
-    pinned: bool = False
-    is_request: bool = False
+    values: list[Message]
+    tokens: int
+    outputs: dict[str, int]
+    pinned: bool
+    is_request: bool
 
 
 @dataclass(slots=True)
@@ -70,21 +78,15 @@ class Conversation:
     units: list[Unit]
     budget: int
     session: str
-    counter: Callable[[str], int]
     get_ledger: Callable[[], Ledger]
     redactor: Redactor
     keep: int = KEEP
     masked: int = 0
     packet: str = ""
-    calls: dict[str, ToolCall] = field(default_factory=dict)
 
     @property
     def tokens(self) -> int:
         return sum(unit.tokens for unit in self.units)
-
-    def measure(self, unit: Unit) -> Unit:
-        unit.tokens = sum(measure(message, self.counter) for message in unit.messages)
-        return unit
 
 
 class Strategy(Protocol):
@@ -102,7 +104,6 @@ def compact(
     ledger: Ledger | None = None,
     redactor: Redactor | None = None,
     keep: int = KEEP,
-    counter: Callable[[str], int] = count,
 ) -> Compacted:
     """Shorten a conversation to a budget. One that fits is returned as it is.
 
@@ -113,21 +114,16 @@ def compact(
     if run is None:
         raise ConfigError(f"unknown strategy {strategy!r}; known: {', '.join(STRATEGIES)}")
     get_ledger = cache(lambda: ledger or read_ledger(messages, session))
-    talk = Conversation(split(messages), budget_tokens, session, counter, get_ledger, redactor or Redactor(), keep)
-    for unit in talk.units:
-        talk.measure(unit)
+    units = split(messages)
+    talk = Conversation(units, budget_tokens, session, get_ledger, redactor or Redactor(), keep)
     before = talk.tokens
-    items: tuple[Item, ...] = ()
     if before > budget_tokens:
         if ledger:  # it has what an earlier packet says
-            talk.units = [one for one in talk.units if not (one.pinned and _PACKET in text_of(one.messages[0])[:60])]
-        talk.calls = {call.id: call for unit in talk.units for call in calls_of(unit.messages[0])}
+            talk.units = [one for one in units if not (one.pinned and PACKET in one.values[0].text[:60])]
         run(talk)
-        items = get_ledger().items() if talk.packet else ()
     after = [message for unit in talk.units for message in unit.messages]
-    name = strategy if isinstance(strategy, str) else getattr(strategy, "__name__", "own")
-    sizes = (before, talk.tokens, len(messages), len(after))
-    return Compacted(after, Report(name, talk.tokens <= budget_tokens, *sizes, talk.masked, talk.packet, items))
+    report = Report(talk.tokens <= budget_tokens, before, talk.tokens, talk.masked, talk.packet)
+    return Compacted(after, report, messages)
 
 
 # -- strategies
@@ -138,37 +134,32 @@ def mask(talk: Conversation) -> None:
     over = talk.tokens - talk.budget
     for unit in talk.units[:-1]:
         if over > 0 and not unit.pinned:
-            over += _mask_unit(talk, unit)
+            before = unit.tokens
+            _mask_unit(talk, unit)
+            over += unit.tokens - before
 
 
 def replace_by_ledger(talk: Conversation) -> None:
     """Replace the oldest turns by the packet; as many of the last ones stay as fit."""
-    tail = max(0, len(talk.units) - talk.keep)
-    latest = next((unit for unit in reversed(talk.units) if unit.is_request), None)
-    head = [unit for unit in talk.units[:tail] if unit.pinned or unit is latest]
-    rest = sum(unit.tokens for unit in (*head, *talk.units[tail:]))
+    units, tail = talk.units, max(0, len(talk.units) - talk.keep)
+    latest = next((unit for unit in reversed(units) if unit.is_request), None)
+    staying = {id(unit) for unit in units if unit.pinned or unit is latest}
+    room = talk.budget - sum(unit.tokens for unit in units[:tail] if id(unit) in staying)
+    room -= sum(unit.tokens for unit in units[tail:])
     try:
-        packet = build_packet(
-            talk.get_ledger(),
-            redactor=talk.redactor,
-            budget_tokens=max(0, min(BUDGET, talk.budget - rest - _OVERHEAD)),
-            counter=talk.counter,
-        )
+        budget = max(0, min(BUDGET, room - _OVERHEAD))
+        packet = build_packet(talk.get_ledger(), redactor=talk.redactor, budget_tokens=budget)
     except HandoffRefused:
         mask(talk)
         return
-    note = talk.measure(Unit([{"role": "user", "content": packet.text}]))
-    room = talk.budget - rest - note.tokens
-    while tail > 0:
-        if head and head[-1] is talk.units[tail - 1]:
-            head.pop()
-        elif talk.units[tail - 1].tokens <= room:
-            room -= talk.units[tail - 1].tokens
-        else:
-            break
+    note = split(packet.messages)
+    room -= note[0].tokens
+    while tail > 0 and (id(units[tail - 1]) in staying or units[tail - 1].tokens <= room):
         tail -= 1
-    last = [unit for unit in head[-1:] if not unit.pinned]  # the latest request follows the packet
-    talk.units = [*head[: len(head) - len(last)], note, *last, *talk.units[tail:]]
+        room -= 0 if id(units[tail]) in staying else units[tail].tokens
+    head = [unit for unit in units[:tail] if unit.pinned]
+    asked = [unit for unit in units[:tail] if unit is latest and not unit.pinned]  # it follows the packet
+    talk.units = [*head, *note, *asked, *units[tail:]]
     talk.packet = packet.id
 
 
@@ -182,22 +173,33 @@ def hybrid(talk: Conversation) -> None:
 STRATEGIES: dict[str, Strategy] = {"mask": mask, "ledger": replace_by_ledger, "hybrid": hybrid}
 
 
-def _mask_unit(talk: Conversation, unit: Unit) -> int:
-    """Mask the outputs in a unit; returns by how many tokens it grew, which is less than nothing."""
+def _mask_unit(talk: Conversation, unit: Unit) -> None:
+    """Replace the outputs in a unit, but not what the user said about a call that they refused."""
+    calls = {call.id: call for value in unit.values for call in value.tool_calls}
+    notes: dict[str, str] = {}
+    for result in (result for value in unit.values for result in value.tool_results):
+        name, text, tokens = result.call_id, result.text, unit.outputs[result.call_id]
+        if tokens >= _MIN_MASKED and not is_marked(text) and not words_of_refusal(result):
+            of = f" of `{shown_call(calls[name])}`" if name in calls else ""
+            get = f" `warmstart sessions show {talk.session} --message {name}` shows it." if talk.session else ""
+            lines = text.count("\n") + 1
+            notes[name] = f"{MARK} Output{of} left out here: {lines} lines, {tokens} tokens.{get} {END}"
+            unit.tokens += count(notes[name]) - tokens
+    talk.masked += len(notes)
+    pairs = zip(unit.messages, unit.values, strict=True)
+    unit.messages = [_replace_results(given, value, notes) for given, value in pairs]
 
-    def note(call_id: str, output: str) -> str | None:
-        tokens = talk.counter(output)
-        if tokens < _MIN_MASKED or is_marked(output):
-            return None
-        talk.masked += 1
-        call = talk.calls.get(call_id)
-        what = f"Output of `{shown_call(call)}`" if call else "Output"
-        get = f" `warmstart sessions show {talk.session} --message {call_id}` shows it." if talk.session else ""
-        return f"{MARK} {what} left out here: {output.count(chr(10)) + 1} lines, {tokens} tokens.{get} {END}"
 
-    before = unit.tokens
-    unit.messages = [replace_results(message, note) for message in unit.messages]
-    return talk.measure(unit).tokens - before
+def _replace_results(given: Any, value: Message, notes: Mapping[str, str]) -> Any:
+    """The message with some of its results replaced."""
+    found = [notes.get(result.call_id) for result in value.tool_results]
+    if not any(found):
+        return given
+    if given.get("role") == "tool":
+        return {**given, "content": found[0]}
+    left = iter(found)
+    blocks = [(block, next(left) if _is(block, "tool_result") else None) for block in given["content"]]
+    return {**given, "content": [block if note is None else {**block, "content": note} for block, note in blocks]}
 
 
 # -- messages of either shape
@@ -208,105 +210,68 @@ def split(messages: Sequence[Any]) -> list[Unit]:
     units: list[Unit] = []
     waiting: set[str] = set()
     requested = False
-    for message in messages:
-        results = result_ids(message)
-        if units and results and (waiting.intersection(results) or not waiting):
-            units[-1].messages.append(message)
-            waiting -= set(results)
+    for given in messages:
+        value = read_message(given, "") or Message(native_id="", role="assistant", text=str(given.get("content")))
+        outputs = {result.call_id: count(result.text) for result in value.tool_results}
+        calls = {call.id for call in value.tool_calls}
+        texts = (value.text, *(f"{call.name} {call.arguments}" for call in value.tool_calls))
+        tokens = _OVERHEAD + sum(map(count, texts)) + sum(outputs.values())
+        ours = all(map(is_marked_call, calls)) if calls else is_marked(value.text)
+        is_request = value.role == "user" and not ours
+        if units and outputs and (waiting & outputs.keys() or not waiting):
+            unit = units[-1]
+            unit.messages.append(given)
+            unit.values.append(value)
+            unit.outputs |= outputs
+            unit.tokens += tokens
+            unit.is_request = is_request  # with Anthropic, the user's words follow the results
+            waiting -= outputs.keys()
             continue
-        ids = [call.id for call in calls_of(message)]
-        waiting = set(ids)
-        role, text = message.get("role"), text_of(message)
-        ours = all(map(is_marked_call, ids)) if ids else is_marked(text)
-        is_request = role == "user" and not ours
-        pinned = ours or role in ("system", "developer") or (is_request and not requested)
+        waiting = calls
+        pinned = ours or value.role == "system" or (is_request and not requested)
         requested = requested or is_request
-        units.append(Unit([message], pinned=pinned, is_request=is_request))
+        units.append(Unit([given], [value], tokens, outputs, pinned, is_request))
     return units
 
 
-def calls_of(message: Fields) -> list[ToolCall]:
-    """The tool calls in a message."""
-    calls = [
-        ToolCall(
-            id=str(one.get("id")),
-            name=str(one["function"].get("name")),
-            arguments=str(one["function"].get("arguments")),
-        )
-        for one in message.get("tool_calls") or ()
-        if isinstance(one.get("function"), Mapping)
-    ]
-    return calls + [
-        ToolCall(id=str(one.get("id")), name=str(one.get("name")), arguments=json.dumps(one.get("input")))
-        for one in _blocks(message)
-        if one.get("type") == "tool_use"
-    ]
+def latest(messages: Sequence[Any]) -> list[Any]:
+    """The latest request, and the last exchange if that comes after it: what a fresh session has to answer."""
+    units = split(messages)
+    asked = [number for number, unit in enumerate(units) if unit.is_request][-1:]
+    return [message for number in dict.fromkeys((*asked, len(units) - 1)) for message in units[number].messages]
 
 
-def result_ids(message: Fields) -> list[str]:
-    """The ids of the calls whose results a message has."""
-    if message.get("role") == "tool":
-        return [str(message.get("tool_call_id"))]
-    return [str(one.get("tool_use_id")) for one in _blocks(message) if one.get("type") == "tool_result"]
-
-
-def replace_results(message: Any, note: Callable[[str, str], str | None]) -> Any:
-    """The message with those results replaced for which `note` returns a text."""
-    if message.get("role") == "tool":
-        text = note(str(message.get("tool_call_id")), text_of(message))
-        return message if text is None else {**message, "content": text}
-    if not result_ids(message):
-        return message
-    blocks = []
-    for block in message["content"]:
-        if isinstance(block, Mapping) and block.get("type") == "tool_result":
-            text = note(str(block.get("tool_use_id")), text_of(block))
-            block = block if text is None else {**block, "content": text}
-        blocks.append(block)
-    return {**message, "content": blocks}
-
-
-def text_of(message: Fields) -> str:
-    """The text of a message, or of a result."""
-    content = message.get("content")
-    if isinstance(content, str):
-        return content
-    return "\n".join(str(one["text"]) for one in _blocks(message) if isinstance(one.get("text"), str))
-
-
-def measure(message: Fields, counter: Callable[[str], int] = count) -> int:
+def measure(message: Fields) -> int:
     """The tokens of a message, as far as its texts go."""
-    parts = [text_of(message)]
-    parts += (f"{call.name} {call.arguments}" for call in calls_of(message))
-    parts += (text_of(one) for one in _blocks(message) if one.get("type") == "tool_result")
-    return _OVERHEAD + sum(counter(part) for part in parts if part)
-
-
-def _blocks(message: Fields) -> list[Fields]:
-    content = message.get("content")
-    return [one for one in content if isinstance(one, Mapping)] if isinstance(content, list) else []
+    return split([message])[0].tokens
 
 
 def read_message(fields: Fields, native_id: str) -> Message | None:
-    """A message of OpenAI's or Anthropic's shape as a value; `None` if it has no role."""
-    results = tuple(
-        ToolResult(
-            call_id=str(one.get("tool_use_id")),
-            outcome="error" if one.get("is_error") else "ok",
-            text=text_of(one),
-            flag=bool(one.get("is_error")),
-        )
-        for one in _blocks(fields)
-        if one.get("type") == "tool_result"
-    )
-    message = chat_message(fields, native_id)
-    calls = tuple(calls_of(fields)) if _blocks(fields) else ()
-    if message is None or not (calls or results):
-        return message
-    return replace(message, role="tool" if results else message.role, tool_calls=calls, tool_results=results)
+    """A message as a value; `None` if it has no role."""
+    blocks = fields["content"] if isinstance(fields.get("content"), list) else []
+    calls = [one for one in blocks if _is(one, "tool_use")]
+    answers = [one for one in blocks if _is(one, "tool_result")]
+    if not calls and not answers:
+        return chat_message(fields, native_id)
+    rest = [one for one in blocks if not (_is(one, "tool_use") or _is(one, "tool_result"))]
+    message = chat_message({**fields, "content": rest, "tool_calls": calls}, native_id)
+    results: list[ToolResult] = []
+    for one in answers:
+        answer = chat_message({**one, "role": "tool", "tool_call_id": one.get("tool_use_id")}, native_id)
+        results += answer.tool_results if answer else ()
+    role = message.role if message and (rest or not results) else "tool"
+    return message and replace(message, role=role, tool_results=tuple(results))
+
+
+def _is(block: Any, kind: str) -> bool:
+    return isinstance(block, Mapping) and block.get("type") == kind
 
 
 def read_ledger(messages: Iterable[Fields], session: str) -> Ledger:
-    """The ledger of a conversation in either shape."""
+    """The ledger of a conversation."""
+    return build_ledger(Session(agent="", native_id=session, stored_id=session), _read(messages, session))
+
+
+def _read(messages: Iterable[Fields], session: str) -> Iterable[Message]:
     read = (read_message(fields, f"{session}#{number}") for number, fields in enumerate(messages, 1))
-    return build_ledger(Session(agent="", native_id=session, stored_id=session), filter(None, read))
+    return filter(None, read)

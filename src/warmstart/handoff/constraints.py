@@ -1,125 +1,89 @@
-"""The user's constraints: sentences that limit how the work is done and still hold after the next step, verbatim.
+"""What the user's sentences do: limit how the work is done, decide, approve or withdraw; verbatim.
 
-They say what must never, always or only be done. Agents break such rules once a compaction has dropped them.
-Questions, code, pasted logs and quotes are no constraints. The patterns are in `constraints.toml`, with those of
-decisions, approvals and withdrawals. A hook loads this module, so it imports little.
+A constraint says what must never, always or only be done, and still holds after the next step. Agents break such rules
+once a compaction has dropped them. Questions, code, pasted logs and quotes are no constraints. The patterns are in
+`constraints.toml`.
 """
 
 from __future__ import annotations
 
 import re
-from collections import namedtuple
+import tomllib
+from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from warmstart.sessions.marks import END, MARK, without_ours
+from warmstart.sessions.marks import without_ours
 from warmstart.text.own_words import PLAN, SENTENCE, without_pasted
 
-TYPE_CHECKING = False  # `typing` itself takes milliseconds to load
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from typing import Any
-
-MAX_RENDERED = 4_000  # characters
-
-_KINDS = ("never", "only", "always")
+_LIMITS = ("never", "only", "always")
+_CONSTRAINTS = (*_LIMITS, "request")
 _MAX_TEXT = 20_000  # characters of a message that are read
-_MIN_SENTENCE, _MAX_SENTENCE = 8, 600  # characters; a longer one was pasted
+_MIN_CONSTRAINT, _MAX_SENTENCE = 8, 600  # characters; a longer sentence was pasted
 _BULLET = re.compile(r"[\s>]*(?:[-*•+]|\d{1,2}[.)])?\s*(?:\*\*)?")
-_CODE = re.compile(r"[{}]|;$|::|\w\(\)|\d:\d|\\n|^\s*(?:error|warning|fail|info|debug|usage|---|at )\b", re.IGNORECASE)
+_CODE = re.compile(
+    r"[{}]|;$|::|\w\(\)|\d:\d|\\n|^\s*(?:error|warning|fail|info|debug|usage|---|at (?!least|most))\b", re.IGNORECASE
+)
 _LITERAL = re.compile(r"`[^`\n]*`|\"[^\"\n]*\"|“[^”\n]*”")
 _WORD = re.compile(r"[a-z/']+")
 _REQUEST = re.compile(r"\b(?:can|could|would|will) (?:you|we)\b", re.IGNORECASE)
 _NOT_WORDS = re.compile(r"\W+")
-_OUR_MARK = re.compile(r"[\[<](?=\s*/?\s*warmstart)", re.IGNORECASE)
-_HEADING = (
-    "What the user said earlier in this conversation about how to work, verbatim. It still applies, unless the user "
-    "has said otherwise since."
-)
 
 
-class Constraint(namedtuple("Constraint", ("text", "message_id", "kind"))):
-    """A rule of the user: the sentence, the id of its message, and its kind (`never`, `only`, `always`, `request`)."""
+class Quote(NamedTuple):
+    """What the user said, the id of the message, and its kind, such as `never`, `decision` or `refusal`."""
 
-    __slots__ = ()
-
-
-class ConstraintLedger:
-    """The constraints of a conversation. Add its messages in order; `redact` is applied to all that is kept."""
-
-    def __init__(self, redact: Callable[[str], str] | None = None) -> None:
-        self._redact = redact
-        self._constraints: dict[str, Constraint] = {}
-
-    def add(self, role: str, text: str, message_id: str = "") -> None:
-        """Take note of a message. What Warmstart itself put into it does not count."""
-        if role != "user":
-            return
-        for sentence, kind in _find(without_ours(text)):
-            key = _NOT_WORDS.sub(" ", sentence.lower()).strip()
-            if key not in self._constraints:
-                kept = self._redact(sentence) if self._redact else sentence
-                self._constraints[key] = Constraint(kept, message_id, kind)
+    text: str
+    message_id: str
+    kind: str
 
     @property
-    def constraints(self) -> tuple[Constraint, ...]:
-        """The constraints, each once, in the order in which they were first stated."""
-        return tuple(self._constraints.values())
+    def key(self) -> str:
+        """What a repetition has in common with it."""
+        return _NOT_WORDS.sub(" ", self.text.lower()).strip()
+
+    @property
+    def is_constraint(self) -> bool:
+        return self.kind in _CONSTRAINTS
 
 
-def find_sentences(text: str) -> list[tuple[str, str]]:
-    """The sentences in a person's own words that decide, approve or withdraw something, each with its kind."""
-    rules = [(kind, _rules()[kind]) for kind in ("decision", "approval", "withdrawal")]
-    parts = (_BULLET.sub("", part, count=1).strip() for part in SENTENCE.split(text))
-    short = [part for part in parts if 2 < len(part) <= _MAX_SENTENCE]
-    return [(kind, part) for part in short for kind, pattern in rules if pattern.search(part)]
+def find_constraints(text: str, message_id: str = "") -> list[Quote]:
+    """The sentences of a user's message that are constraints."""
+    return [quote for quote in find_quotes(text, message_id) if quote.is_constraint]
 
 
-def find_constraints(text: str) -> list[str]:
-    """The sentences of a user's message that are constraints, verbatim."""
-    return [sentence for sentence, _ in _find(text)]
-
-
-def render_constraints(constraints: Iterable[Constraint], *, max_characters: int = MAX_RENDERED) -> str:
-    """The constraints as a marked note for after a compaction; empty if there are none.
-
-    If there are too many, the oldest are shown, because the newest are most likely still in the conversation.
-    """
-    lines = [f"- {_OUR_MARK.sub('(', one.text)}" for one in constraints]
-    if not lines:
-        return ""
-    room = max_characters - len(MARK) - len(_HEADING) - len(END) - 60
-    shown = 0
-    while shown < len(lines) and (room := room - len(lines[shown]) - 1) >= 0:
-        shown += 1
-    more = [f"({len(lines) - shown} more are not shown.)"] if shown < len(lines) else []
-    return "\n".join((f"{MARK} {_HEADING}", *lines[:shown], *more, END))
-
-
-def _find(text: str) -> Iterator[tuple[str, str]]:
+def find_quotes(text: str, message_id: str = "") -> list[Quote]:
+    """The sentences of a user's message that do something. What Warmstart put into it does not count."""
+    text = without_ours(text)
+    if len(text) > _MAX_TEXT:  # what a person says about something they paste comes before or after it
+        text = f"{text[: _MAX_TEXT // 2]}\n{text[-_MAX_TEXT // 2 :]}"
     words = without_pasted(text, _MAX_TEXT)
-    if words == PLAN:
-        return
-    for part in SENTENCE.split(words):
-        sentence = _BULLET.sub("", part, count=1).strip()
-        if _MIN_SENTENCE <= len(sentence) <= _MAX_SENTENCE and (kind := _kind(sentence)):
-            yield sentence, kind
+    parts = () if words == PLAN else SENTENCE.split(words)
+    sentences = (_BULLET.sub("", part, count=1).strip() for part in parts)
+    short = (sentence for sentence in sentences if 2 < len(sentence) <= _MAX_SENTENCE)
+    return [Quote(sentence, message_id, kind) for sentence in short for kind in _kinds(sentence)]
 
 
-def _kind(sentence: str) -> str:
+def _kinds(sentence: str) -> Iterator[str]:
+    rules, bare = _rules(), _LITERAL.sub("_", sentence.replace("’", "'"))
+    if len(sentence) >= _MIN_CONSTRAINT and (kind := _constraint(bare)):
+        yield kind
+    yield from (kind for kind in ("decision", "approval", "withdrawal") if rules[kind].search(bare))
+
+
+def _constraint(bare: str) -> str:
     rules = _rules()
-    bare = _LITERAL.sub("_", sentence.replace("’", "'"))
-    if _triggers().isdisjoint(_WORD.findall(bare.lower())):
+    if _triggers().isdisjoint(_WORD.findall(bare.lower())) or _CODE.search(bare) or rules["reports"].search(bare):
         return ""
-    if _CODE.search(bare) or rules["reports"].search(bare):
-        return ""
-    if bare.endswith("?"):
-        return "request" if _REQUEST.search(bare) and rules["requests"].search(bare) else ""
-    return next((kind for kind in _KINDS if rules[kind].search(bare)), "")
+    asked = _REQUEST.search(bare)
+    if bare.endswith("?") or (asked and asked.start() == 0):  # many leave the question mark out
+        return "request" if asked and rules["requests"].search(bare) else ""
+    return next((kind for kind in _LIMITS if rules[kind].search(bare)), "")
 
 
 @cache
 def _rules() -> dict[str, re.Pattern[str]]:
-    """The patterns by kind, and those of `requests`, `reports` and the other sentences."""
     return {name: re.compile("|".join(rows), re.IGNORECASE) for name, rows in load_rows().items()}
 
 
@@ -139,7 +103,4 @@ def load_rows() -> dict[str, list[str]]:
 
 @cache
 def _load_tables() -> Any:
-    import tomllib  # takes milliseconds, and most processes look at no text
-    from pathlib import Path
-
     return tomllib.loads(Path(__file__).with_name("constraints.toml").read_text(encoding="utf-8"))

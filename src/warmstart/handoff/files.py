@@ -14,10 +14,8 @@ from warmstart.text.shell import Command, is_scratch, parse_commands
 Operation = Literal["read", "created", "changed", "deleted", "written"]  # `written`: created or changed
 
 _PATCHED = re.compile(r"^\*\*\* (?:(Update|Add|Delete) File|Move to): (.+?)\s*$", re.MULTILINE)
-_PATCHES: dict[str, Operation] = {"Add": "created", "Delete": "deleted"}
-_CREATES = frozenset(
-    ("write", "write_file", "create", "create_file", "write_to_file", "file_write", "writefile", "delete_file")
-)
+_PATCHES: dict[str, Operation] = {"Add": "created", "Delete": "deleted", "Update": "changed"}
+_CREATES = frozenset(("write", "write_file", "create", "create_file", "write_to_file", "file_write", "writefile"))
 _CREATED = re.compile(r"\bcreated\b|\bnew file\b", re.IGNORECASE)
 _PLAIN = re.compile(r"(?:~?/|\./|\.\./)?[\w@+%\[\](),.-]+(?:/[\w@+%\[\](), .-]+)*", re.ASCII)
 _RECURSIVE = re.compile(r"-[a-z]*[rR]|--recursive")
@@ -33,53 +31,48 @@ class FileOperation(NamedTuple):
 
 def file_operations(step: AnnotatedStep, directory: str) -> Iterator[FileOperation]:
     """What a call that worked did with files; their paths are absolute where the directory is."""
-    if step.outcome != "ok":
+    if step.outcome == "ok":
+        base = _join(str(fields_of(step.call.arguments).get("workdir") or ""), directory)
+        for done in _shell(step, base) if step.call.name in SHELLS else _tool(step):
+            yield done._replace(path=_join(done.path, base))
+
+
+def _tool(step: AnnotatedStep) -> Iterator[FileOperation]:
+    own, fields, path = step.call.name.rsplit("__", 1)[-1], fields_of(step.call.arguments), path_in(step.call.arguments)
+    is_editor = own.lower() in tool_names("files", "edit")
+    patch = fields.get("patchText") or fields.get("patch") or fields.get("input") or step.call.arguments
+    if own == "read_many_files":
+        paths = fields.get("paths") or fields.get("include") or ()
+        yield from (FileOperation("read", path) for path in map(str, paths) if _is_file(path))
+    elif step.role == "edit" and is_editor and isinstance(patch, str) and "*** Begin Patch" in patch:
+        yield from _patch(patch)
+    elif step.role == "read" and path and (is_editor or own in tool_names("files", "read")):
+        yield FileOperation("read", path)
+    elif step.role == "edit" and path and is_editor:
+        creates = own.lower() in _CREATES or fields.get("command") == "create"
+        is_new = creates and step.result and _CREATED.search(step.result.text[:300])
+        deletes = own.lower() == "delete_file"
+        yield FileOperation(
+            "deleted" if deletes else "created" if is_new else "written" if creates else "changed", path
+        )
+
+
+def _patch(text: str) -> Iterator[FileOperation]:
+    return (FileOperation(_PATCHES.get(kind, "written"), path) for kind, path in _PATCHED.findall(text))
+
+
+def _shell(step: AnnotatedStep, base: str) -> Iterator[FileOperation]:
+    text = command_in(step.call.arguments)
+    if "*** Begin Patch" in text:
+        yield from _patch(text)
         return
-    name, arguments = step.call.name, step.call.arguments
-    if name in SHELLS:
-        text = command_in(arguments)
-        base = _join(str(fields_of(arguments).get("workdir") or ""), directory)
-        yield from _patch(text, base) if "*** Begin Patch" in text else _shell(text, base)
-        return
-    own = name.rsplit("__", 1)[-1]
-    if step.role == "edit" and own.lower() in tool_names("files", "edit"):
-        yield from _edit(step, own.lower(), directory)
-    elif step.role == "read" and (own in tool_names("files", "read") or own.lower() in tool_names("files", "edit")):
-        if path := path_in(arguments):
-            yield FileOperation("read", _join(path, directory))
-    elif own == "read_many_files":
-        paths = fields_of(arguments).get("paths") or fields_of(arguments).get("include") or ()
-        yield from (FileOperation("read", _join(path, directory)) for path in paths if _is_file(str(path)))
-
-
-def _edit(step: AnnotatedStep, tool: str, directory: str) -> Iterator[FileOperation]:
-    arguments = step.call.arguments
-    fields = fields_of(arguments)
-    patch = fields.get("patchText") or fields.get("patch") or fields.get("input") or arguments
-    if isinstance(patch, str) and "*** Begin Patch" in patch:
-        yield from _patch(patch, directory)
-    elif path := path_in(arguments):
-        operation: Operation = "changed"
-        if tool == "delete_file":
-            operation = "deleted"
-        elif tool in _CREATES or fields.get("command") == "create":
-            output = step.result.text[:300] if step.result else ""
-            operation = "created" if _CREATED.search(output) else "written"
-        yield FileOperation(operation, _join(path, directory))
-
-
-def _patch(text: str, base: str) -> Iterator[FileOperation]:
-    for kind, path in _PATCHED.findall(text):
-        yield FileOperation(_PATCHES.get(kind, "written" if not kind else "changed"), _join(path, base))
-
-
-def _shell(text: str, base: str) -> Iterator[FileOperation]:
     for command in parse_commands(text):
-        folder = _join(command.folder, base)
-        outputs = (FileOperation("written", path) for path in command.outputs if _is_path(path))
+        outputs = (FileOperation("written", path) for path in command.outputs)
         for operation, path, recursive in (*outputs, *_program(command)):
-            whole = _join(path, folder)
-            if (recursive or operation == "written" or _is_file(path)) and _is_path(path) and not is_scratch(whole):
+            whole = _join(path, _join(command.folder, base))
+            is_aside = is_scratch(whole) and relative_to(whole, base) == whole
+            is_named = recursive or operation == "written" or _is_file(path)
+            if is_named and _PLAIN.fullmatch(path) and not is_aside:
                 yield FileOperation(operation, whole, recursive)
 
 
@@ -110,13 +103,9 @@ def _program(command: Command) -> Iterator[FileOperation]:
         yield from (FileOperation("read", word) for word in reads(command))
 
 
-def _is_path(word: str) -> bool:
-    return bool(_PLAIN.fullmatch(word))
-
-
 def _is_file(word: str) -> bool:
     """Whether a word of a command is the name of a file of the work: it has an ending or a folder."""
-    return _is_path(word) and ("." in word or "/" in word) and word.strip("./") != ""
+    return bool(_PLAIN.fullmatch(word)) and ("." in word or "/" in word) and word.strip("./") != ""
 
 
 def _join(path: str, directory: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC
 from hashlib import blake2b, sha256
@@ -16,9 +16,9 @@ from itertools import chain
 from typing import NamedTuple
 
 from warmstart.errors import HandoffRefused
-from warmstart.handoff.ledger import Ledger, Request
+from warmstart.handoff.ledger import LOOKING, Ledger, Request
 from warmstart.redact.redactor import Redactor
-from warmstart.sessions.marks import END, MARK
+from warmstart.sessions.marks import END, MARK, PACKET
 from warmstart.storage.sql import batches
 from warmstart.text.truncate import head_and_tail, one_line
 from warmstart.text.untrusted import neutralize
@@ -30,23 +30,19 @@ _CHARACTERS = 3  # of a token at least, where a text is cut
 _MAX_QUOTE = 1_000  # characters of any other message
 _PER_LINE = 4  # files or identifiers on a line
 _MARKER = re.compile(r"\[redacted:([\w-]+):")
-_TITLE = re.compile(r"^# Handoff packet (\w+)\n- content: sha256 (\w+)\n", re.MULTILINE)
-_LOOKING = ("read", "look", "note")
-_DECISIONS = {
-    "decision": "decided",
-    "answer": "answered",
-    "approval": "allowed then, ask again",
-    "rejected": "rejected options",
-    "refusal": "refused by the user",
-}
+_TITLE = re.compile(rf"{re.escape(PACKET)}(\w+)\n- content: sha256 (\w+)\n")
+_DECISIONS = {"decision": "decided", "answer": "answered", "rejected": "rejected options"}
+_PERMISSIONS = {"approval": "allowed then, ask again", "refusal": "refused"}
+_WEIGHTS = {"check": 0, "commit": 0, "run": 1, "edit": 1}  # of a command by its role; the least come first
 _ORDER = (
     *("What the user wrote", "Files", "Files read", "Commands", "Tests and build", "Open work"),
-    *("Decisions and dead ends", "Errors and what worked instead", "Identifiers"),
+    *("Approvals and refused calls", "Decisions and dead ends", "Errors and what worked instead", "Identifiers"),
 )
+_REST = "`warmstart sessions show {0}` shows the whole session, and with `--message N` message #N in full."
 _FOOTER = (
-    "This packet is a reference about earlier work, computed from the log; quotes are the user's own words. The latest "
-    "message of the user wins over anything here. All your tools are fully available. Files may have changed since: "
-    "check them before you edit."
+    "\nThis packet is a reference about earlier work, computed from the log; quotes are the user's own words. The "
+    "latest message of the user wins over anything here. All your tools are fully available. Files may have changed "
+    "since: check them before you edit.\n\nEND OF HANDOFF PACKET"
 )
 
 
@@ -55,7 +51,7 @@ class GitState(NamedTuple):
 
     branch: str = ""
     head: str = ""
-    dirty: tuple[str, ...] = ()
+    dirty: Sequence[str] = ()
 
 
 class Packet(NamedTuple):
@@ -69,10 +65,19 @@ class Packet(NamedTuple):
     dropped: dict[str, int]
     redactions: dict[str, int]
 
+    @property
+    def messages(self) -> list[dict[str, str]]:
+        """The messages to start a fresh session with."""
+        return [{"role": "user", "content": self.text}]
+
+
+def _measure(line: str) -> int:
+    return count(line) + 1
+
 
 @dataclass(slots=True)
 class _Section:
-    """A section: its lines by importance, and how many tokens they may use at most."""
+    """A section: its lines by importance, and how many tokens they may use before the other sections have theirs."""
 
     title: str
     lines: Sequence[str]
@@ -80,16 +85,17 @@ class _Section:
     before: Sequence[str] = ()
     shown: int = 0
 
-    def fill(self, room: int, measure: Callable[[str], int]) -> int:
-        """Take lines while they fit; returns how much room they leave."""
-        heading = sum(map(measure, (f"## {self.title}", *self.before)))
-        left = min(room - heading, self.share)
-        for line in self.lines:
-            left -= measure(line)
-            if left < 0:
+    def fill(self, room: int, share: int | None = None, measure: Callable[[str], int] = _measure) -> int:
+        """Take more lines while they fit; returns how much room they leave."""
+        heading = 0 if self.shown else sum(map(measure, (f"## {self.title}", *self.before)))
+        left, used = min(room - heading, share or self.share), 0
+        for line in self.lines[self.shown :]:
+            size = measure(line)
+            if used + size > left:
                 break
+            used += size
             self.shown += 1
-        return room - heading - sum(map(measure, self.lines[: self.shown])) if self.shown else room
+        return room - heading - used if used else room
 
     def render(self) -> Iterator[str]:
         if self.shown:
@@ -105,13 +111,12 @@ def build_packet(
     git: GitState = GitState(),  # noqa: B008 - a tuple
     chain_number: int = 1,
     chain_max: int = 3,
-    counter: Callable[[str], int] = count,
 ) -> Packet:
     """The packet of a session. Raises `HandoffRefused` if the constraints and the goal alone are too long."""
-    writer = PacketWriter(ledger, redactor, counter)
+    writer = PacketWriter(ledger, redactor)
     fixed = [*writer.header(git, chain_number, chain_max), *writer.constraints(), *writer.goal()]
-    ending = [*writer.note(note), *writer.ending()]
-    needed = sum(map(writer.measure, (*fixed, *ending))) + 60  # the title, and what was dropped
+    ending = [*writer.note(note), "", "## The rest", _REST.format(ledger.session.id)]
+    needed = sum(map(_measure, (*fixed, *ending, _FOOTER))) + 60  # the title, and what was dropped
     if needed > MAX_BUDGET:
         raise HandoffRefused(
             f"the constraints and the goal of session {ledger.session.id!r} take {needed:,} tokens, more than "
@@ -119,17 +124,26 @@ def build_packet(
         )
     sections = writer.sections()
     room = max(budget_tokens, needed) - needed
-    room = max(room, min(sum(map(writer.measure, sections[0].lines)) + 40, MAX_BUDGET - needed))
-    for section in sections:
-        room = section.fill(room, writer.measure)
+    room = max(room, min(sum(map(_measure, sections[0].lines)) + 40, MAX_BUDGET - needed))
+    for share in (None, MAX_BUDGET):  # what a section leaves of its share, others may use
+        for section in sections:
+            room = section.fill(room, share)
     dropped = {one.title: len(one.lines) - one.shown for one in sections if one.shown < len(one.lines)}
+    if dropped:
+        lost = ", ".join(f"{lines} lines of {title}" for title, lines in dropped.items())
+        ending.append(f"Left out for length: {lost}")
     lines = chain(*(section.render() for section in sorted(sections, key=lambda one: _ORDER.index(one.title))))
-    body = "\n".join((*fixed, *lines, *ending[:-1], *writer.drops(dropped), ending[-1]))
-    body = redactor.clean(body)
+    body = redactor.clean("\n".join((*fixed, *lines, *ending, _FOOTER)))
     digest = sha256(body.encode(errors="replace")).hexdigest()[:32]
-    text = f"{MARK}\n# Handoff packet {digest[:12]}\n- content: sha256 {digest}\n{body}\n{END}\n"
-    found = dict(sorted(Counter(_MARKER.findall(text)).items()))
-    return Packet(digest[:12], ledger.session.id, text, counter(text), len(ledger.constraints), dropped, found)
+    text = f"{PACKET}{digest[:12]}\n- content: sha256 {digest}\n{body}\n{END}\n"
+    counts = (count(text), len(ledger.constraints), dropped, writer.redactions)
+    return Packet(digest[:12], ledger.session.id, text, *counts)
+
+
+def render_constraints(ledger: Ledger, redactor: Redactor) -> str:
+    """The constraints alone as a note, for after a compaction; empty if there are none."""
+    lines = [*PacketWriter(ledger, redactor).constraints()][1:]
+    return "\n".join((MARK, *lines, END)) if lines else ""
 
 
 def verify(text: str) -> str:
@@ -146,19 +160,16 @@ def verify(text: str) -> str:
 class PacketWriter:
     """Writes the lines of a packet."""
 
-    def __init__(self, ledger: Ledger, redactor: Redactor, counter: Callable[[str], int]) -> None:
+    def __init__(self, ledger: Ledger, redactor: Redactor) -> None:
         self.ledger = ledger
         self.failures = ledger.failures()
-        first, last, latest = ledger.requests[:1], ledger.requests[-1:], ledger.latest_request
-        self.goals = dict.fromkeys(last, "The user's last words") if last != first else {}
-        self.goals = {**dict.fromkeys(first, "First request"), **self.goals}
-        if latest and latest not in first:
-            self.goals = {**self.goals, latest: "Latest request"}
         self.clean = redactor.clean
-        self.counter = counter
-
-    def measure(self, line: str) -> int:
-        return self.counter(line) + 1
+        titles: dict[Request | None, str] = dict.fromkeys(ledger.requests[-1:], "The user's last words")
+        titles |= {ledger.latest_request: "Latest request"} | dict.fromkeys(ledger.requests[:1], "First request")
+        self.goals = {one: titles[one] for one in ledger.requests if one in titles}
+        rules, asked = (one.text for one in ledger.constraints), (one.text for one in ledger.requests)
+        texts = map(self.clean, chain(rules, asked, ledger.commands))
+        self.redactions = dict(sorted(Counter(kind for text in texts for kind in _MARKER.findall(text)).items()))
 
     def quote(self, text: str) -> str:
         return neutralize(self.clean(text))
@@ -172,66 +183,41 @@ class PacketWriter:
     def header(self, git: GitState, number: int, maximum: int) -> Iterator[str]:
         ledger, session = self.ledger, self.ledger.session
         at = ledger.last.timestamp if ledger.last else None
-        names = sorted({step.call.name for step in ledger.steps})
-        facts = (
-            f"session {session.id} ({session.agent})",
-            f"chain {number} of {maximum}",
-            f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}" if at else "",
-            ledger.model or session.model,
-        )
-        yield "- " + " · ".join(filter(None, facts))
+        when = f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}" if at else ""
+        facts = (f"session {session.id} ({session.agent})", f"chain {number} of {maximum}", when)
+        yield "- " + " · ".join(filter(None, (*facts, ledger.model or session.model)))
         if session.project or git.branch:
-            dirty = ", ".join(git.dirty[:8]) + (f" and {len(git.dirty) - 8} more" if len(git.dirty) > 8 else "")
-            state = (f"branch {git.branch}" * bool(git.branch), f"head {git.head}" * bool(git.head))
-            changed = f"uncommitted: {dirty}" if dirty else ""
-            yield self.clean("- repository: " + " · ".join(filter(None, (session.project, *state, changed))))
+            more = f" and {len(git.dirty) - 8} more" if len(git.dirty) > 8 else ""
+            state = {"branch ": git.branch, "head ": git.head, "uncommitted: ": ", ".join(git.dirty[:8]) + more}
+            shown = (session.project, *(f"{name}{value}" for name, value in state.items() if value))
+            yield self.clean("- repository: " + " · ".join(filter(None, shown)))
+        names = sorted({step.call.name for step in ledger.steps})
         fingerprint = blake2b("\0".join(names).encode(), digest_size=4).hexdigest()
-        secrets = Counter(kind for text in self._texts() for kind in _MARKER.findall(self.clean(text)))
-        redacted = ", ".join(f"{times} {kind}" for kind, times in sorted(secrets.items())) or "none"
+        redacted = ", ".join(f"{times} {kind}" for kind, times in self.redactions.items()) or "none"
         yield f"- tools: {len(names)}, fingerprint {fingerprint} · secrets replaced: {redacted}"
 
-    def _texts(self) -> Iterator[str]:
-        yield from (constraint.text for constraint in self.ledger.constraints)
-        yield from (request.text for request in self.ledger.requests)
-        yield from self.ledger.commands
-
     def constraints(self) -> Iterator[str]:
-        if self.ledger.constraints:
-            yield from ("", "## Constraints of the user, verbatim; they still apply")
-            for one in self.ledger.constraints:
-                yield f"- {self.quote(one.text)}{self.reference(one.message_id)}"
+        lines = [f"- {self.quote(one.text)}{self.reference(one.message_id)}" for one in self.ledger.constraints]
+        if lines:
+            yield from ("", "## Constraints of the user, verbatim; they still apply", *lines)
 
     def goal(self) -> Iterator[str]:
         yield from ("", "## Goal")
         if not self.ledger.requests:
             yield "The user asked for nothing."
         for request, title in self.goals.items():
-            yield from self._request(title, request)
-
-    def _request(self, title: str, request: Request) -> Iterator[str]:
-        text = self.quote(request.text)
-        if self.counter(text) > _MAX_REQUEST:
-            text = head_and_tail(text, _MAX_REQUEST * _CHARACTERS)
-            title = f"{title}, in part"
-        yield f"{title}{self.reference(request.message_id)}:"
-        yield from (f"> {line}" for line in text.splitlines())
+            text = self.quote(request.text)
+            if title == "First request" and request in self.ledger.withdrawn:
+                title = "First request, withdrawn"
+            if count(text) > _MAX_REQUEST:
+                text = head_and_tail(text, _MAX_REQUEST * _CHARACTERS)
+                title = f"{title}, in part"
+            yield f"{title}{self.reference(request.message_id)}:"
+            yield from (f"> {line}" for line in text.splitlines())
 
     def note(self, note: str) -> Iterator[str]:
         if note.strip():
             yield from ("", "## Note of the user", *(f"> {line}" for line in self.quote(note.strip()).splitlines()))
-
-    def ending(self) -> list[str]:
-        session = self.ledger.session.id
-        return [
-            "",
-            "## The rest",
-            f"`warmstart sessions show {session}` shows the whole session, and with `--message N` message #N in full.",
-            f"\n{_FOOTER}\n\nEND OF HANDOFF PACKET",
-        ]
-
-    def drops(self, dropped: dict[str, int]) -> Iterator[str]:
-        if dropped:
-            yield "Left out for length: " + ", ".join(f"{lines} lines of {title}" for title, lines in dropped.items())
 
     # -- what is cut to the budget
 
@@ -239,19 +225,30 @@ class PacketWriter:
         """The sections in the order in which they get their share of the budget."""
         ledger = self.ledger
         base = [f"Paths are relative to {self.clean(ledger.root)}."] if ledger.root else []
-        looked = sum(run.role in _LOOKING for run in ledger.commands.values())
+        looked = sum(run.role in LOOKING for run in ledger.commands.values())
         also = [f"{looked} more commands only looked around."] if looked else []
+        read = [file.path for file in reversed(ledger.files.values()) if not file.edits]
         return [
             _Section("Files", list(self._changed_files()), before=base),
             _Section("Tests and build", list(self._checks())),
             _Section("Open work", list(self._open_work()), 500),
-            _Section("Files read", list(self._read_files()), 2_000),
-            _Section("Decisions and dead ends", list(self._decisions()), 400),
+            _Section("Approvals and refused calls", list(dict.fromkeys(self._quoted(_PERMISSIONS))), 400),
+            _Section("Files read", self._listed(read), 2_000),
+            _Section("Decisions and dead ends", list(self._quoted(_DECISIONS)), 400),
             _Section("Errors and what worked instead", list(self._fixes()), 400),
             _Section("Commands", list(self._commands()), 800, before=also),
-            _Section("Identifiers", list(self._identifiers()), 150),
+            _Section("Identifiers", self._listed(reversed(ledger.identifiers)), 150),
             _Section("What the user wrote", list(self._said()), before=("Newest first.",)),
         ]
+
+    def _listed(self, names: Iterable[str]) -> list[str]:
+        return [f"- {', '.join(some)}" for some in batches(map(self.clean, names), _PER_LINE)]
+
+    def _quoted(self, titles: Mapping[str, str]) -> Iterator[str]:
+        """Decisions of these kinds, the newest first."""
+        for one in reversed(self.ledger.decisions):
+            if one.kind in titles:
+                yield f"- {titles[one.kind]}: “{self.quote(one.text)}”{self.reference(one.message_id)}"
 
     def _changed_files(self) -> Iterator[str]:
         for file in sorted(self.ledger.files.values(), key=lambda one: (-one.turn, one.path)):
@@ -260,22 +257,17 @@ class PacketWriter:
                 digest = f", sha256 {file.digest}" if file.digest else ""
                 yield f"- {file.operation} {self.clean(file.path)} (turn {file.turn}{times}{digest})"
 
-    def _read_files(self) -> Iterator[str]:
-        paths = [self.clean(file.path) for file in reversed(self.ledger.files.values()) if not file.edits]
-        yield from (f"- {', '.join(some)}" for some in batches(paths, _PER_LINE))
-
     def _checks(self) -> Iterator[str]:
         for kind, check in self.ledger.checks.items():
-            passed = "passed" if check.result.passed else "FAILED"
-            outdated = ", before the last edit" if check.outdated else ""
-            name = self.clean(check.result.name)
-            yield f"- {kind}: `{name}` {passed} in turn {check.turn}{outdated}{self.reference(check.message_id)}"
+            step = self.ledger.steps[check.place - 1]
+            ended = f"{'passed' if check.passed else 'FAILED'} in turn {step.turn}"
+            outdated = ", before the last edit" if self.ledger.is_outdated(check) else ""
+            yield f"- {kind}: `{self.clean(check.name)}` {ended}{outdated}{self.reference(step.message_id)}"
 
     def _commands(self) -> Iterator[str]:
-        runs = [run for run in reversed(self.ledger.commands.values()) if run.role not in _LOOKING]
-        weights = {"check": 0, "commit": 0, "run": 1, "edit": 1}
-        for run in sorted(runs, key=lambda one: weights.get(one.role, 2)):
-            times = f" ×{run.count}" if run.count > 1 else ""
+        runs = [run for run in reversed(self.ledger.commands.values()) if run.role not in LOOKING]
+        for run in sorted(runs, key=lambda one: _WEIGHTS.get(one.role, 2)):
+            times = f" ×{run.times}" if run.times > 1 else ""
             yield f"- `{self.quote(run.text)}`{times}: {run.status}{self.reference(run.message_id)}"
 
     def _open_work(self) -> Iterator[str]:
@@ -284,22 +276,16 @@ class PacketWriter:
         for request in self.ledger.withdrawn:
             text = one_line(self.quote(request.text), 200)
             yield f"- withdrawn by the user: “{text}”{self.reference(request.message_id)}"
-        for one in reversed([failure for failure in self.failures if not failure.fix]):
-            where = self.reference(one.message_id)
-            yield f"- unresolved: `{self.quote(one.failed)}`: {self.quote(one.error)}{where}"
+        for one in reversed(self.failures):
+            if not one.fix:
+                failed, error = self.quote(one.failed), self.quote(one.error)
+                yield f"- unresolved: `{failed}`: {error}{self.reference(one.message_id)}"
 
     def _fixes(self) -> Iterator[str]:
-        for one in reversed([failure for failure in self.failures if failure.fix]):
-            failed, error, fix = map(self.quote, (one.failed, one.error, one.fix))
-            yield f"- `{failed}` failed ({error}); worked: `{fix}`{self.reference(one.message_id)}"
-
-    def _decisions(self) -> Iterator[str]:
-        for one in reversed(self.ledger.decisions):
-            yield f"- {_DECISIONS[one.kind]}: “{self.quote(one.text)}”{self.reference(one.message_id)}"
-
-    def _identifiers(self) -> Iterator[str]:
-        found = [self.clean(one) for one in reversed(self.ledger.identifiers)]
-        yield from (f"- {', '.join(some)}" for some in batches(found, _PER_LINE))
+        for one in reversed(self.failures):
+            if one.fix:
+                failed, error, fix = map(self.quote, (one.failed, one.error, one.fix))
+                yield f"- `{failed}` failed ({error}); worked: `{fix}`{self.reference(one.message_id)}"
 
     def _said(self) -> Iterator[str]:
         for request in reversed(self.ledger.requests):

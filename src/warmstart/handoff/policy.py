@@ -7,8 +7,7 @@ nothing counted, and one line in the log.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import Literal, NamedTuple
@@ -17,7 +16,7 @@ from warmstart.config import Settings
 from warmstart.errors import ConfigError, HandoffRefused, WarmstartError
 from warmstart.handoff.ledger import Ledger
 from warmstart.handoff.packet import Packet
-from warmstart.handoff.store import Handoffs
+from warmstart.handoff.store import Compressions, Handoffs
 from warmstart.log import log_error
 from warmstart.sessions.values import Session
 from warmstart.storage.files import write_private
@@ -38,11 +37,11 @@ class HandoffResult(NamedTuple):
         if self.action == "none" or not self.packet:
             return ""
         where = f" It is in {self.path}." if self.path else ""
-        if self.action == "fresh_session" and self.child:
-            return f"This session was handed over to {self.child.id} with packet {self.packet.id}.{where}"
+        if self.child:
+            return f"This session continues in {self.child.id} with packet {self.packet.id}.{where}"
         return (
-            f"This session was compressed often; a fresh one may do better. Packet {self.packet.id} has what it needs."
-            f"{where} `warmstart handoff resume {self.packet.id}` prints it."
+            "This session has been compressed several times; a fresh one may do better. "
+            f"Packet {self.packet.id} has what it needs.{where} `warmstart handoff resume {self.packet.id}` prints it."
         )
 
 
@@ -53,58 +52,84 @@ class AutoHandoff:
         self._handoffs = handoffs
         self._settings = settings
         self._home = home or settings.home
-        self._compacting = False
-
-    @contextmanager
-    def compacting(self) -> Iterator[None]:
-        """While a context is compacted, nothing is handed over."""
-        self._compacting = True
-        try:
-            yield
-        finally:
-            self._compacting = False
 
     def after_compression(self, ledger: Ledger, *, child_id: str | None = None) -> HandoffResult:
         """Count a compression of the ledger's session, and hand over if it is time.
 
         `child_id` is the agent's own id of the fresh session; without one there can be none, and the session goes on.
         """
-        settings = self._settings
-        if not settings.handoff_enabled:
+        if not self._settings.handoff_enabled:
             return HandoffResult(reason="disabled")
+        return self._guard(lambda: self._hand_over(ledger, child_id))
+
+    def before_compression(self, ledger: Ledger) -> Packet | None:
+        """The packet of the fresh session that an agent makes at this compression by itself; `None` if it is not time.
+
+        `linked` completes the handoff, when the agent has made the session.
+        """
+        if not self._settings.handoff_enabled or self._settings.handoff_mode != "fresh_session":
+            return None
+        return self._guard(lambda: self._prepare(ledger)).packet
+
+    def linked(self, parent_id: str) -> HandoffResult:
+        """Complete the handoff to a session that the agent has made, and that was imported."""
+        return self._guard(lambda: self._link(parent_id))
+
+    def _guard(self, do: Callable[[], HandoffResult]) -> HandoffResult:
         try:
-            if self._compacting:
-                raise HandoffRefused("a compaction is under way")
-            return self._hand_over(ledger, child_id)
+            return do()
         except (WarmstartError, OSError) as error:
-            log_error(settings.home, "handoff", error, redact=self._handoffs.redactor.clean)
+            self._log(error)
             return HandoffResult(reason=str(error))
 
+    def _log(self, error: Exception) -> None:
+        log_error(self._settings.home, "handoff", error, redact=self._handoffs.redactor.clean)
+
+    def _why_not(self, ledger: Ledger, past: Compressions) -> str:
+        settings = self._settings
+        artifact_directory(self._home, settings.handoff_dir)  # raises before anything happens
+        if past.times < settings.handoff_after:
+            return f"compression {past.times} of {settings.handoff_after}"
+        made = self._handoffs.automatic(ledger.session.id)
+        if len(made) + past.prompts >= settings.handoff_max:
+            return f"{len(made) + past.prompts} of {settings.handoff_max} handoffs were made"
+        if ledger.digest() in (past.ledger, made and made[-1].ledger):
+            return "nothing has changed since the last handoff"
+        return ""
+
+    def _prepare(self, ledger: Ledger) -> HandoffResult:
+        past = self._handoffs.compressions(ledger.session.id)
+        reason = self._why_not(ledger, past._replace(times=past.times + 1))
+        return HandoffResult(reason=reason, packet=None if reason else self._handoffs.packet_of(ledger))
+
     def _hand_over(self, ledger: Ledger, child_id: str | None) -> HandoffResult:
-        settings, handoffs, session = self._settings, self._handoffs, ledger.session
-        folder = artifact_directory(self._home, settings.handoff_dir)
-        times, prompts, before = handoffs.compressed(session.id)
-        if times < settings.handoff_after:
-            return HandoffResult(reason=f"compression {times} of {settings.handoff_after}")
-        done = len(handoffs.ancestors(session.id)) - 1
-        if done + prompts >= settings.handoff_max:
-            return HandoffResult(reason=f"{done + prompts} of {settings.handoff_max} handoffs were made")
-        parent = handoffs.handoff(handoffs.ancestors(session.id)[-2].id) if done else None
-        if ledger.digest() in (before, parent and parent[2]):
-            return HandoffResult(reason="nothing has changed since the last handoff")
+        handoffs, session = self._handoffs, ledger.session
+        if reason := self._why_not(ledger, handoffs.compressions(session.id, new=1)):
+            return HandoffResult(reason=reason)
         packet = handoffs.packet_of(ledger)
-        if settings.handoff_mode == "prompt_user":
-            path = _write(folder, session, packet)
+        if self._settings.handoff_mode == "prompt_user":
+            path = write_artifact(self._home, self._settings, packet)
             handoffs.prompted(session.id, ledger.digest())
             return HandoffResult("prompt_user", "", packet, None, path)
         if child_id is None:
             raise HandoffRefused("this host cannot start a fresh session; the compacted one goes on")
         child = handoffs.hand_over(ledger, packet, replace(session, native_id=child_id, stored_id="", title=""))
+        return self._finish(packet, child)
+
+    def _link(self, parent_id: str) -> HandoffResult:
+        self._handoffs.link_sessions()
+        made = self._handoffs.handoff(parent_id)
+        if not made:
+            raise HandoffRefused(f"no session was found that continues {parent_id!r}")
+        return self._finish(self._handoffs.find(made.packet), self._handoffs.store.get(made.child))
+
+    def _finish(self, packet: Packet, child: Session) -> HandoffResult:
+        path = None
         try:
-            return HandoffResult("fresh_session", "", packet, child, _write(folder, session, packet))
+            path = write_artifact(self._home, self._settings, packet)
         except OSError as error:  # the child has the packet; the file is a copy
-            log_error(settings.home, "handoff artifact", error, redact=self._handoffs.redactor.clean)
-            return HandoffResult("fresh_session", "", packet, child)
+            self._log(error)
+        return HandoffResult("fresh_session", "", packet, child, path)
 
 
 def artifact_directory(home: Path, name: str) -> Path:
@@ -119,8 +144,10 @@ def artifact_directory(home: Path, name: str) -> Path:
     return folder
 
 
-def _write(folder: Path, session: Session, packet: Packet) -> Path:
+def write_artifact(home: Path, settings: Settings, packet: Packet) -> Path:
+    """Write a packet into the folder for packets under the home."""
+    folder = artifact_directory(home, settings.handoff_dir)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path = folder / f"{session.id}-{packet.id}.md"
+    path = folder / f"{packet.session_id}-{packet.id}.md"
     write_private(path, [packet.text])
     return path

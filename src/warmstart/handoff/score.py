@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from warmstart.handoff.compact import STRATEGIES, compact, measure, text_of
+from warmstart.handoff.compact import STRATEGIES, compact, measure
 from warmstart.handoff.ledger import Ledger, build_ledger
 from warmstart.handoff.packet import build_packet
 from warmstart.redact.redactor import Redactor
@@ -19,7 +19,7 @@ from warmstart.sessions.redaction import redacted_messages
 from warmstart.sessions.values import Message, Session
 from warmstart.tokens import count
 
-_MENTION = re.compile(r"(?<![\w:/.@-])(?:[\w@.-]+/)*[\w@-][\w@.-]*\.[a-z]{1,5}\b(?!\()", re.ASCII)
+_MENTION = re.compile(r"(?<![\w:/.@-])(?:[\w@.-]+/)*([\w@-][\w@.-]*\.[a-z]{1,5})\b(?!\()", re.ASCII)
 _OPENING = 60  # characters by which a long quote is recognised
 _WORDS = 3  # of a command
 
@@ -48,26 +48,24 @@ class Comparison(NamedTuple):
     packet: Score
 
 
-def score(text: str, ledger: Ledger, *, redactor: Redactor, original_tokens: int = 0) -> Score:
-    """What a text keeps of a session."""
-    flat = " ".join(text.split())
-    names = {path.rsplit("/", 1)[-1] for path in ledger.files}
-    work = [run.text for run in ledger.commands.values() if run.role in ("check", "commit", "run", "edit")]
-    named = {one.rsplit("/", 1)[-1] for step in ledger.steps for one in _MENTION.findall(step.call.arguments)}
-    asked = {one.rsplit("/", 1)[-1] for request in ledger.requests for one in _MENTION.findall(request.text)}
-    mentioned = {one.rsplit("/", 1)[-1] for one in _MENTION.findall(text)}
-    tokens = count(text)
+def score(text: str, ledger: Ledger, *, redactor: Redactor, tokens: int = 0, original_tokens: int = 0) -> Score:
+    """What a text keeps of a session. `tokens` is what it takes, if more than its words."""
+    flat, tokens = " ".join(text.split()), tokens or count(text)
+    files = {path.rsplit("/", 1)[-1] for path in ledger.files}
+    named = (*(step.call.arguments for step in ledger.steps), *(request.text for request in ledger.requests))
+    known = files.union(*map(_MENTION.findall, named))
+    work = (run.text for run in ledger.commands.values() if run.role in ("check", "commit", "run", "edit"))
     return Score(
         tokens,
         tokens / original_tokens if original_tokens else None,
-        _share([one.text in text for one in ledger.constraints]),
-        _share([name in text for name in names]),
-        _share([one in names | named | asked for one in mentioned]),
-        _share([" ".join(command.split()[:_WORDS]) in flat for command in work]),
-        _share([one.removeprefix("branch ").split(" on ")[0] in text for one in ledger.identifiers]),
-        _share([_opening(one) in flat for one, _ in ledger.open_todos]),
-        _share([_opening(request.words) in flat for request in ledger.requests]),
-        _share([_opening(one.text) in flat for one in ledger.decisions]),
+        _share(one.text in text for one in ledger.constraints),
+        _share(name in text for name in files),
+        _share(one in known for one in {*_MENTION.findall(text)}),
+        _share(" ".join(command.split()[:_WORDS]) in flat for command in work),
+        _share(one.removeprefix("branch ").split(" on ")[0] in text for one in ledger.identifiers),
+        _share(_opening(one) in flat for one, _ in ledger.open_todos),
+        _share(_opening(request.words) in flat for request in ledger.requests),
+        _share(_opening(one.text) in flat for one in ledger.decisions),
         len(redactor.find(text)),
     )
 
@@ -83,18 +81,17 @@ def score_strategies(
     """What each strategy keeps of a session, and whether its result fits the budget. `packet` is the packet alone."""
     chat = list(chat_messages(messages))
     ledger = build_ledger(session, redacted_messages(messages, redactor))
+    size = sum(map(measure, chat))
+    options: dict[str, Any] = {"budget_tokens": budget_tokens, "redactor": redactor}
     for name in strategies:
+        text, tokens, fits = "", 0, True
         if name == "packet":
-            packet = build_packet(ledger, redactor=redactor, budget_tokens=budget_tokens)
-            yield name, True, score(packet.text, ledger, redactor=redactor, original_tokens=_size(messages))
-            continue
-        done = compact(
-            chat, budget_tokens=budget_tokens, strategy=name, session=session.id, ledger=ledger, redactor=redactor
-        )
-        text = "\n".join(f"{text_of(one)} {one.get('tool_calls') or ''}" for one in done.messages)
-        kept = score(text, ledger, redactor=redactor)
-        after, before = done.report.tokens_after, done.report.tokens_before
-        yield name, done.report.fits, kept._replace(tokens=after, ratio=after / max(1, before))
+            text = build_packet(ledger, **options).text
+        else:
+            done = compact(chat, strategy=name, session=session.id, ledger=ledger, **options)
+            text = "\n".join(f"{one['content']} {one.get('tool_calls') or ''}" for one in done.messages)
+            tokens, fits = done.report.tokens_after, done.report.fits
+        yield name, fits, score(text, ledger, redactor=redactor, tokens=tokens, original_tokens=size)
 
 
 def compare_summaries(session: Session, messages: Sequence[Message], *, redactor: Redactor) -> Iterator[Comparison]:
@@ -104,7 +101,7 @@ def compare_summaries(session: Session, messages: Sequence[Message], *, redactor
             ledger = build_ledger(session, redacted_messages(messages[:place], redactor))
             summary = redactor.clean(message.text)
             packet = build_packet(ledger, redactor=redactor, budget_tokens=count(summary))
-            size = _size(messages[:place])
+            size = sum(map(measure, chat_messages(messages[:place])))
             scores = (score(text, ledger, redactor=redactor, original_tokens=size) for text in (summary, packet.text))
             yield Comparison(place + 1, *scores)
 
@@ -116,7 +113,3 @@ def _share(kept: Iterable[bool]) -> float | None:
 
 def _opening(text: str) -> str:
     return " ".join(text.split())[:_OPENING]
-
-
-def _size(messages: Iterable[Message]) -> int:
-    return sum(map(measure, chat_messages(messages)))

@@ -8,6 +8,7 @@ parent ended. The row is also what is counted, so no handoff is counted without 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import time
 from collections.abc import Callable, Mapping
@@ -15,40 +16,65 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from warmstart.errors import HandoffRefused, SessionNotFound
 from warmstart.handoff.ledger import Ledger
 from warmstart.handoff.packet import BUDGET, GitState, Packet, build_packet
 from warmstart.redact.redactor import Redactor
+from warmstart.sessions.marks import PACKET
 from warmstart.sessions.redaction import redacted_messages
 from warmstart.sessions.schema import to_time
 from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.sessions.values import Message, Session
-from warmstart.storage.database import migrations_of
+from warmstart.storage.database import Connection, migrations_of
+from warmstart.storage.sql import placeholders
 
 MIGRATIONS = migrations_of("handoff", __file__)
+_TITLE = re.compile(rf"{re.escape(PACKET)}(\w+)")
 _SAFE_GIT = ("git", "--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
 _GIT_SECONDS = 3.0
-FIRST = "packet"  # ends the id of a child's first message
+_WORDS_BEFORE_PATH = {"1": 8, "2": 9, "u": 10, "?": 1}  # in the lines of `git status`, by how they begin
+_CONTINUES = {"handoff": "handoff", "compaction": "compression"}  # how a session continues its parent, which ended so
+_MAX_CHAIN = 100
+_PACKETS = "FROM packets p JOIN sessions s ON s.pk = p.session"
+_STARTED = (  # with a packet among the first messages
+    "FROM sessions s JOIN messages m ON m.session = s.pk JOIN texts t ON t.id = m.text "
+    "WHERE m.role = 'user' AND m.seq < 8 AND t.body LIKE ?"
+)
+_LIKE = f"%{PACKET}%"
+
+
+class Handoff(NamedTuple):
+    """An automatic handoff: the child, the packet, and the digest of the ledger."""
+
+    child: str
+    packet: str
+    ledger: str
+
+
+class Compressions(NamedTuple):
+    """How often a conversation was compressed, how often its user was asked to hand over, and the ledger then."""
+
+    times: int
+    prompts: int
+    ledger: str
 
 
 def read_git(directory: str) -> GitState | None:
     """The state of a working tree; `None` if it is not one. Nothing of the repository is run or changed."""
-    questions = ("branch --show-current", "rev-parse --short=12 --verify -q HEAD", "status --porcelain")
     if not directory or not Path(directory).is_dir():
         return None
+    words = (*_SAFE_GIT, "-C", directory, "status", "--porcelain=v2", "--branch")
     try:
-        branch, head, status = (
-            subprocess.run(  # noqa: S603 - the user's git, in a folder that they work in
-                (*_SAFE_GIT, "-C", directory, *question.split()), capture_output=True, timeout=_GIT_SECONDS, check=False
-            )
-            for question in questions
-        )
+        done = subprocess.run(words, capture_output=True, timeout=_GIT_SECONDS, check=True)  # noqa: S603 - the user's git
     except (OSError, subprocess.SubprocessError):
         return None
-    name, commit, changes = (one.stdout.decode(errors="replace").rstrip() for one in (branch, head, status))
-    return None if status.returncode else GitState(name, commit, tuple(line[3:] for line in changes.splitlines()))
+    lines = done.stdout.decode(errors="replace").splitlines()
+    facts = dict(line.split(" ", 2)[1:] for line in lines if line.startswith("# "))
+    branch, head = (facts.get(name, "(") for name in ("branch.head", "branch.oid"))  # `(detached)`, `(initial)`
+    dirty = (line.split(" ", places)[-1] for line in lines if (places := _WORDS_BEFORE_PATH.get(line[:1])))
+    return GitState("" if branch[0] == "(" else branch, "" if head[0] == "(" else head[:12], tuple(dirty))
 
 
 class Handoffs:
@@ -74,12 +100,11 @@ class Handoffs:
 
     def ledger(self, session_id: str, messages: int | None = None) -> Ledger:
         """The ledger of a session, with those of the sessions that handed over to it."""
-        *before, session = self.ancestors(session_id)
-        first = before[0] if before else session
-        ledger = Ledger(first, self._tools)
-        for one in (*before, session):
-            ledger.continue_in(one)
-            some = islice(self.store.messages(one.id), messages if one is session else None)
+        sessions = self.ancestors(session_id)
+        ledger = Ledger(sessions[0], self._tools)
+        for session in sessions:
+            ledger.continue_in(session)
+            some = islice(self.store.messages(session.id), messages if session is sessions[-1] else None)
             ledger.extend(redacted_messages(some, self.redactor))
         return ledger
 
@@ -90,19 +115,16 @@ class Handoffs:
     def packet_of(self, ledger: Ledger, *, note: str = "", budget_tokens: int = BUDGET) -> Packet:
         """Make the packet of a ledger whose session is in the store."""
         session, note = self.store.get(ledger.session.id), self.redactor.clean(note)
-        pk = self._pk(session.id)
-        row = self.store.fetch(
-            "SELECT git FROM packets WHERE session = ? AND messages = ? LIMIT 1", (pk, ledger.messages)
-        )
-        git = _decode_git(row[0][0]) if row else self._git_state(ledger, session)
-        packet = self._build(ledger, note=note, budget_tokens=budget_tokens, git=git)
+        key = (session.id, ledger.messages)
+        rows = self.store.fetch(f"SELECT p.git {_PACKETS} WHERE s.id = ? AND p.messages = ? LIMIT 1", key)
+        git = GitState(*json.loads(rows[0][0])) if rows else self._git_state(ledger, session)
+        packet = self._build(ledger, note, budget_tokens, git)
         at = ledger.last.timestamp.timestamp() if ledger.last and ledger.last.timestamp else None
-        values = (packet.id, pk, ledger.messages, budget_tokens, note, json.dumps(git), at)
         with self.store.transaction() as connection:
             connection.execute(
-                "INSERT INTO packets (id, session, messages, budget, note, git, at) VALUES (?, ?, ?, ?, ?, ?, ?) "
-                "ON CONFLICT DO NOTHING",
-                values,
+                "INSERT INTO packets (id, session, messages, budget, note, git, at) SELECT ?, pk, ?, ?, ?, ?, ? "
+                "FROM sessions WHERE id = ? ON CONFLICT DO NOTHING",
+                (packet.id, ledger.messages, budget_tokens, note, json.dumps(git), at, session.id),
             )
         return packet
 
@@ -114,22 +136,15 @@ class Handoffs:
         commits = [one.split()[1] for one in ledger.identifiers if one.startswith("commit ")]
         return GitState(session.branch, commits[-1] if commits else "")
 
-    def _build(self, ledger: Ledger, *, note: str, budget_tokens: int, git: GitState) -> Packet:
-        number = len(self.ancestors(ledger.session.id))
-        return build_packet(
-            ledger,
-            redactor=self.redactor,
-            budget_tokens=budget_tokens,
-            note=note,
-            git=git,
-            chain_number=number,
-            chain_max=max(number, self._max + 1),
-        )
+    def _build(self, ledger: Ledger, note: str, budget: int, git: GitState) -> Packet:
+        number = 1 + sum(one.parent_kind == "handoff" for one in self.ancestors(ledger.session.id)[1:])
+        options: dict[str, Any] = {"chain_number": number, "chain_max": max(number, self._max + 1)}
+        return build_packet(ledger, redactor=self.redactor, budget_tokens=budget, note=note, git=git, **options)
 
     def find(self, name: str) -> Packet:
         """The packet with this id or a unique beginning of it, or the newest of a session, made again."""
         rows = self.store.fetch(
-            "SELECT s.id, p.messages, p.budget, p.note, p.git FROM packets p JOIN sessions s ON s.pk = p.session "
+            f"SELECT s.id, p.messages, p.budget, p.note, p.git {_PACKETS} "
             "WHERE substr(p.id, 1, length(?1)) = ?1 AND ?1 <> '' LIMIT 2",
             (name,),
         )
@@ -142,30 +157,23 @@ class Handoffs:
                 advice = "`warmstart handoff list` and `warmstart sessions list` show them"
                 raise HandoffRefused(f"no packet and no session has the id {name!r}; {advice}") from error
         session_id, messages, budget, note, git = rows[0]
-        ledger = self.ledger(session_id, messages)
-        return self._build(ledger, note=note, budget_tokens=budget, git=_decode_git(git))
-
-    def resume(self, packet: Packet | str) -> list[dict[str, Any]]:
-        """The messages to start a fresh session with."""
-        text = packet if isinstance(packet, str) else packet.text
-        return [{"role": "user", "content": text}]
+        return self._build(self.ledger(session_id, messages), note, budget, GitState(*json.loads(git)))
 
     def packets(self, *, limit: int = 0) -> list[dict[str, Any]]:
         """The packets that were made, of the sessions with the newest messages first."""
-        names = ("id", "session_id", "messages", "note", "at")
         rows = self.store.fetch(
-            "SELECT p.id, s.id, p.messages, p.note, p.at FROM packets p JOIN sessions s ON s.pk = p.session "
-            "ORDER BY p.at DESC NULLS LAST, p.id LIMIT ?",
+            f"SELECT p.id, s.id, p.messages, p.note, p.at {_PACKETS} ORDER BY p.at DESC NULLS LAST, p.id LIMIT ?",
             (limit or 2**62,),
         )
+        names = ("id", "session_id", "messages", "note", "at")
         return [dict(zip(names, (*row[:4], to_time(row[4])), strict=True)) for row in rows]
 
     # -- chains
 
     def ancestors(self, session_id: str) -> list[Session]:
-        """The sessions that handed over to this one, the first of them first, and the session itself."""
+        """The sessions that this one continues, the first of them first, and the session itself."""
         found = [self.store.get(session_id)]
-        while found[0].parent_kind == "handoff" and found[0].parent_id:
+        while found[0].parent_kind in _CONTINUES and found[0].parent_id:
             try:
                 parent = self.store.get(found[0].parent_id)
             except SessionNotFound:
@@ -177,24 +185,79 @@ class Handoffs:
 
     def chain(self, session_id: str) -> list[dict[str, Any]]:
         """The whole chain of a session, from the first to the last: how each ended, with which packet, and when."""
-        session = self.ancestors(session_id)[0]
+        sessions = self.ancestors(session_id)
+        child_of = "SELECT id FROM sessions WHERE parent_id = ? AND parent_kind IN ('handoff', 'compaction')"
+        first = f"{child_of} ORDER BY started_at, id LIMIT 1"
+        while len(sessions) < _MAX_CHAIN and (rows := self.store.fetch(first, (sessions[-1].id,))):
+            sessions.append(self.store.get(rows[0][0]))
         found: list[dict[str, Any]] = []
-        while True:
-            child, packet, _, at = self.handoff(session.id) or ("", "", "", None)
-            row = {"session_id": session.id, "title": session.title, "end_reason": "handoff" if packet else ""}
-            found.append({"number": len(found) + 1, **row, "packet": packet, "at": to_time(at)})
-            if not child:
-                return found
-            session = self.store.get(child)
+        for number, (session, child) in enumerate(zip(sessions, [*sessions[1:], None], strict=True), 1):
+            row = {"number": number, "session_id": session.id, "title": session.title}
+            reason = _CONTINUES[str(child.parent_kind)] if child else ""
+            packet, at = (self._packet_in(child.id), child.started_at) if child else ("", None)
+            found.append({**row, "end_reason": reason, "packet": packet, "at": at})
+        return found
 
-    def handoff(self, session_id: str) -> tuple[str, str, str, float] | None:
-        """The handoff that ended a session: the child, the packet, the digest of the ledger, and the time."""
+    def handoff(self, session_id: str) -> Handoff | None:
+        """The automatic handoff that ended a session."""
         rows = self.store.fetch(
-            "SELECT h.child, h.packet, h.ledger, h.at FROM handoffs h JOIN sessions s ON s.pk = h.parent "
-            "WHERE s.id = ?",
+            "SELECT h.child, h.packet, h.ledger FROM handoffs h JOIN sessions s ON s.pk = h.parent WHERE s.id = ?",
             (session_id,),
         )
-        return tuple(rows[0]) if rows else None
+        return Handoff(*rows[0]) if rows else None
+
+    def automatic(self, session_id: str) -> list[Handoff]:
+        """The automatic handoffs that led to a session, the first of them first."""
+        ids = [session.id for session in self.ancestors(session_id)]
+        sql = f"SELECT child, packet, ledger FROM handoffs WHERE child IN ({placeholders(ids)}) ORDER BY at"
+        return [Handoff(*row) for row in self.store.fetch(sql, ids)]
+
+    # -- sessions that were started with a packet
+
+    def link_sessions(self) -> None:
+        """Link each session that began with a packet to the one that the packet is of, if that is of the same project.
+
+        One that its agent made out of the other by itself, at a compression, is an automatic handoff.
+        """
+        rows = self.store.fetch(
+            f"SELECT DISTINCT s.id {_STARTED} AND coalesce(s.parent_kind, '') NOT IN ('handoff', 'subagent') "
+            "AND coalesce(s.started_at, 1e18) >= (SELECT min(coalesce(at, 0)) FROM packets)",
+            (_LIKE,),
+        )
+        for (child_id,) in rows:
+            packet = self._packet_in(child_id)
+            parent = self.store.fetch(
+                f"SELECT p.messages, s.id {_PACKETS} "
+                "JOIN sessions c ON c.project = s.project AND c.id <> s.id WHERE p.id = ? AND c.id = ?",
+                (packet, child_id),
+            )
+            child = self.store.get(child_id)
+            if not parent or child_id in [one.id for one in self.ancestors(parent[0][1])]:
+                continue  # a packet of another project, or of a session that comes later
+            messages, parent_id = parent[0]
+            digest = self.ledger(parent_id, messages).digest() if child.parent_kind == "compaction" else ""
+            with self.store.transaction() as connection:
+                connection.execute(
+                    "UPDATE sessions SET parent_id = ?, parent_kind = 'handoff' WHERE id = ?", (parent_id, child_id)
+                )
+                if digest:
+                    self._end(connection, parent_id, Handoff(child_id, packet, digest))
+
+    def _packet_in(self, session_id: str) -> str:
+        """The id of the packet that a session began with."""
+        rows = self.store.fetch(f"SELECT t.body {_STARTED} AND s.id = ? ORDER BY m.seq LIMIT 1", (_LIKE, session_id))
+        found = _TITLE.search(rows[0][0]) if rows else None
+        return found[1] if found else ""
+
+    def _end(self, connection: Connection, parent_id: str, handoff: Handoff) -> bool:
+        """Note how a session ended; false if it has ended so before."""
+        connection.execute("DELETE FROM compressions WHERE session = ?", (self._conversation(parent_id),))
+        row = connection.execute(
+            "INSERT INTO handoffs (parent, child, packet, ledger, at) SELECT pk, ?, ?, ?, ? FROM sessions "
+            "WHERE id = ? ON CONFLICT DO NOTHING RETURNING child",
+            (*handoff, time.time(), parent_id),
+        ).fetchone()
+        return row is not None
 
     def hand_over(self, ledger: Ledger, packet: Packet, child: Session) -> Session:
         """Create the child session with the packet as its first message, and end the parent, all or nothing.
@@ -203,46 +266,36 @@ class Handoffs:
         """
         parent, now = self.store.get(ledger.session.id), datetime.now(UTC)
         child = replace(child, parent_id=parent.id, parent_kind="handoff", started_at=now, ended_at=now)
-        first = Message(
-            native_id=f"{child.native_id}#{FIRST}", role="user", text=packet.text, injected=True, timestamp=now
-        )
+        name = f"{child.native_id}#packet"
+        first = Message(native_id=name, role="user", text=packet.text, injected=True, timestamp=now)
         with self.store.transaction() as connection:
-            row = connection.execute(
-                "INSERT INTO handoffs (parent, child, packet, ledger, at) SELECT pk, ?, ?, ?, ? FROM sessions "
-                "WHERE id = ? ON CONFLICT DO NOTHING RETURNING child",
-                (child.id, packet.id, ledger.digest(), time.time(), parent.id),
-            ).fetchone()
-            if row is None:
+            if not self._end(connection, parent.id, Handoff(child.id, packet.id, ledger.digest())):
                 raise HandoffRefused(f"session {parent.id!r} has been handed over; `warmstart handoff chain` shows it")
             if not self.store.append(child, [first]).created:
                 raise HandoffRefused(f"a session with the id {child.native_id!r} exists; give the child another id")
-            connection.execute("DELETE FROM compressions WHERE session = ?", (parent.id,))
         return self.store.get(child.id)
 
     # -- compressions
 
-    def compressed(self, session_id: str) -> tuple[int, int, str]:
-        """Count a compression; returns how many there were since, how often the user was asked, and the ledger then."""
+    def compressions(self, session_id: str, new: int = 0) -> Compressions:
+        """The compressions of a conversation since it was last handed over or its user was asked to, and new ones."""
         with self.store.transaction() as connection:
             row = connection.execute(
-                "INSERT INTO compressions (session, count, prompts, ledger) VALUES (?, 1, 0, '') "
-                "ON CONFLICT (session) DO UPDATE SET count = compressions.count + 1 RETURNING count, prompts, ledger",
-                (session_id,),
+                "INSERT INTO compressions (session, count, prompts, ledger) VALUES (?1, ?2, 0, '') "
+                "ON CONFLICT (session) DO UPDATE SET count = compressions.count + ?2 RETURNING count, prompts, ledger",
+                (self._conversation(session_id), new),
             ).fetchone()
-        return row[0], row[1], row[2]
+        return Compressions(*row)
 
     def prompted(self, session_id: str, digest: str) -> None:
         """Note that the user was asked to hand over: compressions count from zero again."""
         with self.store.transaction() as connection:
             connection.execute(
                 "UPDATE compressions SET count = 0, prompts = prompts + 1, ledger = ? WHERE session = ?",
-                (digest, session_id),
+                (digest, self._conversation(session_id)),
             )
 
-    def _pk(self, session_id: str) -> int:
-        return int(self.store.fetch("SELECT pk FROM sessions WHERE id = ?", (session_id,))[0][0])
-
-
-def _decode_git(text: str) -> GitState:
-    branch, head, dirty = json.loads(text)
-    return GitState(branch, head, tuple(dirty))
+    def _conversation(self, session_id: str) -> str:
+        """The first session of a conversation: some agents begin a new one with every compression."""
+        sessions = self.ancestors(session_id)
+        return next((one.id for one in reversed(sessions) if one.parent_kind == "handoff"), sessions[0].id)
