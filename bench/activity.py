@@ -291,6 +291,8 @@ _WORK = (
     *("could not resolve", "temporarily unavailable", "no access to"),
 )
 _EXIT = re.compile(r"(?:^|: )exit \d+$|exit \d+, no output|: failed$|HTTP \d", re.IGNORECASE)
+# A test runner that started is no misuse, even if one of the tests says that it cannot find a module.
+_TESTS_RAN = re.compile(r"^(?:bun test v\d|\s*[1-9]\d* (?:pass(?:ed|ing)?|tests? passed)\b)", re.MULTILINE)
 _EVERYDAY = word_set(
     "git gh echo python3 python node sqlite3 which zsh bash sh shell Select-Object Write-Host kill pkill lsof ps sleep "
     "for ssh"
@@ -360,7 +362,7 @@ def read_event(place: int, step: Step, roots: tuple[str, ...]) -> Event:
     )
     if step.result and step.outcome == "error":
         event.error = error_signature(name, output, arguments=arguments)
-        event.trap = _whose_fault(event)
+        event.trap = "work" if _TESTS_RAN.search(output) else _whose_fault(event)
     return event
 
 
@@ -425,6 +427,9 @@ def find_fixes(events: Sequence[Event]) -> None:
 
 # -- sessions
 
+MAX_HEAD = 1_000_000  # characters of a log that are searched for its first branch
+_BRANCH = re.compile(r'"(?:gitBranch|branch)"\s*:\s*"([^"]*)"')
+
 
 @dataclass(slots=True)
 class Activity:
@@ -453,6 +458,16 @@ class Activity:
     @property
     def is_subagent(self) -> bool:
         return self.session.parent_kind == "subagent"
+
+    @property
+    def first_branch(self) -> str:
+        """The branch that the session started on, by its log; the store has the last one."""
+        try:
+            with Path(self.session.source).open(encoding="utf-8", errors="replace") as log:
+                found = _BRANCH.search(log.read(MAX_HEAD))
+        except OSError:
+            return ""
+        return found[1] if found else ""
 
     def commands(self) -> dict[str, tuple[int, Invocation]]:
         """The commands that worked, each with the index of its first use."""

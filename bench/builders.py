@@ -34,6 +34,7 @@ class History:
     project: str  # the folder in which the new session starts
     docs: str  # the project's own instruction files of that day
     store: SessionStore  # holds exactly these sessions
+    branch: str = ""  # that the new session starts on
 
     @property
     def main(self) -> Sequence[Activity]:
@@ -276,7 +277,8 @@ def build_product_brief(history: History, task: str, budget: int) -> str:
             steps = Profiler().steps(activity.session, messages)
             _ITEMS[activity.id] = extract_items(activity.session, messages, steps)
     sessions = [_ITEMS[activity.id] for activity in history.sessions]
-    return build_brief(sessions, task=task, budget_tokens=budget, files=ProjectFiles(history.docs)).text
+    files = ProjectFiles(history.docs, branch=history.branch)
+    return build_brief(sessions, task=task, budget_tokens=budget, files=files).text
 
 
 BUILDERS: dict[str, Builder] = {

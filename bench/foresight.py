@@ -404,7 +404,8 @@ def measure(
             with closing(growing.store):
                 for activity, earlier in cases(project):
                     known, own_docs = Known(earlier), docs.get(activity.id, "")
-                    history = History(earlier, activity.session.project, own_docs, growing.advance(earlier))
+                    store = growing.advance(earlier)
+                    history = History(earlier, activity.session.project, own_docs, store, activity.first_branch)
                     for name, build in builders.items():
                         start = parse(build(history, activity.task, budget))
                         if start.tokens > 1.05 * budget:
@@ -455,9 +456,9 @@ def read_docs(data: Path) -> dict[str, str]:
     return {session: packed["texts"][number] for session, number in packed["sessions"].items()}
 
 
-def parse_options(parser: argparse.ArgumentParser) -> argparse.Namespace:
+def parse_options(parser: argparse.ArgumentParser, *, budget: int = BUDGET) -> argparse.Namespace:
     parser.add_argument("--data", type=Path, default=DATA, help="measuring data (default: %(default)s)")
-    parser.add_argument("--budget", type=int, default=BUDGET, help="tokens (default: %(default)s)")
+    parser.add_argument("--budget", type=int, default=budget, help="tokens (default: %(default)s)")
     options = parser.parse_args()
     for name in CORPORA:
         if not (options.data / name).is_dir():

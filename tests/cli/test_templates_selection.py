@@ -91,7 +91,7 @@ def test_why_explains_cold_starts_and_outcomes(run, made, synced):
     assert started("58e3c7d9-4a06-4f92-87bd-e91f0c2d6b34", holdout=0.0).choice.arm == "warm"
     told = run("templates", "why", "58e3c7d9").out
     assert "success" in told
-    assert "errors:     0 of 19 calls" in told
+    assert "errors  0 of 19 calls" in told
     assert json.loads(run("templates", "list", "--json").out)[0]["usage"] == "used 1 time, 100 % success"
 
 
@@ -128,5 +128,8 @@ def test_auto_makes_candidates_of_sessions_that_went_well(run, synced):
     made = json.loads(run("templates", "list", "--json").out)
     assert bool(made) == bool(dry)
     assert {each["origin"] for each in made} <= {"auto"}
-    assert run("templates", "auto", *options).code == 0
+    again = run("templates", "auto", *options)
+    assert again.code == 0
+    assert "Skipped 3 groups of sessions; --json says why." in again.err
+    assert again.out == ""
     assert len(json.loads(run("templates", "list", "--json").out)) == len(made)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import stat
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -26,8 +27,12 @@ def editor(monkeypatch, home):
     """Make the user's editor replace one text by another."""
 
     def editor(old: str, new: str) -> None:
-        script = home / "editor.sh"
-        script.write_text(f'#!/bin/sh\nsed -i \'s/{old}/{new}/\' "$1"\ntouch -d tomorrow "$1"\n')
+        script = home / "editor"
+        script.write_text(
+            f"#!{sys.executable}\nimport os, sys, time\nfrom pathlib import Path\npath = Path(sys.argv[1])\n"
+            f"path.write_text(path.read_text().replace({old!r}, {new!r}))\n"
+            "os.utime(path, (time.time() + 86400,) * 2)\n"
+        )
         script.chmod(0o700)
         monkeypatch.setenv("VISUAL", str(script))
 
@@ -172,14 +177,9 @@ def test_a_file_that_was_changed_is_refused_with_each_problem_on_a_line(run, mad
     assert (told["valid"], len(told["problems"]) >= 1) == (False, True)
 
 
-def test_a_template_is_valid_unless_a_tool_says_otherwise(run, synced, home):
+def test_what_extract_creates_is_valid(run, synced, home):
     run("templates", "extract", add_chores(home)[0], "--name", "customers")
     assert json.loads(run("templates", "validate", "customers", "--json").out) == {"valid": True, "problems": []}
-    schema = {"type": "object", "properties": {"user_id": {"type": "integer"}}}
-    (home / "tools.json").write_text(json.dumps([{"name": "get_user_details", "input_schema": schema}]))
-    ran = run("templates", "validate", "customers", "--tools", home / "tools.json")
-    assert ran.code == 1
-    assert "procedure 1: " in ran.out
 
 
 # -- states

@@ -18,13 +18,6 @@ def test_the_quick_checks_miss_nothing(text):
         assert query._name_parts(text) == []
 
 
-@given(st.text(alphabet="aAbBtTeEsS1 _-.é", max_size=60))
-def test_matched_words_are_those_that_are_found(text):
-    matcher = Matcher.of(["test", "tests", "abate", "at", "b1"])
-    found = {match.word for match in matcher.find(text)}
-    assert found <= set(matcher.matched(text))
-
-
 def test_a_match_is_a_word_in_any_form_or_a_name(subtests):
     matcher = Matcher.of(["connection", "zurich", "库连"], ["gate.py"])
     cases = {

@@ -29,6 +29,12 @@ class Clock:
         self.at += timedelta(**by)
 
 
+def revision(store: SQLTemplateStore) -> int:
+    """A number that grows with every write that summaries could show."""
+    rows = store.select("SELECT number FROM template_revision")
+    return int(rows[0][0]) if rows else 0
+
+
 def source(session: str = FIRST, message: str = "m1") -> tuple[Source, ...]:
     return (Source(session, message),)
 

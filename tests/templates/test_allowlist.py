@@ -10,7 +10,7 @@ from importlib.resources import files
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warmstart.templates.allowlist import is_safe, is_safe_command, is_safe_rule, is_safe_text
+from warmstart.templates.safety import is_safe, is_safe_command, is_safe_rule, is_safe_text
 
 TABLE = tomllib.loads((files("warmstart.templates") / "allowlist.toml").read_text(encoding="utf-8"))
 

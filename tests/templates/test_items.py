@@ -51,7 +51,12 @@ def test_the_users_standing_rules_are_quoted(subtests) -> None:
 
 
 def test_what_holds_for_the_moment_is_no_rule(subtests) -> None:
-    for request in ("Don't commit this yet", "do not push that now please", "use the second one for now"):
+    for request in (
+        "Don't commit this yet",
+        "do not push that now please",
+        "use the second one for now",
+        "in this repo we want to keep the old table",
+    ):
         with subtests.test(request):
             talk = Talk()
             talk.say("user", request)
@@ -70,6 +75,8 @@ def test_a_correction_is_quoted() -> None:
     ran(talk, "make test")
     talk.say("user", "No, that's wrong. Use the decimal module for all conversions.")
     assert "Use the decimal module for all conversions." in texts(talk, "correction")
+    talk.say("user", "No, that's wrong. Can you take it out again?")
+    assert not any(text.endswith("?") for text in texts(talk, "correction"))
 
 
 def test_a_decision_between_two_ways_is_quoted() -> None:
@@ -136,6 +143,10 @@ def test_where_work_stopped_is_open() -> None:
     talk.say("user", "Make the gauge tests pass")
     ran(talk, "make test", "1 failed", ok=False)
     assert texts(talk, "open") == ["`make test` failed last"]
+    committed = Talk()
+    committed.messages = [*talk.messages]
+    ran(committed, "git commit -am wip", "[main 1f0c2ab] wip")
+    assert texts(committed, "open") == []
     ran(talk, "git stash && make lint; git stash pop", "conflict", ok=False)  # which of them failed?
     assert texts(talk, "open") == []
 

@@ -124,7 +124,7 @@ def test_a_template_that_is_not_used_for_long_is_retired(store, clock):
     use(store, used.id)
     assert review(store) == []
     clock.go(days=2)
-    assert [changed.template for changed in review(store, max_age_days=None)] == []
+    assert [changed.template for changed in review(store, max_age_days=1000)] == []
     (changed,) = review(store)
     assert (changed.template, changed.reason) == (old.id, "not used for 180 days")
     assert [changed.template for changed in review(store, max_age_days=1)] == [used.id]
@@ -208,3 +208,19 @@ def test_only_sessions_held_out_from_this_template_count_and_only_known_outcomes
     assert count_uses(store)[one.id].effect is None
     outcomes(store, one.id, successes=0, failures=2, arm="holdout")
     assert count_uses(store)[one.id].effect[3:] == (3, 2)
+
+
+def test_a_confidence_sequence_shows_harm_however_often_it_is_looked_at():
+    assert Counts(successes=2, failures=38, cold_successes=30, cold_failures=10).shows_harm
+    assert not Counts(successes=0, failures=3, cold_successes=3).shows_harm
+    assert not Counts().shows_harm
+    random, wrong, runs = Random(5), 0, 400
+    for _ in range(runs):
+        tally = [0, 0, 0, 0]
+        for _ in range(120):
+            tally[2 * (random.random() < 0.5) + (random.random() < 0.6)] += 1
+            counts = Counts(successes=tally[1], failures=tally[0], cold_successes=tally[3], cold_failures=tally[2])
+            if counts.shows_harm:
+                wrong += 1
+                break
+    assert wrong / runs <= 0.05  # that is two-sided: harm alone is half of it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations
 from typing import Any
 
@@ -14,7 +15,7 @@ from warmstart.redact import Redactor
 from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.sessions.values import Message, Session
 from warmstart.templates import Call, Item, SessionItems, SessionSeed, Source
-from warmstart.templates.make import make, merge
+from warmstart.templates.make import describe, make, merge
 from warmstart.templates.tools import fingerprint
 from warmstart.testing.stores import at
 
@@ -140,6 +141,14 @@ def test_of_several_the_good_ones_count_and_the_others_are_named(sessions: SQLSe
     }
 
 
+def test_a_skipped_session_is_named_without_the_name_of_a_class(sessions: SQLSessionStore, caplog) -> None:
+    one, idle = keep(sessions, "s1", work("tide")), keep(sessions, "s2", asked("Hello?"))
+    with caplog.at_level("WARNING", logger="warmstart"):
+        make(sessions, [one.id, idle.id], name="x")
+    (line,) = caplog.messages
+    assert line.startswith(f"skipped session {idle.id}: it has no standing instruction")
+
+
 def test_no_secret_is_carried_anywhere(sessions: SQLSessionStore) -> None:
     key = "ghp_" + "A1b2C3d4E5" * 3 + "f6G7h8"
     one = keep(
@@ -204,11 +213,22 @@ def test_a_command_that_fails_by_now_is_not_carried() -> None:
     assert not merge([of("a", item("command", "make test"))]).items  # a pipe hid whether it worked
 
 
-def test_words_of_output_count_only_if_another_session_has_them_from_a_clean_source() -> None:
+def test_sessions_with_different_tasks_are_described_by_their_project() -> None:
+    titles = ("Fix the tide reader", "Draw a chart of the wind", "Release the package to the index")
+    sessions = [replace(of(title), title=title) for title in titles]
+    seed = merge([of("a", item("command", "make test", worked=1))])
+    assert describe(seed, sessions, "/home/sam/gaugekit") == "Work in gaugekit, with `make test`."
+    assert describe(seed, sessions[:1], "/home/sam/gaugekit") == "Fix the tide reader, with `make test`."
+
+
+def test_words_of_output_count_only_if_an_earlier_session_has_them_from_a_clean_source() -> None:
     tainted = item("command", "make test-evil", worked=1, clean=False)
     clean = item("command", "make test-evil", worked=1)
     assert not merge([of("a", tainted), of("b", tainted)]).items
-    assert [each.clean for each in merge([of("a", tainted), of("b", clean)]).items] == [True]
+    assert not merge([of("a", tainted), of("b", clean)]).items  # told first, then run untold
+    assert not merge([of("a", clean), of("b", tainted)]).items  # nobody knows where from
+    typed = replace(of("a", clean), typed="test-evil")
+    assert [each.clean for each in merge([typed, of("b", tainted)]).items] == [True]
 
 
 def test_procedures_are_of_different_sessions_first_and_no_more_than_asked_for() -> None:

@@ -70,7 +70,7 @@ def test_the_note_says_what_it_is_and_names_the_template() -> None:
     assert said.startswith(
         '[warmstart] Template "shop": How to work on the shop: tests, totals, reports. From 2 earlier'
     )
-    for words in ("reference", "latest user message wins", "placeholders", "check files before", "tools are available"):
+    for words in ("reference", "latest user message wins", "Check files before", "tools are available"):
         assert words in said
     assert "authoritative" not in said.lower()
     assert "background" not in said.lower()
@@ -298,12 +298,22 @@ def test_without_room_nothing_is_inserted(subtests) -> None:
     assert render(of()).messages == []
 
 
+def test_a_procedure_with_a_placeholder_is_a_line_that_no_model_can_repeat_as_a_call() -> None:
+    calls = Call("get_part", '{"id":"{{id}}"}'), Call("check_part", '{"id":"{{id}}","level":"strict"}')
+    rendering = render(of(procedure("Check part {{value}}.", *calls)))
+    (message,) = rendering.messages
+    assert '- Check part …: get_part(id), check_part(id, level="strict")' in message["content"]
+    assert "{{" not in repr(rendering.messages)
+    known = render(of(procedure("Check the part.", Call("get_part", '{"id":"7"}'))))
+    assert [each["role"] for each in known.messages] == ["system", "assistant", "tool"]
+
+
 def test_at_most_three_procedures_are_shown_those_nearest_to_the_task() -> None:
     tasks = ("Book a berth", "Cancel a booking", "Change the harbour", "List the tides", "Refund a ticket")
     many = of(*(procedure(task, Call("view", json.dumps({"text": task}))) for task in tasks))
     rendering = render(many)
     assert kinds(rendering) == ["note", *["procedure"] * 3]
-    assert reasons(rendering) == {"three procedures are enough"}
+    assert reasons(rendering) == {"at most 3 procedures are shown"}
     shown = json.dumps(render(many, task="I want a refund for my tickets").messages)
     assert "Refund a ticket" in shown
     assert "Refund a ticket" not in json.dumps(rendering.messages)

@@ -10,7 +10,7 @@ from tests.templates.made import FIRST, SECOND, both, item, seed, source, templa
 from warmstart.errors import AmbiguousId, InvalidTemplate, SessionNotFound, TemplateNotFound
 from warmstart.sessions.values import Message, Session
 from warmstart.templates.item import EDIT, Source
-from warmstart.templates.revoke import Revoked, revoke, revoked
+from warmstart.templates.revoke import Revoked, revoke
 from warmstart.templates.store import SQLTemplateStore, map_texts
 from warmstart.templates.template import SessionSeed
 
@@ -69,7 +69,7 @@ def test_everything_of_the_session_goes_from_every_version(either: SQLTemplateSt
         with pytest.raises(TemplateNotFound, match=r"version 2 of the template .* was withdrawn"):
             act(kept.id, version=2)
     assert revoke(either, FIRST) == []
-    assert revoked(either) == {FIRST}
+    assert either.revoked() == {FIRST}
 
 
 def test_what_another_session_says_as_well_stays(either: SQLTemplateStore) -> None:
@@ -140,9 +140,9 @@ def test_the_children_of_a_session_go_with_it(store: SQLTemplateStore) -> None:
     kept = store.add(template(seed=joined(only(child.id, seed()), only(SECOND, seed())), sources=(child.id, SECOND)))
     assert len(revoke(store, "first")) == 1
     assert store.get(kept.id).sources == (SECOND,)
-    assert revoked(store) == {FIRST, child.id}
+    assert store.revoked() == {FIRST, child.id}
     store.sessions.append(later, [message])
-    assert revoked(store) == {FIRST, child.id, later.id}
+    assert store.revoked() == {FIRST, child.id, later.id}
 
 
 def test_sessions_are_named_as_everywhere(store: SQLTemplateStore) -> None:
@@ -155,7 +155,7 @@ def test_sessions_are_named_as_everywhere(store: SQLTemplateStore) -> None:
             revoke(store, unknown)
     assert revoke(store, "0123456789abcdef") == []
     revoke(store, "one")
-    assert revoked(store) == {"0123456789abcdef", Session(agent="codex", native_id="one").id}
+    assert store.revoked() == {"0123456789abcdef", Session(agent="codex", native_id="one").id}
 
 
 def test_nothing_of_a_revoked_session_comes_back(store: SQLTemplateStore) -> None:
@@ -172,7 +172,7 @@ def test_a_child_that_comes_after_the_revocation_is_not_taken_either(store: SQLT
     child = Session(agent="claude-code", native_id="fork", parent_id=FIRST, parent_kind="branch")
     revoke(store, FIRST)
     store.sessions.append(child, [Message(native_id="m", role="user", text="hello")])
-    assert revoked(store) == {FIRST, child.id}
+    assert store.revoked() == {FIRST, child.id}
     with pytest.raises(InvalidTemplate, match=f"items of the session {child.id!r}, which was revoked"):
         store.add(template(seed=only(child.id, seed()), sources=(child.id,)))
 
@@ -201,7 +201,7 @@ def test_a_revocation_that_fails_changes_nothing(store: SQLTemplateStore) -> Non
     with pytest.raises(Exception, match="damaged"):
         revoke(store, FIRST)
     assert store.get(kept.id) == kept
-    assert revoked(store) == frozenset()
+    assert store.revoked() == frozenset()
 
 
 def test_a_count_goes_down_by_what_was_lost(store: SQLTemplateStore) -> None:

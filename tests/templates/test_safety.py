@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from warmstart.templates.commands import shell_commands
-from warmstart.templates.safety import is_known, own_words_of
+from warmstart.templates.safety import has_source, has_word, is_known, own_words_of
 
 KNOWN = """
 make check
@@ -86,7 +86,14 @@ def test_a_command_loses_what_changes_from_run_to_run(subtests) -> None:
         'bash -c "make check"': ["make check"],
         "cat foo.txt | grep bar": [],
         "npm install left-pad": [],
-        "npm": [],
     }.items():
         with subtests.test(given):
-            assert [command.text for command in shell_commands(given)] == expected
+            commands = [command.text for command in shell_commands(given) if command.purpose != "other"]
+            assert commands == expected
+
+
+def test_a_source_has_the_whole_word() -> None:
+    assert has_source("make db", "db: up\n", ())
+    assert not has_source("make db", "please read the feedback", ())
+    assert has_word("run _evil_ or make-evil now", "evil")
+    assert not has_word("feedback", "db")

@@ -10,7 +10,8 @@ from tests.templates.crowd import PROJECT, fill, happened, outcomes, template_fo
 from tests.templates.made import use
 from warmstart.errors import ConfigError
 from warmstart.recall.recall import Recall
-from warmstart.templates.selection import Policy, Selector, Task, draw, is_held_out
+from warmstart.stats import draw
+from warmstart.templates.selection import Policy, Selector, Task, is_held_out
 from warmstart.templates.store import SQLTemplateStore
 from warmstart.templates.tools import fingerprint
 

@@ -8,10 +8,10 @@ import psycopg
 import pytest
 
 from tests.postgres import Server
-from tests.templates.made import FIRST, template, use
+from tests.templates.made import FIRST, revision, template, use
 from warmstart.errors import TemplateNotFound
 from warmstart.sessions.sql_store import PostgresSessionStore
-from warmstart.templates.revoke import revoke, revoked
+from warmstart.templates.revoke import revoke
 from warmstart.templates.store import SQLTemplateStore
 
 TABLES = (
@@ -56,15 +56,15 @@ def test_tenants_never_see_each_other(postgres: Server) -> None:
 def check(ann: SQLTemplateStore, ben: SQLTemplateStore) -> None:
     kept = ann.add(template(name="ann's"))
     use(ann, kept.id, outcome="success")
-    before = ann.revision()
+    before = revision(ann)
     assert ben.list() == []
     with pytest.raises(TemplateNotFound):
         ben.get(kept.id)
-    assert ben.revision() == 0
+    assert revision(ben) == 0
     revoke(ben, FIRST)
     use(ben, kept.id, outcome="failure")
     assert ann.get(kept.id).failures == 0
-    assert ann.revision() == before
-    assert revoked(ann) == frozenset()
+    assert revision(ann) == before
+    assert ann.revoked() == frozenset()
     assert ann.get(kept.id).seed == template().seed
     revoke(ann, "0123456789abcdef")

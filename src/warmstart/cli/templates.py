@@ -2,106 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import getpass
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
 from warmstart.app import Warmstart
-from warmstart.cli.completion import complete_agents, complete_sessions, complete_templates
-from warmstart.cli.options import SHARE, Count, Group, Tags, json_option, project_options, scope_of, tools_option
+from warmstart.cli.completion import complete_sessions, complete_templates
+from warmstart.cli.options import Count, Group, Tags, json_option, project_options, scope_of
 from warmstart.cli.output import (
     as_data,
     counted,
     local,
     one_line,
+    print_facts,
     print_json,
+    print_rows,
     print_scope,
-    progress_bar,
     rename_keys,
     settings,
-    table,
-    warn_skip,
-)
-from warmstart.cli.templates_output import (
-    STATES,
-    TYPES,
-    author,
-    carried_lines,
-    describe_change,
-    describe_effect,
-    describe_rate,
-    kinds,
-    percent,
-    print_costs,
-    print_facts,
-    print_messages,
-    print_template,
-    rendering_dict,
-    settle_uses,
-    template_dict,
-    templates,
-    usage,
 )
 from warmstart.cli.terminal import printable
-from warmstart.config import Settings, without_password
-from warmstart.errors import ConfigError, TemplateNotFound
+from warmstart.profile.tools import SHELLS
 from warmstart.profile.values import TaskType
-from warmstart.redact.redactor import configured_redactor
-from warmstart.sessions.projects import short_names
-from warmstart.templates.lifecycle import Counts, count_uses, review
+from warmstart.templates.item import Item, Kind, item_id
+from warmstart.templates.lifecycle import AUTHOR, Changed, Counts, count_uses, review
 from warmstart.templates.store import SQLTemplateStore
-from warmstart.templates.template import State, WarmTemplate
+from warmstart.templates.template import Effect, SessionSeed, State, WarmTemplate
 
 if TYPE_CHECKING:
-    from warmstart.templates.audit import Statistics, Use
-    from warmstart.templates.rendering import Renderer, Shape
-    from warmstart.templates.selection import Choice, Suggestion
+    from warmstart.templates.rendering import Renderer, Rendering
 
+_TYPES = click.Choice(get_args(TaskType))
+_STATES = click.Choice(get_args(State))
+_TITLES: dict[Kind, str] = {
+    "instruction": "Standing instructions",
+    "correction": "Corrections",
+    "decision": "Decisions",
+    "command": "Commands",
+    "trap": "Past mistakes and fixes",
+    "file": "Files",
+    "reference": "References",
+    "procedure": "Procedures",
+    "open": "Where work stopped",
+    "habit": "The user's habits (weak evidence)",
+}
+_SESSION_CHARS = 10  # of a session's id
 _CREATE = "`warmstart templates extract SESSION --name NAME` creates one"
-_NEW = "warmstart templates extract 58e3c7d9 --name surges && "
-_DEADLINE_MS = 5000.0  # a person waits longer than a host does
-
-# Commands in `templates_versions`, which is loaded when one of them is called.
-_VERSIONS = [
-    "delete",
-    "validate",
-    "history",
-    "diff",
-    "revert",
-    "edit",
-    "export",
-    "import",
-    "revoke",
-    "promote",
-    "retire",
-]
-
-
-class _Group(Group):
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*self.commands, *_VERSIONS]
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _VERSIONS:
-            return super().get_command(ctx, cmd_name)
-        command: click.Command = getattr(import_module("warmstart.cli.templates_versions"), f"{cmd_name}_command")
-        return command
+NEW = "warmstart templates extract 58e3c7d9 --name surges && "
 
 
 @click.group(
-    cls=_Group,
+    cls=Group,
+    modules=("templates_usage", "templates_versions"),
     epilog="Example: warmstart templates extract 58e3c7d9 --name surges && warmstart templates list",
 )
 def command() -> None:
     """Start new sessions from what worked in past ones.
 
-    A template is a named selection of what sessions taught: instructions, commands that work, past mistakes and
-    fixes, procedures. A session that starts from it has them in its first messages. ID is a template's id, the
-    beginning of it, or its name.
+    A template is a named selection of what sessions learned: instructions, commands that work, past mistakes and
+    fixes, procedures. A session that starts from it has them in its first messages. ID is a template's id, a prefix of
+    it, or its name.
     """
 
 
@@ -109,24 +74,16 @@ def command() -> None:
 @click.argument("sessions", metavar="SESSION...", nargs=-1, required=True, shell_complete=complete_sessions)
 @click.option("--name", required=True, help="The name of the template.")
 @click.option("--description", default="", help="What it is for. Default: derived from the sessions.")
-@click.option("--type", "task_type", type=TYPES, help="The task type. Default: that of the sessions.")
+@click.option("--type", "task_type", type=_TYPES, help="The task type. Default: that of the sessions.")
 @click.option("--tags", type=Tags(), default="", help="Tags to find it by.")
-@click.option(
-    "--max-examples",
-    type=Count(1, 20),
-    default=3,
-    show_default=True,
-    help="Maximum number of procedures.",
-)
+@click.option("--max-examples", type=Count(1, 20), default=3, show_default=True, help="Maximum number of procedures.")
 @click.option(
     "--allow",
     metavar="COMMAND",
     multiple=True,
-    help="Also carry this command, which is not known to be safe. Repeatable.",
+    help="Also carry this command although it is not known to be safe; repeatable.",
 )
 @click.option("--keep-values", is_flag=True, help="Keep values that belong to the old task.")
-@tools_option
-@click.option("--describe", is_flag=True, help="Have the configured model write the description.")
 @json_option
 def extract(
     sessions: tuple[str, ...],
@@ -137,30 +94,24 @@ def extract(
     max_examples: int,
     allow: tuple[str, ...],
     keep_values: bool,
-    tools: list[Mapping[str, Any] | str] | None,
-    describe: bool,
     as_json: bool,
 ) -> None:
     """Create a template from sessions that went well.
 
-    Ten to twenty different sessions are a good warm-up. What several have in common comes first. Secrets are replaced,
-    and in API calls values of the old task are too: `{{email}}`. No model is called unless you pass --describe.
+    Ten to twenty different sessions work well. What several have in common comes first. Secrets are replaced,
+    and so are values of the old task in API calls: `{{email}}`.
     """
     if not name.strip():
         raise click.UsageError("--name must not be empty")
-    current = settings()
-    with Warmstart(current) as app:
+    with Warmstart(settings()) as app:
         kept = app.templates.extract(
             *sessions,
             name=name,
             author=author(),
-            revise=partial(_describe, current=current) if describe else lambda template: template,
-            skip=warn_skip,
             description=description,
             task_type=task_type,
             tags=tags,
             max_examples=max_examples,
-            tools=tools,
             allow=allow,
             placeholders=not keep_values,
         )
@@ -175,32 +126,10 @@ def extract(
     click.echo(f'`warmstart templates test {kept.id} "MESSAGE"` shows how a session would start.', err=True)
 
 
-def _describe(template: WarmTemplate, current: Settings) -> WarmTemplate:
-    """The template with a description by the configured model."""
-    if not current.templates_endpoint or not current.templates_model:
-        raise ConfigError(
-            "--describe needs a model: set templates.endpoint and templates.model in config.toml, "
-            "or WARMSTART_TEMPLATES_ENDPOINT and WARMSTART_TEMPLATES_MODEL"
-        )
-    from warmstart.templates.describe import ask_model
-
-    click.echo(
-        f"Sending its tasks and the names of its tools and files to {without_password(current.templates_endpoint)}.",
-        err=True,
-    )
-    return ask_model(
-        template,
-        endpoint=current.templates_endpoint,
-        model=current.templates_model,
-        key=current.templates_key,
-        redactor=configured_redactor(current),
-    )
-
-
 @command.command("list", epilog="Example: warmstart templates list --state active --tags tidewatch")
-@click.option("--type", "task_type", type=TYPES, help="Only this task type.")
+@click.option("--type", "task_type", type=_TYPES, help="Only this task type.")
 @click.option("--tags", type=Tags(), default="", help="Only templates with all of these tags.")
-@click.option("--state", type=STATES, help="Only this state.")
+@click.option("--state", type=_STATES, help="Only this state.")
 @project_options
 @json_option
 def list_command(
@@ -211,31 +140,27 @@ def list_command(
     all_projects: bool,
     as_json: bool,
 ) -> None:
-    """List the templates of the project, and those of no project."""
-    from warmstart.templates.selection import is_project
-
-    current = settings()
-    with templates(current) as store:
-        scope = scope_of(project, all_projects, store.sessions.projects())
-        settle_uses(store, current)
+    """List the project's templates, and those that belong to no project."""
+    with Warmstart(settings()) as ws:
+        scope = scope_of(project, all_projects, ws.store.projects())
+        settle_uses(ws)
         found = [
             each
-            for each in store.list()
+            for each in ws.templates.list(project=scope.project or None)
             if (task_type in (None, each.task_type) and state in (None, each.state))
             and {tag.casefold() for tag in tags} <= {tag.casefold() for tag in each.tags}
-            and (not each.project or not scope.project or is_project(each.project, scope.project))
         ]
-        counts = count_uses(store) if as_json else {}
-    if as_json:
-        rows = [replace(each, effect=counts.get(each.id, Counts()).effect) for each in found]
-        print_json([template_dict(row, seed=False) for row in rows])
-    elif found:
-        cells = [
-            (template.id, one_line(template.name, 40), template.state, usage(template), template.description)
-            for template in found
-        ]
-        columns = ("id", "name", "state", "usage", "description")
-        table(columns, cells, spare=("usage",), flexible=("name", "description"))
+        counts = count_uses(ws.templates.store)
+    found = [replace(each, effect=counts.get(each.id, Counts()).effect) for each in found]
+    print_rows(
+        found,
+        ("id", "name", "state", "usage", "description"),
+        lambda row: (row.id, one_line(row.name, 40), row.state, usage(row), row.description),
+        as_json=as_json,
+        data=lambda row: template_dict(row, seed=False),
+        spare=("usage",),
+        flexible=("name", "description"),
+    )
     if not found or not as_json:
         filters = "matching" if task_type or tags or state else ""
         print_scope(len(found), "template", scope, filters, create=_CREATE)
@@ -271,45 +196,25 @@ def show(id: str, version: int | None, as_json: bool) -> None:
     show_default=True,
     help="Render as messages with tool calls, as text for the system prompt, or as XML.",
 )
-@click.option(
-    "--shape",
-    type=click.Choice(("openai", "anthropic")),
-    default="openai",
-    show_default=True,
-    help="The API they are for.",
-)
-@click.option("--budget", type=Count(1), help="Maximum number of tokens. Default: templates.budget_tokens.")
-@tools_option
 @json_option
-def test(
-    id: str,
-    message: str,
-    renderer: Renderer,
-    shape: Shape,
-    budget: int | None,
-    tools: list[Mapping[str, Any] | str] | None,
-    as_json: bool,
-) -> None:
+def test(id: str, message: str, renderer: Renderer, as_json: bool) -> None:
     """Show exactly how a session whose first message is MESSAGE would start from a template.
 
     The messages go to standard output; their tokens, and what was left out and why, to standard error. Nothing is sent
-    or recorded. The brief of the project (`warmstart brief`) comes in addition.
+    or recorded. The project's brief (`warmstart brief`) is not part of this.
     """
     from warmstart.templates.start import WarmSessionBootstrapper
 
-    current = settings()
-    with templates(current) as store:
-        template = store.get(id)
-    warm = WarmSessionBootstrapper(
-        template,
-        tools=tools,
-        renderer=renderer,
-        shape=shape,
-        budget_tokens=budget or current.templates_budget_tokens,
-        task=message,
-        redactor=configured_redactor(current),
-        allow_quarantined=True,
-    )
+    with Warmstart(settings()) as ws:
+        template = ws.templates.get(id)
+        warm = WarmSessionBootstrapper(
+            template,
+            renderer=renderer,
+            budget_tokens=ws.settings.templates_budget_tokens,
+            task=message,
+            redactor=ws.redactor,
+            allow_quarantined=True,
+        )
     messages = warm.inject([{"role": "user", "content": message}])
     if template.state in ("quarantined", "retired"):
         click.echo(
@@ -318,291 +223,192 @@ def test(
             err=True,
         )
     if as_json:
-        print_json(rendering_dict(template, warm.rendering, messages))
+        print_json(_rendering_dict(template, warm.rendering, messages))
     else:
-        print_messages(messages)
-        print_costs(warm.rendering)
+        _print_messages(messages)
+        _print_costs(warm.rendering)
 
 
-@command.command(epilog=f'Example: {_NEW}warmstart templates suggest "keep a table of storm warnings" --all-projects')
-@click.argument("task", nargs=-1, required=True)
-@project_options
-@click.option("--agent", default="", shell_complete=complete_agents, help="The agent of the session.")
-@click.option("--seed", type=Count(0), help="Also draw an arm as a session would, with this random seed.")
-@tools_option
-@json_option
-def suggest(
-    task: tuple[str, ...],
-    project: str,
-    all_projects: bool,
-    agent: str,
-    seed: int | None,
-    tools: list[Mapping[str, Any] | str] | None,
-    as_json: bool,
-) -> None:
-    """Show which template a session with this TASK would start from, how confident the choice is, and why.
-
-    If nothing fits, a session starts cold. Nothing is recorded.
-    """
-    from warmstart.recall.recall import Recall  # loads numpy
-    from warmstart.templates.selection import Policy, Selector, Task
-
-    current = settings()
-    text = " ".join(task)
-    policy = Policy(holdout=current.templates_holdout, explore=current.templates_explore)
-    with templates(current) as store:
-        scope = scope_of(project, all_projects, store.sessions.projects())
-        settle_uses(store, current)
-        recall = Recall(store.sessions)
-        with progress_bar("Indexing") as progress:
-            recall.update(progress)
-        selector = Selector(store, recall=recall, policy=policy, deadline_ms=_DEADLINE_MS)
-        asked = Task(text, project=scope.project or None, agent=agent, tools=tools)
-        found = selector.suggest(asked)
-        choice = selector.choose(asked, seed=seed)
-    if as_json:
-        print_json(_suggestions_dict(text, found, choice, seed))
-        return
-    if not found:
-        click.echo(f"Start cold: {one_line(choice.why, 400)}.")
-        if "of another project" in choice.why:
-            click.echo("--all-projects also considers templates of other projects.", err=True)
-        return
-    for number, each in enumerate(found, 1):
-        click.secho(f"{number}. {printable(each.name)}  {each.id}", bold=True)
-        share = choice.odds.get(each.id)
-        drawn = "" if share is None else f"; chosen for {percent(share)} of such sessions"
-        click.echo(f"   confidence: {each.sure:.2f}{drawn}")
-        click.echo(f"   why: {one_line(each.why, 400)}")
-    click.echo(f"{percent(choice.policy.holdout)} of sessions start cold as a control group.", err=True)
-    if seed is not None:
-        click.echo(f"With seed {seed}: {choice.arm}, {one_line(choice.why, 400)}.")
+# -- what the commands share
 
 
-def _suggestions_dict(task: str, found: Sequence[Suggestion], choice: Choice, seed: int | None) -> dict[str, Any]:
-    drawn = None
-    if seed is not None:
-        drawn = {
-            "seed": seed,
-            "arm": choice.arm,
-            "template_id": choice.template.id if choice.template else None,
-            "why": choice.why,
-            "propensity": choice.propensity,
-        }
-    return {
-        "task": task,
-        "abstain": not found,
-        "why": choice.why if not found else found[0].why,
-        "suggestions": [
-            {
-                **rename_keys(each, id="template_id"),
-                "odds": choice.odds.get(each.id),
-            }
-            for each in found
-        ],
-        "holdout": choice.policy.holdout,
-        "drawn": drawn,
-    }
+@contextmanager
+def templates() -> Iterator[SQLTemplateStore]:
+    """The configured template store, with the user's redaction rules."""
+    with Warmstart(settings()) as ws:
+        yield ws.templates.store
 
 
-@command.command(epilog="Example: warmstart templates why 58e3c7d9")
-@click.argument("session", shell_complete=complete_sessions)
-@json_option
-def why(session: str, as_json: bool) -> None:
-    """Show what a session started with: which template and version, which items, and why.
+def settle_uses(ws: Warmstart, *, always: bool = False) -> None:
+    """Record the outcomes of sessions that started from templates, and update the states of these."""
+    from warmstart.templates.audit import settle
 
-    Sessions that started cold are explained too.
-    """
-    from warmstart.templates.audit import why as find_uses
-
-    current = settings()
-    with templates(current) as store:
-        settle_uses(store, current)
-        found = find_uses(store, session)
-        carried = {use.id: _carried(store, use) for use in found}
-    if as_json:
-        print_json(
-            [rename_keys(use, session="session_id", template="template_id", calls="tool_calls") for use in found]
-        )
-    elif not found:
-        click.echo(f"No record of how session {one_line(session, 60)} started: no template was involved.", err=True)
-    else:
-        for use in found:
-            _print_use(use)
-            for line in carried[use.id]:
-                click.echo(line)
+    store = ws.templates.store
+    if settle(store, tools=ws.settings.profile_tools) or always:
+        for changed in review(store, max_age_days=ws.settings.templates_max_age_days):
+            click.echo(describe_change(changed), err=True)
 
 
-def _carried(store: SQLTemplateStore, use: Use) -> list[str]:
-    """The items that a session started with; none if they were revoked or deleted since."""
-    if use.arm != "warm":
-        return []
+def author() -> str:
+    """The login name of the user."""
     try:
-        return list(carried_lines(store.get(use.template, version=use.version), use.items))
-    except TemplateNotFound:
-        return []
+        name = getpass.getuser()
+    except (OSError, KeyError, ImportError):  # a container whose user has no name
+        return "user"
+    return "user" if name == AUTHOR else name  # reserved for automatic changes
 
 
-def _print_use(use: Use) -> None:
-    arms = {
-        "warm": f"started from {use.template}, version {use.version}",
-        "holdout": f"started cold, in the control group of {use.template}, version {use.version}",
-        "abstained": "started cold",
+def kinds(seed: SessionSeed) -> str:
+    """The items of a seed, counted: `2 procedures, 3 commands`."""
+    found = Counter(item.kind for item in seed.items)
+    nouns = {"open": "open point"}
+    return ", ".join(counted(found[kind], nouns.get(kind, kind)) for kind in _TITLES if found[kind]) or "nothing"
+
+
+def usage(template: WarmTemplate) -> str:
+    """How many sessions started from a template, how many of them succeeded, and its effect if it is known to help."""
+    if not template.used:
+        return "not used yet"
+    rate = template.success_rate
+    result = "outcome unknown" if rate is None else f"{percent(rate)} success"
+    effect = template.effect
+    known = f", {effect.difference * 100:+.0f} points against cold" if effect and effect.low > 0 else ""
+    return f"used {counted(template.used, 'time')}, {result}{known}"
+
+
+def percent(share: float) -> str:
+    """A share as a percentage."""
+    return f"{share * 100:.0f} %"
+
+
+def describe_effect(effect: Effect | None) -> str:
+    """A measured effect with its interval, or a note that it is not known."""
+    if effect is None:
+        return "not yet known"
+    low, high = effect.low * 100, effect.high * 100
+    return (
+        f"{effect.difference * 100:+.0f} percentage points of success ({low:+.0f} to {high:+.0f}), "
+        f"{effect.warm} warm against {effect.cold} cold sessions"
+    )
+
+
+def template_dict(template: WarmTemplate, *, seed: bool = True) -> dict[str, Any]:
+    """A template for JSON output; lists leave out the seed."""
+    row: dict[str, Any] = as_data(template)
+    del row["seed"]
+    row |= {
+        "template_id": row.pop("id"),
+        "tools": dict(template.tools),
+        "success_rate": template.success_rate,
+        "success_interval": as_data(template.success_interval),
+        "usage": usage(template),
     }
-    click.secho(printable(f"{local(use.at)}  {use.session} {arms[use.arm]}"), bold=True)
+    if seed:
+        row["seed"] = {"items": [_item_dict(item) for item in template.seed.items]}
+    return row
+
+
+def _item_dict(item: Item) -> dict[str, Any]:
+    sources = [rename_keys(source, session="session_id", message="message_id") for source in item.sources]
+    return {"id": item_id(item), **as_data(item), "sources": sources}
+
+
+def print_template(template: WarmTemplate, *, whole: bool = False) -> None:
+    """Print a template: what it is, its items and their sources. `whole` truncates nothing."""
+    head = f"{template.name}  {template.id}, version {template.version}, {template.state}"
+    click.secho(printable(head), bold=True)
+    if template.description:
+        by = f" (by {template.described_by})" if template.described_by not in ("", "rules") else ""
+        click.echo(printable(template.description + by))
+    interval = template.success_interval
+    between = f" ({percent(interval.low)} to {percent(interval.high)})" if interval else ""
     facts = {
-        "why": use.why,
-        "task": use.task,
-        "project": use.project,
-        "propensity": percent(use.propensity),
-        "outcome": use.outcome or "not yet known",
-        "errors": f"{use.errors} of {counted(use.calls, 'call')}" if use.calls is not None else "",
-        "carried": f"{counted(len(use.items), 'item')}, {use.tokens} tokens" if use.arm == "warm" else "",
+        "for": ", ".join(filter(None, (template.task_type, template.project, template.agent))),
+        "tags": ", ".join(template.tags),
+        "origin": template.origin,
+        "created": f"{local(template.created_at)}, changed {local(template.updated_at)}",
+        "sources": ", ".join(template.sources),
+        "tools": ", ".join(sorted(template.tools)),
+        "usage": usage(template) + between,
+        "effect": describe_effect(template.effect),
     }
     print_facts(facts)
+    for kind, title in _TITLES.items():
+        items = template.seed.of(kind)
+        if items:
+            click.echo()
+            click.secho(title, bold=True)
+        for item in items:
+            first, *rest = item_lines(item, _uncut if whole else one_line)
+            sessions = dict.fromkeys(source.session[:_SESSION_CHARS] for source in item.sources)
+            click.echo(f"  {first}" + click.style(f"  [{', '.join(map(printable, sessions))}]", dim=True))
+            for line in rest:
+                click.echo(f"    {line}")
 
 
-@command.command(epilog="Example: warmstart templates stats")
-@json_option
-def stats(as_json: bool) -> None:
-    """Compare sessions that started from templates with sessions that started cold.
-
-    Rates and effects come with 95 % intervals.
-    """
-    from warmstart.templates.audit import stats as count_all
-
-    current = settings()
-    with templates(current) as store:
-        settle_uses(store, current, always=True)
-        found = count_all(store)
-    if as_json:
-        names = ("name", "state", "task_type", "version")
-        lines = [
-            {"template_id": each.id, **{name: getattr(each, name) for name in names}, "usage": _usage_dict(counts)}
-            for each, counts in found.lines
-        ]
-        print_json({**as_data(found), "usage": _usage_dict(found.usage), "lines": lines})
-    else:
-        _print_statistics(found)
+def _uncut(text: str, _: int) -> str:
+    return one_line(text, len(text) + 1)
 
 
-def _usage_dict(counts: Counts) -> dict[str, Any]:
-    rate = counts.successes / counts.known if counts.known else None
-    return {**counts._asdict(), "rate": rate, "interval": counts.interval, "effect": counts.effect}
-
-
-def _print_statistics(found: Statistics) -> None:
-    click.echo(f"{counted(found.templates, 'template')}, {counted(found.examples, 'example')}.")
-    for name, numbers in (("By state", found.states), ("By type", found.types)):
-        parts = ", ".join(f"{number} {each}" for each, number in sorted(numbers.items()))
-        if parts:
-            click.echo(f"{name}: {parts}.")
-    usage = found.usage
-    if not (usage.used or usage.held_out or found.abstained):
-        click.echo("No session has started from them yet, so their effect is not yet known.")
+def item_lines(item: Item, cut: Callable[[str, int], str] = one_line) -> Iterator[str]:
+    """An item in a few lines."""
+    seen = f", last {item.last_seen:%Y-%m-%d}" if item.last_seen else ""
+    times = f" ({item.count}×{seen})" if item.count > 1 else ""
+    label = {"edit": "changed", "read": "read first"}.get(item.tool, item.tool)
+    tool = f"{cut(label, 60)}: " if label else ""
+    yield f"{tool}{cut(item.text, 200)}{times}"
+    if item.kind == "trap" and item.calls:
+        failed, worked = item.calls[0], item.calls[-1]
+        if worked.tool not in SHELLS:
+            yield item.fix
+            return
+        yield f"failed: {cut(failed.arguments, 160)}"
+        yield f"worked: {cut(worked.arguments, 160)}"
         return
-    click.echo(
-        f"{counted(usage.used, 'session')} started warm, {usage.held_out} cold as a control group, "
-        f"{found.abstained} cold because nothing fit; {found.open} outcomes are not yet known."
-    )
-    click.echo(f"Effect: {describe_effect(usage.effect)}.")
-    if found.lines:
+    for call in item.calls:
+        yield f"{cut(call.tool, 60)} {cut(call.arguments, 160)}" + (
+            f" → {cut(call.result, 160)}" if call.result else ""
+        )
+
+
+def _rendering_dict(
+    template: WarmTemplate, rendering: Rendering, messages: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """The output of `test --json`: the messages as they would be sent, and their tokens."""
+    names = ("tokens", "budget", "renderer", "parts", "items", "dropped")
+    return {
+        "template_id": template.id,
+        "version": template.version,
+        "state": template.state,
+        "messages": list(messages),
+        **{name: getattr(rendering, name) for name in names},
+    }
+
+
+def _print_messages(messages: Sequence[Mapping[str, Any]]) -> None:
+    """Print the messages of a session."""
+    for message in messages:
+        click.secho(message["role"], bold=True)
+        if message["content"]:
+            click.echo(printable(message["content"]))
+        for call in message.get("tool_calls", ()):
+            click.echo(printable(f"{call['function']['name']} {call['function']['arguments']}"))
         click.echo()
-        rows = [
-            (
-                each.id,
-                one_line(each.name, 40),
-                each.state,
-                counts.used,
-                describe_rate(counts),
-                describe_effect(counts.effect),
-            )
-            for each, counts in found.lines
-        ]
-        table(
-            ("id", "name", "state", "used", "success", "effect"),
-            rows,
-            right=("used",),
-            spare=("success", "used"),
-            flexible=("name", "effect"),
-        )
 
 
-@command.command(epilog="Example: warmstart templates auto --min-calls 10 --dry-run")
-@click.option(
-    "--min-calls",
-    type=Count(1),
-    default=5,
-    show_default=True,
-    help="Minimum number of tool calls of a session.",
-)
-@click.option(
-    "--max-error-rate",
-    type=SHARE,
-    default=0.1,
-    show_default=True,
-    help="Maximum share of failed calls of a session.",
-)
-@project_options
-@click.option("--dry-run", is_flag=True, help="Show what would be created, but create nothing.")
-@json_option
-def auto(min_calls: int, max_error_rate: float, project: str, all_projects: bool, dry_run: bool, as_json: bool) -> None:
-    """Create templates from sessions that went well, one per project and task type.
+def _print_costs(rendering: Rendering) -> None:
+    """Print on standard error what a rendering costs, and what was left out."""
+    costs: Counter[str] = Counter()
+    for part in rendering.parts:
+        costs[part.kind] += part.tokens
+    parts = ", ".join(f"{kind} {tokens}" for kind, tokens in costs.items())
+    click.echo(f"{rendering.tokens} of {rendering.budget} tokens{f': {parts}' if parts else ''}.", err=True)
+    left_out = Counter((dropped.kind, dropped.why) for dropped in rendering.dropped)
+    for (kind, why), number in left_out.items():
+        click.echo(f"Left out: {counted(number, kind)} ({why}).", err=True)
 
-    They are candidates: no session starts from one until you promote it. Earlier candidates are updated, and templates
-    that did harm or were not used for long are retired.
-    """
-    from warmstart.templates.audit import settle
-    from warmstart.templates.auto import auto as make_all
 
-    current = settings()
-    with templates(current) as store:
-        scope = scope_of(project, all_projects, store.sessions.projects())
-        settle(store, tools=current.profile_tools)
-        with progress_bar("Profiling") as progress:
-            made = make_all(
-                store,
-                min_calls=min_calls,
-                max_error_rate=max_error_rate,
-                dry_run=dry_run,
-                project=scope.project,
-                kinds=current.profile_tools,
-                redactor=configured_redactor(current),
-                progress=progress,
-                skip=warn_skip,
-            )
-        changed = review(store, max_age_days=current.templates_max_age_days, dry_run=dry_run)
-    if as_json:
-        groups = [
-            {
-                **rename_keys(each, sessions="session_ids"),
-                "template": template_dict(each.template, seed=False) if each.template else None,
-            }
-            for each in made
-        ]
-        print_json({"groups": groups, "states": as_data(changed), "dry_run": dry_run})
-        return
-    print_scope(sum(len(each.sessions) for each in made), "session", scope)
-    names = short_names(each.project for each in made)
-    rows = [
-        (
-            each.action if not dry_run or each.action == "skipped" else f"would be {each.action}",
-            each.task_type,
-            names[each.project] or "no project",
-            len(each.sessions),
-            each.template.id if each.template else "",
-            each.why,
-        )
-        for each in made
-    ]
-    if not rows:
-        return
-    table(
-        ("what", "type", "project", "sessions", "template", "why"),
-        rows,
-        right=("sessions",),
-        spare=("sessions",),
-        flexible=("project", "why"),
-    )
-    for each in changed:
-        click.echo(describe_change(each, would=dry_run), err=True)
+def describe_change(changed: Changed, *, would: bool = False) -> str:
+    """A change of state in one line."""
+    verb = "would change" if would else "changed"
+    return f"{changed.template} {verb} from {changed.old} to {changed.new}: {one_line(changed.reason, 200)}"

@@ -5,20 +5,19 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import click
 
+from warmstart.app import Warmstart
 from warmstart.cli.completion import complete_sessions, complete_templates
-from warmstart.cli.options import Count, json_option, tools_option, yes_option
-from warmstart.cli.output import confirm, counted, local, one_line, print_json, rename_keys, settings, table
-from warmstart.cli.templates_output import author, kinds, print_template, settle_uses, template_dict, templates
+from warmstart.cli.options import Count, json_option, yes_option
+from warmstart.cli.output import confirm, counted, local, one_line, print_json, print_rows, rename_keys, settings
+from warmstart.cli.templates import NEW, author, command, kinds, print_template, settle_uses, template_dict, templates
 from warmstart.cli.terminal import printable, write_data
 from warmstart.errors import ConfigError, InvalidTemplate, StoreBusy, StoreCorrupt, TemplateNotFound
-from warmstart.redact.redactor import configured_redactor
 from warmstart.templates.lifecycle import promote
 from warmstart.templates.revoke import revoke
 from warmstart.templates.sharing import export, export_text, import_file, read_file
@@ -27,33 +26,28 @@ from warmstart.templates.template import WarmTemplate
 from warmstart.templates.text_form import diff, from_text, to_text
 from warmstart.templates.validation import Problem, check, problems
 
-_NEW = "warmstart templates extract 58e3c7d9 --name surges && "
 _template_argument = click.argument("id", shell_complete=complete_templates)
 
 
-@click.command(epilog=f"Example: {_NEW}warmstart templates history surges")
+@command.command("history", epilog=f"Example: {NEW}warmstart templates history surges")
 @_template_argument
 @json_option
-def history_command(id: str, as_json: bool) -> None:
+def history(id: str, as_json: bool) -> None:
     """List the versions of a template: when, by whom and why."""
     with templates() as store:
         found = store.versions(id)
-    if as_json:
-        print_json([rename_keys(version, number="version") for version in found])
-        return
-    rows = [
-        (
-            version.number,
-            local(version.at),
-            one_line(version.author, 30),
-            version.reason + (" (withdrawn)" if version.withdrawn else ""),
-        )
-        for version in found
-    ]
-    table(("version", "at", "author", "reason"), rows, right=("version",))
+    print_rows(
+        found,
+        ("version", "at", "author", "reason"),
+        lambda row: (row.number, local(row.at), one_line(row.author, 30), row.reason + " (withdrawn)" * row.withdrawn),
+        as_json=as_json,
+        data=lambda row: rename_keys(row, number="version"),
+    )
 
 
-@click.command(epilog=f"Example: {_NEW}warmstart templates retire surges && warmstart templates diff surges 1 2")
+@command.command(
+    "diff", epilog=f"Example: {NEW}warmstart templates retire surges && warmstart templates diff surges 1 2"
+)
 @_template_argument
 @click.argument("old", metavar="V1", type=Count(1))
 @click.argument("new", metavar="V2", type=Count(1))
@@ -71,10 +65,10 @@ def diff_command(id: str, old: int, new: int, as_json: bool) -> None:
             click.echo(printable(line))
 
 
-@click.command(epilog=f"Example: {_NEW}warmstart templates revert surges 1")
+@command.command("revert", epilog=f"Example: {NEW}warmstart templates revert surges 1")
 @_template_argument
 @click.argument("version", metavar="V", type=Count(1))
-def revert_command(id: str, version: int) -> None:
+def revert(id: str, version: int) -> None:
     """Restore an earlier version of a template, as a new version."""
     with templates() as store:
         before = store.get(id)
@@ -85,9 +79,9 @@ def revert_command(id: str, version: int) -> None:
         click.echo(f"Restored version {version} of {template.id} as version {template.version}.", err=True)
 
 
-@click.command(epilog=f"Example: {_NEW}warmstart templates edit surges")
+@command.command("edit", epilog=f"Example: {NEW}warmstart templates edit surges")
 @_template_argument
-def edit_command(id: str) -> None:
+def edit(id: str) -> None:
     """Edit a template as text in your editor.
 
     Opens $VISUAL or $EDITOR. The text is checked and becomes a new version; if it is not valid, it stays in a file so
@@ -139,10 +133,10 @@ def _read(draft: Path) -> str:
         raise InvalidTemplate("the file is not valid UTF-8; save it as UTF-8") from error
 
 
-@click.command(epilog=f"Example: {_NEW}warmstart templates delete surges --yes")
+@command.command("delete", epilog=f"Example: {NEW}warmstart templates delete surges --yes")
 @click.argument("ids", metavar="ID...", nargs=-1, required=True, shell_complete=complete_templates)
 @yes_option
-def delete_command(ids: tuple[str, ...], yes: bool) -> None:
+def delete(ids: tuple[str, ...], yes: bool) -> None:
     """Delete templates with all their versions."""
     with templates() as store:
         for each in dict.fromkeys(map(store.find, ids)):
@@ -161,17 +155,19 @@ def _name(store: SQLTemplateStore, id: str) -> str:
         return "damaged"
 
 
-@click.command(epilog=f"Example: {_NEW}warmstart templates retire surges && warmstart templates promote surges --yes")
+@command.command(
+    "promote", epilog=f"Example: {NEW}warmstart templates retire surges && warmstart templates promote surges --yes"
+)
 @_template_argument
 @yes_option
 def promote_command(id: str, yes: bool) -> None:
     """Activate a template that is quarantined, a candidate or retired.
 
-    First shows everything that could enter a prompt, every call in full, and asks.
+    Shows everything that could enter a prompt first, every call in full, and asks you to confirm.
     """
-    current = settings()
-    with templates(current) as store:
-        settle_uses(store, current, always=True)
+    with Warmstart(settings()) as ws:
+        store = ws.templates.store
+        settle_uses(ws, always=True)
         template = store.get(id)
         if template.state == "active":
             click.echo(f"{template.id} is already active.", err=True)
@@ -185,10 +181,10 @@ def promote_command(id: str, yes: bool) -> None:
     click.echo(f"{template.id} is active.", err=True)
 
 
-@click.command(epilog=f'Example: {_NEW}warmstart templates retire surges --because "the API changed"')
+@command.command("retire", epilog=f'Example: {NEW}warmstart templates retire surges --because "the API changed"')
 @_template_argument
 @click.option("--because", default="", help="The reason.")
-def retire_command(id: str, because: str) -> None:
+def retire(id: str, because: str) -> None:
     """Stop using a template, but keep it."""
     with templates() as store:
         template = store.get(id)
@@ -197,7 +193,7 @@ def retire_command(id: str, because: str) -> None:
     click.echo(f"{template.id} is retired.", err=True)
 
 
-@click.command(epilog=f"Example: {_NEW}warmstart templates revoke 58e3c7d9 --yes")
+@command.command("revoke", epilog=f"Example: {NEW}warmstart templates revoke 58e3c7d9 --yes")
 @click.argument("session", shell_complete=complete_sessions)
 @yes_option
 @json_option
@@ -216,20 +212,19 @@ def revoke_command(session: str, yes: bool, as_json: bool) -> None:
             store.sessions.scrub()
         except StoreBusy as error:
             click.echo(f"Revoked, but {error}.", err=True)
-    if as_json:
-        print_json([rename_keys(each, template="template_id") for each in done])
-    elif not done:
+    print_rows(
+        done,
+        ("id", "name", "version", "state", "removed", "withdrawn"),
+        lambda row: (row.template, one_line(row.name, 40), row.version, row.state, row.items, len(row.withdrawn)),
+        as_json=as_json,
+        data=lambda row: rename_keys(row, template="template_id"),
+        flexible=("name",),
+    )
+    if not done:
         click.echo(f"No template has anything from session {one_line(session, 60)}, and none ever will.", err=True)
-    else:
-        rows = [
-            (each.template, one_line(each.name, 40), each.version, each.state, each.items, len(each.withdrawn))
-            for each in done
-        ]
-        columns = ("id", "name", "version", "state", "removed", "withdrawn")
-        table(columns, rows, right=("version", "removed", "withdrawn"), flexible=("name",))
 
 
-@click.command(epilog=f"Example: {_NEW}warmstart templates export surges surges.json")
+@command.command("export", epilog=f"Example: {NEW}warmstart templates export surges surges.json")
 @_template_argument
 @click.argument("file", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
 @click.option("--overwrite", is_flag=True, help="Overwrite an existing file.")
@@ -239,9 +234,8 @@ def export_command(id: str, file: Path, overwrite: bool) -> None:
     Secrets are replaced, and the project's path and the authors are left out. If you extracted it with --keep-values,
     check the values before you share it.
     """
-    current = settings()
-    with templates(current) as store:
-        template = map_texts(store.get(id), configured_redactor(current).clean)
+    with Warmstart(settings()) as ws:
+        template = map_texts(ws.templates.get(id), ws.redactor.clean)
     if str(file) == "-":
         write_data(export_text(template))
         return
@@ -249,8 +243,9 @@ def export_command(id: str, file: Path, overwrite: bool) -> None:
     click.echo(f"{template.id} written to {file}.", err=True)
 
 
-@click.command(
-    epilog=f"Example: {_NEW}warmstart templates export surges surges.json && warmstart templates import surges.json",
+@command.command(
+    "import",
+    epilog=f"Example: {NEW}warmstart templates export surges surges.json && warmstart templates import surges.json",
 )
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @json_option
@@ -275,18 +270,17 @@ def import_command(file: Path, as_json: bool) -> None:
     )
 
 
-@click.command(epilog=f"Example: {_NEW}warmstart templates validate surges")
-@click.argument("what", metavar="ID|FILE")
-@tools_option
+@command.command("validate", epilog=f"Example: {NEW}warmstart templates validate surges")
+@click.argument("what", metavar="ID|FILE", shell_complete=complete_templates)
 @json_option
-def validate_command(what: str, tools: list[Mapping[str, Any] | str] | None, as_json: bool) -> None:
+def validate(what: str, as_json: bool) -> None:
     """Check a template or an exported file, and list its problems.
 
-    Exits with 1 if there are any. With --tools, arguments are checked against the tools' schemas.
+    Exits with 1 if there are any.
     """
     try:
         template = _found(what)
-        wrong = problems(template, tools=tools)
+        wrong = problems(template)
         name = template.id or what
     except InvalidTemplate as error:  # a file that is not a template at all
         wrong = [Problem(*_split_problem(line)) for line in error.problems] or [Problem("file", str(error))]

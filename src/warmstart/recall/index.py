@@ -14,26 +14,41 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+import sqlite3
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from math import log2
+from math import isinf, log2
 from struct import Struct
-from typing import NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, TypeAlias
+
+import msgspec
 
 from warmstart.embedding.files import MIGRATIONS as VECTOR_MIGRATIONS
 from warmstart.profile.tools import SHELLS
 from warmstart.recall.query import index_terms
-from warmstart.recall.term_index import GROUPS, Group, open_term_index
 from warmstart.sessions.bad_sessions import BAD_SESSION, log_skip
 from warmstart.sessions.lookup import SessionLookup
 from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.sessions.values import clean
-from warmstart.storage.database import Connection, migrations_of
+from warmstart.storage.database import Connection, Interrupted, migrations_of
 from warmstart.storage.sql import batches, placeholders
+from warmstart.storage.sqlite import SQLiteDatabase
+
+if TYPE_CHECKING:  # numpy takes a tenth of a second to load, and only a search needs it; psycopg is an extra
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from warmstart.storage.postgres import PostgresDatabase
 
 MIGRATIONS = migrations_of("recall", __file__)
+
+Group = Literal["said", "did"]
+GROUPS: tuple[Group, Group] = ("said", "did")
+Ids: TypeAlias = "NDArray[np.int64]"
 
 FIELDS = ("user", "assistant", "reasoning", "edits", "commands", "lookups")
 USER, ASSISTANT, REASONING, EDITS, COMMANDS, LOOKUPS = range(len(FIELDS))
@@ -51,13 +66,16 @@ MAX_DELETED = 0.1  # the share of deleted documents at which the index is rebuil
 MIN_DELETED = 1000
 _RECOUNT = 1.1  # growth after which terms are counted again
 _BATCH_DOCUMENTS, _BATCH_SESSIONS = 4000, 50  # in one write
+_BATCH_ADDED = 500  # documents in a statement
+_BATCH_STEMS = 8  # in a statement, so that there are few different statements to prepare
+_STEPS = 500  # of SQLite's virtual machine between two looks at the clock
 
 _EDIT = re.compile(r"edit|write(?!_(?:stdin|bash|powershell|todo))|patch|replace|create|insert", re.IGNORECASE)
 _LOOKUP = re.compile(r"read|grep|glob|search|fetch|view|list|find|^ls$|query|browse", re.IGNORECASE)
 _PLAN = re.compile(r"todo|plan|task|question|ask_user|skill", re.IGNORECASE)
 _SPOKEN = {name: number for number, name in enumerate(FIELDS[: REASONING + 1])}
 _TRUNKS = ("", "main", "master", "HEAD")
-_SAVE = (
+_SAVE_PART = (
     f"INSERT INTO recall_parts (number, session, generation, said, did, lengths, {COLUMNS}) "
     f"VALUES ({placeholders(range(6 + len(FIELDS)))}) ON CONFLICT (number) DO UPDATE SET "
     "generation = excluded.generation, said = excluded.said, did = excluded.did, lengths = excluded.lengths, "
@@ -110,7 +128,7 @@ class _Write:
     generation: int
     parts: int  # in the index
     removed: int = 0
-    documents: dict[Group, list[tuple[int, str]]] = field(default_factory=lambda: {group: [] for group in GROUPS})
+    stems: dict[Group, dict[int, str]] = field(default_factory=lambda: {group: {} for group in GROUPS})  # by document
     rows: list[tuple[int, int, int, int]] = field(default_factory=list)
 
 
@@ -120,7 +138,9 @@ class Index:
     def __init__(self, store: SQLSessionStore) -> None:
         self._db = store.database
         self._db.migrate((*VECTOR_MIGRATIONS, *MIGRATIONS))
-        self.terms = open_term_index(self._db)
+        self.terms: TermIndex = (
+            SQLiteTermIndex(self._db) if isinstance(self._db, SQLiteDatabase) else PostgresTermIndex(self._db)  # type: ignore[arg-type]
+        )
         self.lookup = SessionLookup(self._db.connection)
 
     def read_state(self) -> State:
@@ -143,22 +163,27 @@ class Index:
                 if done and not count:  # all is indexed: rebuild, or count terms again, where enough has changed
                     state = self.read_state()
                     if state.deleted > MIN_DELETED and state.deleted > MAX_DELETED * (state.documents + state.deleted):
-                        self.terms.clear()
+                        self._clear(connection)
                         while self._index_batch(connection):
                             pass
                         state = self.read_state()
                     if state.documents > _RECOUNT * state.counted or state.documents < state.counted / 2:
-                        self.terms.count_terms()
-                        connection.execute("UPDATE recall_state SET counted = documents")
+                        for statement in (*self.terms.COUNT, "UPDATE recall_state SET counted = documents"):
+                            connection.execute(statement)
             if progress is not None:
                 progress(done, max(done, total))
         return done
 
     def rebuild(self, progress: Progress | None = None) -> int:
         """Build the index again from the sessions; returns how many there are."""
-        with self._db.transaction():
-            self.terms.clear()
+        with self._db.transaction() as connection:
+            self._clear(connection)
         return self.update(progress)
+
+    def _clear(self, connection: Connection) -> None:
+        """Remove everything, and mark every session as changed."""
+        for statement in self.terms.CLEAR:
+            connection.execute(statement)
 
     def frequencies(self, stems: Sequence[str]) -> dict[Group, dict[str, int]]:
         """About how many documents have each stem; a stem that is missing is in one, or in none."""
@@ -191,7 +216,9 @@ class Index:
             done += 1
             if len(write.rows) > _BATCH_DOCUMENTS:
                 break
-        self.terms.add(write.documents)
+        for group, stems in write.stems.items():
+            for batch in batches(stems.items(), _BATCH_ADDED):
+                connection.execute(self.terms.ADD.format(group), (msgspec.json.encode(dict(batch)).decode(),))
         connection.executemany("INSERT INTO recall_documents (part, id, message, hash) VALUES (?, ?, ?, ?)", write.rows)
         connection.execute(
             "UPDATE recall_state SET generation = generation + 1, parts = ?, documents = documents + ?, "
@@ -234,14 +261,14 @@ class Index:
             group: Group = "said" if document.field < SAID else "did"
             length = min(15, int(2 * log2(max(words, 1))))
             number = (part.documents[group] + FIRST) << POSITION | document.field << FIELD | length
-            write.documents[group].append((part.number << PART | number, " ".join(stems)))
+            write.stems[group][part.number << PART | number] = " ".join(stems)
             write.rows.append((part.number, number, document.message, document.hash))
             part.documents[group] += 1
             part.words[document.field] += max(1, words)
             if group == "said":
                 part.lengths.append(length)
         connection.executemany(
-            _SAVE,
+            _SAVE_PART,
             [
                 (part.number, session, write.generation, *part.documents.values(), bytes(part.lengths), *part.words)
                 for part in parts.values()
@@ -304,3 +331,120 @@ def _decode_arguments(arguments: str) -> str:
         with suppress(ValueError, RecursionError):
             arguments = clean(json.dumps(json.loads(arguments), ensure_ascii=False))
     return arguments.replace("\\n", " ").replace("\\t", " ").replace("\\r", " ")
+
+
+# -- what differs between the databases
+
+
+class TermIndex(ABC):
+    """The inverted index of one kind of database: for each stem the documents that have it."""
+
+    ADD: ClassVar[str]  # the documents of a group in a JSON object: their stems, joined by spaces, by id
+    COUNT: ClassVar[tuple[str, ...]]  # count again how many documents have each stem
+    CLEAR: ClassVar[tuple[str, ...]]  # remove everything, and mark every session as changed
+
+    @abstractmethod
+    def postings(self, stems: Mapping[Group, Sequence[str]], limit: int) -> dict[Group, list[Ids]]:
+        """For each stem the first `limit` ids of the documents that have it, in order."""
+
+    @abstractmethod
+    def time_limit(self, deadline: float) -> AbstractContextManager[None]:
+        """Interrupt statements that run past a time of `time.monotonic`, with `Interrupted`."""
+
+
+class SQLiteTermIndex(TermIndex):
+    """Two FTS5 tables without texts and positions, which hold our own stems."""
+
+    ADD = "INSERT INTO {0} (rowid, stems) SELECT CAST(key AS INTEGER), value FROM json_each(?)"
+    # A stem of one document is as rare as a new one, and half of all stems are.
+    COUNT = tuple(
+        statement.format(group)
+        for group in GROUPS
+        for statement in (
+            "CREATE VIRTUAL TABLE IF NOT EXISTS temp.{0}_vocabulary USING fts5vocab (main, {0}, row)",
+            "DELETE FROM {0}_terms",
+            "INSERT INTO {0}_terms SELECT term, doc FROM temp.{0}_vocabulary WHERE doc > 1",
+        )
+    )
+    CLEAR = (
+        "INSERT INTO said (said) VALUES ('delete-all')",
+        "INSERT INTO did (did) VALUES ('delete-all')",
+        "DELETE FROM said_terms",
+        "DELETE FROM did_terms",
+        "DELETE FROM recall_parts",
+        "DELETE FROM recall_documents",
+        "DELETE FROM recall_deleted",
+        "UPDATE recall_state SET generation = generation + 1, cleared = generation + 1, "
+        "documents = 0, deleted = 0, counted = 0",
+        "INSERT INTO recall_stale (session) SELECT pk FROM sessions WHERE pk NOT IN (SELECT session FROM recall_stale)",
+    )
+
+    def __init__(self, database: SQLiteDatabase) -> None:
+        self._connection = database.connection
+
+    def postings(self, stems: Mapping[Group, Sequence[str]], limit: int) -> dict[Group, list[Ids]]:
+        import numpy as np
+
+        found: dict[Group, list[Ids]] = {group: [] for group in stems}
+        for group, some in stems.items():
+            # One text of all ids is three times as fast as a row for each, and one statement as several.
+            one = f"SELECT group_concat(rowid) FROM (SELECT rowid FROM {group} WHERE {group} MATCH ? LIMIT ?)"
+            for batch in batches(some, _BATCH_STEMS):
+                values = [value for stem in batch for value in (f'"{stem}"', limit)]
+                for (ids,) in self._connection.execute(" UNION ALL ".join([one] * len(batch)), values):
+                    found[group].append(np.fromstring(ids or "", dtype=np.int64, sep=","))
+        return found
+
+    @contextmanager
+    def time_limit(self, deadline: float) -> Iterator[None]:
+        if isinf(deadline):
+            yield
+            return
+        wait = self._connection.execute("PRAGMA busy_timeout").fetchone()[0]
+        left = max(0, int((deadline - time.monotonic()) * 1000))
+        self._connection.execute(f"PRAGMA busy_timeout = {left}")
+        self._connection.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS)
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
+                raise Interrupted from None
+            raise
+        finally:
+            self._connection.set_progress_handler(None, 0)
+            self._connection.execute(f"PRAGMA busy_timeout = {wait}")
+
+
+class PostgresTermIndex(TermIndex):
+    """Two tables with a GIN index over arrays of our own stems. Their functions are in SQL."""
+
+    ADD = (
+        "SELECT warmstart_recall_add('{0}', array_agg(CAST(key AS BIGINT)), array_agg(value)) "
+        "FROM json_each_text(CAST(? AS JSON))"
+    )
+    COUNT = ("SELECT warmstart_recall_count()",)
+    CLEAR = ("SELECT warmstart_recall_clear()",)
+
+    def __init__(self, database: PostgresDatabase) -> None:
+        self._connection = database.connection
+
+    def postings(self, stems: Mapping[Group, Sequence[str]], limit: int) -> dict[Group, list[Ids]]:
+        import numpy as np
+
+        # The function numbers its rows with NULL; WITH ORDINALITY counts them.
+        one = (
+            "SELECT '{0}', number, ids FROM warmstart_recall_postings('{0}', CAST(? AS TEXT[]), ?) "
+            "WITH ORDINALITY AS found (place, ids, number)"
+        )
+        rows = self._connection.execute(
+            " UNION ALL ".join(one.format(group) for group in stems) + " ORDER BY 1, 2",
+            [value for some in stems.values() for value in (list(some), limit)],
+            binary=True,
+        )
+        found: dict[Group, list[Ids]] = {group: [] for group in stems}
+        for group, _, ids in rows:
+            found[group].append(np.array(ids, np.int64))
+        return found
+
+    def time_limit(self, deadline: float) -> AbstractContextManager[None]:
+        return self._connection.limited(None if isinf(deadline) else max(0.0, deadline - time.monotonic()))

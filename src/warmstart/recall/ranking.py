@@ -8,7 +8,7 @@ these is added to the score of the session, so that one good window counts most 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from time import monotonic
@@ -17,10 +17,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from warmstart.recall.index import COLUMNS, DELETED, FIELD, FIELDS, FIRST, LENGTHS, PART, POSITION, SAID, State
-from warmstart.recall.term_index import Ids
+from warmstart.recall.index import COLUMNS, DELETED, FIELD, FIELDS, FIRST, LENGTHS, PART, POSITION, SAID, Ids, State
 from warmstart.storage.database import Database, Interrupted
-from warmstart.storage.sql import batches, placeholders
 
 K1, B = 1.2, 0.75
 MAX_TERMS = 60  # of a query that are looked up; six bits hold their numbers
@@ -86,40 +84,61 @@ class CorpusStats:
 
     def __init__(self, database: Database) -> None:
         self._run = database.connection.execute
-        self._generation = 0
-        self._clear(0)
+        self._clear(0, 0)
 
-    def _clear(self, parts: int) -> None:
+    def _clear(self, parts: int, generation: int) -> None:
         self.session: Ids = np.zeros(parts + 1, np.int64)  # by part; 0 where there is none
         self.deleted: Ids = np.zeros(0, np.int64)
         self._said: Ids = np.zeros(parts + 1, np.int64)
         self._words: Floats = np.zeros((parts + 1, len(FIELDS)))
-        self._parts_read = 0
+        self.lengths: dict[int, bytes] = {}  # by part: the length classes of its documents
+        self._read_up_to = {"generation": generation, "number": 0}
         self._complete = False
-        self._lengths: dict[int, bytes] = {}
 
     def refresh(self, state: State, deadline: float) -> None:
         """Read what changed since the last time. Raises `Interrupted` at the deadline."""
-        if self._complete and state.generation == self._generation:
+        generation = self._read_up_to["generation"]
+        if self._complete and state.generation == generation:
             return
-        if state.cleared > self._generation or state.generation > self._generation + _MAX_WRITES:
-            self._clear(state.parts)
-            self._generation = state.generation
+        if state.cleared > generation or state.generation > generation + _MAX_WRITES:
+            self._clear(state.parts, state.generation)
+        # Every part there is, once; afterwards those that were written since.
+        ranges = (
+            (column, first, min(first + size, end))
+            for column, end, size in (
+                ("generation", state.generation, _BATCH_WRITES),
+                ("number", state.parts, _BATCH_PARTS),
+            )
+            for first in range(self._read_up_to[column], end, size)
+        )
+        for column, first, last in ranges:
+            if monotonic() > deadline:
+                raise Interrupted
+            rows = self._run(
+                f"SELECT lengths, number, session, said, {COLUMNS} FROM recall_parts "
+                f"WHERE {column} > ? AND {column} <= ?",
+                (first, last),
+            ).fetchall()
+            found = np.fromiter(chain.from_iterable(row[1:] for row in rows), np.float64).reshape(-1, _ROW)
+            numbers = found[:, 0].astype(np.int64)
+            more = int(numbers.max(initial=0)) + 1 - len(self.session)
+            if more > 0:
+                self.session = np.concatenate([self.session, np.zeros(more, np.int64)])
+                self._said = np.concatenate([self._said, np.zeros(more, np.int64)])
+                self._words = np.concatenate([self._words, np.zeros((more, len(FIELDS)))])
+            self.session[numbers] = found[:, 1].astype(np.int64)
+            self._said[numbers] = found[:, 2].astype(np.int64)
+            self._words[numbers] = found[:, 3:]
+            self.lengths.update((row[1], row[0]) for row in rows)
+            self._read_up_to[column] = last
         if not self._complete:
-            self._read_all(state.parts, deadline)
-        while self._generation < state.generation:
-            last = min(self._generation + _BATCH_WRITES, state.generation)
-            self._read("generation > ? AND generation <= ?", self._generation, last, deadline)
-            self._generation = last
+            self._read_deleted(deadline)
         exists = self.session > 0
         said, words = int(self._said.sum()), self._words.sum(axis=0)
         self.everything = Scope(True, exists, int(np.count_nonzero(exists)), said, words, self._words)
         self.has_did = bool(words[SAID:].any())
 
-    def _read_all(self, parts: int, deadline: float) -> None:
-        while self._parts_read < parts:
-            self._read("number > ? AND number <= ?", self._parts_read, self._parts_read + _BATCH_PARTS, deadline)
-            self._parts_read += _BATCH_PARTS
+    def _read_deleted(self, deadline: float) -> None:
         while not self._complete:
             if monotonic() > deadline:
                 raise Interrupted
@@ -130,32 +149,6 @@ class CorpusStats:
             more = np.fromiter((row[0] for row in rows), np.int64)
             self.deleted = np.concatenate([self.deleted, more])
             self._complete = len(more) < _BATCH_DELETED
-
-    def _read(self, condition: str, first: int, last: int, deadline: float) -> None:
-        if monotonic() > deadline:
-            raise Interrupted
-        rows = self._run(f"SELECT number, session, said, {COLUMNS} FROM recall_parts WHERE {condition}", (first, last))
-        found = np.fromiter(chain.from_iterable(rows), np.float64).reshape(-1, _ROW)
-        if not len(found):
-            return
-        numbers = found[:, 0].astype(np.int64)
-        more = int(numbers.max()) + 1 - len(self.session)
-        if more > 0:
-            self.session = np.concatenate([self.session, np.zeros(more, np.int64)])
-            self._said = np.concatenate([self._said, np.zeros(more, np.int64)])
-            self._words = np.concatenate([self._words, np.zeros((more, len(FIELDS)))])
-        self.session[numbers] = found[:, 1].astype(np.int64)
-        self._said[numbers] = found[:, 2].astype(np.int64)
-        self._words[numbers] = found[:, 3:]
-        for number in numbers.tolist() if self._lengths else ():
-            self._lengths.pop(number, None)
-
-    def lengths(self, parts: Sequence[int]) -> Mapping[int, bytes]:
-        """For each of these parts, and for others, the length classes of its documents; they stay in memory."""
-        for batch in batches(part for part in parts if part not in self._lengths):
-            sql = f"SELECT number, lengths FROM recall_parts WHERE number IN ({placeholders(batch)})"
-            self._lengths.update(self._run(sql, batch))
-        return self._lengths
 
     def scope(self, sessions: Sequence[int]) -> Scope:
         """The statistics of these sessions."""
@@ -174,13 +167,13 @@ class CorpusStats:
         ids = np.concatenate(found) if found else np.zeros(0, np.int64)
         term = np.repeat(np.arange(len(found)), sizes)
         part = np.minimum(ids >> PART, len(scope.allowed) - 1)
-        kept = scope.allowed[part]
-        kept &= part == ids >> PART  # otherwise another process has just added it
+        mask = scope.allowed[part]
+        mask &= part == ids >> PART  # otherwise another process has just added it
         if len(self.deleted):
             at = np.minimum(np.searchsorted(self.deleted, ids), len(self.deleted) - 1)
-            kept &= self.deleted[at] != ids
-        if not kept.all():
-            ids, term = ids[kept], term[kept]
+            mask &= self.deleted[at] != ids
+        if not mask.all():
+            ids, term = ids[mask], term[mask]
         counts = np.bincount(term, minlength=len(found))
         return Postings(ids, term, counts + np.maximum(0, np.array(known, np.int64) - np.array(sizes, np.int64)))
 
@@ -231,14 +224,14 @@ def rank(
     said: Postings,
     did: Postings,
     scope: Scope,
-    lengths: Callable[[Sequence[int]], Mapping[int, bytes]],
+    lengths: Mapping[int, bytes],
     weights: Weights,
     also: Sequence[int] = (),
 ) -> Ranked:
     """Rank the parts that have any of the terms: BM25 field by field, and of the best ones the windows.
 
-    `lengths` gives the length classes of the documents of some parts; the windows of the parts `also` are scored
-    however these rank.
+    `lengths` are the length classes of the documents of each part; the windows of the parts `also` are scored however
+    these rank.
     """
     ranked = Ranked()
     mean = np.maximum(1.0, scope.words / max(1, scope.parts))
@@ -262,7 +255,7 @@ def rank(
         if len(best) > weights.sessions:
             top = np.argpartition(-ranked.scores, weights.sessions)[: weights.sessions]
             best = np.union1d(best[top], np.array(also, np.int64))
-        _rank_windows(ranked, said, scope, best, lengths(best.tolist()), weights.windows)
+        _rank_windows(ranked, said, scope, best, lengths, weights.windows)
     return ranked
 
 
@@ -305,8 +298,8 @@ def _rank_windows(
     cells = cells[starts + tf - 1]
     middle = cells >> 7
     where = start[middle >> _POSITIONS] + (middle & _POSITION) - 1
-    kept = classes[where] != DELETED
-    cells, middle, where, tf = cells[kept], middle[kept], where[kept], tf[kept]
+    mask = classes[where] != DELETED
+    cells, middle, where, tf = cells[mask], middle[mask], where[mask], tf[mask]
     if not len(cells):
         return
 

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from warmstart.errors import EmbedderError, StoreError
-from warmstart.recall.evidence import Evidence
-from warmstart.recall.index import Index, Progress
-from warmstart.recall.passages import Hit, SearchResult, choose_spots, read_passages
+from warmstart.recall.evidence import Evidence, Hit, SearchResult, choose_spots, read_passages
+from warmstart.recall.index import GROUPS, Group, Index, Progress
 from warmstart.recall.query import MAX_NAMES, Name, Query, Word, parse, rarest
 from warmstart.recall.ranking import (
     EMPTY,
@@ -28,7 +27,6 @@ from warmstart.recall.ranking import (
     rank,
     rank_sessions,
 )
-from warmstart.recall.term_index import GROUPS, Group
 from warmstart.sessions.lookup import Selection, Use
 from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.storage.database import Interrupted

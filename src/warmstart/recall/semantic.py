@@ -19,9 +19,8 @@ from warmstart.embedding.embedders import Embedder, Matrix, open_embedder
 from warmstart.embedding.files import delete_vectors_file, has_vectors, open_vectors
 from warmstart.embedding.vectors import Model, Progress, VectorStore, VectorUpdate, prune_vectors
 from warmstart.errors import ConfigError, StoreCorrupt
-from warmstart.recall.index import FIELD, FIRST, POSITION, SAID
+from warmstart.recall.index import FIELD, FIRST, POSITION, SAID, Ids
 from warmstart.recall.ranking import Floats, Ranked
-from warmstart.recall.term_index import Ids
 from warmstart.sessions.lookup import SessionLookup
 from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.text.words import split_words
@@ -133,9 +132,9 @@ class SemanticIndex:
         first = np.flatnonzero(np.concatenate([[True], part[1:] != part[:-1]]))
         parts, best = part[first], np.maximum.reduceat(similarity, first)
         worth = self._worth(ranked, parts, best)
-        kept = np.isin(parts, ranked.parts) | ((best >= floor) & (worth > 0))
-        _add_windows(ranked, windows, similarity, parts[kept])
-        ranked.add("vectors", parts[kept], worth[kept])
+        mask = np.isin(parts, ranked.parts) | ((best >= floor) & (worth > 0))
+        _add_windows(ranked, windows, similarity, parts[mask])
+        ranked.add("vectors", parts[mask], worth[mask])
         return ranked
 
     def _worth(self, ranked: Ranked, parts: Ids, similarity: Floats) -> Floats:
@@ -163,8 +162,8 @@ class SemanticIndex:
         window[1:] += unit[:-1] * beside
         window[:-1] += unit[1:] * beside
         similarity = (window @ near.vector) / np.maximum(np.linalg.norm(window, axis=1), 1e-9)
-        kept = (length[:, 0] > 0) & np.isin(keys, wanted)
-        return keys[kept], similarity[kept].astype(np.float64)
+        mask = (length[:, 0] > 0) & np.isin(keys, wanted)
+        return keys[mask], similarity[mask].astype(np.float64)
 
 
 def _add_windows(ranked: Ranked, windows: Ids, similarity: Floats, parts: Ids) -> None:
@@ -198,7 +197,7 @@ def open_semantic_index(store: SQLSessionStore, settings: Settings) -> SemanticI
         if embedder.name != model.name:
             raise ConfigError(
                 f"the vectors were made with {model.name!r}, but {model.requested!r} is now {embedder.name!r}; "
-                f"run `warmstart recall index --embedder {model.requested}` to make them again"
+                f"run `warmstart recall index --embedder {model.requested}` to recompute them"
             )
     except BaseException:
         vectors.close()

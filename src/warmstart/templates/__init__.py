@@ -1,29 +1,24 @@
 """What is worth carrying: items of sessions, the brief of a project, and templates.
 
-Names are loaded when they are first used; `warmstart.templates.make.make` and `warmstart.templates.revoke.revoke` are
-imported from their modules, whose names they share.
+Names are loaded when they are first used; all others are imported from their modules.
 """
 
 TYPE_CHECKING = False  # `typing` itself takes milliseconds to load
 if TYPE_CHECKING:
     from warmstart.templates.brief import Brief, build_brief
     from warmstart.templates.item import Call, Item, SessionItems, Source
-    from warmstart.templates.item_store import ItemStore
     from warmstart.templates.make import SessionExtractor
     from warmstart.templates.rendering import Rendering, render
-    from warmstart.templates.revoke import revoked
     from warmstart.templates.selection import Choice, Selector, Suggestion, Task
     from warmstart.templates.start import Started, WarmSessionBootstrapper, inject, start_warm
     from warmstart.templates.store import SQLTemplateStore
     from warmstart.templates.template import SessionSeed, WarmTemplate
-    from warmstart.templates.validation import check, problems
 
 __all__ = [
     "Brief",
     "Call",
     "Choice",
     "Item",
-    "ItemStore",
     "Rendering",
     "SQLTemplateStore",
     "Selector",
@@ -37,26 +32,20 @@ __all__ = [
     "WarmSessionBootstrapper",
     "WarmTemplate",
     "build_brief",
-    "check",
     "inject",
-    "problems",
     "render",
-    "revoked",
     "start_warm",
 ]
 
 _MODULES = {
     "brief": ("Brief", "build_brief"),
     "item": ("Call", "Item", "SessionItems", "Source"),
-    "item_store": ("ItemStore",),
     "make": ("SessionExtractor",),
     "rendering": ("Rendering", "render"),
-    "revoke": ("revoked",),
     "selection": ("Choice", "Selector", "Suggestion", "Task"),
     "start": ("Started", "WarmSessionBootstrapper", "inject", "start_warm"),
     "store": ("SQLTemplateStore",),
     "template": ("SessionSeed", "WarmTemplate"),
-    "validation": ("check", "problems"),
 }
 
 

@@ -61,9 +61,6 @@ class Use:
 _COLUMNS = tuple(Use.__dataclass_fields__)
 
 
-# -- how sessions started
-
-
 def record(store: SQLTemplateStore, choice: Choice, task: Task, *, tokens: int = 0, items: Collection[str] = ()) -> Use:
     """Keep how the session of a task started. One that has a row already keeps that one, which is returned.
 
@@ -130,9 +127,6 @@ def _uses(store: SQLTemplateStore, condition: str, *values: Any) -> list[Use]:
     return found
 
 
-# -- how they ended
-
-
 def settle(store: SQLTemplateStore, *, tools: Mapping[str, str] | None = None) -> int:
     """Record the outcome of sessions that have one by now, with their errors and calls; returns how many there are.
 
@@ -168,9 +162,6 @@ def _settle(store: SQLTemplateStore, use: int, session: str, tools: Mapping[str,
             (profile.outcome.value, *counts, use),
         )
     return True
-
-
-# -- statistics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

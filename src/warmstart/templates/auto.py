@@ -7,32 +7,27 @@ is measured, and stays as it is from then on.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from warmstart.errors import InvalidTemplate, NothingToCarry, SessionNotFound, TemplateChanged
-from warmstart.profile.profiler import profiled
+from warmstart.profile.profiler import Progress, profiled
 from warmstart.profile.values import Profile, TaskType
 from warmstart.redact.redactor import Redactor
-from warmstart.sessions.bad_sessions import Skip, log_skip
 from warmstart.sessions.projects import short_names
 from warmstart.sessions.store import Filter
 from warmstart.sessions.values import Session
 from warmstart.templates.lifecycle import AUTHOR
 from warmstart.templates.make import make
-from warmstart.templates.revoke import revoked
 from warmstart.templates.store import SQLTemplateStore, Summary, content_hash
 from warmstart.templates.template import WarmTemplate
 
-MIN_CALLS = 5  # of a session
-MAX_ERROR_RATE = 0.1
 ORIGIN = "auto"
 
 _MAX_SESSIONS = 20  # of a template, the newest
 
 Action = Literal["created", "changed", "skipped"]
-Progress = Callable[[int, int], None]
 
 
 class Made(NamedTuple):
@@ -55,25 +50,22 @@ class _Group:
 def auto(
     store: SQLTemplateStore,
     *,
-    min_calls: int = MIN_CALLS,
-    max_error_rate: float = MAX_ERROR_RATE,
+    min_calls: int = 5,
+    max_error_rate: float = 0.1,
     dry_run: bool = False,
     project: str = "",
     kinds: Mapping[str, str] | None = None,
     redactor: Redactor | None = None,
     progress: Progress | None = None,
-    skip: Skip = log_skip,
 ) -> list[Made]:
     """Make templates of the sessions that succeeded with few errors, of one project or of all.
 
-    `kinds` is the user's own table of what tools are for; `progress` is called with how many sessions were profiled,
-    and `skip` with each session that cannot be read. With `dry_run` no template is written.
+    `kinds` is the user's own table of what tools are for; `progress` is called with how many sessions were profiled.
+    With `dry_run` no template is written.
     """
-    without = revoked(store)
+    without = store.revoked()
     groups: dict[tuple[str, TaskType], _Group] = {}
-    for session, profile in profiled(
-        store.sessions, tools=kinds, filter=Filter(project=project), progress=progress, skip=skip
-    ):
+    for session, profile in profiled(store.sessions, tools=kinds, filter=Filter(project=project), progress=progress):
         group = groups.setdefault((session.project, profile.task_type), _Group())
         if reason := _flaw(session, profile, min_calls, max_error_rate, without):
             group.left_out[reason] += 1
@@ -98,7 +90,7 @@ def auto(
                 state="candidate",
                 revoked=without,
                 kinds=kinds,
-                skip=lambda session, error: None if isinstance(error, NothingToCarry) else skip(session, error),
+                skip=lambda *_: None,
             )
             action, why, template = _save(store, template, old, dry_run=dry_run)
             left_out = f"; left out: {_list(group.left_out)}" if group.left_out and action != "skipped" else ""

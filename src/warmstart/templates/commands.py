@@ -1,13 +1,13 @@
 """Shell commands without what changes from run to run, so that two runs of the same command are recognised.
 
-`cd web && CI=1 timeout 60 npx vitest run src/a.test.ts -t "name" | tail` is `npx vitest run`. Only commands that test,
-build, lint, format or run something of the project count; what only looks around is not worth carrying.
+`cd web && CI=1 timeout 60 npx vitest run src/a.test.ts -t "name" | tail` is `npx vitest run`. What neither tests,
+builds, lints, formats nor runs something of the project has the purpose `other`, and is not worth carrying.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache, partial
 from typing import Literal, NamedTuple
 
@@ -26,13 +26,11 @@ _PREFIX = re.compile(
 )
 _PROGRAM = re.compile(r"(?:\./)?[\w.@+/-]{1,80}")
 _SCRATCH = ("$", "/dev/", "/private/", "/tmp/", "/var/", "~/.claude")  # noqa: S108 - named, not used
-_NEGLIGIBLE = re.compile(r"(?:npx |bunx |uvx )?[\w.-]+")  # a program alone: `npm`, `npx tsc` says too little to carry
 _FILE_NAME = re.compile(
     r"\S*\.(?:go|pyi?|[cm]?[jt]s|[jt]sx|rs|java|kt|swift|dart|rb|php|exs?|c|h|cc|cpp|cs|mdx?|jsonl?|ya?ml|toml|lock|txt"
     r"|log|html?|s?css|sql|sh|ps1|png|svg|csv|feature|proto)(?::\d+)*$"
 )
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
-_RUNS_ALONE = frozenset(("pytest", "tox", "nox", "tsc", "eslint", "jest", "mypy", "ruff", "make", "gotestsum"))
 
 
 class ShellCommand(NamedTuple):
@@ -48,21 +46,21 @@ class ShellCommand(NamedTuple):
     has_environment: bool = False
 
 
-def shell_commands(text: str, roots: tuple[str, ...] = (), *, every: bool = False) -> tuple[ShellCommand, ...]:
-    """The commands in a shell text that are worth carrying, each once; with `every` also all others."""
-    return _shell_commands(text[:_MAX_COMMAND], roots, every)
+def shell_commands(text: str, roots: tuple[str, ...] = ()) -> tuple[ShellCommand, ...]:
+    """The commands in a shell text, each once."""
+    return _shell_commands(text[:_MAX_COMMAND], roots)
 
 
 @lru_cache(maxsize=4096)
-def _shell_commands(text: str, roots: tuple[str, ...], every: bool) -> tuple[ShellCommand, ...]:
-    found = (_simplify(command, roots, every) for command in parse_commands(text))
+def _shell_commands(text: str, roots: tuple[str, ...]) -> tuple[ShellCommand, ...]:
+    found = (_simplify(command, roots) for command in parse_commands(text))
     return tuple(dict.fromkeys(command for command in found if command))
 
 
 _words = partial(word_set, "commands")
 
 
-def _simplify(command: Command, roots: tuple[str, ...], every: bool) -> ShellCommand | None:
+def _simplify(command: Command, roots: tuple[str, ...]) -> ShellCommand | None:
     words = list(command.argv)
     while words and _PREFIX.fullmatch(words[0]):
         del words[0]
@@ -74,15 +72,10 @@ def _simplify(command: Command, roots: tuple[str, ...], every: bool) -> ShellCom
         return None
     program = words[0].rsplit("/", 1)[-1] if words[0].startswith("/") else words[0]
     purpose = _purpose(Command(program.rsplit("/", 1)[-1], tuple(words[1:])), program)
-    if purpose is None and not (every and program not in SILENT):
+    if purpose is None and program in SILENT:
         return None
     arguments, subcommands = _lasting_arguments(program.rsplit("/", 1)[-1], words[1:])
     full = " ".join((*wrapper, program, *arguments))
-    lost = any(_FILE_NAME.match(word) for word in words[1:]) and all(word.startswith("-") for word in arguments)
-    if lost and purpose in ("lint", "format") and not every:
-        return None  # `gofmt -d x.go` without its file
-    if _NEGLIGIBLE.fullmatch(full) and full.split()[-1] not in _RUNS_ALONE and not every:
-        return None
     if purpose and (folder := _folder(command, roots)):
         full = f"cd {folder} && {full}"
     family = " ".join((*wrapper, program, *subcommands))
@@ -163,7 +156,19 @@ def _is_volatile(word: str, *, script: bool) -> bool:
     return is_file or bool(re.search(r"[0-9a-f]{10,}", word))
 
 
-# -- paths
+def file_names(text: str) -> set[str]:
+    """The names of files in a text, with or without their folders."""
+    return {word for word in re.split(r"[\s`'\"(),:*]+", text) if _FILE_NAME.match(word)}
+
+
+def with_folders(paths: Iterable[str]) -> set[str]:
+    """Paths, and the folders that they are in."""
+    found: set[str] = set()
+    for path in paths:
+        while path and path not in found:
+            found.add(path)
+            path = path.rpartition("/")[0]
+    return found
 
 
 def relative_path(path: str, roots: tuple[str, ...]) -> str:

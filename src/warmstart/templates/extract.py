@@ -12,30 +12,34 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from warmstart.profile.feedback import corrects, standing_instructions, writing_style
+import msgspec
+
+from warmstart.profile.feedback import agrees, corrects, is_request, own_words, standing_instructions, writing_style
+from warmstart.profile.tools import SHELLS
 from warmstart.profile.values import AnnotatedStep
 from warmstart.redact.redactor import Redactor
-from warmstart.sessions.marks import without_ours
+from warmstart.sessions.marks import is_ours, without_ours
 from warmstart.sessions.values import Message, Session
 from warmstart.templates.commands import ShellCommand
-from warmstart.templates.item import Call, Item, Kind, SessionItems
-from warmstart.templates.procedures import extract_procedures, subject_of
+from warmstart.templates.item import Call, Item, Kind, SessionItems, Turn
+from warmstart.templates.procedures import Values, extract_procedures, identifies, subject_of
 from warmstart.templates.rules import load_table, pattern
-from warmstart.templates.safety import is_known
-from warmstart.templates.session_view import SessionView, Shell
-from warmstart.templates.turns import extract_turns
+from warmstart.templates.safety import is_known, is_safe_call, own_words_of
+from warmstart.templates.session_view import PLAN, SessionView, Shell
 from warmstart.text.own_words import SENTENCE
 from warmstart.text.truncate import one_line
 from warmstart.text.untrusted import find_injection
 from warmstart.text.words import topic_terms
 
-ITEM_RULES = 5  # raise it when an extractor changes: stored items are then extracted again
+ITEM_RULES = 8  # raise it when an extractor changes: stored items are then extracted again
 
 _MAX_REQUESTS, _MAX_REQUEST = 6, 400  # requests that tell what a session is about, and characters of each
 _MAX_FIX_TRIES = 6  # shell calls after an error in which its fix is looked for
 _MAX_QUOTE = 300  # characters
 _MAX_SAID = 4_000  # characters of a message that are read
 _MIN_MESSAGES = 3  # before anything is said of how they are written
+_MAX_ASKED, _MAX_APPROVAL = 90, 3  # characters of what a turn asks for, words of a message that only agrees
+_MAX_FILES, _MAX_COMMANDS = 12, 4  # of a turn
 _URL = re.compile(r"https?://[^\s<>\"'`)\]]+")
 
 
@@ -76,6 +80,7 @@ def extract_files(view: SessionView) -> Iterator[Item]:
 
 def extract_traps(view: SessionView) -> Iterator[Item]:
     """Commands that test, build, lint or format and failed here, with the command for the same that worked instead."""
+    yield from () if view.is_host else _call_traps(view)
     for place, shell in enumerate(view.shells):
         error = shell.step.signature
         named = error.partition(":")[0].lower()
@@ -99,9 +104,26 @@ def extract_traps(view: SessionView) -> Iterator[Item]:
             shell.step,
             tool=mistake.family,
             calls=(Call("shell", mistake.text), Call("shell", fix.text)),
-            clean=all(view.is_clean_command(text, shell.step.position) for text in (mistake.text, fix.text)),
+            clean=view.is_clean_command(mistake.text, shell.step.position)
+            and view.is_clean_command(fix.text, step.position),
             sources=(*view.source(shell.step.message_id), *view.source(step.message_id)),
         )
+
+
+def _call_traps(view: SessionView) -> Iterator[Item]:
+    """API calls that failed, with what made the tool work: another tool first, or other arguments (names only)."""
+    values, notes = Values(view), {step.call.name for step in view.steps if step.role == "note"}
+    for step in view.steps:
+        name, recovery = step.call.name, step.recovery
+        error = re.sub(r"\{\{\w+\}\}", "…", values.hide(step.signature))
+        if recovery is None or not error or name in SHELLS or find_injection(error):
+            continue
+        changed = [one.what for one in recovery.changes if one.how != "removed" and not identifies(one.what)]
+        arguments = values.arguments(msgspec.json.encode(dict.fromkeys(changed, "")).decode())
+        first = [tool for tool in recovery.between if tool not in notes]
+        fix = Call(first[0], "") if len(first) == 1 else Call(name, arguments if changed else "")
+        if (fix.arguments or fix.tool != name) and is_safe_call(fix) and is_safe_call(Call(name, "")):
+            yield view.item("trap", error, step, tool=name, calls=(Call(name, ""), fix))
 
 
 def _is_part_of_work(error: str) -> bool:
@@ -122,7 +144,8 @@ def extract_instructions(view: SessionView) -> Iterator[Item]:
         prompts = [one for one in view.messages if one.role == "system"]
         rules += [(one, rule) for one in prompts for rule in _system_rules(without_ours(one.text))]
     for message, rule in rules:
-        if not pattern("permits").search(rule) or pattern("forbids").search(rule):
+        permits = pattern("permits").search(rule) and not pattern("forbids").search(rule)
+        if not permits and not pattern("wish").search(rule):
             yield from _quote(view, "instruction", rule, message)
 
 
@@ -142,7 +165,7 @@ def extract_corrections(view: SessionView) -> Iterator[Item]:
     """What the user told the agent to do differently, quoted."""
     for message, text, answers in view.said[1:] if view.has_own_user else ():
         if corrects(text, answers=answers):
-            for sentence in _sentences(text)[:2]:
+            for sentence in [one for one in _sentences(text)[:2] if not one.endswith("?")]:
                 yield from _quote(view, "correction", sentence, message)
 
 
@@ -173,10 +196,11 @@ def _quote(view: SessionView, kind: Kind, text: str, message: Message) -> Iterat
 
 
 def extract_open(view: SessionView) -> Iterator[Item]:
-    """Where work stopped: the last check, if it failed."""
-    every = [(shell, command) for shell in view.shells for command in shell.commands]
+    """Where work stopped: the last check, if it failed and nothing was committed after it."""
+    committed = max((step.position for step in view.steps if step.role == "commit"), default=-1)
+    every = [(one, command) for one in view.shells if one.step.position > committed for command in one.commands]
     for shell, command in [one for one in every if one[1].purpose in ("test", "build", "lint")][-1:]:
-        is_safe = is_known(command.text, view.typed) and view.is_clean_command(command.text, shell.step.position)
+        is_safe = is_known(command.text, view.typed) and view.may_show(command.text, shell.step.position)
         if shell.step.outcome == "error" and shell.commands == (command,) and is_safe:  # or which of them failed?
             yield view.item("open", f"`{command.text}` failed last", shell.step)
 
@@ -234,8 +258,61 @@ def extract_items(
         started_at=session.started_at,
         ended_at=session.ended_at,
         title=title,
+        branch=session.branch,
+        typed=clean("\n".join(word for word in _own_words(items) if word in view.sources)),
         is_subagent=session.parent_kind == "subagent",
         terms=dict(Counter(topic_terms(" ".join((title, *asked, *changed))))),
         items=tuple(items),
         turns=extract_turns(view, messages, clean),
     )
+
+
+def _own_words(items: Sequence[Item]) -> dict[str, None]:
+    """The words of clean commands that are not words of their programs."""
+    commands = (item.commands for item in items if item.kind in ("command", "trap") and item.clean)
+    return dict.fromkeys(word for some in commands for command in some for word in own_words_of(command))
+
+
+def extract_turns(view: SessionView, messages: Sequence[Message], clean: Callable[[str], str]) -> tuple[Turn, ...]:
+    """The turns of a session. An approval continues the turn before it."""
+    turn_of, requests = {}, {}  # by the number of a request; the first message of each turn
+    number = turn = 0
+    for message in messages:
+        if is_request(message):
+            number += 1
+            words = own_words(message)
+            if not turn or not (is_ours(message) or (len(words.split()) <= _MAX_APPROVAL and agrees(words))):
+                turn = number
+                requests[turn] = message
+            turn_of[number] = turn
+    files: dict[tuple[int, str], dict[str, None]] = {}
+    for step, role, path in view.files:
+        files.setdefault((turn_of.get(step.turn, 0), role), {})[path] = None
+    ran: dict[int, dict[str, None]] = {}
+    for shell in view.shells:
+        for command in shell.commands if shell.passed is not False else ():
+            known = command.purpose != "other" and is_known(command.text, view.typed)
+            if known and view.may_show(command.text, shell.step.position):
+                ran.setdefault(turn_of.get(shell.step.turn, 0), {})[command.text] = None
+    found = []
+    for turn, message in requests.items():
+        changed = list(files.get((turn, "edit"), ()))
+        read = [path for path in files.get((turn, "read"), ()) if path not in changed]
+        found.append(
+            Turn(
+                message=message.native_id,
+                at=message.timestamp.timestamp() if message.timestamp else None,
+                asked=_asked(message, clean),
+                changed=tuple(map(clean, changed[:_MAX_FILES])),
+                read=tuple(map(clean, read[:_MAX_FILES])),
+                ran=tuple(map(clean, list(ran.get(turn, ()))[:_MAX_COMMANDS])),
+            )
+        )
+    return tuple(found)
+
+
+def _asked(message: Message, clean: Callable[[str], str]) -> str:
+    """The request on one line, in the user's own words or the title of their plan."""
+    words = own_words(message)
+    text = one_line(clean(subject_of(message.text) if words == PLAN else words), _MAX_ASKED)
+    return "" if find_injection(text) else text

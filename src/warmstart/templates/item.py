@@ -14,11 +14,13 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from warmstart.profile.tools import SHELLS, fields_of
+
 Kind = Literal[
     "instruction",  # a standing rule in the user's words
     "correction",  # what the user told the agent to do differently, in the user's words
     "command",  # a shell command that works here; `tool` says what for: test, build, lint, format, run
-    "trap",  # an error and the command that worked instead; `calls` are the failed one and the fix
+    "trap",  # an error and what worked instead; `calls` are the failed call and the fix
     "decision",  # what the user decided, in the user's words
     "reference",  # a URL or document that the user typed
     "file",  # a file that was changed (`tool` is `edit`) or read before the first change (`read`)
@@ -67,8 +69,8 @@ class Item:
     """One thing that a session teaches.
 
     `count` is how often it occurred. Of a command, `worked` and `failed` say how often it is known to have worked and
-    to have failed; a pipe hides the rest. What is not `clean` has words that first appeared in some output: it counts
-    only if another session has it from a clean source.
+    to have failed; a pipe hides the rest. What is not `clean` has words that first appeared in some output: it is not
+    carried if this is the first session that has it.
     """
 
     kind: Kind
@@ -83,20 +85,39 @@ class Item:
     last_seen: datetime | None = None
     sources: tuple[Source, ...] = ()
 
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """The shell commands that a command or a trap shows."""
+        return (self.text,) if self.kind == "command" else tuple(call.arguments for call in self.calls)
+
     def map_texts(self, change: Callable[[str], str]) -> Item:
         """The item with a change applied to each of its texts, the names of tools among them."""
         calls = tuple(Call(*map(change, call)) for call in self.calls)
         return replace(self, text=change(self.text), tool=change(self.tool), calls=calls)
 
+    @property
+    def fix(self) -> str:
+        """What worked instead of what failed, of a trap: a command, a call that comes first, or other arguments."""
+        tool, arguments, _ = self.calls[-1]
+        if tool in SHELLS:
+            return f"use `{arguments}`"
+        fields = " and ".join(f"`{name}`" for name in fields_of(arguments))
+        return f"change {fields}" if fields else f"call `{tool}` first"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionItems:
-    """The items of one session. `terms` counts the words of what it was asked for and of the files it changed."""
+    """The items of one session. `terms` counts the words of what it was asked for and of the files it changed.
+
+    `typed` are the words of its commands that the user typed or a manifest of the project has, one on each line.
+    """
 
     session_id: str
     started_at: datetime | None = None
     ended_at: datetime | None = None
     title: str = ""
+    branch: str = ""
+    typed: str = ""
     is_subagent: bool = False
     terms: dict[str, int] = field(default_factory=dict)
     items: tuple[Item, ...] = ()

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
 
 import msgspec
 
 from warmstart.errors import SessionNotFound
-from warmstart.profile.profiler import Profiler
+from warmstart.profile.profiler import Profiler, Progress
 from warmstart.redact.redactor import Redactor
-from warmstart.sessions.bad_sessions import BAD_SESSION, Skip, log_skip
+from warmstart.sessions.bad_sessions import BAD_SESSION, log_skip
 from warmstart.sessions.sql_store import SQLSessionStore, where
 from warmstart.sessions.store import Filter
 from warmstart.storage.database import migrations_of
 from warmstart.templates.extract import ITEM_RULES, extract_items
 from warmstart.templates.item import SessionItems
 
-Progress = Callable[[int, int], None]
-
+_ALL = Filter()
 _BATCH = 50  # sessions whose items are written together
 _ENCODE = msgspec.json.Encoder().encode
 _DECODE = lru_cache(maxsize=256)(msgspec.json.Decoder(SessionItems).decode)  # most are the same the next time
@@ -37,13 +35,7 @@ class ItemStore:
         self._rules = f"{ITEM_RULES}/{self._profiler.rules}"
         self._db.migrate(migrations_of("templates", __file__))
 
-    def update(
-        self,
-        filter: Filter = Filter(),  # noqa: B008 - Filter is frozen
-        *,
-        progress: Progress | None = None,
-        skip: Skip = log_skip,
-    ) -> int:
+    def update(self, filter: Filter = _ALL, *, progress: Progress | None = None) -> int:
         """Extract the items of new and changed sessions; returns how many there were."""
         condition, values = where(filter)
         with self._db.translate_errors():
@@ -61,7 +53,7 @@ class ItemStore:
             except SessionNotFound:
                 continue  # another process deleted it
             except BAD_SESSION as error:
-                skip(session_id, error)
+                log_skip(session_id, error)
                 continue
             made.append((self._rules, _ENCODE(items).decode(), session_id, revision))
             if len(made) >= _BATCH or number == len(stale):
@@ -82,7 +74,7 @@ class ItemStore:
                     made,
                 )
 
-    def items(self, filter: Filter = Filter()) -> list[SessionItems]:  # noqa: B008 - Filter is frozen
+    def items(self, filter: Filter = _ALL) -> list[SessionItems]:
         """The items of the selected sessions that were not revoked, newest first. Call `update` before."""
         condition, values = where(filter)
         with self._db.translate_errors():

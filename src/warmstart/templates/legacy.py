@@ -10,10 +10,9 @@ from collections.abc import Iterator
 import msgspec
 
 from warmstart.profile.tools import SHELLS, command_in, role_of
-from warmstart.templates.allowlist import is_safe_rule, is_safe_text
 from warmstart.templates.commands import is_project_file, relative_path
 from warmstart.templates.item import Call, Item, Kind, Source
-from warmstart.templates.safety import HOST_TOOLS, is_safe_call
+from warmstart.templates.safety import HOST_TOOLS, is_safe_call, is_safe_rule, is_safe_text
 
 
 class _Part(msgspec.Struct):

@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from math import sqrt
 from typing import NamedTuple
 
 from warmstart.errors import TemplateChanged, TemplateNotFound
-from warmstart.stats import Interval, newcombe, wilson
+from warmstart.stats import Interval, newcombe, sequence_factor, wilson
 from warmstart.templates.store import SQLTemplateStore
 from warmstart.templates.template import Effect, State, WarmTemplate
 from warmstart.templates.thompson import MIN_OUTCOMES, Belief, belief, does_harm, helps
 
 AUTHOR = "warmstart"
-MAX_AGE_DAYS = 180
 
 _MIN_EFFECT = 2  # known outcomes on either side before there is an effect
 _BENEFIT = "measured benefit"  # how the reason of such a promotion begins
@@ -69,12 +69,17 @@ class Counts(NamedTuple):
             return None
         return Effect(self.successes / self.known - self.cold_successes / cold, *interval, self.known, cold)
 
+    @property
+    def shows_harm(self) -> bool:
+        """Whether a confidence sequence shows that it does harm: it may be looked at after every session."""
+        n, m = self.known + 2, self.cold_successes + self.cold_failures + 2
+        warm, cold = (self.successes + 1) / n, (self.cold_successes + 1) / m  # Agresti and Caffo's
+        error = sqrt(warm * (1 - warm) / n + cold * (1 - cold) / m)
+        return warm - cold + sequence_factor(n + m) * error < 0
+
     def cold(self, every: Belief) -> Belief:
         """What is known of cold starts on the tasks of this template, where `every` is of all cold starts."""
         return belief(self.cold_successes, self.cold_failures, every, weight=4.0)
-
-
-# -- what was measured
 
 
 def count_uses(store: SQLTemplateStore, *, candidates: bool = False) -> dict[str, Counts]:
@@ -110,9 +115,6 @@ def total(counts: Iterable[Counts]) -> Counts:
     return Counts(**sums, last_used=max((each.last_used for each in every if each.last_used), default=None))
 
 
-# -- changes of state
-
-
 def promote(store: SQLTemplateStore, template: str, *, author: str = "", expected: int | None = None) -> WarmTemplate:
     """Make a template active on the user's word, whatever state it is in. `expected` is the version that they saw."""
     return store.change(template, author=author, reason="promoted by the user", expected=expected, state="active")
@@ -131,14 +133,12 @@ def unpromoted(store: SQLTemplateStore) -> set[str]:
     return {row[0] for row in rows}
 
 
-def review(
-    store: SQLTemplateStore, *, max_age_days: float | None = MAX_AGE_DAYS, dry_run: bool = False
-) -> list[Changed]:
-    """Bring every template into the state that it has earned, or only say so; without an age none is too old."""
+def review(store: SQLTemplateStore, *, max_age_days: float = 180, dry_run: bool = False) -> list[Changed]:
+    """Bring every template into the state that it has earned, or only say so."""
     counts, candidates, doubtful = count_uses(store), count_uses(store, candidates=True), unpromoted(store)
     everything = total(counts.values())
     every = belief(everything.cold_successes, everything.cold_failures)
-    oldest = None if max_age_days is None else store.now() - timedelta(days=max_age_days)
+    oldest = store.now() - timedelta(days=max_age_days)
     changes = []
     for each in store.summaries():
         if each.state in ("quarantined", "retired"):
@@ -146,7 +146,7 @@ def review(
         own = counts.get(each.id, Counts())
         new: State = "retired"
         reason = _harm(own, own.cold(every))
-        if not reason and oldest is not None and max(each.updated_at, own.last_used or each.updated_at) < oldest:
+        if not reason and max(each.updated_at, own.last_used or each.updated_at) < oldest:
             reason = f"not used for {max_age_days:g} days"
         if not reason and each.id in doubtful:
             new, reason = "candidate" if each.origin == "auto" else "quarantined", "no person has promoted it"
@@ -165,7 +165,7 @@ def _harm(counts: Counts, cold: Belief) -> str:
     """Why a template is to be retired for doing harm; empty for one that is not."""
     # What selection goes by too: what it passes over for ever must not stay active. An interval without 0 is not
     # enough, because it is looked at again and again.
-    if not does_harm(counts.successes, counts.failures, cold):
+    if not does_harm(counts.successes, counts.failures, cold) and not counts.shows_harm:
         return ""
     against = f"{counts.successes} of {counts.known} sessions succeeded, where {cold.mean:.0%} of cold starts do"
     return f"measured harm: {_difference(counts.effect) if counts.effect else against}"

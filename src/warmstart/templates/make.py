@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -21,20 +21,20 @@ from warmstart.redact import Redactor
 from warmstart.sessions.bad_sessions import BAD_SESSION, Skip, log_skip
 from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.sessions.values import Message, Session
-from warmstart.templates.allowlist import is_safe_text
-from warmstart.templates.brief import fails_now
+from warmstart.templates.brief import Sources, fails_now
 from warmstart.templates.extract import extract_items
 from warmstart.templates.item import Item, Kind, SessionItems
 from warmstart.templates.procedures import subject_of
 from warmstart.templates.rendering import call_fields
-from warmstart.templates.revoke import revoked as revoked_sessions
 from warmstart.templates.rules import pattern
+from warmstart.templates.safety import is_safe_text
 from warmstart.templates.store import SQLTemplateStore
 from warmstart.templates.template import SessionSeed, State, WarmTemplate
 from warmstart.templates.tools import Definitions, fingerprint, fits, schemas_of
 from warmstart.templates.validation import check, without_problems
 from warmstart.text.truncate import one_line
 from warmstart.text.untrusted import find_injection
+from warmstart.text.words import topic_terms
 
 # How many items of a kind a template carries. Where one session stopped says nothing to another.
 _DEFAULT_MAX = 6
@@ -77,23 +77,23 @@ class SessionExtractor:
         return extract_items(session, messages, steps, redactor=self._redactor, **self._options)
 
 
-# -- merging
-
-
 def merge(sessions: Iterable[SessionItems], *, max_examples: int = 3) -> SessionSeed:
     """The items of sessions, each once, the best of each kind first.
 
-    What most sessions have comes first, then the newest. A command that fails by now is left out, and what has words of
-    some output counts only if another session has it from a clean source.
+    What most sessions have comes first, then the newest. A command that fails by now is left out, and so is what has
+    words of some output in the first session that has it.
     """
     most = {**_MAX_ITEMS, "procedure": max_examples}
     same: dict[object, list[Item]] = {}
-    for session in sorted(sessions, key=lambda one: (one.ended_at or _LONG_AGO, one.session_id)):
+    sessions = sorted(sessions, key=lambda one: (one.ended_at or _LONG_AGO, one.session_id))
+    sources = Sources(sessions)
+    for session in sessions:
         for item in session.items:
             same.setdefault(_identity(item), []).append(item)
     numbers: Counter[Kind] = Counter()
     chosen = []
-    for item in _in_turns(sorted((_merge(items) for items in same.values() if _is_worth(items)), key=_order)):
+    worth = (_merge(items) for items in same.values() if _is_worth(items) and sources.trust(items))
+    for item in _in_turns(sorted(worth, key=_order)):
         numbers[item.kind] += 1
         if numbers[item.kind] <= most.get(item.kind, _DEFAULT_MAX):
             chosen.append(item)
@@ -123,9 +123,7 @@ def _merge(items: Sequence[Item]) -> Item:
 
 
 def _is_worth(items: Sequence[Item]) -> bool:
-    if items[0].kind == "command" and (fails_now(items) or not any(item.worked for item in items)):
-        return False
-    return any(item.clean for item in items)
+    return items[0].kind != "command" or (not fails_now(items) and any(item.worked for item in items))
 
 
 def _order(item: Item) -> tuple[object, ...]:
@@ -144,19 +142,9 @@ def _in_turns(items: Sequence[Item]) -> list[Item]:
     return [item for _, item in sorted(turns, key=lambda turn: turn[0])]
 
 
-# -- a template
-
-
-def create(
-    store: SQLTemplateStore,
-    sessions: Sequence[str],
-    *,
-    author: str = "",
-    revise: Callable[[WarmTemplate], WarmTemplate] = lambda template: template,
-    **options: Any,
-) -> WarmTemplate:
+def create(store: SQLTemplateStore, sessions: Sequence[str], *, author: str = "", **options: Any) -> WarmTemplate:
     """Make a template, check it and save it; `options` are those of `make`."""
-    template = revise(make(store.sessions, sessions, revoked=revoked_sessions(store), **options))
+    template = make(store.sessions, sessions, revoked=store.revoked(), **options)
     check(template, tools=options.get("tools"))
     count = len(template.sources)
     return store.add(template, author=author, reason=f"extracted from {count} session{'' if count == 1 else 's'}")
@@ -196,12 +184,9 @@ def make(
     for id_, why in refused.items():
         skip(id_, NothingToCarry(redactor.clean(why)))
     schemas = schemas_of(tools or ())
-    merged = merge([one.items for one in used], max_examples=max_examples)
-    draft = WarmTemplate(name=name, seed=merged, sources=tuple(one.session.id for one in used))
-    seed = SessionSeed(items=tuple(item for item in without_problems(draft) if _fits(item, schemas)))
-    if not _says_something(seed):
-        raise NothingToCarry("nothing of these sessions may be carried; choose other sessions")
-    described = description.strip() or describe(seed, [one.items for one in used if one.session.project])
+    seed = _seed(used, schemas, max_examples)
+    project = _common([one.session.project for one in used])
+    described = description.strip() or describe(seed, [one.items for one in used if one.session.project], project)
     template = WarmTemplate(
         name=redactor.clean(name.strip()),
         seed=seed,
@@ -209,7 +194,7 @@ def make(
         described_by="" if description.strip() else "rules",
         task_type=task_type or _task_type([one.profile for one in used]),
         tags=tuple(dict.fromkeys(redactor.clean(tag.strip()) for tag in tags if tag.strip())),
-        project=_common([one.session.project for one in used]),
+        project=project,
         agent=_common([one.session.agent for one in used]),
         sources=tuple(sorted({source.session for source in seed.sources})),
         tools={call.tool: fingerprint(schemas.get(call.tool)) for one in seed.of("procedure") for call in one.calls},
@@ -218,6 +203,16 @@ def make(
     )
     check(template)
     return template
+
+
+def _seed(used: Sequence[_Used], schemas: Mapping[str, Mapping[str, Any] | None], max_examples: int) -> SessionSeed:
+    """The items of sessions that are valid and fit the tools."""
+    merged = merge([one.items for one in used], max_examples=max_examples)
+    draft = WarmTemplate(name="draft", seed=merged, sources=tuple(one.session.id for one in used))
+    seed = SessionSeed(items=tuple(item for item in without_problems(draft) if _fits(item, schemas)))
+    if not _says_something(seed):
+        raise NothingToCarry("nothing of these sessions may be carried; choose other sessions")
+    return seed
 
 
 class _Used(NamedTuple):
@@ -268,8 +263,8 @@ def _fits(item: Item, schemas: Mapping[str, Mapping[str, Any] | None]) -> bool:
     return item.kind != "procedure" or all(fits(schemas.get(one.tool), call_fields(one)) for one in item.calls)
 
 
-def describe(seed: SessionSeed, sessions: Sequence[SessionItems]) -> str:
-    """The task and the tools in one plain sentence; empty if no request says what to do."""
+def describe(seed: SessionSeed, sessions: Sequence[SessionItems], project: str = "") -> str:
+    """The task, or the project of several sessions, and the tools in one plain sentence; empty if neither is known."""
     sentences = (
         subject_of(sentence).strip(" ,;:")
         for text in (*seed.tasks, *(one.title for one in sessions))
@@ -277,6 +272,10 @@ def describe(seed: SessionSeed, sessions: Sequence[SessionItems]) -> str:
     )
     plain = [one for one in sentences if count_words(one) <= 20 and not find_injection(one) and is_safe_text(one)]
     task = next((one for row in ("request", "statement") for one in plain if pattern(row).fullmatch(one)), "")
+    terms = set(topic_terms(task))
+    alike = sum(len(terms.intersection(topic_terms(one.title))) >= len(terms) / 2 for one in sessions)
+    if project and 2 * alike < len(sessions):  # the task of a few says nothing about the others
+        task = f"work in {project.rstrip('/').rsplit('/', 1)[-1]}"
     names = [call.tool for item in seed.of("procedure") for call in item.calls if call.tool not in SHELLS]
     tools = [*dict.fromkeys((*names, *(f"`{item.text}`" for item in seed.of("command"))))][:2]
     described = f"{task[:1].upper()}{task[1:]}{', with ' if tools else ''}{' and '.join(tools)}."

@@ -50,7 +50,7 @@ def extract_procedures(view: SessionView) -> Iterator[Item]:
     """The sub-tasks of a session that ended well; of an agent that calls APIs, those of a success only."""
     if view.session.outcome == "failure":
         return
-    values = _Values(view)
+    values = Values(view)
     for task in _sub_tasks(view):
         calls = _calls(task, view, values) if _ended_well(task, view) else []
         text = values.hide(_request(task))
@@ -66,9 +66,6 @@ def extract_procedures(view: SessionView) -> Iterator[Item]:
             worked=1,
             sources=tuple(dict.fromkeys(source for id_ in ids for source in view.source(id_))),
         )
-
-
-# -- sub-tasks
 
 
 @dataclass(slots=True)
@@ -145,10 +142,7 @@ def _changed_files(task: _SubTask, view: SessionView) -> str:
     return f" (changed {', '.join([*paths][:_MAX_FILES])})" if paths else ""
 
 
-# -- calls
-
-
-def _calls(task: _SubTask, view: SessionView, values: _Values) -> list[tuple[AnnotatedStep, Call]]:
+def _calls(task: _SubTask, view: SessionView, values: Values) -> list[tuple[AnnotatedStep, Call]]:
     """The calls that worked, in their order: of those that do the same the last, of too many those that change most.
 
     None at all if one that ran or changed something may not be shown. Of a coding agent checks alone are no procedure:
@@ -179,16 +173,16 @@ def _calls(task: _SubTask, view: SessionView, values: _Values) -> list[tuple[Ann
 
 def _commands(step: AnnotatedStep, view: SessionView) -> str:
     """The commands of a shell call without what changes from run to run; empty if one may not be shown."""
-    every = shell_commands(command_in(step.call.arguments), view.roots, every=True)
+    every = shell_commands(command_in(step.call.arguments), view.roots)
     commands = [one for one in every if one.purpose != "other"]  # `make test | tail` is `make test`
     if not all(is_known(one.text, view.typed) for one in every):
         return ""
-    if not all(view.is_clean_command(one.text, step.position) for one in commands):
+    if not all(view.may_show(one.text, step.position) for one in commands):
         return ""
     return msgspec.json.encode({"command": " && ".join(one.text for one in commands)}).decode() if commands else ""
 
 
-class _Values:
+class Values:
     """The values of a session that identify somebody or something, and their placeholders."""
 
     def __init__(self, view: SessionView) -> None:
@@ -203,18 +197,18 @@ class _Values:
                 self._collect(_decode(step.call.arguments), "")
                 self._collect(_decode(step.result.text) if step.result else None, "")
 
-    def _collect(self, value: object, name: str) -> None:
-        if isinstance(value, dict):
+    def _collect(self, value: object, name: str, depth: int = 100) -> None:  # 3.13 decodes deeper than it recurses
+        if isinstance(value, dict) and depth:
             is_person = not _OF_PERSON.isdisjoint(value)
             for key, part in value.items():
                 if any(map(str.isdigit, key)) and not _FIELD_NAME.fullmatch(key):
                     self._known.setdefault(key.lower(), f"{_singular(name)}_id")
                 if key != "name" or is_person:  # a product has a name, too
-                    self._collect(part, key)
-        elif isinstance(value, list):
+                    self._collect(part, key, depth - 1)
+        elif isinstance(value, list) and depth:
             for part in value:
-                self._collect(part, name)
-        elif isinstance(value, str) and 1 < len(value) <= 100 and _identifies(name):
+                self._collect(part, name, depth - 1)
+        elif isinstance(value, str) and 1 < len(value) <= 100 and identifies(name):
             self._known.setdefault(value.lower(), _singular(name))
 
     def arguments(self, arguments: str) -> str:
@@ -224,7 +218,7 @@ class _Values:
             return ""
         try:
             return msgspec.json.encode(fields if self._keep else self._shown(fields, "")).decode()
-        except ValueError:
+        except (ValueError, RecursionError):
             return ""
 
     def _shown(self, value: Any, name: str) -> Any:
@@ -237,9 +231,9 @@ class _Values:
         if isinstance(value, bool) or value is None:
             return value
         if not isinstance(value, str):  # a placeholder would not be a number
-            return type(value)(1) if abs(value) >= _MAX_NUMBER or _identifies(name) else value
+            return type(value)(1) if abs(value) >= _MAX_NUMBER or identifies(name) else value
         is_plain = len(value) <= 40 and _CONVENTION.fullmatch(value) and (" " not in value or value in self._policy)
-        is_convention = is_plain and not _identifies(name) and value not in self._known
+        is_convention = is_plain and not identifies(name) and value not in self._known
         return value if (value in self._typed if self._is_host else is_convention) else self._placeholder(value, name)
 
     def _placeholder(self, value: str, name: str) -> str:
@@ -266,7 +260,7 @@ class _Values:
 
 
 @lru_cache(maxsize=1024)
-def _identifies(name: str) -> bool:
+def identifies(name: str) -> bool:
     return pattern("identifying").search(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()) is not None
 
 

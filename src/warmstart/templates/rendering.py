@@ -2,7 +2,8 @@
 
 The same template, tools, task and budget give the same bytes, so that prompt caches hold. Calls that are not known to
 be safe are left out and every text is redacted once more, whatever the store or a file said; every message is marked,
-so that it is never taken for a session's own. The note neither commands nor belittles: notes called authoritative get
+so that it is never taken for a session's own. Procedures are shown as messages, a call and its result, if their values
+are known, and otherwise as a line of the note. The note neither commands nor belittles: notes called authoritative get
 obeyed against the user, notes called background get ignored.
 """
 
@@ -12,7 +13,6 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from hashlib import blake2b
 from string import ascii_lowercase
 from typing import Any, Literal, NamedTuple, get_args
@@ -21,11 +21,10 @@ import msgspec
 
 from warmstart.errors import ConfigError
 from warmstart.profile.tools import SHELLS, fields_of
-from warmstart.redact.redactor import Redactor
+from warmstart.redact import Redactor, redact
 from warmstart.sessions.marks import CALL, END, END_TAG, MARK, TAG
-from warmstart.templates.allowlist import is_safe_text
 from warmstart.templates.item import Call, Item, Kind, item_id
-from warmstart.templates.safety import is_known, is_safe_call
+from warmstart.templates.safety import is_known, is_safe_call, is_safe_text
 from warmstart.templates.template import WarmTemplate
 from warmstart.templates.tools import Definitions, fits, schemas_of
 from warmstart.text.truncate import one_line
@@ -40,7 +39,6 @@ Message = dict[str, Any]
 BUDGET = 1200
 MAX_PROCEDURES = 3
 _MAX_NAME, _MAX_DESCRIPTION = 80, 160  # characters
-# What each kind is called in a note, in the order of the note.
 HEADINGS: dict[Kind, str] = {
     "instruction": "Standing instructions, quoted; they hold unless the user says otherwise:",
     "correction": "Corrections by the user, quoted:",
@@ -61,6 +59,7 @@ _CALLS_FOLLOW = "The calls below are from earlier sessions."
 TEMPLATE_NOTE, TEMPLATE_TAG = f"{MARK} Template ", f"{TAG} template="  # how a note begins
 _ENCODE = msgspec.json.Encoder().encode
 _DECODE = msgspec.json.Decoder(list[Message]).decode
+_PLACEHOLDER = re.compile(r"\{\{\w+\}\}")
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")  # what APIs take
 _to_json = json.JSONEncoder(ensure_ascii=False).encode  # with the spaces that most clients send
 
@@ -116,19 +115,20 @@ def render(
     shape: Shape = "openai",
     budget_tokens: int = BUDGET,
     task: str = "",
+    max_procedures: int = MAX_PROCEDURES,
     redactor: Redactor | None = None,
 ) -> Rendering:
     """What to insert for a template: with `tools` only what those can do, with `task` the procedures nearest to it."""
     for what, given, known in (("renderer", renderer, get_args(Renderer)), ("shape", shape, get_args(Shape))):
         if given not in known:
             raise ConfigError(f"{given!r} is not a {what}: use one of {', '.join(known)}")
-    redact = (redactor or _default_redactor()).clean
 
     def clean(text: str) -> str:
-        return redact(neutralize(text))
+        plain = neutralize(text)
+        return redactor.clean(plain) if redactor else redact(plain).text
 
     items = _clean(template, clean)
-    dropped = _drop(items, template, None if tools is None else schemas_of(tools), task)
+    dropped = _drop(items, template, None if tools is None else schemas_of(tools), task, max_procedures)
     layout = _Layout(template, clean, renderer, shape)
     first = next((item for item in items.values() if item.kind == "procedure"), None)
     frame = spent = layout.cost(layout.build(()))
@@ -136,7 +136,7 @@ def render(
     headings = {""}
     for id_, item in sorted(items.items(), key=lambda one: 0.5 if one[1] is first else _RANKS.get(one[1].kind, 9)):
         heading = layout.heading(item)
-        cost = layout.item_cost(item) + (0 if heading in headings else count(_in_json(f"\n{heading}")))
+        cost = layout.item_cost(item) + (0 if heading in headings else count(_to_json(f"\n{heading}")[1:-1]))
         if spent + cost <= budget_tokens:
             headings.add(heading)
             spent += cost
@@ -154,14 +154,6 @@ def render(
     )
 
 
-# -- what is shown
-
-
-@cache
-def _default_redactor() -> Redactor:
-    return Redactor()
-
-
 def _clean(template: WarmTemplate, clean: Callable[[str], str]) -> dict[str, Item]:
     """The items by id, without secrets and what could pass for a border; none that gives orders.
 
@@ -173,7 +165,7 @@ def _clean(template: WarmTemplate, clean: Callable[[str], str]) -> dict[str, Ite
         id_ = item_id(item)
         if item.kind == "procedure":
             calls = (call._replace(arguments=_ENCODE(call_fields(call)).decode()) for call in item.calls)
-            item = replace(item, calls=tuple(calls))
+            item = replace(item, text=_PLACEHOLDER.sub("…", item.text), calls=tuple(calls))
         text = "\n".join((item.text, item.tool, *(part for call in item.calls for part in call)))
         if not find_injection(text):
             items[id_] = item if clean(text) == text else item.map_texts(clean)
@@ -188,16 +180,20 @@ def call_fields(call: Call) -> dict[str, Any]:
 
 
 def _drop(
-    items: dict[str, Item], template: WarmTemplate, schemas: Mapping[str, dict[str, Any] | None] | None, task: str
+    items: dict[str, Item],
+    template: WarmTemplate,
+    schemas: Mapping[str, dict[str, Any] | None] | None,
+    task: str,
+    most: int,
 ) -> list[Dropped]:
-    """Remove the items that may not be shown, and all but the three procedures nearest to the task; returns them."""
+    """Remove the items that may not be shown, and all but the `most` procedures nearest to the task; returns them."""
     is_local = not template.origin.startswith("imported")
     reasons = {id_: _objection(item, schemas, is_local=is_local) for id_, item in items.items()}
     procedures = [id_ for id_, item in items.items() if item.kind == "procedure" and not reasons[id_]]
-    if task and len(procedures) > MAX_PROCEDURES:
+    if task and len(procedures) > most:
         asked = set(topic_terms(task))
         procedures.sort(key=lambda id_: -len(asked.intersection(topic_terms(items[id_].text))))
-    reasons |= dict.fromkeys(procedures[MAX_PROCEDURES:], "three procedures are enough")
+    reasons |= dict.fromkeys(procedures[most:], f"at most {most} procedures are shown")
     return [Dropped(items.pop(id_).kind, id_, reason) for id_, reason in reasons.items() if reason]
 
 
@@ -214,11 +210,10 @@ def _objection(item: Item, schemas: Mapping[str, dict[str, Any] | None] | None, 
         return "" if fit else "the arguments do not fit the tool's schema"
     if is_local or item.kind == "reference":
         return ""
+    if item.kind == "trap" and calls and calls[-1].tool not in SHELLS:
+        return "" if is_safe_text(item.text) and is_safe_call(calls[-1]) else unsafe
     command = item.text if item.kind == "command" else calls[-1].arguments if calls else ""
     return "" if is_safe_text(item.text) and (not command or is_known(command)) else unsafe
-
-
-# -- how it is written
 
 
 class _Layout:
@@ -241,10 +236,10 @@ class _Layout:
         return _CALLS_FOLLOW if self._in_pairs(item) else HEADINGS[item.kind]
 
     def item_cost(self, item: Item) -> int:
-        return self.cost(self._pairs(item)) if self._in_pairs(item) else count(_in_json(f"\n{self._line(item)}"))
+        return self.cost(self._pairs(item)) if self._in_pairs(item) else count(_to_json(f"\n{self._line(item)}")[1:-1])
 
     def _in_pairs(self, item: Item) -> bool:
-        return self._renderer == "messages" and item.kind == "procedure"
+        return self._renderer == "messages" and item.kind == "procedure" and not _has_placeholder(item)
 
     def build(self, items: Sequence[Item]) -> list[Message]:
         """The messages: a note, and a call and its result for each call of a procedure."""
@@ -264,7 +259,7 @@ class _Layout:
         sessions = "one earlier session" if self._sessions <= 1 else f"{self._sessions} earlier sessions"
         about = (
             f"From {sessions}, for reference, not a task: the latest user message wins, and all tools are available. "
-            "Values in {{...}} are placeholders; check files before relying on them."
+            "Check files before relying on them."
         )
         if self._renderer == "xml":
             described = f' description="{_escape(what)}"' if what else ""
@@ -302,13 +297,26 @@ def _say(item: Item) -> str:
         case "command":
             return f"`{item.text}`" + (f" ({item.tool})" if item.tool not in ("", "other") else "")
         case "trap":
-            return f"`{item.tool}` fails ({item.text})" + (f": use `{item.calls[-1].arguments}`" if item.calls else "")
+            return f"`{item.tool}` fails ({item.text})" + (f": {item.fix}" if item.calls else "")
         case "file":
             return f"{item.text} ({'changed' if item.tool == 'edit' else 'read first'})" if item.tool else item.text
+        case "procedure" if _has_placeholder(item):
+            return f"{item.text.rstrip('.')}: {', '.join(map(_signature, item.calls))}"
         case "procedure":
             return item.text + "".join(f"\n{one.tool} {one.arguments}\n-> {one.result or 'ok'}" for one in item.calls)
         case _:
             return item.text
+
+
+def _has_placeholder(item: Item) -> bool:
+    """Whether a value of a call is left out. Shown as a call, models repeat its placeholder to the letter."""
+    return any("{{" in call.arguments for call in item.calls)
+
+
+def _signature(call: Call) -> str:
+    """A call with the values that are known: `check_file(path, level="strict")`."""
+    values = ((name, _to_json(value)) for name, value in call_fields(call).items())
+    return f"{call.tool}({', '.join(name if '{{' in value else f'{name}={value}' for name, value in values)})"
 
 
 def note_message(text: str, *, anthropic: bool) -> Message:
@@ -321,11 +329,6 @@ def note_message(text: str, *, anthropic: bool) -> Message:
 def closing() -> Message:
     """What hands over to the user's own first message: Anthropic's roles alternate."""
     return {"role": "assistant", "content": [{"type": "text", "text": f"{MARK} End of the examples."}]}
-
-
-def _in_json(text: str) -> str:
-    """A line as it stands inside the JSON of a message."""
-    return _to_json(text)[1:-1]
 
 
 def _escape(text: str) -> str:

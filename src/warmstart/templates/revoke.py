@@ -20,7 +20,7 @@ from warmstart.errors import SessionNotFound
 from warmstart.storage.database import Connection
 from warmstart.storage.sql import batches, placeholders
 from warmstart.templates.item import EDIT, Item
-from warmstart.templates.store import SQLTemplateStore, revoked_sessions, sources_of, with_children
+from warmstart.templates.store import SQLTemplateStore, sources_of, with_children
 from warmstart.templates.template import SessionSeed, State, WarmTemplate
 
 _ID = re.compile(r"[0-9a-f]{16}")
@@ -73,12 +73,6 @@ def revoke(store: SQLTemplateStore, session_id: str, *, author: str = "") -> lis
             _revoke_from(store, connection, template, sorted(numbers), family, why)
             for template, numbers in sorted(versions.items())
         ]
-
-
-def revoked(store: SQLTemplateStore) -> frozenset[str]:
-    """The sessions that nothing may be extracted from: those that were revoked, with their children."""
-    with store.database.translate_errors():
-        return revoked_sessions(store.database.connection)
 
 
 def _revoke_from(

@@ -1,18 +1,58 @@
-"""Which commands may be carried: those whose program, subcommand and options are known.
+"""Which commands and calls may be carried: those that are known to be safe, and no others.
 
-A script of the project (`npm run x`, `make x`) is known by its name: a common verb, with or without a suffix. Any other
-command is carried only if the user typed it. How often a command occurred never matters: what a poisoned repository
-makes agents run occurs often too.
+A shell command has to be plain: programs of the table with options of the table, joined by `&&`, `||`, `;`, `|` or in a
+subshell. An assignment, a variable, a substitution, a heredoc, a path that leaves the project, a host or an image
+makes the whole command unsafe, and so does any syntax that is not understood. A script of the project (`npm run x`,
+`make x`) is known by its name: a common verb, with or without a suffix. Other tools are known by name or by the verb
+that their name begins with. Any other command is carried only if the user typed it. How often a command occurred never
+matters: what a poisoned repository makes agents run occurs often too.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterator
+from functools import cache, lru_cache, partial
+from typing import NamedTuple
 
-from warmstart.profile.tools import SHELLS, agent_tools, command_in
-from warmstart.templates.allowlist import is_safe, is_safe_command
+from warmstart.profile.tools import SHELLS, agent_tools, command_in, fields_of
 from warmstart.templates.item import Call
-from warmstart.templates.rules import load_table
+from warmstart.templates.rules import load_table, pattern, word_set
+
+_words = partial(word_set, "allowlist")
+_REACHES, _HOST = (partial(pattern, row, "allowlist") for row in ("reaches", "host"))
+
+_MAX_COMMAND, _MAX_ARGUMENTS = 2_000, 20_000  # characters; what is longer is no plain example
+_PYTHON = re.compile(r"python(?:3(?:\.\d+)?)?")
+# A program by path: what the project's own tools are installed as.
+_INSTALLED = re.compile(
+    r"(?:\./)?(?:(?:[\w-]+/)*(?:\.?venv/(?:bin|Scripts)|node_modules/\.bin|vendor/bin)/([\w.-]+)|(gradlew|mvnw))"
+)
+_WORD = r"(?:'[^']*'|\"(?:\\[^\n]|\$(?=[?\"|)\s])|[^\"\\$`])*\"|\\[^\n]|\$\?|[^\s;|&<>()'\"`\\$])+"
+_TOKEN = re.compile(
+    rf"(?P<end>&&|\|\|?|;|&(?!>)|[()\n])|(?P<closed>\d?>&[\d-])|(?P<redirect>\d?>>?|&>)|(?P<word>{_WORD})"
+    r"|[ \t]+(?:\\\n[ \t]*)?",
+    re.DOTALL,
+)
+_QUOTES = re.compile(r"'([^']*)'|\"((?:\\.|[^\"\\])*)\"|\\(.)", re.DOTALL)
+# A comment, or what the shell turns into other words: options, assignments, the folder above. `*.{ts,tsx}` is harmless.
+_EXPANDED = re.compile(r"#|(?:(?!\*\.\{[\w,]+\}).)*?\{.*(?:,|\.\.)|(?:.*/)?\.[?*\[]")
+_SED = re.compile(r"(?:\d+|\$)(?:,(?:\d+|\$))?p")
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
+_OUTSIDE = re.compile(r"/(?!dev/null$)|~|[A-Za-z]:[\\/]|(?:.*[/=:])?\.\.(?:[/\\]|$)|-\w?[/~]|-[^=]*=(?:\w+:)?[/~]")
+_HIDDEN = re.compile(r"(?:.*/)?\.(?!/|$)")
+# What a command may write: nothing that a later command runs.
+_OUTPUT = re.compile(r"/dev/null|(?!.*(?:CMakeLists|requirements))[^.~/][^~]*\.(?:txt|log|out|csv|html|diff|patch)")
+_SCRIPT = re.compile(r"/|\.\w+$")
+# Options whose value may come before the subcommand. Of others it may be the subcommand itself.
+_FIRST = frozenset(("-C", "--prefix", "-w", "--workspace", "-F", "--filter", "-pl"))
+_EMAIL = re.compile(r"[\w.+-]{1,64}@[\w.-]{1,200}\w")
+_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9_]*=(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s\"'`]*)[ \t]+[a-z./]")
+_CODE = re.compile(r"`([^`\n]+[ \t][^`\n]+)`")
+
+_KNOWN_TOOLS = frozenset(name for table in agent_tools().values() for name, kind in table.items() if kind == "file")
+_NAME_PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+_DURATION = re.compile(r"\d[\d.]*[smh]?")
 
 _OPERATOR = re.compile(r"\s*(?:&&|\|\||[;|&\n])\s*")
 _FOLDER = re.compile(r"cd (\S+) && ")
@@ -22,7 +62,8 @@ _SCRIPT_OF = re.compile(
     r"|make|just|task|rake) ([\w:./-]+)"
 )
 _VERBS = "|".join(load_table("allowlist")["script_verbs"].split())
-_KNOWN_SCRIPT = re.compile(rf"(?:[\w-]+[:/])?(?:{_VERBS})(?:[:_.-][\w:.-]+)?", re.IGNORECASE)
+_NAMES = "|".join(load_table("allowlist")["script_names"].split())
+_KNOWN_SCRIPT = re.compile(rf"(?:[\w-]+[:/])?(?:{_VERBS})(?:[:_.-][\w:.-]+)?|{_NAMES}", re.IGNORECASE)
 _PLAIN = re.compile(rf"(?:{_VERBS}|all|run|exec|check|tool|vet|mod|\.|\./\.\.\.)", re.IGNORECASE)
 _READS = re.compile(r"(?:get|list|search|find|read|show|describe|lookup|query|count|view|fetch)(?![a-z])")
 HOST_TOOLS = frozenset(name for table in agent_tools().values() for name in table)
@@ -43,15 +84,34 @@ def own_words_of(command: str) -> list[str]:
     """The words of a known command that its program does not define: names of scripts, folders and packages."""
     folder = _FOLDER.match(command)
     words = _WRAPPED.sub("", command[folder.end() :] if folder else command).split()[1:]
-    own = [word for word in words if not word.startswith("-") and not _PLAIN.fullmatch(word)]
+    own = [word for word in words if not (word.startswith("-") or _PLAIN.fullmatch(word) or word in _vocabulary())]
     return [folder[1], *own] if folder else own
+
+
+def has_source(command: str, text: str, paths: Collection[str]) -> bool:
+    """Whether each of a command's own words is in a text of the user's or of the project, or is a path of the project.
+
+    What is in neither may have been told to an agent in another session. The name of a script is no path.
+    """
+    found = (_SCRIPT_OF.match(_WRAPPED.sub("", part)) for part in _OPERATOR.split(command))
+    scripts = {script[1] for script in found if script}
+    return all(
+        has_word(text, word, r"\w-")
+        or (word not in scripts and word.removeprefix("./").removesuffix("/...").rstrip("/") in paths)
+        for word in own_words_of(command)
+    )
+
+
+def has_word(text: str, word: str, inside: str = r"^\W_") -> bool:
+    """Whether a text has a word that no character of the class `inside` continues; by default letters and digits do."""
+    return word in text and bool(re.search(rf"(?<![{inside}]){re.escape(word)}(?![{inside}])", text))
 
 
 def is_safe_call(call: Call, project: str = "") -> bool:
     """Whether a call is known to be safe, whoever made it.
 
-    Of MCP servers only readers are, by the verb in their name. A placeholder belongs into a call of an API, and never
-    into a command or the text of a file.
+    Of MCP servers only readers are, by the verb in their name. A placeholder belongs into a call of an API or a path
+    that is read, and never into a command or the text of a file.
     """
     if call.tool in SHELLS:
         return (
@@ -60,4 +120,213 @@ def is_safe_call(call: Call, project: str = "") -> bool:
     server, _, name = call.tool.rpartition("__")
     if server and not _READS.match(name):
         return False
-    return not (call.tool in HOST_TOOLS and "{{" in call.arguments) and is_safe(*call[:2], project=project)
+    is_edit = call.tool in HOST_TOOLS and not _READS.match(name)
+    return not (is_edit and "{{" in call.arguments) and is_safe(*call[:2], project=project)
+
+
+class _Words(NamedTuple):
+    subcommands: frozenset[str]
+    options: frozenset[str]  # without the `=` of those that take a value
+    valued: frozenset[str]
+
+
+class _Table(NamedTuple):
+    programs: dict[str, _Words]
+    wrappers: dict[str, tuple[str, _Words]]
+    modules: frozenset[str]
+
+
+def is_safe(tool: str, arguments: str, *, project: str = "") -> bool:
+    """Whether a call is known to be safe. Paths inside `project`, where it is given, are the project's own."""
+    if project.count("/") > 1:
+        arguments = re.sub(rf"{re.escape(project.rstrip('/'))}(?![\w.+@~-])", "{{project}}", arguments)
+    return len(arguments) <= _MAX_ARGUMENTS and _is_safe(tool, arguments)
+
+
+@lru_cache(maxsize=1024)
+def _is_safe(tool: str, arguments: str) -> bool:
+    fields = fields_of(arguments)
+    if not all(is_safe_text(_EMAIL.sub("", text)) for text in _strings(fields or arguments)):
+        return False
+    if tool in SHELLS:
+        # What else a shell is given (a folder, an environment) decides what the command does.
+        others = [field for field in fields.items() if field[0] not in _words("command_fields")]
+        return (
+            len(fields) - len(others) <= 1 and is_safe_command(command_in(arguments)) and all(map(_is_remark, others))
+        )
+    words = [word.lower() for word in _NAME_PART.findall(re.split(r"__|[.:/]", tool)[-1])]
+    if tool not in _KNOWN_TOOLS and (
+        not words or words[0] not in _words("verbs") or not _words("reaching").isdisjoint(words)
+    ):
+        return False
+    commands = (value for name, value in fields.items() if _words("command_fields").intersection(name.split("_")))
+    return all(isinstance(each, str) and (each.isidentifier() or is_safe_command(each)) for each in commands)
+
+
+def _strings(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _strings(part)
+
+
+def _is_remark(field: tuple[str, object]) -> bool:
+    name, value = field
+    if not isinstance(value, str):
+        return value is None or isinstance(value, bool | int | float)
+    if name in _words("folders"):
+        return not _OUTSIDE.match(value)
+    return name in _words("remarks")
+
+
+def is_safe_text(text: str) -> bool:
+    """Whether a text names no host and no image, and has no line that sets a variable for a command."""
+    return _REACHES().search(text) is None
+
+
+def is_safe_rule(text: str) -> bool:
+    """Whether a standing instruction may be shown. Those of the system may be those of a repository."""
+    return is_safe_text(text) and not _VARIABLE.search(text) and all(map(is_safe_command, _CODE.findall(text)))
+
+
+def is_safe_command(text: str) -> bool:
+    """Whether a shell command is made of programs, subcommands and options that are known to be safe."""
+    if not text.strip() or len(text) > _MAX_COMMAND or not is_safe_text(text):
+        return False
+    simple = _simple_commands(text)
+    return simple is not None and any(simple) and all(_is_safe_simple(words) for words in simple if words)
+
+
+def _simple_commands(text: str) -> list[list[str]] | None:
+    """The words of each simple command; `None` where something is not understood, or is written outside the project."""
+    found: list[list[str]] = [[]]
+    place, redirected = 0, False
+    text = text.strip()
+    while place < len(text):
+        token = _TOKEN.match(text, place)
+        if token is None or (redirected and token.lastgroup not in ("word", None)):
+            return None
+        place = token.end()
+        if token.lastgroup == "word":
+            if _EXPANDED.match(_QUOTES.sub("", token[0])):
+                return None
+            word = _QUOTES.sub(lambda quoted: quoted[1] or quoted[2] or quoted[3] or "", token[0])
+            if not redirected:
+                found[-1].append(word)
+            elif not _is_output(word):
+                return None
+            redirected = False
+        elif token.lastgroup == "end":
+            found.append([])
+        redirected = redirected or token.lastgroup == "redirect"
+    return None if redirected else found
+
+
+def _is_output(path: str) -> bool:
+    return _OUTPUT.fullmatch(path) is not None and not (_OUTSIDE.match(path) or _HIDDEN.match(path))
+
+
+def _is_safe_simple(words: list[str]) -> bool:
+    table = _table()
+    name, *rest = words
+    if by_path := _INSTALLED.fullmatch(name):
+        name = by_path[1] or by_path[2]
+    if _PYTHON.fullmatch(name):
+        return rest[:1] == ["-m"] and rest[1:2] != [] and rest[1] in table.modules and _is_safe_simple(rest[1:])
+    if name in table.wrappers and (inner := _wrapped(rest, *table.wrappers[name])) is not None:
+        return bool(inner) and _is_safe_simple(inner)
+    return name in table.programs and _are_harmless(name, rest) and _are_plain(rest, table.programs[name])
+
+
+def _are_harmless(name: str, words: list[str]) -> bool:
+    """Whether a program that can do more than its options say is given nothing but harmless words."""
+    match name:
+        case "cd":
+            return len(words) == 1 and words != ["-"] and not _HIDDEN.match(words[0])
+        case "tee":
+            return all(_is_output(word) for word in words if not word.startswith("-"))
+        case "sed":
+            return words[:1] == ["-n"] and len(words) > 1 and _SED.fullmatch(words[1]) is not None
+        case "bun" | "mise":
+            return {"run", "r"}.isdisjoint(words) or not any(map(_SCRIPT.search, words))
+        case "make" | "just" | "task":  # which have operators of their own: `X != evil`
+            return not any("=" in word for word in words if not word.startswith("-"))
+    return True
+
+
+def _wrapped(words: list[str], subcommand: str, known: _Words) -> list[str] | None:
+    """The command that a wrapper runs; `None` where it runs none, and empty where its options are not known."""
+    if subcommand:
+        if words[:1] != [subcommand]:
+            return None
+        words = words[1:]
+    place = 0
+    while place < len(words) and (words[place].startswith("-") or _DURATION.fullmatch(words[place])):
+        if words[place].startswith("-") and not _is_known_option(words[place], known):
+            return []
+        has_value = words[place] in known.valued and not "".join(words[place + 1 : place + 2]).startswith("-")
+        place += 2 if has_value else 1
+    return words[place:]
+
+
+def _are_plain(words: list[str], known: _Words) -> bool:
+    """Whether the words of a program are a subcommand and options that are known, and plain words."""
+    first, valued = bool(known.subcommands), ""  # whether the subcommand is to come, and the option that takes a value
+    for word in words:
+        if any((_OUTSIDE.match(word), _HOST().search(word), _ASSIGNMENT.match(word), _REACHES().search(word))):
+            return False
+        if word.startswith("-") and word not in ("-", "--"):  # also after an option whose value may be left out
+            if not _is_known_option(word, known):
+                return False
+            valued = word if word in known.valued else ""
+        elif valued:
+            if first and valued not in _FIRST:
+                return False
+            valued = ""
+        elif word.startswith("@"):  # a file with more options
+            return False
+        elif first and word != "--":
+            if word not in known.subcommands:
+                return False
+            first = False
+    return not first or words[:1] == ["--version"]
+
+
+def _is_known_option(option: str, known: _Words) -> bool:
+    name = option.partition("=")[0]
+    if name in known.options or option == "--version" or re.fullmatch(r"-\d+", option):
+        return True
+    if option.startswith("--"):
+        return False
+    if any(len(each) > 3 and each[1] != "-" for each in known.options):  # as of go and find, which join none
+        return False
+    # `-xq` is `-x -q`, and `-n4` is `-n 4`.
+    return option[:2] in known.valued or all(f"-{letter}" in known.options - known.valued for letter in option[1:])
+
+
+@cache
+def _table() -> _Table:
+    data = load_table("allowlist")
+    return _Table(
+        {name: _parse(row) for name, row in data["programs"].items()},
+        {name: (subcommand, _parse(row)) for name, (subcommand, row) in data["wrappers"].items()},
+        frozenset(data["python"]["modules"].split()),
+    )
+
+
+@cache
+def _vocabulary() -> frozenset[str]:
+    """The names of all programs, modules and subcommands that are known."""
+    table = _table()
+    subcommands = (word for program in table.programs.values() for word in program.subcommands)
+    return frozenset((*table.programs, *table.wrappers, *table.modules, *subcommands))
+
+
+def _parse(row: str) -> _Words:
+    options = [word for word in row.split() if word.startswith("-")]
+    return _Words(
+        frozenset(row.split()).difference(options),
+        frozenset(option.rstrip("=") for option in options),
+        frozenset(option[:-1] for option in options if option.endswith("=")),
+    )

@@ -11,13 +11,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from itertools import accumulate
 from math import exp
-from random import Random
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from warmstart.errors import ConfigError
 from warmstart.sessions.projects import repository_of
+from warmstart.stats import assign
 from warmstart.templates.lifecycle import Counts, count_uses, total, unpromoted
 from warmstart.templates.similarity import DEADLINE_MS, Described, Fit, Similarity, add_recall, by_recall, says_enough
 from warmstart.templates.store import SQLTemplateStore, Summary
@@ -153,10 +152,10 @@ class Selector:
         # question comes again, and `odds` remembers it.
         fits = [round((each.similarity / nearest) ** 2, 2) for each, _ in arms]
         shares = odds([belief for _, belief in arms], fits, floor=self._policy.explore)
-        number = draw("template", task.session, seed)
-        place = next((place for place, reached in enumerate(accumulate(shares)) if number < reached), len(shares) - 1)
+        chances = {each.id: share for (each, _), share in zip(arms, shares, strict=True)}
+        drawn, share = assign(chances, "template", task.session, seed=seed)
+        chosen = next(each for each, _ in arms if each.id == drawn)
         cold = is_held_out(self._policy.holdout, task.session, seed)
-        chosen, share = arms[place][0], shares[place]
         why = f"{chosen.why}; drawn with probability {share:.2f}" + (f" among {len(arms)}" if len(arms) > 1 else "")
         if cold:
             why = f"held out to start cold, so that the effect of templates can be measured; otherwise: {why}"
@@ -165,7 +164,7 @@ class Selector:
             template=chosen,
             why=why,
             propensity=share * (self._policy.holdout if cold else 1 - self._policy.holdout),
-            odds={each.id: share for (each, _), share in zip(arms, shares, strict=True)},
+            odds=chances,
             policy=self._policy,
         )
 
@@ -173,8 +172,6 @@ class Selector:
         """The templates that fit a task, best first; none where nothing fits."""
         arms, _ = self._rank(task, self._view(task))
         return [each for each, _ in arms[: max(0, limit)]]
-
-    # -- what is known
 
     def _refresh(self) -> None:
         """Read what has changed. Most changes are of how templates were used, which costs little to read."""
@@ -214,8 +211,6 @@ class Selector:
         self._views = {key: _View(by_id, left_out, Similarity(described))}
         return self._views[key]
 
-    # -- what fits
-
     def _rank(self, task: Task, view: _View) -> tuple[list[_Arm], str]:
         """What is near enough and not known to do harm, best first; where nothing is, why not."""
         if not self._summaries:
@@ -237,7 +232,6 @@ class Selector:
         near = {template: fit for template, fit in fits.items() if sureness(fit.similarity) >= self._policy.min_sure}
         arms = [arm for template, fit in near.items() if (arm := self._arm(view.by_id[template], fit))]
         if arms:
-            # How near it is, and how well it did.
             return sorted(arms, key=lambda arm: (-arm[0].similarity * (1 + arm[0].utility), arm[0].id)), ""
         if near:
             return [], f"what fits has done worse than starting cold{besides}"
@@ -299,19 +293,6 @@ def _reasons(fit: Fit, counts: Counts) -> str:
     return "; ".join((*reasons, known if counts.known else "how well it works is not yet known"))
 
 
-# -- chance that can be repeated
-
-
-def draw(question: Literal["holdout", "template"], session: str, seed: int | None) -> float:
-    """A number from 0 up to but not including 1, which the session's id and the seed decide.
-
-    Each question has a number of its own: whether a session is held out has nothing to do with what it would have
-    started from. Without a session and a seed it is chance.
-    """
-    known = session or seed is not None
-    return Random(ascii((question, session, seed)) if known else None).random()  # noqa: S311 - no secret
-
-
 def is_held_out(share: float, session: str, seed: int | None = None) -> bool:
     """Whether a session is one of the share that starts cold."""
-    return draw("holdout", session, seed) < share
+    return assign({"holdout": share, "warm": 1 - share}, "holdout", session, seed=seed)[0] == "holdout"

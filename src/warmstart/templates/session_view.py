@@ -19,16 +19,17 @@ from warmstart.profile.tools import SHELLS, agent_tools, command_in, fields_of, 
 from warmstart.profile.values import AnnotatedStep
 from warmstart.sessions.marks import is_marked_call, is_ours
 from warmstart.sessions.values import Message, Session
-from warmstart.templates.commands import ShellCommand, is_project_file, relative_path, shell_commands
+from warmstart.templates.commands import ShellCommand, is_project_file, relative_path, shell_commands, with_folders
 from warmstart.templates.item import Item, Kind, Source
 from warmstart.templates.rules import MANIFESTS, load_table
-from warmstart.templates.safety import own_words_of
+from warmstart.templates.safety import has_source, has_word, own_words_of
 from warmstart.text.shell import parse_commands
 
 _PATCHED_FILE = re.compile(r"\*\*\* (?:Update|Add|Delete) File: ([^\n\"\\]+)")
 _EXPANDED = re.compile(r"^(?:---|#{1,4} |\|)", re.MULTILINE)  # front matter, headings, tables: a file, not a person
 _SUMMARY = ("This session is being continued from", "Summary of the conversation")
 _MAX_MACHINE_LINES = 30
+PLAN = "Implement the following plan:"  # Claude Code writes the accepted plan as the person's message
 _MANIFEST = re.compile(rf"(?:^|[/\s'\"])(?:{'|'.join(map(re.escape, MANIFESTS))})(?=$|[\s'\"|;&)])")
 
 
@@ -100,7 +101,7 @@ class SessionView:
         found = []
         for step in self.steps:
             if step.call.name in SHELLS and step.outcome in ("ok", "error") and step.result:
-                commands = shell_commands(command_in(step.call.arguments), self.roots, every=True)
+                commands = shell_commands(command_in(step.call.arguments), self.roots)
                 found.append(Shell(step, commands, _has_passed(step, commands)))
         return found
 
@@ -116,30 +117,40 @@ class SessionView:
             found += [(step, role, path.removeprefix("./")) for path in relative if is_project_file(path)]
         return found
 
-    @cached_property
-    def _outputs(self) -> list[AnnotatedStep]:
-        """The steps with a result that is no manifest of the project."""
-        return [step for step in self.steps if step.result and not _shows_manifest(step)]
-
-    @cached_property
-    def _manifests(self) -> str:
-        return "\n".join(step.result.text for step in self.steps if step.result and _shows_manifest(step))
-
     def is_clean_command(self, command: str, position: int) -> bool:
         """Whether no word of a command first appeared in output. The user's words and manifests are clean.
 
-        So is a word that the agent used before: that a command is not found is said with its name.
+        So is a word that the agent used before: that a command is not found is said with its name. A manifest says
+        nothing for a word that other output had shown before: the agent may have put it there.
         """
         for word in own_words_of(command):
-            if word in self.typed or word in self._manifests:
+            if word in self.typed:
                 continue
-            earlier = (step for step in self._outputs if step.position < position)
-            shown = next((step.position for step in earlier if step.result and word in step.result.text), None)
-            if shown is not None and not any(
-                word in command_in(shell.step.call.arguments) for shell in self.shells if shell.step.position <= shown
-            ):
+            if any(word in message.text for message, text, _ in self.said if text != PLAN):
+                return False  # pasted by the user
+            steps = (step for step in self.steps if step.position < position)
+            shown = next((one for one in steps if one.result and has_word(one.result.text, word)), None)
+            if shown and not (_shows_manifest(shown) or self._has_used(word, shown.position)):
                 return False
         return True
+
+    def may_show(self, command: str, position: int) -> bool:
+        """Whether a command is clean, and all its words have a source in this session."""
+        return self.is_clean_command(command, position) and has_source(command, self.sources, self._paths)
+
+    @cached_property
+    def sources(self) -> str:
+        """What the user typed, and the manifests that were read."""
+        return "\n".join((self.typed, *(one.result.text for one in self.steps if one.result and _shows_manifest(one))))
+
+    @cached_property
+    def _paths(self) -> set[str]:
+        return with_folders(path for *_, path in self.files)
+
+    def _has_used(self, word: str, position: int) -> bool:
+        """Whether a shell call had a word by then."""
+        calls = (shell.step for shell in self.shells if shell.step.position <= position)
+        return any(word in command_in(step.call.arguments) for step in calls)
 
 
 def _is_machine_written(text: str) -> bool:
@@ -149,7 +160,7 @@ def _is_machine_written(text: str) -> bool:
 
 def _shows_manifest(step: AnnotatedStep) -> bool:
     if step.call.name not in SHELLS:
-        return step.role == "read" and bool(_MANIFEST.search(path_in(step.call.arguments)))
+        return step.role in ("read", "look") and bool(_MANIFEST.search(path_in(step.call.arguments)))
     parsed = parse_commands(command_in(step.call.arguments))
     return bool(parsed) and all(any(map(_MANIFEST.search, reads(command))) for command in parsed)
 
@@ -168,7 +179,7 @@ def _paths(step: AnnotatedStep) -> tuple[str, tuple[str, ...]]:
         command = command_in(arguments)
         if "*** Begin Patch" in command:
             return "edit", tuple(_PATCHED_FILE.findall(command))
-        if any(one.purpose != "other" for one in shell_commands(command, every=True)):
+        if any(one.purpose != "other" for one in shell_commands(command)):
             return "", ()
         shown = (path for one in parse_commands(command) for path in reads(one))
         return "read", tuple(path for path in shown if "." in path)

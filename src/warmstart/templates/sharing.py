@@ -38,9 +38,6 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     template: Body
 
 
-# -- export
-
-
 def export_text(template: WarmTemplate) -> str:
     """The file of a template, as text."""
     shared = map_texts(_shareable(template), Redactor().clean)
@@ -78,9 +75,6 @@ def _shareable(template: WarmTemplate) -> WarmTemplate:
     )
 
 
-# -- import
-
-
 def import_file(store: SQLTemplateStore, path: Path) -> WarmTemplate:
     """Store the template in a file, quarantined; one with the same name and content is returned as it is."""
     template = read_file(path)
@@ -113,7 +107,7 @@ def _decode(path: Path, data: bytes) -> _File:
             raise _refuse(path, "is not a template; give a file that `templates export` wrote")
         version = value.get("format_version")
         if version != FORMAT_VERSION or isinstance(version, bool):
-            raise _refuse(path, f"has another format version than {FORMAT_VERSION}; export it with this Warmstart")
+            raise _refuse(path, f"has format version {version!r}, not {FORMAT_VERSION}; export the template again")
         file = msgspec.json.decode(data, type=_File)
     except (ValueError, RecursionError) as error:  # of `json` and of msgspec
         raise _refuse(path, f"is not valid ({str(error)[:200]}); export the template again") from error

@@ -12,7 +12,7 @@ from heapq import nlargest
 from math import fsum, log, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
-from warmstart.memory.words import stems
+from warmstart.memory.search import stems
 from warmstart.templates.rules import load_table
 from warmstart.text.words import STOPWORDS, split_words
 

@@ -32,9 +32,6 @@ _ANTHROPIC_BLOCKS = {"text", "tool_use", "tool_result", "thinking", "redacted_th
 Fields = Mapping[str, Any]
 
 
-# -- with a template that is given
-
-
 def inject(template: WarmTemplate, messages: Sequence[Fields], *, brief: Brief | str = "", **options: Any) -> list[Any]:
     """A new list: the messages with the brief and the template after the leading system messages.
 
@@ -101,9 +98,6 @@ def _insert(messages: Sequence[Fields], brief: str, template: list[dict[str, Any
     return own[:place] + template + own[place:]
 
 
-# -- what messages look like
-
-
 def shape_of(messages: Iterable[Fields], tools: Iterable[Fields | str] = ()) -> Shape:
     """The shape of messages, or of tools where messages say nothing: Anthropic's have blocks and no system role."""
     kinds: set[str] = set()
@@ -148,9 +142,6 @@ def _texts(message: Fields) -> list[str]:
 def _blocks(message: Fields) -> list[Fields]:
     content = _get(message, "content")
     return [block for block in content if isinstance(block, Mapping)] if isinstance(content, list) else []
-
-
-# -- with a template that is chosen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ import builtins
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from hashlib import blake2b
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -94,12 +95,10 @@ class SQLTemplateStore:
         """An id or a path as the session store keeps it."""
         return redacted_name(clean(given), self._redactor)
 
-    # -- writing
-
     def add(self, template: WarmTemplate, *, author: str = "", reason: str = "") -> WarmTemplate:
         """Store a new template and give it its id. Raises `InvalidTemplate` if it cannot be stored as it is."""
         with self.database.transaction() as connection:
-            ready, at = self._prepare(connection, template), self.now()
+            ready, at = self._prepare(template), self.now()
             fields = {"created_at": at, "updated_at": at, **Body.of(ready).fields()}
             saved = WarmTemplate(id=take_id(connection, at), version=1, state=ready.state, **fields)
             self._save(connection, saved, author, reason)
@@ -119,7 +118,7 @@ class SQLTemplateStore:
                     f"the template {old.id!r} is at version {old.version} by now, and this change was made to version "
                     f"{expected}; see `warmstart templates diff {old.id} {expected} {old.version}` and do it again"
                 )
-            new = self._prepare(connection, replace(old, **fields))
+            new = self._prepare(replace(old, **fields))
             if new == old:
                 return old
             saved = replace(new, version=old.version + 1, updated_at=self.now())
@@ -159,13 +158,13 @@ class SQLTemplateStore:
                 changed += _rewrite_column(connection, "template_uses", column, rename)
         return changed
 
-    def _prepare(self, connection: Connection, template: WarmTemplate) -> WarmTemplate:
+    def _prepare(self, template: WarmTemplate) -> WarmTemplate:
         """The template as it may be stored."""
         ready = map_texts(template, self.words)
         ready = replace(ready, name=" ".join(ready.name.split()))
         if not ready.name:
             raise InvalidTemplate("a template needs a name; give it one with --name")
-        if gone := sorted(revoked_sessions(connection).intersection(sources_of(ready))):
+        if gone := sorted(self.revoked().intersection(sources_of(ready))):
             raise InvalidTemplate(
                 f"the template {template.name!r} has items of the session {gone[0]!r}, which was revoked; "
                 "extract it again without that session"
@@ -175,17 +174,16 @@ class SQLTemplateStore:
     def _save(self, connection: Connection, template: WarmTemplate, author: str, reason: str) -> None:
         save_head(connection, template)
         said = (self.words(author), _seconds(template.updated_at), self.words(reason))
+        content = (content_hash(template), template.state, _ENCODE(Body.of(template)).decode())
         connection.execute(
             "INSERT INTO template_versions (template, version, author, at, reason, hash, state, body) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (template.id, template.version, *said, content_hash(template), template.state, encode_body(template)),
+            (template.id, template.version, *said, *content),
         )
         connection.executemany(
             "INSERT INTO template_sources (session, template, version) VALUES (?, ?, ?)",
             [(session, template.id, template.version) for session in sources_of(template)],
         )
-
-    # -- reading
 
     def get(self, id: str, *, version: int | None = None) -> WarmTemplate:
         """The template with this id, a unique prefix of it, or exactly this name, in its newest version or another.
@@ -215,12 +213,7 @@ class SQLTemplateStore:
         """The templates without their items, newest first."""
         rows = self.select("SELECT created_at, id, head FROM templates")
         rows.sort(key=itemgetter(0, 1), reverse=True)  # faster than SQLite, which carries the heads through its sorter
-        return [_decode_head(*row[1:]) for row in rows]
-
-    def revision(self) -> int:
-        """A number that grows with every write that summaries could show."""
-        rows = self.select("SELECT number FROM template_revision")
-        return int(rows[0][0]) if rows else 0
+        return [_decode(_DECODE_HEAD, head, f"the template {name!r}") for _, name, head in rows]
 
     def versions(self, id: str) -> builtins.list[Version]:
         """The versions of a template, newest first."""
@@ -249,13 +242,15 @@ class SQLTemplateStore:
             raise AmbiguousId(f"{id!r} fits several templates: {', '.join(row[0] for row in rows)}; give the whole id")
         return str(rows[0][0])
 
+    def revoked(self) -> frozenset[str]:
+        """The sessions that nothing may be extracted from: those that were revoked, with their children."""
+        with self.database.translate_errors():
+            return frozenset(with_children(self.database.connection, "SELECT session FROM template_revoked"))
+
     def select(self, sql: str, *values: Any) -> builtins.list[tuple[Any, ...]]:
         """The rows of a query on the store."""
         with self.database.translate_errors():
             return self.database.connection.execute(sql, values).fetchall()
-
-
-# -- rows
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -298,21 +293,14 @@ BODIES = (
 _ENCODE = msgspec.json.Encoder(order="sorted").encode
 _DECODE_BODY = msgspec.json.Decoder(Body).decode
 _DECODE_HEAD = msgspec.json.Decoder(Summary).decode
-
-
-def encode_body(template: WarmTemplate) -> str:
-    """The body of a version as JSON."""
-    return _ENCODE(Body.of(template)).decode()
+_CONVERT_STATE = partial(msgspec.convert, type=State)
 
 
 def decode(row: tuple[Any, ...]) -> WarmTemplate:
     """The template of a row of `BODIES`; raises `StoreCorrupt` if it is damaged."""
     name, created_at, version, at, state, text, *counts = row
-    try:
-        body = _DECODE_BODY(text)
-        state = msgspec.convert(state, State)
-    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeError) as error:
-        raise StoreCorrupt(_damaged(f"version {version} of the template {name!r}", error)) from error
+    what = f"version {version} of the template {name!r}"
+    body, state = _decode(_DECODE_BODY, text, what), _decode(_CONVERT_STATE, state, what)
     fields = body.fields() | {"created_at": to_time(created_at), "updated_at": to_time(at)}
     fields |= zip(("used", "successes", "failures"), counts, strict=True)
     return WarmTemplate(id=name, version=version, state=state, **fields)
@@ -328,15 +316,12 @@ def save_head(connection: Connection, template: WarmTemplate) -> None:
     )
 
 
-def _decode_head(id: str, text: str) -> Summary:
+def _decode(decoder: Callable[[str], Any], text: str, what: str) -> Any:
     try:
-        return _DECODE_HEAD(text)
+        return decoder(text)
     except (msgspec.DecodeError, UnicodeError) as error:
-        raise StoreCorrupt(_damaged(f"the template {id!r}", error)) from error
-
-
-def _damaged(what: str, error: Exception) -> str:
-    return f"{what} is damaged ({error}); delete the template, or restore the store from a backup"
+        advice = "delete the template, or restore the store from a backup"
+        raise StoreCorrupt(f"{what} is damaged ({error}); {advice}") from error
 
 
 def _seconds(time: datetime | None) -> float:
@@ -350,7 +335,7 @@ def _rewrite_version(connection: Connection, old: WarmTemplate, change: Callable
     place = (new.id, new.version)
     connection.execute(
         "UPDATE template_versions SET body = ?, hash = ? WHERE template = ? AND version = ?",
-        (encode_body(new), content_hash(new), *place),
+        (_ENCODE(Body.of(new)).decode(), content_hash(new), *place),
     )
     if connection.execute("SELECT 1 FROM templates WHERE id = ? AND version = ?", place).fetchone():
         save_head(connection, new)
@@ -365,8 +350,6 @@ def _rewrite_column(connection: Connection, table: str, column: str, change: Cal
     connection.executemany(f"UPDATE {table} SET {column} = ? WHERE {column} = ?", [each[:2] for each in changed])
     return sum(number for *_, number in changed)
 
-
-# -- ids, hashes, texts and sources
 
 _TEXTS = ("name", "description", "project", "agent", "origin", "described_by")
 
@@ -412,11 +395,6 @@ def map_texts(template: WarmTemplate, change: Callable[[str], str]) -> WarmTempl
 def sources_of(template: WarmTemplate) -> builtins.list[str]:
     """Every session that a template came from, each once."""
     return [*dict.fromkeys((*template.sources, *(source.session for source in template.seed.sources)))]
-
-
-def revoked_sessions(connection: Connection) -> frozenset[str]:
-    """The sessions that were revoked, with their children."""
-    return frozenset(with_children(connection, "SELECT session FROM template_revoked"))
 
 
 def with_children(connection: Connection, sessions: str, *values: str) -> builtins.list[str]:

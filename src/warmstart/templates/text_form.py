@@ -117,9 +117,6 @@ def _read(text: str) -> _Form:
         raise InvalidTemplate(f"{place or 'template'}: {what}; correct it and save again") from error
 
 
-# -- writing
-
-
 def _table(key: str, item: Item) -> dict[str, Any]:
     sessions = " ".join(dict.fromkeys(source.session for source in item.sources))
     calls = [{name: _string(value) for name, value in call._asdict().items()} for call in item.calls]
@@ -143,8 +140,6 @@ def _show_invisible(text: str) -> str:
     """The text with escapes for what nobody would see; that only stands in strings where escapes are read."""
     return "".join(sign if sign.isprintable() or sign == "\n" else f"\\U{ord(sign):08x}" for sign in text)
 
-
-# -- differences
 
 _ID = re.compile(r'^id = "[\w-]+" (?=# from )')
 _MORE_FIELDS = ("state", "project", "agent", "origin", "described_by", "sources", "tools")  # not in the text

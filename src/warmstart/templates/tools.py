@@ -53,8 +53,6 @@ def _bare(value: object) -> object:
     return value
 
 
-# -- arguments
-
 # Rules about what a text looks like. A placeholder stands for any text, so it cannot break them.
 _OF_TEXT = frozenset(("pattern", "format", "enum", "const", "minLength", "maxLength", "contentEncoding"))
 _PLAIN = frozenset(

@@ -17,10 +17,9 @@ import msgspec
 from warmstart.errors import InvalidTemplate
 from warmstart.profile.tools import SHELLS
 from warmstart.redact import redact
-from warmstart.templates.allowlist import is_safe_rule, is_safe_text
 from warmstart.templates.commands import is_project_file
 from warmstart.templates.item import Call, Item
-from warmstart.templates.safety import is_safe_call
+from warmstart.templates.safety import is_safe_call, is_safe_rule, is_safe_text
 from warmstart.templates.template import WarmTemplate
 from warmstart.templates.tools import Definitions, argument_problem, schemas_of
 from warmstart.text.truncate import one_line
@@ -100,9 +99,6 @@ def _head_problems(template: WarmTemplate) -> Iterator[Problem]:
         yield Problem("items", "there are none")
 
 
-# -- items
-
-
 def _item_problems(item: Item, template: WarmTemplate) -> Iterator[str]:
     yield from _text_problems(item.text, MAX_TEXT)
     if not item.text.strip():
@@ -158,9 +154,6 @@ def _foreign_problems(item: Item, project: str) -> Iterator[str]:
             yield "the mistake is not known to be safe"
     if item.kind in ("instruction", "correction", "decision", "habit", "open") and not is_safe_rule(item.text):
         yield "it names a host or a command that is not known to be safe"
-
-
-# -- texts
 
 
 def _line_problems(text: str, limit: int) -> Iterator[str]:
