@@ -6,9 +6,10 @@ READY := $(VENV)/.ready
 DEMO := $(shell mktemp -u -d 2>/dev/null || echo /tmp/warmstart-demo)
 WORKERS ?= 2
 CLAUDE ?= 2.1.325 2.1.197
+HOST ?= all
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-hosts test-hosts-newest test-browser check format bench docs clean
+.PHONY: help demo test test-slow test-host test-hosts test-hosts-newest test-browser check format bench docs clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,9 +33,13 @@ test-slow: $(READY) ## Run the long tests: crashes at random points, many proces
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "slow and not hosts and not browser" $(ARGS)
 
 test-hosts: $(READY) ## Run the tests with real agents (installs them into .hosts)
-	@sh tests/hosts/install.sh "$(PYTHON)" "$(CURDIR)/.hosts" $(CLAUDE)
+	@sh tests/hosts/install.sh "$(PYTHON)" "$(CURDIR)/.hosts" "$(HOST)" $(CLAUDE)
 	WARMSTART_TEST_HOSTS="$(CURDIR)/.hosts" WARMSTART_TEST_CLAUDE="$(CLAUDE)" \
 		$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m hosts $(ARGS)
+
+# The mark `skipif`, which all these tests have, matches `pi` too.
+test-host: ## Run the tests with one real agent: make test-host HOST=codex
+	@$(MAKE) --no-print-directory test-hosts HOST=$(HOST) ARGS='$(if $(filter all,$(HOST)),,-k "$(patsubst pi,[pi],$(HOST))") $(ARGS)'
 
 test-hosts-newest: ## Run the tests with the newest Claude Code
 	@$(MAKE) --no-print-directory test-hosts CLAUDE=latest

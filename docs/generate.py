@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from warmstart.cli import root
+from warmstart.cli.commands import root
 
 TARGET = Path(__file__).with_name("commands.md")
 

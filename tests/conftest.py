@@ -73,6 +73,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for variable in VARIABLES & os.environ.keys():
         monkeypatch.delenv(variable)
     monkeypatch.setenv("HOME", str(home))
+    # MiniLM takes a hundred times as long; it has tests of its own.
+    monkeypatch.setattr("warmstart.memory.semantic.installed_embedder", lambda: "wordllama")
     return home
 
 

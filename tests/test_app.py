@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,19 @@ def test_sync_imports_indexes_and_profiles(ws: Warmstart) -> None:
     assert sum(row.tool_calls for row in found) == 102
     again = ws.sync([SAMPLES])
     assert again.changed == 0
+
+
+def test_sync_reports_its_progress_step_by_step(tmp_path: Path) -> None:
+    reported: dict[str, list[tuple[int, int]]] = {}
+
+    @contextmanager
+    def bar(name: str) -> Iterator[Callable[..., None]]:
+        yield lambda done, total, *_: reported.setdefault(name, []).append((done, total))
+
+    with warmstart.open(tmp_path / "store.db") as opened:
+        opened.sync([SAMPLES], progress=bar)
+    assert list(reported)[:2] == ["Reading", "Indexing"]
+    assert all(done == total for done, total in (steps[-1] for steps in reported.values()))
 
 
 def test_sessions_are_listed_by_project(ws: Warmstart) -> None:
@@ -79,7 +93,9 @@ def test_memory_is_set_searched_and_deleted(ws: Warmstart) -> None:
 def test_a_template_is_extracted_checked_saved_and_started_from(ws: Warmstart) -> None:
     template = ws.templates.extract("58e3c7d9", name="surges", author="mara")
     assert ws.templates.get("surges").id == template.id
-    assert [each.id for each in ws.templates.list(project=None)] == [template.id]
+    for project in (None, "tidewatch", template.project):
+        assert [each.id for each in ws.templates.list(project=project)] == [template.id]
+    assert ws.templates.list(project="/nowhere/else") == []
     assert ws.templates.store.versions(template.id)[0].author == "mara"
     messages = [{"role": "user", "content": "keep the storm surges in the database"}]
     started = ws.templates.start("new-session", messages, project="tidewatch", holdout=0.0)

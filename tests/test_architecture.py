@@ -40,25 +40,27 @@ LEVEL = {package: number for number, layer in enumerate(LAYERS) for package in l
 
 # Maximum lines of Python per package. Raising one needs a reason beside it.
 BUDGETS = {
-    ("errors", "config", "tokens", "log"): 580,  # 550 by design; the settings of preflight and hosts came after it
-    ("text", "stats"): 1331,  # 1,300 by design; the person's own words moved here from profile, for hooks
+    ("errors", "config", "tokens", "log"): 590,  # 550 by design; then came the settings of preflight, hosts and agents
+    ("text", "stats"): 1365,  # 1,300 by design; a person's own words, for hooks, and the assignment to arms moved here
     ("storage",): 900,
     ("redact",): 900,
-    ("sessions",): 6465,  # 6,300 by design; the worker process of large imports is 120
-    ("profile",): 3400,
-    ("embedding",): 700,
-    ("memory",): 7400,  # 3,300 by design; to be rebuilt
-    ("recall",): 1900,
-    ("templates",): 5600,  # 5,500 by design; what each turn did, for preflight, is extracted here too
-    ("app", "run", "__init__"): 870,  # 500 by design; `Run` alone has 290, and the front door opens handoffs too
-    ("preflight",): 1150,  # 700 by design; a hook cannot afford to load numpy, so it has a search of its own
-    ("handoff",): 1880,  # 1,600 by design; a third is compaction and its score, for two shapes of messages
-    ("hosts",): 1830,  # 1,800 by design; the installer undoes every change byte for byte
+    ("sessions",): 6896,  # 6,300 by design; four more agents are read (680) and Hermes tells more than its log
+    ("profile",): 3375,
+    ("embedding",): 720,  # 700 by design; static vectors find no paraphrases, so there is a sentence model too
+    ("memory",): 4175,  # 3,300 by design; forgetting on every machine, scopes at Honcho and meaning came after it
+    ("recall",): 1850,
+    ("templates",): 5499,
+    ("app", "run", "__init__"): 904,  # 500 by design; `Run` has 320, and the front door opens handoffs and experiments
+    ("preflight",): 1101,  # 700 by design; a hook cannot afford to load numpy, so it has a search of its own
+    ("handoff",): 1770,  # 1,600 by design; compaction and its score for two shapes of messages, chains over agents
+    ("experiments",): 2195,  # 1,800 by design; the page is 215, running on Inspect 270, reading and refusing data 220
+    # 1,800 by design; the installer undoes every change byte for byte (800); Hermes has a plugin and an engine (700)
+    ("hosts",): 2588,
     ("report",): 900,
-    ("cli", "mcp"): 5710,  # 5,400 by design; `handoff` has seven commands, is served over MCP and starts other agents
-    ("testing",): 1500,
+    ("cli", "mcp"): 5597,  # 5,400 by design; `handoff` and `experiment` have seven commands each
+    ("testing",): 1531,  # 1,500 by design; the scripted model also speaks Gemini's protocol
 }
-MAX_LINES = 42_700  # 40,000 by design, with memory still at twice its size
+MAX_LINES = 42_660  # 40,000 by design
 
 
 def imports(path: Path) -> Iterator[str]:

@@ -153,7 +153,7 @@ def test_the_walk_through_the_architecture_names_functions_that_run(subtests) ->
     for name in named:
         with subtests.test(name):
             assert name in ran
-    counted = re.search(r"about (\d+)\s+functions in (\d+) files", page)
+    counted = re.search(r"(\d+)\s+functions in (\d+) files", page)
     assert counted
-    assert abs(len(functions) - int(counted[1])) <= 5  # a few run only while caches are empty
-    assert abs(len({file for file, _ in functions}) - int(counted[2])) <= 1
+    assert len(functions) <= int(counted[1]) <= 80  # a few run only while caches are empty
+    assert len({file for file, _ in functions}) <= int(counted[2]) <= 25

@@ -148,11 +148,9 @@ def test_templates_can_be_set_and_have_defaults(tmp_path):
     default = load_settings({}, home=tmp_path)
     assert (default.templates_holdout, default.templates_explore) == (0.1, 0.1)
     assert (default.templates_max_age_days, default.templates_budget_tokens) == (180, 1200)
-    assert (default.templates_endpoint, default.templates_key, default.templates_model) == ("", "", "")
-    kept = configured(tmp_path, '[templates]\nbudget_tokens = 800\nkey = "hidden-key"\nmodel = "small"')
+    kept = configured(tmp_path, "[templates]\nbudget_tokens = 800")
     chosen = load_settings({"WARMSTART_TEMPLATES_MAX_AGE_DAYS": "30"}, home=kept)
-    assert (chosen.templates_max_age_days, chosen.templates_budget_tokens, chosen.templates_model) == (30, 800, "small")
-    assert "hidden-key" not in repr(chosen)
+    assert (chosen.templates_max_age_days, chosen.templates_budget_tokens) == (30, 800)
 
 
 def test_a_setting_of_earlier_versions_is_ignored(tmp_path):

@@ -18,7 +18,8 @@ import pytest
 
 import warmstart
 from tests.commands import run_line, tree
-from warmstart.cli import main, root
+from warmstart.cli import main
+from warmstart.cli.commands import root
 from warmstart.config import HOME_VARIABLE, SETTINGS
 from warmstart.sessions import export, values
 from warmstart.sessions.readers.registry import readers

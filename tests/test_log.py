@@ -41,7 +41,7 @@ def buggy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (package / "METADATA").write_text("Metadata-Version: 2.1\nName: thirdparty\nVersion: 1.0\n")
     (package / "entry_points.txt").write_text("[warmstart.memory]\nbuggy = buggy_backend:Buggy\n")
     (tmp_path / "site" / "buggy_backend.py").write_text(
-        "from warmstart.memory.null import NullBackend\n"
+        "from warmstart.memory.backend import NullBackend\n"
         "class Buggy(NullBackend):\n"
         "    def __init__(self, settings): pass\n"
         "    def retrieve(self, user_id, key):\n"

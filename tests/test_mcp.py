@@ -43,7 +43,7 @@ BAD_CALLS: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("session_show", {}, "session_id is missing"),
     ("session_show", {"session_id": "nobody"}, "no session has the id 'nobody'"),
     ("session_show", {"session_id": "58e3c7d9", "max_characters": 1}, "max_characters must be from 500 to 20000"),
-    ("handoff_packet", {}, "session_id is missing: this client does not say which session asks"),
+    ("handoff_packet", {}, "session_id is missing: this client does not say which session is calling"),
     ("handoff_packet", {"session_id": "nobody"}, "no session has the id 'nobody'"),
     ("handoff_packet", {"note": 7}, "note must be a string, not 7"),
     ("memory_backend", {}, "action is missing"),
@@ -130,7 +130,7 @@ def test_every_tool_answers_in_plain_text(synced, subtests) -> None:
         stored = await text_of(client, "memory_backend", action="store", key="port", value="The database has port 5433")
         assert json.loads(stored)["success"] is True
         again = json.loads(await text_of(client, "memory_backend", action="query", query_text="database port"))
-        assert [entry["key"] for entry in again["entries"]] == ["port"]
+        assert [entry["key"] for entry in again["results"]] == ["port"]
 
     for mode in ("legacy", "auto"):
         with subtests.test(mode):

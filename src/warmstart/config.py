@@ -16,15 +16,14 @@ from warmstart.errors import ConfigError
 HOME_VARIABLE = "WARMSTART_HOME"
 
 _SERVERS = ("postgresql://", "postgres://")
+_AGENT = "the agent's configuration"
 _YES, _NO = ("yes", "true", "on", "1"), ("no", "false", "off", "0")
-
 
 _CHOICES = {
     "preflight_mode": {"off": "off", "short": "short", "full": "full", "yes": "short", "no": "off"},
     "preflight_inject": {"off": "off", "smart": "smart", "always": "always", "yes": "smart", "no": "off"},
     "handoff_mode": {"prompt_user": "prompt_user", "fresh_session": "fresh_session"},
 }
-
 
 _PLAIN = ("context_preflight.mode", "context_preflight.auto_inject")  # may be true or false as well
 
@@ -34,7 +33,7 @@ class Setting(NamedTuple):
 
     key: str
     variable: str
-    also: str  # a variable of another program with the same meaning; ours wins
+    also: str  # variables of other programs with the same meaning, the last of which wins; ours wins over them
     default: Any
 
 
@@ -55,9 +54,12 @@ class Settings:
     memory_max_value: int = _setting("memory.max_value", "WARMSTART_MEMORY_MAX_VALUE", 8000)
     memory_redact: bool = _setting("memory.redact", "WARMSTART_MEMORY_REDACT", True)
     honcho_key: str = _setting("memory.honcho.key", also="HONCHO_API_KEY", secret=True)
-    honcho_url: str = _setting("memory.honcho.url", also="HONCHO_URL")
-    honcho_workspace: str = _setting("memory.honcho.workspace", also="HONCHO_WORKSPACE_ID")
+    honcho_url: str = _setting("memory.honcho.url", also="HONCHO_URL HONCHO_BASE_URL")
+    honcho_workspace: str = _setting("memory.honcho.workspace", also="HONCHO_WORKSPACE_ID HONCHO_APP_ID")
     honcho_timeout_ms: int = _setting("memory.honcho.timeout_ms", default=300)
+    honcho_write_timeout_ms: int = _setting("memory.honcho.write_timeout_ms", default=10_000)
+    honcho_connect_timeout_ms: int = _setting("memory.honcho.connect_timeout_ms", default=5_000)
+    honcho_dialectic: bool = _setting("memory.honcho.dialectic", default=False)
     honcho_send_scoped: bool = _setting("memory.honcho.send_scoped", default=False)
     preflight_mode: str = _setting("context_preflight.mode", "WARMSTART_PREFLIGHT", "short")
     preflight_inject: str = _setting("context_preflight.auto_inject", "WARMSTART_AUTO_INJECT")
@@ -80,9 +82,6 @@ class Settings:
     templates_explore: float = _setting("templates.explore", "WARMSTART_TEMPLATES_EXPLORE", 0.1)
     templates_max_age_days: int = _setting("templates.max_age_days", "WARMSTART_TEMPLATES_MAX_AGE_DAYS", 180)
     templates_budget_tokens: int = _setting("templates.budget_tokens", "WARMSTART_TEMPLATES_BUDGET_TOKENS", 1200)
-    templates_endpoint: str = _setting("templates.endpoint", "WARMSTART_TEMPLATES_ENDPOINT")
-    templates_key: str = _setting("templates.key", "WARMSTART_TEMPLATES_KEY", secret=True)
-    templates_model: str = _setting("templates.model", "WARMSTART_TEMPLATES_MODEL")
 
     @property
     def store_name(self) -> str:
@@ -94,16 +93,20 @@ _BY_FIELD: dict[str, Setting] = {each.name: each.metadata["setting"] for each in
 SETTINGS = tuple(_BY_FIELD.values())
 
 
-def load_settings(env: Mapping[str, str], *, home: Path | None = None, store: str | None = None) -> Settings:
+def load_settings(
+    env: Mapping[str, str], *, home: Path | None = None, store: str | None = None, host: Mapping[str, Any] | None = None
+) -> Settings:
     """Resolve the settings. `home` and `store` are arguments and override everything else.
 
-    Raises `ConfigError` for a file that is not TOML, an unknown key or a value of the wrong kind.
+    `host` has settings from an agent's own configuration, by key; they override `config.toml`. Raises `ConfigError` for
+    a file that is not TOML, an unknown key or a value of the wrong kind.
     """
     folder = home_directory(env, home)
     path = folder / "config.toml"
     given = {key: (value, str(path)) for key, value in _read(path).items()}
+    given |= {key: (value, _AGENT) for key, value in _check_keys(host or {}, _AGENT).items()}
     for setting in SETTINGS:
-        for variable in filter(None, (setting.also, setting.variable)):
+        for variable in (*setting.also.split(), setting.variable):
             if env.get(variable):
                 given[setting.key] = env[variable], variable
     values = {
@@ -188,10 +191,15 @@ def _read(path: Path) -> dict[str, Any]:
     values.pop("memory.fallback", None)  # a setting of earlier versions
     if "context_preflight" in values:  # a plain true or false
         values["context_preflight.mode"] = values.pop("context_preflight")
+    return _check_keys(values, repr(str(path)))
+
+
+def _check_keys(values: Mapping[str, Any], source: str) -> dict[str, Any]:
+    known = {setting.key for setting in SETTINGS}
     for key in values:
         if key not in known:
-            raise ConfigError(f"unknown setting {key!r} in {str(path)!r}; known: {', '.join(sorted(known))}")
-    return values
+            raise ConfigError(f"unknown setting {key!r} in {source}; known: {', '.join(sorted(known))}")
+    return dict(values)
 
 
 def _flatten(tables: dict[str, Any], known: Collection[str], prefix: str = "") -> Iterator[tuple[str, Any]]:

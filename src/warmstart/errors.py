@@ -20,8 +20,8 @@ WarmstartError
 ├── TemplateChanged        someone else changed the template
 ├── HandoffRefused         a session cannot be handed over
 ├── DatasetError           a dataset cannot be written there
+├── ExperimentError        an experiment cannot be run, or its data cannot be analysed
 ├── EmbedderError          an embedding service does not answer
-├── ModelError             a model does not answer usably
 └── MemoryBackendError     a memory backend cannot do what was asked
 
 Messages are one line, quote the offending value and say what to do next.
@@ -112,12 +112,12 @@ class DatasetError(WarmstartError):
     """A dataset cannot be written there."""
 
 
+class ExperimentError(WarmstartError):
+    """An experiment cannot be run, or its data allow no analysis."""
+
+
 class EmbedderError(WarmstartError):
     """An embedding service does not answer, or not with vectors."""
-
-
-class ModelError(WarmstartError):
-    """A model does not answer, or not with anything usable."""
 
 
 class MemoryBackendError(WarmstartError):

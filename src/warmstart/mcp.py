@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Context = ServerRequestContext[Any, Any]
 
-_OFF = "Warmstart is switched off (WARMSTART_DISABLED); go on without it"
+_OFF = "Warmstart is switched off (WARMSTART_DISABLED); continue without it"
 _SESSION_VARIABLES = ("CLAUDE_CODE_SESSION_ID", "COPILOT_AGENT_SESSION_ID")
 _CODEX_META = "x-codex-turn-metadata"
 _ROOTS_SECONDS = 1.0
@@ -40,18 +40,6 @@ class Place(NamedTuple):
 
     folder: str
     session: str = ""
-
-
-class Tool(NamedTuple):
-    """A tool as the model sees it, and its arguments as JSON schemas."""
-
-    description: str
-    properties: Mapping[str, Mapping[str, Any]]
-    required: Sequence[str] = ()
-
-
-class BadArgument(WarmstartError):
-    """A call that cannot be done as it was asked; the message says what to do."""
 
 
 # -- the tools
@@ -67,7 +55,7 @@ def _recall(ws: Warmstart, given: Mapping[str, Any], place: Place) -> str:
         exclude_session=place.session or None,
     )
     if not found:
-        return "Nothing found in the earlier sessions of this project. Try other words, or go on without it."
+        return "Nothing found in the earlier sessions of this project. Try other words, or continue without it."
     passages = [
         f"{number}. {f'{each.date:%Y-%m-%d} ' if each.date else ''}{each.role}, session {each.session_id[:12]} "
         f"({each.agent})\n{neutralize(each.text)}"
@@ -87,10 +75,9 @@ def _brief(ws: Warmstart, given: Mapping[str, Any], place: Place) -> str:
 
 def _warm_suggest(ws: Warmstart, given: Mapping[str, Any], place: Place) -> str:
     from warmstart.sessions.projects import resolve_project
-    from warmstart.templates.selection import Policy, Selector, Task
+    from warmstart.templates.selection import Task
 
-    policy = Policy(holdout=ws.settings.templates_holdout, explore=ws.settings.templates_explore)
-    selector = Selector(ws.templates.store, recall=ws.searcher, policy=policy, deadline_ms=_SUGGESTIONS_MS)
+    selector = ws.templates.selector(deadline_ms=_SUGGESTIONS_MS)
     task = Task(given["task"], project=resolve_project(given.get("project") or place.folder))
     found = selector.suggest(task, limit=given.get("limit", 3))
     if not found:
@@ -117,7 +104,7 @@ def _session_show(ws: Warmstart, given: Mapping[str, Any], place: Place) -> str:
 def _handoff_packet(ws: Warmstart, given: Mapping[str, Any], place: Place) -> str:
     session = given.get("session_id") or place.session
     if not session:
-        raise BadArgument("session_id is missing: this client does not say which session asks; recall shows ids")
+        raise ConfigError("session_id is missing: this client does not say which session is calling; recall shows ids")
     if session == place.session:
         ws.import_running(session)
     return ws.handoffs.packet(session, note=given.get("note", "")).text
@@ -154,13 +141,12 @@ def tables() -> dict[str, Any]:
 
 
 @cache
-def tools() -> dict[str, Tool]:
-    """The tools by name."""
+def tools() -> dict[str, dict[str, Any]]:
+    """The tools by name, each with its `description`, and its arguments as JSON schemas in `properties`."""
     from warmstart.memory.tool import MEMORY_BACKEND_SCHEMA as MEMORY
 
-    memory = {"description": MEMORY["description"], **MEMORY["parameters"]}
-    rows = {"memory_backend": memory, **tables()["tools"]}
-    return {name: Tool(*(rows[name].get(field, ()) for field in Tool._fields)) for name in _RUN}
+    rows = {"memory_backend": {"description": MEMORY["description"], **MEMORY["parameters"]}, **tables()["tools"]}
+    return {name: {"required": [], **rows[name]} for name in _RUN}
 
 
 # -- one call, synchronously
@@ -171,7 +157,8 @@ def call(name: str, arguments: Mapping[str, Any] | None, place: Place) -> tuple[
     if is_disabled():
         return _OFF, True
     from warmstart.app import Warmstart
-    from warmstart.config import ambient_settings
+    from warmstart.config import ambient_settings, home_directory
+    from warmstart.log import log_error
     from warmstart.redact.redactor import Redactor
 
     try:
@@ -179,15 +166,15 @@ def call(name: str, arguments: Mapping[str, Any] | None, place: Place) -> tuple[
         _check(name, given)
         settings = ambient_settings()
         if _is_excluded(place.folder, settings.hosts_exclude):
-            return "Warmstart is switched off in this folder (hosts.exclude); go on without it", True
+            return "Warmstart is switched off in this folder (hosts.exclude); continue without it", True
         with Warmstart(settings) as ws:
             text = ws.redactor.clean(_RUN[name](ws, given, place))
         return text, text.startswith('{"success": false')
     except WarmstartError as error:
         return Redactor().clean(f"{name}: {' '.join(str(error).split())}"), True
-    except Exception as error:  # the agent's turn must go on, whatever it was
-        _log(name, error)
-        return f"{name} failed ({type(error).__name__}); go on without it", True
+    except Exception as error:  # the agent's turn must continue, whatever it was
+        log_error(home_directory(os.environ), f"mcp {name}", error, redact=Redactor().clean)
+        return f"{name} failed ({type(error).__name__}); continue without it", True
 
 
 def is_disabled() -> bool:
@@ -201,18 +188,18 @@ def _is_excluded(folder: str, excluded: Sequence[str]) -> bool:
 
 
 def _check(name: str, given: Mapping[str, Any]) -> None:
-    """Raise `BadArgument` unless the tool exists and accepts these arguments."""
+    """Raise `ConfigError` unless the tool exists and accepts these arguments."""
     known = tools()
     if name not in known:
-        raise BadArgument(f"there is no tool {name!r:.80}; there are {', '.join(known)}")
-    tool = known[name]
-    for unknown in given.keys() - tool.properties.keys():
-        raise BadArgument(f"unknown argument {unknown!r:.80}; there are {', '.join(tool.properties)}")
-    for required in tool.required:
+        raise ConfigError(f"there is no tool {name!r:.80}; there are {', '.join(known)}")
+    properties = known[name]["properties"]
+    for unknown in given.keys() - properties.keys():
+        raise ConfigError(f"unknown argument {unknown!r:.80}; there are {', '.join(properties)}")
+    for required in known[name]["required"]:
         if not str(given.get(required) or "").strip():
-            raise BadArgument(f"{required} is missing: {tool.properties[required]['description']}")
+            raise ConfigError(f"{required} is missing: {properties[required]['description']}")
     for argument, value in given.items():
-        _check_value(argument, value, tool.properties[argument])
+        _check_value(argument, value, properties[argument])
 
 
 def _check_value(name: str, value: object, schema: Mapping[str, Any]) -> None:
@@ -228,15 +215,7 @@ def _check_value(name: str, value: object, schema: Mapping[str, Any]) -> None:
         wanted = "without NUL characters"
     else:
         return
-    raise BadArgument(f"{name} must be {wanted}, not {value!r:.80}")
-
-
-def _log(event: str, error: Exception) -> None:
-    from warmstart.config import home_directory
-    from warmstart.log import log_error
-    from warmstart.redact.redactor import Redactor
-
-    log_error(home_directory(os.environ), f"mcp {event}", error, redact=Redactor().clean)
+    raise ConfigError(f"{name} must be {wanted}, not {value!r:.80}")
 
 
 # -- the protocol
@@ -300,17 +279,17 @@ def build_server() -> Server[Any]:
     )
 
 
-def _as_mcp_tool(name: str, tool: Tool) -> types.Tool:
+def _as_mcp_tool(name: str, tool: Mapping[str, Any]) -> types.Tool:
     import mcp_types as types
 
     reads_only = name != "memory_backend"
     return types.Tool(
         name=name,
-        description=tool.description,
+        description=tool["description"],
         input_schema={
             "type": "object",
-            "properties": dict(tool.properties),
-            "required": list(tool.required),
+            "properties": tool["properties"],
+            "required": tool["required"],
             "additionalProperties": False,
         },
         annotations=types.ToolAnnotations(
@@ -322,7 +301,7 @@ def _as_mcp_tool(name: str, tool: Tool) -> types.Tool:
 def _as_mcp_prompt(name: str, row: Mapping[str, Any]) -> types.Prompt:
     import mcp_types as types
 
-    properties = tools()[row["tool"]].properties
+    properties = tools()[row["tool"]]["properties"]
     arguments = [
         types.PromptArgument(name=each, description=properties[each]["description"], required=False)
         for each in row["arguments"]

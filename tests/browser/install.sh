@@ -16,6 +16,7 @@ install() {
 }
 
 if ! command -v chromium >/dev/null; then
+    command -v apt-get >/dev/null || { echo "install Chromium, as \`chromium\` on the PATH" >&2; exit 1; }
     # It fails where the package lists are missing, or older than the archive.
     install || { root apt-get update --quiet && install; }
 fi

@@ -19,8 +19,8 @@ def test_it_prints_the_text_that_a_session_gets_and_nothing_else(run: Run) -> No
     assert (code, err) == (0, "")
     assert out.startswith("[warmstart] ")
     assert out.endswith("[/warmstart]\n")
-    assert "- `uv run pytest`" in out
-    assert "- src/tidewatch/: " in out
+    assert "- `uv run pytest`, " in out
+    assert "src/tidewatch/" in out
     assert run("brief", "--project", PROJECT).out == out
 
 
@@ -35,12 +35,12 @@ def test_json_has_the_text_its_tokens_and_the_sources_of_every_line(run: Run) ->
 
 def test_explain_says_why_each_line_is_there(run: Run) -> None:
     out = run("brief", "--project", PROJECT, "--explain").out
-    assert "    `uv run pytest` worked 4 times in 4 sessions, last 2026-09-21; from " in out
+    assert "    `uv run pytest` worked 4 times in 4 sessions, last 2026-09-21; `make check`" in out
 
 
 def test_the_task_may_come_from_standard_input(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     typed = run("brief", "--project", PROJECT, "--task", "store the datum", "--budget", "100").out
-    monkeypatch.setattr(sys, "stdin", io.StringIO("store the datum"))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"store the datum")))
     assert run("brief", "--project", PROJECT, "--task", "-", "--budget", "100").out == typed != ""
 
 

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from warmstart import Message, Session, load_settings
+from warmstart.sessions.sql_store import open_store
+
 
 def complete(program: list[str], line: str) -> list[str]:
     """What a shell would offer for the last word of a command line."""
@@ -41,10 +44,20 @@ def test_ids_and_names_are_completed(program, run, synced, subtests):
         "warmstart templates show sur": "surges",
         f"warmstart templates show {template[:8]}": template,
         "warmstart memory get data": "database_port",
+        "warmstart templates validate sur": "surges",
         "warmstart profile 437a": "437a14bdf0",
     }.items():
         with subtests.test(line):
             assert offered in complete(program, line)
+
+
+def test_a_project_is_completed_by_its_folder_too(program, home):
+    with open_store(load_settings({})) as store:
+        for parent in ("work", "play"):
+            session = Session(agent="tester", native_id=parent, project=f"/{parent}/tides")
+            store.append(session, [Message(native_id=parent, role="user", text=parent)])
+    assert complete(program, "warmstart profile --project ti") == ["tides"]
+    assert complete(program, "warmstart profile --project pl") == ["play/tides"]
 
 
 def test_a_broken_store_offers_nothing_and_says_nothing(program, home: Path):

@@ -12,7 +12,7 @@ from itertools import product
 import click
 import pytest
 
-from warmstart.cli import root
+from warmstart.cli.commands import root
 
 SESSION = "58e3c7d9"
 COMMANDS = {

@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -189,3 +190,19 @@ def test_an_unreadable_log_folder_is_a_problem_and_others_are_still_checked(plac
     assert checks["claude-code"]["status"] == "problem"
     assert "run Warmstart as the user" in checks["claude-code"]["remedy"]
     assert checks["codex"]["status"] == "note"
+
+
+@pytest.mark.parametrize("closed", [".claude", ".claude/projects"])
+def test_a_folder_that_cannot_be_read_does_not_count_as_a_log(place, closed):
+    (place / ".claude" / "projects" / "x").mkdir(parents=True)
+    (place / closed).chmod(0o000)
+    assert "Found claude-code: 0 logs.\n" in without_rights(place, "init", "--yes").stdout
+
+
+def test_every_extra_but_all_is_checked(run, home):
+    pyproject = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
+    extras = pyproject["project"]["optional-dependencies"]
+    (everything,) = extras.pop("all")
+    assert everything == f"warmstart[{','.join(sorted(extras))}]"
+    _, checks = checked(run)
+    assert {name for name in checks if name.startswith("extra ")} == {f"extra {name}" for name in extras}

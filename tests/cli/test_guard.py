@@ -14,7 +14,7 @@ import click
 import pytest
 from tests.commands import SHELL, tree
 
-from warmstart.cli import root
+from warmstart.cli.commands import root
 from warmstart.cli.options import Count, Finite
 
 LEAVES = {name: command for name, command in tree(root) if not isinstance(command, click.Group)}

@@ -12,8 +12,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.profile.talks import asked, bash, talk
 
+import warmstart
 from warmstart.hosts import firings
+from warmstart.testing.stores import session
 
 HELLO = '{\n    // mine\n    "model": "opus",\n}\n'
 
@@ -134,6 +137,7 @@ def test_a_temporary_python_is_refused(claude, program):
 
 def test_purge_deletes_our_data_and_nothing_else(run, home, synced, claude):
     (home / ".warmstart" / "notes.txt").write_text("of the user")
+    (home / ".warmstart" / "honcho-0a1b2c3d.db-wal").touch()  # of the mirror, which holds memories
     run("install", "claude-code", "--yes")
     ran = run("uninstall", "--purge", "--yes")
     assert ran.code == 0
@@ -199,6 +203,16 @@ def test_init_imports_shows_three_facts_and_sets_up(run, histories):
     assert "already set up" in again.err
 
 
+def test_a_fix_that_teaches_nothing_is_no_fact(run, histories):
+    said = "cat: gone.txt: No such file or directory"
+    tries = [part for _ in range(4) for part in (bash("cat gone.txt", "error", said), bash("git status"))]
+    with warmstart.open() as ws:
+        ws.store.append(session("vague"), talk(asked("look"), *tries))
+        worst = ws.report(project=None).signatures[0]
+        assert (worst.count, worst.fix) == (4, "another command (4 of 4)")
+    assert "The mistake that recurs most (3 times):\n  Edit: File has not been read yet" in run("init", "--yes").out
+
+
 def test_init_says_nothing_of_compactions_if_there_was_none(run, histories):
     for log in (histories / ".claude").rglob("*.jsonl"):
         lines = log.read_text().splitlines(keepends=True)
@@ -260,6 +274,23 @@ def test_an_interrupted_init_continues(run, histories, program):
 
 
 # -- doctor
+
+
+def test_init_sets_up_every_agent_that_is_found(run, home, claude, monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    for name in (".codex", ".copilot", ".config/opencode"):
+        (home / name).mkdir(parents=True)
+    ran = run("init", "--yes")
+    assert "New sessions of Claude Code, Codex, Copilot CLI and OpenCode start warm" in ran.err
+    assert "Codex does not run 5 of 5 hooks until you review them" in ran.err
+    hooks = {row["subject"]: row for row in json.loads(run("doctor", "--json").out) if row["subject"].endswith("hooks")}
+    assert {name: row["status"] for name, row in hooks.items()} == {
+        "claude-code hooks": "ok", "codex hooks": "warning", "copilot-cli hooks": "ok", "opencode hooks": "ok",
+    }  # fmt: skip
+    assert "Claude Code, Codex, Copilot CLI and OpenCode start as before" in run("uninstall", "--all", "--yes").err
+    assert [
+        path for path in (home / ".codex", home / ".copilot", home / ".config/opencode") if any(path.iterdir())
+    ] == []
 
 
 def test_doctor_reports_each_agent(run, home, claude, monkeypatch):

@@ -16,8 +16,12 @@ import click
 import pytest
 from tests.commands import SHELL, run_line, tree
 
-from warmstart.cli import COMMANDS, main, root
+from warmstart.app import Warmstart
+from warmstart.cli import main
+from warmstart.cli.commands import COMMANDS, root
+from warmstart.config import load_settings
 from warmstart.errors import StoreCorrupt
+from warmstart.profile.values import Markers, Profile
 
 # Commands that tell what they did, and those whose output has formats of its own.
 WITHOUT_JSON = {
@@ -30,7 +34,11 @@ WITHOUT_JSON = {
     "sessions outcome",
     "sessions delete",
     "sessions export",
+    "experiment new",
+    "experiment report",
+    "experiment run",
     "memory export",
+    "memory vacuum",
     "templates delete",
     "templates edit",
     "templates export",
@@ -66,6 +74,13 @@ def test_every_command_has_help_with_an_example(run, subtests):
                 assert "Example" in ran.out
 
 
+def test_help_fits_80_columns(run, monkeypatch, subtests):
+    monkeypatch.setenv("COLUMNS", "80")
+    for name in TREE:
+        with subtests.test(name=name):
+            assert [line for line in run(*name.split(), "--help").out.splitlines() if len(line) > 80] == []
+
+
 def test_everything_that_prints_data_prints_json(subtests):
     for name in [name for name, command in TREE.items() if not isinstance(command, click.Group)]:
         with subtests.test(name=name):
@@ -90,8 +105,23 @@ def test_the_examples_run(samples, monkeypatch, capsys, fresh, subtests):
             (home / "event.json").write_text('{"session_id": "s1", "source": "startup"}')
             for name in ("build.log", "config.yaml"):
                 (home / name).write_text("all is well\n")
+            if "experiment" in example:
+                prepare_experiment(home, begun="--html" in example or "status" in example)
             code, said = run_line(example, capsys)
             assert (code, said.count("Traceback")) == (0, 0), said
+
+
+def prepare_experiment(folder, *, begun):
+    """The files that examples of `experiment` name, and sessions where they need some."""
+    (folder / "results.csv").write_text("arm,success\ncold,0\ncold,1\ncold,0\nwarm,1\nwarm,1\nwarm,0\n")
+    text = 'name = "warm-vs-cold"\nkind = "field"\nmetric = "errors"\npower = {baseline = 0.3, effect = 0.1}\n'
+    text += '[arms.cold]\n[arms.warm]\nstart = ["brief"]\n'
+    (folder / "warm-vs-cold.toml").write_text(text)
+    with Warmstart(load_settings(os.environ)) as ws:
+        design = ws.experiments.save(text) if begun else None
+        for number in range(8 if design else 0):
+            profile = Profile(markers=Markers(calls=5 + number, errors=number % 3))
+            ws.experiments.record(design, f"s{number}", ("cold", "warm")[number % 2], task="", profile=profile)
 
 
 def test_a_group_without_a_command_shows_its_help(run, subtests):

@@ -16,7 +16,7 @@ import click
 import pytest
 from tests.commands import SHELL, tree
 
-from warmstart.cli import root
+from warmstart.cli.commands import root
 
 WRITING = {
     "sessions export": ["sessions", "export", "58e3c7d9", "-o"],
@@ -24,7 +24,6 @@ WRITING = {
     "handoff packet": ["handoff", "packet", "58e3c7d9", "--out"],
     "memory export": ["memory", "export", "-o"],
     "profile --html": ["profile", "--html"],
-    "memory evaluate --html": ["memory", "evaluate", "--backend", "null", "--size", "1", "--seconds", "0.1", "--html"],
     "templates export": ["templates", "export", "surges", "--overwrite"],
     "dataset export": ["dataset", "export"],
 }
@@ -45,6 +44,8 @@ def test_every_command_that_writes_a_file_is_tested_here():
         return isinstance(parameter.type, click.Path) and not parameter.type.exists and parameter.name != "paths"
 
     found = {name for name, command in tree(root) if any(map(writes, command.params))}
+    # The commands of experiments need an experiment, and are tested with theirs.
+    found = {name for name in found if not name.startswith("experiment ")}
     assert {name.split(" --")[0].removesuffix(" markdown") for name in WRITING} == found
 
 
@@ -118,6 +119,8 @@ def test_pipes_are_written_to(run, home, subtests):
             with ThreadPoolExecutor(1) as pool:
                 reader = pool.submit(pipe.read_bytes)
                 ran = run(*line, pipe)
+                if ran.code:  # nothing was written: let the reader end
+                    pipe.write_bytes(b"")
                 got = reader.result(60)
             assert ran.code == 0, ran.err
             assert len(got) > 100 or name == "memory export"

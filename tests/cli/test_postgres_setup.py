@@ -106,7 +106,7 @@ def test_a_second_tenant_sees_only_its_own_rows(set_up, run, home, samples, clea
     assert run("sessions", "list", "--json").out.strip() == "[]"
     with psycopg.connect(clean.url("warmstart", "alice")) as connection:
         connection.execute("SET warmstart.tenant = 'bob'")
-        for table in ("memories", "memory_users", "memory_history", "memory_deletions", "sessions", "texts"):
+        for table in ("memory_entries", "memory_versions", "memory_tombstones", "sessions", "texts"):
             rows = connection.execute(f"SELECT DISTINCT tenant FROM {table}".encode()).fetchall()
             assert rows in ([], [("alice",)]), table
     assert not (home / ".warmstart" / "warmstart.db").exists()

@@ -158,6 +158,14 @@ def test_nothing_overflows_a_narrow_terminal(terminal, synced, home):
         assert [line for line in plain(screen) if len(line) > 80] == []
 
 
+def test_too_few_sessions_are_not_read_as_numbers(run, synced):
+    found = said(run)["diagnostics"]
+    assert found["reading"] == "not enough data"
+    too_few, caution = found["explanation"]
+    assert too_few == "There are too few sessions or errors to tell learning from selection."
+    assert caution.startswith("Rates by length alone mislead: ")
+
+
 def test_running_it_twice_prints_the_same(run, synced):
     assert said(run) == said(run)
 
@@ -322,6 +330,7 @@ def test_one_session_in_json(run, synced):
         "session_id",
         "agent",
         "native_id",
+        "project",
         "title",
         "started_at",
         "task_type",
@@ -347,8 +356,8 @@ def test_one_session_in_text(run, synced):
     assert (ran.code, ran.err) == (0, "")
     lines = ran.out.splitlines()
     assert "add the Port Ellery gauge" in lines[0]
-    assert any(line.startswith("      size  42 messages, ") for line in lines)
-    assert any(line.startswith("    errors  6 (33.3%; in the first 30 turns 33.3%), ") for line in lines)
+    assert any(line.startswith("     size  42 messages, ") for line in lines)
+    assert any(line.startswith("   errors  6 (33.3%; in the first 30 turns 33.3%), ") for line in lines)
     head = next(number for number, line in enumerate(lines) if line.startswith("call  tool"))
     assert len([line for line in lines[head + 1 :] if re.match(r" +\d+  ", line)]) == 6
 

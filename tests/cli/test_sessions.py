@@ -14,6 +14,7 @@ import pytest
 from tests.sessions.logs import name as log_name
 from tests.sessions.logs import turns, write
 
+import warmstart
 from warmstart import Message, Session, ToolCall, ToolResult
 from warmstart.sessions.sql_store import SQLiteSessionStore
 from warmstart.testing.stores import at, said, session
@@ -178,6 +179,17 @@ def test_a_narrow_terminal_still_shows_ids_that_can_be_copied(run, terminal, syn
             assert columns - plain[0].index("title") >= 24
 
 
+def test_a_project_that_is_cut_keeps_its_end(terminal, home):
+    with warmstart.open() as ws:
+        for number, folder in enumerate(("department-of-harbours-and-tides", "office")):
+            session = Session(agent="codex", native_id=f"s{number}", project=f"/home/mara/{folder}/tidewatch")
+            ws.store.append(session, [Message(native_id=f"m{number}", role="user", text="fix the tide table " * 5)])
+    code, screen = terminal("sessions", "list", "--all-projects", columns=80)
+    assert code == 0
+    assert re.search(r" …[\w-]*/tidewatch ", screen)
+    assert "tidewatch…" not in screen
+
+
 # -- show
 
 
@@ -198,6 +210,13 @@ def test_tools_shows_calls_only_and_full_cuts_nothing(run, synced):
     assert "more lines" not in full
     for call in shown(run, FIRST)["tool_calls"]:
         assert call["arguments"] in full
+
+
+def test_calls_fit_a_narrow_terminal(terminal, synced):
+    code, screen = terminal("sessions", "show", FIRST, "--tools", columns=80)
+    calls = [re.sub(r"\x1b\[\d*m", "", line).rstrip() for line in screen.splitlines() if "  → " in line]
+    assert (code, len(calls)) == (0, 18)
+    assert [call for call in calls if len(call) > 80] == []
 
 
 def test_show_as_json_has_everything(run, synced):

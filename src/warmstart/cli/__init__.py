@@ -11,20 +11,16 @@ TYPE_CHECKING = False  # `typing` itself takes milliseconds to load
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from warmstart.cli.commands import COMMANDS, root
-
-__all__ = ["COMMANDS", "main", "root"]
-
 
 def main(arguments: "Sequence[str] | None" = None) -> None:
     """Run the command line; exit with 1 for an error, 2 for wrong usage, 130 when interrupted.
 
     Without `--debug` every error, bugs included, becomes one line; the log has the details.
     """
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    end = given.index("--") if "--" in given else len(given)  # what follows is not an option
-    words = [word for word in given[:end] if word != "--debug"] + given[end:]
-    code = _run(words, debug=len(words) < len(given))
+    command_line = list(sys.argv[1:] if arguments is None else arguments)
+    end = command_line.index("--") if "--" in command_line else len(command_line)  # what follows is not an option
+    words = [word for word in command_line[:end] if word != "--debug"] + command_line[end:]
+    code = _run(words, debug=len(words) < len(command_line))
     if arguments is None:
         _signal.signal(_signal.SIGINT, _signal.SIG_IGN)  # during shutdown Python would print a traceback for Ctrl-C
     if code:
@@ -73,11 +69,3 @@ def _open_closed_streams() -> None:
         if hasattr(stream, "reconfigure"):
             # Characters that the terminal cannot show are no error.
             stream.reconfigure(errors="backslashreplace")
-
-
-def __getattr__(name: str) -> object:
-    if name in ("COMMANDS", "root"):
-        import warmstart.cli.commands as commands
-
-        return getattr(commands, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
 from warmstart.app import Warmstart
 from warmstart.cli.options import Count, json_option, project_option
-from warmstart.cli.output import counted, print_json, settings
-from warmstart.cli.terminal import printable
+from warmstart.cli.output import counted, print_json, read_stdin, settings, wrapped
 from warmstart.templates.brief import DEFAULT_TOKENS, MAX_TOKENS, Brief, Line
 
 _MAX_IDS = 3
@@ -21,42 +18,28 @@ _MAX_IDS = 3
 )
 @project_option
 @click.option("--task", default="", metavar="TEXT", help="What the session is about; - reads standard input.")
-@click.option(
-    "--budget", type=Count(20, MAX_TOKENS), default=DEFAULT_TOKENS, show_default=True, help="Maximum tokens, up to 800."
-)
-@click.option("--explain", is_flag=True, help="Show for each line where it is from and why it is there.")
+@click.option("--budget", type=Count(20, MAX_TOKENS), default=DEFAULT_TOKENS, show_default=True, help="Maximum tokens.")
+@click.option("--explain", is_flag=True, help="Show where each line comes from and why it is there.")
 @json_option
 def command(project: str, task: str, budget: int, explain: bool, as_json: bool) -> None:
     """Print what a new session in this project should know.
 
-    It is assembled from what worked and failed in earlier sessions of the project, and is exactly the text that a
-    session gets: commands that work, past mistakes and fixes, your standing rules, and the files to expect.
+    Built from what worked and failed in earlier sessions of the project, it is exactly the text that a session gets:
+    commands that work, past mistakes and fixes, your standing rules, and the files to expect.
     """
     if task == "-":
-        try:
-            task = sys.stdin.read()
-        except OSError as error:
-            raise click.ClickException(f"cannot read standard input ({error.strerror}); give --task TEXT") from error
+        task = read_stdin("give --task TEXT").decode(errors="replace")
     with Warmstart(settings()) as ws:
         brief = ws.brief(project=project, task=task, budget_tokens=budget)
     if as_json:
-        print_json(_as_dict(brief))
+        sections = [{"heading": name, "lines": [_line_dict(line) for line in lines]} for name, lines in brief.sections]
+        print_json({"text": brief.text, "tokens": brief.tokens, "sections": sections})
     elif explain:
         _explain(brief)
     elif brief.text:
         click.echo(brief.text)
     if not brief.text:
         click.echo("Nothing is known about this project yet; `warmstart sync` imports its sessions.", err=True)
-
-
-def _as_dict(brief: Brief) -> dict[str, object]:
-    return {
-        "text": brief.text,
-        "tokens": brief.tokens,
-        "sections": [
-            {"heading": heading, "lines": [_line_dict(line) for line in lines]} for heading, lines in brief.sections
-        ],
-    }
 
 
 def _line_dict(line: Line) -> dict[str, object]:
@@ -71,7 +54,7 @@ def _explain(brief: Brief) -> None:
             sessions = list(dict.fromkeys(source.session[:8] for source in line.sources))
             named = ", ".join(sessions[:_MAX_IDS])
             more = f" and {len(sessions) - _MAX_IDS} more" if len(sessions) > _MAX_IDS else ""
-            click.echo(f"- {printable(line.text)}")
-            click.echo(f"    {printable(line.why)}" + (f"; from {named}{more}" if sessions else ""))
+            click.echo(wrapped(line.text, "- "))
+            click.echo(wrapped(line.why + (f"; from {named}{more}" if sessions else ""), "    "))
     if brief.text:
-        click.echo(f"{counted(brief.tokens, 'token')}")
+        click.echo(counted(brief.tokens, "token"))

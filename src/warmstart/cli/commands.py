@@ -15,7 +15,7 @@ from typing import TextIO
 import click
 
 from warmstart.cli.terminal import printable, raw
-from warmstart.errors import EmbedderError, InvalidTemplate, MemoryBackendError, ModelError, StoreError, WarmstartError
+from warmstart.errors import EmbedderError, InvalidTemplate, MemoryBackendError, StoreError, WarmstartError
 
 # Name, and the line that `warmstart --help` shows without loading the command.
 COMMANDS = {
@@ -27,11 +27,12 @@ COMMANDS = {
     "dataset": "Export how sessions went, without their text.",
     "profile": "Show how sessions went: errors, recoveries, and whether sessions learn.",
     "brief": "Print what a new session in this project should know.",
-    "prompt": "Show what an agent's prompt is made of in a project.",
+    "prompt": "Show what makes up an agent's prompt in a project.",
     "preflight": "Show what an agent would see from earlier sessions for a message.",
     "recall": "Find where something was said in past sessions.",
     "memory": "Remember facts and preferences across sessions.",
     "templates": "Start new sessions from what worked in past ones.",
+    "experiment": "Measure whether it helps: compare sessions that start differently.",
     "handoff": "Hand a session over to a fresh one, and see what a compaction keeps.",
     "mcp": "Serve recall, memory, briefs, templates and sessions to an agent over MCP.",
     "store": "Copy the store to another file or server.",
@@ -41,8 +42,11 @@ COMMANDS = {
     "completion": "Print a completion script for your shell.",
 }
 
+# Commands in the module of another one. A module has its own as `command`, the others as `NAME_command`.
+_MODULES = {"hook": "agents", "mcp": "agents", "uninstall": "install", "prompt": "preflight"}
+
 # Errors that are worth a log entry; typos and wrong names are not.
-_LOGGED = (StoreError, MemoryBackendError, EmbedderError, ModelError, OSError)
+_LOGGED = (StoreError, MemoryBackendError, EmbedderError, OSError)
 _MAX_MESSAGE = 300  # characters of an unexpected error
 
 
@@ -53,7 +57,8 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = import_module(f"warmstart.cli.{cmd_name}").command
+        module = import_module(f"warmstart.cli.{_MODULES.get(cmd_name, cmd_name)}")
+        command: click.Command = getattr(module, f"{cmd_name}_command" if cmd_name in _MODULES else "command")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -166,18 +171,14 @@ def _discard_lost_output(stream: TextIO) -> None:
 def _log(error: BaseException, words: list[str]) -> Path | None:
     """Log an error under the name of its command, without the arguments, which may be private."""
     try:
-        return _logged(error, next((word for word in words if word in COMMANDS), "warmstart"))
+        from warmstart.config import home_directory, load_settings
+        from warmstart.log import log_error
+        from warmstart.redact.redactor import Redactor, configured_redactor
+
+        redactor = Redactor()
+        with suppress(Exception):  # the settings may be what is wrong
+            redactor = configured_redactor(load_settings(os.environ))
+        event = next((word for word in words if word in COMMANDS), "warmstart")
+        return log_error(home_directory(os.environ), event, error, redact=redactor.clean)
     except Exception:  # a failing log must not hide the message
         return None
-
-
-def _logged(error: BaseException, event: str) -> Path | None:
-    from warmstart.config import home_directory, load_settings
-    from warmstart.log import log_error
-    from warmstart.redact.redactor import Redactor, configured_redactor
-
-    try:
-        redactor = configured_redactor(load_settings(os.environ))
-    except Exception:  # the settings may be what is wrong
-        redactor = Redactor()
-    return log_error(home_directory(os.environ), event, error, redact=redactor.clean)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from functools import wraps
+from pathlib import PurePath
 
 import click
 from click.shell_completion import BashComplete, CompletionItem, get_completion_class
@@ -56,15 +58,15 @@ def complete_sessions(incomplete: str) -> Iterable[tuple[str, str]]:
 
 @_completer
 def complete_projects(incomplete: str) -> Iterable[tuple[str, str]]:
-    """Short names of projects."""
+    """Short names of projects, and the names of their folders."""
     from warmstart.cli.output import settings
     from warmstart.sessions.projects import short_names
     from warmstart.sessions.sql_store import open_store
 
     with open_store(settings()) as store:
-        for path, name in sorted(short_names(store.projects()).items(), key=lambda pair: pair[1]):
-            if name.startswith(incomplete):
-                yield name, path
+        names = short_names(store.projects())
+    found = {PurePath(path).name: path for path in names} | {name: path for path, name in names.items()}
+    return [pair for pair in sorted(found.items()) if pair[0].startswith(incomplete)]
 
 
 @_completer
@@ -94,9 +96,9 @@ def complete_templates(incomplete: str) -> Iterable[tuple[str, str]]:
 def complete_keys(incomplete: str) -> Iterable[tuple[str, str]]:
     """Keys of memories of the default user."""
     from warmstart.cli.output import one_line, settings
-    from warmstart.memory.selection import get_memory_backend
+    from warmstart.memory.selection import select_backend
 
-    backend = get_memory_backend(settings(), host=True)
-    for entry in backend.query("default", "", limit=1000):
-        if entry.key.startswith(incomplete):
-            yield entry.key, one_line(entry.value, 60)
+    with closing(select_backend(settings())) as backend:
+        for entry in backend.query("default", "", limit=1000):
+            if entry.key.startswith(incomplete):
+                yield entry.key, one_line(entry.value, 60)

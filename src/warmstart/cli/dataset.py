@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-from warmstart.cli.options import Group, agent_option, json_option, project_options, scope_of, since_option
-from warmstart.cli.output import Scope, counted, print_json, progress_bar, settings, warn_skip
+from warmstart.cli.options import Chosen, Group, json_option, session_options
+from warmstart.cli.output import counted, print_json, progress_bar, settings
 from warmstart.errors import DatasetError
-from warmstart.profile.dataset import DatasetExport, export_dataset
+from warmstart.profile.dataset import export_dataset
 from warmstart.profile.profiler import profiled
 from warmstart.redact.redactor import load_key
 from warmstart.sessions.sql_store import open_store
@@ -27,18 +27,9 @@ def command() -> None:
 
 @command.command(epilog="Example: warmstart dataset export markers --agent claude-code --since 30d")
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
-@project_options
-@agent_option
-@since_option
+@session_options
 @json_option
-def export(
-    directory: Path,
-    project: str,
-    all_projects: bool,
-    agent: str,
-    since: datetime | None,
-    as_json: bool,
-) -> None:
+def export(directory: Path, chosen: Chosen, as_json: bool) -> None:
     """Export sessions and tool calls, with a data card, into DIR.
 
     Writes one row per session with its metrics and one per tool call with its outcome, as JSON lines and, if pyarrow is
@@ -49,30 +40,25 @@ def export(
     _refuse_home(directory, current.home)
     key = load_key(current.home / "dataset.key")
     with open_store(current) as store, progress_bar("Profiling") as progress:
-        scope = scope_of(project, all_projects, store.projects())
-        chosen = Filter(agent=agent, project=scope.project, since=since)
-        written = export_dataset(
-            profiled(store, tools=current.profile_tools, filter=chosen, progress=progress, skip=warn_skip),
-            directory,
-            key=key,
-            made=datetime.now(UTC),
-            skip=warn_skip,
+        scope = chosen.scope(store.projects())
+        sessions = profiled(
+            store,
+            tools=current.profile_tools,
+            filter=Filter(agent=chosen.agent, project=scope.project, since=chosen.since),
+            progress=progress,
         )
-    _show(written, directory, scope, as_json)
+        written = export_dataset(sessions, directory, key=key, made=datetime.now(UTC))
+    if as_json:
+        print_json({**written._asdict(), "directory": str(directory)})
+    else:
+        what = f"{counted(written.sessions, 'session')} and {counted(written.calls, 'call')}"
+        click.echo(f"{what} ({scope}) written to {directory}: {', '.join(written.files)}.")
+    if not any(name.endswith(".parquet") for name in written.files):
+        click.echo("No Parquet files: they need pyarrow (pip install 'warmstart[dataset]').", err=True)
 
 
 def _refuse_home(directory: Path, home: Path) -> None:
     """Raise `DatasetError` if the directory would include the key that its hashes were made with."""
-    place, kept = directory.resolve(), home.resolve()
-    if place == kept or place in kept.parents:
+    target, key_folder = directory.resolve(), home.resolve()
+    if target == key_folder or target in key_folder.parents:
         raise DatasetError(f"{str(directory)!r} contains {str(home)!r} and the key in it; choose another directory")
-
-
-def _show(written: DatasetExport, directory: Path, scope: Scope, as_json: bool) -> None:
-    if as_json:
-        print_json({**written._asdict(), "directory": str(directory)})
-    else:
-        sessions, calls = counted(written.sessions, "session"), counted(written.calls, "call")
-        click.echo(f"{sessions} and {calls} ({scope}) written to {directory}: {', '.join(written.files)}.")
-    if not any(name.endswith(".parquet") for name in written.files):
-        click.echo("No Parquet files: they need pyarrow (pip install 'warmstart[dataset]').", err=True)

@@ -22,15 +22,17 @@ from warmstart.cli.terminal import printable
 from warmstart.config import Settings
 from warmstart.embedding import vectors_path
 from warmstart.errors import ConfigError, StoreError, StoreTooNew, WarmstartError
-from warmstart.hosts.install import HOSTS, Place, host_module, status
+from warmstart.hosts.install import HOSTS, Place, is_present, status
 from warmstart.log import NAME, last_error
-from warmstart.memory.schema import MIGRATIONS as MEMORY
+from warmstart.memory.delivery import server_problem
+from warmstart.memory.selection import select_backend, why_not
+from warmstart.memory.sql import MIGRATIONS as MEMORY
 from warmstart.preflight.index import MIGRATIONS as PREFLIGHT
 from warmstart.profile.store import SQLProfileStore
 from warmstart.recall.index import Index
 from warmstart.sessions.readers.registry import readers
 from warmstart.sessions.sql_store import open_store
-from warmstart.sessions.store import AgentStatistics
+from warmstart.sessions.store import SessionSummary
 from warmstart.templates.store import SQLTemplateStore
 
 _COLOURS = {"ok": "green", "note": "cyan", "warning": "yellow", "problem": "red"}
@@ -54,7 +56,7 @@ def command(as_json: bool) -> None:
     """
     checks = list(_checks())
     if as_json:
-        print_json([check._asdict() for check in checks])
+        print_json(checks)
     else:
         for check in checks:
             label = click.style(f"{check.status:>7}", fg=_COLOURS[check.status])
@@ -75,6 +77,7 @@ def _checks() -> Iterator[Check]:
     yield _home(current.home)
     yield from _log(current.home)
     yield from _store(current)
+    yield from _memory(current)
     yield from _histories(current)
     yield from _hosts(current)
     yield from _extras()
@@ -137,8 +140,8 @@ def _store(current: Settings) -> Iterator[Check]:
         yield Check("store", "warning", f"other users can read {path}", f"chmod 600 {path}")
     try:
         with open_store(current) as store:
-            wrong = store.integrity()
-            agents = store.statistics()
+            wrong = store.database.integrity()
+            contents = _contents(store.list())
             vectors = vectors_path(store.database)
     except StoreError as error:
         yield Check("store", "problem", str(error))
@@ -147,7 +150,7 @@ def _store(current: Settings) -> Iterator[Check]:
         remedy = "move the file away and run `warmstart sync`; it rebuilds the store from the agents' logs"
         yield Check("store", "problem", f"{path} is damaged: {wrong[0]}", remedy)
         return
-    yield Check("store", "ok", f"{path}: {_contents(agents)}, {path.stat().st_size / 1e6:.1f} MB")
+    yield Check("store", "ok", f"{path}: {contents}, {path.stat().st_size / 1e6:.1f} MB")
     if vectors is not None and vectors.exists():
         yield from _vectors(vectors)
 
@@ -173,6 +176,30 @@ def _vectors(path: Path) -> Iterator[Check]:
         yield Check("vectors", "ok", f"{path}: {model.name}, {path.stat().st_size / 1e6:.1f} MB")
 
 
+def _memory(current: Settings) -> Iterator[Check]:
+    """The server of the memory backend, if it has one."""
+    try:
+        with closing(select_backend(current)) as backend:
+            if not backend.is_cloud:
+                return
+            if not backend.is_available():
+                yield Check("memory", "problem", f"{backend.backend_name} is not available: {why_not(backend)}")
+                return
+            is_reached, status = backend.is_reachable(), backend.status()
+    except WarmstartError as error:
+        yield Check("memory", "problem", str(error))
+        return
+    if status is None or is_reached:
+        yield Check("memory", "ok", f"{backend.backend_name} at {status.address if status else 'its server'}")
+    elif status.denied:
+        yield Check(
+            "memory", "problem", server_problem(status), f"{counted(status.waiting, 'write')} queued until then"
+        )
+    else:
+        late = f"does not answer (memory.honcho.write_timeout_ms = {current.honcho_write_timeout_ms})"
+        yield Check("memory", "warning", f"{status.address} {late}; {counted(status.waiting, 'write')} queued")
+
+
 def _server(current: Settings) -> Check:
     try:
         with open_store(current) as store:
@@ -182,8 +209,8 @@ def _server(current: Settings) -> Check:
             SQLTemplateStore(store)
             store.database.migrate(MEMORY)
             store.database.migrate(PREFLIGHT)
-            wrong = store.integrity()
-            contents = _contents(store.statistics())
+            wrong = store.database.integrity()
+            contents = _contents(store.list())
             finding = f"{store.name}: {store.about}, {contents}"
     except WarmstartError as error:
         return Check("store", "problem", str(error))
@@ -192,9 +219,9 @@ def _server(current: Settings) -> Check:
     return Check("store", "ok", finding)
 
 
-def _contents(agents: Sequence[AgentStatistics]) -> str:
-    sessions, messages = sum(row.sessions for row in agents), sum(row.messages for row in agents)
-    return f"{counted(sessions, 'session')}, {counted(messages, 'message')}"
+def _contents(sessions: Sequence[SessionSummary]) -> str:
+    messages = sum(row.messages for row in sessions)
+    return f"{counted(len(sessions), 'session')}, {counted(messages, 'message')}"
 
 
 def _histories(current: Settings) -> Iterator[Check]:
@@ -240,7 +267,7 @@ def _hosts(current: Settings) -> Iterator[Check]:
             yield Check(subject, "warning", str(error))
             continue
         if not found.installed:
-            if host_module(host).is_present(place):
+            if is_present(host, place):
                 yield Check(subject, "note", "not installed", f"{fix} lets new sessions start warm")
             continue
         finding = "installed, " + (f"last run {_ago(found.last)}" if found.last else "not run yet")
@@ -257,6 +284,8 @@ def _hosts(current: Settings) -> Iterator[Check]:
                 f"{finding}; installed by another version or copy of Warmstart",
                 f"{fix} updates them",
             )
+        elif found.pending:
+            yield Check(subject, "warning", finding, found.pending)
         else:
             yield Check(subject, "note" if found.error else "ok", finding)
 
@@ -272,13 +301,9 @@ def _extras() -> Iterator[Check]:
         required = metadata.requires("warmstart") or []
     except metadata.PackageNotFoundError:
         return
-    for extra in package.get_all("Provides-Extra") or []:
-        names = [
-            re.split(r"[\s\[<>=!~;(]", line, maxsplit=1)[0]
-            for line in required
-            if re.search(rf"extra\s*==\s*['\"]{re.escape(extra)}['\"]", line)
-        ]
-        missing = [name for name in names if not _installed(name)]
+    for extra in filter(lambda name: name != "all", package.get_all("Provides-Extra") or []):
+        names = [re.split(r"[^\w.-]", line)[0] for line in required if re.search(rf"extra == .{extra}.$", line)]
+        missing = [name for name in names if not _is_installed(name)]
         if missing:
             remedy = f"pip install 'warmstart[{extra}]' if you want it"
             yield Check(f"extra {extra}", "note", f"not installed (needs {', '.join(missing)})", remedy)
@@ -286,7 +311,7 @@ def _extras() -> Iterator[Check]:
             yield Check(f"extra {extra}", "ok", "installed")
 
 
-def _installed(name: str) -> bool:
+def _is_installed(name: str) -> bool:
     try:
         metadata.version(name)
     except metadata.PackageNotFoundError:

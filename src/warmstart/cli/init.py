@@ -10,17 +10,17 @@ import click
 from warmstart.app import Warmstart
 from warmstart.cli.install import found_hosts, set_up
 from warmstart.cli.options import user_home, yes_option
-from warmstart.cli.output import confirm, counted, one_line, progress_bar, settings, warn_skip
+from warmstart.cli.output import confirm, counted, one_line, progress_bar, settings, wrapped
 from warmstart.cli.terminal import printable
 from warmstart.errors import HandoffRefused
 from warmstart.handoff.score import compare_summaries
 from warmstart.hosts.handoff import find_compacted
 from warmstart.hosts.install import Place
 from warmstart.sessions.projects import resolve_project, short_names
-from warmstart.sessions.readers.base import Reader
-from warmstart.sessions.readers.registry import readers
+from warmstart.sessions.sync import default_sources
 
 _MAX_LINES = 3  # of commands
+_VAGUE = "another command"  # a fix that teaches nothing
 _MAX_COMPACTED = 5  # sessions; a log may begin with the summary of another one
 
 
@@ -29,36 +29,26 @@ _MAX_COMPACTED = 5  # sessions; a log may begin with the summary of another one
 def command(yes: bool) -> None:
     """Get started: find your agents, import their sessions, and set the agents up.
 
-    Shows what your own history teaches before it changes anything. You can decline each step, interrupt it, and run
+    Shows what it learned from your history before it changes anything. You can decline each step, interrupt it, and run
     the command again: it continues where it stopped.
     """
     current, place = settings(), Place(user_home(), os.environ)
-    agents = {reader.agent: logs for reader in readers().values() if (logs := _count_logs(reader, place))}
+    logs = [each for each in default_sources(place.env, place.home) if os.access(each.path, os.R_OK)]
+    agents = Counter(each.reader.agent for each in logs if each.reader)
     hosts = found_hosts(place)
     if not agents and not hosts:
         click.echo("No agents found. `warmstart doctor` shows where Warmstart looks for them.")
         return
     for agent in dict.fromkeys((*agents, *hosts)):
-        click.echo(f"Found {agent}: {counted(agents.get(agent, 0), 'log')}.")
+        click.echo(f"Found {agent}: {counted(agents[agent], 'log')}.")
     if agents and confirm(f"Import these sessions into {current.store_name}?", yes=yes):
         with Warmstart(current) as ws:
-            with progress_bar("Reading", in_bytes=True) as progress:
-                report = ws.import_logs(progress=progress)
-            ws.update(progress=progress_bar, skip=warn_skip, warn=lambda text: click.echo(printable(text), err=True))
-            new = sum(tally.sessions for tally in report.tallies.values())
+            new = sum(tally.sessions for tally in ws.sync(progress=progress_bar).tallies.values())
             click.echo(f"Imported {counted(new, 'session')}.")
             _show_facts(ws)
     if hosts:
         click.echo("\nSet up your agents, so that new sessions start with this:")
         set_up(hosts, place, current, yes=yes)
-
-
-def _count_logs(reader: Reader, place: Place) -> int:
-    """How many logs an agent has on this machine."""
-    try:
-        return sum(1 for root in reader.roots(place.env, place.home) if root.exists() for _ in reader.find(root))
-    except OSError:
-        return 0  # `warmstart doctor` explains
 
 
 def _show_facts(ws: Warmstart) -> None:
@@ -69,7 +59,7 @@ def _show_facts(ws: Warmstart) -> None:
     current = resolve_project(".")
     project = current if current in sessions else sessions.most_common(1)[0][0]
     name, sections = short_names(sessions)[project], dict(ws.brief(project=project).sections)
-    fixed = [each for each in ws.report(project=None).signatures if each.fix]
+    fixed = [each for each in ws.report(project=None).signatures if each.fix and _VAGUE not in each.fix]
     if traps := sections.get("Failed here before"):  # says more than a mistake that agents make everywhere
         click.echo(printable(f"\nThe mistake that recurs most in {name}:\n  {traps[0].text} ({traps[0].why})"))
     elif fixed:
@@ -80,7 +70,7 @@ def _show_facts(ws: Warmstart) -> None:
     if lines:
         click.echo(printable(f"\nCommands that work in {name}:"))
     for line in lines[:_MAX_LINES]:
-        click.echo(printable(f"  {line.why or line.text}"))
+        click.echo(wrapped(line.why or line.text, "  "))
     _show_compaction(ws)
 
 
@@ -93,11 +83,11 @@ def _show_compaction(ws: Warmstart) -> None:
         except HandoffRefused:  # its constraints are too long for a packet
             continue
         if compared:
-            kept = compared[-1].summary
+            score = compared[-1].summary
             shares = {
-                "rules, word for word": kept.constraints,
-                "files": kept.artifact_recall,
-                "commands": kept.commands,
+                "rules (word for word)": score.constraints,
+                "files": score.artifact_recall,
+                "commands": score.commands,
             }
             lost = [
                 f"{1 - share:.0%} of the {name}" for name, share in shares.items() if share is not None and share < 1

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial, wraps
+from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
@@ -29,7 +31,24 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 class Group(click.Group):
-    """A group whose help shows the whole first line of each command, which click would truncate."""
+    """A group whose help shows the whole first line of each command, which click would truncate.
+
+    `modules` have more of its commands, and are loaded if one of these is called.
+    """
+
+    def __init__(self, *, modules: Sequence[str] = (), **options: Any) -> None:
+        super().__init__(**options)
+        self._modules = modules
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        for name in self._modules:
+            import_module(f"warmstart.cli.{name}")
+        return list(self.commands)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.commands:
+            self.list_commands(ctx)
+        return self.commands.get(cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         commands = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
@@ -41,7 +60,9 @@ class Group(click.Group):
 class DefaultGroup(Group):
     """A group whose first word belongs to the command `default` unless it is the name of a command."""
 
-    default = ""
+    def __init__(self, *, default: str, **options: Any) -> None:
+        super().__init__(**options)
+        self.default = default
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         wants_help = bool(args) and args[0] in ctx.help_option_names
@@ -106,68 +127,66 @@ class Tags(click.ParamType[tuple[str, ...]]):
         return tuple(dict.fromkeys(filter(None, map(str.strip, value.split(",")))))
 
 
-class Tools(click.ParamType[list[Mapping[str, Any] | str]]):
-    """A JSON file of tool definitions in the shape of OpenAI, Anthropic or MCP, or of bare names."""
-
-    name = "file"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> list[Mapping[str, Any] | str]:
-        if isinstance(value, list):
-            return value
-        import msgspec
-
-        path = click.Path(exists=True, dir_okay=False, path_type=Path).convert(value, param, ctx)
-        try:
-            found = msgspec.json.decode(Path(path).read_bytes())
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            self.fail(f"{value!r} is not JSON ({error})", param, ctx)
-        if isinstance(found, dict):
-            found = found.get("tools")
-        if not isinstance(found, list) or not all(isinstance(tool, dict | str) for tool in found):
-            self.fail(f"{value!r} has no tool definitions; write a list of them, as for the model's API", param, ctx)
-        return found
-
-
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmation (required without a terminal).")
 agent_option = click.option("--agent", default="", shell_complete=complete_agents, help="Only this agent.")
 since_option = click.option(
-    "--since", type=When(), help="Only sessions since a date or for a period: 2026-09-01, 7d, 12h."
+    "--since", type=When(), help="Only sessions since a date or within a period: 2026-09-01, 7d, 12h."
 )
 limit_option = click.option(
     "--limit", type=Count(0), default=20, show_default=True, help="Maximum to show (0 = no limit)."
 )
-tools_option = click.option("--tools", type=Tools(), help="A JSON file with the session's tool definitions.")
+output_option = click.option(
+    "-o", "--output", "--out", type=click.Path(dir_okay=False, path_type=Path), help="Write to this file."
+)
 html_option = click.option(
     "--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a page with charts to this file."
 )
-
-
-project_option = click.option(
+_project_option = partial(
+    click.option,
     "--project",
-    default=".",
     shell_complete=complete_projects,
     help="Another project: its folder, a path inside it, or its name.",
 )
+project_option = _project_option(default=".")
 
 
 def project_options(command: _Command) -> _Command:
     """Add `--project` and `--all-projects`."""
     command = click.option("--all-projects", is_flag=True, help="All projects, not only the current one.")(command)
-    return click.option(
-        "--project",
-        default="",
-        shell_complete=complete_projects,
-        help="Another project: its folder, a path inside it, or its name.",
-    )(command)
+    return _project_option(default="")(command)
+
+
+class Chosen(NamedTuple):
+    """The sessions that a command is about."""
+
+    project: str
+    all_projects: bool
+    agent: str
+    since: datetime | None
+
+    def scope(self, known: Iterable[str]) -> Scope:
+        """The project, or all; `known` are the projects in the store."""
+        return scope_of(self.project, self.all_projects, known)
+
+
+def session_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add `--project`, `--all-projects`, `--agent` and `--since`, and pass them as `chosen`."""
+
+    @project_options
+    @agent_option
+    @since_option
+    @wraps(command)
+    def run(project: str, all_projects: bool, agent: str, since: datetime | None, **others: Any) -> None:
+        command(chosen=Chosen(project, all_projects, agent, since), **others)
+
+    return run
 
 
 def scope_of(project: str, all_projects: bool, known: Iterable[str] = ()) -> Scope:
     """The scope that `--project` and `--all-projects` ask for; `known` are the projects in the store."""
     if project and all_projects:
-        raise click.UsageError("--project and --all-projects contradict each other; give one of them")
+        raise click.UsageError("--project and --all-projects contradict each other; use only one of them")
     if all_projects:
         return Scope("", "")
     known = list(known)

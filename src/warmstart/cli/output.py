@@ -3,31 +3,53 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
 from warmstart.cli.terminal import CONTROL, printable, raw
 from warmstart.config import Settings, load_settings
 from warmstart.errors import ConfigError
-from warmstart.sessions.bad_sessions import describe_skip
 
 _MAX_WIDTH = 100
 _MIN_WIDTH = 24  # of the last column; other columns are dropped or shrunk first
 
+Row = TypeVar("Row")
+
+
+class _Warnings(logging.Handler):
+    """Prints what the library warns of."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        click.echo(f"Warning: {printable(record.getMessage())}", err=True)
+
+
+_WARNINGS = _Warnings()
+
 
 def settings() -> Settings:
-    """The settings of this process. Only the command line reads the environment."""
+    """The settings of this process. Only the command line reads the environment, and shows warnings of the library."""
+    logging.getLogger("warmstart").addHandler(_WARNINGS)
     return load_settings(os.environ)
+
+
+def read_stdin(instead: str) -> bytes:
+    """All of standard input; `instead` says what to do if it is closed."""
+    try:
+        return sys.stdin.buffer.read()
+    except OSError as error:
+        raise click.ClickException(f"cannot read standard input ({error.strerror}); {instead}") from error
 
 
 def print_json(data: Any) -> None:
@@ -86,6 +108,25 @@ def max_width() -> int:
     return min(_MAX_WIDTH, shutil.get_terminal_size().columns) if sys.stdout.isatty() else _MAX_WIDTH
 
 
+def wrapped(text: str, indent: str = "") -> str:
+    """The text wrapped to the width of a line, with a hanging indent."""
+    return textwrap.fill(
+        printable(text),
+        max(max_width(), len(indent) + _MIN_WIDTH),
+        initial_indent=indent,
+        subsequent_indent=" " * len(indent),
+        break_on_hyphens=False,
+    )
+
+
+def print_facts(facts: Mapping[str, str]) -> None:
+    """Print names with their values; those without a value are left out."""
+    width = max(map(len, facts))
+    for name, value in facts.items():
+        if value:
+            click.echo(wrapped(value, f"{name:>{width}}  "))
+
+
 def one_line(text: str, width: int) -> str:
     """The text on one line, truncated to `width` characters."""
     line = printable(" ".join(text.split()))
@@ -110,17 +151,12 @@ class Scope(NamedTuple):
     def __str__(self) -> str:
         return f"project {self.name}" if self.project else "all projects"
 
-    @property
-    def hint(self) -> str:
-        """How to widen the scope; empty for all projects."""
-        return "; --all-projects shows all" if self.project else ""
-
 
 def print_scope(count: int, noun: str, scope: Scope, filters: str = "", *, create: str = "") -> None:
     """State on standard error how much was found, and where; `create` says how to get some."""
     where = f"{scope}, {filters}" if filters else str(scope)
     found = counted(count, noun) if count else f"No {_plural(noun)}"
-    hint = scope.hint
+    hint = "; --all-projects shows all" if scope.project else ""
     if not count and where == "all projects":
         hint = f"; {create or '`warmstart sync` imports them from your agents'}"
     click.echo(printable(f"{found} ({where}{hint})."), err=True)
@@ -136,6 +172,23 @@ def describe_filters(*, agent: str = "", since: datetime | None = None, outcome:
     return ", ".join(filter(None, parts))
 
 
+def print_rows(
+    rows: Sequence[Row],
+    columns: Sequence[str],
+    cells: Callable[[Row], Sequence[object]],
+    *,
+    as_json: bool,
+    data: Callable[[Row], Any] = as_data,
+    spare: Sequence[str] = (),
+    flexible: Sequence[str] = (),
+) -> None:
+    """Print rows as JSON, `data` of each, or as a table with the `cells` of each; no table if there are none."""
+    if as_json:
+        print_json([data(row) for row in rows])
+    elif rows:
+        table(columns, [cells(row) for row in rows], spare=spare, flexible=flexible)
+
+
 def table(
     columns: Sequence[str],
     rows: Sequence[Sequence[object]],
@@ -147,7 +200,8 @@ def table(
     """Print a table that fits the terminal; in a pipe, print whole cells in aligned columns.
 
     On a narrow terminal the columns in `spare` are dropped one by one until the `flexible` ones (by default the last)
-    have a readable width. Then the flexible ones are truncated, the last of them least.
+    have a readable width. Then the flexible ones are truncated, the last of them least. Of a project the end is kept.
+    Numbers are aligned to the right, and so are the columns in `right`.
     """
     terminal = sys.stdout.isatty()
     measure: Callable[[str], int] = len
@@ -156,25 +210,26 @@ def table(
 
     lines = [list(columns), *([printable(" ".join(str(cell).split())) for cell in row] for row in rows)]
     widths = {name: max(measure(line[i]) for line in lines) for i, name in enumerate(columns)}
+    right = [name for i, name in enumerate(columns) if name in right or all(isinstance(row[i], int) for row in rows)]
     if terminal:
         widths = _fit(widths, shutil.get_terminal_size().columns, spare, flexible or columns[-1:])
     for number, line in enumerate(lines):
         parts = []
         for name, cell in zip(columns, line, strict=True):
             if name in widths:
-                shown = _shorten(cell, widths[name], measure)
+                shown = _shorten(cell, widths[name], measure, is_path=name == "project")
                 padding = " " * (widths[name] - measure(shown))
                 parts.append(padding + shown if name in right else shown + padding)
         text = "  ".join(parts).rstrip()
         click.echo(click.style(text, bold=True) if terminal and not number else text)
 
 
-def _shorten(cell: str, width: int, measure: Callable[[str], int]) -> str:
+def _shorten(cell: str, width: int, measure: Callable[[str], int], *, is_path: bool) -> str:
     if measure(cell) <= width:
         return cell
     while measure(cell) >= width:
-        cell = cell[:-1]
-    return cell.rstrip() + "…"
+        cell = cell[1:] if is_path else cell[:-1]
+    return f"…{cell}" if is_path else f"{cell.rstrip()}…"
 
 
 def _fit(widths: dict[str, int], width: int, spare: Sequence[str], flexible: Sequence[str]) -> dict[str, int]:
@@ -201,7 +256,7 @@ def _fit(widths: dict[str, int], width: int, spare: Sequence[str], flexible: Seq
 
 
 @contextmanager
-def progress_bar(label: str, *, in_bytes: bool = False) -> Iterator[Callable[..., None] | None]:
+def progress_bar(label: str) -> Iterator[Callable[..., None] | None]:
     """A callback that takes (done, total) and draws a bar; `None` if standard error is not a terminal."""
     if not sys.stderr.isatty():
         yield None
@@ -209,16 +264,11 @@ def progress_bar(label: str, *, in_bytes: bool = False) -> Iterator[Callable[...
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    amount = DownloadColumn() if in_bytes else MofNCompleteColumn()
+    amount = DownloadColumn() if label == "Reading" else MofNCompleteColumn()  # logs are read by the byte
     columns = (TextColumn("{task.description}"), BarColumn(), amount, TimeRemainingColumn())
     with Progress(*columns, console=Console(file=raw(sys.stderr)), transient=True) as bar:
         task = bar.add_task(label, total=None)
         yield lambda done, total, *_: bar.update(task, completed=done, total=total)
-
-
-def warn_skip(session: str, error: Exception) -> None:
-    """Warn that a batch skipped a session, and why."""
-    click.echo(printable(f"Warning: {describe_skip(session, error)}"), err=True)
 
 
 def confirm(question: str, *, yes: bool) -> bool:

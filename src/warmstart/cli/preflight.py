@@ -1,23 +1,29 @@
-"""`warmstart preflight`: what an agent would be shown for a message, and what agents were shown."""
+"""`warmstart preflight` and `warmstart prompt`: what an agent is shown, for a message and in its prompt."""
 
 from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
 
 import click
 
 from warmstart.app import Warmstart
-from warmstart.cli.options import DefaultGroup, json_option, project_option, project_options, scope_of
-from warmstart.cli.output import counted, print_json, settings
+from warmstart.cli.options import DefaultGroup, Group, json_option, project_option, project_options, scope_of
+from warmstart.cli.output import counted, print_json, print_scope, settings
 from warmstart.cli.terminal import printable
+from warmstart.preflight.prompt import Prompt
 from warmstart.preflight.report import Mean
+from warmstart.preflight.skills import read_skills
+from warmstart.sessions.projects import resolve_project
+from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.sessions.values import clean
-
-
-class _Messages(DefaultGroup):
-    default = "show"
+from warmstart.templates.brief import read_texts
+from warmstart.templates.rules import DOCS
 
 
 @click.group(
-    cls=_Messages,
+    cls=DefaultGroup,
+    default="show",
     epilog='\b\nExamples:\n  warmstart preflight "how did we fix the flaky test last time"\n'
     "  warmstart preflight report",
 )
@@ -32,18 +38,19 @@ def command() -> None:
 @click.argument("message", nargs=-1, required=True)
 @project_option
 @click.option("--later", is_flag=True, help="Treat it as a later message of a session, not the first.")
-@click.option("--explain", is_flag=True, help="Also say why, how long it took, and which turns it is from.")
+@click.option("--explain", is_flag=True, help="Also say why, how long it took, and which turns it comes from.")
 @json_option
 def show(message: tuple[str, ...], project: str, later: bool, explain: bool, as_json: bool) -> None:
     """Print what would be added to the request for this message, if anything."""
     with Warmstart(settings()) as ws:
         overlay = ws.preflight(" ".join(message), project=project, first=not later)
+        sources = dict.fromkeys(_source(ws.store, turn) for turn in overlay.evidence if turn[0].isdigit())
     if as_json:
         print_json(
             {
                 "text": overlay.text,
                 "reason": overlay.reason,
-                "evidence": list(overlay.evidence),
+                "evidence": [{"session_id": session, "message": number} for session, number in sources],
                 "tokens": overlay.tokens,
                 "milliseconds": overlay.milliseconds,
             }
@@ -53,8 +60,15 @@ def show(message: tuple[str, ...], project: str, later: bool, explain: bool, as_
         click.echo(printable(overlay.text))
     if explain or not overlay.text:
         click.echo(f"{overlay.reason}; {overlay.milliseconds:.1f} ms, {counted(overlay.tokens, 'token')}", err=True)
-    if explain and overlay.evidence:
-        click.echo("from " + ", ".join(overlay.evidence), err=True)
+    if explain:
+        for session, number in sources:
+            click.echo(f"from `warmstart sessions show {session[:10]} --message {number}`", err=True)
+
+
+def _source(store: SQLSessionStore, turn: str) -> tuple[str, int]:
+    """The session and the message with which a turn begins, which an overlay names by row numbers."""
+    session, number = map(int, turn.split(":")[:2])
+    return store.fetch("SELECT id FROM sessions WHERE pk = ?", (session,))[0][0], number
 
 
 @command.command(epilog="Example: warmstart preflight report --all-projects --json")
@@ -63,7 +77,7 @@ def show(message: tuple[str, ...], project: str, later: bool, explain: bool, as_
 def report(project: str, all_projects: bool, as_json: bool) -> None:
     """Show how often agents were shown something, what it cost, and whether they used it.
 
-    Turns with and without an overlay differ in more than the overlay, so the difference is not its effect.
+    Turns with and without an overlay differ in other ways too, so the difference is not the effect of the overlay.
     """
     from warmstart.preflight.index import migrate
     from warmstart.preflight.report import report as make_report
@@ -76,9 +90,11 @@ def report(project: str, all_projects: bool, as_json: bool) -> None:
         print_json(found)
         return
     if not found.turns:
-        click.echo("Nothing recorded yet; `warmstart install` sets up your agents.", err=True)
+        print_scope(0, "message", scope, create="`warmstart install` sets up the agents that record them")
         return
-    click.echo(f"{counted(found.turns, 'message')}, {found.injected} of them with an overlay ({found.tokens:,} tokens)")
+    click.echo(
+        f"{counted(found.turns, 'message')} ({scope}), {found.injected} with an overlay ({found.tokens:,} tokens)"
+    )
     for reason, times in found.reasons.items():
         click.echo(f"  {times:>6,}  {reason}")
     click.echo(f"Tool calls per turn: {_mean(found.calls_with)} with an overlay, {_mean(found.calls_without)} without")
@@ -96,3 +112,44 @@ def report(project: str, all_projects: bool, as_json: bool) -> None:
 
 def _mean(mean: Mean) -> str:
     return "unknown" if mean.value is None else f"{mean.value:.1f} ({counted(mean.turns, 'turn')})"
+
+
+@click.group("prompt", cls=Group, epilog="Example: warmstart prompt show")
+def prompt_command() -> None:
+    """Show what makes up an agent's prompt in a project."""
+
+
+@prompt_command.command("show", epilog="Example: warmstart prompt show --project . --json")
+@project_option
+@json_option
+def show_prompt(project: str, as_json: bool) -> None:
+    """Print the tiers of the prompt, what each costs, and which a provider can cache.
+
+    From what never changes to what changes every day: the agent's own identity; the preflight block
+    (`context_preflight.mode`); guidance (the brief); the index of skills; the project's instruction files; and memories
+    with the date.
+    """
+    current = settings()
+    where = Path(resolve_project(project))
+    with Warmstart(current) as ws:
+        prompt = Prompt(
+            mode=current.preflight_mode,
+            guidance=ws.brief(project=project).text,
+            skills=read_skills(where),
+            context=dict(read_texts(where, DOCS)),
+            memories=ws.memory.of_project(str(where)),
+            date=f"{datetime.now(UTC):%Y-%m-%d}",
+        )
+    if as_json:
+        tiers = [
+            {"tier": one.name, "cached": one.is_cached, "tokens": one.tokens, "text": one.text} for one in prompt.tiers
+        ]
+        print_json({"tiers": tiers, "tokens": sum(one.tokens for one in prompt.tiers)})
+        return
+    for tier in prompt.tiers:
+        cost = f"{counted(tier.tokens, 'token')}, {'cached' if tier.is_cached else 'not cached'}"
+        click.secho(f"== {tier.name} ({cost})", bold=True)
+        click.echo(f"{tier.text}\n" if tier.text else "")
+    cached = sum(tier.tokens for tier in prompt.tiers if tier.is_cached)
+    total = sum(tier.tokens for tier in prompt.tiers)
+    click.echo(f"{counted(total, 'token')}, {cached:,} of them in the cached prefix.", err=True)

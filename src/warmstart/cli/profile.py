@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from warmstart.app import Warmstart
 from warmstart.cli.completion import complete_sessions
-from warmstart.cli.options import agent_option, html_option, json_option, project_options, scope_of, since_option
+from warmstart.cli.options import Chosen, html_option, json_option, session_options
 from warmstart.cli.output import (
     as_data,
     counted,
@@ -20,23 +20,18 @@ from warmstart.cli.output import (
     local,
     max_width,
     one_line,
+    print_facts,
     print_json,
     print_scope,
     progress_bar,
     seconds,
     settings,
     table,
-    warn_skip,
+    wrapped,
 )
-from warmstart.cli.terminal import printable
-from warmstart.config import Settings
-from warmstart.profile.profiler import profile_of, profiled
 from warmstart.profile.recoveries import describe_recovery
-from warmstart.profile.values import Profile, Profiled, redact_profile
-from warmstart.redact.redactor import configured_redactor
+from warmstart.profile.values import Profile, redact_profile
 from warmstart.sessions.projects import short_names
-from warmstart.sessions.sql_store import open_store
-from warmstart.sessions.store import Filter
 from warmstart.sessions.values import Session
 from warmstart.storage.files import write_private
 
@@ -47,7 +42,6 @@ if TYPE_CHECKING:
 _BAR_WIDTH = 20
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _MAX_ROWS = 10
-_MIN_TEXT = 20  # characters of text in a line, however narrow the terminal
 
 
 @click.command(
@@ -55,80 +49,60 @@ _MIN_TEXT = 20  # characters of text in a line, however narrow the terminal
     "  warmstart profile --html profile.html"
 )
 @click.argument("session", required=False, shell_complete=complete_sessions)
-@project_options
-@agent_option
-@since_option
+@session_options
 @html_option
 @json_option
-def command(
-    session: str | None,
-    project: str,
-    all_projects: bool,
-    agent: str,
-    since: datetime | None,
-    html: Path | None,
-    as_json: bool,
-) -> None:
+def command(session: str | None, chosen: Chosen, html: Path | None, as_json: bool) -> None:
     """Show how sessions went: errors, recoveries, and whether sessions learn.
 
-    Pass a SESSION to profile only that one. Rates come with a 95 % interval over sessions.
+    Pass a SESSION to profile only that one. Rates come with 95 % confidence intervals over sessions.
     """
-    current = settings()
     if session is not None:
-        if agent or project or all_projects or since or html:
+        if any(chosen) or html:
             raise click.UsageError("filters and --html apply to many sessions; leave out SESSION to use them")
-        _one(current, session, as_json)
+        _show_one(session, as_json)
         return
-    with open_store(current) as store, progress_bar("Profiling") as progress:
-        scope = scope_of(project, all_projects, store.projects())
-        chosen = Filter(agent=agent, project=scope.project, since=since)
-        found = list(profiled(store, tools=current.profile_tools, filter=chosen, progress=progress, skip=warn_skip))
-    filters = describe_filters(agent=agent, since=since)
-    _many(current, found, ", ".join(filter(None, (str(scope), filters))), html, as_json)
-    if not found and not as_json:
-        print_scope(0, "session", scope, filters)
-
-
-def _many(current: Settings, found: list[Profiled], scope: str, html: Path | None, as_json: bool) -> None:
-    from warmstart.profile.corpus import summarize  # with numpy, which a single session does not need
-
-    redactor = configured_redactor(current)
-    made = summarize(found, redact=lambda text: redactor.redact(text).text)
+    with Warmstart(settings()) as ws, progress_bar("Profiling") as progress:
+        scope = chosen.scope(ws.store.projects())
+        report = ws.report(project=scope.project or None, agent=chosen.agent, since=chosen.since, progress=progress)
+    filters = describe_filters(agent=chosen.agent, since=chosen.since)
+    covered = ", ".join(filter(None, (str(scope), filters)))
     if html is not None:
         from warmstart.profile.page import page
 
-        write_private(html, [page(made, made=datetime.now(UTC), scope=scope)])
-        click.echo(f"Report on {counted(len(found), 'session')} written to {html}.", err=True)
+        write_private(html, [page(report, made=datetime.now(UTC), scope=covered)])
+        click.echo(f"Report on {counted(report.sessions, 'session')} written to {html}.", err=True)
     if as_json:
-        print_json(as_data(made))
-    elif found and html is None:
-        print_report(made, scope)
+        print_json(report)
+    elif not report.sessions:
+        print_scope(0, "session", scope, filters)
+    elif html is None:
+        _print_report(report, covered)
 
 
-def _one(current: Settings, id: str, as_json: bool) -> None:
-    with open_store(current) as store:
-        session = store.get(id)
-        profile = profile_of(store, session, tools=current.profile_tools)
-    redactor = configured_redactor(current)
-    profile = redact_profile(profile, lambda text: redactor.redact(text).text)
+def _show_one(id: str, as_json: bool) -> None:
+    with Warmstart(settings()) as ws:
+        session = ws.store.get(id)
+        profile = redact_profile(ws.sessions.profile(session.id), ws.redactor.clean)
     if as_json:
         facts = {
             "session_id": session.id,
             "agent": session.agent,
             "native_id": session.native_id,
+            "project": session.project,
             "title": session.title,
         }
         print_json({**facts, "started_at": iso(session.started_at), **as_data(profile)})
     else:
-        print_profile(session, profile)
+        _print_profile(session, profile)
 
 
-def print_report(report: Report, scope: str) -> None:
-    """Print a corpus report: the conclusion first, then the rates, then the errors and their fixes."""
+def _print_report(report: Report, scope: str) -> None:
+    """Print the conclusion first, then the rates, then the errors and their fixes."""
     sessions = counted(report.sessions, "session") + (f" ({scope})" if scope else "")
     rate = "" if report.rate is None else f", {_percent(report.rate)}{_interval(report.low, report.high)}"
     click.secho(
-        _wrapped(
+        wrapped(
             f"{sessions}, {counted(report.calls, 'call')}, {counted(report.errors, 'error')}{rate}, "
             f"{report.rejected:,} rejected"
         ),
@@ -139,7 +113,7 @@ def print_report(report: Report, scope: str) -> None:
         f"Do sessions learn, or do the bad ones just end early? {report.diagnostics.reading.capitalize()}.", bold=True
     )
     for sentence in report.diagnostics.explanation:
-        click.echo(_wrapped(sentence, "  "))
+        click.echo(wrapped(sentence, "  "))
     _print_rates("Messages", report.by_length)
     _print_rates("Tool", report.by_tool)
     _print_rates("Task type", report.by_task_type)
@@ -154,7 +128,7 @@ def print_report(report: Report, scope: str) -> None:
     if report.instructions:
         _heading("Standing instructions that users repeated (weak evidence)")
         for text, number in report.instructions[:_MAX_ROWS]:
-            click.echo(_wrapped(f"{one_line(text, 90)} ({number} sessions)", "  "))
+            click.echo(wrapped(f"{one_line(text, 90)} ({number} sessions)", "  "))
 
 
 def _print_rates(name: str, rates: Sequence[Rate]) -> None:
@@ -184,7 +158,7 @@ def _print_recovery(report: Report) -> None:
     if found.errors:
         _heading("Recovery")
         click.echo(
-            _wrapped(
+            wrapped(
                 f"{_percent(found.next_call)}{_interval(found.next_call_low, found.next_call_high)} of the errors are "
                 "followed by a success at the next call of the same tool, "
                 f"{_percent(found.within_three)}{_interval(found.within_three_low, found.within_three_high)} "
@@ -210,10 +184,11 @@ def _print_signatures(report: Report) -> None:
         )
 
 
-def print_profile(session: Session, profile: Profile) -> None:
+def _print_profile(session: Session, profile: Profile) -> None:
     """Print how one session went."""
     click.secho(one_line(session.title, max_width()) or one_line(session.native_id, max_width()), bold=True)
     outcome, found = profile.outcome, profile.markers
+    after = "" if found.seconds_to_success is None else f", after {seconds(found.seconds_to_success)}"
     facts = {
         "session": f"{session.id} ({', '.join(filter(None, (session.agent, local(session.started_at))))})",
         "task": profile.task_type,
@@ -225,17 +200,14 @@ def print_profile(session: Session, profile: Profile) -> None:
         "recovered": "no errors"
         if found.recovery_rate is None
         else _percent(found.recovery_rate) + " of the errors within three calls of the tool",
-        "first ok": f"call {found.calls_to_success}" + _after(found.seconds_to_success)
-        if found.calls_to_success
-        else "none",
+        "first ok": f"call {found.calls_to_success}{after}" if found.calls_to_success else "none",
         "tools": "too few calls" if found.diversity is None else f"{found.diversity:.1f} different ones in ten calls",
         "repeats": f"{counted(found.repeated_calls, 'identical call')}, {counted(found.rereads, 'file')} reread",
         "user": f"{counted(found.corrections, 'correction')}, {counted(found.compactions, 'compaction')}",
         "tokens": f"{found.input_tokens:,} in, {found.output_tokens:,} out, {found.cached_tokens:,} cached"
         + (f", at most {found.context_share:.0%} of the context window" if found.context_share else ""),
     }
-    for name, value in facts.items():
-        click.echo(_wrapped(value, f"{name:>10}  "))
+    print_facts(facts)
     _print_errors(profile)
     _print_style(profile)
 
@@ -258,7 +230,7 @@ def _print_errors(profile: Profile) -> None:
     table(("call", "tool", "error", "recovered by"), rows, right=("call",), flexible=("error", "recovered by"))
     for end in profile.dead_ends:
         tool, error = one_line(end.tool, 60) or "(unknown)", one_line(end.signature, 80)
-        click.echo(_wrapped(f"Dead end: {tool}: {error} ({end.times} times, never resolved)"))
+        click.echo(wrapped(f"Dead end: {tool}: {error} ({end.times} times, never resolved)"))
 
 
 def _print_style(profile: Profile) -> None:
@@ -275,27 +247,12 @@ def _print_style(profile: Profile) -> None:
     if styles:
         click.echo(f"  feedback: {styles}")
     for instruction in found.instructions:
-        click.echo(_wrapped(f"“{one_line(instruction, 110)}”", "  "))
-
-
-def _wrapped(text: str, indent: str = "") -> str:
-    """The text wrapped to the width of a line, with a hanging indent."""
-    return textwrap.fill(
-        printable(text),
-        max(max_width(), len(indent) + _MIN_TEXT),
-        initial_indent=indent,
-        subsequent_indent=" " * len(indent),
-        break_on_hyphens=False,
-    )
+        click.echo(wrapped(f"“{one_line(instruction, 110)}”", "  "))
 
 
 def _heading(text: str) -> None:
     click.echo()
     click.secho(text, bold=True)
-
-
-def _after(value: float | None) -> str:
-    return "" if value is None else f", after {seconds(value)}"
 
 
 def _percent(share: float | None) -> str:

@@ -11,7 +11,16 @@ import click
 
 from warmstart.cli.completion import complete_agents
 from warmstart.cli.options import Count, DefaultGroup, json_option, project_options, scope_of, since_option
-from warmstart.cli.output import counted, describe_filters, iso, local, print_json, print_scope, progress_bar, settings
+from warmstart.cli.output import (
+    as_data,
+    counted,
+    describe_filters,
+    local,
+    print_json,
+    print_scope,
+    progress_bar,
+    settings,
+)
 from warmstart.cli.terminal import printable
 from warmstart.config import Settings
 from warmstart.embedding.embedders import DEFAULT_EMBEDDER
@@ -24,12 +33,9 @@ from warmstart.sessions.projects import short_names
 from warmstart.sessions.sql_store import SQLSessionStore, open_store
 
 
-class _QueryGroup(DefaultGroup):
-    default = "search"
-
-
 @click.group(
-    cls=_QueryGroup,
+    cls=DefaultGroup,
+    default="search",
     epilog='\b\nExamples:\n  warmstart recall "which port does the database use"\n'
     '  warmstart recall "ECONNREFUSED last week" --all-projects',
 )
@@ -81,10 +87,10 @@ def search(
             if semantic is not None and semantic.embedder.local:
                 _refresh(semantic, progress, mode)
         found = recall.search(" ".join(query), project=scope.project or None, limit=limit, since=since, agents=agents)
-        if not store.index_complete:
+        if not store.index.is_complete:
             click.echo("Warning: older texts are not indexed yet; run `warmstart sync` to search them too.", err=True)
     if as_json:
-        print_json([evidence_dict(each, explain=explain) for each in found])
+        print_json([_as_dict(each, explain=explain) for each in found])
     else:
         names = short_names(known)
         for each in found:
@@ -101,7 +107,7 @@ def search(
 @click.option(
     "--embedder",
     metavar="NAME",
-    help="Also index by meaning: wordllama, sentence-transformers:MODEL or openai:MODEL.",
+    help="Also index by meaning: wordllama, minilm, sentence-transformers:MODEL or openai:MODEL.",
 )
 @json_option
 def index(rebuild: bool, embedder: str | None, as_json: bool) -> None:
@@ -134,22 +140,9 @@ def index(rebuild: bool, embedder: str | None, as_json: bool) -> None:
         click.echo(f"{counted(texts, 'text')} embedded with {name}." if texts else f"So are the vectors ({name}).")
 
 
-def evidence_dict(found: Evidence, *, explain: bool = False) -> dict[str, Any]:
-    """A row of `recall --json`."""
-    row: dict[str, Any] = {
-        "session_id": found.session_id,
-        "native_id": found.native_id,
-        "agent": found.agent,
-        "project": found.project,
-        "date": iso(found.date),
-        "role": found.role,
-        "score": found.score,
-        "text": found.text,
-        "message_ids": list(found.message_ids),
-    }
-    if explain:
-        row |= {"matched": list(found.matched), "terms": list(found.terms), "components": dict(found.components)}
-    return row
+def _as_dict(found: Evidence, *, explain: bool) -> dict[str, Any]:
+    explanation = () if explain else ("matched", "terms", "components")
+    return {name: value for name, value in as_data(found).items() if name not in explanation}
 
 
 def _open_vectors(store: SQLSessionStore, current: Settings, mode: Mode | None) -> SemanticIndex | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from warmstart.cli.output import counted, print_json, settings
+from warmstart.cli.output import counted, print_json, read_stdin, settings
 from warmstart.cli.terminal import printable, raw
 from warmstart.redact.redactor import PERSONAL, Redactor, configured_redactor
 from warmstart.sessions.redaction import redacted_name
@@ -39,7 +39,7 @@ def command(file: Path | None, as_json: bool, check: bool, personal: bool, store
         _redact_store(redactor, as_json)
         return
     # Bytes that are not UTF-8 pass through unchanged.
-    data = _standard_input() if file is None or str(file) == "-" else file.read_bytes()
+    data = read_stdin("give a FILE") if file is None or str(file) == "-" else file.read_bytes()
     redacted = redactor.redact(data.decode("utf-8", "surrogateescape"))
     if as_json:
         print_json([{"kind": each.kind, "start": each.start, "end": each.end} for each in redacted.findings])
@@ -49,13 +49,6 @@ def command(file: Path | None, as_json: bool, check: bool, personal: bool, store
         kinds = ", ".join(sorted({each.kind for each in redacted.findings}))
         click.echo(f"{counted(len(redacted.findings), 'secret')}: {kinds}", err=True)
         sys.exit(1)
-
-
-def _standard_input() -> bytes:
-    try:
-        return sys.stdin.buffer.read()
-    except OSError as error:
-        raise click.ClickException(f"cannot read standard input ({error.strerror}); give a FILE") from error
 
 
 def _write(text: str) -> None:

@@ -6,7 +6,6 @@ import json
 import textwrap
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
 from pathlib import Path
 from typing import Any, get_args
 
@@ -14,18 +13,9 @@ import click
 
 from warmstart.app import Warmstart
 from warmstart.cli.completion import complete_sessions
-from warmstart.cli.options import (
-    Group,
-    agent_option,
-    json_option,
-    limit_option,
-    project_options,
-    scope_of,
-    since_option,
-    yes_option,
-)
+from warmstart.cli.options import Chosen, Group, json_option, limit_option, output_option, session_options, yes_option
 from warmstart.cli.output import (
-    Scope,
+    as_data,
     confirm,
     counted,
     describe_filters,
@@ -33,21 +23,21 @@ from warmstart.cli.output import (
     local,
     max_width,
     one_line,
+    print_facts,
     print_json,
+    print_rows,
     print_scope,
     seconds,
     settings,
-    table,
-    warn_skip,
 )
 from warmstart.cli.terminal import printable, write_data
-from warmstart.errors import SessionNotFound, StoreFull, StoreReadOnly
+from warmstart.errors import SessionNotFound
 from warmstart.redact.redactor import PERSONAL, configured_redactor
 from warmstart.sessions.export import Format, as_object, export
 from warmstart.sessions.projects import short_names
 from warmstart.sessions.redaction import redacted_messages, redacted_session
 from warmstart.sessions.sql_store import SQLSessionStore
-from warmstart.sessions.store import Filter, SessionSummary
+from warmstart.sessions.store import SessionSummary
 from warmstart.sessions.values import Message, Session, SessionOutcome, Step, steps
 from warmstart.storage.files import write_private
 
@@ -56,6 +46,7 @@ _COLOURS = {"ok": "green", "error": "red", "rejected": "yellow", "unknown": "bri
 _ROLES = {"user": "cyan", "assistant": "magenta", "system": "bright_black"}
 _MAX_LINES = 12
 _MAX_RESULT_LINES = 4
+_MIN_ARGUMENTS = 30  # characters of them, however narrow the terminal
 _session_argument = click.argument("id", shell_complete=complete_sessions)
 
 
@@ -68,90 +59,46 @@ def command() -> None:
 
 
 @command.command("list", epilog="Example: warmstart sessions list --project . --since 7d --limit 50")
-@project_options
-@agent_option
-@since_option
+@session_options
 @click.option("--outcome", type=_OUTCOMES, help="Only sessions with this outcome.")
 @limit_option
 @json_option
-def list_command(
-    project: str,
-    all_projects: bool,
-    agent: str,
-    since: datetime | None,
-    outcome: SessionOutcome | None,
-    limit: int,
-    as_json: bool,
-) -> None:
+def list_command(chosen: Chosen, outcome: SessionOutcome | None, limit: int, as_json: bool) -> None:
     """List sessions, newest first."""
-    with Warmstart(settings()) as app:
-        known = app.store.projects()
-        scope = scope_of(project, all_projects, known)
-        chosen = Filter(agent=agent, project=scope.project, since=since, outcome=outcome, limit=limit)
-        _update_outcomes(app, chosen)
-        found = app.store.list(chosen)
-    if as_json:
-        print_json([summary_dict(summary) for summary in found])
-    elif found:
-        _print_list(found, short_names(known), scope)
-    if not found or not as_json:
-        print_scope(len(found), "session", scope, describe_filters(agent=agent, since=since, outcome=outcome))
-
-
-def _update_outcomes(app: Warmstart, chosen: Filter) -> None:
-    """Profile the chosen sessions that changed since they were last profiled, so that their outcomes are current."""
-    try:
-        app.update_profiles(chosen, skip=warn_skip)
-    except (StoreFull, StoreReadOnly) as error:
-        click.echo(printable(f"Warning: outcomes may be missing or out of date: {error}"), err=True)
-
-
-def _get(app: Warmstart, id: str) -> Session:
-    session = app.store.get(id)
-    _update_outcomes(app, Filter(id=session.id))
-    return app.store.get(session.id)
-
-
-def summary_dict(summary: SessionSummary) -> dict[str, Any]:
-    """A row of `sessions list --json`."""
-    session = summary.session
-    return {
-        "session_id": session.id,
-        "agent": session.agent,
-        "native_id": session.native_id,
-        "project": session.project,
-        "model": session.model,
-        "title": one_line(session.title, 120),
-        "started_at": iso(session.started_at),
-        "ended_at": iso(session.ended_at),
-        "messages": summary.messages,
-        "tool_calls": summary.tool_calls,
-        "errors": summary.errors,
-        "rejected": summary.rejected,
-        "outcome": session.outcome,
-        "parent_id": session.parent_id,
-    }
-
-
-def _print_list(found: list[SessionSummary], names: Mapping[str, str], scope: Scope) -> None:
-    columns = ("id", "started", "agent", "project", "msgs", "calls", "errors", "outcome", "title")
-    flexible = ("project", "title")
-    rows = [
-        (
-            s.session.id[:10],
-            local(s.session.started_at),
-            s.session.agent,
-            names.get(s.session.project, s.session.project),
-            s.messages,
-            s.tool_calls,
-            s.errors,
-            s.session.outcome,
-            one_line(s.session.title, 60),
+    with Warmstart(settings()) as ws:
+        known = ws.store.projects()
+        scope = chosen.scope(known)
+        found = ws.sessions.list(
+            project=scope.project or None, agent=chosen.agent, since=chosen.since, outcome=outcome, limit=limit
         )
-        for s in found
-    ]
-    spare = (*(["project"] if scope.project else []), "calls", "msgs", "agent", "errors")
-    table(columns, rows, right=("msgs", "calls", "errors"), spare=spare, flexible=flexible)
+    names = short_names(known)
+    print_rows(
+        found,
+        ("id", "started", "agent", "project", "msgs", "calls", "errors", "outcome", "title"),
+        lambda row: _cells(row, names),
+        as_json=as_json,
+        data=_summary_dict,
+        spare=(*(["project"] if scope.project else []), "calls", "msgs", "agent", "errors"),
+        flexible=("project", "title"),
+    )
+    if not found or not as_json:
+        filters = describe_filters(agent=chosen.agent, since=chosen.since, outcome=outcome)
+        print_scope(len(found), "session", scope, filters)
+
+
+def _cells(row: SessionSummary, names: Mapping[str, str]) -> tuple[object, ...]:
+    session = row.session
+    title, project = one_line(session.title, 60), names.get(session.project, session.project)
+    counts = (row.messages, row.tool_calls, row.errors)
+    return session.id[:10], local(session.started_at), session.agent, project, *counts, session.outcome, title
+
+
+def _summary_dict(summary: SessionSummary) -> dict[str, Any]:
+    """A row of `sessions list --json`."""
+    names = ("agent", "native_id", "project", "model", "title", "started_at", "ended_at")
+    counts = ("messages", "tool_calls", "errors", "rejected")
+    data = as_data(summary.session) | summary._asdict() | {"title": one_line(summary.title, 120)}
+    return {"session_id": summary.id, **{name: data[name] for name in (*names, *counts, "outcome", "parent_id")}}
 
 
 @command.command(epilog="Example: warmstart sessions show 3f0c1d52 --tools")
@@ -162,9 +109,9 @@ def _print_list(found: list[SessionSummary], names: Mapping[str, str], scope: Sc
 @json_option
 def show(id: str, tools: bool, full: bool, only: str | None, as_json: bool) -> None:
     """Show a session as a transcript, with the outcome and duration of each tool call."""
-    with Warmstart(settings()) as app:
-        session = _get(app, id)
-        messages = list(app.store.messages(session.id))
+    with Warmstart(settings()) as ws:
+        session = ws.sessions.get(id)
+        messages = list(ws.store.messages(session.id))
     if only is not None:
         _print_whole(_one(messages, only, session.id), as_json)
         return
@@ -183,26 +130,8 @@ def show(id: str, tools: bool, full: bool, only: str | None, as_json: bool) -> N
         }
         for step in steps(messages)
     ]
-    shown: dict[str, Any] = {
-        "session_id": session.id,
-        "agent": session.agent,
-        "native_id": session.native_id,
-        "project": session.project,
-        "directory": session.directory,
-        "branch": session.branch,
-        "model": session.model,
-        "title": session.title,
-        "version": session.version,
-        "source": session.source,
-        "started_at": iso(session.started_at),
-        "ended_at": iso(session.ended_at),
-        "parent_id": session.parent_id,
-        "parent_kind": session.parent_kind,
-        "outcome": session.outcome,
-        "evidence": session.evidence,
-        "usage": session.usage,
-        "tool_calls": calls,
-    }
+    shown = {"session_id": session.id, **as_data(session), "tool_calls": calls}
+    del shown["stored_id"]
     if not tools:
         shown["messages"] = [_message_dict(message) for message in messages]
     print_json(shown)
@@ -257,9 +186,7 @@ def _print_head(session: Session, messages: Sequence[Message], calls: list[Step]
         "size": f"{len(messages)} messages, {len(calls)} calls, {outcomes.count('error')} errors, "
         f"{outcomes.count('rejected')} rejected",
     }
-    for name, value in facts.items():
-        if value:
-            click.echo(f"{name:>8}  {one_line(value, 1000)}")
+    print_facts(facts)
 
 
 def _print_message(message: Message, full: bool) -> None:
@@ -280,21 +207,22 @@ def _print_message(message: Message, full: bool) -> None:
 
 
 def _print_call(step: Step, tools_only: bool, full: bool) -> None:
+    name, took = one_line(step.call.name, 60), f" {seconds(step.seconds)}" if step.seconds is not None else ""
+    width = max(_MIN_ARGUMENTS, max_width() - len(f"  → {name}   [{step.outcome}{took}]"))
+    shown = printable(step.call.arguments) if full else _arguments(step.call.arguments, width)
     label = click.style(step.outcome, fg=_COLOURS[step.outcome])
-    took = f" {seconds(step.seconds)}" if step.seconds is not None else ""
-    shown = printable(step.call.arguments) if full else _arguments(step.call.arguments)
-    click.echo(f"  → {click.style(one_line(step.call.name, 100), bold=True)} {shown}  [{label}{took}]")
+    click.echo(f"  → {click.style(name, bold=True)} {shown}  [{label}{took}]")
     if step.result and step.result.text and (full or not tools_only or step.outcome in ("error", "rejected")):
         click.secho(_cut(step.result.text, None if full else _MAX_RESULT_LINES, "      "), dim=True)
 
 
-def _arguments(text: str) -> str:
+def _arguments(text: str, width: int) -> str:
     """The arguments as names and short values."""
     with suppress(ValueError, RecursionError):
         values: Any = json.loads(text)
         if isinstance(values, dict):
-            return one_line(", ".join(f"{name}={_value(value)}" for name, value in values.items()), 140)
-    return one_line(text, 100)
+            return one_line(", ".join(f"{name}={_value(value)}" for name, value in values.items()), width)
+    return one_line(text, width)
 
 
 def _value(value: Any) -> str:
@@ -303,13 +231,13 @@ def _value(value: Any) -> str:
 
 def _cut(text: str, lines: int | None, indent: str = "  ") -> str:
     """The text indented, truncated to `lines` lines."""
-    kept = printable(text).rstrip("\n").split("\n")
+    shown = printable(text).rstrip("\n").split("\n")
     if lines is not None:
-        more = len(kept) - lines
-        kept = [line if len(line) <= 240 else line[:239] + "…" for line in kept[:lines]]
+        more = len(shown) - lines
+        shown = [line if len(line) <= 240 else line[:239] + "…" for line in shown[:lines]]
         if more > 0:
-            kept.append(f"… {more} more lines")
-    return textwrap.indent("\n".join(kept), indent)
+            shown.append(f"… {more} more lines")
+    return textwrap.indent("\n".join(shown), indent)
 
 
 @command.command(epilog='Example: warmstart sessions outcome 3f0c1d52 success --because "deployed and in use"')
@@ -318,16 +246,16 @@ def _cut(text: str, lines: int | None, indent: str = "  ") -> str:
 @click.option("--because", default="", help="The evidence, in your own words.")
 def outcome(id: str, value: SessionOutcome, because: str) -> None:
     """Record how a session went. Your verdict survives later syncs."""
-    with Warmstart(settings()) as app:
-        session = app.store.get(id)
-        app.sessions.set_outcome(session.id, value, because)
+    with Warmstart(settings()) as ws:
+        session = ws.store.get(id)
+        ws.sessions.set_outcome(session.id, value, because)
     click.echo(f"{session.id} is a {value}." if value != "unknown" else f"The outcome of {session.id} is unknown.")
 
 
 @command.command("export", epilog="Example: warmstart sessions export 3f0c1d52 --format markdown -o session.md")
 @_session_argument
 @click.option("--format", "format", type=click.Choice(get_args(Format)), default="jsonl", show_default=True)
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to this file.")
+@output_option
 @click.option(
     "--keep-personal", is_flag=True, help="Keep e-mail addresses, phone numbers and user names in home directories."
 )
@@ -337,9 +265,9 @@ def export_command(id: str, format: Format, output: Path | None, keep_personal: 
     Secrets and personal data are replaced, because exports are meant to be shared.
     """
     redactor = configured_redactor(settings(), personal=() if keep_personal else PERSONAL)
-    with Warmstart(settings()) as app:
-        session = _get(app, id)
-        messages = redacted_messages(app.store.messages(session.id), redactor)
+    with Warmstart(settings()) as ws:
+        session = ws.sessions.get(id)
+        messages = redacted_messages(ws.store.messages(session.id), redactor)
         pieces = export(redacted_session(session, redactor), messages, format)
         if output is None:
             for piece in pieces:
@@ -358,21 +286,18 @@ def delete(ids: tuple[str, ...], yes: bool, secure: bool) -> None:
 
     The agent's own log is not touched, and sync does not import the session again.
     """
-    with Warmstart(settings()) as app:
-        sessions = {session.id: session for session in map(app.store.get, ids)}
+    with Warmstart(settings()) as ws:
+        sessions = {session.id: session for session in map(ws.store.get, ids)}
         for session in sessions.values():
             title = one_line(session.title or session.native_id, 60)
             if not confirm(f"Delete {session.id} ({session.agent}, {title})?", yes=yes):
                 click.echo(f"Kept {session.id}.")
                 continue
-            app.store.delete(session.id)
+            ws.sessions.delete(session.id)
             click.echo(f"Deleted {session.id} ({session.agent}, {title}).")
-            _mention_templates(app.store, session.id)
-        from warmstart.recall import delete_old_vectors  # loads numpy
-
-        delete_old_vectors(app.store)
+            _mention_templates(ws.store, session.id)
         if secure:
-            app.store.scrub()
+            ws.store.scrub()
             click.echo(
                 "Removed it from the tables and the index. The server's logs and backups may still hold it."
                 if settings().store_url

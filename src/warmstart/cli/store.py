@@ -10,7 +10,7 @@ from warmstart.cli.options import Group, json_option
 from warmstart.cli.output import counted, print_json, progress_bar, settings
 from warmstart.config import load_settings
 from warmstart.errors import ConfigError, StoreError
-from warmstart.sessions.copy import Copied, copy_store
+from warmstart.sessions.copy import copy_store
 from warmstart.sessions.sql_store import open_store
 from warmstart.templates.copies import copy_templates
 from warmstart.templates.store import SQLTemplateStore
@@ -41,19 +41,14 @@ def copy(url: str, as_json: bool) -> None:
     with open_store(here) as source, open_store(there) as target, progress_bar("Copying") as progress:
         copied = copy_store(source, target, progress=progress)
         templates = copy_templates(SQLTemplateStore(source), SQLTemplateStore(target))
-    _show(copied, templates, there.store_name, as_json)
+    if as_json:
+        print_json({**copied._asdict(), "templates": templates, "to": there.store_name})
+    else:
+        present = f", {copied.present} already there" if copied.present else ""
+        sessions, messages = counted(copied.sessions, "session"), counted(copied.messages, "message")
+        click.echo(f"{sessions} with {messages} copied to {there.store_name}{present}.")
+        if templates:
+            click.echo(f"{counted(templates, 'template')} copied.")
     if copied.differences:
         more = f" and {len(copied.differences) - 1} more" if len(copied.differences) > 1 else ""
         raise StoreError(f"the copy in {there.store_name!r} differs: {copied.differences[0]}{more}")
-
-
-def _show(copied: Copied, templates: int, name: str, as_json: bool) -> None:
-    if as_json:
-        print_json({**copied._asdict(), "templates": templates, "to": name})
-        return
-    present = f", {copied.present} already there" if copied.present else ""
-    click.echo(
-        f"{counted(copied.sessions, 'session')} with {counted(copied.messages, 'message')} copied to {name}{present}."
-    )
-    if templates:
-        click.echo(f"{counted(templates, 'template')} copied.")

@@ -12,7 +12,7 @@ import click
 
 from warmstart.app import Warmstart
 from warmstart.cli.options import SECONDS, json_option
-from warmstart.cli.output import counted, print_json, progress_bar, seconds, settings, table, warn_skip
+from warmstart.cli.output import as_data, counted, print_json, progress_bar, seconds, settings, table
 from warmstart.cli.terminal import printable
 from warmstart.config import Settings
 from warmstart.errors import LogError, StoreBusy, StoreUnreachable
@@ -30,7 +30,7 @@ _AGENTS = click.Choice(list(readers()))
     epilog="\b\nExamples:\n  warmstart sync\n  warmstart sync --agent codex\n"
     "  warmstart sync --path runs/ --format openai\n  warmstart sync --watch"
 )
-@click.option("--agent", "agents", multiple=True, type=_AGENTS, help="Only this agent; repeatable.")
+@click.option("--agent", "agents", metavar="NAME", multiple=True, type=_AGENTS, help="Only this agent; repeatable.")
 @click.option(
     "--path",
     "paths",
@@ -38,8 +38,10 @@ _AGENTS = click.Choice(list(readers()))
     type=click.Path(path_type=Path),
     help="A log or a folder of logs instead of the agents' default locations; repeatable.",
 )
-@click.option("--format", "format", type=_AGENTS, help="The format of the logs at --path, if detection fails.")
-@click.option("--no-redact", is_flag=True, help="Store secrets as they are in the logs (think twice).")
+@click.option(
+    "--format", "format", metavar="NAME", type=_AGENTS, help="The agent whose logs are at --path, if detection fails."
+)
+@click.option("--no-redact", is_flag=True, help="Store secrets as they are in the logs (not recommended).")
 @json_option
 @click.option("-v", "--verbose", is_flag=True, help="List what was skipped, and why.")
 @click.option("--watch", is_flag=True, help="Keep importing what the agents write, until interrupted.")
@@ -56,8 +58,9 @@ def command(
 ) -> None:
     """Import new sessions from your agents' logs.
 
-    Finds the logs of Claude Code, Codex, Gemini CLI, OpenCode, Copilot CLI and Hermes, and reads only what changed
-    since the last sync. Secrets are replaced before anything is stored. The agents' files are never modified.
+    Finds the logs of claude-code, codex, gemini-cli, opencode, copilot-cli, hermes, qwen-code, cline and pi, and reads
+    only what changed since the last sync. With --path it also reads Inspect logs and messages in the OpenAI format.
+    Secrets are replaced before anything is stored. The agents' files are never modified.
     """
     if format and not paths:
         raise click.UsageError("--format needs --path: it is the format of the logs at that path")
@@ -69,9 +72,7 @@ def command(
     chosen: dict[str, Any] = {"paths": paths, "agents": agents, "format": format, "redact": not no_redact}
     show = partial(_show, as_json=as_json, verbose=verbose)
     with Warmstart(current) as app:
-        with progress_bar("Reading", in_bytes=True) as progress:
-            report = app.import_logs(**chosen, progress=progress)
-        app.update(progress=progress_bar, skip=warn_skip, warn=_warn)
+        report = app.sync(**chosen, progress=progress_bar)
         refusal = "" if watch or not paths else _refusal(app.store, report, agents, paths, format)
         if as_json or not refusal:
             show(report)
@@ -97,7 +98,7 @@ def _watch(
                     time.sleep(interval)
                     report = app.import_logs(**chosen)
                     if report.changed:
-                        app.update(skip=warn_skip, warn=_warn)
+                        app.update()
                     wait, waiting = interval, False
                     report.problems = [problem for problem in report.problems if problem not in reported]
                     reported.update(report.problems)
@@ -107,13 +108,9 @@ def _watch(
             if not current.store_url:
                 raise
             if not waiting:
-                _warn(f"Waiting for the server: {error}")
+                click.echo(printable(f"Waiting for the server: {error}"), err=True)
             wait, waiting = min(2 * wait, max(interval, _MAX_WAIT)), True
             time.sleep(wait)
-
-
-def _warn(message: str) -> None:
-    click.echo(printable(message), err=True)
 
 
 def _refusal(
@@ -156,8 +153,10 @@ def _show(report: SyncReport, *, as_json: bool, verbose: bool) -> None:
         rows = [
             (t.agent, t.sessions, t.messages, t.tool_calls, t.errors, f"{t.seconds:.1f}")
             for t in report.tallies.values()
+            if t.files > t.unchanged
         ]
-        table(columns, rows, right=columns[1:])
+        if rows:
+            table(columns, rows, right=columns[1:])
         unchanged = sum(t.unchanged for t in report.tallies.values())
         files = sum(t.files for t in report.tallies.values())
         click.echo(f"{counted(files - unchanged, 'log')} read, {unchanged} unchanged, in {seconds(report.seconds)}.")
@@ -195,26 +194,19 @@ def _show_problems(report: SyncReport, *, count_foreign: bool) -> None:
 
 
 def _as_dict(report: SyncReport) -> dict[str, Any]:
+    agents = [
+        as_data(tally)
+        | {
+            "skipped": tally.skipped.total(),
+            "skipped_kinds": tally.skipped,
+            "skipped_reasons": {kind: skip_reason(kind) for kind in tally.skipped},
+            "seconds": round(tally.seconds, 3),
+        }
+        for tally in report.tallies.values()
+    ]
     return {
-        "agents": [
-            {
-                "agent": t.agent,
-                "files": t.files,
-                "unchanged": t.unchanged,
-                "sessions": t.sessions,
-                "messages": t.messages,
-                "tool_calls": t.tool_calls,
-                "errors": t.errors,
-                "rejected": t.rejected,
-                "skipped": t.skipped.total(),
-                "skipped_kinds": dict(t.skipped),
-                "skipped_reasons": {kind: skip_reason(kind) for kind in t.skipped},
-                "malformed": t.malformed,
-                "seconds": round(t.seconds, 3),
-            }
-            for t in report.tallies.values()
-        ],
-        "problems": [problem._asdict() for problem in report.problems],
+        "agents": agents,
+        "problems": report.problems,
         "foreign": report.foreign,
         "seconds": round(report.seconds, 3),
     }

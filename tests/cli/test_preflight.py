@@ -4,6 +4,27 @@ import json
 
 from warmstart.preflight.prompt import TIERS
 
+PROJECT = "/home/mara/tidewatch"
+
+
+def test_preflight_names_the_turns_it_shows(run, synced):
+    asked = ("preflight", "the surge is negative at low tide, how did we fix that last time?", "--project", PROJECT)
+    found = json.loads(run(*asked, "--json").out)
+    assert found["text"]
+    assert found["evidence"]
+    explained = run(*asked, "--explain")
+    assert explained.code == 0
+    for each in found["evidence"]:
+        assert f"sessions show {each['session_id'][:10]} --message {each['message']}" in explained.err
+        said = json.loads(run("sessions", "show", each["session_id"], "--message", each["message"], "--json").out)
+        assert said["role"] == "user"
+
+
+def test_preflight_says_why_it_shows_nothing(run, synced):
+    shown = run("preflight", "hello", "--project", PROJECT)
+    assert (shown.code, shown.out) == (0, "")
+    assert " ms, 0 tokens" in shown.err
+
 
 def test_prompt_show_prints_the_tiers_of_a_project(run, tmp_path, monkeypatch):
     project = tmp_path / "tidewatch"
