@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import anyio
@@ -178,6 +179,25 @@ def test_the_running_session_is_handed_over_as_its_log_is_now(home, tmp_path) ->
         (message,) = (await client.get_prompt("handoff", {"note": "the tests come next"})).messages
         assert verify(message.content.text) != verify(first)
         assert await text_of(client, "handoff_packet", session_id=SAMPLE[:8]) != first
+
+    with_client(check, cwd=tmp_path, CLAUDE_CODE_SESSION_ID=SAMPLE)
+
+
+def test_a_packet_waits_for_a_log_that_is_written_late(home, tmp_path) -> None:
+    log = home / ".claude" / "projects" / "x" / f"{SAMPLE}.jsonl"
+    log.parent.mkdir(parents=True)
+    lines = sample_log().splitlines(keepends=True)
+    call = max(number for number, line in enumerate(lines) if '"tool_use"' in line)
+    request = "Now look at the storm table, please."
+    said = next(each for each in map(json.loads, lines) if each["type"] == "user")
+    said |= {"uuid": "late", "message": {"role": "user", "content": request}}
+
+    async def check(client: Client) -> None:
+        await text_of(client, "recall", query="tides")  # loads everything, so that the next call is quick
+        late = [*lines[:call], json.dumps(said) + "\n", lines[call]]
+        timer = Timer(0.5, lambda: log.write_text("".join(late), encoding="utf-8"))
+        timer.start()
+        assert request in await text_of(client, "handoff_packet")
 
     with_client(check, cwd=tmp_path, CLAUDE_CODE_SESSION_ID=SAMPLE)
 

@@ -15,10 +15,19 @@ from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from threading import RLock
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Self
 
 from warmstart.config import Settings, ambient_settings, expand_user
-from warmstart.errors import EntryNotFound, StoreError, StoreFull, StoreReadOnly, StoreUnreachable, WarmstartError
+from warmstart.errors import (
+    EntryNotFound,
+    SessionNotFound,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnreachable,
+    WarmstartError,
+)
 from warmstart.redact.redactor import Redactor, configured_redactor
 from warmstart.sessions.projects import branch_of, project_of_log, resolve_project
 from warmstart.sessions.sql_store import open_store
@@ -129,13 +138,31 @@ class Warmstart:
         redactor = self.redactor if redact else None
         return sync(self.store, sources, agents=agents, redact=redact, redactor=redactor, progress=progress)
 
-    def import_running(self, native_id: str) -> None:
-        """Import what is new in the log of a running session, if the name of the log or its folder holds its id."""
+    def import_running(self, native_id: str, *, wait_seconds: float = 0.0) -> None:
+        """Import what is new in the log of a running session, if the name of the log or its folder contains its id.
+
+        An agent writes a tool call to its log a moment after the call starts. For a caller that is such a call,
+        `wait_seconds` is how long to wait for it: what the user said last may not be in the log before.
+        """
+        deadline = monotonic() + wait_seconds
+        self._import_log(native_id)
+        while monotonic() < deadline and not self._is_calling(native_id):
+            sleep(0.05)
+            self._import_log(native_id)
+
+    def _import_log(self, native_id: str) -> None:
         from warmstart.sessions.sync import default_sources
 
         logs = (source.path for source in default_sources(os.environ, expand_user(Path("~"))))
         if found := [path for path in logs if native_id in f"{path.parent.name}/{path.name}"]:
             self.import_logs(found)
+
+    def _is_calling(self, native_id: str) -> bool:
+        """Whether the last tool call of a session has no result yet."""
+        try:
+            return any(step.result is None for step in list(self.sessions.steps(native_id))[-1:])
+        except SessionNotFound:
+            return False
 
     def update(self, *, progress: Bar = lambda _: nullcontext()) -> None:
         """The second half of `sync`: update the search index, the profiles, the items and the vectors.

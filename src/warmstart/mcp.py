@@ -32,6 +32,7 @@ _OFF = "Warmstart is switched off (WARMSTART_DISABLED); continue without it"
 _SESSION_VARIABLES = ("CLAUDE_CODE_SESSION_ID", "COPILOT_AGENT_SESSION_ID")
 _CODEX_META = "x-codex-turn-metadata"
 _ROOTS_SECONDS = 1.0
+_LOG_SECONDS = 2.0  # until a call must be in the log of its agent
 _SUGGESTIONS_MS = 200.0
 
 
@@ -106,7 +107,7 @@ def _handoff_packet(ws: Warmstart, given: Mapping[str, Any], place: Place) -> st
     if not session:
         raise ConfigError("session_id is missing: this client does not say which session is calling; recall shows ids")
     if session == place.session:
-        ws.import_running(session)
+        ws.import_running(session, wait_seconds=_LOG_SECONDS)
     return ws.handoffs.packet(session, note=given.get("note", "")).text
 
 
