@@ -93,8 +93,7 @@ class ScriptedModel:
 
     def __enter__(self) -> Self:
         self._left = [] if callable(self.script) else list(self.script)
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"model": self}))
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", 0), type("Handler", (_Handler,), {"model": self}))
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
         self._thread.start()
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
@@ -130,6 +129,10 @@ class ScriptedModel:
         with self._lock:
             number = self._numbers[prefix] = self._numbers.get(prefix, 0) + 1
         return f"{prefix}_scripted_{number:04d}"
+
+
+class _Server(ThreadingHTTPServer):
+    request_queue_size = 128  # with the default of 5, a busy machine resets connections
 
 
 class _Handler(BaseHTTPRequestHandler):
