@@ -32,10 +32,11 @@ test: $(READY) ## Run the tests
 test-slow: $(READY) ## Run the long tests: crashes at random points, many processes, deep fuzzing
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "slow and not hosts and not browser" $(ARGS)
 
+# A real agent may fail for reasons of its own, so a failed test runs once more; the summary says which did.
 test-hosts: $(READY) ## Run the tests with real agents (installs them into .hosts)
 	@sh tests/hosts/install.sh "$(PYTHON)" "$(CURDIR)/.hosts" "$(HOST)" $(CLAUDE)
 	WARMSTART_TEST_HOSTS="$(CURDIR)/.hosts" WARMSTART_TEST_CLAUDE="$(CLAUDE)" \
-		$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m hosts $(ARGS)
+		$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m hosts --reruns 1 -rR $(ARGS)
 
 # The mark `skipif`, which all these tests have, matches `pi` too.
 test-host: ## Run the tests with one real agent: make test-host HOST=codex

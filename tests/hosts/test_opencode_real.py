@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import time
 from pathlib import Path
-from statistics import median
 
 from tests.hosts.clients import MARKS, OpenCode
 from tests.hosts.scenario import ours
@@ -16,13 +12,12 @@ from warmstart.testing.model import Reply
 pytestmark = MARKS
 
 CONSTRAINT = "Never touch the files under vendor/, and only use Python 3.11."
-MAX_DELAY = 2.0  # seconds that a start may take longer with us on an idle machine,
-USUAL = 1.1  # where importing the MCP library takes so many
+MAX_DELAY = 2.0  # seconds that a start may take longer with us where a start alone takes no longer than that
 
 
 def test_it_starts_as_fast_as_without_us_when_offline(opencode: OpenCode) -> None:
     """OpenCode has never been online here: without our stand-in, a plugin makes it wait for more than a minute."""
-    importing, without, with_us = [], [], []
+    without, with_us = [], []
     for _ in range(3):
         without.append(opencode.ask("Hello.").seconds)
         opencode.install()
@@ -30,10 +25,7 @@ def test_it_starts_as_fast_as_without_us_when_offline(opencode: OpenCode) -> Non
         with_us.append(turn.seconds)
         assert ours(turn.requests[0])
         opencode.warmstart("uninstall", "opencode", "--yes")
-        began = time.monotonic()
-        subprocess.run([sys.executable, "-c", "import mcp.server"], check=True)
-        importing.append(time.monotonic() - began)
-    assert median(with_us) - median(without) < MAX_DELAY * max(1, median(importing) / USUAL)
+    assert min(with_us) - min(without) < max(MAX_DELAY, min(without))
 
 
 def test_a_process_of_ours_that_hangs_delays_the_turn_but_does_not_end_it(opencode: OpenCode) -> None:
