@@ -23,11 +23,12 @@ _MAX_TEXT = 20_000  # characters of a message that are read
 _MIN_CONSTRAINT, _MAX_SENTENCE = 8, 600  # characters; a longer sentence was pasted
 _BULLET = re.compile(r"[\s>]*(?:[-*•+]|\d{1,2}[.)])?\s*(?:\*\*)?")
 _CODE = re.compile(
-    r"[{}]|;$|::|\w\(\)|\d:\d|\\n|^\s*(?:error|warning|fail|info|debug|usage|---|at (?!least|most))\b", re.IGNORECASE
+    r"[{}]|;$|::|\w\(\)|\d:\d|\.\w{1,4}:\d|\\n"
+    r"|^\s*(?:error|warning|npm (?:warn|error)|fail(?:ed)?|info|debug|usage|---|at (?!least|most))\b"
 )
 _LITERAL = re.compile(r"`[^`\n]*`|\"[^\"\n]*\"|“[^”\n]*”")
 _WORD = re.compile(r"[a-z/']+")
-_REQUEST = re.compile(r"\b(?:can|could|would|will) (?:you|we)\b", re.IGNORECASE)
+_REQUEST = re.compile(r"\b(?:can|could|would|will) (?:you|we)\b")
 _NOT_WORDS = re.compile(r"\W+")
 
 
@@ -67,24 +68,34 @@ def find_quotes(text: str, message_id: str = "") -> list[Quote]:
 
 def _kinds(sentence: str) -> Iterator[str]:
     rules, bare = _rules(), _LITERAL.sub("_", sentence.replace("’", "'"))
-    if len(sentence) >= _MIN_CONSTRAINT and (kind := _constraint(bare)):
+    lower = bare.lower()
+    if len(sentence) >= _MIN_CONSTRAINT and (kind := _constraint(bare, lower)):
         yield kind
-    yield from (kind for kind in ("decision", "approval", "withdrawal") if rules[kind].search(bare))
+    yield from (kind for kind in ("decision", "approval", "withdrawal") if rules[kind].search(lower))
 
 
-def _constraint(bare: str) -> str:
+def _constraint(bare: str, lower: str) -> str:
     rules = _rules()
-    if _triggers().isdisjoint(_WORD.findall(bare.lower())) or _CODE.search(bare) or rules["reports"].search(bare):
+    if _triggers().isdisjoint(_WORD.findall(lower)) or _CODE.search(lower) or rules["reports"].search(lower):
         return ""
-    asked = _REQUEST.search(bare)
-    if bare.endswith("?") or (asked and asked.start() == 0):  # many leave the question mark out
-        return "request" if asked and rules["requests"].search(bare) else ""
-    return next((kind for kind in _LIMITS if rules[kind].search(bare)), "")
+    is_shouted = rules["shouted"].search(bare)
+    asked = _REQUEST.search(lower)
+    if lower.endswith("?") or (asked and asked.start() == 0):  # many leave the question mark out
+        return "request" if asked and (is_shouted or rules["requests"].search(lower)) else ""
+    return next((kind for kind in _LIMITS if rules[kind].search(lower)), "never" if is_shouted else "")
 
 
 @cache
 def _rules() -> dict[str, re.Pattern[str]]:
-    return {name: re.compile("|".join(rows), re.IGNORECASE) for name, rows in load_rows().items()}
+    return {name: re.compile("|".join(_group(rows))) for name, rows in load_rows().items()}
+
+
+def _group(rows: list[str]) -> list[str]:
+    """Rows with those that begin at the start of a clause in one, which takes half the time."""
+    start = _load_tables()["fragments"]["start"]
+    at_start = [row.removeprefix(start) for row in rows if row.startswith(start)]
+    anywhere = [row for row in rows if not row.startswith(start)]
+    return [*anywhere, f"{start}(?:{'|'.join(at_start)})"] if at_start else anywhere
 
 
 @cache
