@@ -1,10 +1,10 @@
-"""What packets keep of real sessions, judged by the raw logs, and how long ledger, packet and compaction take.
+"""What packets keep of real sessions, checked against the raw logs, and how fast ledger, packet and compaction are.
 
     python bench/handoff.py                        # all
-    python bench/handoff.py --only constraints     # on 200 labelled messages; the labels are hashes
+    python bench/handoff.py --only constraints     # on labelled messages; the labels are hashes
     python bench/handoff.py --only fidelity -v     # with every disagreement
 
-`raw_artifacts.py` reads the logs by itself. Run with `make bench`.
+`raw_artifacts.py` reads the logs on its own. Run with `make bench`.
 """
 
 from __future__ import annotations
@@ -102,23 +102,23 @@ def fidelity(store: SQLiteSessionStore, *, verbose: bool) -> None:
 
 
 def constraints(store: SQLiteSessionStore, *, verbose: bool) -> None:
-    """Precision and recall of the constraints in messages that a person has labelled."""
-    labels: dict[str, list[str]] = json.loads(LABELS.read_text())
+    """Precision and recall on labelled messages: `first` before the code was written, `second` later."""
+    groups: dict[str, dict[str, list[str]]] = json.loads(LABELS.read_text())
     texts = {_hash(one.text.strip()): one.text for _, messages in sessions(store) for one in messages if one.text}
-    hits = wrong = missed = 0
-    for name in labels.keys() & texts.keys():
-        found = {_hash(one.text): one.text for one in find_constraints(texts[name])}
-        hits += len(found.keys() & labels[name])
-        missed += len(labels[name] - found.keys())
-        wrong += len(found.keys() - labels[name])
-        if verbose and found.keys() - labels[name]:
-            print("wrong:", *(found[one] for one in found.keys() - labels[name]), sep="\n  ")
-    precision, recall = hits / max(1, hits + wrong), hits / max(1, hits + missed)
-    print(
-        f"constraints in {len(labels.keys() & texts.keys())} messages: {hits + missed}, precision {precision:.2f}",
-        end="",
-    )
-    print(f" (at least .85), recall {recall:.2f} (at least .90)")
+    for group, labels in groups.items():
+        hits = wrong = missed = 0
+        for name in labels.keys() & texts.keys():
+            found = {_hash(one.text): one.text for one in find_constraints(texts[name])}
+            hits += len(found.keys() & labels[name])
+            missed += len(labels[name] - found.keys())
+            wrong += len(found.keys() - labels[name])
+            if verbose and found.keys() - labels[name]:
+                print("wrong:", *(found[one] for one in found.keys() - labels[name]), sep="\n  ")
+        precision, recall = hits / max(1, hits + wrong), hits / max(1, hits + missed)
+        print(
+            f"{group} labels: {hits + missed} constraints in {len(labels.keys() & texts.keys())} messages, "
+            f"precision {precision:.2f} (at least .85), recall {recall:.2f} (at least .90)"
+        )
 
 
 def _hash(text: str) -> str:
