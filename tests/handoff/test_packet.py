@@ -70,7 +70,7 @@ def test_the_same_session_gives_the_same_bytes_and_a_change_is_noticed() -> None
     made = packet(work())
     assert packet(work()) == made
     assert verify(made.text) == made.id
-    with pytest.raises(HandoffRefused, match="was changed"):
+    with pytest.raises(HandoffRefused, match="was edited"):
         verify(made.text.replace("Never touch", "Always touch"))
     with pytest.raises(HandoffRefused, match="not a packet"):
         verify("# Handoff")

@@ -80,7 +80,7 @@ def test_a_fresh_session_is_linked_has_its_context_and_is_bounded(opened: Warmst
     assert f"- Never touch the migrations. ({session.id}#1)" in second.packet.text
     assert "chain 2 of 3" in second.packet.text
     opened.store.append(second.child, Talk("l").bash("make build").messages)
-    assert compress(policy, handoffs, second.child.id, 2, "c3").reason == "2 of 2 handoffs were made"
+    assert compress(policy, handoffs, second.child.id, 2, "c3").reason == "2 of 2 handoffs used"
 
 
 def test_prompt_user_writes_the_packet_and_leaves_the_session(opened: Warmstart) -> None:
@@ -109,7 +109,7 @@ def test_a_session_is_handed_over_once(opened: Warmstart) -> None:
     ledger = handoffs.ledger(session.id)
     packet = handoffs.packet_of(ledger)
     handoffs.hand_over(ledger, packet, replace(session, native_id="c1", stored_id=""))
-    with pytest.raises(HandoffRefused, match="has been handed over"):
+    with pytest.raises(HandoffRefused, match="is already handed over"):
         handoffs.hand_over(ledger, packet, replace(session, native_id="c2", stored_id=""))
     assert len(opened.store.list(Filter())) == 2
 

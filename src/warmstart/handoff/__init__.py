@@ -1,1 +1,1 @@
-"""How a full context is handed over: the ledger of what must not be lost."""
+"""Compaction and handoff: what a session must not lose when its context is full."""

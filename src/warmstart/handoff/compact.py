@@ -1,9 +1,9 @@
-"""Compaction: a conversation that is too long for its budget becomes one that fits and still has what matters.
+"""Compaction: shorten a conversation to a token budget and keep what matters.
 
-`mask` replaces old tool output by one line that says what it was and how to get it back. `ledger` replaces old turns by
-the packet of the session. `hybrid` masks first, and replaces turns if that is not enough. A call stays with its result,
-and the system prompt, what the session was started with, the first request and the last turns stay as they are.
-Messages have the shape of OpenAI's or Anthropic's API; the caller's own are never changed.
+`mask` replaces old tool output with one line that says what it was and how to get it back, `ledger` replaces old turns
+with the session's packet, and `hybrid` does so if masking is not enough. A call stays with its result; the system
+prompt, what Warmstart inserted at the start, the first request and the last turns stay unchanged. Messages are in the
+format of OpenAI's or Anthropic's API; the caller's are never modified.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from warmstart.templates.extract import extract_items
 from warmstart.templates.item import Item
 from warmstart.tokens import count
 
-KEEP = 6  # exchanges at the end that stay as they are: calls with their results, or single messages
+KEEP = 6  # last exchanges that stay unchanged: calls with their results, or single messages
 _MIN_MASKED = 60  # tokens of an output that is worth masking
-_OVERHEAD = 4  # tokens of a message beside its text
+_OVERHEAD = 4  # tokens per message on top of its text
 
 Fields = Mapping[str, Any]
 
@@ -43,14 +43,14 @@ class Report(NamedTuple):
 
 
 class Compacted(NamedTuple):
-    """The messages after a compaction, and what it did; `before` are those before it."""
+    """The messages after a compaction, its report, and the messages `before` it."""
 
     messages: list[Any]
     report: Report
     before: Sequence[Any] = ()
 
     def items(self, redactor: Redactor | None = None) -> tuple[Item, ...]:
-        """What worked before the compaction, as templates carry it: commands, and errors with what helped."""
+        """What worked before the compaction, as template items: commands, and errors with their fixes."""
         session, messages = Session(agent="", native_id=""), list(_read(self.before, ""))
         found = extract_items(session, messages, Profiler().steps(session, messages), redactor=redactor or Redactor())
         return tuple(one for one in found.items if one.kind in ("command", "trap", "procedure"))
@@ -58,9 +58,9 @@ class Compacted(NamedTuple):
 
 @dataclass(slots=True)
 class Unit:
-    """Messages that stay together, as given and as values: one, or a call with its results. `pinned` ones always stay.
+    """Messages that stay together, as given and parsed: one, or a call with its results. `pinned` ones always stay.
 
-    `outputs` are the tokens of the results, by the id of the call.
+    `outputs` maps the ids of calls to the tokens of their results.
     """
 
     messages: list[Any]
@@ -105,9 +105,9 @@ def compact(
     redactor: Redactor | None = None,
     keep: int = KEEP,
 ) -> Compacted:
-    """Shorten a conversation to a budget. One that fits is returned as it is.
+    """Shorten a conversation to a budget; one that fits is returned unchanged.
 
-    `session` is its id in the store, for the references; `ledger` is its ledger, if it was kept up. The report says
+    `session` is its id in the store, for references; `ledger` is its ledger, if the caller has it. The report says
     whether the result fits. Raises `ConfigError` for an unknown strategy.
     """
     run = STRATEGIES.get(strategy) if isinstance(strategy, str) else strategy
@@ -118,7 +118,7 @@ def compact(
     talk = Conversation(units, budget_tokens, session, get_ledger, redactor or Redactor(), keep)
     before = talk.tokens
     if before > budget_tokens:
-        if ledger:  # it has what an earlier packet says
+        if ledger:  # it includes what an earlier packet says
             talk.units = [one for one in units if not (one.pinned and PACKET in one.values[0].text[:60])]
         run(talk)
     after = [message for unit in talk.units for message in unit.messages]
@@ -130,7 +130,7 @@ def compact(
 
 
 def mask(talk: Conversation) -> None:
-    """Replace tool output, the oldest first, at last also in the last turns except the very last exchange."""
+    """Replace tool output, oldest first, in every exchange but the last."""
     over = talk.tokens - talk.budget
     for unit in talk.units[:-1]:
         if over > 0 and not unit.pinned:
@@ -140,7 +140,7 @@ def mask(talk: Conversation) -> None:
 
 
 def replace_by_ledger(talk: Conversation) -> None:
-    """Replace the oldest turns by the packet; as many of the last ones stay as fit."""
+    """Replace the oldest turns with the packet, and keep as many recent ones as fit."""
     units, tail = talk.units, max(0, len(talk.units) - talk.keep)
     latest = next((unit for unit in reversed(units) if unit.is_request), None)
     staying = {id(unit) for unit in units if unit.pinned or unit is latest}
@@ -174,7 +174,7 @@ STRATEGIES: dict[str, Strategy] = {"mask": mask, "ledger": replace_by_ledger, "h
 
 
 def _mask_unit(talk: Conversation, unit: Unit) -> None:
-    """Replace the outputs in a unit, but not what the user said about a call that they refused."""
+    """Mask the outputs in a unit, except the user's words about a call that they refused."""
     calls = {call.id: call for value in unit.values for call in value.tool_calls}
     notes: dict[str, str] = {}
     for result in (result for value in unit.values for result in value.tool_results):
@@ -191,7 +191,7 @@ def _mask_unit(talk: Conversation, unit: Unit) -> None:
 
 
 def _replace_results(given: Any, value: Message, notes: Mapping[str, str]) -> Any:
-    """The message with some of its results replaced."""
+    """Replace some results of a message."""
     found = [notes.get(result.call_id) for result in value.tool_results]
     if not any(found):
         return given
@@ -206,7 +206,7 @@ def _replace_results(given: Any, value: Message, notes: Mapping[str, str]) -> An
 
 
 def split(messages: Sequence[Any]) -> list[Unit]:
-    """The messages in units. The system prompt, what Warmstart put in front and the first request are pinned."""
+    """Group messages into units. The system prompt, what Warmstart inserted and the first request are pinned."""
     units: list[Unit] = []
     waiting: set[str] = set()
     requested = False
@@ -242,12 +242,12 @@ def latest(messages: Sequence[Any]) -> list[Any]:
 
 
 def measure(message: Fields) -> int:
-    """The tokens of a message, as far as its texts go."""
+    """The number of tokens in the texts of a message."""
     return split([message])[0].tokens
 
 
 def read_message(fields: Fields, native_id: str) -> Message | None:
-    """A message as a value; `None` if it has no role."""
+    """Parse a message; `None` if it has no role."""
     blocks = fields["content"] if isinstance(fields.get("content"), list) else []
     calls = [one for one in blocks if _is(one, "tool_use")]
     answers = [one for one in blocks if _is(one, "tool_result")]

@@ -1,8 +1,7 @@
-"""What the user's sentences do: limit how the work is done, decide, approve or withdraw; verbatim.
+"""Find the constraints, decisions, approvals and withdrawals in a user's message, verbatim.
 
-A constraint says what must never, always or only be done, and still holds after the next step. Agents break such rules
-once a compaction has dropped them. Questions, code, pasted logs and quotes are no constraints. The patterns are in
-`constraints.toml`.
+A constraint says what must never, always or only be done, and still applies after the next step. Questions, code,
+pasted logs and quotes do not count. The patterns are in `constraints.toml`.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from warmstart.sessions.marks import without_ours
-from warmstart.text.own_words import PLAN, SENTENCE, without_pasted
+from warmstart.text.own_words import SENTENCE, without_pasted
 
 _LIMITS = ("never", "only", "always")
 _CONSTRAINTS = (*_LIMITS, "request")
@@ -33,7 +32,7 @@ _NOT_WORDS = re.compile(r"\W+")
 
 
 class Quote(NamedTuple):
-    """What the user said, the id of the message, and its kind, such as `never`, `decision` or `refusal`."""
+    """A sentence of the user, the id of its message, and its kind, such as `never`, `decision` or `refusal`."""
 
     text: str
     message_id: str
@@ -41,7 +40,7 @@ class Quote(NamedTuple):
 
     @property
     def key(self) -> str:
-        """What a repetition has in common with it."""
+        """Equal for repeats of the same sentence."""
         return _NOT_WORDS.sub(" ", self.text.lower()).strip()
 
     @property
@@ -50,17 +49,16 @@ class Quote(NamedTuple):
 
 
 def find_constraints(text: str, message_id: str = "") -> list[Quote]:
-    """The sentences of a user's message that are constraints."""
+    """The constraints in a user's message."""
     return [quote for quote in find_quotes(text, message_id) if quote.is_constraint]
 
 
 def find_quotes(text: str, message_id: str = "") -> list[Quote]:
-    """The sentences of a user's message that do something. What Warmstart put into it does not count."""
+    """The sentences of a user's message that the ledger quotes. Text that Warmstart inserted does not count."""
     text = without_ours(text)
-    if len(text) > _MAX_TEXT:  # what a person says about something they paste comes before or after it
+    if len(text) > _MAX_TEXT:  # people comment before or after what they paste
         text = f"{text[: _MAX_TEXT // 2]}\n{text[-_MAX_TEXT // 2 :]}"
-    words = without_pasted(text, _MAX_TEXT)
-    parts = () if words == PLAN else SENTENCE.split(words)
+    parts = SENTENCE.split(without_pasted(text, _MAX_TEXT))
     sentences = (_BULLET.sub("", part, count=1).strip() for part in parts)
     short = (sentence for sentence in sentences if 2 < len(sentence) <= _MAX_SENTENCE)
     return [Quote(sentence, message_id, kind) for sentence in short for kind in _kinds(sentence)]
@@ -75,32 +73,26 @@ def _kinds(sentence: str) -> Iterator[str]:
 
 
 def _constraint(bare: str, lower: str) -> str:
-    rules = _rules()
-    if _triggers().isdisjoint(_WORD.findall(lower)) or _CODE.search(lower) or rules["reports"].search(lower):
+    rules, triggers = _rules(), _load_tables()["triggers"]
+    if triggers.isdisjoint(_WORD.findall(lower)) or _CODE.search(lower) or rules["reports"].search(lower):
         return ""
-    is_shouted = rules["shouted"].search(bare)
-    asked = _REQUEST.search(lower)
-    if lower.endswith("?") or (asked and asked.start() == 0):  # many leave the question mark out
+    asked, is_shouted = _REQUEST.search(lower), rules["shouted"].search(bare)
+    if lower.endswith("?") or (asked and asked.start() == 0):  # people often drop the question mark
         return "request" if asked and (is_shouted or rules["requests"].search(lower)) else ""
     return next((kind for kind in _LIMITS if rules[kind].search(lower)), "never" if is_shouted else "")
 
 
 @cache
 def _rules() -> dict[str, re.Pattern[str]]:
-    return {name: re.compile("|".join(_group(rows))) for name, rows in load_rows().items()}
+    return {name: re.compile(_join(rows)) for name, rows in load_rows().items()}
 
 
-def _group(rows: list[str]) -> list[str]:
-    """Rows with those that begin at the start of a clause in one, which takes half the time."""
+def _join(rows: list[str]) -> str:
+    """One pattern for all rows. Those at the start of a clause share its prefix, which saves a third of the time."""
     start = _load_tables()["fragments"]["start"]
-    at_start = [row.removeprefix(start) for row in rows if row.startswith(start)]
     anywhere = [row for row in rows if not row.startswith(start)]
-    return [*anywhere, f"{start}(?:{'|'.join(at_start)})"] if at_start else anywhere
-
-
-@cache
-def _triggers() -> frozenset[str]:
-    return frozenset(_load_tables()["triggers"].split())
+    starts = "|".join(row.removeprefix(start) for row in rows if row.startswith(start))
+    return "|".join([*anywhere, f"{start}(?:{starts})"] if starts else anywhere)
 
 
 def load_rows() -> dict[str, list[str]]:
@@ -114,4 +106,5 @@ def load_rows() -> dict[str, list[str]]:
 
 @cache
 def _load_tables() -> Any:
-    return tomllib.loads(Path(__file__).with_name("constraints.toml").read_text(encoding="utf-8"))
+    tables = tomllib.loads(Path(__file__).with_name("constraints.toml").read_text(encoding="utf-8"))
+    return {**tables, "triggers": frozenset(tables["triggers"].split())}

@@ -22,7 +22,7 @@ _RECURSIVE = re.compile(r"-[a-z]*[rR]|--recursive")
 
 
 class FileOperation(NamedTuple):
-    """What was done with a file. A `folder` was deleted with all that is in it."""
+    """An operation on a file. A `folder` was deleted with its contents."""
 
     operation: Operation
     path: str
@@ -30,7 +30,7 @@ class FileOperation(NamedTuple):
 
 
 def file_operations(step: AnnotatedStep, directory: str) -> Iterator[FileOperation]:
-    """What a call that worked did with files; their paths are absolute where the directory is."""
+    """The file operations of a successful call; paths are absolute if the directory is."""
     if step.outcome == "ok":
         base = _join(str(fields_of(step.call.arguments).get("workdir") or ""), directory)
         for done in _shell(step, base) if step.call.name in SHELLS else _tool(step):
@@ -77,7 +77,7 @@ def _shell(step: AnnotatedStep, base: str) -> Iterator[FileOperation]:
 
 
 def _program(command: Command) -> Iterator[FileOperation]:
-    """What a program does with the files in its words."""
+    """The operations of a program on the files in its arguments."""
     program, words = command.program, tuple(word for word in command.words if not word.startswith("-"))
     if program == "git":
         program, words = subcommand(command), words[1:]
@@ -104,7 +104,7 @@ def _program(command: Command) -> Iterator[FileOperation]:
 
 
 def _is_file(word: str) -> bool:
-    """Whether a word of a command is the name of a file of the work: it has an ending or a folder."""
+    """Whether an argument looks like a file: it has an extension or a folder."""
     return bool(_PLAIN.fullmatch(word)) and ("." in word or "/" in word) and word.strip("./") != ""
 
 
@@ -116,5 +116,5 @@ def _join(path: str, directory: str) -> str:
 
 
 def relative_to(path: str, root: str) -> str:
-    """The path relative to a folder, if it is in there."""
+    """The path relative to a folder, if it is inside."""
     return path[len(root) + 1 :] if root and path.startswith(f"{root}/") else path

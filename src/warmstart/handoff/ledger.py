@@ -1,9 +1,8 @@
-"""The ledger: what must survive a compaction, kept up message by message, by rules alone.
+"""The ledger: what must survive a compaction, updated with every message, by rules alone.
 
-It has what was done (files, commands, the last tests and builds, to-dos), what was said (requests, constraints,
-decisions, refusals, what was withdrawn), what went wrong and what helped, and exact identifiers. What is quoted names
-its message. Calls are read as `profile` annotates them. Add redacted messages: a secret that is cut in half cannot be
-found any more.
+It records what was done (files, commands, the last tests and builds, to-dos), what was said (requests, constraints,
+decisions, refusals, withdrawals), errors and their fixes, and exact identifiers. Every quote names its message. Tool
+calls come from `profile`'s annotated steps. Redact messages before you add them: half a secret cannot be detected.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ from warmstart.text.words import topic_terms
 
 LOOKING = ("read", "look", "note")  # roles of calls that change nothing
 _MAX_COMMAND = 160  # characters of a command that are shown
-_MAX_READ = 500  # characters of a message, a command or its output in which identifiers are looked for
-_MAX_GO_AHEAD = 3  # words of a message that only agrees
-_MAX_WITHDRAWAL = 12  # words of a clause that takes a request back
+_MAX_READ = 500  # characters of a message, command or output to search for identifiers
+_MAX_GO_AHEAD = 3  # words of a message that is only a go-ahead
+_MAX_WITHDRAWAL = 12  # words of a clause that withdraws a request
 _WITHDRAWALS = "stop undo revert roll back never mind cancel abort forget scrap drop please actually wait"
 _CLAUSE = re.compile(r"[.,;:!?\n–—]+|\s-\s|\b(?:and|but)\b")
-_MAX_REFUSAL = 5  # lines of what the user says when they refuse a call
+_MAX_REFUSAL = 5  # lines of the user's reason for refusing a call
 _REFUSAL = re.compile(
     r"\A\s*(?:Error:\s*)?(?:BLOCKED: )?(?:The )?user (?:has )?(?:rejected|denied|declined|(?:doesn.t|does not) want)\b"
     r"[^\n]{0,400}?\b(?:said|feedback|reason):\s*"
@@ -62,7 +61,7 @@ _STATUS = {"ok": "ok", "error": "failed", "rejected": "refused by the user", "un
 
 
 class File(NamedTuple):
-    """A file and what was done with it. `digest` is the start of the SHA-256 of its content, where that is known."""
+    """A file and its last operation. `digest` is the start of its SHA-256, if the content is known."""
 
     path: str
     operation: Operation
@@ -72,7 +71,7 @@ class File(NamedTuple):
 
 
 class CommandRun(NamedTuple):
-    """A shell command: how often it was run, and how it ended the last time."""
+    """A shell command: how often it ran and how the last run ended."""
 
     text: str
     role: Role
@@ -82,7 +81,7 @@ class CommandRun(NamedTuple):
 
 
 class Request(NamedTuple):
-    """What the user wrote, verbatim; `words` leaves out what was pasted."""
+    """A message of the user, verbatim; `words` leaves out pasted text."""
 
     message_id: str
     text: str
@@ -90,7 +89,7 @@ class Request(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """An error: its signature, the call that failed, and the call that worked after it; empty if none did."""
+    """An error: its signature, the call that failed, and the call that worked instead (empty if none did)."""
 
     error: str
     failed: str
@@ -113,9 +112,9 @@ class Ledger:
     requests: list[Request] = field(default_factory=list)
     decisions: list[Quote] = field(default_factory=list)
     withdrawn: list[Request] = field(default_factory=list)
-    identifiers: dict[str, str] = field(default_factory=dict)  # to the message that has it
-    steps: list[AnnotatedStep] = field(default_factory=list)  # only errors with their results
-    numbers: dict[str, tuple[str, int]] = field(default_factory=dict)  # message to its session and its number there
+    identifiers: dict[str, str] = field(default_factory=dict)  # to message id
+    steps: list[AnnotatedStep] = field(default_factory=list)  # results are kept for errors only
+    numbers: dict[str, tuple[str, int]] = field(default_factory=dict)  # message id to session id and number
     last: Message | None = None
     model: str = ""
     _constraints: dict[str, Quote] = field(default_factory=dict)
@@ -136,7 +135,7 @@ class Ledger:
         return tuple(self._constraints.values())
 
     def add(self, message: Message) -> None:
-        """Take note of a message. What Warmstart itself put into the conversation does not count."""
+        """Record a message. Text that Warmstart inserted does not count."""
         self.messages += 1
         self.numbers[message.native_id] = (self.session.id, self.messages)
         self.model = message.model or self.model
@@ -158,24 +157,24 @@ class Ledger:
         return self
 
     def continue_in(self, session: Session) -> None:
-        """The messages that follow belong to another session, which continues this one."""
+        """Switch to the session that continues this one: the messages that follow belong to it."""
         self.session, self.messages = session, 0
 
     def reference(self, message_id: str) -> str:
-        """The number of a message, with its session if that is an earlier one."""
+        """The number of a message, with its session if it is an earlier one."""
         session, number = self.numbers.get(message_id, ("", 0))
         return f"{'' if session == self.session.id else session}#{number}" if number else ""
 
     @property
     def root(self) -> str:
-        """The folder that the paths of files are relative to; empty if it is not known."""
+        """The folder that file paths are relative to; empty if unknown."""
         return self._roots[0] if self._roots else ""
 
     # -- what was said
 
     def _add_words(self, message: Message) -> None:
         if message.role == "system":
-            # The prompt of a coding agent is in its next session too; that of an agent of one's own holds policies.
+            # A coding agent's next session has the same system prompt; that of a custom agent has policies.
             if self.session.agent not in agent_tools():
                 self._add_quotes(message)
             return
@@ -193,7 +192,7 @@ class Ledger:
         self._add_identifiers(_IDENTIFIER.findall(words[:_MAX_READ]), message.native_id)
 
     def _add_quotes(self, message: Message) -> bool:
-        """Take note of constraints and decisions; returns whether something was withdrawn."""
+        """Record constraints and decisions; return whether something was withdrawn."""
         quotes = find_quotes(message.text, message.native_id)
         for quote in quotes:
             if quote.is_constraint:
@@ -203,7 +202,7 @@ class Ledger:
         return any(quote.kind == "withdrawal" for quote in quotes)
 
     def _withdraw(self, request: Request) -> None:
-        """Note a message that takes requests back: the last ones that it shares a word with, or else the last one."""
+        """Record a withdrawal of the latest request that shares a word with it, or else of the latest one."""
         clauses = [one.strip() for one in _CLAUSE.split(request.words)]
         taking = [one for one in clauses if any(quote.kind == "withdrawal" for quote in find_quotes(one))]
         if all(one in taking or len(one.split()) < 3 for one in clauses):
@@ -283,7 +282,7 @@ class Ledger:
         return check.place < self._state.edited
 
     def _add_note(self, step: AnnotatedStep, output: str) -> None:
-        """A to-do list, a question to the user, or something else that an agent says to itself."""
+        """Record a to-do list, or the user's answers to the agent's questions."""
         fields, name = fields_of(step.call.arguments), step.call.name.lower()
         rows = fields.get("todos") or fields.get("plan") or fields.get("items")
         if isinstance(rows, list):
@@ -322,7 +321,7 @@ class Ledger:
     # -- what went wrong, and what helped
 
     def failures(self) -> list[Failure]:
-        """The errors that no later call for the same purpose resolved, and those where another call did, with it."""
+        """Unresolved errors, and resolved ones with the call that worked instead."""
         recovered = {one.failed: one for one in find_recoveries(self.steps)}
         found: dict[tuple[str, str], Failure] = {}
         for step in self.steps:
@@ -330,7 +329,7 @@ class Ledger:
                 continue
             error = error_signature(step.call.name, step.result.text, arguments=step.call.arguments)
             if not error or error.endswith(("no output", "nothing to commit")):
-                continue  # `grep` that finds nothing is no error
+                continue  # a `grep` without a match is not an error
             later = (one for one in self.steps[step.position + 1 :] if one.outcome == "ok")
             worked = next((one for one in later if _is_same_purpose(step.call, one.call)), None)
             call, recovery, fix = shown_call(step.call), recovered.get(step.position), ""
@@ -356,12 +355,12 @@ class Ledger:
 
 
 def build_ledger(session: Session, messages: Iterable[Message], tools: Mapping[str, str] | None = None) -> Ledger:
-    """The ledger of a whole session. `tools` is the user's own table of what tools are for."""
+    """Build the ledger of a whole session. `tools` is the user's own mapping of tools to roles."""
     return Ledger(session, tools).extend(messages)
 
 
 def words_of_refusal(result: ToolResult) -> str:
-    """What the user said when they refused a call, from its result; empty if it is something else."""
+    """The user's words in the result of a call that they refused; empty for other results."""
     found = _REFUSAL.search(result.text[:5_000]) if result.outcome == "rejected" else None
     return found[1] if found else ""
 
@@ -374,7 +373,7 @@ def shown_call(call: ToolCall) -> str:
 
 
 def _shown_command(text: str, roots: Iterable[str] = ()) -> str:
-    """A shell command on one line, without the `cd` into the project and without the text it is fed."""
+    """A shell command on one line, without the `cd` into the project and the text of a heredoc."""
     for root in roots:
         text = text.removeprefix(f"cd {root} && ")
     return one_line(_HEREDOC.sub(r"<<\1 …", text) if "<<" in text else text, _MAX_COMMAND)

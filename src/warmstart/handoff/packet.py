@@ -25,15 +25,15 @@ from warmstart.text.untrusted import neutralize
 from warmstart.tokens import count
 
 BUDGET, MAX_BUDGET = 3_000, 6_000  # tokens
-_MAX_REQUEST = 800  # tokens of a request that is quoted whole
-_CHARACTERS = 3  # of a token at least, where a text is cut
+_MAX_REQUEST = 800  # tokens of a request that is quoted in full
+_CHARACTERS = 3  # per token at least, to cut a text
 _MAX_QUOTE = 1_000  # characters of any other message
 _PER_LINE = 4  # files or identifiers on a line
 _MARKER = re.compile(r"\[redacted:([\w-]+):")
 _TITLE = re.compile(rf"{re.escape(PACKET)}(\w+)\n- content: sha256 (\w+)\n")
 _DECISIONS = {"decision": "decided", "answer": "answered", "rejected": "rejected options"}
 _PERMISSIONS = {"approval": "allowed then, ask again", "refusal": "refused"}
-_WEIGHTS = {"check": 0, "commit": 0, "run": 1, "edit": 1}  # of a command by its role; the least come first
+_WEIGHTS = {"check": 0, "commit": 0, "run": 1, "edit": 1}  # of commands by role; lowest first
 _ORDER = (
     *("What the user wrote", "Files", "Files read", "Commands", "Tests and build", "Open work"),
     *("Approvals and refused calls", "Decisions and dead ends", "Errors and what worked instead", "Identifiers"),
@@ -47,7 +47,7 @@ _FOOTER = (
 
 
 class GitState(NamedTuple):
-    """The state of a repository: as the log shows it, or read when the packet was first made."""
+    """The state of a repository, from the log or read when the packet was first made."""
 
     branch: str = ""
     head: str = ""
@@ -77,7 +77,7 @@ def _measure(line: str) -> int:
 
 @dataclass(slots=True)
 class _Section:
-    """A section: its lines by importance, and how many tokens they may use before the other sections have theirs."""
+    """A section: its lines by importance, and the tokens it may use before the other sections get theirs."""
 
     title: str
     lines: Sequence[str]
@@ -86,7 +86,7 @@ class _Section:
     shown: int = 0
 
     def fill(self, room: int, share: int | None = None, measure: Callable[[str], int] = _measure) -> int:
-        """Take more lines while they fit; returns how much room they leave."""
+        """Take more lines while they fit; return the room that is left."""
         heading = 0 if self.shown else sum(map(measure, (f"## {self.title}", *self.before)))
         left, used = min(room - heading, share or self.share), 0
         for line in self.lines[self.shown :]:
@@ -112,7 +112,7 @@ def build_packet(
     chain_number: int = 1,
     chain_max: int = 3,
 ) -> Packet:
-    """The packet of a session. Raises `HandoffRefused` if the constraints and the goal alone are too long."""
+    """Build the packet of a session. Raises `HandoffRefused` if the constraints and the goal alone are too long."""
     writer = PacketWriter(ledger, redactor)
     fixed = [*writer.header(git, chain_number, chain_max), *writer.constraints(), *writer.goal()]
     ending = [*writer.note(note), "", "## The rest", _REST.format(ledger.session.id)]
@@ -125,7 +125,7 @@ def build_packet(
     sections = writer.sections()
     room = max(budget_tokens, needed) - needed
     room = max(room, min(sum(map(_measure, sections[0].lines)) + 40, MAX_BUDGET - needed))
-    for share in (None, MAX_BUDGET):  # what a section leaves of its share, others may use
+    for share in (None, MAX_BUDGET):  # other sections may use what one leaves of its share
         for section in sections:
             room = section.fill(room, share)
     dropped = {one.title: len(one.lines) - one.shown for one in sections if one.shown < len(one.lines)}
@@ -147,13 +147,13 @@ def render_constraints(ledger: Ledger, redactor: Redactor) -> str:
 
 
 def verify(text: str) -> str:
-    """The id of a packet. Raises `HandoffRefused` if the text is no packet, or was changed."""
+    """Return the id of a packet. Raises `HandoffRefused` if the text is not a packet or was edited."""
     title = _TITLE.search(text)
     end = text.rfind(f"\n{END}")
     if not title or end < 0:
         raise HandoffRefused("this is not a packet; `warmstart handoff packet SESSION` makes one")
     if sha256(text[title.end() : end].encode(errors="replace")).hexdigest()[:32] != title[2]:
-        raise HandoffRefused(f"packet {title[1]!r} was changed after it was made; make a new one")
+        raise HandoffRefused(f"packet {title[1]!r} was edited; make a new one")
     return title[1]
 
 
@@ -222,7 +222,7 @@ class PacketWriter:
     # -- what is cut to the budget
 
     def sections(self) -> list[_Section]:
-        """The sections in the order in which they get their share of the budget."""
+        """The sections, in the order in which they claim the budget."""
         ledger = self.ledger
         base = [f"Paths are relative to {self.clean(ledger.root)}."] if ledger.root else []
         looked = sum(run.role in LOOKING for run in ledger.commands.values())
@@ -245,7 +245,7 @@ class PacketWriter:
         return [f"- {', '.join(some)}" for some in batches(map(self.clean, names), _PER_LINE)]
 
     def _quoted(self, titles: Mapping[str, str]) -> Iterator[str]:
-        """Decisions of these kinds, the newest first."""
+        """Decisions of these kinds, newest first."""
         for one in reversed(self.ledger.decisions):
             if one.kind in titles:
                 yield f"- {titles[one.kind]}: “{self.quote(one.text)}”{self.reference(one.message_id)}"

@@ -1,8 +1,7 @@
-"""When a session is handed over by itself: after so many compressions, only so often, only if there was progress.
+"""Automatic handoff: after several compressions, a limited number of times, and only if there was progress.
 
-`prompt_user` writes the packet and tells the user. `fresh_session` creates the child session first; only when that has
-succeeded is the packet's file written and the context replaced. Whatever fails leaves an ordinary compacted session,
-nothing counted, and one line in the log.
+`prompt_user` writes the packet and tells the user. `fresh_session` first creates the child session; only then is the
+packet's file written and the context replaced. If anything fails, the compacted session continues and nothing counts.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from warmstart.storage.files import write_private
 
 
 class HandoffResult(NamedTuple):
-    """What came of a compression: nothing more, a packet that the user was told of, or a fresh session."""
+    """The outcome of a compression: nothing, a packet that the user was told about, or a fresh session."""
 
     action: Literal["none", "prompt_user", "fresh_session"] = "none"
     reason: str = ""
@@ -33,7 +32,7 @@ class HandoffResult(NamedTuple):
 
     @property
     def message(self) -> str:
-        """What to tell the user; empty if there is nothing to tell."""
+        """The message for the user; empty if there is none."""
         if self.action == "none" or not self.packet:
             return ""
         where = f" It is in {self.path}." if self.path else ""
@@ -46,7 +45,7 @@ class HandoffResult(NamedTuple):
 
 
 class AutoHandoff:
-    """The bounded handoff of one live session. `home` is the active home, under which packets are written."""
+    """Bounded automatic handoff of a live session. Packets are written under `home`."""
 
     def __init__(self, handoffs: Handoffs, settings: Settings, *, home: Path | None = None) -> None:
         self._handoffs = handoffs
@@ -56,23 +55,23 @@ class AutoHandoff:
     def after_compression(self, ledger: Ledger, *, child_id: str | None = None) -> HandoffResult:
         """Count a compression of the ledger's session, and hand over if it is time.
 
-        `child_id` is the agent's own id of the fresh session; without one there can be none, and the session goes on.
+        `child_id` is the agent's id for the fresh session. Without it there is none, and this session continues.
         """
         if not self._settings.handoff_enabled:
             return HandoffResult(reason="disabled")
         return self._guard(lambda: self._hand_over(ledger, child_id))
 
     def before_compression(self, ledger: Ledger) -> Packet | None:
-        """The packet of the fresh session that an agent makes at this compression by itself; `None` if it is not time.
+        """The packet for the fresh session that the agent itself creates at this compression; `None` if none is due.
 
-        `linked` completes the handoff, when the agent has made the session.
+        Call `linked` when the agent has created the session, to complete the handoff.
         """
         if not self._settings.handoff_enabled or self._settings.handoff_mode != "fresh_session":
             return None
         return self._guard(lambda: self._prepare(ledger)).packet
 
     def linked(self, parent_id: str) -> HandoffResult:
-        """Complete the handoff to a session that the agent has made, and that was imported."""
+        """Complete the handoff to a session that the agent created and that was imported."""
         return self._guard(lambda: self._link(parent_id))
 
     def _guard(self, do: Callable[[], HandoffResult]) -> HandoffResult:
@@ -87,12 +86,12 @@ class AutoHandoff:
 
     def _why_not(self, ledger: Ledger, past: Compressions) -> str:
         settings = self._settings
-        artifact_directory(self._home, settings.handoff_dir)  # raises before anything happens
+        artifact_directory(self._home, settings.handoff_dir)  # raises before anything is written
         if past.times < settings.handoff_after:
             return f"compression {past.times} of {settings.handoff_after}"
         made = self._handoffs.automatic(ledger.session.id)
         if len(made) + past.prompts >= settings.handoff_max:
-            return f"{len(made) + past.prompts} of {settings.handoff_max} handoffs were made"
+            return f"{len(made) + past.prompts} of {settings.handoff_max} handoffs used"
         if ledger.digest() in (past.ledger, made and made[-1].ledger):
             return "nothing has changed since the last handoff"
         return ""
@@ -112,7 +111,7 @@ class AutoHandoff:
             handoffs.prompted(session.id, ledger.digest())
             return HandoffResult("prompt_user", "", packet, None, path)
         if child_id is None:
-            raise HandoffRefused("this host cannot start a fresh session; the compacted one goes on")
+            raise HandoffRefused("this host cannot start a fresh session; the compacted one continues")
         child = handoffs.hand_over(ledger, packet, replace(session, native_id=child_id, stored_id="", title=""))
         return self._finish(packet, child)
 
@@ -133,7 +132,7 @@ class AutoHandoff:
 
 
 def artifact_directory(home: Path, name: str) -> Path:
-    """The folder for packets under the home. Raises `ConfigError` if the name leads out of it."""
+    """The folder for packets under the home. Raises `ConfigError` if the name escapes it."""
     parts = PurePath(name.replace("\\", "/"))
     setting = "auto_handoff_on_compression.handoff_artifact_dir"
     if not name.strip() or parts.is_absolute() or ".." in parts.parts or name.startswith("~"):
@@ -145,7 +144,7 @@ def artifact_directory(home: Path, name: str) -> Path:
 
 
 def write_artifact(home: Path, settings: Settings, packet: Packet) -> Path:
-    """Write a packet into the folder for packets under the home."""
+    """Write a packet to the folder for packets under the home."""
     folder = artifact_directory(home, settings.handoff_dir)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = folder / f"{packet.session_id}-{packet.id}.md"

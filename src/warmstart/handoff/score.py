@@ -1,7 +1,7 @@
-"""How much of a session a text keeps: our packet, a compacted conversation, or the summary that an agent wrote itself.
+"""How much of a session a text keeps: our packet, a compacted conversation, or the agent's own summary.
 
-Everything is counted against the ledger, byte for byte where the user is quoted. A file counts by its name alone, and a
-command by its first words, so that a summary in prose is not at a disadvantage.
+Everything is checked against the ledger; the user's words must match byte for byte. A file counts by its name alone,
+and a command by its first words, so that a summary in prose is not at a disadvantage.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from warmstart.sessions.values import Message, Session
 from warmstart.tokens import count
 
 _MENTION = re.compile(r"(?<![\w:/.@-])(?:[\w@.-]+/)*([\w@-][\w@.-]*\.[a-z]{1,5})\b(?!\()", re.ASCII)
-_OPENING = 60  # characters by which a long quote is recognised
+_OPENING = 60  # characters that identify a long quote
 _WORDS = 3  # of a command
 
 
@@ -41,7 +41,7 @@ class Score(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """A real compaction in a log: where it is, the agent's own summary and our packet at the same budget."""
+    """A compaction in a log: its position, the agent's summary, and our packet at the same budget."""
 
     message: int
     summary: Score
@@ -49,7 +49,7 @@ class Comparison(NamedTuple):
 
 
 def score(text: str, ledger: Ledger, *, redactor: Redactor, tokens: int = 0, original_tokens: int = 0) -> Score:
-    """What a text keeps of a session. `tokens` is what it takes, if more than its words."""
+    """Score how much of a session a text keeps. `tokens` overrides the count of the text."""
     flat, tokens = " ".join(text.split()), tokens or count(text)
     files = {path.rsplit("/", 1)[-1] for path in ledger.files}
     named = (*(step.call.arguments for step in ledger.steps), *(request.text for request in ledger.requests))
@@ -78,7 +78,7 @@ def score_strategies(
     budget_tokens: int,
     strategies: Collection[str] = tuple(STRATEGIES),
 ) -> Iterator[tuple[str, bool, Score]]:
-    """What each strategy keeps of a session, and whether its result fits the budget. `packet` is the packet alone."""
+    """Score each strategy, and tell whether its result fits the budget. `packet` is the packet alone."""
     chat = list(chat_messages(messages))
     ledger = build_ledger(session, redacted_messages(messages, redactor))
     size = sum(map(measure, chat))
@@ -95,7 +95,7 @@ def score_strategies(
 
 
 def compare_summaries(session: Session, messages: Sequence[Message], *, redactor: Redactor) -> Iterator[Comparison]:
-    """Each compaction that the agent made itself, beside our packet of the messages before it."""
+    """Each of the agent's own compactions, with our packet of the same messages."""
     for place, message in enumerate(messages):
         if message.compaction_summary and place:
             ledger = build_ledger(session, redacted_messages(messages[:place], redactor))

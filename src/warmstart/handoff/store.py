@@ -1,8 +1,8 @@
 """Packets and handoffs in a store.
 
-A packet is not stored but what it was made of, so that it can be made again and goes with its session. A handoff is one
-transaction: the child session, its link to the parent, the packet as its first message, and the row that says how the
-parent ended. The row is also what is counted, so no handoff is counted without a child, and no session has two.
+The store keeps the inputs of a packet, not its text: it is rebuilt when needed, and deleted with its session. A handoff
+is one transaction: the child session, its link to the parent, the packet as its first message, and a row that says how
+the parent ended. These rows are what is counted: no handoff counts without a child, and no session has two.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _TITLE = re.compile(rf"{re.escape(PACKET)}(\w+)")
 _SAFE_GIT = ("git", "--no-optional-locks", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
 _GIT_SECONDS = 3.0
 _WORDS_BEFORE_PATH = {"1": 8, "2": 9, "u": 10, "?": 1}  # in the lines of `git status`, by how they begin
-_CONTINUES = {"handoff": "handoff", "compaction": "compression"}  # how a session continues its parent, which ended so
+_CONTINUES = {"handoff": "handoff", "compaction": "compression"}  # parent kind to how the parent ended
 _MAX_CHAIN = 100
 _PACKETS = "FROM packets p JOIN sessions s ON s.pk = p.session"
 _STARTED = (  # with a packet among the first messages
@@ -54,7 +54,7 @@ class Handoff(NamedTuple):
 
 
 class Compressions(NamedTuple):
-    """How often a conversation was compressed, how often its user was asked to hand over, and the ledger then."""
+    """How often a conversation was compressed, how often the user was asked to hand over, and the ledger then."""
 
     times: int
     prompts: int
@@ -62,7 +62,7 @@ class Compressions(NamedTuple):
 
 
 def read_git(directory: str) -> GitState | None:
-    """The state of a working tree; `None` if it is not one. Nothing of the repository is run or changed."""
+    """The state of a working tree; `None` if it is not one. Runs no hook and changes nothing in the repository."""
     if not directory or not Path(directory).is_dir():
         return None
     words = (*_SAFE_GIT, "-C", directory, "status", "--porcelain=v2", "--branch")
@@ -99,7 +99,7 @@ class Handoffs:
     # -- packets
 
     def ledger(self, session_id: str, messages: int | None = None) -> Ledger:
-        """The ledger of a session, with those of the sessions that handed over to it."""
+        """The ledger of a session, including the sessions that handed over to it."""
         sessions = self.ancestors(session_id)
         ledger = Ledger(sessions[0], self._tools)
         for session in sessions:
@@ -109,7 +109,7 @@ class Handoffs:
         return ledger
 
     def packet(self, session_id: str, *, note: str = "", budget_tokens: int = BUDGET) -> Packet:
-        """Make the packet of a session. The session itself goes on. Raises `HandoffRefused` if it cannot be made."""
+        """Make the packet of a session without ending it. Raises `HandoffRefused` if it cannot be made."""
         return self.packet_of(self.ledger(session_id), note=note, budget_tokens=budget_tokens)
 
     def packet_of(self, ledger: Ledger, *, note: str = "", budget_tokens: int = BUDGET) -> Packet:
@@ -142,14 +142,14 @@ class Handoffs:
         return build_packet(ledger, redactor=self.redactor, budget_tokens=budget, note=note, git=git, **options)
 
     def find(self, name: str) -> Packet:
-        """The packet with this id or a unique beginning of it, or the newest of a session, made again."""
+        """Rebuild the packet with this id or unique prefix, or make one for the session with this id."""
         rows = self.store.fetch(
             f"SELECT s.id, p.messages, p.budget, p.note, p.git {_PACKETS} "
             "WHERE substr(p.id, 1, length(?1)) = ?1 AND ?1 <> '' LIMIT 2",
             (name,),
         )
         if len(rows) > 1:
-            raise HandoffRefused(f"{name!r} fits several packets; `warmstart handoff list` shows them")
+            raise HandoffRefused(f"{name!r} matches several packets; `warmstart handoff list` shows them")
         if not rows:
             try:
                 return self.packet(name)
@@ -160,7 +160,7 @@ class Handoffs:
         return self._build(self.ledger(session_id, messages), note, budget, GitState(*json.loads(git)))
 
     def packets(self, *, limit: int = 0) -> list[dict[str, Any]]:
-        """The packets that were made, of the sessions with the newest messages first."""
+        """All packets, newest first by the last message of their session."""
         rows = self.store.fetch(
             f"SELECT p.id, s.id, p.messages, p.note, p.at {_PACKETS} ORDER BY p.at DESC NULLS LAST, p.id LIMIT ?",
             (limit or 2**62,),
@@ -171,7 +171,7 @@ class Handoffs:
     # -- chains
 
     def ancestors(self, session_id: str) -> list[Session]:
-        """The sessions that this one continues, the first of them first, and the session itself."""
+        """The sessions that this one continues, oldest first, and the session itself."""
         found = [self.store.get(session_id)]
         while found[0].parent_kind in _CONTINUES and found[0].parent_id:
             try:
@@ -184,7 +184,7 @@ class Handoffs:
         return found
 
     def chain(self, session_id: str) -> list[dict[str, Any]]:
-        """The whole chain of a session, from the first to the last: how each ended, with which packet, and when."""
+        """The whole chain of a session, oldest first: how each one ended, with which packet, and when."""
         sessions = self.ancestors(session_id)
         child_of = "SELECT id FROM sessions WHERE parent_id = ? AND parent_kind IN ('handoff', 'compaction')"
         first = f"{child_of} ORDER BY started_at, id LIMIT 1"
@@ -207,7 +207,7 @@ class Handoffs:
         return Handoff(*rows[0]) if rows else None
 
     def automatic(self, session_id: str) -> list[Handoff]:
-        """The automatic handoffs that led to a session, the first of them first."""
+        """The automatic handoffs that led to a session, oldest first."""
         ids = [session.id for session in self.ancestors(session_id)]
         sql = f"SELECT child, packet, ledger FROM handoffs WHERE child IN ({placeholders(ids)}) ORDER BY at"
         return [Handoff(*row) for row in self.store.fetch(sql, ids)]
@@ -215,9 +215,9 @@ class Handoffs:
     # -- sessions that were started with a packet
 
     def link_sessions(self) -> None:
-        """Link each session that began with a packet to the one that the packet is of, if that is of the same project.
+        """Link each session that began with a packet to the session of the packet, if both are in the same project.
 
-        One that its agent made out of the other by itself, at a compression, is an automatic handoff.
+        If the agent itself created the session at a compression, it counts as an automatic handoff.
         """
         rows = self.store.fetch(
             f"SELECT DISTINCT s.id {_STARTED} AND coalesce(s.parent_kind, '') NOT IN ('handoff', 'subagent') "
@@ -250,7 +250,7 @@ class Handoffs:
         return found[1] if found else ""
 
     def _end(self, connection: Connection, parent_id: str, handoff: Handoff) -> bool:
-        """Note how a session ended; false if it has ended so before."""
+        """Record how a session ended; false if that is already recorded."""
         connection.execute("DELETE FROM compressions WHERE session = ?", (self._conversation(parent_id),))
         row = connection.execute(
             "INSERT INTO handoffs (parent, child, packet, ledger, at) SELECT pk, ?, ?, ?, ? FROM sessions "
@@ -260,7 +260,7 @@ class Handoffs:
         return row is not None
 
     def hand_over(self, ledger: Ledger, packet: Packet, child: Session) -> Session:
-        """Create the child session with the packet as its first message, and end the parent, all or nothing.
+        """Create the child session with the packet as its first message, and end the parent, in one transaction.
 
         Raises `HandoffRefused` if another process has handed the session over.
         """
@@ -270,7 +270,7 @@ class Handoffs:
         first = Message(native_id=name, role="user", text=packet.text, injected=True, timestamp=now)
         with self.store.transaction() as connection:
             if not self._end(connection, parent.id, Handoff(child.id, packet.id, ledger.digest())):
-                raise HandoffRefused(f"session {parent.id!r} has been handed over; `warmstart handoff chain` shows it")
+                raise HandoffRefused(f"session {parent.id!r} is already handed over; see `warmstart handoff chain`")
             if not self.store.append(child, [first]).created:
                 raise HandoffRefused(f"a session with the id {child.native_id!r} exists; give the child another id")
         return self.store.get(child.id)
@@ -278,7 +278,7 @@ class Handoffs:
     # -- compressions
 
     def compressions(self, session_id: str, new: int = 0) -> Compressions:
-        """The compressions of a conversation since it was last handed over or its user was asked to, and new ones."""
+        """Count `new` compressions; return those since the last handoff or the last time the user was asked."""
         with self.store.transaction() as connection:
             row = connection.execute(
                 "INSERT INTO compressions (session, count, prompts, ledger) VALUES (?1, ?2, 0, '') "
@@ -288,7 +288,7 @@ class Handoffs:
         return Compressions(*row)
 
     def prompted(self, session_id: str, digest: str) -> None:
-        """Note that the user was asked to hand over: compressions count from zero again."""
+        """Record that the user was asked to hand over, and reset the count of compressions."""
         with self.store.transaction() as connection:
             connection.execute(
                 "UPDATE compressions SET count = 0, prompts = prompts + 1, ledger = ? WHERE session = ?",
@@ -296,6 +296,6 @@ class Handoffs:
             )
 
     def _conversation(self, session_id: str) -> str:
-        """The first session of a conversation: some agents begin a new one with every compression."""
+        """The first session of a conversation: some agents start a new one at every compression."""
         sessions = self.ancestors(session_id)
         return next((one.id for one in reversed(sessions) if one.parent_kind == "handoff"), sessions[0].id)
