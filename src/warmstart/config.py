@@ -25,7 +25,7 @@ _CHOICES = {
     "handoff_mode": {"prompt_user": "prompt_user", "fresh_session": "fresh_session"},
 }
 
-_PLAIN = ("context_preflight.mode", "context_preflight.auto_inject")  # may be true or false as well
+_WORD_OR_BOOL = ("context_preflight.mode", "context_preflight.auto_inject")  # also accept true and false
 
 
 class Setting(NamedTuple):
@@ -33,7 +33,7 @@ class Setting(NamedTuple):
 
     key: str
     variable: str
-    also: str  # variables of other programs with the same meaning, the last of which wins; ours wins over them
+    also: str  # other programs' variables for the same setting; the last one set wins, and ours overrides them
     default: Any
 
 
@@ -103,26 +103,28 @@ def load_settings(
     """
     folder = home_directory(env, home)
     path = folder / "config.toml"
-    given = {key: (value, str(path)) for key, value in _read(path).items()}
-    given |= {key: (value, _AGENT) for key, value in _check_keys(host or {}, _AGENT).items()}
+    sources = {key: (value, str(path)) for key, value in _read(path).items()}
+    sources |= {key: (value, _AGENT) for key, value in _check_keys(host or {}, _AGENT).items()}
     for setting in SETTINGS:
         for variable in (*setting.also.split(), setting.variable):
             if env.get(variable):
-                given[setting.key] = env[variable], variable
+                sources[setting.key] = env[variable], variable
     values = {
-        name: _convert(setting, *given[setting.key]) for name, setting in _BY_FIELD.items() if setting.key in given
+        name: _convert(setting, *sources[setting.key]) for name, setting in _BY_FIELD.items() if setting.key in sources
     }
     configured = values.pop("store_url", "")
     url = store or configured
     for name, choices in _CHOICES.items():
         if name in values:
-            values[name] = _choose(_BY_FIELD[name], *given[_BY_FIELD[name].key], choices)
+            values[name] = _choose(_BY_FIELD[name], *sources[_BY_FIELD[name].key], choices)
     if "memory_backend" in values:
         values["memory_backend"] = values["memory_backend"].strip().lower()
     if not url.startswith(_SERVERS):
         return Settings(home=folder, store_path=_store_path(url, folder), **values)
     if not url.isprintable():
-        raise ConfigError(f"the store {without_password(url)!r} has characters that a URL cannot have; remove them")
+        raise ConfigError(
+            f"the store {without_password(url)!r} has characters that are not allowed in a URL; remove them"
+        )
     return Settings(**{**values, "home": folder, "store_path": folder / "warmstart.db", "store_url": url})
 
 
@@ -137,7 +139,7 @@ def ambient_settings(*, home: Path | None = None, store: str | None = None) -> S
 
 
 def _choose(setting: Setting, value: Any, source: str, choices: Mapping[str, str]) -> str:
-    """One of some words; yes and no stand for two of them."""
+    """The value as one of the allowed words; yes and no are aliases for two of them."""
     text = str(value).strip().lower()
     text = choices.get("yes" if text in _YES else "no" if text in _NO else text, text)
     if text not in choices.values():
@@ -167,7 +169,7 @@ def _convert(setting: Setting, value: Any, source: str) -> Any:
         wanted = "a table of strings in quotes"
         fits = isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
     else:
-        wanted, fits = "a string in quotes", isinstance(value, str) or setting.key in _PLAIN
+        wanted, fits = "a string in quotes", isinstance(value, str) or setting.key in _WORD_OR_BOOL
     if not fits:
         raise ConfigError(f"the setting {setting.key!r} in {source!r} must be {wanted}, not {value!r}")
     return value
@@ -223,13 +225,13 @@ def _store_path(url: str, home: Path) -> Path:
 
 
 def without_password(url: str) -> str:
-    """The URL for messages. Of a malformed URL it removes too much rather than too little."""
+    """The URL without its password, for messages. From a malformed URL it removes too much rather than too little."""
     shown = re.sub(r"(://[^:/?#@]*):.*@", r"\1@", url, flags=re.DOTALL)
     return re.sub(r"(?i)([?&](?:ssl)?password=)[^&]*", r"\1…", shown)
 
 
 def expand_user(path: Path) -> Path:
-    """The path without a leading `~`. Raises `ConfigError` for an unknown user."""
+    """The path with a leading `~` expanded. Raises `ConfigError` for an unknown user."""
     try:
         return path.expanduser()
     except RuntimeError as error:

@@ -3,7 +3,7 @@
 WarmstartError
 ├── ConfigError            a setting, environment variable or config file is wrong
 ├── StoreError             the store cannot do what was asked
-│   ├── StoreBusy          another process locks the store for too long
+│   ├── StoreBusy          another process holds the lock for too long
 │   ├── StoreCorrupt       the file is damaged or is not a store
 │   ├── StoreFull          no space is left on the disk
 │   ├── StoreReadOnly      the store or its folder cannot be written
@@ -41,7 +41,7 @@ class StoreError(WarmstartError):
 
 
 class StoreBusy(StoreError):
-    """Another process locks the store for longer than the timeout."""
+    """Another process held the lock for longer than the timeout."""
 
 
 class StoreCorrupt(StoreError):
@@ -61,7 +61,7 @@ class StoreTooNew(StoreError):
 
 
 class StoreUnreachable(StoreError):
-    """The server of the store cannot be reached, or the connection to it was lost."""
+    """The store's server cannot be reached, or the connection to it was lost."""
 
 
 class SessionNotFound(WarmstartError):
@@ -113,12 +113,12 @@ class DatasetError(WarmstartError):
 
 
 class ExperimentError(WarmstartError):
-    """An experiment cannot be run, or its data allow no analysis."""
+    """An experiment cannot be run, or its data cannot be analysed."""
 
 
 class EmbedderError(WarmstartError):
-    """An embedding service does not answer, or not with vectors."""
+    """An embedding service does not answer, or its answer has no vectors."""
 
 
 class MemoryBackendError(WarmstartError):
-    """A memory backend is not configured, closed, or cannot do what was asked."""
+    """A memory backend is not configured, is closed, or cannot do what was asked."""

@@ -1,8 +1,8 @@
 """The log: `warmstart.log` in the home directory, one line per event, readable only by its owner.
 
 A line has the time, the process, the command and what went wrong; never prompt text, command arguments or the
-environment. Many processes can write at once: a line is one append to the file, and one of the processes that find it
-full rotates it. Logging never makes a command fail.
+environment. Many processes can write at once: a line is one append to the file, and of the processes that find it full,
+one rotates it. Logging never makes a command fail.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def log_error(home: Path, event: str, error: BaseException, *, redact: Callable[
 
 
 def last_error(home: Path) -> str | None:
-    """The line of the last error, or `None`. Raises `OSError` if the log cannot be read."""
+    """The last error line in the log, or `None`. Raises `OSError` if the log cannot be read."""
     for name in FILES:
         with suppress(FileNotFoundError), os.fdopen(_open(home / name, os.O_RDONLY), "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - 2 * MAX_BYTES))
@@ -66,7 +66,7 @@ def _message(error: BaseException, redact: Callable[[str], str]) -> str:
         text = redact(str(error)[:_MAX_READ])
     except Exception:  # what cannot be redacted is not logged
         return "(no message)"
-    return one_line("".join(sign if sign.isprintable() else " " for sign in text), _MAX_MESSAGE)
+    return one_line("".join(char if char.isprintable() else " " for char in text), _MAX_MESSAGE)
 
 
 def _frames(error: BaseException) -> str:
@@ -99,7 +99,7 @@ def _open(path: Path, flags: int) -> int:
     mode = os.fstat(file).st_mode
     if not stat.S_ISREG(mode):
         os.close(file)
-        raise OSError(errno.EINVAL, "it is not a file", str(path))
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
     if mode & 0o077:
         with suppress(OSError):
             os.fchmod(file, 0o600)

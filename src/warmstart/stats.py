@@ -1,10 +1,10 @@
-"""Intervals: Wilson's for a share, Newcombe's for a difference of shares, and a cluster bootstrap over sessions.
+"""Intervals: Wilson's for a proportion, Newcombe's for a difference, and a cluster bootstrap over sessions.
 
-The session is the unit, never the call: calls of one session are not independent. A rate is a ratio of two sums over
-sessions. Its interval is a studentised cluster bootstrap: whole sessions are drawn with replacement, and each draw's
-distance from the estimate is measured in its own standard error. On simulated corpora of 100 sessions this covers the
-truth in 94 % of the cases; the plain percentile bootstrap covers it in 89 to 93 %. Draws come from a fixed seed: the
-same sessions give the same interval.
+The unit is the session, never the call: calls in one session are not independent. A rate is a ratio of two sums over
+sessions. Its interval is a studentised cluster bootstrap: whole sessions are resampled with replacement, and each
+draw's distance from the estimate is measured in its own standard errors. On simulated corpora of 100 sessions its
+coverage is 94 %; that of the plain percentile bootstrap is 89 to 93 %. The seed is fixed, so the same sessions give the
+same interval.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ if TYPE_CHECKING:  # numpy takes 0.1 s to load, and a hook that needs Wilson's i
 LEVEL = 0.95
 
 _DRAWS, _MIN_DRAWS = 1000, 200
-_MAX_CELLS = 4_000_000  # draws times sessions: with many sessions fewer draws are enough
-# Fewer sessions, or fewer with errors, do not show how sessions vary: assume an intra-class correlation instead, at the
-# upper end of what real sessions have.
+_MAX_CELLS = 4_000_000  # draws times sessions: with many sessions, fewer draws are enough
+# With fewer sessions, or fewer with errors, the variance cannot be estimated: assume an intra-class correlation at the
+# upper end of what real sessions show.
 _MIN_SESSIONS, _MIN_SESSIONS_WITH_ERRORS = 8, 3
 _ASSUMED_CORRELATION = 0.1
-_ZERO = 1e-12  # a smaller standard error is a rounding error
+_ZERO = 1e-12  # a smaller standard error is rounding noise
 
 
 class Interval(NamedTuple):
-    """Where the true share, or the true difference of two shares, lies."""
+    """A confidence interval for a proportion, or for the difference of two."""
 
     low: float
     high: float
 
 
 class Estimate(NamedTuple):
-    """A number with its interval; `None` if the data allow none."""
+    """An estimate with its confidence interval; `None` where the data allow none."""
 
     estimate: float | None
     low: float | None
@@ -50,19 +50,20 @@ NOTHING = Estimate(None, None, None)
 
 
 def wilson(successes: float, n: float, level: float = LEVEL) -> Interval | None:
-    """Wilson's score interval for a share; `None` for n = 0. With weights, n is the effective sample size."""
+    """Wilson's score interval for a proportion; `None` for n = 0. With weights, n is the effective sample size."""
     return _wilson(successes / n, n, level) if n else None
 
 
 def _wilson(share: float, n: float, level: float) -> Interval:
-    bend = _z(level) ** 2 / n
-    middle = share + bend / 2
-    half = sqrt(bend * (share * (1 - share) + bend / 4))
-    return Interval((middle - half) / (1 + bend) if share else 0.0, (middle + half) / (1 + bend) if share < 1 else 1.0)
+    shrink = _z(level) ** 2 / n
+    middle = share + shrink / 2
+    half = sqrt(shrink * (share * (1 - share) + shrink / 4))
+    low, high = (middle - half) / (1 + shrink), (middle + half) / (1 + shrink)
+    return Interval(low if share else 0.0, high if share < 1 else 1.0)
 
 
 def newcombe(successes: int, n: int, other_successes: int, other_n: int, level: float = LEVEL) -> Interval | None:
-    """Newcombe's interval (method 10) for the first share minus the other; `None` if either n is 0."""
+    """Newcombe's interval (method 10) for the first proportion minus the other; `None` if either n is 0."""
     one, other = wilson(successes, n, level), wilson(other_successes, other_n, level)
     if one is None or other is None:
         return None
@@ -81,7 +82,7 @@ def _z(level: float) -> float:
     return NormalDist().inv_cdf((1 + level) / 2)
 
 
-# -- intervals that hold at every look
+# -- confidence sequences: intervals that are valid at every look
 
 
 def sequence_rho(planned: int, alpha: float) -> float:
@@ -91,9 +92,9 @@ def sequence_rho(planned: int, alpha: float) -> float:
 
 
 def sequence_factor(units: int, *, planned: int = 100, alpha: float = 1 - LEVEL) -> float:
-    """How many standard errors wide half of an asymptotic confidence sequence is after so many units.
+    """Half the width of an asymptotic confidence sequence after this many units, in standard errors.
 
-    With it the interval holds at all looks together (Waudby-Smith et al. 2021). It is tightest at `planned` units.
+    Such an interval is valid at all looks simultaneously (Waudby-Smith et al. 2021). It is tightest at `planned` units.
     """
     t = units * sequence_rho(planned, alpha)
     return sqrt(2 * (t + 1) / t * log(sqrt(t + 1) / alpha))
@@ -104,7 +105,7 @@ def sequence_factor(units: int, *, planned: int = 100, alpha: float = 1 - LEVEL)
 
 @lru_cache(maxsize=32)
 def _draw(clusters: int) -> npt.NDArray[np.int32]:
-    """The clusters that each draw consists of."""
+    """The clusters in each bootstrap draw, as a matrix of indices with one draw per row."""
     import numpy as np
 
     draws = max(_MIN_DRAWS, min(_DRAWS, _MAX_CELLS // clusters))
@@ -112,7 +113,7 @@ def _draw(clusters: int) -> npt.NDArray[np.int32]:
 
 
 def cluster_weights(clusters: int) -> Floats:
-    """How often each draw (row) has each cluster (column)."""
+    """How often each cluster (column) occurs in each draw (row)."""
     import numpy as np
 
     drawn = _draw(clusters)
@@ -125,11 +126,11 @@ def cluster_weights(clusters: int) -> Floats:
 def cluster_bootstrap(
     statistic: Callable[[Floats], Floats], clusters: int, level: float = LEVEL
 ) -> tuple[Estimate, float]:
-    """Any statistic of clusters with its percentile interval, and its standard error.
+    """A statistic over clusters with its percentile interval, and its standard error.
 
     `statistic` takes a matrix with the weight of each cluster (column) in each draw (row) and returns one number per
-    draw. Without clusters there is no estimate; with one cluster, or if half of the draws give no number, there is no
-    interval and the standard error is 0.
+    draw. Without clusters there is no estimate. With one cluster, or if most draws give no number, there is no interval
+    and the standard error is 0.
     """
     import numpy as np
 
@@ -168,17 +169,17 @@ def cluster_ratio(numerators: Sequence[float] | Floats, denominators: Sequence[f
     error = ratio_error(y, x) if y.size > 1 else 0.0
     if error < _ZERO:
         return Estimate(estimate, None, None)
-    least, most = _tails(_distances(y, x), LEVEL)
-    if not isfinite(least) or not isfinite(most):
+    lower, upper = _tails(_distances(y, x), LEVEL)
+    if not isfinite(lower) or not isfinite(upper):
         return Estimate(estimate, None, None)
-    return Estimate(estimate, estimate - most * error, estimate - least * error)
+    return Estimate(estimate, estimate - upper * error, estimate - lower * error)
 
 
 def cluster_rate(errors: Floats, calls: Floats) -> Estimate:
-    """The share of errors among the calls of sessions, each of which has at least one call.
+    """The error rate over all calls of sessions that each have at least one call.
 
-    Without sessions there is no estimate; with one there is no interval. With fewer than eight sessions, or errors in
-    fewer than three of them, the interval is Wilson's for the effective number of independent calls.
+    Without sessions there is no estimate; with one there is no interval. With fewer than eight sessions, or fewer than
+    three with errors or with successes, it is Wilson's interval for the effective number of independent calls.
     """
     import numpy as np
 
@@ -190,27 +191,27 @@ def cluster_rate(errors: Floats, calls: Floats) -> Estimate:
         return Estimate(rate, None, None)
     assumed = _assumed_interval(rate, x)
     error = ratio_error(y, x)
-    varied = min(np.count_nonzero(y), np.count_nonzero(x - y)) >= _MIN_SESSIONS_WITH_ERRORS
-    if y.size < _MIN_SESSIONS or error < _ZERO or not varied:
+    has_both = min(np.count_nonzero(y), np.count_nonzero(x - y)) >= _MIN_SESSIONS_WITH_ERRORS
+    if y.size < _MIN_SESSIONS or error < _ZERO or not has_both:
         return Estimate(rate, *assumed)
     distances = _distances(y, x)
-    least, most = _tails(distances, LEVEL)
+    lower, upper = _tails(distances, LEVEL)
     # A draw without any error is infinitely far away; the other draws then give the bound.
-    low = rate - most * error if isfinite(most) else assumed.low
-    high = rate - least * error
-    if not isfinite(least):
+    low = rate - upper * error if isfinite(upper) else assumed.low
+    high = rate - lower * error
+    if not isfinite(lower):
         high = max(assumed.high, rate - float(distances[np.isfinite(distances)].min(initial=0)) * error)
     return Estimate(rate, max(0.0, low), min(1.0, high))
 
 
 def ratio_error(y: Floats, x: Floats) -> float:
     """The linearised standard error of the ratio of two sums over at least two clusters."""
-    rest = y - y.sum() / x.sum() * x
-    return sqrt(y.size / (y.size - 1) * float(rest @ rest)) / float(x.sum())
+    residuals = y - y.sum() / x.sum() * x
+    return sqrt(y.size / (y.size - 1) * float(residuals @ residuals)) / float(x.sum())
 
 
 def _distances(y: Floats, x: Floats) -> Floats:
-    """How far the ratio of each draw is from the estimate, in standard errors of that draw."""
+    """The distance of each draw's ratio from the estimate, in standard errors of that draw."""
     import numpy as np
 
     drawn = _draw(y.size)
@@ -220,8 +221,8 @@ def _distances(y: Floats, x: Floats) -> Floats:
         ratios = total / base
         squares = (ys * ys).sum(axis=1) - 2 * ratios * (ys * xs).sum(axis=1) + ratios**2 * (xs * xs).sum(axis=1)
         errors = np.sqrt(np.maximum(squares, 0) * y.size / (y.size - 1)) / base
-        apart = ratios - y.sum() / x.sum()
-        distances: Floats = np.where(errors > _ZERO, apart / errors, np.sign(apart) * np.inf)
+        difference = ratios - y.sum() / x.sum()
+        distances: Floats = np.where(errors > _ZERO, difference / errors, np.sign(difference) * np.inf)
     return distances[~np.isnan(distances)]
 
 
@@ -233,14 +234,14 @@ def _assumed_interval(rate: float, calls: Floats) -> Interval:
     return _wilson(rate, n, LEVEL)
 
 
-# -- chance that can be repeated
+# -- reproducible randomness
 
 
 def draw(question: str, session: str, seed: int | None = None) -> float:
-    """A number from 0 up to but not including 1, which the session's id and the seed decide.
+    """A uniform number in [0, 1), determined by the question, the session's id and the seed.
 
-    Each question has a number of its own: whether a session is held out has nothing to do with what it would have
-    started from. Without a session and a seed it is chance.
+    The numbers for different questions are independent: whether a session is held out says nothing about which template
+    it would have started from. Without a session and a seed, every call draws a new number.
     """
     from random import Random
 
@@ -251,24 +252,24 @@ def draw(question: str, session: str, seed: int | None = None) -> float:
 def assign(
     shares: Mapping[str, float], question: str, session: str, *, seed: int | None = None, place: int | None = None
 ) -> tuple[str, float]:
-    """The arm of a session and its probability: every assignment to arms is made here.
+    """Assign a session to an arm. Returns the arm and its probability; every assignment is made here.
 
-    `shares` are relative. With `place`, the number of earlier sessions of the same stratum, arms come in random order
-    in blocks that have each arm by its share, so that arms stay balanced within the stratum; `session` then names the
-    stratum. Otherwise the session's id decides.
+    `shares` are relative weights. With `place`, the number of earlier sessions in the same stratum, arms come in
+    shuffled blocks that contain each arm in proportion to its share, so that the stratum stays balanced; `session` then
+    names the stratum. Otherwise the session's id decides.
     """
-    whole = sum(shares.values())
-    chances = {arm: share / whole for arm, share in shares.items()}
+    total = sum(shares.values())
+    probabilities = {arm: share / total for arm, share in shares.items()}
     number = draw(question, session, seed)
     if place is not None:
         from random import Random
 
-        least = min(share for share in chances.values() if share > 0)
-        block = [arm for arm, share in chances.items() for _ in range(round(2 * share / least))]
+        smallest = min(share for share in probabilities.values() if share > 0)
+        block = [arm for arm, share in probabilities.items() for _ in range(round(2 * share / smallest))]
         block_number, within = divmod(place, len(block))
         Random(ascii((question, session, seed, block_number))).shuffle(block)  # noqa: S311 - no secret
         return block[within], block.count(block[within]) / len(block)
-    for arm, share in chances.items():
+    for arm, share in probabilities.items():
         if number < share:
             return arm, share
         number -= share
