@@ -1,1 +1,1 @@
-"""What every package that reads text shares: words, shell commands, dates, truncation, and what not to trust."""
+"""Text handling for all packages: tokenizer, shell commands, dates, truncation, and untrusted text."""

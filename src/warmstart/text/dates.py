@@ -1,6 +1,6 @@
-"""The dates that a query names, as spans of days.
+"""The dates in a query, as spans of days.
 
-Absolute ones: `on 7 May 2023`, `May 7, 2023`, `in March`, `2026-09-01`, `summer 2025`, `in 2024`. Relative to today:
+Absolute: `on 7 May 2023`, `May 7, 2023`, `in March`, `2026-09-01`, `summer 2025`, `in 2024`. Relative to today:
 `yesterday`, `last week`, `three days ago`, `this month`, `last Monday`. A month without a year means that month in
 every year.
 """
@@ -24,7 +24,7 @@ _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday",
 _NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 _NUMBER = {word: number for number, word in enumerate(_NUMBERS, 1)} | {"a": 1, "an": 1, "couple": 2, "few": 3}
 
-# Names are matched as ASCII: otherwise a long s would match an s, and then not be in the tables above.
+# Names are matched as ASCII: otherwise a long s would match an s, and the name would not be in the tables above.
 _DAY = r"(\d{1,2})(?:st|nd|rd|th)?\b"
 _ISO = re.compile(r"\b(20\d\d)-(\d\d)(?:-(\d\d))?\b")
 _NAMED = re.compile(
@@ -41,7 +41,7 @@ _RELATIVE = re.compile(
     re.IGNORECASE,
 )
 
-# Days after and before a span in which closeness falls to 1/e: people talk about things afterwards, rarely before.
+# Days after and before a span within which closeness falls to 1/e: people talk about events afterwards, rarely before.
 _AFTER, _BEFORE = 7.0, 2.0
 _REACH = 4.7  # e^-4.7 is a hundredth
 
@@ -55,7 +55,7 @@ class Span(NamedTuple):
     @property
     def reach(self) -> Span:
         """The days that are close enough to matter."""
-        return Span(_shifted(self.first, -round(_REACH * _BEFORE)), _shifted(self.last, round(_REACH * _AFTER)))
+        return Span(_shift(self.first, -round(_REACH * _BEFORE)), _shift(self.last, round(_REACH * _AFTER)))
 
     @property
     def days(self) -> Iterator[date]:
@@ -63,16 +63,15 @@ class Span(NamedTuple):
             yield date.fromordinal(number)
 
     def closeness(self, day: date) -> float:
-        """1 within the span, falling towards 0 with the distance in days."""
+        """1 within the span, falling towards 0 with distance in days."""
         if day < self.first:
             return exp(-(self.first - day).days / _BEFORE)
         return exp(-max(0, (day - self.last).days) / _AFTER)
 
 
 def find_spans(text: str, today: date, years: range) -> list[Span]:
-    """The spans that a text names; a month without a year means that month in each of `years`."""
-    found = [*_absolute(text, years), *_relative(text, today)]
-    return list(dict.fromkeys(found))
+    """The spans that a text mentions; a month without a year means that month in each of `years`."""
+    return list(dict.fromkeys([*_absolute(text, years), *_relative(text, today)]))
 
 
 def _absolute(text: str, years: range) -> Iterator[Span]:
@@ -163,7 +162,7 @@ def _ago(today: date, count: int, unit: str) -> Span:
     """`three weeks ago` is vague: the larger the unit, the longer the span."""
     days = count * {"day": 1, "week": 7, "month": 30, "year": 365}[unit]
     slack = {"day": 0, "week": 3, "month": 15, "year": 180}[unit]
-    return Span(_shifted(today, -days - slack), _shifted(today, -days + slack))
+    return Span(_shift(today, -days - slack), _shift(today, -days + slack))
 
 
 def _count(number: str) -> int:
@@ -173,11 +172,11 @@ def _count(number: str) -> int:
 
 
 def _days_ago(today: date, days: int) -> Span:
-    day = _shifted(today, -days)
+    day = _shift(today, -days)
     return Span(day, day)
 
 
-def _shifted(day: date, days: int) -> date:
+def _shift(day: date, days: int) -> date:
     try:
         return day + timedelta(days=days)
     except OverflowError:

@@ -1,7 +1,7 @@
-"""A person's own words in a message: without code, quotes, and what an agent or a tool put into it.
+"""The user's own words in a message: without code, quotes, and text that an agent or a tool added.
 
-Every step is linear in the length of the text, because a pasted message may hold half a megabyte. A hook loads this
-module, so it imports little.
+Every step is linear in the length of the text, because a pasted message may be half a megabyte. Hooks load this module,
+so it imports little.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 
 SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+|(?<=[。！？])")
-PLAN = "Implement the following plan:"  # Claude Code writes the accepted plan as the person's message
+PLAN = "Implement the following plan:"  # Claude Code logs an accepted plan as a user message
 
 _TAG = re.compile(r"<([A-Za-z][\w-]{1,40})(?:\s[^<>]{0,200})?>")
-_MAX_UNCLOSED = 40  # tags that are never closed, before the rest is taken as text
+_MAX_UNCLOSED = 40  # distinct unclosed tags after which the rest counts as text
 _QUOTED = re.compile(r"^[ \t]*>[^\n]*\n?", re.MULTILINE)
 
 
@@ -27,7 +27,7 @@ def without_pasted(text: str, max_characters: int) -> str:
 
 
 def _without_tags(text: str) -> str:
-    """The text without `<tag>…</tag>` blocks; the end of a tag that is never closed is searched once only."""
+    """The text without `<tag>…</tag>` blocks; the closing tag of an unclosed one is searched for only once."""
     parts: list[str] = []
     unclosed: set[str] = set()
     place = 0

@@ -1,7 +1,7 @@
 """Match many rules in one pass: an Aho-Corasick automaton finds keywords, and patterns are tried only there.
 
-A rule is data, a row of a TOML table: keywords of which the text must contain one, the pattern, and the meaning of a
-match. Automatons and patterns are built on first use, because a hook that scans nothing should not wait for them.
+A rule is a row of a TOML table: keywords, at least one of which the text must contain, the pattern, and the meaning of
+a match. Automata and patterns are built on first use, because a hook that scans nothing should not wait for them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Rule(NamedTuple):
 class Keywords:
     """Finds every occurrence of many strings, even if they overlap.
 
-    With `once` the automaton is quick to build and searches at a third of the speed: for a single text.
+    With `once` the automaton builds quickly but searches at a third of the speed; use it for a single text.
     """
 
     def __init__(self, strings: Iterable[str], *, once: bool = False) -> None:
@@ -44,14 +44,14 @@ class Keywords:
         self._once = once
 
     def find(self, text: str) -> list[Hit]:
-        """The occurrences in a text, in characters."""
+        """The occurrences in a text, as character offsets."""
         data = text.encode(errors="replace")
         hits = self.find_bytes(data)
         return hits if len(data) == len(text) else in_characters(hits, data)
 
     @cached_property
     def find_bytes(self) -> Callable[[bytes], list[Hit]]:
-        """The occurrences in UTF-8, in bytes: three times as fast as in a string."""
+        """The occurrences in UTF-8, as byte offsets: three times as fast as in a string."""
         from ahocorasick_rs import BytesAhoCorasick, Implementation
 
         kind = Implementation.ContiguousNFA if self._once else Implementation.DFA
@@ -60,21 +60,21 @@ class Keywords:
 
 
 def in_characters(hits: list[Hit], data: bytes) -> list[Hit]:
-    """Hits in UTF-8 counted in characters instead of bytes, in one pass."""
-    placed: list[Hit] = []
+    """Convert the byte offsets of hits in UTF-8 to character offsets, in one pass."""
+    converted: list[Hit] = []
     at = characters = 0
     for index, start, end in sorted(hits, key=itemgetter(1)):
         characters += len(data[at:start].decode())
         at = start
-        placed.append((index, characters, characters + len(data[start:end].decode())))
-    return placed
+        converted.append((index, characters, characters + len(data[start:end].decode())))
+    return converted
 
 
 class Scanner:
-    """Rules behind an automaton.
+    """Rules whose keywords are found by one automaton.
 
     With `reach`, a pattern sees only that many bytes on either side of a keyword, so that the time is proportional to
-    the length of the text. Without, it sees the whole text. Matching is case-sensitive.
+    the length of the text. Without it, a pattern sees the whole text. Matching is case-sensitive.
     """
 
     def __init__(self, rules: Iterable[Rule], reach: int | None = None) -> None:
@@ -113,7 +113,7 @@ class Scanner:
 
 
 def _widen(spans: list[list[int]], start: int, end: int, reach: int | None) -> None:
-    """Add the text around a keyword to the windows of a rule; windows that overlap are joined."""
+    """Add the window around a keyword to those of a rule, and merge windows that overlap."""
     if reach is None:
         spans[:] = [[0, 1 << 62]]
     elif spans and start - reach <= spans[-1][1]:
@@ -123,9 +123,9 @@ def _widen(spans: list[list[int]], start: int, end: int, reach: int | None) -> N
 
 
 def load_rules(rows: Iterable[Any], fragments: Mapping[str, str] | None = None) -> tuple[Rule, ...]:
-    """The rules of a TOML table, whose rows are `[[keyword, ...], pattern or [alternative, ...], meaning]`.
+    """The rules in a TOML table with rows of `[[keyword, ...], pattern or [alternative, ...], meaning]`.
 
-    `{name}` in a pattern is replaced by the fragment of that name; fragments may contain others.
+    `{name}` in a pattern is replaced by the fragment of that name; fragments may contain other fragments.
     """
     return tuple(_load_rule(*row, fragments=fragments or {}) for row in rows)
 

@@ -1,7 +1,7 @@
 """The simple commands in a shell command, parsed with tree-sitter-bash.
 
-The parser recovers from errors: from half a command it returns what it recognises. A command may contain a megabyte of
-input, so only its beginning is parsed, and only short ones are cached.
+The parser recovers from errors: for an incomplete command it returns what it recognises. A command may contain a
+megabyte of input, so only its beginning is parsed, and only short commands are cached.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_LENGTH = 16_384  # characters of a command that are parsed; the longest of 3
 _MAX_CACHED = 4_096  # characters of a command that is cached
 
 SHELL_PROGRAMS = frozenset(("sh", "bash", "zsh", "dash", "ksh"))
-# Programs that run the program in their arguments, with those of their options that take a value.
+# Programs that run the program in their arguments, with the options that take a value.
 WRAPPERS = {
     "sudo": ("-u", "-g"),
     "env": ("-u", "-C"),
@@ -56,14 +56,14 @@ _RUN_WORD = {
     "bundle": "exec",
 }
 _CHANGES_FOLDER = frozenset(("cd", "pushd"))
-# They only prepare for other commands, or print.
+# Commands that only prepare for others, or print.
 SILENT = _CHANGES_FOLDER | frozenset(
     ("popd", "export", "set", "source", ".", "true", ":", "echo", "printf", "sleep", "exit")
 )
-# They test a condition for another command.
+# Commands that test a condition for another command.
 PREDICATES = frozenset(("[", "[[", "((", "test", "which", "type"))
 
-# Prefixes of paths outside the project. We use none of them ourselves.
+# Prefixes of paths outside the project. They are only compared with, never opened.
 _SCRATCH = ("/tmp/", "/private/tmp/", "/var/folders/", "/private/var/folders/", "/dev/", "$")  # noqa: S108
 _OPERATORS = frozenset(("&&", "||", "|", "|&", ";", ";;", "&"))
 _WRITES = frozenset((">", ">>", ">|", "&>", "&>>"))
@@ -87,9 +87,9 @@ class Command(NamedTuple):
     """A simple command: the program without its folder, its words, and the operator that follows it.
 
     `masked` means that the exit code of the whole says nothing about this command: its output is piped, another
-    command runs after it in any case, or it runs in the background. `folder` is where the `cd`s before it lead.
-    `outputs` are the files to which its output is redirected. `argv` are the words as written, with assignments,
-    wrappers and the folder of the program.
+    command runs after it regardless, or it runs in the background. `folder` is the working directory after the `cd`s
+    before it. `outputs` are the files to which its output is redirected. `argv` are the words as written, with
+    assignments, wrappers and the folder of the program.
     """
 
     program: str
@@ -115,17 +115,17 @@ def _parse(text: str) -> tuple[Command, ...]:
     if len(parts) > 1 or (parts and parts[0].then):
         strict = "set -" in text
         _mask(parts, strict and bool(_ERREXIT.search(text)), strict and bool(_PIPEFAIL.search(text)))
-        _place(parts)
+        _set_folders(parts)
     parts = [part for part in parts if part.program not in SILENT or not all(map(is_scratch, part.outputs))]
-    telling = [part for part in parts if part.program not in PREDICATES or not all(map(is_scratch, part.outputs))]
-    return tuple([part.command() for part in telling or parts])
+    actions = [part for part in parts if part.program not in PREDICATES or not all(map(is_scratch, part.outputs))]
+    return tuple([part.command() for part in actions or parts])
 
 
 _parse_cached = lru_cache(maxsize=4096)(_parse)
 
 
 def is_scratch(path: str) -> bool:
-    """Whether a file is not part of the project: temporary, a device, a log, or a variable."""
+    """Whether a path is outside the project: a temporary file, a device, a log, or a variable."""
     return path.startswith(_SCRATCH) or path.endswith(".log")
 
 
@@ -146,8 +146,8 @@ class _Part:
         return Command(self.program, tuple(self.words), self.then, self.masked, self.folder, outputs, argv)
 
 
-def _place(parts: list[_Part]) -> None:
-    """Set the folder of each command, from the `cd`s before it."""
+def _set_folders(parts: list[_Part]) -> None:
+    """Set the folder of each command from the `cd`s before it."""
     folder = ""
     for part in parts:
         if part.program in _CHANGES_FOLDER:
@@ -156,7 +156,7 @@ def _place(parts: list[_Part]) -> None:
 
 
 def _mask(parts: list[_Part], errexit: bool, pipefail: bool) -> None:
-    """Set `masked`, from the last to the first, because it depends on what follows."""
+    """Set `masked`, starting from the last command, because it depends on what follows."""
     lost = False
     after: _Part | None = None
     for part in reversed(parts):
@@ -188,33 +188,33 @@ def _parser() -> Callable[[bytes], Tree]:
 
 
 def _flatten(text: str) -> list[_Part]:
-    """All simple commands in a text, nested ones too, each with the operator that follows."""
+    """All simple commands in a text, including nested ones, each with the operator that follows it."""
     if _PLAIN(text):  # a third of real commands need no parser
         return _unwrap(text.split())
     source = text.encode(errors="replace")
-    # The parser counts bytes, which in ASCII are characters.
+    # The parser's offsets are bytes; in ASCII they equal character offsets.
     cut: Cut = text.__getitem__ if text.isascii() else lambda span: source[span].decode(errors="replace")
-    found: list[_Part] = []
+    parts: list[_Part] = []
     stack = [_parser()(source).root_node]
     while stack:
         node = stack.pop()
         kind = node.type
         if kind == "command" or kind in _BUILTINS:
-            _follow(found, "\n")  # without an operator, the line ended
-            found += _simple(node, cut) if kind == "command" else _builtin(node, cut)
+            _set_operator(parts, "\n")  # without an operator, the line ended
+            parts += _simple(node, cut) if kind == "command" else _builtin(node, cut)
         elif kind in _OPERATORS:
-            _follow(found, kind)
+            _set_operator(parts, kind)
         elif kind == "file_redirect":
-            if found:
-                _redirect(found[-1], node, cut)
+            if parts:
+                _redirect(parts[-1], node, cut)
         elif kind not in _LEAVES:
             stack += reversed(node.children)
-    return found or _unwrap(_unquote(text).split())
+    return parts or _unwrap(_unquote(text).split())
 
 
-def _follow(found: list[_Part], operator: str) -> None:
-    if found and not found[-1].then:
-        found[-1].then = operator
+def _set_operator(parts: list[_Part], operator: str) -> None:
+    if parts and not parts[-1].then:
+        parts[-1].then = operator
 
 
 def _builtin(node: Node, cut: Cut) -> list[_Part]:
@@ -241,7 +241,7 @@ def _simple(node: Node, cut: Cut) -> list[_Part]:
 
 
 def _redirect(part: _Part, node: Node, cut: Cut) -> None:
-    """Add the file that a redirection writes. Words after it belong to the command: `echo > file text`."""
+    """Add the file that a redirection writes to. Words after it belong to the command: `echo > file text`."""
     operator, descriptor = "", ""
     words: list[str] = []
     for child in node.children:
@@ -265,7 +265,7 @@ def _unquote(word: str) -> str:
 
 
 def _unwrap(words: list[str]) -> list[_Part]:
-    """The command in these words without its wrappers; the argument of `sh -c` is parsed too."""
+    """The command in these words, without its wrappers; the argument of `sh -c` is parsed too."""
     at = 0
     while at < len(words):
         name = words[at].rsplit("/", 1)[-1]
@@ -274,7 +274,7 @@ def _unwrap(words: list[str]) -> list[_Part]:
         elif name == "command" and words[at + 1 : at + 2] in (["-v"], ["-V"]):
             return [_Part("which", words[at + 2 :], words)]
         elif name in WRAPPERS and (name not in _RUN_WORD or words[at + 1 : at + 2] == [_RUN_WORD[name]]):
-            at = _wrapped(name, words, at + 1)
+            at = _skip_wrapper(name, words, at + 1)
             if at >= len(words):
                 return [_Part(name, [], words)]
         elif name in SHELL_PROGRAMS and len(words) > at + 2 and _RUNS_TEXT.fullmatch(words[at + 1]):
@@ -284,7 +284,7 @@ def _unwrap(words: list[str]) -> list[_Part]:
     return []
 
 
-def _wrapped(name: str, words: list[str], at: int) -> int:
+def _skip_wrapper(name: str, words: list[str], at: int) -> int:
     """The index of the program that a wrapper runs, after the wrapper's own words."""
     if name in _RUN_WORD:
         at += 1

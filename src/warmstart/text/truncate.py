@@ -1,13 +1,13 @@
-"""Text cut to a length, at words and lines if possible, never inside a placeholder or a redaction marker."""
+"""Truncate text, between words or lines if possible, never inside a placeholder or a redaction marker."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
-_WHOLE = re.compile(r"\{\{\w{1,60}\}\}|\[redacted:[^\]\n]{1,80}\]")
+_ATOMIC = re.compile(r"\{\{\w{1,60}\}\}|\[redacted:[^\]\n]{1,80}\]")
 _GAP = re.compile(r"\s+|[/,;](?=\w)")
-_MAX_WORD = 40  # characters to drop at most so that the text ends with a whole word
+_MAX_WORD = 40  # maximum characters to drop so that the text ends with a whole word
 _LEFT_OUT = re.compile(r"… (\d+) lines? left out …")
 _NOTE = 30  # characters of such a note
 
@@ -17,7 +17,7 @@ def truncate(text: str, length: int) -> str:
     if len(text) <= length:
         return text
     end = max(0, length - 2)
-    for found in _WHOLE.finditer(text, max(0, end - 80)):
+    for found in _ATOMIC.finditer(text, max(0, end - 80)):
         if found.start() < end < found.end():
             end = found.start()
             break
@@ -32,10 +32,10 @@ def one_line(text: str, length: int) -> str:
 
 
 def head_and_tail(text: str, length: int) -> str:
-    """The beginning and the end of a text, and between them how many lines were left out.
+    """The beginning and the end of a text, with a note between them that says how many lines were left out.
 
-    Two thirds are the beginning. Cuts between lines if they fit, otherwise between words. Shortening a text twice adds
-    up the lines that were left out.
+    The beginning gets two thirds of the length. Cuts between lines if they fit, otherwise between words. Shortening a
+    text again adds up the counts.
     """
     if len(text) <= length:
         return text
@@ -55,12 +55,12 @@ def head_and_tail(text: str, length: int) -> str:
 
 
 def left_out(lines: int) -> str:
-    """The note that replaces lines."""
+    """The note that replaces this many lines."""
     return f"… {lines} line{'s' * (lines != 1)} left out …"
 
 
 def count_left_out(line: str) -> int:
-    """How many lines such a note replaces; 0 if it is not one."""
+    """How many lines this note replaces; 0 if the line is not a note."""
     note = _LEFT_OUT.fullmatch(line)
     return int(note[1]) if note else 0
 
@@ -78,7 +78,7 @@ def _tail(line: str, length: int) -> str:
     if len(line) <= length:
         return line
     start = max(0, len(line) - length + 2)
-    for found in _WHOLE.finditer(line, max(0, start - 100)):
+    for found in _ATOMIC.finditer(line, max(0, start - 100)):
         if found.start() < start < found.end():
             start = found.end()
     gap = _GAP.search(line, start, start + _MAX_WORD)

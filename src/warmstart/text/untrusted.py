@@ -1,8 +1,8 @@
-"""Text that we did not write: invisible characters, role tokens, and instructions.
+"""Untrusted text: invisible characters, role tokens, and prompt injection.
 
 Tool output, web pages, files and other people's templates are data. `find_invisible` and `find_controls` find hidden
 characters, `neutralize` makes a text safe to quote, and `find_injection` says why a text must not be carried: it
-imitates another speaker, overrides instructions, runs what it downloads, or sends secrets away. The rules are in
+imitates another speaker, overrides instructions, runs what it downloads, or exfiltrates secrets. The rules are in
 `untrusted.toml`.
 """
 
@@ -102,7 +102,7 @@ def _break_border(found: re.Match[str]) -> str:
     return " >" if found["end"] else found[0] + " "
 
 
-# -- the text as it looks, to compare it with rules
+# -- normalization, for matching rules
 
 
 def simplify(text: str) -> str:
@@ -150,7 +150,7 @@ def _replace(text: str, table: dict[str, str]) -> str:
     return text
 
 
-# -- instructions in it
+# -- injected instructions
 
 
 @cache
@@ -173,7 +173,7 @@ def _scanners() -> tuple[Scanner, Scanner]:
 
 
 def find_hidden(text: str) -> str | None:
-    """What a text hides from a reader, if it does."""
+    """How a text hides something from its reader; `None` if it does not."""
     if find_invisible(text):
         return "has invisible characters"
     return "has a part that a terminal conceals" if is_concealed(text) else None
@@ -182,7 +182,7 @@ def find_hidden(text: str) -> str | None:
 def find_injection(text: str) -> str | None:
     """Why a text must not be carried, whoever wrote it; `None` if it may be.
 
-    Users may give instructions, but not to ignore others, to run what is downloaded, or to send secrets away.
+    Users may give instructions, but not to ignore others, to run what is downloaded, or to exfiltrate secrets.
     """
     borders, orders = _scanners()
     folded = fold_lookalikes(simplify(text))

@@ -1,8 +1,8 @@
-"""The words of a text: the one tokenizer and the one stemmer, so that every index and every query agree.
+"""The one tokenizer and the one stemmer, so that every index and every query agree.
 
-Letters and digits make words; everything else, including the underscore, separates them. Case and accents are ignored.
-Scripts without spaces between words (Chinese, Japanese, Korean, Thai and others) become pairs of neighbouring
-characters. Stems are cut at 64 characters: longer words are data, and are still found by their beginning.
+Words are runs of letters and digits; everything else, including the underscore, separates them. Case and accents are
+ignored. Scripts without spaces between words (Chinese, Japanese, Korean, Thai and others) are split into character
+bigrams. Stems are cut at 64 characters: longer words are data, and can still be found by their beginning.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 MAX_WORD = 64
-_MIN_STEMMED, _MAX_STEMMED = 3, 30  # letters; Porter's rules would turn `s` into nothing and `is` into `i`
+_MIN_STEMMED, _MAX_STEMMED = 3, 30  # letters; Porter would turn `s` into nothing and `is` into `i`
 _MAX_CACHED = 200_000
 
 _UNSPACED = (
@@ -43,7 +43,7 @@ STOPWORDS = frozenset(_STOPWORDS.split())
 
 
 class _Patterns:
-    """The patterns for text that is not ASCII. Compiling them takes longer than a hook's search."""
+    """The patterns for non-ASCII text, compiled on first use: compiling them takes longer than a hook's search."""
 
     def __init__(self) -> None:
         self.words = re.compile(rf"[{_UNSPACED}]+|[^\W_{_UNSPACED}]+").findall
@@ -60,7 +60,7 @@ def tokenize(text: str) -> list[str]:
     """The words of a text in order, in lower case and without accents."""
     data = text.encode(errors="replace")
     if text.isascii() or not _patterns().has_word(data.translate(None, _ASCII).decode()):
-        return data.translate(_LOWER).decode("ascii").split()  # the dashes, arrows and emoji of English text go
+        return data.translate(_LOWER).decode("ascii").split()  # drops dashes, arrows and emoji
     found = _patterns().words(_normalize(text))
     words = [part for word in found for part in ((word,) if word.isascii() else _fold(word))]
     return list(map(str.lower, words))
@@ -73,7 +73,7 @@ def split_words(text: str) -> list[str]:
 
 
 def _normalize(text: str) -> str:
-    text = _patterns().no_word.sub(" ", text)  # dashes, quotes and the like; without them most English text is ASCII
+    text = _patterns().no_word.sub(" ", text)  # dashes, quotes and so on; without them most English is ASCII
     return text if text.isascii() else _patterns().accents.sub("", unicodedata.normalize("NFKC", text))
 
 
@@ -96,7 +96,7 @@ def identifier_parts(word: str) -> list[str]:
 
 
 class _Stems(dict[str, str]):
-    """The stem of every word that was asked for. PyStemmer's own objects are not safe to share between threads."""
+    """A cache of stems. The lock is there because PyStemmer's objects must not be shared between threads."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -127,7 +127,7 @@ def stem_words(words: Iterable[str]) -> list[str]:
 
 
 def distinct_stems(text: str) -> str:
-    """The stems of a text in any order, separated by spaces; each word is stemmed once."""
+    """The distinct stems of a text, in any order, separated by spaces."""
     return " ".join(map(_stem, set(tokenize(text))))
 
 
