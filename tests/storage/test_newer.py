@@ -61,11 +61,11 @@ def test_every_command_refuses_a_newer_file(newer: Path, run: Run, subtests: pyt
             with subtests.test(f"{name} {command}"):
                 done = run(*command.split())
                 assert (done.code, done.err.count("\n")) == (1, 1)
-                assert "was made by a newer Warmstart (it has '" in done.err
+                assert "was migrated by a newer Warmstart (it has '" in done.err
                 assert newer.read_bytes() == before
         done = run("doctor")
         assert done.code == 1
-        assert "was made by a newer Warmstart" in done.out
+        assert "was migrated by a newer Warmstart" in done.out
         assert newer.read_bytes() == before
 
 
@@ -95,7 +95,7 @@ def test_newer_vectors_are_refused_and_earlier_ones_made_again(tmp_path: Path) -
     SQLiteVectors(path).close()
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA user_version = 3")
-    with pytest.raises(StoreTooNew, match="a newer Warmstart made"):
+    with pytest.raises(StoreTooNew, match="a newer Warmstart created"):
         SQLiteVectors(path)
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT count(*) FROM vectors").fetchone() == (0,)

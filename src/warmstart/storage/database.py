@@ -4,8 +4,8 @@ Packages write their SQL once, in what SQLite and PostgreSQL share: `?`, `?1` or
 `iif`, `ON CONFLICT` and not `INSERT OR IGNORE`. On PostgreSQL every row belongs to a tenant; no statement mentions it.
 
 The SQL of a migration is in two files of the package that owns the tables, `migrations/NUMBER_WHAT.sqlite.sql` and
-`migrations/NUMBER_WHAT.postgres.sql`. Existing stores were made with it, so neither the SQL nor the name of a released
-migration ever changes. docs/storage.md shows how to add one.
+`migrations/NUMBER_WHAT.postgres.sql`. Existing stores have already run it, so neither the SQL nor the name of a
+released migration ever changes. docs/storage.md shows how to add one.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ BUSY_SECONDS = 120.0
 Statement = tuple[str, tuple[object, ...] | list[tuple[object, ...]]]  # SQL, and its parameters or rows of them
 Statements = Iterable[Statement]
 
-# All names in order. A store with any other was made by a newer version.
+# The names of all migrations, in order. A store that has any other was migrated by a newer version.
 NAMES = tuple(Path(__file__).with_name("migrations").joinpath("names.txt").read_text(encoding="utf-8").split())
 
-# Former names of migrations, which older stores have recorded.
+# Former names of migrations, which older stores recorded.
 ALIASES = {"sessions/0003_scrubs": "sessions/0004_scrubs", "vectors/0001_tables": "recall/0002_vectors"}
 
 
@@ -39,15 +39,15 @@ class Migration(NamedTuple):
     folder: Path
 
     def script(self, dialect: str) -> str:
-        """The SQL. A first line `-- only if: QUERY` limits it to stores where that returns a row.
+        """The SQL. If its first line is `-- only if: QUERY`, it runs only where that query returns a row.
 
-        On PostgreSQL `{schema}` is the schema of the store.
+        On PostgreSQL, `{schema}` is replaced by the schema of the store.
         """
         return Path(self.folder, f"{self.name.split('/')[1]}.{dialect}.sql").read_text(encoding="utf-8")
 
 
 def migrations_of(package: str, module: str) -> tuple[Migration, ...]:
-    """The migrations of a package, whose SQL is beside `module`."""
+    """The migrations of a package, whose SQL is next to `module`."""
     folder = Path(module).parent / "migrations"
     return tuple(Migration(name, folder) for name in NAMES if name.startswith(f"{package}/"))
 
@@ -83,7 +83,7 @@ class Database(ABC):
 
     def __init__(self) -> None:
         self.is_writing = False  # inside a transaction
-        self._worker = ThreadPoolExecutor(max_workers=1)  # starts its thread at the first use
+        self._worker = ThreadPoolExecutor(max_workers=1)  # starts its thread on first use
         self._commit: Future[None] | None = None
 
     @property
@@ -105,11 +105,11 @@ class Database(ABC):
 
     @contextmanager
     def transaction(self, last: Statements = (), *, wait: bool = True) -> Iterator[Connection]:
-        """Write all or nothing. A transaction inside another one becomes part of it.
+        """Write all or nothing. A nested transaction becomes part of the outer one.
 
-        `last` are statements to run before the commit. Without `wait`, they and the commit run in the background while
-        the caller prepares its next write (this makes an import a quarter faster). The next use of the database waits
-        for them and raises their error.
+        `last` are statements to run just before the commit. Without `wait`, they and the commit run in the background
+        while the caller prepares its next write (this makes an import a quarter faster). The next use of the database
+        waits for them and raises their error.
         """
         with self.translate_errors():
             if self.is_writing:
@@ -143,7 +143,7 @@ class Database(ABC):
 
     @contextmanager
     def translate_errors(self) -> Iterator[None]:
-        """Turn errors of the driver into our own. Waits for a commit in the background."""
+        """Turn errors of the driver into our own. Waits for a background commit first."""
         try:
             if self._commit is not None:
                 commit, self._commit = self._commit, None
@@ -174,7 +174,7 @@ class Database(ABC):
         known = {*NAMES, *(migration.name for migration in migrations)}
         if unknown := sorted(applied - known):
             advice = "upgrade Warmstart, or point WARMSTART_STORE at another store (nothing was changed)"
-            raise StoreTooNew(f"{self.name!r} was made by a newer Warmstart (it has {unknown[-1]!r}); {advice}")
+            raise StoreTooNew(f"{self.name!r} was migrated by a newer Warmstart (it has {unknown[-1]!r}); {advice}")
         return [migration for migration in migrations if migration.name not in applied]
 
     def _apply(self, migration: Migration) -> None:

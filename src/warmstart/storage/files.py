@@ -1,4 +1,4 @@
-"""Files that a user asks for: exports, pages, datasets. They have private data, so only their owner may read them."""
+"""Files that a user asks for: exports, pages, datasets. They hold private data, so only their owner may read them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _replace(path: Path, pieces: Iterable[bytes], overwrite: bool) -> None:
         with os.fdopen(handle, "wb") as file:
             file.writelines(pieces)
         if not overwrite:
-            path.touch(0o600, exist_ok=False)  # reserves the name: of two writers, one fails
+            path.touch(0o600, exist_ok=False)  # claims the name, so that one of two writers fails
         Path(name).replace(path)
     finally:
         with suppress(OSError):

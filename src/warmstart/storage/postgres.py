@@ -68,7 +68,7 @@ _DEFAULTS = "application_name=warmstart connect_timeout=10 keepalives_idle=60 ke
 class PostgresDatabase(Database):
     """A connection to a PostgreSQL database, for one thread.
 
-    Every transaction begins with the statements in `_acting`, which set role and tenant. Statements on `raw` outside
+    Every transaction begins with the statements in `_setup_sql`, which set role and tenant. Statements on `raw` outside
     of a transaction run as the role that logged in.
     """
 
@@ -85,12 +85,12 @@ class PostgresDatabase(Database):
         self.tenant = ""
         self._login, self._unbound, self._schemas = "", False, list[str]()  # _unbound: by row-level security
         self._timeout = timeout
-        self._acting: list[str] = []
+        self._setup_sql: list[str] = []
         self._limited = False
         self._deadline: float | None = None
         self._reading = False  # whether reads inside `limited` have opened their transaction
         self.raw = self._connect(url)
-        self.raw.adapters.register_dumper(int, Int8Dumper)  # one type for all numbers: one plan for a statement
+        self.raw.adapters.register_dumper(int, Int8Dumper)  # one type for all integers: one plan per statement
         self.raw.adapters.register_dumper(list, ListBinaryDumper)  # text would quote every element
         try:
             with self.translate_errors():
@@ -116,7 +116,7 @@ class PostgresDatabase(Database):
     # -- statements
 
     def execute(self, sql: str, parameters: Any = (), /, *, binary: bool = False) -> Cursor:
-        """Run a statement. `binary` results are quicker for large values."""
+        """Run a statement. Binary results are faster for large values."""
         statement, values = _prepare(sql, parameters)
         if self._limited:
             return self._execute_limited(statement, values, binary)
@@ -132,7 +132,10 @@ class PostgresDatabase(Database):
 
     @contextmanager
     def limited(self, seconds: float | None) -> Iterator[None]:
-        """Let reads share one transaction, so that role and tenant are set once. A write still has its own."""
+        """Run reads in one transaction, so that role and tenant are set once; a write still gets its own.
+
+        After `seconds`, statements raise `Interrupted`; `None` sets no limit.
+        """
         self._limited, self._deadline = True, None if seconds is None else time.monotonic() + seconds
         try:
             yield
@@ -144,7 +147,7 @@ class PostgresDatabase(Database):
     def _execute_limited(self, statement: bytes, values: Any, binary: bool) -> Cursor:
         first = self._time_limits()
         if self._is_idle():
-            first = ["BEGIN READ ONLY", *first, *self._acting]
+            first = ["BEGIN READ ONLY", *first, *self._setup_sql]
             self._reading = True
         try:
             # All in one round trip.
@@ -160,7 +163,7 @@ class PostgresDatabase(Database):
             raise
 
     def _time_limits(self, lock: float | None = None) -> list[str]:
-        """The settings for the time that is left, and for how long to wait for a lock."""
+        """The statements that limit the time of a statement to what is left, and the time to wait for a lock."""
         left = None if self._deadline is None else self._deadline - time.monotonic()
         if left is not None and left <= 0:
             raise Interrupted
@@ -169,17 +172,17 @@ class PostgresDatabase(Database):
 
     @contextmanager
     def _own_transaction(self) -> Iterator[None]:
-        """Give a statement outside of a transaction its own, if role and tenant must be set."""
-        if not self._acting or not self._is_idle():
+        """Give a statement outside of a transaction one of its own, if role and tenant must be set."""
+        if not self._setup_sql or not self._is_idle():
             yield
             return
         with self.raw.transaction():
-            self._act()
+            self._set_up()
             yield
 
-    def _act(self) -> None:
-        if self._acting:
-            self.raw.execute("; ".join(self._acting).encode())
+    def _set_up(self) -> None:
+        if self._setup_sql:
+            self.raw.execute("; ".join(self._setup_sql).encode())
 
     def _is_idle(self) -> bool:
         return self.raw.info.transaction_status == TransactionStatus.IDLE
@@ -192,7 +195,7 @@ class PostgresDatabase(Database):
         except psycopg.Error:
             options = {"port": "?"}
         if not re.fullmatch(r"[\d,]*", str(options.get("port") or "")):
-            # libpq quotes what it took for a port, which may be a piece of the password.
+            # libpq quotes what it took for the port, which may be part of the password.
             advice = "write characters like @, : and / in a password as %40, %3A and %2F"
             raise ConfigError(f"PostgreSQL does not understand the URL {self.name!r}; {advice}") from None
         try:
@@ -212,15 +215,15 @@ class PostgresDatabase(Database):
             "WHERE rolname = current_user"
         ).fetchone()
         if not self._schemas:
-            raise StoreReadOnly(f"the role {self._login!r} may use no schema; GRANT USAGE ON SCHEMA public TO it")
+            raise StoreReadOnly(f"the role {self._login!r} may not use any schema; GRANT USAGE ON SCHEMA public TO it")
 
     def _act_for(self, tenant: str) -> str:
         """Act for a tenant, by default the role that logged in, and check that the server allows it."""
         wanted = tenant or (self._login if self._unbound else "")
         if self._unbound:
-            self._acting = [*_set_role(SERVICE, self._schemas), *_set_tenant(wanted)]
+            self._setup_sql = [*_set_role(SERVICE, self._schemas), *_set_tenant(wanted)]
         elif tenant not in ("", self._login):
-            self._acting = _set_tenant(tenant)
+            self._setup_sql = _set_tenant(tenant)
         reached, is_bound = self.execute("SELECT warmstart_tenant(), row_security_active('tenants')").fetchone()
         if wanted and reached != wanted:
             advice = f"unset WARMSTART_TENANT, or ask the owner of the server to GRANT {SERVICE} TO it"
@@ -235,7 +238,7 @@ class PostgresDatabase(Database):
     def _begin(self) -> None:
         if self._reading:
             self._roll_back()
-        self.raw.execute("; ".join(["BEGIN", *self._time_limits(self._timeout), *self._acting]).encode())
+        self.raw.execute("; ".join(["BEGIN", *self._time_limits(self._timeout), *self._setup_sql]).encode())
         if not self.tenant:  # the first migrations
             return
         lock = "SELECT 1 FROM tenants WHERE tenant = warmstart_tenant() FOR UPDATE"
@@ -278,7 +281,7 @@ class PostgresDatabase(Database):
             self.raw.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATION_LOCK,))
             with _as_owner(self.raw, self._schemas) if self._unbound else nullcontext():
                 yield self
-            self._act()
+            self._set_up()
 
     def _apply(self, migration: Migration) -> None:
         try:
@@ -340,7 +343,7 @@ def _message(error: Exception) -> str:
 
 
 def _connection_error(name: str, error: psycopg.Error) -> StoreError:
-    """The reason for a failed connection, which libpq gives as text only."""
+    """The error for a failed connection; libpq gives the reason only as text."""
     message = _message(error)
     reason = message.rsplit("FATAL: ", 1)[-1].strip()
     if "does not exist" in message and "database" in message:
@@ -353,7 +356,7 @@ def _connection_error(name: str, error: psycopg.Error) -> StoreError:
 
 
 def _create_roles(raw: psycopg.Connection[Any]) -> None:
-    """Create the roles that are missing, and let this login use them."""
+    """Create the missing roles, and allow this login to use them."""
     # Always true for a superuser. Before version 16, every member could use a role.
     may = "SET" if raw.info.server_version >= 160_000 else "MEMBER"
     for role in (OWNER, SERVICE):
@@ -377,7 +380,7 @@ def _set_tenant(tenant: str) -> list[str]:
 
 @contextmanager
 def _as_owner(raw: psycopg.Connection[Any], schemas: list[str]) -> Iterator[None]:
-    """Act as the owner of the tables for the rest of the transaction. At the end, let the service use them."""
+    """Act as the owner of the tables for the rest of the transaction. At the end, grant the service access to them."""
     raw.execute("SET LOCAL ROLE NONE")
     owner_of = "SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = to_regclass('migrations')"
     owner = str(_fetch(raw, f"SELECT coalesce(({owner_of}), %s)", OWNER))

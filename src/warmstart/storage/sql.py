@@ -26,7 +26,7 @@ def placeholders(items: Sized) -> str:
 
 
 def next_ids(connection: Connection, table: str, column: str, *, session: int | None = None) -> Iterator[int]:
-    """Yield unused ids, from the highest one in the table or session on. Call it inside a transaction."""
+    """Yield unused ids, counting up from the highest in the table or session. Call it inside a transaction."""
     where = "" if session is None else f" WHERE session = {session:d}"
     highest = connection.execute(f"SELECT coalesce(max({column}), 0) FROM {table}{where}").fetchone()[0]
     return count(int(highest) + 1)

@@ -1,6 +1,6 @@
 """One SQLite file as a store: private, in WAL mode, migrated when it is opened, safe for many processes.
 
-A write takes the lock at once (`BEGIN IMMEDIATE`), so that two processes never discover halfway that one must fail.
+A write takes the lock at the start (`BEGIN IMMEDIATE`), so that it never finds out halfway that another is in its way.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class SQLiteDatabase(Database):
             self.connection.execute("VACUUM")
             busy = self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
         if busy:
-            advice = "deleted data is still in its log; end that process and try again"
+            advice = "deleted data is still in its write-ahead log; end that process and try again"
             raise StoreBusy(f"another process is reading the store {self.name!r}; {advice}")
 
     # -- transactions and migrations
@@ -115,7 +115,7 @@ class SQLiteDatabase(Database):
 
     def _store_error(self, error: Exception) -> StoreError:
         code = _primary_code(error)
-        if isinstance(error, UnicodeDecodeError) or code in _CORRUPT:  # SQLite quotes a damaged schema
+        if isinstance(error, UnicodeDecodeError) or code in _CORRUPT:  # the error may quote a damaged schema
             advice = "move it away and run `warmstart sync` to build a new one (it was not changed)"
             return StoreCorrupt(f"the store {self.name!r} is damaged or is not a store ({error}); {advice}")
         if code in _READ_ONLY:
