@@ -1,4 +1,4 @@
-"""What must never be stored or shown: secrets are found and replaced before anything is written or rendered."""
+"""Find and replace secrets before anything is stored or shown."""
 
 from warmstart.redact.redactor import Finding, Redacted, Redactor, redact
 

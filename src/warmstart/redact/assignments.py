@@ -25,8 +25,8 @@ from warmstart.redact.rules import (
     is_token,
 )
 
-_NAME_SIGNS = string.ascii_letters + string.digits + "_.-"
-# Up to the closing quote, with any punctuation, but never past a double quote, so that JSON stays valid.
+_NAME_CHARACTERS = string.ascii_letters + string.digits + "_.-"
+# Matches up to the closing quote, with any punctuation, but never past a double quote, so that JSON stays valid.
 _QUOTED = {quote: re.compile(rf"(?:[^\s\"\\{quote}]|\\{{1,2}}[^\s\w\"'`\\]){{4,4000}}(?={quote})") for quote in "\"'`"}
 _SPACED = {quote: re.compile(rf"[^\r\n\"\\{quote}]{{12,200}}(?={quote})") for quote in "\"'`"}
 
@@ -36,7 +36,7 @@ def named_value(text: str, at: int, word: str) -> Iterator[Span]:
     found = PATTERNS.after_name.match(text, at + len(word))
     if found is None:
         return
-    name_start = at - len(text[max(0, at - 40) : at]) + len(text[max(0, at - 40) : at].rstrip(_NAME_SIGNS))
+    name_start = at - len(text[max(0, at - 40) : at]) + len(text[max(0, at - 40) : at].rstrip(_NAME_CHARACTERS))
     name = text[name_start : found.end("suffix")]
     if not _may_name_secret(name, word) or PATTERNS.page.search(text, max(0, name_start - 12), name_start):
         return
@@ -57,7 +57,7 @@ def named_value(text: str, at: int, word: str) -> Iterator[Span]:
 
 
 class _Place(NamedTuple):
-    """A name, and the text between it and its value."""
+    """A name that suggests a secret, and where its value begins."""
 
     text: str
     start: int  # of the name
@@ -68,7 +68,7 @@ class _Place(NamedTuple):
     is_sure: bool  # whether the name certainly means a secret; if not, only an unmistakable value counts
     is_password: bool
     left: str  # the character before the name
-    sign: str  # the sign of the assignment, if it is one
+    sign: str  # the assignment operator, if there is one
 
     @property
     def is_env(self) -> bool:
@@ -97,11 +97,11 @@ class _Place(NamedTuple):
         """The token without what follows it; empty if it is a call, an index or a template."""
         if self.left in tuple("?&") or ("&" in value and "=" in value):
             value = value.partition("&")[0]
-        for place, sign in enumerate(value):
-            if sign in ")]}|" or value.startswith("[redacted:", place):
+        for place, char in enumerate(value):
+            if char in ")]}|" or value.startswith("[redacted:", place):
                 value = value[:place]
                 break
-            if sign in "([{" and PATTERNS.code.fullmatch(value, 0, place):
+            if char in "([{" and PATTERNS.code.fullmatch(value, 0, place):
                 return ""
         short = value.rstrip(".:")
         return value if value.endswith("..") and len(short) < 20 else short  # `sk-abc...` is no secret
@@ -132,9 +132,8 @@ class _Place(NamedTuple):
         if self.is_password:
             return self._is_password_value(value, quoted)
         if PATTERNS.uuid.fullmatch(value):
-            return (
-                "client" not in self.name.lower() or self.word != "token"
-            )  # Amazon's ClientToken, which the caller makes up
+            # Amazon's ClientToken is an idempotency key that the caller makes up.
+            return "client" not in self.name.lower() or self.word != "token"
         return is_token(value) or ((quoted or self.is_env) and is_mixed(value))
 
     def _is_plainly_secret(self, value: str) -> bool:
@@ -154,7 +153,7 @@ class _Place(NamedTuple):
         if self.left == ":" == self.sign or self.text.endswith("/etc/", 0, self.start):
             return True
         if self.name.startswith("--"):
-            return ":" in self.sign  # a custom property of CSS
+            return ":" in self.sign  # a CSS custom property
         return bool(self.found["comma"]) and not self.text[: self.start][-8:].rstrip(" \"'`").endswith("(")
 
     def _is_stated(self, value: str, quoted: bool) -> bool:
@@ -196,7 +195,7 @@ class _Place(NamedTuple):
         return (self.name.isupper() and self.sign == "=") or bool(PATTERNS.line_end.match(self.text, self.at))
 
     def _is_password_value(self, value: str, quoted: bool) -> bool:
-        """Passwords are short and chosen by people: letters with digits or punctuation, or a word that is not code."""
+        """Whether a value looks like a password: letters with digits or punctuation, or a word that is not code."""
         if self.name.lower() == "pass" and not quoted:
             return is_random(value) or PATTERNS.mixed.search(PATTERNS.technical.sub("", value)) is not None
         if PATTERNS.no_password.fullmatch(value):
@@ -213,7 +212,7 @@ def _may_name_secret(name: str, word: str) -> bool:
 def _names_secret(name: str, at: int, word: str, suffix: str) -> bool | None:
     """Whether this name certainly means a secret. None for names that never do, such as `tokenizer` and `bypass`."""
     if PATTERNS.suffix.fullmatch(suffix):
-        # `webtoken` and `bypass` are words of their own, `auth_token`, `authToken` and `db_pass` are not.
+        # `webtoken` and `bypass` are single words; `auth_token`, `authToken` and `db_pass` are not.
         whole = word in COMMON_NAMES or (word in PASSWORD_NAMES and len(word) > 4)
         sure = not at or whole or not name[at].islower() or PATTERNS.glued.search(name[:at])
         return True if sure else False if len(word) > 4 else None
@@ -221,7 +220,7 @@ def _names_secret(name: str, at: int, word: str, suffix: str) -> bool | None:
 
 
 def _after_markers(text: str, at: int) -> list[tuple[int, int]]:
-    """The rest of a value that is partly replaced already."""
+    """The rest of a value that has already been partly replaced."""
     while marker := PATTERNS.replacement.match(text, at):
         at = marker.end()
     rest = PATTERNS.bare_rest.match(text, at)

@@ -1,7 +1,7 @@
 """Secrets that need more than a pattern: key blocks, URLs, headers, tables, SQL dumps; and personal data.
 
-Each function looks at one position in a text, at one of its keywords, and yields what it finds there. It reads a
-bounded number of characters around it, so that the time for a text is proportional to its length.
+Each function looks at the position of a keyword in a text, and yields what it finds there. It reads a bounded number of
+characters around it, so that the time for a text is proportional to its length.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from warmstart.redact.rules import (
 NOBODY = {"shared", "public", "default", "runner", "user", "root", "ubuntu", "linuxbrew", "app"}
 
 _MAX_KEY = 20_000
-_BASE64_SIGNS = string.ascii_letters + string.digits + "+/"
-_SCHEME_SIGNS = string.ascii_letters + string.digits + "+.-"
+_BASE64_CHARACTERS = string.ascii_letters + string.digits + "+/"
+_SCHEME_CHARACTERS = string.ascii_letters + string.digits + "+.-"
 _WEB = {"http", "https", "ftp", "ftps", "sftp", "ssh", "git", "git+https", "git+http", "svn", "ws", "wss", "socks5"}
 
 
@@ -53,21 +53,23 @@ def private_key(text: str, at: int) -> Iterator[Span]:
 
 def encoded_key(text: str, at: int) -> Iterator[Span]:
     """Base64 that contains the words PRIVATE KEY, or begins like a private key."""
-    start = _start_of(text, at, 64, _BASE64_SIGNS)  # a key begins with its header, or with some bytes of its length
+    start = _start_of(
+        text, at, 64, _BASE64_CHARACTERS
+    )  # a key begins with its header, or with some bytes of its length
     run = PATTERNS.base64.match(text, start) if len(set(text[start : start + 400])) > 10 else None
     if run:
         yield Span(start, run.start() + len(run.group().rstrip()), "private-key")
 
 
-def _start_of(text: str, at: int, limit: int, signs: str) -> int:
-    """Where the run of these characters begins that ends at a position."""
+def _start_of(text: str, at: int, limit: int, characters: str) -> int:
+    """Where the run of these characters that ends at a position begins."""
     before = text[max(0, at - limit) : at]
-    return at - len(before) + len(before.rstrip(signs))
+    return at - len(before) + len(before.rstrip(characters))
 
 
 def url_credentials(text: str, at: int) -> Iterator[Span]:
     """A URL with a user and a password, or a token; `at` is the position of its `://`."""
-    start = _start_of(text, at, 32, _SCHEME_SIGNS)
+    start = _start_of(text, at, 32, _SCHEME_CHARACTERS)
     start += start > 0 and text[start - 1] == "\\"  # the first letter belongs to an escape
     found = PATTERNS.url.match(text, start)
     if found is None:
@@ -137,16 +139,16 @@ def pgpass(text: str, at: int) -> Iterator[Span]:
 def table_column(text: str, at: int) -> Iterator[Span]:
     """The cells below a heading such as `| password |` or `user,password`; `at` is the position of that word."""
     start, end = text.rfind("\n", max(0, at - 400), at) + 1, text.find("\n", at, at + 400)
-    for sign in "|,;\t" if end > 0 else "":
-        number, columns = text.count(sign, start, at), text.count(sign, start, end)
-        if columns and PATTERNS.heading.fullmatch(text[start:end].split(sign)[number]):
-            yield from _cells_below(text, end + 1, sign, number, columns)
+    for separator in "|,;\t" if end > 0 else "":
+        number, columns = text.count(separator, start, at), text.count(separator, start, end)
+        if columns and PATTERNS.heading.fullmatch(text[start:end].split(separator)[number]):
+            yield from _cells_below(text, end + 1, separator, number, columns)
 
 
-def _cells_below(text: str, at: int, sign: str, number: int, columns: int) -> Iterator[Span]:
+def _cells_below(text: str, at: int, separator: str, number: int, columns: int) -> Iterator[Span]:
     for _ in range(200):
         end = text.find("\n", at) + 1 or len(text)
-        cells = text[at:end].split(sign)
+        cells = text[at:end].split(separator)
         if at == end or (len(cells) != columns + 1 and not PATTERNS.rule.fullmatch(text, at, end)):
             return
         if len(cells) == columns + 1:

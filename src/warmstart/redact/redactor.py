@@ -1,6 +1,6 @@
 """Find secrets in text and replace them.
 
-A scanner finds the keywords near which a secret could be; the rules look only there. Findings that overlap are joined,
+A scanner finds the keywords near which a secret could be; the rules look only there. Findings that overlap are merged,
 so that no part of a secret survives because two rules disagree about where it ends.
 """
 
@@ -49,14 +49,14 @@ class Finding(NamedTuple):
 
 
 class Redacted(NamedTuple):
-    """A text without its secrets, and what they were."""
+    """A text without its secrets, and the findings."""
 
     text: str
     findings: tuple[Finding, ...]
 
 
 class Redactor:
-    """Finds and replaces secrets. `key` is for the fingerprints; without the key they reveal nothing about a secret.
+    """Finds and replaces secrets. Fingerprints are keyed with `key`: they reveal nothing to those who do not have it.
 
     `personal` adds e-mail addresses, phone numbers or user names in home directories. `patterns` are the user's own,
     kind to regular expression. A secret that contains one of `allow` is not replaced.
@@ -73,7 +73,7 @@ class Redactor:
         self._key = key[:64]
         self._allow = tuple(each for each in allow if each)
         self._own = [(kind, _compile(kind, pattern)) for kind, pattern in (patterns or {}).items()]
-        # The same arguments again, as plain values.
+        # The arguments as plain values, to create the same redactor in another process.
         self.options = {"key": key, "personal": [*personal], "patterns": dict(patterns or {}), "allow": [*self._allow]}
         self._exact = _Scanner([*_EXACT, *(row for name in personal for row in _context_rows(name))])
 
@@ -83,11 +83,11 @@ class Redactor:
         shown = text
         to_original: Callable[[int], int] = int
         for _ in range(MAX_PASSES if len(text) >= MIN_LENGTH else 0):
-            data = shown.encode(errors="replace")  # halves of surrogate pairs
+            data = shown.encode(errors="replace")  # lone surrogates
             new: list[Span] = []
-            for scanner, signs in ((self._exact, data), (_FLAT, data.lower())):
-                if hits := scanner.keywords.find_bytes(signs):
-                    new += scanner.spans(shown, signs, hits)
+            for scanner, scanned in ((self._exact, data), (_FLAT, data.lower())):
+                if hits := scanner.keywords.find_bytes(scanned):
+                    new += scanner.spans(shown, scanned, hits)
             for kind, pattern in self._own:
                 new += (Span(*found.span(), kind) for found in pattern.finditer(shown) if found.group())
             if new:
@@ -96,7 +96,7 @@ class Redactor:
                 break
             new = [Span(to_original(start), to_original(end), kind) for start, end, kind in new]
             spans = [*_join(text, [*spans, *new, *_find_repeats(text, new)])]
-            # Text beside a secret is now beside a bracket, which may reveal another secret.
+            # Text next to a secret is now next to a bracket, which may reveal another secret.
             shown, to_original = _replace(text, [(start, end, _MARKER) for start, end, _ in spans])
         return [self._finding(text, span) for span in spans if not self._is_allowed(text, span)]
 
@@ -119,12 +119,12 @@ class Redactor:
         return bool(self._allow) and any(allowed in text[span.start : span.end] for allowed in self._allow)
 
 
-_shipped = cache(lambda personal: Redactor(personal=personal))
+_builtin = cache(lambda personal: Redactor(personal=personal))
 
 
 def redact(text: str, *, personal: Collection[Personal] = ()) -> Redacted:
-    """Replace the secrets in a text, by the built-in rules."""
-    return _shipped(frozenset(personal)).redact(text)
+    """Replace the secrets in a text, with the built-in rules."""
+    return _builtin(frozenset(personal)).redact(text)
 
 
 def configured_redactor(settings: Settings, *, personal: Collection[Personal] = ()) -> Redactor:
@@ -205,7 +205,7 @@ class _Scanner:
 
 
 def flatten(text: str) -> str:
-    r"""Replace escapes, entities, percent-encodings and colour codes by what they mean, at the same length.
+    r"""Decode escapes, entities and percent-encodings and blank out colour codes, keeping the length of the text.
 
     In agents' logs a quote may be `\"`, `\\\"`, `&quot;`, `%22` or `\u0022`. Rules see plain quotes instead, at the
     same positions as in the original text.
@@ -214,8 +214,8 @@ def flatten(text: str) -> str:
         text = PATTERNS.colour.sub(lambda found: _FILLER * len(found.group()), text)
     if "\\\\" in text:
         text = PATTERNS.nested.sub(lambda found: _MEANING[found.group()[-1]] * len(found.group()), text)
-    for sign, pairs in rules.ESCAPES.items():
-        if sign in text:
+    for prefix, pairs in rules.ESCAPES.items():
+        if prefix in text:
             for coded, meaning in pairs:
                 text = text.replace(coded, meaning * len(coded))
     return text
@@ -230,7 +230,7 @@ def _shape(shape: Rule, distances: Sequence[int], text: str, at: int) -> Iterato
         if found := shape.regex.match(text, begin):
             start, end = found.span("secret" if "secret" in found.re.groupindex else 0)
             rest = PATTERNS.token_rest.match(text, end)
-            if rest and not PATTERNS.masked.search(text[start:end]):  # a key that a manual shows
+            if rest and not PATTERNS.masked.search(text[start:end]):  # an example key in documentation
                 yield Span(start, rest.end(), shape.meaning)
             return
 
@@ -247,7 +247,7 @@ def _context_rows(name: str) -> list[tuple[str, Find, int]]:
     return [(keyword, getattr(contexts, rule), ahead) for rule, keywords, ahead in rows for keyword in keywords]
 
 
-# Words too common to check everywhere: only if a value could follow directly.
+# Words that are too common to check everywhere: only where a value could follow directly.
 _ENDS = ("=", ":", " =", " :", '"', "'", "\\", "&quot;", "%", ">", " is ", " | ", "\x1b")
 _NAMED = [(word, word) for word in (rules.PASSWORD_NAMES | rules.SECRET_NAMES) - rules.SHORT_NAMES]
 _NAMED += [(word + end, word) for word in rules.SHORT_NAMES for end in _ENDS] + [("key ", "key")]
@@ -289,7 +289,7 @@ def _cut_markers(text: str, spans: list[Span]) -> Iterator[Span]:
 
 
 def _find_repeats(text: str, spans: list[Span]) -> list[Span]:
-    """The other places where these secrets occur, even with no name next to them."""
+    """The other occurrences of these secrets, even without a name next to them."""
     secrets = {text[a:b]: kind for a, b, kind in spans if b - a >= MIN_LENGTH and text[a:b].isprintable()}
     known = {each: kind for each, kind in secrets.items() if is_random(each[:400]) or has_letters_and_digits(each)}
     if not known:
@@ -300,7 +300,7 @@ def _find_repeats(text: str, spans: list[Span]) -> list[Span]:
 
 
 def _join(text: str, spans: list[Span]) -> Iterator[Span]:
-    """The spans in order, overlapping ones joined. A joined span has the kind of its widest part."""
+    """The spans in order, with overlapping ones merged. A merged span has the kind of its widest part."""
     first = last = widest = 0
     name = ""
     for start, end, kind in sorted(_skip_escape(text, span) for span in spans):
@@ -317,7 +317,7 @@ def _join(text: str, spans: list[Span]) -> Iterator[Span]:
 
 
 def _skip_escape(text: str, span: Span) -> Span:
-    """The span without the letter of an escape, whose backslash would be left over."""
+    """The span without the letter of an escape sequence, whose backslash would be left over."""
     if span.start and text[span.start - 1] == "\\" and (escape := PATTERNS.escape.match(text, span.start)):
         return span._replace(start=min(escape.end(), span.end - 1))
     return span

@@ -14,7 +14,7 @@ from warmstart.text.scanner import Rule
 
 _TABLES = tomllib.loads(Path(__file__).with_name("rules.toml").read_text(encoding="utf-8"))
 
-# Bits by the letter before (1 to 26, 0 for none) and the letter after (0 to 25, 26 for none).
+# The cost in bits of a letter (0 to 25, 26 for the end of a word) after another (1 to 26, 0 for the start).
 BIGRAMS: list[list[float]] = [[(ord(c) - 48) / 2 for c in row] for row in _TABLES["bigrams"]]
 PASSWORD_NAMES = frozenset(_TABLES["names"]["passwords"])
 SECRET_NAMES = frozenset(_TABLES["names"]["secrets"])
@@ -53,7 +53,7 @@ def _rule(row: list[Any], flags: int = 0) -> Rule:
 
 
 PATTERNS = _Patterns()
-# With each shape, how many characters before its keyword a key may begin; with each place, how far a rule reads ahead.
+# With each shape, how many characters before its keyword the key may begin; with each place, how far it reads ahead.
 SHAPES: list[tuple[Rule, list[int]]] = [(_rule(row), (row[3:] or [[0]])[0]) for row in _TABLES["shapes"]]
 PLACES: list[tuple[Rule, int]] = [(_rule(row, re.IGNORECASE), (row[3:] or [440])[0]) for row in _TABLES["places"]]
 
@@ -81,10 +81,9 @@ def is_random(value: str, min_bits: float = 7.0) -> bool:
 
 @lru_cache(4096)
 def surprise(value: str) -> float:
-    """How many more bits a value takes when spelled as words than as random letters and digits.
+    """How many more bits it takes to encode a value as words than as random letters and digits.
 
-    The cost of words comes from the frequency of letter pairs. Separators cost nothing, and a run of digits costs two
-    bits.
+    The cost of words comes from bigram frequencies. Separators cost nothing, and a run of digits costs two bits.
     """
     words = 0.0
     for part in PATTERNS.word_part.findall(value):
@@ -121,8 +120,8 @@ def is_token(value: str) -> bool:
 
 def is_noise(value: str) -> bool:
     """Whether a value has letters, digits and much punctuation, like generated keys and salts."""
-    signs = sum(not c.isalnum() and c not in " _.-/" for c in value)
-    if len(value) < 32 or not signs * 6 >= len(value) > value.count(" ") * 10 or PATTERNS.template.search(value):
+    punctuation = sum(not c.isalnum() and c not in " _.-/" for c in value)
+    if len(value) < 32 or not punctuation * 6 >= len(value) > value.count(" ") * 10 or PATTERNS.template.search(value):
         return False
     return len(set(value)) >= 20
 
