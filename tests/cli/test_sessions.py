@@ -255,7 +255,7 @@ def test_an_ambiguous_or_unknown_id_is_one_clear_line(run, synced, subtests):
         ["delete", "ID", "--yes"],
         ["delete", BEST, "ID", "--yes"],
     ]
-    complaints = [("25", "fits several sessions"), ("feed", "no session has the id")]
+    complaints = [("25", "matches several sessions"), ("feed", "no session has the id")]
     for (wrong, complaint), command in product(complaints, commands):
         with subtests.test(wrong=wrong, command=command):
             before = listed(run)

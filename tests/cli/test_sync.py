@@ -200,7 +200,7 @@ def test_a_relative_path_is_the_same_log_from_anywhere(run, samples, tmp_path, m
 def test_a_missing_path(run, tmp_path):
     ran = run("sync", "--path", tmp_path / "nothing")
     assert (ran.code, ran.out) == (1, "")
-    assert ran.err == f"warmstart: there is nothing at {str(tmp_path / 'nothing')!r}; check the path\n"
+    assert ran.err == f"warmstart: {str(tmp_path / 'nothing')!r} does not exist; check the path\n"
 
 
 def test_a_file_that_is_not_what_the_format_claims(run, tmp_path, fresh, subtests):

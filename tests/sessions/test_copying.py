@@ -119,14 +119,15 @@ def test_data_only_in_the_target_is_left_alone_and_reported(ends: tuple[SQLSessi
     target.set_outcome(session("c").id, "failure")
     copied = copy_store(source, target)
     assert sorted(copied.differences) == sorted(
-        f"{session(name).id} is not the same there, and was left as it is" for name in ("a", "c")
+        f"{session(name).id} is different in the target and was left unchanged" for name in ("a", "c")
     )
     assert [message.text for message in target.messages(session("a").id)] == ["one", "said there"]
     assert target.get(session("c").id).outcome == "failure"
     assert [message.text for message in target.messages(session("b").id)] == ["only there"]
     source.append(session("d"), [said("b1", "only there")])
     assert (
-        f"{session('d').id} has messages that belong to another session there" in copy_store(source, target).differences
+        f"{session('d').id} has messages that belong to another session in the target"
+        in copy_store(source, target).differences
     )
 
 

@@ -1,7 +1,6 @@
-"""What happened: sessions as values, the store that keeps them, readers of agents' logs, and sync.
+"""What happened: sessions as values, the session store, readers of agents' logs, and sync.
 
-Names are loaded when they are first used; `warmstart.sessions.sync.sync` and `warmstart.sessions.export.export` are
-imported from their modules, whose names they share.
+Names are loaded on first use. Import `sync` and `export` from the modules of the same names.
 """
 
 TYPE_CHECKING = False  # `typing` itself takes milliseconds to load
@@ -38,7 +37,7 @@ __all__ = [
     "steps",
 ]
 
-_MODULES = ("values", "store", "schema", "sql_store", "copy", "sync", "readers.registry")  # the quickest to load first
+_MODULES = ("values", "store", "schema", "sql_store", "copy", "sync", "readers.registry")  # the fastest to load first
 
 
 def __getattr__(name: str) -> object:

@@ -1,11 +1,11 @@
 """One append to a store, inside its transaction.
 
-The hard part is which session owns a message. Agents copy messages: a resumed session's log begins with the history of
-the session it continues. A message is stored once, with the session that wrote it, whichever log is read first. So when
-a message appears in a second session, the two contest it: a copy that names its `origin` loses to that origin, and
-otherwise the session that ended earlier wins. The loser is linked to the winner as `resume`.
+The hard part is to decide which session owns a message. Agents copy messages: a resumed session's log begins with the
+history of the session it continues. A message is stored once, with the session that wrote it, whichever log is read
+first. So when a message appears in a second session, the two contest it: a copy that names its `origin` loses to that
+origin; otherwise the session that ended earlier wins. The loser is linked to the winner as `resume`.
 
-A message that names its own session as its origin is no copy. If another session has its id, it gets a new one.
+A message that names its own session as its origin is not a copy. If another session uses its id, it gets a new one.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from warmstart.sessions.values import Session, clean, session_id
 from warmstart.storage.database import Connection
 from warmstart.storage.sql import batches, next_ids, placeholders
 
-# Whether a log says nothing new about the place of its session. Once a working tree is deleted, nothing on disk tells
-# which repository it belonged to, nor to which working tree a folder inside it did.
+# Whether a log says nothing new about where its session ran. After a working tree is deleted, nothing on disk shows
+# which repository it belonged to, or which working tree a folder belonged to.
 _SAME_PLACE = """(excluded.project = '' OR known.directory <> '' AND excluded.project = excluded.directory
     AND substr(excluded.directory || '/', 1, length(known.directory) + 1) = known.directory || '/')"""
 _SAME_OUTCOME = "(known.judge = 'user' OR excluded.judge = '')"
@@ -49,7 +49,7 @@ _UPSERT = f"""
         source = coalesce(nullif(excluded.source, ''), known.source),
         started_at = coalesce(known.started_at, excluded.started_at),
         ended_at = coalesce(excluded.ended_at, known.ended_at),
-        -- That a session continues another one from a packet is not in its log.
+        -- A session's log does not say that it continues another one from a packet.
         parent_id = CASE known.parent_kind WHEN 'handoff' THEN known.parent_id
             ELSE coalesce(excluded.parent_id, known.parent_id) END,
         parent_kind = CASE known.parent_kind WHEN 'handoff' THEN 'handoff'
@@ -61,11 +61,11 @@ _UPSERT = f"""
         revision = known.revision + CASE WHEN excluded.revision > 0 OR excluded.usage <> coalesce(known.usage, '')
             OR NOT {_SAME_OUTCOME} AND (known.outcome, known.evidence) <> (excluded.outcome, excluded.evidence)
             THEN 1 ELSE 0 END,
-        -- Results that were there before may be judged by older rules.
+        -- Results that were already stored may have been judged by older rules.
         rules = CASE WHEN known.rules < excluded.rules THEN known.rules ELSE excluded.rules END
     RETURNING pk
 """
-# Lets a session's dates span its messages.
+# Sets a session's dates to those of its first and last message.
 _SPAN_DATES = """
     UPDATE sessions SET started_at = coalesce(span.first, started_at), ended_at = coalesce(span.last, ended_at)
     FROM (SELECT min(at) AS first, max(at) AS last FROM messages WHERE session = ?1) AS span WHERE pk = ?1
@@ -73,7 +73,7 @@ _SPAN_DATES = """
 
 
 class _Known(NamedTuple):
-    """What the store has of a message."""
+    """A message that is already in the store."""
 
     pk: int
     session: int
@@ -84,7 +84,7 @@ class _Known(NamedTuple):
 
 @dataclass(slots=True)
 class Append:
-    """Adds rows to a session. After `run`, `stale` has texts that may be unused, and `texts` the ids of all written."""
+    """Adds rows to a session. After `run`, `stale` has texts that may be unused, and `texts` the ids of new ones."""
 
     connection: Connection
     session: Session
@@ -108,7 +108,7 @@ class Append:
             query = f"SELECT key, pk, session, seq, digest, origin FROM messages WHERE key IN ({placeholders(keys)})"
             self.known.update((key, _Known(*rest)) for key, *rest in self.connection.execute(query, keys))
         if own:
-            self._keep_apart(own, mine)
+            self._rename_collisions(own, mine)
         count = len(self.rows)
         if self.connection.execute("SELECT 1 FROM deleted_sessions LIMIT 1").fetchone() and self._drop_deleted():
             return Appended(deleted=max(1, count))
@@ -143,14 +143,14 @@ class Append:
             continues=owner,
         )
 
-    def _keep_apart(self, own: Mapping[bytes, Row], mine: int | None) -> None:
-        """Rename those of the session's own messages whose id another session has, or that were renamed before."""
+    def _rename_collisions(self, own: Mapping[bytes, Row], mine: int | None) -> None:
+        """Rename the session's own messages whose id another session uses, and those that were renamed before."""
         taken = {key for key in own if key in self.known and self.known[key].session != mine}
         taken |= {key for key, row in own.items() if row.key in self.known}
         self.rows = [own[row.key] if row.key in taken else row for row in self.rows]
 
     def _drop_deleted(self) -> bool:
-        """Drop copies of what a person deleted; returns whether that was this session, or its parent if a subagent."""
+        """Drop copies of deleted messages. Returns whether this session, or a subagent's parent, was deleted."""
         session, deleted = self.session, set[str]()
         own = {session.id, session.parent_id if session.parent_kind == "subagent" else None}
         origins = {row.key: session_id(session.agent, row.origin) for row in self.rows if row.origin}
@@ -170,7 +170,7 @@ class Append:
         return False
 
     def _contest(self, rows: list[Row], ended: float | None) -> tuple[list[Row], str | None]:
-        """Those of the rows that belong here, and the session that has the others."""
+        """The rows that belong to this session, and the session that owns the others."""
         times = [row.at for row in self.rows if row.at is not None]
         mine = (max([*times, -inf if ended is None else ended]), self.native_id)
         rivals = {
@@ -184,7 +184,7 @@ class Append:
         for row in rows:
             have = self.known[row.key]
             rival, rival_native_id, rival_ended, rival_parent = rivals[have.session]
-            # A stated parent wrote it, and so did the origin that a copy names.
+            # A parent wrote what its child repeats, and an origin wrote its copies.
             if row.origin == rival_native_id or self.session.parent_id == rival:
                 wins = False
             elif have.origin == self.native_id or rival_parent == self.session.id:
@@ -198,27 +198,27 @@ class Append:
         return won, owner
 
     def _write(self, owner: str | None, fresh: list[Row], changed: list[Row], won: list[Row]) -> Counter[str]:
-        """Write the session and its messages; returns the number of calls, and of results by outcome, they replace."""
+        """Write the session and its messages. Returns how many calls, and results by outcome, were replaced."""
         new = self.session
         parent = (owner, "resume") if owner and new.parent_id is None else (new.parent_id, new.parent_kind)
-        stated = map(clean, (new.project, new.directory, new.branch, new.model, new.title, new.version, new.source))
+        texts = map(clean, (new.project, new.directory, new.branch, new.model, new.title, new.version, new.source))
         dates = (each.timestamp() if each else None for each in (new.started_at, new.ended_at))
         usage = usage_json(new.usage) if new.usage else None
-        facts = (*stated, *dates, *parent, usage, new.outcome, clean(new.evidence), new.judge)
-        has_news = int(bool(fresh or changed or won))
-        values = (new.id, new.agent, self.native_id, *facts, has_news, OUTCOME_RULES)
+        facts = (*texts, *dates, *parent, usage, new.outcome, clean(new.evidence), new.judge)
+        is_changed = int(bool(fresh or changed or won))
+        values = (new.id, new.agent, self.native_id, *facts, is_changed, OUTCOME_RULES)
         pk = int(self.connection.execute(_UPSERT, values).fetchone()[0])
         seqs = next_ids(self.connection, "messages", "seq", session=pk)
         pks = next_ids(self.connection, "messages", "pk")
         removed = self._delete([*changed, *won]) if changed or won else Counter[str]()
-        # New messages follow in the order of the log; changed ones keep their place.
-        theirs = {row.key for row in won}
-        rows = [row for row in self.rows if row.key in theirs or row.key not in self.known] if won else fresh
-        placed = [(self.known[row.key].pk if row.key in theirs else next(pks), next(seqs), row) for row in rows]
+        # New messages are appended in the order of the log; changed ones keep their place.
+        taken = {row.key for row in won}
+        rows = [row for row in self.rows if row.key in taken or row.key not in self.known] if won else fresh
+        placed = [(self.known[row.key].pk if row.key in taken else next(pks), next(seqs), row) for row in rows]
         placed += [(self.known[row.key].pk, self.known[row.key].seq, row) for row in changed]
         self.texts = insert_messages(self.connection, pk, placed, self.bodies)
         self.connection.execute(_SPAN_DATES, (pk,))
-        for loser in {self.known[key].session for key in theirs}:
+        for loser in {self.known[key].session for key in taken}:
             self._settle_loser(loser)
         return removed
 
@@ -255,10 +255,7 @@ class Append:
 def insert_messages(
     connection: Connection, session: int, placed: Sequence[tuple[int, int, Row]], bodies: Mapping[bytes, str]
 ) -> dict[bytes, int]:
-    """Insert messages, each with its pk and its place in the session. `bodies` are texts by their hashes.
-
-    Returns the ids of the texts.
-    """
+    """Insert messages, each with its pk and its sequence number. `bodies` are texts by hash. Returns their ids."""
     used = {row.text for _, _, row in placed} | {row.reasoning for _, _, row in placed}
     used |= {arguments for _, _, row in placed for _, _, arguments in row.calls}
     used |= {result[2] for _, _, row in placed for result in row.results}
@@ -290,7 +287,7 @@ def insert_messages(
 
 
 def save_texts(connection: Connection, bodies: Mapping[bytes, str]) -> dict[bytes, int]:
-    """Store the texts that are new; returns the id of every text by its hash."""
+    """Store the new texts. Returns the id of every text by its hash."""
     ids: dict[bytes, int] = {}
     for hashes in batches(bodies):
         ids.update(connection.execute(f"SELECT hash, id FROM texts WHERE hash IN ({placeholders(hashes)})", hashes))
@@ -302,7 +299,7 @@ def save_texts(connection: Connection, bodies: Mapping[bytes, str]) -> dict[byte
 
 
 def texts_of(connection: Connection, messages: Iterable[int]) -> set[int]:
-    """The ids of all texts that these messages use."""
+    """The ids of all texts in these messages."""
     used: set[int] = set()
     for some in batches(messages):
         these = placeholders(some)

@@ -1,4 +1,4 @@
-"""One bad session never stops a batch: it is named and skipped."""
+"""One bad session never stops a batch: it is logged and skipped."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec import MsgspecError
 
 from warmstart.errors import StoreCorrupt, WarmstartError
 
-# What the content of a session can make our code raise. An error of the database or the disk is none of them.
+# What the content of a session can make our code raise. Errors of the database or the disk are not among them.
 BAD_SESSION = (
     ArithmeticError,
     AssertionError,
@@ -26,7 +26,7 @@ Skip = Callable[[str, Exception], None]
 
 
 def log_skip(session: str, error: Exception) -> None:
-    """Name a session that was skipped, and why, in the log."""
+    """Log that a session was skipped, and why."""
     kind = "" if isinstance(error, WarmstartError) else f"unexpected {type(error).__name__}: "
     reason = f"{kind}{' '.join(str(error).split())[:200]}"
     logging.getLogger("warmstart").warning("skipped session %s: %s", session, reason)

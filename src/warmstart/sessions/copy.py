@@ -1,8 +1,8 @@
 """Copy one store to another, of any kind.
 
 Rows are copied as they are, not appended again: a message keeps its digest, so that sync, which continues in the new
-store, recognizes it even if its text was redacted since. A session is copied whole or not at all, so the next copy
-completes one that was interrupted. What only the target has is never touched; differences are reported.
+store, recognises it even if its text has been redacted since. A session is copied completely or not at all, so the next
+copy completes one that was interrupted. What only the target has is never touched; differences are reported.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.sessions.store import Position
 from warmstart.storage.sql import batches, next_ids, placeholders
 
-_BATCH = 2000  # messages written in one transaction, and the rest of the last session
+_BATCH = 2000  # messages per transaction, plus the rest of the last session
 _COLUMNS = f"revision, rules, {SESSION_COLUMNS}"
 _ELSEWHERE = "SELECT 1 FROM messages m JOIN sessions s ON s.pk = m.session WHERE s.id <> ? AND m.key IN ({}) LIMIT 1"
-# The texts of some messages of a session, by their places in it.
+# The texts of a range of messages of a session.
 _BODIES = "SELECT hash, body FROM texts WHERE id IN ({})".format(
     " UNION ".join(
         f"SELECT {text} FROM {table} WHERE {pk} IN (SELECT m.pk FROM messages m JOIN sessions s ON s.pk = m.session "
@@ -35,8 +35,8 @@ Progress = Callable[[int, int], None]
 class Copied(NamedTuple):
     """The result of a copy.
 
-    `present` sessions were there already, `deleted` ones were deleted in either store, and `differences` are what is
-    not the same in both stores afterwards.
+    `present` sessions were already in the target, `deleted` ones were deleted in either store, and `differences` says
+    where the stores still differ.
     """
 
     sessions: int = 0
@@ -48,15 +48,15 @@ class Copied(NamedTuple):
 
 
 class _Outline(NamedTuple):
-    """What tells whether a session is the same in two stores."""
+    """What must be equal for a session to be the same in two stores."""
 
     revision: int
     facts: tuple[Any, ...]
-    messages: tuple[tuple[bytes, bytes], ...]  # in order: the key, and the hash of all that is stored
+    messages: tuple[tuple[bytes, bytes], ...]  # in order: the key, and a hash of the whole row
 
 
 def copy_store(source: SQLSessionStore, target: SQLSessionStore, *, progress: Progress | None = None) -> Copied:
-    """Copy all sessions, the positions in their logs, and which sessions were deleted; compare what was written."""
+    """Copy all sessions, the positions in their logs and the deletions, and verify what was written."""
     return _Copy(source, target).run(progress or (lambda done, total: None))
 
 
@@ -69,7 +69,7 @@ class _Copy:
         self.present = 0
 
     def run(self, progress: Progress) -> Copied:
-        # Read first and written last: a log that grows meanwhile is read again from here, which changes nothing.
+        # Read first and written last: if a log grows meanwhile, the next sync reads that part again, which is harmless.
         positions = self.source.positions()
         deleted = self._copy_deletions()
         counts = self.source.fetch(
@@ -91,13 +91,13 @@ class _Copy:
         self._write(batch)
         for session_id, sent in self.written.items():
             if _outline(self.target, session_id) != sent:
-                self.differences.append(f"{session_id} did not arrive as it was sent")
+                self.differences.append(f"{session_id} differs from its original after the copy")
         saved = 0 if self.differences else self._copy_positions(positions)
         messages = sum(len(outline.messages) for outline in self.written.values())
         return Copied(len(self.written), messages, self.present, len(deleted), saved, tuple(self.differences))
 
     def _copy_deletions(self) -> frozenset[str]:
-        """Delete there what was deleted here; returns what is deleted in either store."""
+        """Delete in the target what was deleted in the source. Returns what is deleted in either store."""
         ours, theirs = self.source.deleted(), self.target.deleted()
         messages = self.source.fetch("SELECT key, session_id FROM deleted_messages")
         with self.target.transaction() as connection:
@@ -112,15 +112,15 @@ class _Copy:
         return ours | theirs
 
     def _is_wanted(self, session_id: str) -> bool:
-        """Whether the session must be written; one that is there and has more, or other things, is left alone."""
+        """Whether the session must be written. If the target has a newer or a different one, that is left alone."""
         mine, theirs = _outline(self.source, session_id), _outline(self.target, session_id)
         own = batches(key for key, _ in mine.messages)
         if theirs[1:] == mine[1:]:
             self.present += 1
         elif theirs.revision > mine.revision or not set(theirs.messages) <= set(mine.messages):
-            self.differences.append(f"{session_id} is not the same there, and was left as it is")
+            self.differences.append(f"{session_id} is different in the target and was left unchanged")
         elif any(self.target.fetch(_ELSEWHERE.format(placeholders(some)), (session_id, *some)) for some in own):
-            self.differences.append(f"{session_id} has messages that belong to another session there")
+            self.differences.append(f"{session_id} has messages that belong to another session in the target")
         else:
             self.written[session_id] = mine
             return True
@@ -129,7 +129,7 @@ class _Copy:
     def _write(self, batch: Sequence[str]) -> None:
         with self.target.transaction() as connection:
             for session_id in batch:
-                # An earlier copy has less.
+                # An earlier copy has fewer messages.
                 earlier = connection.execute(
                     "SELECT m.pk FROM messages m JOIN sessions s ON s.pk = m.session WHERE s.id = ?", (session_id,)
                 ).fetchall()
@@ -155,13 +155,13 @@ class _Copy:
 
 
 def _outline(store: SQLSessionStore, session_id: str) -> _Outline:
-    """The outline of a session, an empty one where the store does not have it."""
+    """The outline of a session; an empty one if the store does not have it."""
     rows = store.fetch(f"SELECT {_COLUMNS} FROM sessions WHERE id = ?", (session_id,))
     if not rows:
         return _Outline(0, (), ())
     revision, _, *facts = rows[0]
     if not facts[-1]:
-        del facts[-3:]  # the outcome that a profile found, which the other store may not have yet
+        del facts[-3:]  # the outcome comes from a profile, which the other store may not have yet
     messages = (
         (row.key, blake2b(repr(row).encode(), digest_size=16).digest())
         for _, row in read_rows(store.database, session_id, "hash")

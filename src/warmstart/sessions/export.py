@@ -1,4 +1,4 @@
-"""Export a session: chat messages in OpenAI's format, Markdown to read, or JSON lines with everything."""
+"""Export a session: chat messages in OpenAI's format, readable Markdown, or JSON lines with everything."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def export(session: Session, messages: Iterable[Message], format: Format) -> Ite
 
 
 def as_object(value: Session | Message) -> dict[str, Any]:
-    """A session or a message as a JSON object, without the fields that only a store needs."""
+    """A session or a message as a JSON object, without the fields that only the store needs."""
     return {name: part for name, part in msgspec.to_builtins(value).items() if not name.startswith("stored_")}
 
 
 def chat_messages(messages: Iterable[Message]) -> Iterator[dict[str, Any]]:
-    """Chat messages in the format of OpenAI's API; each tool result is a message of its own."""
+    """Chat messages in the format of OpenAI's API; each tool result is a separate message."""
     for message in messages:
         for result in message.tool_results:
             yield {"role": "tool", "tool_call_id": result.call_id, "content": result.text}

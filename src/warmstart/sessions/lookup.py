@@ -1,7 +1,7 @@
-"""What a search asks the session store: which sessions are in scope, what they say, and where a text is used.
+"""Queries that a search runs on the session store: which sessions are in scope, their texts, and where a text is used.
 
 Sessions and messages are identified by their row numbers here. Injected text, compaction summaries and system prompts
-are left out everywhere: nobody said them.
+are always left out, because nobody said them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from warmstart.storage.sql import batches, placeholders
 Use = Literal["text", "arguments", "result"]
 
 _SPOKEN = "m.flags & 3 = 0"  # neither a summary nor injected
-# Up to the first session of the family, and everything that descends from it.
+# The ancestors of a session, and all their descendants.
 _FAMILY = """
     WITH RECURSIVE above (id) AS (
         SELECT s.id FROM sessions s WHERE s.id = :session OR s.native_id = :session
@@ -30,7 +30,7 @@ _FAMILY = """
         UNION SELECT s.id FROM family f JOIN sessions s ON s.parent_id = f.id)
     SELECT s.pk FROM family f JOIN sessions s ON s.id = f.id
 """
-# What a tool of ours returned only repeats what another session said. A host may put a line before it.
+# What a tool of ours returned only repeats what another session said. A host may prepend a line.
 _NOT_OURS = f"replace(substr(t.body, 1, 300), '{MARK}', '') = substr(t.body, 1, 300)"
 _USES: dict[Use, str] = {
     "text": "JOIN messages m ON m.text = t.id AND m.role IN ('user', 'assistant')",
@@ -48,7 +48,7 @@ class Selection(NamedTuple):
 
 
 class StoredText(NamedTuple):
-    """A text of a session: whose it is (a role, `reasoning`, or the name of a tool), its message, hash and id."""
+    """A text of a session: its kind (a role, `reasoning`, or the name of a tool), message, hash and id."""
 
     kind: str
     message: int
@@ -79,7 +79,7 @@ class TextUse(NamedTuple):
 
 
 class SessionLookup:
-    """Reads what a search needs, with one statement each."""
+    """The queries; each method runs one statement per batch."""
 
     def __init__(self, connection: Connection) -> None:
         self._run = connection.execute
@@ -94,9 +94,10 @@ class SessionLookup:
         since: datetime | None = None,
         exclude_session: str | None = None,
     ) -> Selection:
-        """The sessions of a project (a path, or the last part of one) and of some agents, without a session's family.
+        """The sessions of a project (a path, or the end of one) and of some agents.
 
-        `exclude_session` is an id or an agent's own id; its ancestors and all their descendants are left out.
+        `exclude_session` is a session id or native id; that session, its ancestors and all their descendants are left
+        out.
         """
         terms: list[str] = []
         values: dict[str, object] = {}
@@ -123,13 +124,13 @@ class SessionLookup:
 
     def start_range(self) -> tuple[float, float] | None:
         """When the first and the last session started."""
-        first, last = self._run(  # in one SELECT they would read the whole index
+        first, last = self._run(  # a single SELECT with both would scan the whole index
             "SELECT (SELECT min(started_at) FROM sessions), (SELECT max(started_at) FROM sessions)"
         ).fetchone()
         return None if first is None else (first, last)
 
     def started_between(self, selection: Selection, first: float, last: float, limit: int) -> list[tuple[int, float]]:
-        """The newest sessions that started in this time, each with its start."""
+        """The newest sessions that started in this interval, each with its start."""
         return self._run(
             "SELECT s.pk, s.started_at FROM sessions s WHERE s.started_at >= :first AND s.started_at < :last "
             f"AND {selection.condition} ORDER BY s.started_at DESC LIMIT :limit",
@@ -161,7 +162,7 @@ class SessionLookup:
         return found
 
     def messages(self, messages: Iterable[int]) -> dict[int, StoredMessage]:
-        """Messages by their row numbers, as far as they exist."""
+        """The messages with these row numbers, if they exist."""
         found: dict[int, StoredMessage] = {}
         for batch in batches(messages):
             for pk, native_id, role, at, *rest in self._run(
@@ -192,9 +193,9 @@ class SessionLookup:
         ).fetchall()
 
     def calls_after(self, messages: Iterable[int], tools: Iterable[str]) -> Iterator[tuple[int, str, str]]:
-        """The calls of some tools that followed each message before the user spoke again, in order.
+        """The calls of some tools between each message and the next user message, in order.
 
-        Each with the message, the tool and the arguments.
+        Yields the message, the tool and the arguments.
         """
         names = sorted(tools)
         for batch in batches(messages):
@@ -210,7 +211,7 @@ class SessionLookup:
             )
 
     def containing(self, texts: Iterable[int], part: str) -> list[int]:
-        """Those of some texts that contain this in any case, newest first."""
+        """The texts that contain `part`, ignoring case, newest first."""
         pattern = "%" + re.sub(r"([\\%_])", r"\\\1", part.lower()) + "%"
         found: list[int] = []
         for batch in batches(texts):
@@ -222,7 +223,7 @@ class SessionLookup:
         return sorted(found, reverse=True)
 
     def uses(self, texts: Sequence[int], uses: Iterable[Use], selection: Selection, limit: int) -> list[TextUse]:
-        """Where texts are used by sessions in scope, at most `limit` of each kind, in the order of the texts given."""
+        """Where sessions in scope use these texts, at most `limit` uses of each kind, in the order of `texts`."""
         order = {text: place for place, text in enumerate(texts)}
         rows: list[Any] = []
         for batch in batches(texts):

@@ -1,14 +1,14 @@
-"""Marks on what Warmstart puts into a conversation, so that it is never taken for somebody's words.
+"""Marks on everything Warmstart adds to a conversation, so that it is never mistaken for someone's words.
 
 A note begins with `MARK` and ends with `END`, or is a `TAG` element if it is XML; the id of a call begins with `CALL`.
-Agents log all of it unchanged. What is quoted in a note cannot contain these marks.
+Agents log all of it unchanged. Text quoted in a note cannot contain these marks.
 """
 
 from __future__ import annotations
 
 import re
 
-TYPE_CHECKING = False  # a hook loads this module: the values take longer to load than all the rest of it
+TYPE_CHECKING = False  # hooks load this module, and `values` takes longer to load than everything else in it
 if TYPE_CHECKING:
     from warmstart.sessions.values import Message
 
@@ -19,7 +19,7 @@ END_TAG = "</warmstart>"
 PACKET = f"{MARK}\n# Handoff packet "  # how a packet begins; its id follows
 CALL = "call_warmstart_"
 
-# A mark counts only at the start of a line, where a note has it; elsewhere somebody mentions it.
+# A mark counts only at the start of a line, where a note has it; elsewhere someone only mentions it.
 _NOTE = re.compile(
     rf"^[ \t]*(?:{re.escape(MARK)}.*?(?:{re.escape(END)}|\Z)|{TAG}(?=[\s>/]).*?(?:{END_TAG}|\Z))[ \t]*\n?",
     re.DOTALL | re.MULTILINE,
@@ -32,12 +32,12 @@ def is_marked(text: str) -> bool:
 
 
 def is_marked_call(call_id: str) -> bool:
-    """Whether a call, or its result, is one that Warmstart showed."""
+    """Whether Warmstart added the call with this id."""
     return call_id.startswith(CALL)
 
 
 def is_ours(message: Message) -> bool:
-    """Whether Warmstart put this whole message into the conversation."""
+    """Whether Warmstart added this whole message to the conversation."""
     if message.tool_calls or message.tool_results:
         ids = [call.id for call in message.tool_calls] + [result.call_id for result in message.tool_results]
         return all(map(is_marked_call, ids))
@@ -45,8 +45,8 @@ def is_ours(message: Message) -> bool:
 
 
 def without_ours(text: str) -> str:
-    """The text without the notes of Warmstart, such as one that a host put into its system prompt.
+    """The text without Warmstart's notes, such as one that a host put into its system prompt.
 
-    A note without an end reaches to the end of the text: better too little text than our own words.
+    A note without an end extends to the end of the text: better to lose text than to keep our own words.
     """
     return _NOTE.sub("", text) if MARK in text or TAG in text else text

@@ -1,9 +1,9 @@
 """The project of a session. A project is a repository: its worktrees and subfolders belong to it.
 
-Git's own files tell which repository a folder belongs to, as long as the folder exists: the `.git` file of a worktree
-leads to the directory that it shares with the main working tree. A submodule is a repository of its own. A repository
-in the home directory (dotfiles) does not include the folders below it; otherwise they would all be one project. Links
-are followed. Where git does not help, the path does: `/x/repo/.worktrees/a` belongs to `/x/repo`.
+As long as a folder exists, git's own files show which repository it belongs to: the `.git` file of a worktree points to
+the directory that it shares with the main working tree. A submodule is a separate repository. A repository in the home
+directory (dotfiles) does not include the folders below it; otherwise they would all be one project. Links are followed.
+Without git's files the path decides: `/x/repo/.worktrees/a` belongs to `/x/repo`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 from functools import lru_cache
 from os.path import dirname, exists, expanduser, isabs, isdir, isfile, join, lexists, normpath, realpath, relpath
 
-TYPE_CHECKING = False  # `typing` itself takes milliseconds to load, and so does `pathlib`: a hook needs neither
+TYPE_CHECKING = False  # `typing` and `pathlib` take milliseconds to load, and hooks need neither
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -26,7 +26,7 @@ _HOME = re.compile(r"(?:/[a-z])?/(?:root|(?:home|Users)/[^/]+)")
 
 @lru_cache(maxsize=4096)
 def project_of(directory: str) -> str:
-    """The working tree around a folder of this machine, or the folder itself."""
+    """The working tree that contains a folder on this machine, or the folder itself."""
     if not directory or "\0" in directory:
         return ""
     directory = _normalize(directory)
@@ -44,7 +44,7 @@ def project_of(directory: str) -> str:
 
 @lru_cache(maxsize=4096)
 def repository_of(directory: str) -> str:
-    """The project that a folder of this machine belongs to, or the folder itself."""
+    """The project that a folder on this machine belongs to, or the folder itself."""
     directory = project_of(directory)
     if isabs(directory):
         try:
@@ -53,20 +53,20 @@ def repository_of(directory: str) -> str:
             if isdir(main):
                 return main
         except (OSError, ValueError):
-            pass  # git's files cannot be read, or no file can have this name
+            pass  # git's files cannot be read, or the name is invalid
     return project_by_name(directory)
 
 
-def resolve_project(given: str) -> str:
-    """A project as it is stored: the repository of a path. A plain name, the end of a path, is returned as it is."""
-    path = expanduser(given)
-    if not given or not (isdir(path) or _PATH.match(given)):
-        return given
-    return repository_of(given if _DRIVE.match(given) else join(os.getcwd(), path))
+def resolve_project(name: str) -> str:
+    """A project as it is stored: the repository of a path. A plain name, the end of a path, is returned unchanged."""
+    path = expanduser(name)
+    if not name or not (isdir(path) or _PATH.match(name)):
+        return name
+    return repository_of(name if _DRIVE.match(name) else join(os.getcwd(), path))
 
 
 def branch_of(directory: str) -> str:
-    """The branch that the working tree around a folder is on; empty if there is none, or the folder is elsewhere."""
+    """The branch that is checked out in a folder; empty if there is none, or the folder is not on this machine."""
     if not directory or not isdir(expanduser(directory)):
         return ""
     tree = project_of(realpath(expanduser(directory)))
@@ -80,7 +80,7 @@ def branch_of(directory: str) -> str:
 
 
 def project_by_name(directory: str) -> str:
-    """The project of a folder by its path alone: for one that is deleted, or on another machine."""
+    """The project of a folder by its path alone: for a folder that was deleted or is on another machine."""
     directory = _normalize(directory)
     found = _WORKTREES.match(directory)
     if not found or _HOME.fullmatch(found[1]) or found[1] == _home():
@@ -89,11 +89,11 @@ def project_by_name(directory: str) -> str:
 
 
 def project_of_log(directory: str, log: str) -> str:
-    """The project of a folder that the log at this path names; empty if only the machine with the log knows it."""
+    """The project of the folder in the log at this path; empty if only the machine that has the log can tell."""
     if exists(log):
         return repository_of(directory)
-    named = project_by_name(directory)
-    return "" if named == directory else named
+    project = project_by_name(directory)
+    return "" if project == directory else project
 
 
 def short_names(projects: Iterable[str]) -> dict[str, str]:
@@ -105,7 +105,7 @@ def short_names(projects: Iterable[str]) -> dict[str, str]:
 
 
 def _repository(tree: str) -> str:
-    """The main folder of the repository that has this working tree."""
+    """The main folder of the repository that this working tree belongs to."""
     git = realpath(join(tree, ".git"))
     if not isfile(git):
         return _main_folder(git) if isdir(git) else project_by_name(tree)
@@ -128,9 +128,9 @@ def _main_folder(git: str) -> str:
 
 
 def _submodule(tree: str) -> str:
-    """The place of a submodule in the main working tree of the repository around it."""
-    around = project_of(dirname(tree))
-    return join(repository_of(around), relpath(tree, around))
+    """The path of a submodule in the main working tree of its superproject."""
+    outer = project_of(dirname(tree))
+    return join(repository_of(outer), relpath(tree, outer))
 
 
 def _read(path: str) -> str:
@@ -143,7 +143,7 @@ def _home() -> str:
 
 
 def _normalize(path: str) -> str:
-    r"""A path without slashes at its end; `D:\x` and `D:/x` as Git Bash spells them, `/d/x`."""
+    r"""The path without trailing slashes; `D:\x` and `D:/x` become `/d/x`, as in Git Bash."""
     if drive := _DRIVE.match(path):
         path = f"/{drive[1].lower()}/{drive[2]}".replace("\\", "/")
     return path.rstrip("/") or path[:1]

@@ -1,7 +1,7 @@
-"""Sessions without their secrets: before they are stored, and when new rules are applied to stored ones.
+"""Redact sessions, both before they are stored and when new rules are applied to stored ones.
 
-In a name (an id, a path, a model, a tool) the replacement has the whole fingerprint of the secret, so that two names
-which differ only in their secrets stay different, and the same name is replaced alike everywhere.
+In a name (an id, a path, a model, a tool) the replacement contains the whole fingerprint of the secret, so that names
+that differ only in their secrets stay different, and the same name is replaced the same way everywhere.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ _NAMES = {
 
 
 class Texts(NamedTuple):
-    """Texts to scan together, and the names beside them, which may have secrets but are not searched."""
+    """Texts to scan together, with their names. Names may contain secrets too, but are not indexed for search."""
 
     bodies: list[str]
     names: list[str]
 
 
 class Scan(NamedTuple):
-    """Whether some texts have secrets, and the stems of each body; none if the store has to stem them."""
+    """Whether some texts contain secrets, and the stems of each body; empty if the store has to stem them."""
 
     has_secret: bool
     stems: Sequence[str] = ()
 
 
 def scan(texts: Texts, redactor: Redactor | None) -> Scan:
-    """Look for secrets. To scan many texts at once is cheaper than to scan each, and few have secrets."""
+    """Look for secrets. Scanning many texts at once is cheaper than scanning each, and few contain secrets."""
     return Scan(redactor is not None and bool(redactor.find("\n".join((*texts.bodies, *texts.names)))))
 
 
@@ -59,7 +59,7 @@ class Group(NamedTuple):
 
 
 def group_messages(messages: Iterable[Message], session: Session | None = None) -> Iterator[Group]:
-    """The messages in groups of about `_MAX_SCAN` characters; the facts of the session are in the first one."""
+    """Group messages by about `_MAX_SCAN` characters; the first group also has the session's own fields."""
     facts = [getattr(session, column) for column in (*_SESSION_TEXTS, *_SESSION_NAMES)] if session else []
     group = Group([], Texts([], facts))
     size = 0
@@ -85,7 +85,7 @@ def group_messages(messages: Iterable[Message], session: Session | None = None) 
 def redacted_log(
     session: Session, groups: Iterable[Group], scans: Iterable[Scan], redactor: Redactor
 ) -> tuple[Session, list[Message]]:
-    """A session and its messages without the secrets that scans found. Their identity does not change."""
+    """A session and its messages without the secrets that the scans found. Their identities do not change."""
     messages: list[Message] = []
     for group, scanned in zip(groups, scans, strict=True):
         if not scanned.has_secret:
@@ -110,7 +110,7 @@ def redacted_messages(messages: Iterable[Message], redactor: Redactor) -> Iterat
 
 
 def redacted_message(message: Message, redactor: Redactor) -> Message:
-    """The message with the secrets in its texts, its ids and the names in it replaced."""
+    """The message with the secrets in its texts, ids and names replaced."""
     name, clean = partial(redacted_name, redactor=redactor), redactor.clean
     return replace(
         message,
@@ -130,7 +130,7 @@ def redacted_message(message: Message, redactor: Redactor) -> Message:
 
 
 def redacted_session(session: Session, redactor: Redactor) -> Session:
-    """The session with the secrets in its title, evidence, ids and places replaced."""
+    """The session with the secrets in its title, evidence, ids and paths replaced."""
     if not redactor.find("\n".join(getattr(session, column) for column in (*_SESSION_TEXTS, *_SESSION_NAMES))):
         return session
     names: dict[str, Any] = {column: redacted_name(getattr(session, column), redactor) for column in _SESSION_NAMES}
@@ -151,7 +151,7 @@ def redacted_name(name: str, redactor: Redactor) -> str:
 
 
 def exchange_text(connection: Connection, old: int, body: str) -> None:
-    """Make everything that uses the text `old` use `body` instead. The caller deletes `old`."""
+    """Replace the text `old` by `body` everywhere it is used. The caller deletes `old`."""
     bodies: dict[bytes, str] = {}
     key = hash_text(body, bodies)
     new = key and save_texts(connection, bodies)[key]
@@ -160,9 +160,9 @@ def exchange_text(connection: Connection, old: int, body: str) -> None:
 
 
 def rewrite_facts(connection: Connection, change: Callable[[str], str], rename: Callable[[str], str]) -> int:
-    """Apply `change` to texts outside of messages, and `rename` to names; returns how many changed.
+    """Apply `change` to texts outside of messages, and `rename` to names. Returns how many changed.
 
-    A reader's state that would change is deleted instead: it has to match what its log says next.
+    A reader's state that would change is deleted instead, because it must match the rest of the log.
     """
     changed = 0
     columns = [("sessions", column, change) for column in _SESSION_TEXTS]
@@ -185,7 +185,7 @@ def rewrite_facts(connection: Connection, change: Callable[[str], str], rename: 
 
 
 def forget_state(connection: Connection, path: str) -> None:
-    """Delete the state of a log's reader; the log is read from its start if it ever grows."""
+    """Delete the state of a log's reader, so that the log is read from its start if it ever grows."""
     connection.execute(
         "UPDATE positions SET state = '{}', mark = '', \"offset\" = 0, line = 0, revision = revision + 1 "
         "WHERE path = ?",
@@ -194,7 +194,7 @@ def forget_state(connection: Connection, path: str) -> None:
 
 
 def strings_in(value: Any) -> Iterator[str]:
-    """Every string in a JSON value. Those of a list are also joined, because they may be the blocks of one text."""
+    """Every string in a JSON value. Strings in a list are also joined, because they may be blocks of one text."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list):

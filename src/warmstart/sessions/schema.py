@@ -1,7 +1,7 @@
-"""The tables of the package `sessions`, and the way from values to rows and back.
+"""The tables of the package `sessions`, and the conversion between values and rows.
 
-Every text is stored once, in `texts`, under its hash: a file that an agent reads ten times costs its size once, in the
-store and in its index (`text_index.py`). The SQL of the tables is in `migrations`.
+Every text is stored once, in `texts`, under its hash: a file that an agent reads ten times takes space only once, in
+the store and in its index (`text_index.py`). The SQL of the tables is in `migrations`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from warmstart.storage.database import Database, migrations_of
 from warmstart.storage.sql import placeholders
 
 MIGRATIONS = migrations_of("sessions", __file__)
-# Goes up whenever a reader judges differently than before, so that `rejudge` reaches the results that are stored.
+# Increment it whenever a reader judges outcomes differently, so that `rejudge` updates the stored results.
 OUTCOME_RULES = 3
 
 SESSION_COLUMNS = (
@@ -29,7 +29,7 @@ SESSION_COLUMNS = (
 )
 MESSAGE_COLUMNS = "key, digest, native_id, role, flags, at, model, origin, usage"  # and the texts
 IN_PROJECT = "(s.project = :project OR substr(s.project, length(s.project) - length(:project)) = '/' || :project)"
-# Where texts are used: the table, its column with the message, and that with the text.
+# Where texts are used: the table, its message column and its text column.
 TEXT_USES = (
     ("messages", "pk", "text"),
     ("messages", "pk", "reasoning"),
@@ -46,7 +46,7 @@ _decode_counts = msgspec.json.Decoder(list[int]).decode
 
 
 class Row(NamedTuple):
-    """A message as the store has it, with the hashes of its texts (or the texts: see `read_rows`) instead of ids."""
+    """A message as it is stored, with the hashes of its texts (or the texts: see `read_rows`) instead of their ids."""
 
     key: bytes
     digest: bytes
@@ -64,12 +64,12 @@ class Row(NamedTuple):
 
 
 def encode(agent: str, message: Message, bodies: dict[bytes, str]) -> Row:
-    """The row of a message. `bodies` receives its texts under their hashes."""
+    """The row of a message. Adds its texts to `bodies`, by hash."""
     flags = message.compaction_summary * _COMPACTION_SUMMARY
     has_mark = message.role == "user" and (MARK in message.text or TAG in message.text)
     ours = has_mark and not without_ours(message.text).strip()
     flags += (message.injected or ours) * _INJECTED + message.sidechain * _SIDECHAIN
-    # A time in the first or the last year may not be one in UTC.
+    # A time in the first or the last year may be out of range in UTC.
     at = message.timestamp.timestamp() if message.timestamp and 1 < message.timestamp.year < 9999 else None
     usage = usage_json(message.usage) if message.usage else None
     native_id, role, model, origin = clean(message.native_id), message.role, clean(message.model), clean(message.origin)
@@ -88,22 +88,22 @@ def encode(agent: str, message: Message, bodies: dict[bytes, str]) -> Row:
 
 
 def message_key(agent: str, native_id: str) -> bytes:
-    """The identity of a message, whichever session it is found in."""
+    """The identity of a message, whichever session it appears in."""
     return blake2b(f"{agent}\0{native_id}".encode("utf-8", "replace"), digest_size=16).digest()
 
 
 def judged_digest(digest: bytes, outcomes: Sequence[CallOutcome]) -> bytes:
-    """The digest of the same message with these outcomes of its results.
+    """The digest of the same message with these outcomes for its results.
 
-    It ends with a letter for each outcome, so that they can be judged again without the rest. A log that is read again
-    by the same rules then gives the digest that is stored: the message is neither written again, nor does its text
-    come back where it was rewritten since. Other outcomes still make it another message, which replaces it.
+    It ends with a letter per outcome, so that outcomes can be rejudged without hashing the rest again. Reading a log
+    again with the same rules gives the stored digest, so the message is not written again, and a text that was
+    redacted since does not come back. With other outcomes the digest differs, and the message is replaced.
     """
     return digest[:_DIGEST_SIZE] + "".join(outcome[0] for outcome in outcomes).encode()
 
 
 def hash_text(body: str, bodies: dict[bytes, str]) -> bytes | None:
-    """Put a text into `bodies` under its hash, and return the hash; `None` for an empty text."""
+    """Add a text to `bodies` under its hash, and return the hash; `None` for an empty text."""
     if not body:
         return None
     try:
@@ -123,7 +123,7 @@ def usage_json(usage: Usage) -> str:
 
 
 def read_rows(database: Database, session_id: str, texts: Literal["body", "hash"]) -> Iterator[tuple[int, Row]]:
-    """The messages of a session in order, with their numbers; `texts` says what their rows have in place of text ids.
+    """The messages of a session in order, with their sequence numbers. `texts` says what replaces the text ids.
 
     They are read in pages, so that memory does not grow with the session.
     """
@@ -164,7 +164,7 @@ def _read_page(database: Database, session_id: str, after: int, text: str) -> li
 
 
 def to_message(row: Row) -> Message:
-    """The message of a row that was read with its texts."""
+    """The message in a row that was read with its texts."""
     return Message(
         native_id=row.native_id,
         role=row.role,
@@ -183,27 +183,20 @@ def to_message(row: Row) -> Message:
 
 
 def to_result(row: Sequence[Any]) -> ToolResult:
-    """A tool's result from its row."""
-    call_id, outcome, text, duration, flag, exit_code = row
-    return ToolResult(
-        call_id=call_id,
-        outcome=outcome,
-        text=text or "",
-        duration=duration,
-        flag=flag,
-        exit_code=exit_code,
-    )
+    """A tool result from its row."""
+    call_id, outcome, text, duration, flag, code = row
+    return ToolResult(call_id=call_id, outcome=outcome, text=text or "", duration=duration, flag=flag, exit_code=code)
 
 
 def to_session(row: Sequence[Any]) -> Session:
     """A session from a row of `SESSION_COLUMNS`."""
     fields = dict(zip(_SESSION_FIELDS, row, strict=True))
-    own = fields.pop("id")
+    stored_id = fields.pop("id")
     fields["started_at"] = to_time(fields["started_at"])
     fields["ended_at"] = to_time(fields["ended_at"])
     fields["usage"] = _to_usage(fields["usage"])
     session = Session(**fields)
-    return session if session.id == own else replace(session, stored_id=own)
+    return session if session.id == stored_id else replace(session, stored_id=stored_id)
 
 
 def _to_usage(text: str | None) -> Usage | None:

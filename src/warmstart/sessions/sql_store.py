@@ -1,7 +1,4 @@
-"""The session store in SQL that SQLite and PostgreSQL share.
-
-They differ in the connection and in the text index, which a store of either kind brings along.
-"""
+"""The session store, in SQL that SQLite and PostgreSQL share. Only the connection and the text index differ."""
 
 from __future__ import annotations
 
@@ -49,7 +46,7 @@ _COUNTS = """
     (SELECT count(*) FROM messages m JOIN tool_results r ON r.message = m.pk
         WHERE m.session = s.pk AND r.outcome = 'rejected') AS rejections
 """
-# Few logs have a title; the first message of the user serves as one.
+# Few logs have a title; the user's first message serves as one.
 _TITLE = """
     CASE WHEN s.title <> '' THEN s.title ELSE coalesce((
         SELECT substr(t.body, 1, 200) FROM messages m JOIN texts t ON t.id = m.text
@@ -69,7 +66,7 @@ _FILTERS = {
 
 
 def where(filter: Filter) -> tuple[str, dict[str, object]]:
-    """A filter as a condition on `sessions s`, and its parameters, among them `limit`."""
+    """A filter as a condition on `sessions s`, and its parameters, including `limit`."""
     values: dict[str, object] = {}
     for name in _FILTERS:
         value = getattr(filter, name)
@@ -83,7 +80,7 @@ class SQLSessionStore:
     """Sessions in a database. Implements `SessionStore` and what sync needs; for one thread.
 
     `name` is a path, or a URL without its password; `about` names the kind and version of the database. Other packages
-    have tables of their own in `database`.
+    have their own tables in `database`.
     """
 
     def __init__(self, database: Database, index: TextIndex, about: str) -> None:
@@ -123,7 +120,7 @@ class SQLSessionStore:
             return self.database.connection.execute(sql, parameters).fetchall()
 
     def forget(self, texts: set[int]) -> None:
-        """Delete those of these texts that are no longer used, at the end of the transaction."""
+        """At the end of the transaction, delete those of these texts that are no longer used."""
         self._stale |= texts
 
     # -- writing
@@ -162,7 +159,7 @@ class SQLSessionStore:
                 "ON CONFLICT DO NOTHING",
                 (session_id, pk),
             )
-            # The state of a reader may hold titles and unfinished messages.
+            # A reader's state may contain titles and unfinished messages.
             forget_state(connection, source)
             connection.execute("DELETE FROM sessions WHERE pk = ?", (pk,))
             children = connection.execute(
@@ -184,7 +181,7 @@ class SQLSessionStore:
                 rewritten = {old: new for old, body in page if (new := change(body)) != body}
                 for old, new in rewritten.items():
                     exchange_text(connection, old, new)
-                # What was derived from a text is outdated even if this is interrupted.
+                # What was derived from a text is outdated, even if the rewrite is interrupted.
                 if rewritten:
                     connection.execute(raise_revisions)
                 self._stale |= rewritten.keys()
@@ -211,8 +208,8 @@ class SQLSessionStore:
         return changed
 
     def _rejudge_session(self, session_id: str, judge: Callable[[str, ToolResult], CallOutcome]) -> int:
-        """Judge every result of a session again; returns how many outcomes changed."""
-        tools: dict[str, str] = {}  # by the ids of the calls so far, because an id may be used again
+        """Judge every result of a session again. Returns how many outcomes changed."""
+        tools: dict[str, str] = {}  # by call id, so far: an id may be used again
         outcomes: list[tuple[CallOutcome, bytes, int]] = []
         digests: list[tuple[bytes, bytes]] = []
         for _, row in read_rows(self.database, session_id, "body"):
@@ -253,14 +250,14 @@ class SQLSessionStore:
                 "ORDER BY coalesce(s.parent_kind, '') = 'subagent', s.started_at DESC LIMIT 4",
                 (session_id,),
             )
-            # A subagent's id begins with that of its parent; the parent is meant.
+            # A subagent's id begins with that of its parent; the user means the parent.
             if len(rows) > 1 and all(row[2].startswith(f"{rows[0][2]}/") for row in rows[1:]):
                 rows = rows[:1]
         if not rows:
             raise SessionNotFound(f"no session has the id {session_id!r}; `warmstart sessions list` shows them")
         if len(rows) > 1:
             some = ", ".join(f"{row[0]} ({row[1]})" for row in rows[:3])
-            raise AmbiguousId(f"{session_id!r} fits several sessions: {some}; give more of the id")
+            raise AmbiguousId(f"{session_id!r} matches several sessions: {some}; give more of the id")
         return to_session(rows[0])
 
     def messages(self, session_id: str) -> Iterator[Message]:
@@ -305,7 +302,7 @@ class SQLSessionStore:
         """The ids of the sessions that were deleted."""
         return frozenset(row[0] for row in self.fetch("SELECT id FROM deleted_sessions"))
 
-    # Last, because from here on `list` is no longer the type.
+    # Last, because below this line `list` is no longer the type.
 
     def list(self, filter: Filter = Filter()) -> list[SessionSummary]:  # noqa: B008 - Filter is frozen
         condition, values = where(filter)
@@ -328,13 +325,10 @@ class SQLiteSessionStore(SQLSessionStore):
 
 
 class PostgresSessionStore(SQLSessionStore):
-    """The sessions of one tenant in a PostgreSQL database.
-
-    `tenant` is the tenant to act for, if the role may; by default it is the role that the URL logs in.
-    """
+    """The sessions of one tenant in a PostgreSQL database: `tenant`, or by default the role that logs in."""
 
     def __init__(self, url: str, *, tenant: str = "") -> None:
-        from warmstart.storage.postgres import PostgresDatabase  # deferred: psycopg comes with an extra
+        from warmstart.storage.postgres import PostgresDatabase  # deferred: psycopg is an extra
 
         database = PostgresDatabase(url, MIGRATIONS, tenant=tenant)
         self.tenant = database.tenant
@@ -344,7 +338,7 @@ class PostgresSessionStore(SQLSessionStore):
 
 @contextmanager
 def open_store(settings: Settings) -> Iterator[SQLSessionStore]:
-    """The store in the settings, created and migrated if necessary, and closed afterwards."""
+    """Open the store in the settings, created and migrated if necessary, and close it afterwards."""
     store: SQLSessionStore
     if settings.store_url:
         store = PostgresSessionStore(settings.store_url, tenant=settings.store_tenant)

@@ -1,4 +1,4 @@
-"""The contract of a session store. `warmstart.testing.stores` holds the suite that every implementation passes."""
+"""The contract of a session store. `warmstart.testing.stores` has the suite that every implementation passes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from warmstart.sessions.values import CallOutcome, Message, Session, SessionOutc
 class Appended(NamedTuple):
     """The result of an append.
 
-    `deleted` messages were left out because a person deleted their session. `tool_calls`, `errors` and `rejected` count
-    what was added to the store; `continues` is the session that owns the messages which turned out to be copies.
+    `deleted` messages were left out because the user deleted their session. `tool_calls`, `errors` and `rejected` count
+    what was added to the store; `continues` is the session that owns the messages that turned out to be copies.
     """
 
     new: int = 0
@@ -57,9 +57,9 @@ class SessionSummary(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """Which sessions to list. Empty fields do not restrict; `limit` 0 means all of them.
+    """Which sessions to list. Empty fields match everything; `limit` 0 means no limit.
 
-    `project` is a whole path or the last part of one.
+    `project` is a whole path or the end of one.
     """
 
     id: str = ""
@@ -74,8 +74,8 @@ class Filter:
 class Position:
     """How far a log was read.
 
-    `signature` tells whether the file changed since, `mark` whether it only grew. The store increments `revision` each
-    time it saves a position, so that a second writer notices the first.
+    `signature` shows whether the file has changed since, `mark` whether it only grew. The store increments `revision`
+    each time it saves a position, so that a second writer notices the first.
     """
 
     path: str
@@ -89,52 +89,51 @@ class Position:
 
 
 class SessionStore(Protocol):
-    """Keeps sessions and their messages. Every method is one transaction; errors are `StoreError`s."""
+    """Stores sessions and their messages. Every method is one transaction; errors are `StoreError`s."""
 
     def append(self, session: Session, messages: Iterable[Message] = ()) -> Appended:
-        """Add messages to a session, in order, and update what is known of the session.
+        """Add messages to a session, in order, and update what is known about the session.
 
-        A session comes into being with its first message. A message that is already there is replaced if it differs
-        and otherwise left alone. A message that another session holds stays with the session that wrote it first:
-        the one its `origin` names, otherwise the one that ended earlier; the other session is linked to it as a
-        `resume`.
+        A session is created with its first message. A message that is already there is replaced if it differs, and
+        otherwise left alone. A message that another session has stays with the session that wrote it first: the one
+        named by its `origin`, otherwise the one that ended earlier. The other session is linked to that as a `resume`.
         """
 
     def get(self, session_id: str) -> Session:
-        """The session with this id, a unique beginning of it, or its native id or a unique beginning of that.
+        """The session with this id or native id, or a unique prefix of either.
 
-        Subagents, whose native ids begin with that of their parent, do not make it ambiguous.
-        Raises `SessionNotFound` or `AmbiguousId`.
+        Subagents, whose native ids begin with their parent's, do not make a prefix ambiguous. Raises `SessionNotFound`
+        or `AmbiguousId`.
         """
 
     def messages(self, session_id: str) -> Iterator[Message]:
         """The messages of a session in order; none for an unknown id. Memory does not grow with the session."""
 
     def delete(self, session_id: str) -> bool:
-        """Delete a session and its subagents with all their text, also from the index; `False` when there was none.
+        """Delete a session and its subagents with all their text, also from the index; `False` if there is none.
 
-        `append` brings back neither the sessions nor copies of their messages in other logs.
+        `append` restores neither the sessions nor copies of their messages in other logs.
         """
 
     def set_outcome(self, session_id: str, outcome: SessionOutcome, because: str = "") -> None:
-        """Record what the user says about a session; no import overwrites it. Raises `SessionNotFound`."""
+        """Record the user's verdict on a session; no import overwrites it. Raises `SessionNotFound`."""
 
     def rewrite(self, change: Callable[[str], str], rename: Callable[[str], str] | None = None) -> int:
-        """Apply a change to every text that is stored, also in the index; returns how many changed.
+        """Apply `change` to every stored text, also in the index. Returns how many changed.
 
-        `rename` is applied to names instead (ids of the agents, models, tools, paths), and must keep different names
-        different. What is known by them stays known: the ids of sessions and the identity of messages do not change.
+        `rename` is applied to names instead (agents' ids, models, tools, paths), and must keep different names
+        different. The ids of sessions and the identities of messages do not change.
         """
 
     def rejudge(self, judge: Callable[[str, str, ToolResult], CallOutcome], rules: int) -> int:
-        """Judge every result again that was judged by other rules; returns how many outcomes changed.
+        """Judge every result again that was judged by other rules. Returns how many outcomes changed.
 
         `judge` receives the agent, the name of the tool (empty if the call is unknown) and the result. What `append`
         writes counts as judged by `OUTCOME_RULES`. Memory does not grow with the texts.
         """
 
     def projects(self) -> list[str]:
-        """The projects that have sessions, in the order of their paths."""
+        """The projects that have sessions, sorted by path."""
 
     def close(self) -> None:
         """Close the store; it must not be used afterwards."""
@@ -142,24 +141,24 @@ class SessionStore(Protocol):
     # -- what sync needs
 
     def transaction(self, *, wait: bool = True, stems: Mapping[str, str] = ...) -> AbstractContextManager[object]:
-        """Make several calls one write. `stems` are those of texts that are stemmed already.
+        """Combine several calls into one write. `stems` are the stems of texts that are already stemmed.
 
-        Without `wait` the write may end in the background. The next call waits for it and raises its error.
+        Without `wait` the write may finish in the background. The next call waits for it and raises its error.
         """
 
     def positions(self, paths: Iterable[str] | None = None) -> dict[str, Position]:
-        """How far each log, or each at these paths, was read, by path."""
+        """How far each log (or each of those at `paths`) was read, by path."""
 
     def save_position(self, position: Position) -> int:
-        """Save how far a log was read; returns the new revision."""
+        """Save how far a log was read. Returns the new revision."""
 
     def map_projects(self, map: Callable[[str, str], str]) -> None:
-        """Give sessions whose working tree is not known the project that `map` makes of theirs and of their log's path.
+        """Set the project of sessions without a known working tree to `map(project, path of the log)`.
 
-        What was their project becomes their `directory`. Those for which `map` returns nothing stay as they are.
+        Their old project becomes their `directory`. Sessions for which `map` returns nothing are not changed.
         """
 
-    # Last, because from here on `list` is no longer the type.
+    # Last, because below this line `list` is no longer the type.
 
     def list(self, filter: Filter = ...) -> list[SessionSummary]:
         """Sessions, newest first; those without a date come last."""

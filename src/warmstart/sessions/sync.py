@@ -1,12 +1,12 @@
 """Import the agents' own logs: find them, read what is new, write it, and save how far each was read.
 
-A batch of messages and the new position of its log are written in one transaction. Whatever happens in between, the
+A batch of messages and the new position in its log are written in one transaction. Whatever happens in between, the
 store has a prefix of the log and knows where that prefix ends, so the next sync completes it. Two processes may sync at
-once: a batch is dropped when the log's position has moved since this process read it, because then the other process
-has written it.
+once: a batch is dropped if the log's position has moved since this process read it, because then the other process has
+written it.
 
-A reader's state must match what the log says next. So a state with a secret is not redacted: the position is saved
-without it, and the log is read from its start when it grows.
+A reader's state must match the rest of the log. So a state that contains a secret is not redacted: the position is
+saved without it, and the log is read from its start when it grows.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ from warmstart.sessions.text_worker import TextWorker
 from warmstart.sessions.values import Message, Session
 
 _BATCH_CHARACTERS = 1_000_000  # written in one transaction
-# Characters that the worker scans while the next logs are read; more while it is still starting.
+# Characters that may wait for the worker while the next logs are read; more while it is still starting.
 _MIN_WAITING, _MAX_WAITING = 2_000_000, 8_000_000
 _CONTINUES = "sync.continues"
 _FORCED = "sync.forced"
 _HEAD = 64 * 1024
 _MAX_KIND, _MAX_REASON = 40, 160
-_MIN_LARGE = 1_000_000  # characters after which an import is large, and a worker scans the rest
+_MIN_LARGE = 1_000_000  # characters after which a worker process scans the rest of an import
 
 
 class Source(NamedTuple):
-    """A log to look at, and its reader if that is known without opening it; `forced` if a user said what it is."""
+    """A log to import, and its reader if that is known without opening it; `forced` if the user named the format."""
 
     path: Path
     reader: Reader | None
@@ -74,7 +74,7 @@ class Tally:
 
 @dataclass(slots=True)
 class SyncReport:
-    """The result of a sync: a tally by agent, what could not be read, and files in unknown formats."""
+    """The result of a sync: a tally per agent, what could not be read, and files in unknown formats."""
 
     tallies: dict[str, Tally] = field(default_factory=dict)
     problems: list[Malformed] = field(default_factory=list)
@@ -90,7 +90,7 @@ Progress = Callable[[int, int, str], None]
 
 
 def default_sources(env: Mapping[str, str], home: Path, agents: Sequence[str] = ()) -> list[Source]:
-    """The logs of these agents (or of all) in their default places."""
+    """The logs of these agents (or of all) in their default locations."""
     found: dict[Path, Source] = {}
     for reader in readers().values():
         if not agents or reader.agent in agents:
@@ -100,11 +100,11 @@ def default_sources(env: Mapping[str, str], home: Path, agents: Sequence[str] = 
 
 
 def path_sources(paths: Iterable[Path], format: str | None = None) -> list[Source]:
-    """The logs at `paths`, files or folders. Without a format each file is recognised by its content."""
+    """The logs at `paths`, files or folders. Without a format, each file is recognised by its content."""
     found: dict[Path, Source] = {}
     for path in paths:
         if not path.exists():
-            raise LogError(f"there is nothing at {str(path)!r}; check the path")
+            raise LogError(f"{str(path)!r} does not exist; check the path")
         if format is not None:
             reader = readers()[format]
             found.update((each, Source(each, reader, forced=True)) for each in _find(reader, path))
@@ -117,7 +117,7 @@ def path_sources(paths: Iterable[Path], format: str | None = None) -> list[Sourc
 
 
 def _find(reader: Reader, root: Path) -> list[Path]:
-    """The logs of a reader below `root`; `root` itself, so that it is reported, if it cannot be read."""
+    """The logs of a reader below `root`; if that cannot be read, `root` itself, so that it is reported."""
     try:
         return list(reader.find(root)) if root.exists() else []
     except OSError:
@@ -133,10 +133,10 @@ def sync(
     redactor: Redactor | None = None,
     progress: Progress | None = None,
 ) -> SyncReport:
-    """Import what is new in `sources`, of these agents only if any are named.
+    """Import what is new in `sources`, only from `agents` if any are given.
 
-    Secrets are replaced before anything is written, by `redactor` or else by the rules that Warmstart ships, unless
-    `redact` is false. A log that cannot be read is reported and does not stop the others.
+    Unless `redact` is false, secrets are replaced before anything is written, by `redactor` or by the built-in rules. A
+    log that cannot be read is reported and does not stop the others.
     """
     began = time.monotonic()
     redactor = (redactor or Redactor()) if redact else None
@@ -145,7 +145,7 @@ def sync(
     report = SyncReport({reader.agent: Tally(reader.agent) for reader in known})
     job = _Sync(store, agents, redactor, report)
     progress = progress or (lambda done, total, name: None)
-    # Older logs first: a resumed session then finds the one it continues already there.
+    # Older logs first, so that the session that a resumed one continues is already there.
     logs = deque(sorted(job.changed(sources), key=lambda log: (log.modified, log.source.path)))
     total, done = sum(log.size for log in logs), 0
     job.scanned = sum(log.size - log.position.offset for log in logs if log.source.path.suffix != ".db")
@@ -164,7 +164,7 @@ def sync(
         if job.worker:
             job.worker.close()
     progress(total, total, "")
-    # What could not be read, and the kinds of records that were skipped, may be quoted from a log.
+    # Problems and the kinds of skipped records may quote a log.
     clean = redactor.clean if redactor else str
     report.problems = [Malformed(clean(path), line, clean(why)[:_MAX_REASON]) for path, line, why in report.problems]
     report.tallies = {agent: tally for agent, tally in report.tallies.items() if tally != Tally(agent)}
@@ -185,19 +185,19 @@ class _Sync:
     readers: Mapping[str, Reader] = field(default_factory=readers)
     pending: list[_Chunk] = field(default_factory=list)
     waiting: int = 0  # characters in `pending`
-    scanned: int = 0  # characters, including those that are known to come
+    scanned: int = 0  # characters, including those still to come
     worker: TextWorker | None = None
     foreign: list[Position] = field(default_factory=list)
 
     @property
     def unknown(self) -> str:
-        """The agent of a file that no reader knows: it is not opened again until it changes or the readers change."""
+        """The agent of a file that no reader recognises. It is opened again only if the file or the readers change."""
         return "?" + ",".join(self.readers)
 
     def changed(self, sources: Sequence[Source]) -> Iterator[_Log]:
         """The logs that must be read. The write-ahead log of a database counts as part of it."""
         positions = self.store.positions()
-        # What each log is called in the store: text that every store can hold, and that no other path has.
+        # The name of each log in the store: unique, and text that every store can hold.
         names = {each.path: os.fsencode(each.path).decode("utf-8", "backslashreplace") for each in sources}
         if self.redactor and self.redactor.find("\n".join(names.values())):
             names = {path: redacted_name(name, self.redactor) for path, name in names.items()}
@@ -220,10 +220,10 @@ class _Sync:
                 yield _Log(self, source, known or Position(name, "", ""), signature, modified, size)
 
     def _is_settled(self, source: Source, known: Position) -> bool:
-        """Count a file that did not change; `False` if it must be read all the same."""
+        """Count an unchanged file; `False` if it must be read anyway."""
         agent = known.agent
         if source.reader is None and known.state.get(_FORCED):
-            return False  # the format that the user gave then may have been a mistake
+            return False  # the format that the user named may have been a mistake
         if agent == self.unknown and source.reader is None:
             self.report.foreign.append(known.path)
             return True
@@ -235,7 +235,7 @@ class _Sync:
         return False
 
     def take(self, log: _Log) -> Iterator[int]:
-        """Read one log into chunks, and yield how far it got."""
+        """Read one log into chunks, and yield the progress."""
         source, known, name = log.source, log.position, log.position.path
         yield 0
         try:
@@ -269,12 +269,12 @@ class _Sync:
             self._report_problem(source, name, str(error))
         except WarmstartError:
             raise
-        except Exception as error:  # a bug in one reader must not keep other logs out
-            reason = f"cannot be understood ({type(error).__name__}: {error}); please report this"
+        except Exception as error:  # a bug in one reader must not stop the other logs
+            reason = f"the reader failed ({type(error).__name__}: {error}); please report this"
             self._report_problem(source, name, reason)
 
     def flush(self) -> None:
-        """Write the first chunks that were read, of however many logs, in one transaction."""
+        """Write the oldest pending chunks, which may come from several logs, in one transaction."""
         sizes = accumulate(chunk.characters for chunk in self.pending)
         chunks = self.pending[: 1 + sum(size < _BATCH_CHARACTERS for size in sizes)]
         # Before the store is locked.
@@ -299,7 +299,7 @@ class _Sync:
 
 
 class _Chunk(NamedTuple):
-    """A stretch of one log, ready to be written, and the position after it."""
+    """A section of one log, ready to be written, and the position after it."""
 
     log: _Log
     sessions: list[tuple[Session, list[Group]]]
@@ -310,7 +310,7 @@ class _Chunk(NamedTuple):
 
 @dataclass(slots=True)
 class _Log:
-    """A log that changed, on its way into the store."""
+    """A changed log on its way into the store."""
 
     job: _Sync
     source: Source
@@ -321,9 +321,9 @@ class _Log:
     reader: Reader = field(init=False)
     tally: Tally = field(init=False)
     reading: Reading = field(init=False)
-    grew: bool = False  # and is otherwise as it was
+    grew: bool = False  # and did not change otherwise
     overtaken: bool = False  # by another process
-    # The session that each session of this log continues; this may be known before it has a message of its own.
+    # The session that each session of this log continues, which may be known before it has a message of its own.
     continues: dict[str, str] = field(default_factory=dict)
 
     def chunks(self) -> Iterator[_Chunk]:
@@ -366,13 +366,13 @@ class _Log:
         self, read: Mapping[str, tuple[Session, Mapping[str, Message]]], characters: int, signature: str
     ) -> _Chunk:
         path, reading = self.source.path, self.reading
-        # The reader changes its state before this is written.
+        # A copy, because the reader changes its state before this is written.
         state = msgspec.json.decode(msgspec.json.encode(reading.state))
         mark = _mark(path, reading.offset)
         position = Position(self.position.path, self.reader.agent, signature, mark, reading.offset, reading.line, state)
         sessions: list[tuple[Session, list[Group]]] = []
         for session, messages in read.values():
-            # A reader states a folder of the repository.
+            # A reader's `project` is a working tree of the repository.
             session = replace(session, project=repository_of(session.project), directory=session.project)
             sessions.append((session, list(group_messages(messages.values(), session))))
         job, texts = self.job, [group.texts for _, groups in sessions for group in groups]
@@ -415,7 +415,7 @@ class _Log:
             if appended.deleted:
                 self.tally.skipped["deleted"] += appended.deleted
             is_deleted = is_deleted and appended.deleted >= max(1, len(messages))
-        # Nothing of a deleted session is kept, not even in what its reader remembers.
+        # Nothing of a deleted session is stored, not even in its reader's state.
         position = _from_start(chunk.position) if is_deleted else chunk.position
         if self.continues:
             position.state[_CONTINUES] = self.continues
@@ -431,7 +431,7 @@ def _from_start(position: Position) -> Position:
 
 
 def _mark(path: Path, offset: int) -> str:
-    """A fingerprint of the start and the end of the part that was read; it stays the same if the log only grows."""
+    """A fingerprint of the start and the end of the part that was read; it does not change if the log only grows."""
     if not offset:
         return ""
     with path.open("rb") as file:

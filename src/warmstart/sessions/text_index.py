@@ -1,10 +1,10 @@
-"""The index over all texts of a store: which texts hold which stems.
+"""The index over all texts of a store: which texts contain which stems.
 
-It knows neither places nor counts, so it is small and quick to write; what stands side by side is verified on the
-text. It changes with the texts: a write indexes the texts it adds and removes those it deletes, in its own transaction.
+It has neither positions nor counts, so it is small and quick to write; phrases are verified on the text. A write
+indexes the texts it adds and removes those it deletes, in its own transaction.
 
-A store of an earlier layout starts with an empty index. `fill` indexes its texts from the newest to the oldest; those
-up to the id `index_state.pending` are still to come.
+A store with an earlier schema starts with an empty index. `fill` backfills it from the newest text to the oldest; texts
+up to the id `index_state.pending` are not indexed yet.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from warmstart.storage.database import Database, Statements
 from warmstart.storage.sql import batches, placeholders
 from warmstart.text.words import distinct_stems
 
-_BATCH_CHARACTERS = 400_000  # of stems, indexed by one statement
-_BATCH_TEXTS = 500  # indexed by one transaction while an empty index is filled
+_BATCH_CHARACTERS = 400_000  # characters of stems per statement
+_BATCH_TEXTS = 500  # texts per transaction during a backfill
 
 _UNUSED = " AND ".join(f"NOT EXISTS (SELECT 1 FROM {table} WHERE {text} = t.id)" for table, _, text in TEXT_USES)
 
@@ -32,8 +32,8 @@ Progress = Callable[[int, int], None]
 class TextIndex(ABC):
     """Finds texts by their stems, in one database."""
 
-    ADD: ClassVar[str]  # the texts in a JSON object: stems by id
-    REMOVE: ClassVar[str]  # a text, by its id and the same stems again
+    ADD: ClassVar[str]  # its parameter is a JSON object: stems by text id
+    REMOVE: ClassVar[str]  # its parameters are a text's id and the stems it was added with
 
     def __init__(self, database: Database) -> None:
         self._db = database
@@ -45,14 +45,17 @@ class TextIndex(ABC):
             return not self._pending()
 
     def find(self, stems: Collection[str], *, every: bool = True, limit: int) -> list[int]:
-        """The ids of the texts that hold every (or any) of these stems, newest first."""
+        """The ids of the texts that contain every (or any) of these stems, newest first."""
         if not stems or limit < 1:
             return []
         with self._db.translate_errors():
             return self._find(list(stems), every, limit)
 
     def fill(self, progress: Progress | None = None) -> None:
-        """Index the texts that are not in the index yet, newest first. The next call resumes; many processes may."""
+        """Index the texts that are not in the index yet, newest first.
+
+        If it is interrupted, the next call resumes. Several processes may fill the same index.
+        """
         if self.is_complete:
             return
         with self._db.translate_errors():
@@ -62,7 +65,7 @@ class TextIndex(ABC):
         done = 0
         while True:
             with self._db.transaction() as connection:
-                pending = self._pending()  # another process may fill it as well
+                pending = self._pending()  # another process may be filling it too
                 if not pending:
                     return
                 rows = connection.execute(
@@ -77,7 +80,7 @@ class TextIndex(ABC):
                 progress(done, total)
 
     def remove(self, stale: Iterable[int], first: int, last: int) -> Statements:
-        """The statements that delete those of the stale texts that nothing uses; `first` to `last` are indexed."""
+        """The statements that delete the unused ones of the stale texts; `first` to `last` are the indexed ids."""
         for some in batches(sorted(stale)):
             unused = self._db.connection.execute(
                 f"SELECT id, body FROM texts t WHERE id IN ({placeholders(some)}) AND {_UNUSED}", some
@@ -88,17 +91,17 @@ class TextIndex(ABC):
             yield "DELETE FROM texts WHERE id = ?", [(text[0],) for text in unused]
 
     def add(self, first: int, last: int = 2**62, stems: Mapping[int, str] = MappingProxyType({})) -> Statements:
-        """The statements that index the texts with these ids; `stems` are those of texts that are stemmed already."""
+        """The statements that index the texts with these ids; `stems` has those that are already stemmed."""
         batch: dict[int, str] = {}
         size = 0
         for (number,) in self._db.connection.execute(
             "SELECT id FROM texts WHERE id >= ? AND id <= ? ORDER BY id", (first, last)
         ):
-            if (found := stems.get(number)) is None:
+            if (stemmed := stems.get(number)) is None:
                 (body,) = self._db.connection.execute("SELECT body FROM texts WHERE id = ?", (number,)).fetchone()
-                found = distinct_stems(body)
-            batch[number] = found
-            size += len(found)
+                stemmed = distinct_stems(body)
+            batch[number] = stemmed
+            size += len(stemmed)
             if size >= _BATCH_CHARACTERS:
                 yield self.ADD, (msgspec.json.encode(batch).decode(),)
                 batch, size = {}, 0
@@ -109,20 +112,20 @@ class TextIndex(ABC):
         row = self._db.connection.execute("SELECT coalesce(max(pending), 0) FROM index_state").fetchone()
         return int(row[0])
 
-    # -- what differs
+    # -- what the dialects implement
 
     @abstractmethod
     def optimize(self) -> None:
-        """Leave no trace of what was removed. Call it inside a transaction."""
+        """Erase all traces of what was removed. Call it inside a transaction."""
 
     @abstractmethod
     def _find(self, stems: list[str], every: bool, limit: int) -> list[int]: ...
 
 
 class SQLiteTextIndex(TextIndex):
-    """An FTS5 table without content."""
+    """A contentless FTS5 table."""
 
-    # One statement for all of them, so that other threads run while FTS5 works.
+    # One statement for a whole batch, so that other threads run while FTS5 works.
     ADD = "INSERT INTO texts_index (rowid, stems) SELECT CAST(key AS INTEGER), value FROM json_each(?)"
     REMOVE = "INSERT INTO texts_index (texts_index, rowid, stems) VALUES ('delete', ?, ?)"
 
@@ -138,15 +141,15 @@ class SQLiteTextIndex(TextIndex):
 
 
 class PostgresTextIndex(TextIndex):
-    """Arrays of stems under a GIN index, reached through functions that see the rows of the caller's tenant alone."""
+    """Arrays of stems with a GIN index, accessed through functions that see only the rows of the caller's tenant."""
 
     ADD = (
         "SELECT warmstart_index(array_agg(CAST(key AS BIGINT)), array_agg(value)) FROM json_each_text(CAST(? AS JSON))"
     )
-    REMOVE = ""  # a row of the index goes with its text
+    REMOVE = ""  # deleting a text deletes its row in the index
 
     def optimize(self) -> None:
-        pass  # the server's VACUUM does that
+        pass  # VACUUM does that
 
     def _find(self, stems: list[str], every: bool, limit: int) -> list[int]:
         rows = self._db.connection.execute(

@@ -1,6 +1,6 @@
 """A process that scans the texts of a large import for secrets, and stems them, while the next logs are read.
 
-It is no thread, because Python's lock would let that hold up the reading.
+It is not a thread, because the GIL would make that slow down the reading.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from warmstart.sessions.redaction import Scan, Texts, scan
 from warmstart.text.words import distinct_stems
 
 _COMMAND = "from warmstart.sessions.text_worker import serve; serve()"
-_HEADER = 8  # bytes that say how long a message is
+_HEADER = 8  # bytes with the length of a message
 
 
 class TextWorker:
-    """Scans texts in a process, or in this one if none can be started. Close it after use."""
+    """Scans texts in a child process, or in this one if none can be started. Close it after use."""
 
     def __init__(self, redactor: Redactor | None) -> None:
         self._redactor = redactor
-        self._thread = ThreadPoolExecutor(max_workers=1)  # waits for the process; starts at the first use
+        self._thread = ThreadPoolExecutor(max_workers=1)  # waits for the process; starts on first use
         self._process: Popen[bytes] | None = None
         self._failed = False
 
@@ -45,8 +45,8 @@ class TextWorker:
     def _ask(self, texts: Sequence[Texts]) -> list[Scan]:
         is_new = self._process is None
         if self._process is None:
-            # `-P`, so that it imports nothing from the current folder. In a session of its own, so that Ctrl-C reaches
-            # this process alone; the other one ends with its input.
+            # `-P`, so that it imports nothing from the current folder. In a new session, so that Ctrl-C reaches only
+            # this process; the child exits when its input ends.
             command = [sys.executable, "-P", "-c", _COMMAND]
             self._process = Popen(command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, start_new_session=True)  # noqa: S603
         if self._process.stdin is None or self._process.stdout is None:
@@ -59,12 +59,12 @@ class TextWorker:
     def close(self) -> None:
         self._thread.shutdown(cancel_futures=True)
         if self._process is not None:
-            self._process.kill()  # it has nothing left to do, and takes a while to end by itself
+            self._process.kill()  # it has nothing left to do, and takes a while to exit by itself
             self._process.communicate()
 
 
 def serve() -> None:
-    """Scan and stem texts from standard input until it ends. The first message has the options of the redactor."""
+    """Scan and stem texts from standard input until it ends. The first message has the redactor's options."""
     try:
         options = msgspec.msgpack.decode(_read(sys.stdin.buffer))
         redactor = None if options is None else Redactor(**options)

@@ -1,14 +1,14 @@
 """What happened, as frozen values: sessions, messages, tool calls and their results.
 
-Values know nothing of storage. Two identities matter and both are derived, never drawn at random, so that the same log
-gives the same ids on every machine and in every order of import:
+Values know nothing about storage. Sessions and messages have identities that are derived, never random, so that the
+same log gives the same ids on every machine and in every order of import:
 
 - a session is (agent, native id); `session_id` turns the pair into a short public id;
 - a message is (agent, native id): a reader makes the native id unique among all messages of its agent, so that a
-  message which an agent copies into a second log (on resume, on compaction) is recognised as the same message.
+  message that an agent copies into a second log (on resume, on compaction) is recognised as the same message.
 
-Where a secret was removed from a native id, `stored_id` and `stored_key` keep the identity, which is a hash of the
-original id. So it depends neither on the redaction rules nor on the key of their fingerprints.
+If a secret was redacted from a native id, `stored_id` and `stored_key` preserve the identity, a hash of the original
+id. So it depends neither on the redaction rules nor on the key of the fingerprints.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ParentKind = Literal["resume", "compaction", "handoff", "branch", "subagent"]
 
 
 def clean(text: str) -> str:
-    """Text that every database can hold: no NUL, no half of a surrogate pair."""
+    """Text that every database can hold: without NUL and lone surrogates."""
     if "\0" in text:
         text = text.replace("\0", "\ufffd")
     if text.isascii():
@@ -45,9 +45,9 @@ def session_id(agent: str, native_id: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens of one model response or of a whole session, counted alike for all agents.
+    """Tokens of one model response or of a whole session, counted the same way for all agents.
 
-    `input` leaves out what was read from a cache or written to one; `output` includes `reasoning`.
+    `input` excludes cache reads and cache writes; `output` includes `reasoning`.
     """
 
     input: int = 0
@@ -59,7 +59,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
-    """One call of a tool; `arguments` is the JSON text as the agent wrote it (or plain text for free-form tools)."""
+    """A tool call; `arguments` is the JSON text as the agent wrote it (or plain text for free-form tools)."""
 
     id: str
     name: str
@@ -68,7 +68,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
-    """The result of a call. `flag` and `exit_code` are what the log says; `outcome` is how the reader judged it."""
+    """The result of a call. `flag` and `exit_code` are what the log says; `outcome` is the reader's judgement."""
 
     call_id: str
     outcome: CallOutcome
@@ -80,10 +80,10 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One message. Role `tool` carries results; `injected` marks text that a machine put into a person's mouth.
+    """One message. Role `tool` carries results; `injected` marks user messages that a machine wrote.
 
-    `origin` is the native id of the session that wrote the message first, when the log says that it is another one. A
-    reader names the message's own session where no copy has the id of the original.
+    `origin` is the native id of the session that wrote the message first, if the log says that it was another one. For
+    an agent whose copies get new ids, the reader sets it to the message's own session.
     """
 
     native_id: str
@@ -104,12 +104,12 @@ class Message:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """One conversation of an agent. Empty fields are not known; a store keeps what it knew before.
+    """One conversation with an agent. Empty fields are unknown; a store keeps the values it already has for them.
 
-    `project` is a repository and `directory` the working tree of it that the session was in. `judge` says who judged
-    the outcome: the `log` (it has a reward), the `user` (never overwritten), or nobody: then it comes from the
-    session's profile, and is `unknown` again as soon as the session changes. `usage` is set for agents that count
-    tokens by session; elsewhere it is the sum over the messages.
+    `project` is a repository and `directory` its working tree that the session ran in. `judge` says who judged the
+    outcome: the `log` (it has a reward), the `user` (never overwritten), or nobody; then it comes from the session's
+    profile, and is `unknown` again as soon as the session changes. `usage` is set for agents that count tokens per
+    session; for others it is the sum over the messages.
     """
 
     agent: str
@@ -151,7 +151,7 @@ class Step(NamedTuple):
 def steps(messages: Iterable[Message]) -> Iterator[Step]:
     """Pair every tool call with its result, in the order of the calls.
 
-    A model may reuse an id within a conversation: a result answers the last call with its id that has none yet.
+    A model may reuse an id within a conversation: a result belongs to the last call with its id that has none yet.
     """
     calls: list[tuple[ToolCall, datetime | None]] = []
     answers: dict[int, tuple[ToolResult, datetime | None]] = {}

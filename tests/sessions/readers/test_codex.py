@@ -572,7 +572,7 @@ def test_only_its_own_logs_are_claimed(log: Path) -> None:
 def corpus() -> list[Path]:
     paths = sorted(CORPUS.glob("*/*.jsonl"))
     if not paths:
-        pytest.skip("no measuring data beside the checkout")
+        pytest.skip("no benchmark data beside the checkout")
     return paths
 
 

@@ -1,4 +1,4 @@
-"""The reader of Gemini CLI's chats, on logs written here and on the measuring data."""
+"""The reader of Gemini CLI's chats, on logs written here and on the benchmark data."""
 
 import json
 from collections import Counter
@@ -507,7 +507,7 @@ def test_no_bytes_make_it_fail(tmp_path_factory, records, cut, junk):
 
 
 @pytest.mark.corpus
-@pytest.mark.skipif(not DATA.exists(), reason="measuring data is missing")
+@pytest.mark.skipif(not DATA.exists(), reason="benchmark data is missing")
 def test_the_measuring_data_gives_known_totals():
     counts = Counter()
     ids = set()

@@ -744,6 +744,6 @@ def test_a_folder_that_cannot_be_written_is_explained(hermes: Hermes, tmp_path: 
         shutil.copyfile(tmp_path / name, folder / name)
     folder.chmod(0o555)
     path = folder / "state.db"
-    with pytest.raises(LogError, match=r"state\.db-shm.*allow writing"):
+    with pytest.raises(LogError, match=r"state\.db-shm.*folder writable"):
         as_nobody(lambda: list(HermesReader().read(path, Reading(path))))
     folder.chmod(0o755)

@@ -529,7 +529,7 @@ TOTALS = {
 def test_real_benchmark_runs_are_read_in_full(name):
     path = DATA / name
     if not path.exists():
-        pytest.skip("no measuring data")
+        pytest.skip("no benchmark data")
     pairs, reading = read(path)
     sessions = {session.native_id: session for session, _ in pairs}
     calls = {(session.id, call.id) for session, message in pairs for call in message.tool_calls}
@@ -548,5 +548,5 @@ def test_real_benchmark_runs_are_read_in_full(name):
 def test_no_other_real_log_is_claimed():
     others = [path for folder in ("sessions", "locomo") for path in (DATA / folder).rglob("*.json*")]
     if not others:
-        pytest.skip("no measuring data")
+        pytest.skip("no benchmark data")
     assert [path for path in others if claims(path)] == []

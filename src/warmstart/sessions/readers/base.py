@@ -1,11 +1,12 @@
 """The contract of a reader, and how logs are found.
 
-A reader turns one log (a file or a database) into a stream of `(Session, Message)` pairs. The session holds what is
-known about it so far; the pair `(Session, None)` states facts without a message, such as a title that comes last.
+A reader turns one log (a file or a database) into a stream of `(Session, Message)` pairs. The session has what is known
+about it so far; the pair `(Session, None)` updates the session without a message, for example with a title that comes
+last.
 
-Reading can stop anywhere and continue later. `Reading` holds the place to continue from. One invariant makes sync safe
-against crashes: continuing from `reading.offset` and `reading.state`, as they are after a pair was yielded, yields
-every message not yielded before. It may repeat some; stores ignore repeats.
+Reading can stop anywhere and resume later. `Reading` has the position to resume from. One invariant makes sync safe
+against crashes: resuming from `reading.offset` and `reading.state`, as they are after a pair was yielded, yields every
+message not yielded before. It may repeat some; stores ignore repeats.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from warmstart.errors import LogError
 from warmstart.sessions.values import CallOutcome, Message, Session, ToolResult
 
 MAX_PROBLEMS = 20
-MAX_QUOTE = 1000  # characters; sync cuts further after it has redacted
+MAX_QUOTE = 1000  # characters; sync truncates further after redacting
 
 SQLITE = b"SQLite format 3\0"  # the first bytes of a database
 
@@ -43,7 +44,7 @@ class Malformed(NamedTuple):
 
 @dataclass(slots=True)
 class Reading:
-    """The place to continue a log from, and what was skipped so far. msgspec must be able to write `state` as JSON."""
+    """The position to resume a log from, and what was skipped so far. msgspec must be able to encode `state`."""
 
     path: Path
     offset: int = 0
@@ -54,13 +55,13 @@ class Reading:
     problems: list[Malformed] = field(default_factory=list)
 
     def skip(self, kind: object) -> None:
-        """Count a record that is not a message, or of an unknown kind."""
+        """Count a record that is not a message, or is of an unknown kind."""
         self.skipped[str(kind)[:MAX_QUOTE]] += 1
 
     def report(self, line: int, reason: object, *, once: bool = False) -> None:
-        """Count a malformed record, and keep the first few for the user.
+        """Count a malformed record, and keep the first few to show to the user.
 
-        Lines after the last valid one are read again when the log grows. With `once`, only their first reading counts.
+        Lines after the last valid one are read again when the log grows. With `once`, they count only the first time.
         """
         if once:
             if line <= self.state.get("reported", 0):
@@ -72,7 +73,7 @@ class Reading:
 
 
 class Log(Protocol):
-    """One log while it is read; `pairs` yields its content from `reading` on."""
+    """One log while it is being read; `pairs` yields its content from `reading` on."""
 
     agent: ClassVar[str]  # the name of the agent and of the format, e.g. `claude-code`
 
@@ -87,25 +88,25 @@ class Log(Protocol):
 class Reader:
     """Knows one agent's logs: where they are and what they look like. `log` reads and judges them."""
 
-    agent: ClassVar[str]  # as in its logs
+    agent: ClassVar[str]  # that of `log`, unless set
     log: ClassVar[type[Log]]
     suffixes: ClassVar[tuple[str, ...]] = (".jsonl",)
-    head: ClassVar[re.Pattern[bytes]]  # how a log begins
+    head: ClassVar[re.Pattern[bytes]]  # matches the beginning of a log
 
     def __init_subclass__(cls) -> None:
         if "log" in vars(cls) and "agent" not in vars(cls):
             cls.agent = cls.log.agent
 
     def roots(self, env: Mapping[str, str], home: Path) -> list[Path]:
-        """The folders (or files) where this agent keeps its history. They need not exist."""
+        """The folders (or files) where this agent stores its history. They need not exist."""
         return []
 
     def is_log(self, name: str) -> bool:
-        """Whether a file of this name below a root is a log."""
+        """Whether a file with this name below a root is a log."""
         return name.endswith(self.suffixes)
 
     def find(self, root: Path) -> Iterable[Path]:
-        """The logs below `root`, which may be a log itself, by their names: nothing is opened.
+        """The logs below `root`, which may itself be a log. Goes by names only: no file is opened.
 
         Symbolic links to folders are followed. A folder that cannot be listed is yielded like a log, so that opening
         it reports why.
@@ -113,17 +114,17 @@ class Reader:
         return files_below(root, self.is_log)
 
     def claims(self, path: Path, head: bytes) -> bool:
-        """Whether the file that begins with `head` (up to 64 KB) is a log of this agent."""
+        """Whether a file that begins with `head` (up to 64 KB) is a log of this agent."""
         return self.head.match(head.removeprefix(BOM_UTF8)) is not None
 
     def outcome_of(self, tool: str, result: ToolResult) -> CallOutcome:
-        """The outcome of a stored result by the current rules; `tool` is empty where the call is unknown."""
+        """The outcome of a stored result by the current rules; `tool` is empty if the call is unknown."""
         return self.log.outcome_of(tool, result)
 
     def read(self, path: Path, reading: Reading) -> Iterator[Pair]:
         """Stream the content of `path` from `reading` on. All messages of a subagent are marked `sidechain`.
 
-        Raises `LogError` when it cannot be read at all.
+        Raises `LogError` if the log cannot be read at all.
         """
         try:
             for session, message in self.log(path, reading).pairs():
@@ -131,7 +132,7 @@ class Reader:
                     message = replace(message, sidechain=True)
                 yield session, message
         except (OSError, sqlite3.Error, UnicodeDecodeError) as error:
-            # SQLite quotes a damaged schema in its message, which Python cannot decode.
+            # `UnicodeDecodeError`: SQLite may quote a damaged schema in its message.
             raise LogError(self.explain(path, error)) from error
 
     def explain(self, path: Path, error: Exception) -> str:
@@ -142,8 +143,8 @@ class Reader:
 def files_below(root: Path, is_wanted: Callable[[str], bool]) -> Iterator[Path]:
     """The files below `root` with a wanted name, folder by folder, sorted by name; `root` itself if it is a file.
 
-    Links to folders are followed last, so that a log is found under its real path where it has one below `root`. No
-    folder is entered twice. A folder that cannot be listed is yielded itself.
+    Links to folders are followed last, so that a log is found under its real path if that is below `root`. No folder is
+    entered twice. A folder that cannot be listed is itself yielded.
     """
     if root.is_file():
         yield root
@@ -154,12 +155,12 @@ def files_below(root: Path, is_wanted: Callable[[str], bool]) -> Iterator[Path]:
     while tops:
         for name, folders, files in os.walk(tops.popleft(), onerror=unlistable.append):
             folder = Path(name)
-            with suppress(OSError):  # gone by now
-                found = folder.stat()
-                if (found.st_dev, found.st_ino) in entered:
+            with suppress(OSError):  # the folder was deleted meanwhile
+                status = folder.stat()
+                if (status.st_dev, status.st_ino) in entered:
                     folders.clear()
                     continue
-                entered.add((found.st_dev, found.st_ino))
+                entered.add((status.st_dev, status.st_ino))
             folders.sort()
             tops.extend(link for each in folders if (link := folder / each).is_symlink())
             yield from (folder / each for each in sorted(files) if is_wanted(each))
@@ -169,7 +170,7 @@ def files_below(root: Path, is_wanted: Callable[[str], bool]) -> Iterator[Path]:
 
 
 def open_database(path: Path) -> sqlite3.Connection:
-    """Open an agent's SQLite database read-only. `mode=ro` reads the write-ahead log too; `immutable` does not."""
+    """Open an agent's SQLite database read-only. `mode=ro` also reads the write-ahead log; `immutable` does not."""
     uri = f"file:{quote(os.fsencode(path.absolute()))}?mode=ro"
     connection = sqlite3.connect(uri, uri=True, timeout=10, check_same_thread=False)
     connection.text_factory = lambda data: data.decode("utf-8", "replace")
@@ -197,5 +198,5 @@ _SKIP_REASON = {kind: reason for reason, kinds in _SKIP_REASONS.items() for kind
 
 
 def skip_reason(kind: str) -> str:
-    """Why records of a kind that `Reading.skip` counted are left out."""
+    """Why records of a kind that `Reading.skip` counted were skipped."""
     return _SKIP_REASON.get(kind, "not a known kind of message")

@@ -1,20 +1,20 @@
-"""Claude Code: one JSONL file per session, in `~/.claude/projects/<folder>/`. Its traps:
+"""Claude Code: one JSONL file per session, in `~/.claude/projects/<folder>/`. Its quirks:
 
 - One API message is written as several lines, one block each, that share `message.id`; results of earlier blocks may
-  stand between them. The lines become one message. The open message is kept in the reading's state, so that reading can
-  stop and continue anywhere.
-- The file is the session, even where a line names another one: after `/clear` both ids appear in one conversation.
-- Subagents run in sidechains: in files of their own, as marked lines, or wrapped in `progress` lines. All three become
-  the same child session, so their messages are identified by the API's names, not by `uuid`.
-- A session that continues another one may begin with a copy of it. Copies keep their `uuid`, and so the original's
-  identity. How they name its session, their `origin`, varies: an older `--resume` keeps the `sessionId`; `/branch` and
-  the SDK's fork add `forkedFrom`; `--fork-session` says nothing, but its file is younger than its first message, and
-  the other log, in the same folder, begins with that message too.
-- An absent `is_error` means success. A refusal, by a person or by a person's rules, is flagged as an error. Newer
-  versions say so in `toolDenialKind` and `permissionDecision`, older ones only in words.
-- A call that the end of its session cut off gets a result when the session is resumed; its outcome is unknown.
-- On resume, a placeholder of the assistant closes a turn that had no answer.
-- Text of the machine stands beside the person's words, in the same line or in one of its own.
+  come between them. The lines become one message. The open message is kept in the reading's state, so that reading can
+  stop and resume anywhere.
+- The file is the session, even if a line names another one: after `/clear`, one conversation has both ids.
+- Subagents run in sidechains: in separate files, as marked lines, or wrapped in `progress` lines. All three become the
+  same child session, so their messages are identified by the API's ids, not by `uuid`.
+- A session that continues another one may begin with a copy of it. Copies keep the original's `uuid`, and so its
+  identity. How they name the original session, their `origin`, varies: an older `--resume` keeps the `sessionId`;
+  `/branch` and the SDK's fork add `forkedFrom`; `--fork-session` says nothing, but its file is newer than its first
+  message, and the other log, in the same folder, begins with the same message.
+- If `is_error` is absent, the call succeeded. A refusal, by the user or the user's rules, is flagged as an error. Newer
+  versions say so in `toolDenialKind` and `permissionDecision`, older ones only in the text.
+- A call that was cut off by the end of its session gets a result when the session is resumed; its outcome is unknown.
+- On resume, an assistant placeholder closes a turn that had no answer.
+- Machine-written text comes with the user's words, on the same line or on one of its own.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MAX_OPEN = 32  # sessions with an open message
 MAX_RECENT = 128  # lines that a title may refer to
 
 _HEAD = 64 * 1024
-# What a line has that no other agent's has. Of Qwen Code's lines, only those of subagents have `isSidechain`.
+# Keys that occur together in no other agent's lines. In Qwen Code, only subagents' lines have `isSidechain`.
 _MARKS = (
     (b'"parentUuid"', b'"isSidechain"'),
     (b'"sessionId"', b'"uuid"', b'"isSidechain"'),
@@ -60,7 +60,7 @@ _REJECTED = re.compile(
 )
 _UNFINISHED = re.compile(r"\[(?:Tool|Agent) call (?:interrupted|did not complete|result not in this copy): ")
 _PLACEHOLDER = "No response requested."
-_SYNTHETIC = "<synthetic>"  # the model where Claude Code itself speaks in the assistant's place
+_SYNTHETIC = "<synthetic>"  # the model of assistant messages that Claude Code itself wrote
 _MACHINE_TEXT = re.compile(
     r"\s*(?:<(?:local-command-|command-|bash-|system-reminder|ide_|user-prompt-submit-hook|task-notification)"
     r"|\[Request interrupted by user|Caveat: The messages below were generated)"
@@ -104,7 +104,7 @@ class Body(msgspec.Struct, gc=False):
 
 
 class Details(msgspec.Struct, rename="camel", frozen=True, gc=False):
-    """The fields of the objects in a line that matter, whichever object they belong to."""
+    """The fields that we need of the objects in a line, whichever object they belong to."""
 
     type: str = ""
     timestamp: _Time | None = None
@@ -164,7 +164,7 @@ class _OpenMessage(OpenMessage, kw_only=True):
 
 
 class _Log(Transcript[Record]):
-    """One file. All that must survive between two readings is in the state."""
+    """One file. Everything that must survive between two readings is in the state."""
 
     agent = "claude-code"
     decoder = msgspec.json.Decoder(Record)
@@ -195,7 +195,7 @@ class _Log(Transcript[Record]):
         if record.attachment.type == "queued_command" and (text := joined(record.attachment.prompt)):
             return self.take_queued(record, text)
         if "session" not in self.state and kind in ("queue-operation", "file-history-snapshot"):
-            # The file did not exist yet at this time.
+            # The file did not exist before this time.
             time = record.snapshot.timestamp or self.time
             born = time.timestamp() - (_SNAPSHOT_DELAY if record.snapshot.timestamp else 0.0) if time else 0.0
             self.state["born"] = max(born, self.state.get("born", 0.0))
@@ -208,7 +208,7 @@ class _Log(Transcript[Record]):
                 yield message.pair()
 
     def session_of(self, record: Record, model: str = "", subagent: str = "") -> Session:
-        """The session that a line belongs to, with the facts that the line adds."""
+        """The session that a line belongs to, updated from the line."""
         if not subagent and (record.is_sidechain or record.agent_id):
             subagent = record.agent_id or "sidechain"
         if "session" not in self.state and not (subagent and record.session_id):
@@ -221,7 +221,7 @@ class _Log(Transcript[Record]):
             self.state["project"] = project_of(record.cwd)
         session = self.sessions.get(native_id)
         if session is None:
-            # The log of a subagent may be anywhere, so no facts of this file are used.
+            # A subagent's log may be anywhere, so nothing known about this file is used.
             parent = main if subagent else self.state.get("copies", [""])[0]
             session = Session(
                 agent=self.agent,
@@ -241,7 +241,7 @@ class _Log(Transcript[Record]):
         return session
 
     def start(self, record: Record) -> None:
-        """Name the file's own session. `copies` says whose messages it opens with, and until when."""
+        """Set the id of the file's own session. `copies` says whose messages it begins with, and up to when."""
         named = _UUID_AT_END.search(self.path.stem)
         self.state["session"] = named.group() if named else record.session_id or Path(self.source).stem
         born = self.state.pop("born", 0.0)
@@ -251,7 +251,7 @@ class _Log(Transcript[Record]):
             self.state["copies"] = [writer, born]
 
     def identity_of(self, session: Session, record: Record, name: str) -> tuple[str, str]:
-        """The native id and the origin of a line's message; `name` identifies it where its `uuid` does not."""
+        """The native id and the origin of a line's message; `name` identifies it if its `uuid` does not."""
         if session.parent_kind == "subagent":
             return f"{session.native_id}/{name or record.uuid}", ""
         fork = record.forked_from
@@ -262,7 +262,7 @@ class _Log(Transcript[Record]):
         return (fork.message_uuid or record.uuid) if record.uuid else f"{session.native_id}/{name}", origin
 
     def take_answer(self, session: Session, record: Record, body: Body) -> list[Pair]:
-        """Add a line to its message; a message that the line ends is yielded."""
+        """Add a line to its message. Returns the message that the line ends, if any."""
         blocks = [Block(type="text", text=body.content)] if isinstance(body.content, str) else body.content or []
         texts = [block.text for block in blocks if block.type == "text"]
         thoughts = [block.thinking for block in blocks if block.type == "thinking"]
@@ -283,7 +283,7 @@ class _Log(Transcript[Record]):
                 pairs += self.interrupt(other, close=True)
             name = body.id
             if not (body.id and record.request_id):
-                # Without a request the id is a local proxy's, which may use it again.
+                # Without a request id, the id comes from a local proxy, which may reuse it.
                 name += ":" + _digest("\0".join([*texts, *thoughts, *(call.id for call in calls)]))
             native_id, origin = self.identity_of(session, record, name)
             message = self.open[session.native_id] = _OpenMessage(
@@ -307,9 +307,9 @@ class _Log(Transcript[Record]):
         return pairs
 
     def interrupt(self, name: str, *, close: bool) -> list[Pair]:
-        """Yield the open message of a session before what comes in between, and perhaps close it.
+        """Yield the open message of a session before a line that is not part of it, and perhaps close it.
 
-        Results stand between the lines of one API message; without a request id they close it too.
+        Results come between the lines of one API message; without a request id they close it too.
         """
         message = self.open.get(name)
         if message is None:
@@ -377,16 +377,16 @@ class _Log(Transcript[Record]):
         return self.take_answer(session, nested, nested.message)
 
     def take_queued(self, record: Record, text: str) -> list[Pair]:
-        """What a person types while the agent works is logged as an attachment, and so are notices of tasks."""
+        """What the user types while the agent works is logged as an attachment, and so are task notifications."""
         session, queued = self.session_of(record), record.attachment
         record.is_meta = queued.is_meta or queued.command_mode == "task-notification"
         record.message = Body(content=text)
         return self.take_user(session, record)
 
     def take_title(self, record: Record) -> list[Pair]:
-        """A title, unless it is another conversation's, which older versions put at the head of a file.
+        """A title, unless it belongs to another conversation: older versions put those at the start of a file.
 
-        A title that a person gave stays.
+        A title that the user set is not replaced.
         """
         title = record.custom_title
         if not title and not self.state.get("titled"):
@@ -399,7 +399,7 @@ class _Log(Transcript[Record]):
 
     @staticmethod
     def outcome_of(tool: str, result: ToolResult) -> CallOutcome:
-        """`flag` means error. A refusal stays one: the field that says so is not stored."""
+        """`flag` means error. A refusal stays a refusal, because the field that says so is not stored."""
         refused = True if result.outcome == "rejected" else None
         return _outcome(result.text, result.flag, ran=result.exit_code is not None, refused=refused)
 
@@ -418,7 +418,7 @@ class ClaudeCodeReader(Reader):
 
 
 def _own_fields(line: bytes) -> bytes:
-    """A line without the objects and lists in it. The head of a file may cut it short: then it stays as it is."""
+    """A line without its nested objects and lists; unchanged if the end of `head` cuts it off."""
     try:
         fields = _FIELDS.decode(line)
     except DECODE_ERRORS:
@@ -427,9 +427,9 @@ def _own_fields(line: bytes) -> bytes:
 
 
 def _writer_of(record: Record, path: Path) -> str:
-    """The session in the same folder that wrote a line first, or nothing. Of several, the one that began earliest."""
+    """The session in the same folder that wrote a line first; the earliest if there are several, empty if none."""
     uuid = f'"{record.uuid}"'.encode("utf-8", "replace")
-    found: list[tuple[bytes, str]] = []
+    writers: list[tuple[bytes, str]] = []
     for other in path.parent.glob("*.jsonl") if record.uuid else ():
         named = _UUID_AT_END.search(other.stem)
         if named and other.name != path.name:
@@ -437,8 +437,8 @@ def _writer_of(record: Record, path: Path) -> str:
                 head = file.read(_HEAD)
                 if uuid in head and b'"forkedFrom"' not in head:
                     opening = head.partition(b'"parentUuid"')[0]
-                    found.append((max(_TIME.findall(opening), default=b""), named.group()))
-    return min(found, default=(b"", ""))[1]
+                    writers.append((max(_TIME.findall(opening), default=b""), named.group()))
+    return min(writers, default=(b"", ""))[1]
 
 
 def _digest(text: str) -> str:
@@ -446,9 +446,9 @@ def _digest(text: str) -> str:
 
 
 def _refused(record: Record) -> bool | None:
-    """Whether the call that a line answers was refused; `None` if only the words of the result can tell."""
+    """Whether the call that a line answers was refused; `None` if only the text of the result can tell."""
     kind, decision = record.tool_denial_kind, record.permission_decision.decision
-    if kind in ("interrupted", "cancelled"):  # by a person, or because the session ended
+    if kind in ("interrupted", "cancelled"):  # by the user, or because the session ended
         return None
     if kind or decision == "reject":
         return True

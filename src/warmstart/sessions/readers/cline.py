@@ -1,14 +1,14 @@
-"""Cline: `~/.cline/data/sessions/<id>/<id>.messages.json`, a document that is written again after every message.
+"""Cline: `~/.cline/data/sessions/<id>/<id>.messages.json`, a document that is rewritten after every message.
 
-`<id>.json` beside it has the facts of the session. Traps of the format:
+`<id>.json` next to it describes the session. Quirks of the format:
 
 - A prompt is wrapped in `<user_input mode="act">`.
-- A subagent has a document of its own in the folder of its parent. Its prompt is not wrapped.
-- A compaction leaves the messages as they are. Its summary begins `<id>.compaction.json`, which is what the model sees
-  and says how many messages it stands for.
+- A subagent has its own document in the folder of its parent. Its prompt is not wrapped.
+- A compaction does not change the messages. `<id>.compaction.json` has what the model sees instead: it begins with the
+  summary and says how many messages that replaces.
 - A result is a list with an entry for each command or file, or such an entry as JSON text, or plain text. An entry says
   whether it succeeded; `is_error` means that the call did not run at all.
-- A refused call is an error as well, known by its words.
+- A refused call is an error too, recognisable only by its text.
 - A fork copies the messages of its parent, with their ids.
 """
 
@@ -51,19 +51,19 @@ class _Messages(Transcript[_Document]):
         self.learn_facts(document)
         forked = as_time(self.state.get("forked"))
         listed = list(map(as_dict, document.messages))
-        compaction = self.beside(self.path.name.removesuffix(_SUFFIX) + ".compaction.json")
+        compaction = self.read_sibling(self.path.name.removesuffix(_SUFFIX) + ".compaction.json")
         if summary := as_dict(next(iter(as_list(compaction.get("messages"))), None)):
             listed.insert(max(0, as_int(compaction.get("source_message_count")) or 0), summary)
-        for number, said in enumerate(listed, 1):
-            is_summary = as_dict(said.get("metadata")).get("kind") == "compaction_summary"
-            self.time = as_time(said.get("ts") or as_dict(said.get("metadata")).get("generatedAt"))
+        for number, item in enumerate(listed, 1):
+            is_summary = as_dict(item.get("metadata")).get("kind") == "compaction_summary"
+            self.time = as_time(item.get("ts") or as_dict(item.get("metadata")).get("generatedAt"))
             self.origin = self.state.get("fork", "") if forked and self.time and self.time < forked else ""
-            self.native_id = as_str(said.get("id")) or f"{self.state['id']}/{self.time or number}"
-            is_answer = said.get("role") == "assistant"
-            for message in [self.answer_of(said)] if is_answer else self.prompt(said, is_summary):
+            self.native_id = as_str(item.get("id")) or f"{self.state['id']}/{self.time or number}"
+            is_answer = item.get("role") == "assistant"
+            for message in [self.answer_of(item)] if is_answer else self.prompt(item, is_summary):
                 yield from self.pair_unless_empty(message)
 
-    def beside(self, name: str) -> dict[str, Any]:
+    def read_sibling(self, name: str) -> dict[str, Any]:
         """A document in the same folder; empty if there is none."""
         with suppress(OSError):
             return as_dict(from_json((self.path.parent / name).read_bytes()))
@@ -71,7 +71,7 @@ class _Messages(Transcript[_Document]):
 
     def learn_facts(self, document: _Document) -> None:
         self.learn(id=document.session_id or self.path.name.removesuffix(_SUFFIX))
-        facts = self.beside(f"{self.path.parent.name}.json")
+        facts = self.read_sibling(f"{self.path.parent.name}.json")
         about = as_dict(facts.get("metadata"))
         self.learn(cwd=facts.get("workspace_root") or facts.get("cwd"), model=facts.get("model"))
         self.learn(version=document.origin.get("version"))
@@ -84,15 +84,15 @@ class _Messages(Transcript[_Document]):
         if "fork" in self.state:
             self.set_parent(self.state["fork"], "branch")
 
-    def answer_of(self, said: Mapping[str, Any]) -> Message:
+    def answer_of(self, item: Mapping[str, Any]) -> Message:
         names = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens")
-        usage = usage_of(as_dict(said.get("metrics")), *names, all_input=True)
-        model = as_str(as_dict(said.get("modelInfo")).get("id"))
-        return self.answer(said.get("content"), "tool_use", "input", model=model, usage=usage)
+        usage = usage_of(as_dict(item.get("metrics")), *names, all_input=True)
+        model = as_str(as_dict(item.get("modelInfo")).get("id"))
+        return self.answer(item.get("content"), "tool_use", "input", model=model, usage=usage)
 
-    def prompt(self, said: Mapping[str, Any], is_summary: bool) -> Iterator[Message]:
-        """The results of calls, and what the person said."""
-        content = said.get("content")
+    def prompt(self, item: Mapping[str, Any], is_summary: bool) -> Iterator[Message]:
+        """The results of calls, and what the user said."""
+        content = item.get("content")
         blocks = [as_dict(block) for block in as_list(content)]
         results = tuple(self.result_of(block) for block in blocks if block.get("type") == "tool_result")
         if results:
@@ -101,7 +101,7 @@ class _Messages(Transcript[_Document]):
         if not words.strip():
             return
         typed = _PROMPT.match(words)
-        by_machine = is_summary or as_dict(said.get("metadata")).get("displayRole") == "system"
+        by_machine = is_summary or as_dict(item.get("metadata")).get("displayRole") == "system"
         if results:
             self.native_id += "/text"
         text = typed[1] if typed else words
@@ -124,7 +124,7 @@ class _Messages(Transcript[_Document]):
 
 
 class ClineReader(Reader):
-    """Reads the sessions of Cline's command line."""
+    """Reads the sessions of the Cline CLI."""
 
     log = _Messages
     suffixes = (_SUFFIX,)

@@ -1,19 +1,19 @@
-"""Codex rollouts: `$CODEX_HOME/sessions/YYYY/MM/DD/rollout-<time>-<id>.jsonl`, a `{timestamp, type, payload}` a line.
+"""Codex: `$CODEX_HOME/sessions/YYYY/MM/DD/rollout-<time>-<id>.jsonl`, one `{timestamp, type, payload}` per line.
 
-Traps of the format:
+Quirks of the format:
 
 - One model response spans several lines (reasoning, text, calls). They become one message, which is open until its
-  token count, the next response or the end of the turn; meanwhile the place to continue from stays at its first line.
+  token count, the next response or the end of the turn. Until then, reading would resume at its first line.
 - The token count follows the outputs of the calls, or precedes them in newer logs, so outputs wait for the open
   message. A count that repeats the last total belongs to an older response and is ignored.
 - No output says that its call failed. Shells put an exit code into a header before the text, older ones into an object
-  around it; Codex itself answers in fixed phrases, MCP servers with a flag. The event that ends a call counts more. It
-  comes before the output, or after it where the shell continues in the background.
+  around it; Codex itself answers in fixed phrases, MCP servers with a flag. The event that ends a call overrides them.
+  It comes before the output, or after it if the shell continues in the background.
 - A compaction's summary is first logged as an answer, and only the `compacted` line says so: a text without calls stays
   open after its count.
 - `event_msg` repeats the texts of `response_item`.
-- A fork copies its parent's log behind its own `session_meta`. The first meta names the session, others its ancestors.
-  A copied turn belongs to the youngest ancestor that is older than the turn: all these ids are UUIDv7.
+- A fork copies its parent's log after its own `session_meta`. The first meta names the session, others its ancestors. A
+  copied turn belongs to the youngest ancestor that is older than the turn: all these ids are UUIDv7.
 - Ids from OpenAI are unique, but a local model server may count from one, so short ids are not used.
 """
 
@@ -55,7 +55,7 @@ _HEAD = re.compile(
 )
 _EXIT = re.compile(r"^(?:Process exited with code|Exit code:) (-?\d{1,10})", re.MULTILINE)
 _WALL = re.compile(r"^Wall time: (\d{1,9}(?:\.\d{1,9})?) seconds", re.MULTILINE)
-# A patch that was sent to a shell has its own header behind that of the shell.
+# The output of a patch sent to a shell has its own header after the shell's.
 _INNER = re.compile(r"\s*Exit code: (-?\d{1,10})\nWall time: (\d{1,9}(?:\.\d{1,9})?) seconds")
 _REJECTED = re.compile(
     r"(?:rejected|denied|aborted|declined) by (?:the )?(?:user|configuration)|(?:`|patch) rejected: |; reject command"
@@ -68,7 +68,7 @@ _FAILED = re.compile(
     r"|timed out|command timed out)\b",
     re.IGNORECASE,
 )
-# Where Codex answers instead of running a tool, there is no header.
+# If Codex answers instead of running a tool, there is no header.
 _NOT_RUN = re.compile(
     r"(?:unknown|invalid|missing)\b|[^\n]{0,160}?\b(?:failed|timed out|denied by sandbox|not found|is not a file"
     r"|is not supported|is unavailable|handler received|stdin is closed)\b",
@@ -80,7 +80,7 @@ _TOOL_SEARCH = "tool_search"
 
 
 class Record(msgspec.Struct):
-    """One line. The payload stays raw: most kinds are skipped unread, and its bytes are the id of what has none."""
+    """One line. The payload stays raw: most kinds are skipped unread, and its hash is the id of an item without one."""
 
     type: str = ""
     timestamp: str = ""
@@ -92,7 +92,7 @@ _ITEM = msgspec.json.Decoder(dict[str, Any])
 
 
 class _Response(OpenMessage, kw_only=True):
-    """`later` are the messages that came in between."""
+    """`later` are the messages that came before the response was complete."""
 
     later: list[Message] = msgspec.field(default_factory=list)
     summary: bool = False
@@ -108,7 +108,7 @@ class _Rollout(Transcript[Record]):
     def __init__(self, path: Path, reading: Reading) -> None:
         super().__init__(path, reading)
         self.open: _Response | None = None
-        # They are put into the state when the place to continue from moves behind them.
+        # They are written to the state when the position to resume from moves past them.
         self.total: int | None = self.state.get("total")
         self.ends = msgspec.convert(self.state.get("ends", {}), dict[str, ToolResult])
 
@@ -156,7 +156,7 @@ class _Rollout(Transcript[Record]):
         self.learn(cwd=item.get("cwd"), model=item.get("model"))
 
     def find_origin(self, turn_id: object) -> None:
-        """Note who wrote the turn that begins: this session, or the youngest ancestor that is older than the turn."""
+        """Record who wrote the turn that begins: this session, or the youngest ancestor that is older than the turn."""
         turn, own = as_str(turn_id), self.session.native_id
         if turn[14:15] == own[14:15] == "7" and self.state.get("ancestors"):
             older = [one for one in (own, *self.state["ancestors"]) if one[14:15] == "7" and one <= turn]
@@ -234,7 +234,7 @@ class _Rollout(Transcript[Record]):
             call = _call(item, self.native_id)
             response.calls.append(call)
             if status and kind in ("web_search_call", "image_generation_call"):
-                # The model's provider ran the call, and logged nothing but a status.
+                # The model's provider ran the call and logged only a status.
                 outcome: CallOutcome = "ok" if status == "completed" else "error" if status == "failed" else "unknown"
                 result = self.message("tool", tool_results=(ToolResult(call_id=call.id, outcome=outcome),))
                 response.later.append(replace(result, native_id=f"{self.native_id}:result"))
@@ -242,7 +242,7 @@ class _Rollout(Transcript[Record]):
     def add_result(self, item: _Item) -> None:
         call, output = as_str(item.get("call_id")), item.get("output")
         if output is None and item.get("tools") is not None:
-            # A search for tools: its result is a list of tools, whose words say nothing about the search.
+            # A search for tools: its result is a list of tools, whose text says nothing about the search.
             flag = False if item.get("status") == "failed" else None
             outcome: CallOutcome = "ok" if flag is None else "error"
             result = ToolResult(call_id=call, outcome=outcome, text=as_json(item.get("tools")), flag=flag)
@@ -269,7 +269,7 @@ class _Rollout(Transcript[Record]):
         self.open = None
 
     def with_end(self, result: ToolResult) -> ToolResult:
-        """The result with what an event says about the end of its call."""
+        """The result, updated from the event that ended its call."""
         if result.call_id not in self.ends:
             return result
         end = self.ends[result.call_id]
@@ -281,7 +281,7 @@ class _Rollout(Transcript[Record]):
 
     @staticmethod
     def outcome_of(tool: str, result: ToolResult) -> CallOutcome:
-        """`flag` means success. Some outcomes stand: a refusal by event, a status without text or exit code."""
+        """`flag` means success. Two outcomes are final: a refusal by event, and a status without text or exit code."""
         if result.flag is False and result.outcome == "rejected":
             return "rejected"
         if (tool == _TOOL_SEARCH or not result.text) and result.exit_code is None:
@@ -307,12 +307,12 @@ class CodexReader(Reader):
 
 
 def _parent(item: _Item) -> tuple[str, ParentKind] | None:
-    """The parent that a meta names. A subagent that names none belongs to the session around it."""
+    """The parent that a `session_meta` names. A subagent that names none belongs to the enclosing session."""
     spawn, fork = as_dict(item.get("source")).get("subagent"), as_str(item.get("forked_from_id"))
     thread = as_dict(as_dict(spawn).get("thread_spawn")).get("parent_thread_id") or item.get("parent_thread_id")
     if spawn is not None or as_str(thread):
-        around = item.get("session_id") if item.get("session_id") != item.get("id") else None
-        parent = as_str(thread) or fork or as_str(around)
+        enclosing = item.get("session_id") if item.get("session_id") != item.get("id") else None
+        parent = as_str(thread) or fork or as_str(enclosing)
         return (parent, "subagent") if parent else None
     return (fork, "branch") if fork else None
 
@@ -320,16 +320,16 @@ def _parent(item: _Item) -> tuple[str, ParentKind] | None:
 def _call(item: _Item, native_id: str) -> ToolCall:
     kind, name, space = as_str(item.get("type")), as_str(item.get("name")), as_str(item.get("namespace"))
     name = f"{space.rstrip('_')}__{name.lstrip('_')}" if space else name or kind.removesuffix("_call")
-    given = next((item[key] for key in ("arguments", "input") if key in item), item.get("action") or {})
-    return ToolCall(id=as_str(item.get("call_id")) or native_id, name=name, arguments=as_text(given))
+    arguments = next((item[key] for key in ("arguments", "input") if key in item), item.get("action") or {})
+    return ToolCall(id=as_str(item.get("call_id")) or native_id, name=name, arguments=as_text(arguments))
 
 
 def result_of(call_id: str, output: object) -> ToolResult:
-    """The result in an output: text, blocks, or (older) an object with an exit code or a flag beside the text."""
+    """The result in an output: text, blocks, or (older) an object with an exit code or a flag next to the text."""
     is_object = isinstance(output, str) and output.startswith('{"output"')
     fields = as_dict(from_json(output) if is_object else output)
     content = fields.get("output", fields.get("content", output))
-    text = joined(content).encode("utf-8", "replace").decode()  # JSON inside a string can contain half a surrogate pair
+    text = joined(content).encode("utf-8", "replace").decode()  # JSON in a string can contain lone surrogates
     facts, flag = as_dict(fields.get("metadata")), fields.get("success")
     seconds = as_int(facts.get("duration_seconds"))
     result = ToolResult(
@@ -344,7 +344,7 @@ def result_of(call_id: str, output: object) -> ToolResult:
 
 
 def _end(item: _Item) -> ToolResult | None:
-    """How a call ended, as far as an event says; its outcome is known if it was declined. `flag` means success."""
+    """How a call ended according to an event. The outcome is set only if it was declined. `flag` means success."""
     fields = as_dict(item.get("item")) if item.get("type") == "item_completed" else item
     call = as_str(fields.get("call_id")) or as_str(fields.get("id"))
     if not call or item.get("type") not in _ENDS:
@@ -364,7 +364,7 @@ def _end(item: _Item) -> ToolResult | None:
 
 
 def judge(result: ToolResult) -> ToolResult:
-    """The result with its outcome, by its text, exit code and flag. Codex states exit code and duration in the text."""
+    """The result with its outcome, from its text, exit code and flag. The text has the exit code and the duration."""
     text, exit_code, duration = result.text, result.exit_code, result.duration
     header = _HEAD.match(text)
     head = header.group() if header else ""

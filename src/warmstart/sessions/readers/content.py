@@ -1,4 +1,4 @@
-"""The text of messages: from values of any type, and from lists of blocks."""
+"""The text of messages, from values of any type and from lists of blocks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from warmstart.sessions.readers.fields import as_dict, as_str
 
 
 def as_text(value: object) -> str:
-    """Text unchanged, nothing for `None`, JSON for everything else."""
+    """Text unchanged, empty text for `None`, JSON for everything else."""
     if isinstance(value, str):
         return value
     return "" if value is None else as_json(value)
@@ -31,7 +31,7 @@ def as_json(value: object) -> str:
 
 
 def from_json(text: object) -> Any:
-    """The value of JSON text, or `None` if it is not JSON."""
+    """The value of JSON text, or `None` if it is not valid JSON."""
     try:
         return json.loads(text) if isinstance(text, str | bytes) else None
     except (ValueError, RecursionError):
@@ -44,7 +44,7 @@ def object_in(text: str) -> dict[str, Any]:
 
 
 def joined(content: object) -> str:
-    """The text of a message's content, which is text or a list of blocks; an image becomes `[image]`."""
+    """The text of a message's content, which is a string or a list of blocks; an image becomes `[image]`."""
     if not isinstance(content, list):
         return as_text(content)
     parts: list[str] = []
@@ -60,7 +60,7 @@ def joined(content: object) -> str:
 
 
 def join_blocks(separator: str, blocks: Iterable[str]) -> str:
-    """Join the blocks of a text; no separator where it would split a secret, which redaction would then miss."""
+    """Join the blocks of a text, without a separator where it would split a secret that redaction would then miss."""
     present = [block for block in blocks if block]
     if len(present) < 2:
         return "".join(present)

@@ -1,16 +1,16 @@
 """GitHub Copilot CLI: `$COPILOT_HOME/session-state/<id>/events.jsonl`, one `{type, data, id, timestamp}` per line.
 
-Traps of the format:
+Quirks of the format:
 
-- Events of a subagent stand between those of its parent; `agentId` (older: `data.parentToolCallId`) tells them apart.
-  Each subagent becomes a session of its own, a child of the one that wrote the log.
+- A subagent's events are interleaved with those of its parent, and have an `agentId` (older: `data.parentToolCallId`).
+  Each subagent becomes a separate session, a child of the one that wrote the log.
 - `success` is true for a shell command that fails: the exit code is in the last line of its text, in newer logs also in
   `shellExecution`.
-- `permission.completed`, before the call's result, says that a person or a rule refused a call.
+- `permission.completed`, before the call's result, says that the user or a rule refused a call.
 - Input tokens are in `session.usage_record`, before their message; older logs count only the output.
 - `user.message` also carries text of skills and of other agents, named in `source`. The first one of a subagent is its
-  prompt, whatever the source. `transformedContent` repeats the text with additions of the machine.
-- A hook's output is appended to the call's result, behind a line that says so.
+  prompt, whatever the source. `transformedContent` repeats the text with machine-written additions.
+- A hook's output is appended to the call's result, after a line that says so.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class _Events(Transcript[Event]):
         return self.message("user", joined(data.get("content")), injected=not self.is_prompt(data) and added)
 
     def is_prompt(self, data: _Data) -> bool:
-        """Whether a message is a subagent's task: its first message that is not the text of a skill."""
+        """Whether a message is a subagent's prompt: its first message that is not the text of a skill."""
         if not self.subagent or as_str(data.get("source")).startswith("skill"):
             return False
         first = {self.subagent: self.native_id, **as_dict(self.state.get("prompts"))}
@@ -145,7 +145,7 @@ class _Events(Transcript[Event]):
         return bool(first[self.subagent] == self.native_id)
 
     def on_assistant_message(self, data: _Data) -> Message:
-        # The usage record counts if it is about the same API call, otherwise the message's own output tokens.
+        # Use the usage record if it is for the same API call, otherwise the message's own output tokens.
         cost = as_dict(as_dict(self.state.get("costs")).pop(self.subagent, None))
         counts = cost if cost.get("apiCallId") == data.get("apiCallId") else {}
         counts["outputTokens"] = data.get("outputTokens") or counts.get("outputTokens")
@@ -172,12 +172,12 @@ class _Events(Transcript[Event]):
         flag = data["success"] if is_known else None
         exit_code = as_int(as_dict(data.get("shellExecution")).get("exitCode"))
         exit_code = _exit_code(text) if exit_code is None else exit_code
-        done = self.result(call_id, text, refused=refused, flag=flag, exit_code=exit_code)
-        return self.message("tool", tool_results=(done,))
+        outcome = self.result(call_id, text, refused=refused, flag=flag, exit_code=exit_code)
+        return self.message("tool", tool_results=(outcome,))
 
     @staticmethod
     def outcome_of(tool: str, result: ToolResult) -> CallOutcome:
-        """`flag` means success. The log alone knows who refused a call, so a refusal stays one."""
+        """`flag` means success. Only the log says that a call was refused, so a refusal stays a refusal."""
         exit_code = _exit_code(_without_hooks(result.text)) if result.exit_code is None else result.exit_code
         if result.flag is False or exit_code:
             return "rejected" if result.outcome == "rejected" else "error"

@@ -1,4 +1,4 @@
-"""Lenient access to the fields of a log: a usable value or nothing, whatever the type; never an exception."""
+"""Lenient access to the fields of a log: a usable value or an empty one, whatever the type; never an exception."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 
 from warmstart.sessions.values import Usage
 
-# From 2000 to 2200: a number outside is not a time, in seconds or in milliseconds.
+# From 2000 to 2200: a number outside this range, in seconds or milliseconds, is not a time.
 _EARLIEST, _LATEST = 946_684_800.0, 7_258_118_400.0
 
 
 def as_time(value: object) -> datetime | None:
-    """The time in UTC of ISO 8601 text, or of seconds or milliseconds since 1970; `None` if it is neither."""
+    """The UTC time from ISO 8601 text, or from seconds or milliseconds since 1970; `None` if it is neither."""
     if isinstance(value, str):
         try:
             parsed = datetime.fromisoformat(value)
-            # A conversion to UTC or to seconds can overflow in the first and the last year.
+            # Conversion to UTC or to seconds can overflow in the first and the last year.
             if not 1 < parsed.year < 9999:
                 return None
             if parsed.tzinfo is UTC:
@@ -26,7 +26,7 @@ def as_time(value: object) -> datetime | None:
         except (ValueError, OverflowError):
             return None
     if isinstance(value, int | float) and not isinstance(value, bool):
-        # Divide only what can be a time: a large integer may not fit into a float.
+        # Divide only plausible times: a large integer may not fit into a float.
         for seconds in (value, value / 1000 if 0 < value < _LATEST * 1000 else 0):
             if _EARLIEST <= seconds <= _LATEST:
                 return datetime.fromtimestamp(seconds, UTC)
@@ -34,7 +34,7 @@ def as_time(value: object) -> datetime | None:
 
 
 def as_str(value: object) -> str:
-    """The value if it is text, otherwise empty text: for ids, names and paths."""
+    """The value if it is a string, otherwise an empty one: for ids, names and paths."""
     return value if isinstance(value, str) else ""
 
 
@@ -58,8 +58,8 @@ def as_list(value: object) -> list[Any]:
 def usage_of(counts: Mapping[str, object], *names: str, all_input: bool = False) -> Usage | None:
     """Token usage, or `None` if the log counts no tokens.
 
-    `names` are the keys of input, output, cache read, cache write and reasoning tokens; the last may be left out. With
-    `all_input`, the input includes what was read from a cache or written to it.
+    `names` are the keys of input, output, cache read, cache write and reasoning tokens; the last ones may be left out.
+    With `all_input`, the input count includes cache reads and writes.
     """
     tokens = [max(0, as_int(counts.get(name)) or 0) for name in names] + [0] * (5 - len(names))
     if all_input:

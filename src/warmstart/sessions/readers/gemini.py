@@ -1,17 +1,17 @@
 """Gemini CLI: `~/.gemini/tmp/<project>/chats/session-*.json` (one object) and `session-*.jsonl` (since 0.5x).
 
 The project's folder is named by the SHA-256 of its path (older) or by a short name (newer). The path itself is in
-`.project_root` beside `chats`, and in `projects.json` above. Traps of the format:
+`.project_root` next to `chats`, and in `projects.json` above. Quirks of the format:
 
 - A line replaces an earlier line with the same id: a response is written first without its tool calls, then with them.
   Both are yielded; the last one counts.
-- Every tool result is there twice: in `toolCalls[].result` of the response, and as a user message of `functionResponse`
-  parts, which is skipped. After a rewrite `result` may hold the answers to all calls of the turn.
-- `{"$set": {"messages": [...]}}` restates the whole history: on resume without models, tokens and tool calls and with a
+- Every tool result occurs twice: in `toolCalls[].result` of the response, and as a user message of `functionResponse`
+  parts, which is skipped. After a rewrite, `result` may have the answers to all calls of the turn.
+- `{"$set": {"messages": [...]}}` repeats the whole history: on resume without models, tokens and tool calls and with a
   new time, on compression and masking under new ids. Copies are recognised by id, or by text and call ids, of which
   `Reading.state` keeps short digests.
-- `$rewindTo` undoes messages. They happened, so they stay.
-- Ids are unique within a session only.
+- `$rewindTo` undoes messages. They happened, so they are kept.
+- Ids are only unique within a session.
 - A failing shell command has status `success`. Its exit code is in the last lines of the output.
 - Hooks add `<hook_context>` to the user's text and to the end of a tool's output: it is removed from both.
 - The chat of a subagent is in `chats/<session id of its parent>/`.
@@ -39,7 +39,7 @@ _SHELL = "run_shell_command"
 _ACKNOWLEDGEMENT = "Got it. Thanks for the additional context!"
 _HOOK, _END_HOOK = "<hook_context>", "</hook_context>"
 _CONTEXT = re.compile(r"\A(?:\s*<(session_context|loaded_context)>.*?</\1>)+\s*", re.DOTALL)
-# How context begins, and what Gemini CLI says to a model that stopped too early or loops.
+# The start of injected context, and what Gemini CLI says to a model that stopped too early or is looping.
 _MACHINE = re.compile(
     r"\s*(?:<(?:session|loaded|hook)_context>|This is the Gemini CLI\. We are setting up the context"
     r"|You have [^.\n]{1,80}\. You have one final chance to complete the task"
@@ -60,7 +60,7 @@ _RECORD = msgspec.json.Decoder(_Record)
 
 
 class _Chat(Transcript[_Record]):
-    """The chat so far. `seen` are digests of its messages."""
+    """The chat so far. `seen` has digests of its messages."""
 
     agent = "gemini-cli"
     decoder = _RECORD
@@ -125,7 +125,7 @@ class _Chat(Transcript[_Record]):
             self.learn(cwd=_project_root(self.path, self.state.get("hash", "")) or next(iter(folders), ""))
         self.learn(
             id=facts.get("sessionId"),
-            # A resumed chat states a new start; the first one is right.
+            # A resumed chat has a new start time; the first one is right.
             started=self.state.get("started") or facts.get("startTime"),
             ended=facts.get("lastUpdated"),
             kind=facts.get("kind"),
@@ -136,7 +136,7 @@ class _Chat(Transcript[_Record]):
             self.set_parent(folder.name, "subagent")
 
     def take_message(self, record: _Record, *, restated: bool = False) -> list[Pair]:
-        """The message of `record` and the results of its calls; of a restated history, only what is new in it."""
+        """The message of `record` and the results of its calls; from a repeated history, only what is new."""
         messages = self.messages(record)
         if not messages:
             return []
@@ -185,7 +185,7 @@ class _Chat(Transcript[_Record]):
             for thought in map(as_dict, as_list(record.get("thoughts")))
         ]
         calls, tokens = _calls(record), as_dict(record.get("tokens"))
-        # Thoughts are counted apart from output.
+        # Thoughts are counted separately from output.
         tokens["all"] = (as_int(tokens.get("output")) or 0) + (as_int(tokens.get("thoughts")) or 0)
         thinking = join_blocks("\n", thoughts) or text_of(record.get("content"), thought=True)
         blocks = [{"text": text_of(record.get("content"))}, {"thinking": thinking}]
@@ -207,12 +207,12 @@ class _Chat(Transcript[_Record]):
             self.native_id, self.time = f"{answer.native_id}:{key}", as_time(call.get("timestamp"))
             exit_code = shell_exit(text)[0] if tool == _SHELL else None
             result = self.result(key, text, tool=tool, refused=is_cancelled, flag=flag, exit_code=exit_code)
-            # Older chats give a call the time of its message, which is not when it ended.
+            # In older chats a call has the time of its message, which is not when it ended.
             yield self.message("tool", tool_results=(replace(result, duration=result.duration or None),))
 
     @staticmethod
     def outcome_of(tool: str, result: ToolResult) -> CallOutcome:
-        """`flag` means error. Only a cancelled call has none, and stays `rejected`."""
+        """`flag` means error. Only a cancelled call has no flag; it stays `rejected`."""
         text, flag = _without_hooks(result.text), result.flag
         if (flag is None and result.outcome == "rejected") or (tool == _SHELL and _CANCELLED.match(text)):
             return "rejected"
@@ -253,7 +253,7 @@ def _digests(message: Message) -> list[str]:
 
 
 def _project_root(path: Path, project_hash: str) -> str:
-    """The project's path from the files that Gemini CLI keeps beside its chats; empty if there are none."""
+    """The project's path from the files that Gemini CLI keeps with its chats; empty if there are none."""
     chats = next((folder for folder in path.parents if folder.name == "chats"), None)
     if chats is None:
         return ""
@@ -302,7 +302,7 @@ def _without_hooks(text: str) -> str:
 
 
 def _calls(record: _Record) -> dict[str, _Record]:
-    """The calls by id: the recorded ones, and those that are only among the parts."""
+    """The calls by id: those in `toolCalls`, and those that are only in the parts."""
     listed = [as_dict(call) for call in as_list(record.get("toolCalls"))]
     listed += [as_dict(part["functionCall"]) for part in parts_of(record.get("content")) if "functionCall" in part]
     calls: dict[str, _Record] = {}

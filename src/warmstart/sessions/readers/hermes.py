@@ -1,26 +1,26 @@
-"""Hermes Agent's database: `state.db` in `$HERMES_HOME` and in each of its profiles. Its traps:
+"""Hermes Agent's database: `state.db` in `$HERMES_HOME` and in each of its profiles. Its quirks:
 
-- Hermes is running and most of what it wrote is in the write-ahead log. The database is opened read-only through
+- Hermes may be running, with most of its data still in the write-ahead log. The database is opened read-only through
   SQLite, which reads that log; closing a plain file handle inside Hermes' own process would drop its locks. Rows are
-  fetched in small pages, so no read holds up Hermes' checkpoints.
-- Columns come and go without a change of version: they are looked up by name, and a missing one is empty.
+  fetched in small pages, so that no read blocks Hermes' checkpoints.
+- Columns come and go without a new schema version: they are looked up by name, and a missing one is empty.
 - Compaction and branches write messages a second time (see `_Copies`).
 - `content` is text, or a NUL byte, `json:` and a list of parts. `api_content` also has what plugins injected, so it is
   not read.
-- A summary of compaction is an ordinary row of the user or the assistant. Its opening words show it (or the column
+- A compaction summary is an ordinary user or assistant row. It is recognised by its first words (or by the column
   `_compressed_summary` of later versions). It may share its row with an older message, before or after it, whose tool
   calls are then still in the row. Such a row becomes two messages.
 - What Warmstart wrote into a session (the rows it started from, a hint after a result) is not read.
-- No column says that a tool failed. Results are JSON objects with `error`, `success` or `exit_code`, where a failing
-  command has `"error": null`, or plain text with known openings. Hermes explains exit codes that are not errors (grep
-  that finds nothing) in `exit_code_meaning`.
-- A session row does not say when it changed, and its title or end come late. Facts are compared by digest, in a fixed
-  number of groups, so that the state stays small with any number of sessions.
-- `ended_at` is often empty for good. Rotated sessions and subagents may lack their working directory, which is then
-  that of the session they come from.
-- Tokens are counted by session, not by message.
-- Row ids only grow, so reading continues after the last one. If the last row up to there is none of the last ones read,
-  it is another database, and is read from its start.
+- No column says that a tool failed. Results are JSON objects with `error`, `success` or `exit_code`, in which a failing
+  command has `"error": null`, or plain text with known prefixes. Hermes explains exit codes that are not errors (grep
+  finding nothing) in `exit_code_meaning`.
+- A session row does not say when it changed, and its title or end come late. Session rows are compared by digest, in a
+  fixed number of groups, so that the state stays small with any number of sessions.
+- `ended_at` often stays empty. Rotated sessions and subagents may lack their working directory; they inherit that of
+  the session they come from.
+- Tokens are counted per session, not per message.
+- Row ids only grow, so reading resumes after the last one. If the last row up to there is not one of the last ones
+  read, the database was replaced, and is read from its start.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ MAX_ANCESTORS = 64
 _NAME = "state.db"
 _PAGE = 100
 _GROUPS = 64
-_TRAIL = 32  # rows at the end that may be deleted before the database counts as another one
+_TRAIL = 32  # rows at the end that may be deleted before the database counts as replaced
 _TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
 _SESSION_COLUMNS = (
     *("id", "source", "model", "model_config", "title", "parent_session_id", "started_at", "ended_at", "end_reason"),
@@ -63,7 +63,7 @@ _SESSION_COLUMNS = (
 _MARKS = {"messages": {"session_id", "role", "content", "tool_call_id"}, "sessions": {"id", "source", "started_at"}}
 _Fields = dict[str, Any]
 _SUMMARY_OPENINGS = ("[CONTEXT COMPACTION — REFERENCE ONLY]", "[CONTEXT SUMMARY]:")
-# Hermes appends the open tasks as a message of the user when it compacts.
+# Hermes appends the open tasks as a user message when it compacts.
 _TASKS_OPENING = "[Your active task list was preserved across context compression]"
 
 _PARTS = "\0json:"
@@ -76,12 +76,12 @@ _REFUSED = re.compile(
     r"|Tool execution cancelled|was skipped due to user interrupt",
     re.IGNORECASE,
 )
-# Hermes also explains exit codes that are errors (curl's) or may be (git's).
+# Hermes also explains exit codes that are errors (curl) or may be (git).
 _HARMLESS = re.compile(r"not an error|partial results", re.IGNORECASE)
 
 _TICK = 1.3e-6  # a burst adds a microsecond per row; a double is exact to a quarter of one
 MAX_BURST = 2_000  # rows
-MAX_DISTANCE = 20_000  # rows between a copy and its original: far more than a context window has
+MAX_DISTANCE = 20_000  # rows between a copy and its original: far more than a context window holds
 MAX_WALK = 500  # rows
 _BRANCH_GAP = 0.5  # seconds
 _BLANKS = " \t\r\n"
@@ -110,7 +110,7 @@ _COLUMNS = tuple("_compressed_summary" if name == "compressed_summary" else name
 
 
 class _Body(NamedTuple):
-    """A row's own text, its calls, and a summary that shares the row; `leading` means that the summary comes first."""
+    """A row's own text, its calls, and a summary that shares the row; `leading` if the summary comes first."""
 
     text: str
     calls: tuple[ToolCall, ...]
@@ -144,11 +144,11 @@ def _text(content: object) -> str:
     if isinstance(content, str) and content.startswith(_PARTS):
         parts = from_json(content[len(_PARTS) :])
         content = content if parts is None else joined(parts)
-    return as_text(content).encode("utf-8", "replace").decode()  # JSON can contain half a surrogate pair
+    return as_text(content).encode("utf-8", "replace").decode()  # JSON can contain lone surrogates
 
 
 def _calls(cell: object) -> tuple[ToolCall, ...]:
-    """The tool calls of an assistant's row; the id that results refer to is `call_id` where there are two."""
+    """The tool calls of an assistant row; if a call has two ids, results refer to `call_id`."""
     calls: list[ToolCall] = []
     for item in as_list(from_json(cell)):
         fields = as_dict(item)
@@ -171,7 +171,7 @@ def _digest(*parts: str) -> str:
 
 
 class _Burst(NamedTuple):
-    """Rows that one compaction wrote with its own time; `last` is the last one that is not Hermes' own text."""
+    """Rows that one compaction wrote with its own time; `last` is the last one that Hermes itself did not write."""
 
     session: str
     first: int
@@ -182,29 +182,29 @@ class _Burst(NamedTuple):
 class _Copies:
     """Distinguishes copies from originals; `source` is the SQL of a table with the columns of `_Row`.
 
-    Compaction writes the part of the conversation that it keeps once more, under new row ids: into the same session, or
-    into a child session if Hermes is set to rotate. A branch starts with a copy of its parent. Nothing marks the
-    copies, and the words alone cannot distinguish a copy from a person who really says "go" twice. Times can:
+    Compaction writes the part of the conversation that it keeps again, under new row ids: to the same session, or to a
+    child session if Hermes is set to rotate. A branch starts with a copy of its parent. Copies are not marked, and the
+    text alone cannot distinguish a copy from a user who really says "go" twice. Timestamps can:
 
-    - a message that Hermes had loaded from the database is written with its old time: same time, same words;
+    - a message that Hermes had loaded from the database is written with its old timestamp: same time, same text;
     - a message of the running process gets the time of the compaction, one microsecond after the row before. Rows that
       Hermes writes as things happen are never so close. Rows of such a burst are copies if the conversation had them
       before, except that the last may be the prompt that triggered the compaction: it is a copy only if it was also the
       last message before;
-    - that prompt may be written again after the burst, with a time of its own;
-    - a branch is copied row by row without its times, all at once, before anything else happens in it.
+    - that prompt may be written again after the burst, with its own timestamp;
+    - a branch is copied row by row without its timestamps, all at once, before anything else happens in it.
 
-    Every question is answered by an index or in a bounded range of rows, so nothing is kept between rows.
+    Every check uses an index or a bounded range of rows, so nothing is kept between rows.
     """
 
     def __init__(self, connection: sqlite3.Connection, source: str) -> None:
         self._connection = connection
         self._source = source
         self._burst = _Burst("", 0, 0, 0)
-        self._branch = "", 0  # the last session asked for, and the end of its copies
+        self._branch = "", 0  # the last session looked up, and the last row of its copies
 
     def covers(self, row: _Row, body: _Body, lineage: tuple[str, ...], *, forked: bool) -> bool:
-        """Whether the message of `row` is in an earlier row of its lineage.
+        """Whether the message of `row` is a copy of an earlier row in its lineage.
 
         `lineage` is the row's session, its parent, and so on; `forked` means that the session began with a copy of its
         parent.
@@ -225,7 +225,7 @@ class _Copies:
         return is_plain and row.role == "user" and self._follows(row, body, lineage, row.id)
 
     def repeats(self, row: _Row, body: _Body, lineage: tuple[str, ...]) -> bool:
-        """Whether an earlier row has the same time and content."""
+        """Whether an earlier row has the same timestamp and content."""
         where = f"{_IN_LINEAGE} AND {_ALIKE} AND timestamp = :at"
         return self._has_row(row.id, lineage, where, {**_like(row, body), "at": row.timestamp})
 
@@ -257,13 +257,13 @@ class _Copies:
                 linked.append((other, head))
         if len(linked) < 2:
             return None
-        said = [number for number, head in linked if not _machine_made(head)]
+        spoken = [number for number, head in linked if not _machine_made(head)]
         ids = [number for number, _ in linked]
-        self._burst = _Burst(row.session_id, min(ids), max(said, default=max(ids)), max(ids))
+        self._burst = _Burst(row.session_id, min(ids), max(spoken, default=max(ids)), max(ids))
         return self._burst
 
     def _follows(self, row: _Row, body: _Body, lineage: tuple[str, ...], before: int) -> bool:
-        """Whether `row` repeats the last thing said before a compaction that ends right before it."""
+        """Whether `row` repeats the last message before a compaction that ends right before it."""
         where, columns = f"{_RECENT} ORDER BY id DESC LIMIT {MAX_WALK}", f"id, {', '.join(_COLUMNS)}"
         for steps, cells in enumerate(self._rows(before, lineage, where, {}, columns)):
             other = _Row(*cells)
@@ -277,7 +277,7 @@ class _Copies:
         return False
 
     def _branch_end(self, session: str) -> int:
-        """The last of the rows that were written at once when the session began."""
+        """The last of the rows that were written together when the session began."""
         if session != self._branch[0]:
             query = f"SELECT id, timestamp FROM {self._source} WHERE session_id = ? ORDER BY id LIMIT {MAX_BURST}"
             end, clock = 0, None
@@ -291,7 +291,7 @@ class _Copies:
 
 
 def _like(row: _Row, body: _Body) -> dict[str, object]:
-    """The parameters of `_ALIKE`. Compaction stores images in full; before it they are a word."""
+    """The parameters of `_ALIKE`. Compaction stores images in full; before, they are a placeholder."""
     text = body.text.strip(_BLANKS)
     return {
         "role": row.role,
@@ -311,7 +311,7 @@ def _machine_made(content: object) -> bool:
 class _Story(NamedTuple):
     """A session with its lineage: itself and the sessions that it continues, nearest first.
 
-    `forked` means that it began with a copy of its parent; a session that merely follows another one does not.
+    `forked` means that it began with a copy of its parent, instead of merely following it.
     """
 
     session: Session
@@ -354,7 +354,7 @@ class _Database(Transcript[_Row]):
         return row[0] if row else None
 
     def changed_facts(self, last: int) -> Iterator[Pair]:
-        """The sessions whose facts changed. Hermes itself drops sessions without messages."""
+        """The sessions whose rows changed. Hermes itself drops sessions without messages."""
         names: dict[str, int] = {}
         digests = [""] * _GROUPS
         query = f"SELECT * FROM {self.sessions} AS s WHERE EXISTS (SELECT 1 FROM messages WHERE session_id = s.id)"
@@ -386,7 +386,7 @@ class _Database(Transcript[_Row]):
         fields, parent = chain[0], as_str(chain[0].get("parent_session_id"))
         before = self.session_row(parent) if parent else {}
         kind, sidechain = _relation(fields, before)
-        # A subagent starts from nothing, but works where its parent does.
+        # A subagent starts with an empty history, but in the working directory of its parent.
         lineage: list[str] = []
         for link, above in zip(chain, [*chain[1:], None], strict=True):
             lineage.append(link["id"])
@@ -412,7 +412,7 @@ class _Database(Transcript[_Row]):
         return dict(zip(_SESSION_COLUMNS, cells, strict=True)) if cells else {}
 
     def chain(self, name: str) -> Iterator[_Fields]:
-        """The row of the session and those of its ancestors."""
+        """The rows of a session and its ancestors."""
         seen: set[str] = set()
         while name and name not in seen and len(seen) < MAX_ANCESTORS:
             seen.add(name)
@@ -425,7 +425,7 @@ class _Database(Transcript[_Row]):
         while page := self.db.execute(query, (last,)).fetchall():
             for cells in page:
                 row = _Row(*cells)
-                if row.id <= last:  # or the next page would begin here too, without end
+                if row.id <= last:  # the next page would begin here again, in an endless loop
                     raise sqlite3.DatabaseError("rows are out of order: database disk image is malformed")
                 yield from self.take_row(row)
                 last = self.state["row"] = row.id
@@ -456,7 +456,7 @@ class _Database(Transcript[_Row]):
             if self.copies.covers(row, body, lineage, forked=story.forked):
                 self.reading.skip("copy")
             elif is_ours(message := self.message_of(row, body, story)) and (
-                PACKET not in message.text  # which tells what this session continues
+                PACKET not in message.text  # a packet shows which session this one continues
             ):
                 self.reading.skip("ours")
             else:
@@ -471,13 +471,13 @@ class _Database(Transcript[_Row]):
     def message_of(self, row: _Row, body: _Body, story: _Story, *, summary: bool = False) -> Message:
         """The message of a row, or the summary that may share the row."""
         root, call, calls = story.lineage[-1], as_text(row.tool_call_id), as_text(row.tool_calls) if body.calls else ""
-        # Ids of calls are unique, so only rows without one need their time.
+        # Call ids are unique, so only rows without one need their timestamp.
         moment = "" if calls or call else repr(row.timestamp)
         self.native_id, self.time = _digest(root, row.role, call, calls, body.text, moment), as_time(row.timestamp)
         text, role = body.text, row.role
         facts: dict[str, Any] = {"sidechain": story.sidechain}
         if summary:
-            # Its text is its identity: the next compaction may repeat it unchanged.
+            # It is identified by its text: the next compaction may repeat it unchanged.
             self.native_id = _digest(root, "summary", body.summary)
             text, role = body.summary, "assistant" if role == "assistant" else "user"
             facts["compaction_summary"] = True
@@ -491,7 +491,7 @@ class _Database(Transcript[_Row]):
         return self.message(role, text, **facts)
 
     def result_of(self, call_id: str, text: str) -> ToolResult:
-        """The result of a call, by the tool's answer."""
+        """The result of a call from the tool's answer."""
         fields = object_in(text)
         success = fields.get("success")
         flag = success if isinstance(success, bool) else False if fields.get("error") else None
@@ -504,7 +504,7 @@ class _Database(Transcript[_Row]):
         if not fields:
             if _REFUSED.match(text.lstrip("[ \n")):
                 return "rejected"
-            # The object may be unreadable since redaction; what was read from it before still counts.
+            # Redaction may have made the object unreadable; what was read from it before still counts.
             return "error" if code or flag is False or FAILED.match(text) else "ok"
         complaint = as_text(fields.get("error"))
         refused = fields.get("status") == "blocked" and complaint.startswith("BLOCKED")
@@ -541,15 +541,15 @@ class HermesReader(Reader):
             with closing(open_database(path)) as db:
                 return all(marks <= table_columns(db, table) for table, marks in _MARKS.items())
         except (sqlite3.Error, UnicodeDecodeError):
-            # Its name is Hermes'; reading it reports what is wrong.
+            # It has Hermes' file name; reading it reports what is wrong.
             return path.name == _NAME
 
     def explain(self, path: Path, error: Exception) -> str:
         reason = " ".join(str(error).split())
         if "unable to open" in reason or "readonly" in reason:
             return (
-                f"cannot open {str(path)!r}: SQLite must be able to read it and to create {path.name + '-shm'!r} beside"
-                " it; allow writing in that folder, or make a copy with `sqlite3 … '.backup'` and import that"
+                f"cannot open {str(path)!r}: SQLite must be able to read it and to create {path.name + '-shm'!r} next"
+                " to it; make that folder writable, or make a copy with `sqlite3 … '.backup'` and import that"
             )
         if "locked" in reason or "busy" in reason:
             return f"{str(path)!r} is locked by a running Hermes ({reason}); try again in a moment"
@@ -559,8 +559,8 @@ class HermesReader(Reader):
 def _relation(fields: _Fields, before: _Fields) -> tuple[ParentKind | None, bool]:
     """The relation of a session to its parent, and whether it is a subagent's.
 
-    A session after a compaction inherits the marks of the one before: a mark that names another session than the parent
-    is about the lineage, not about this link.
+    A session after a compaction inherits the config of the one before: if it names another session than the parent, it
+    is about an ancestor, not about this session.
     """
     parent, config = as_str(fields.get("parent_session_id")), _config(fields)
     delegated = config.get("_delegate_from")
@@ -584,5 +584,5 @@ def _select(wanted: Iterable[str], present: set[str]) -> str:
 
 
 def _fingerprint(number: int, session: object, timestamp: object) -> str:
-    """A digest that identifies a row of this database."""
+    """A digest that identifies a row in this database."""
     return _digest(repr((number, session, timestamp)))[:16]

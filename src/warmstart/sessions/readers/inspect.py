@@ -1,12 +1,13 @@
-"""Logs of Inspect AI: every sample of an evaluation, in each epoch, is a session, and its score is the outcome.
+"""Inspect AI: every sample of an evaluation, in each epoch, is a session, and its score is the outcome.
 
 - A log is one JSON document, or a zip archive (`.eval`) with a header and a member for each sample. Members are
-  compressed with Zstandard, which `zipfile` reads from Python 3.14 on and before that with a package of Inspect's own.
-- Messages have no times, and no usage: both are in the events. An event of the model names its message in its output,
-  one of a tool names its call.
-- Long texts are in `attachments`, and where they belong is `attachment://` with their hash.
+  compressed with Zstandard, which `zipfile` supports from Python 3.14 on; older versions need a package that comes with
+  Inspect.
+- Messages have neither timestamps nor usage: both are in the events. A model event names its message in its output, a
+  tool event names its call.
+- Long texts are in `attachments`; the message has `attachment://` with their hash instead.
 - An evaluation whose metadata has a `project` belongs to that folder.
-- A message of the user whose source is not the input was written by an agent's scaffold, not by a person.
+- A user message whose source is not the input was written by an agent's scaffold, not by a person.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def score_value(value: object) -> float | None:
 
 
 class _Evaluation(Chats):
-    """One log. Its messages are read by way of OpenAI's shape."""
+    """One log. Its messages are converted to OpenAI's format first."""
 
     agent = "inspect"
 
@@ -58,7 +59,7 @@ class _Evaluation(Chats):
     def archive_pairs(self) -> Iterator[Pair]:
         self.reading.offset = self.reading.line = 0
         with suppress(ImportError):
-            import zipfile_zstd  # noqa: F401 - teaches `zipfile` Zstandard
+            import zipfile_zstd  # noqa: F401 - adds Zstandard to `zipfile`
         try:
             with zipfile.ZipFile(self.path) as archive:
                 names = archive.namelist()
@@ -116,7 +117,7 @@ class _Evaluation(Chats):
         message = self.message_of(shaped, native_id)
         if message is None:
             return None
-        if is_ours(message):  # an example from a template is not a call of this session
+        if is_ours(message):  # a demonstration from a template is not a call of this session
             self.reading.skip("ours")
             return None
         if message.role == "assistant":
@@ -129,7 +130,7 @@ class _Evaluation(Chats):
 
 
 def _message_facts(events: list[_Fields]) -> _Fields:
-    """Times and usage by the id of a message, times and durations by the id of a call."""
+    """Times and usage by message id, times and durations by call id."""
     times: _Fields = {}
     usage: _Fields = {}
     durations: dict[str, float] = {}
@@ -149,7 +150,7 @@ def _message_facts(events: list[_Fields]) -> _Fields:
 
 
 def _whole(content: object, attachments: Mapping[str, object]) -> object:
-    """The content with its attachments put back."""
+    """The content with its attachments inserted."""
     if isinstance(content, str) and content.startswith(_ATTACHMENT):
         return as_str(attachments.get(content.removeprefix(_ATTACHMENT))) or content
     if isinstance(content, list):
@@ -158,7 +159,7 @@ def _whole(content: object, attachments: Mapping[str, object]) -> object:
 
 
 def _with_outcome(session: Session, scores: _Fields) -> Session:
-    """The session with the first score as its outcome: an evaluation's other scores are details of it."""
+    """The session with the first score as its outcome; other scores are details of the evaluation."""
     for name, score in scores.items():
         if (value := score_value(as_dict(score).get("value"))) is not None:
             outcome: SessionOutcome = "success" if value >= 1 else "failure"

@@ -1,19 +1,19 @@
-"""Chat messages in the shape of OpenAI's API, and the two benchmarks that log in it (tau-bench and tau2).
+"""Chat messages in the format of OpenAI's API, and the two benchmarks that use it for their logs (tau-bench and tau2).
 
-Nobody owns this format, so it comes in many wrappings: a list of messages, an object with `messages`, lists and lines
-of either. Its traps:
+Nobody owns this format, so it is wrapped in many ways: a list of messages, an object with `messages`, lists and lines
+of either. Its quirks:
 
-- A bare list does not name its session. The name is then the file's name with a digest of its path, and a message is
-  its place in the list. Numbers and short names (`"id": 3`, `"id": "conv-1"`) occur in other files too, so the file's
-  name is put before them. The same id again in one file is a later snapshot of the session; the same task and trial of
-  tau-bench is another run.
-- The standard does not say whether a call failed. tau2 adds `error`, tau-bench begins the text with `Error:`, tools
-  that answer in JSON use `error`, `success` or `exit_code`, and frameworks have phrases for a tool that does not exist.
-  A flag outweighs words, and an exit code outweighs both.
+- A bare list does not name its session. The id is then the file's name with a digest of its path, and a message is
+  identified by its index in the list. Numbers and short ids (`"id": 3`, `"id": "conv-1"`) occur in other files too, so
+  they are prefixed with the file's name. The same id again in one file is a later snapshot of the session; the same
+  task and trial of tau-bench is another run.
+- The API does not say whether a call failed. tau2 adds `error`, tau-bench begins the text with `Error:`, tools that
+  answer in JSON use `error`, `success` or `exit_code`, and frameworks have phrases for a tool that does not exist. A
+  flag overrides the text, and an exit code overrides both.
 - Calls are `{id, function: {name, arguments: text}}` or `{id, name, arguments: object}` (tau2). A result names its call
   in `tool_call_id`, or in `id` (tau2).
-- tau2 logs the token usage and the tool calls of the simulated user on the user's messages. The usage is dropped, and
-  the calls stay there, so that they are not the agent's.
+- tau2 logs the token usage and the tool calls of the simulated user on the user's messages. The usage is dropped; the
+  calls stay there, so that they do not count as the agent's.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from warmstart.sessions.readers.fields import as_dict, as_int, as_list, as_str, 
 from warmstart.sessions.readers.transcript import DECODE_ERRORS, MAX_DOCUMENT, MAX_LINE, Line, Transcript, decode
 from warmstart.sessions.values import CallOutcome, Message, Role, Session, SessionOutcome, ToolCall, ToolResult
 
-MIN_ID = 20  # characters of an id that is unique; UUIDs and the ids of providers are longer
+MIN_ID = 20  # characters of an id that is unique; UUIDs and providers' ids are longer
 
 _Fields = dict[str, Any]
 _ROLES: dict[str, Role] = {role: role for role in get_args(Role)} | {"developer": "system"}
 _BOM = b"\xef\xbb\xbf"
-# Keys in the logs of other agents, which contain messages with roles too.
+# Keys in the logs of other agents that also contain messages with roles.
 _FOREIGN = {"parts", "payload", "projectHash", "sessionId", "sessionID", "uuid"}
 _REJECTED = re.compile(
     r"\s*(?:error:\s*)?(?:the )?user (?:has )?(?:denied|rejected|declined|(?:does not|doesn.t|did not|didn.t) want)\b",
@@ -51,7 +51,7 @@ FAILED = re.compile(
 _EXIT = re.compile(r"\s*(?:Error: )?Exit code:? (-?\d{1,9})\b", re.IGNORECASE)
 
 
-_Document = dict[str, msgspec.Raw] | list[msgspec.Raw]  # its sessions stay raw until they are read
+_Document = dict[str, msgspec.Raw] | list[msgspec.Raw]  # sessions stay raw until they are read
 _DOCUMENT = msgspec.json.Decoder(_Document)
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 _OBJECT = msgspec.json.Decoder(_Fields)
@@ -59,14 +59,14 @@ _ANY = msgspec.json.Decoder(Any)
 
 
 class Chats(Transcript[Any]):
-    """A file: a document of one or several sessions, or one message or session per line."""
+    """A file: a document with one or more sessions, or one message or session per line."""
 
     agent = "openai"
     decoder = _OBJECT
 
     def __init__(self, path: Path, reading: Reading) -> None:
         super().__init__(path, reading)
-        # The name of the session of a file that names none; it stays the same while the file is not moved.
+        # The session id for a file that has none; it stays the same as long as the file is not moved.
         place = str(path.resolve()).encode("utf-8", "surrogateescape")
         stem = path.stem.encode("utf-8", "replace").decode()
         self.file_id = f"{stem}-{blake2b(place, digest_size=4).hexdigest()}"
@@ -149,7 +149,7 @@ class Chats(Transcript[Any]):
 
 
 def chat_message(item: object, native_id: str, model: str = "") -> Message | None:
-    """The message in an object of OpenAI's shape, or `None` if it is not one."""
+    """The message in an object in OpenAI's format, or `None` if it is not one."""
     fields = as_dict(item)
     role = _ROLES.get(as_str(fields.get("role")).lower())
     if role is None:
@@ -175,7 +175,7 @@ def chat_message(item: object, native_id: str, model: str = "") -> Message | Non
 
 
 def _sessions(document: _Document) -> Iterator[tuple[int | None, _Fields]]:
-    """The sessions of a document, decoded one at a time, with their index where there can be several."""
+    """The sessions of a document, decoded one at a time, with their index if there can be several."""
     shared: _Fields = {}
     if isinstance(document, list):
         items = document
@@ -194,13 +194,13 @@ def _sessions(document: _Document) -> Iterator[tuple[int | None, _Fields]]:
 
 
 class OpenAIReader(Reader):
-    """Reads chat messages in OpenAI's shape, from the paths that the user names."""
+    """Reads chat messages in OpenAI's format, from the paths that the user names."""
 
     log = Chats
     suffixes = (".json", ".jsonl")
 
     def claims(self, path: Path, head: bytes) -> bool:
-        """Whether the first session of the file has messages in OpenAI's shape."""
+        """Whether the first session of the file has messages in OpenAI's format."""
         if not head.removeprefix(_BOM).lstrip().startswith((b"{", b"[")):
             return False
         try:
@@ -208,7 +208,7 @@ class OpenAIReader(Reader):
                 with path.open("rb") as file:
                     rows = [file.readline(MAX_LINE) for _ in range(5)]
                 found = [as_dict(from_json(row)) for row in rows if row.strip()]
-                # The last line may still be being written.
+                # The last line may be incomplete.
                 has_roles = all(isinstance(each.get("role"), str) for each in found[:-1])
                 return _is_record(found[0]) or (has_roles and _is_record({"messages": found}))
             if path.stat().st_size > MAX_DOCUMENT:
@@ -219,7 +219,7 @@ class OpenAIReader(Reader):
 
 
 def _is_in_lines(path: Path, head: bytes) -> bool:
-    """Whether each line of the file is an object of its own."""
+    """Whether each line of the file is a separate object."""
     first, _, rest = head.removeprefix(_BOM).lstrip().partition(b"\n")
     if not first.startswith(b"{") or first.strip() == b"{":
         return False
@@ -230,7 +230,7 @@ def _is_in_lines(path: Path, head: bytes) -> bool:
 
 
 def _is_record(record: _Fields) -> bool:
-    """Whether a session has messages, as far as the first one shows."""
+    """Whether a session has messages, judging by the first one."""
     items = record.get("traj" if "task_id" in record and "traj" in record else "messages")
     first = as_dict(items[0]) if isinstance(items, list) and items else {}
     has_content = "content" in first and isinstance(first["content"], str | list | None)

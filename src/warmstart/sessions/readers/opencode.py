@@ -1,24 +1,25 @@
-"""OpenCode: its database, and what `opencode export` writes. Both hold the same objects.
+"""OpenCode: its database, and what `opencode export` writes. Both contain the same objects.
 
-A message has facts (`info`) and `parts`: text, reasoning, tool calls with their state, steps, files. Traps:
+A message has metadata (`info`) and `parts`: text, reasoning, tool calls with their state, steps, files. Quirks:
 
-- A shell command that fails is `completed`; only `state.metadata.exit` says so. A command that timed out has no number.
+- A shell command that fails is `completed`; only `state.metadata.exit` shows the failure. A command that timed out has
+  no exit code.
 - `error` also means that the user, or a rule of the user's, refused or stopped a call: those are `rejected`.
-- `summary` is `true` on the summary of a compaction, but an object (changed files) on messages of the user.
-- The user's text is mixed with text that OpenCode adds (`synthetic`), such as attached files. Where the user typed
+- `summary` is `true` on a compaction summary, but an object (changed files) on user messages.
+- The user's text is mixed with text that OpenCode adds (`synthetic`), such as attached files. If the user typed
   anything, only that is kept; otherwise the message counts as injected.
-- Ids of calls may repeat between sessions. `origin` names a message's own session, so that the store keeps messages
-  apart that only happen to have the same id.
+- Call ids may repeat between sessions. `origin` names a message's own session, so that the store does not mistake
+  messages that happen to have the same id for copies.
 - Token counts are on every step and, for the last step only, on the message: steps are added up.
 - A fork begins with a copy of another session under new ids, and does not name it. But a copy is older than its
-  session, and its original has the same role and time. In the database, copies are left out, and the writer of the last
-  one is the fork's parent.
+  session, and its original has the same role and time. In the database, copies are skipped, and the fork's parent is
+  the session that wrote the last one.
 
 The database is live and in WAL mode: it is opened read-only, never copied. Messages and parts are updated in place
-while the model streams, so `time_updated` says what changed; row ids also say what is new, because clocks are set back
-and rows can be dated in the future. When all is read, `Reading.state` gets `since` (everything older is done) and
-`rows` (the last row done per table, with a digest). If another row is in the place of one that was done, the database
-was replaced or packed and is read from its start.
+while the model streams, so `time_updated` shows what changed; row ids also show what is new, because clocks are set
+back and rows can be dated in the future. When everything is read, `Reading.state` gets `since` (everything older is
+done) and `rows` (the last row done per table, with a digest). If one of those rows has changed, the database was
+replaced or vacuumed and is read from its start.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from warmstart.sessions.readers.fields import as_dict, as_int, as_list, as_str, 
 from warmstart.sessions.readers.transcript import DECODE_ERRORS, Transcript, decode
 from warmstart.sessions.values import CallOutcome, Message, Session, ToolCall, ToolResult, Usage
 
-MARGIN_MS = 1000  # a transaction may be committed a moment after the times that it wrote
+MARGIN_MS = 1000  # a transaction may be committed a moment after the times it wrote
 
 _EXPORT = re.compile(rb'\s*\{\s*"info"\s*:\s*\{[^{}]*?"id"\s*:\s*"ses_')
 _REFUSED = re.compile(
@@ -53,14 +54,14 @@ _STOPPED = "User aborted the command"
 _TIMED_OUT = re.compile(r"(?:shell|bash) tool terminated command after exceeding timeout")
 _SHELLS = ("bash", "shell")
 _PARTS = ("text", "reasoning", "tool", "file", "subtask", "step-start", "step-finish")
-_Rows = dict[str, tuple[int, str]]  # a row of each table that is read: its number and its digest
+_Rows = dict[str, tuple[int, str]]  # for each table, the number and the digest of a row
 _NO_ROWS: _Rows = {"message": (0, ""), "part": (0, "")}
 _Fields = dict[str, Any]
 _OBJECT = msgspec.json.Decoder(_Fields)
 
 
 class _Sessions(Transcript[_Fields]):
-    """The sessions of a database, or the one of an export."""
+    """The sessions in a database, or the one in an export."""
 
     agent = "opencode"
     decoder = _OBJECT
@@ -89,7 +90,7 @@ class _Sessions(Transcript[_Fields]):
             now = _now()
             since, rows = self.state.get("since", 0), self.state.get("rows", _NO_ROWS)
             is_same = all(self.digest(name, number) == digest for name, (number, digest) in rows.items())
-            # If the last pass ended in the future, the clock was set back: nobody knows what changed since.
+            # If the last pass ended in the future, the clock was set back, and what has changed is unknown.
             if since > now or not is_same:
                 since, rows = 0, _NO_ROWS
             next_since, next_rows = max(since, min(self.latest(), now) - MARGIN_MS), self.last_rows()
@@ -108,7 +109,7 @@ class _Sessions(Transcript[_Fields]):
             self.state |= {"since": next_since, "rows": next_rows}
 
     def objects(self, rows: Iterable[tuple[Any, Any]], kind: str) -> Iterator[_Fields]:
-        """The objects of rows of ids and JSON."""
+        """The objects in rows of ids and JSON."""
         for key, data in rows:
             fields = _object(data)
             if fields is None or not isinstance(key, str):
@@ -186,12 +187,12 @@ class _Sessions(Transcript[_Fields]):
 
     @staticmethod
     def outcome_of(tool: str, result: ToolResult) -> CallOutcome:
-        """`flag` means error. That a call was interrupted is not stored, so a refusal stays one."""
+        """`flag` means error. A refusal stays a refusal, because the field for interrupted calls is not stored."""
         text, code = result.text, result.exit_code
         if result.flag:
             return "rejected" if result.outcome == "rejected" or _REFUSED.search(text[:400]) else "error"
         if tool in _SHELLS and code is None:
-            # Without an exit code the command did not end by itself; why is said after its output.
+            # Without an exit code the command did not end by itself; the text after its output says why.
             end = text[-1000:]
             return "rejected" if _STOPPED in end else "error" if _TIMED_OUT.search(end) else "ok"
         return "error" if code else "ok"
@@ -205,13 +206,13 @@ class _Sessions(Transcript[_Fields]):
         return blake2b(repr(row).encode("utf-8", "replace"), digest_size=8).hexdigest() if row else ""
 
     def latest(self) -> int:
-        """The newest `time_updated` of all."""
+        """The latest `time_updated` in any table."""
         tables = ("session", "message", "part")
         newest = (self.db.execute(f"SELECT max(time_updated) FROM {name}").fetchone()[0] for name in tables)
         return max(as_int(value) or 0 for value in newest)
 
     def changed_sessions(self, done: dict[str, int]) -> list[str]:
-        """The ids of sessions in which anything changed. Ids alone: no cursor stays open while a pair is handled."""
+        """The ids of the sessions in which anything changed. A list, so that no cursor stays open between pairs."""
         rows = self.db.execute(
             f"""SELECT id FROM session WHERE :since = 0 OR time_updated >= :since
                     OR id IN (SELECT session_id FROM message WHERE {_is_recent("message")})
@@ -223,7 +224,7 @@ class _Sessions(Transcript[_Fields]):
         return [key for (key,) in rows if isinstance(key, str)]
 
     def facts_of(self, key: str) -> _Fields:
-        """The facts of a session, as an export has them."""
+        """The `info` of a session, as in an export."""
         cursor = self.db.execute("SELECT * FROM session WHERE id = ?", (key,))
         facts = dict(zip((name for name, *_ in cursor.description), cursor.fetchone() or (), strict=False))
         times = {"created": facts.get("time_created"), "updated": facts.get("time_updated")}
@@ -231,7 +232,7 @@ class _Sessions(Transcript[_Fields]):
         return {**facts, "id": key, "parentID": facts.get("parent_id"), "model": model, "time": times}
 
     def copies(self, key: str) -> dict[str, str]:
-        """The messages of a session that were copied from older ones of its project, with the session of each."""
+        """The messages that were copied from older sessions of the project, each with the session that wrote it."""
         rows = self.db.execute(
             f"""SELECT m.id, w.id FROM session s
                 JOIN message m ON m.session_id = s.id AND m.time_created < s.time_created
@@ -304,12 +305,12 @@ def _spoken(part: _Fields) -> str:
 
 
 def _tools(info: _Fields, parts: Iterable[_Fields]) -> dict[str, _Fields]:
-    """The tool parts by the id of their call, which is made unique within the message."""
-    found: dict[str, _Fields] = {}
+    """The tool parts by call id, which is made unique within the message."""
+    tools: dict[str, _Fields] = {}
     for number, part in enumerate(part for part in parts if part["type"] == "tool"):
         key = as_str(part.get("callID")) or as_str(part.get("id")) or f"{info['id']}#{number}"
-        found[f"{key}#{number}" if key in found else key] = part
-    return found
+        tools[f"{key}#{number}" if key in tools else key] = part
+    return tools
 
 
 def _usage(info: _Fields, parts: Iterable[_Fields]) -> Usage | None:

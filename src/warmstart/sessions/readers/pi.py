@@ -1,13 +1,13 @@
 """pi: `~/.pi/agent/sessions/--<folder>--/<time>_<session id>.jsonl`, a tree of entries with `id` and `parentId`.
 
-Traps of the format:
+Quirks of the format:
 
 - A fork begins with copies of its parent's entries, which keep id and time. They are older than the fork, whose header
-  names the file of its parent. Ids have eight digits, so a message is identified by its time as well.
-- Going back to an earlier entry starts another branch in the same file. What was left happened, so it stays.
-- The summary of a compaction, and of a branch that was left (`branch_summary`), is an entry of its own.
-- An exit code is in the last line of the output; a refused or interrupted call is known by its words alone.
-- The file is written when the first answer has come.
+  names the file of its parent. Ids have eight digits, so a message is identified by id and time.
+- Going back to an earlier entry starts another branch in the same file. The abandoned branch happened, so it is kept.
+- The summary of a compaction, or of an abandoned branch (`branch_summary`), is a separate entry.
+- An exit code is in the last line of the output; a refused or interrupted call is recognisable only by its text.
+- The file is not written before the first answer.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class _Entry(msgspec.Struct, rename="camel"):
     type: str = ""
     id: str = ""
     timestamp: str = ""
-    cwd: str = ""  # of the header, as is the next
+    cwd: str = ""  # in the header, like the next one
     parent_session: str = ""
     model_id: str = ""
     name: str = ""
@@ -91,21 +91,21 @@ class _Tree(Transcript[_Entry]):
             return self.answer_of(entry.message)
         elif entry.type == "message" and role == "toolResult":
             return self.message("tool", tool_results=(self.result_of(entry.message),))
-        elif entry.type == "message" and role == "bashExecution":  # a command of the person, typed with `!`
+        elif entry.type == "message" and role == "bashExecution":  # a command that the user typed with `!`
             words = [f"$ {as_str(entry.message.get('command'))}", as_str(entry.message.get("output"))]
             return self.message("user", join_blocks("\n", words), injected=True)
         else:
             self.reading.skip(entry.type if entry.type != "message" else f"message/{role}")
         return None
 
-    def answer_of(self, said: Mapping[str, Any]) -> Message:
-        usage = usage_of(as_dict(said.get("usage")), "input", "output", "cacheRead", "cacheWrite")
-        return self.answer(said.get("content"), "toolCall", "arguments", model=as_str(said.get("model")), usage=usage)
+    def answer_of(self, item: Mapping[str, Any]) -> Message:
+        usage = usage_of(as_dict(item.get("usage")), "input", "output", "cacheRead", "cacheWrite")
+        return self.answer(item.get("content"), "toolCall", "arguments", model=as_str(item.get("model")), usage=usage)
 
-    def result_of(self, said: Mapping[str, Any]) -> ToolResult:
-        text, flag = joined(said.get("content")), said.get("isError") is True
+    def result_of(self, item: Mapping[str, Any]) -> ToolResult:
+        text, flag = joined(item.get("content")), item.get("isError") is True
         code = _EXIT.search(text[-200:]) if flag else None
-        return self.result(as_str(said.get("toolCallId")), text, flag=flag, exit_code=int(code[1]) if code else None)
+        return self.result(as_str(item.get("toolCallId")), text, flag=flag, exit_code=int(code[1]) if code else None)
 
     @staticmethod
     def outcome_of(tool: str, result: ToolResult) -> CallOutcome:
@@ -113,7 +113,7 @@ class _Tree(Transcript[_Entry]):
 
 
 class PiReader(Reader):
-    """Reads the sessions of pi, and of agents that keep its format."""
+    """Reads the sessions of pi, and of agents that use its format."""
 
     log = _Tree
     head = re.compile(rb'\s*\{\s*"type"\s*:\s*"session"\s*,[^\n]{0,200}?"(?:version|cwd)"\s*:')
@@ -124,7 +124,7 @@ class PiReader(Reader):
 
 
 def _ancestors(path: Path) -> Iterator[tuple[str, float]]:
-    """The sessions that a fork descends from, nearest first: id and start, as far as their files are here."""
+    """The sessions that a fork descends from, nearest first: id and start. Stops at a file that is missing."""
     for _ in range(_MAX_ANCESTORS):
         header = _Entry()
         with suppress(OSError, *DECODE_ERRORS), path.open("rb") as file:

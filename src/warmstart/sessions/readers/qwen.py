@@ -1,12 +1,12 @@
-"""Qwen Code: `~/.qwen/projects/<folder>/chats/<session id>.jsonl`, records like Claude Code's around Gemini's parts.
+"""Qwen Code: `~/.qwen/projects/<folder>/chats/<session id>.jsonl`, records like Claude Code's with Gemini's parts.
 
-Traps of the format:
+Quirks of the format:
 
 - A fork copies its parent's records; `forkedFrom` names the session and the record that each was copied from.
-- A subagent has a log of its own in `subagents/<session id of its parent>/`. There a reply is split into a record with
-  its text and one for each call. Records after the first replace it with all that is known.
-- Text that the machine adds to a prompt is a part of its own, `<system-reminder>`. `provenance` says who wrote what.
-- The time that a call took is in a record of its own (`ui_telemetry`), before its result.
+- A subagent has its own log in `subagents/<session id of its parent>/`. There a reply is split into a record with its
+  text and one for each call. Each record yields the whole reply so far, under the id of the first.
+- Text that the machine adds to a prompt is a separate part, `<system-reminder>`. `provenance` says who wrote what.
+- The duration of a call is in a separate record (`ui_telemetry`), before its result.
 - A compression is one record with the new history, which begins with the summary.
 """
 
@@ -66,7 +66,7 @@ class _Chat(Transcript[_Record]):
             self.set_parent(self.origin, "branch")
         elif "started" not in self.state:
             self.learn(started=record.timestamp)
-        if agent:  # in a fork, too
+        if agent:  # even in a fork
             self.set_parent(session, "subagent")
         if record.type != "assistant":
             self.state.pop("reply", None)
@@ -93,7 +93,7 @@ class _Chat(Transcript[_Record]):
         return self.whole_reply(message, starts=record.agent_round is not None) if record.agent_id else message
 
     def whole_reply(self, message: Message, *, starts: bool) -> Message:
-        """A subagent's reply as far as its records are read."""
+        """A subagent's reply, as far as its records have been read."""
         known = None if starts else self.state.get("reply")
         new = OpenMessage(native_id=self.native_id, timestamp=self.time, origin=self.origin)
         reply = msgspec.convert(known, OpenMessage) if known else new
@@ -154,7 +154,7 @@ class QwenReader(Reader):
 
 
 def _usage(counts: Mapping[str, Any]) -> Usage | None:
-    """Providers differ in whether `candidatesTokenCount` has the thoughts in it; the total always has."""
+    """Providers differ in whether `candidatesTokenCount` includes thoughts; the total always does."""
     total, prompt = (as_int(counts.get(name)) or 0 for name in ("totalTokenCount", "promptTokenCount"))
     names = ("promptTokenCount", "output", "cachedContentTokenCount", "", "thoughtsTokenCount")
     return usage_of({**counts, "output": max(0, total - prompt)}, *names, all_input=True)

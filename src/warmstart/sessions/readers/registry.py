@@ -1,8 +1,8 @@
 """All readers, in the order in which they are tried on a log of unknown format.
 
-Another package adds a reader with an entry point in the group `warmstart.readers`: a class without parameters that is a
-`Reader`. The one of pi comes in through the same door. The others that are built in come first, and `openai` last: its
-format has the fewest marks.
+Another package adds a reader with an entry point in the group `warmstart.readers`: a subclass of `Reader` that takes no
+arguments. Our reader for pi is registered the same way. The other built-in readers come first, and `openai` last,
+because its format is the least distinctive.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ GROUP = "warmstart.readers"
 
 
 def judge(agent: str, tool: str, result: ToolResult) -> CallOutcome:
-    """The outcome of a stored result by the current rules; `tool` is empty where the call is unknown.
+    """The outcome of a stored result by the current rules; `tool` is empty if the call is unknown.
 
-    `store.rejudge(judge, OUTCOME_RULES)` brings a better rule to old sessions without their logs.
+    `store.rejudge(judge, OUTCOME_RULES)` applies a better rule to old sessions without their logs.
     """
     reader = readers().get(agent)
     return reader.outcome_of(tool, result) if reader else result.outcome
@@ -49,5 +49,5 @@ def readers() -> dict[str, Reader]:
             found.setdefault(reader.agent, reader)
         except Exception as error:  # another package's reader must not stop ours
             logging.getLogger("warmstart").warning("cannot load the reader %s: %s", point.value, error)
-    found["openai"] = found.pop("openai")  # the last one
+    found["openai"] = found.pop("openai")  # must be last
     return found

@@ -1,16 +1,16 @@
-"""The frame on which readers are built: one pass over one log, from bytes to messages.
+"""The base class of readers: one pass over one log, from bytes to messages.
 
-A reader subclasses `Transcript`, names the `decoder` of its records and says in `take` what one record means. The frame
-does the rest: it reads lines, moves the place to continue from, keeps the session's facts and the start times of calls
-in `Reading.state`, and counts what is skipped or malformed. `docs/sessions.md` shows a complete reader. A log that is
-one JSON document goes through `take_document`; a reader of a database brings its own `pairs`.
+A reader subclasses `Transcript`, sets the `decoder` of its records and converts one record in `take`. The base class
+does the rest: it reads lines, advances the position to resume from, keeps what is known about the session and the start
+times of calls in `Reading.state`, and counts what is skipped or malformed. `docs/sessions.md` shows a complete reader.
+A log that is one JSON document goes through `take_document`; a reader of a database overrides `pairs`.
 
-The place to continue from moves past a line before its last pair is yielded. A consumer that stops at an earlier pair
-of the line takes the line again, with the state as it is then. So `take` must give the same messages when it is called
-twice; a generator that changes the state after its last `yield` does.
+The position moves past a line before the line's last pair is yielded. A consumer that stops at an earlier pair reads
+the line again, with the state as it is then. So `take` must give the same messages when it is called twice; a generator
+that changes the state after its last `yield` does.
 
-Not all JSON in logs is valid. A JavaScript program that cuts a text inside an emoji writes half a surrogate pair, which
-strict decoders reject. Some agents write numbers that no machine can hold, or bytes that are not UTF-8. An interrupted
+Not all JSON in logs is valid. A JavaScript program that cuts a text inside an emoji writes a lone surrogate, which
+strict decoders reject. Some agents write numbers that are out of range, or bytes that are not UTF-8. An interrupted
 write leaves two objects on one line. What can be repaired is repaired and decoded again.
 """
 
@@ -40,7 +40,7 @@ T = TypeVar("T")
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 MAX_CALLS = 32
 MAX_DOCUMENT = 512 * 1024 * 1024
-STATE_FORMAT = 3  # raise it when a reader can no longer use what an earlier version put into the state
+STATE_FORMAT = 3  # increment it when a reader can no longer use the state of an earlier version
 DECODE_ERRORS = (msgspec.MsgspecError, RecursionError, UnicodeError, ValueError)
 MAX_LINE = 64 * 1024 * 1024
 MAX_WRONG_FIELDS = 20
@@ -55,7 +55,7 @@ _WRONG_TYPE = re.compile(r"(?:Expected|Invalid) .* - at `\$([\w.\[\]]+)`")
 def decode(data: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[T]) -> T:
     """Decode `data`, repaired if necessary. Raises one of `DECODE_ERRORS`.
 
-    Fields have any type in a damaged log, or in one of a future version: a field of a wrong type counts as absent.
+    In a damaged log, or one of a future version, a field can have any type: one of the wrong type counts as absent.
     """
     try:
         return decoder.decode(data)
@@ -74,7 +74,7 @@ def decode(data: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[T]) -> T:
                     _drop_field(value, str(problem))
         except (*DECODE_ERRORS, LookupError, TypeError):
             pass
-        raise error  # what is wrong with the data, not with the repair
+        raise error  # the problem with the data, not with the repair
 
 
 def _drop_field(value: Any, problem: str) -> None:
@@ -95,7 +95,7 @@ def _number(digits: str) -> int | float | None:
 
 
 class Line(NamedTuple):
-    """One line of a log: its number from 1, the byte where it starts, the byte after it, and its content."""
+    """One line of a log: its number (from 1), the offsets of its start and end in bytes, and its content."""
 
     number: int
     start: int
@@ -104,7 +104,7 @@ class Line(NamedTuple):
 
 
 def _recover(line: Line, reading: Reading, decoder: msgspec.json.Decoder[T]) -> Iterator[tuple[Line, T]]:
-    """The records of a line that is not simply one: it needs repair, or an interrupted write left several on it."""
+    """The records of a line that cannot be decoded: it needs repair, or an interrupted write left several on it."""
     start = line.start
     for data in [] if line.data.isspace() else split_objects(line.data) or [line.data]:
         part = Line(line.number, start, start + len(data), data)
@@ -119,7 +119,7 @@ def _recover(line: Line, reading: Reading, decoder: msgspec.json.Decoder[T]) -> 
 
 
 def split_objects(data: bytes) -> list[bytes]:
-    """The JSON objects that follow each other in `data`; empty unless `data` consists of objects only."""
+    """The consecutive JSON objects in `data`; empty unless `data` consists of objects only."""
     scan = json.JSONDecoder().raw_decode
     parts: list[bytes] = []
     try:
@@ -142,7 +142,7 @@ def split_objects(data: bytes) -> list[bytes]:
 
 
 class OpenMessage(msgspec.Struct, kw_only=True):
-    """A message of the assistant that spans several records, as far as they are read."""
+    """An assistant message that spans several records, as far as they have been read."""
 
     native_id: str
     timestamp: datetime | None
@@ -169,16 +169,16 @@ class OpenMessage(msgspec.Struct, kw_only=True):
 
 
 class Transcript(Generic[R]):
-    """One log while it is read."""
+    """One log while it is being read."""
 
     agent: ClassVar[str]
     decoder: msgspec.json.Decoder[R]
-    open: Any = None  # what records began and no record has ended yet
-    origin: str = ""  # the session that wrote the current record, if that is another one
+    open: Any = None  # messages that are not complete yet
+    origin: str = ""  # the session that wrote the current record, if it is another one
 
     def __init__(self, path: Path, reading: Reading) -> None:
         if reading.state.get("format") != STATE_FORMAT:
-            # Another version left this state: read the log from its start.
+            # Another version wrote this state: read the log from its start.
             reading.offset = reading.line = 0
             reading.state = {"format": STATE_FORMAT}
         self.path = path
@@ -187,7 +187,7 @@ class Transcript(Generic[R]):
         self.state = reading.state
         self.native_id = ""  # of the current record, as is `time`
         self.time: datetime | None = None
-        self.unfinished = False  # as long as it is set, the place to continue from does not move
+        self.unfinished = False  # while it is set, the position to resume from does not move
         self._session: Session | None = None
 
     def take(self, record: R, line: Line) -> Iterable[Pair]:
@@ -205,16 +205,16 @@ class Transcript(Generic[R]):
     def pairs(self) -> Iterator[Pair]:
         """All pairs of the log from `reading` on.
 
-        A line that cannot be decoded is reported and skipped, as is one above `MAX_LINE`. If the last one is
-        incomplete, the agent is still writing it: it is left to the next reading.
+        A line that cannot be decoded or is longer than `MAX_LINE` is reported and skipped. If the last one is
+        incomplete, the agent is still writing it: it is left for the next reading.
         """
         reading = self.reading
         if not reading.offset:
-            reading.state.pop("reported", None)  # it may be from another file of the same name
+            reading.state.pop("reported", None)  # it may be about another file with the same name
         with self.path.open("rb", buffering=_BUFFER) as file:
             number, start = reading.line, reading.offset
             file.seek(max(0, start - 1))
-            # The line feed of the last line may have come later; or the reading ended between two records of one line.
+            # The newline of the last line may have come later, or the reading ended between two records of one line.
             is_counted = bool(start) and file.read(1) not in (b"", b"\n")
             is_too_long = False
             while data := file.readline(MAX_LINE):
@@ -242,12 +242,12 @@ class Transcript(Generic[R]):
                     if last:
                         yield last
                 if is_counted:
-                    break  # the agent is still writing this line, and may be done with it by now
+                    break  # the agent is still writing this line, and may complete it at any moment
         if self.open:
             yield from self.finish()
 
     def document_pairs(self) -> Iterator[Pair]:
-        """All pairs of a log that is one JSON document. A changed document is read from its start, without a state."""
+        """All pairs of a log that is one JSON document. A changed document is read from its start, without state."""
         self.reading.offset = self.reading.line = 0
         self.state = {}
         size = self.path.stat().st_size
@@ -264,7 +264,7 @@ class Transcript(Generic[R]):
             self.reading.offset = len(data)
 
     def learn(self, **facts: object) -> None:
-        """Note facts that are text. Those of the session are named as in `session_from`; others are a reader's own."""
+        """Add non-empty strings to the state. `session_from` reads some of the names; others are a reader's own."""
         self.state.update({name: value for name, value in facts.items() if isinstance(value, str) and value})
         self._session = None
 
@@ -274,13 +274,13 @@ class Transcript(Generic[R]):
 
     @property
     def session(self) -> Session:
-        """The session as far as it is known."""
+        """The session, as far as it is known."""
         if self._session is None:
             self._session = self.session_from(self.state)
         return self._session
 
     def session_from(self, facts: Mapping[str, Any]) -> Session:
-        """A session of this log, named after the file unless `id` is known. A fact of a wrong type counts as absent."""
+        """A session of this log, named after the file if `id` is missing. A value of a wrong type counts as absent."""
         parent, kind = facts.get("parent") or ("", None)
         return Session(
             agent=self.agent,
@@ -303,13 +303,13 @@ class Transcript(Generic[R]):
         return Message(native_id=self.native_id, role=role, text=text, timestamp=self.time, **facts)
 
     def pair(self, message: Message) -> Pair:
-        """A message of the session."""
+        """A message with its session."""
         return replace(self.session, ended_at=message.timestamp), message
 
     def answer(self, content: object, call: str, arguments: str, **facts: Any) -> Message:
-        """The assistant's message of the current record, from a list of blocks.
+        """The assistant message of the current record, from a list of blocks.
 
-        They have `text`, `thinking`, or the type `call` with `id`, `name` and the field that `arguments` names.
+        A block has `text`, `thinking`, or the type `call` with `id`, `name` and the field that `arguments` names.
         """
         blocks = list(map(as_dict, as_list(content)))
         calls = [
@@ -341,7 +341,7 @@ class Transcript(Generic[R]):
     ) -> ToolResult:
         """The result of a call that took `ms` milliseconds, by default the time since it started.
 
-        `refused` means that the log says so in a field, not in the words of the result.
+        `refused` means that a field of the log says so, not the text of the result.
         """
         result = ToolResult(
             call_id=call_id,
@@ -355,14 +355,14 @@ class Transcript(Generic[R]):
 
     @staticmethod
     def outcome_of(tool: str, result: ToolResult) -> CallOutcome:
-        """The outcome of a result by the current rules, while it is read and later. Here `flag` means error.
+        """The outcome of a result by the current rules, when it is read and when it is rejudged. `flag` means error.
 
-        A call that was `rejected` by a field of the log stays so: the field is not stored.
+        A call that was `rejected` by a field of the log stays so, because the field is not stored.
         """
         return call_outcome(result, result.outcome == "rejected")
 
     def pair_unless_empty(self, message: Message | None) -> list[Pair]:
-        """The pair of a message, unless it says and does nothing: the provider failed, or the user interrupted it."""
+        """The pair of a message, unless it is empty: the provider failed, or the user interrupted it."""
         if message and not (message.text or message.reasoning or message.tool_calls or message.tool_results):
             self.reading.skip("empty message")
             return []
@@ -389,7 +389,7 @@ def call_outcome(result: ToolResult, refused: bool) -> CallOutcome:
 
 
 def remember(state: dict[str, Any], name: str, key: str, value: Any, limit: int) -> None:
-    """Put a value into the table `name` of the state; the oldest entries above `limit` are dropped."""
+    """Add a value to the table `name` of the state, and drop its oldest entries above `limit`."""
     table = state.setdefault(name, {})
     table.pop(key, None)
     table[key] = value
@@ -398,7 +398,7 @@ def remember(state: dict[str, Any], name: str, key: str, value: Any, limit: int)
 
 
 def id_in_name(name: str) -> str:
-    """The UUID in the name of a file, or the name itself where there is none. The name need not be UTF-8."""
+    """The UUID in the name of a file, or the name itself if there is none. The name need not be UTF-8."""
     name = name.encode("utf-8", "replace").decode()
     found = UUID.findall(name)
     return found[-1] if found else name
