@@ -325,9 +325,9 @@ def test_the_card_explains_every_column_and_counts(tmp_path):
     assert "2026-09-22" in text
     assert "{" not in re.sub(r"```.*?```", "", text, flags=re.DOTALL)
     assert "`early_error_rate` | number | the same for the calls of the first 30 turns" in text
-    assert "`cached_tokens` | integer | tokens read from a cache or written to one" in text
+    assert "`cached_tokens` | integer | cache reads and cache writes" in text
     assert "Times within a session are rounded" in text
-    assert "It holds no text of any message." in text
+    assert "It contains no message text." in text
 
 
 def test_no_time_is_exact_enough_to_tell_a_session(tmp_path):

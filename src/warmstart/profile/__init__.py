@@ -1,6 +1,6 @@
-"""How did it go? What stored sessions say about tools, errors, recoveries, and whether sessions learn.
+"""How did it go? Tools, errors, recoveries and outcomes of stored sessions, and whether sessions learn.
 
-Names load when they are first used: numpy and the tables take a while, and a hook needs neither.
+Names are loaded on first use: numpy and the tables take a while to load, and hooks need neither.
 """
 
 TYPE_CHECKING = False  # `typing` itself takes milliseconds to load

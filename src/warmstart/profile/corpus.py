@@ -18,9 +18,9 @@ MAX_SIGNATURES = 50
 
 @dataclass(frozen=True, slots=True)
 class SignatureCount:
-    """An error signature with the tool it belongs to, how often and in how many sessions it occurred, and its fix.
+    """An error signature with its tool, how often and in how many sessions it occurred, and its usual fix.
 
-    `fix` says what usually changed before the tool worked again; `None` if nothing helped twice.
+    `fix` says what usually changed before the tool worked again; `None` if no change helped twice.
     """
 
     signature: str
@@ -39,7 +39,7 @@ class Instruction(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryRates:
-    """How many errors the same tool recovered from: at its next call, and within its next three."""
+    """The share of errors that the same tool recovered from, at its next call and within its next three."""
 
     errors: int
     next_call: float | None
@@ -52,7 +52,7 @@ class RecoveryRates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """The statistics of all sessions. `instructions`, weak evidence, are those repeated in several sessions."""
+    """The statistics of all sessions. `instructions` are those repeated in several sessions; weak evidence."""
 
     sessions: int
     calls: int
@@ -79,7 +79,7 @@ class Report:
 def summarize(profiled: Iterable[Profiled], *, redact: Callable[[str], str] = str) -> Report:
     """The statistics of these sessions. `redact` is applied to every text that is shown.
 
-    A rate is errors among all calls: rejected calls, and those whose outcome is not known, are calls that did not fail.
+    A rate is the share of all calls that failed; rejected calls and those with an unknown outcome count as not failed.
     """
     sessions = list(profiled)
     markers = [each.profile.markers for each in sessions]
@@ -119,9 +119,9 @@ def _by(sessions: Sequence[Profiled], key: Callable[[Profiled, Call], str]) -> t
     errors: dict[str, list[int]] = defaultdict(list)
     calls: dict[str, list[int]] = defaultdict(list)
     for each in sessions:
-        made = Counter(key(each, call) for call in each.profile.calls)
+        total = Counter(key(each, call) for call in each.profile.calls)
         failed = Counter(key(each, call) for call in each.profile.calls if call.outcome == "error")
-        for name, number in made.items():
+        for name, number in total.items():
             calls[name].append(number)
             errors[name].append(failed[name])
     rates = (rate(name, errors[name], calls[name]) for name in calls if name)
@@ -169,10 +169,10 @@ def _recovery(sessions: Sequence[Profiled]) -> RecoveryRates:
 
 
 def _instructions(sessions: Sequence[Profiled], redact: Callable[[str], str]) -> tuple[Instruction, ...]:
-    said: dict[str, list[str]] = defaultdict(list)
+    wordings: dict[str, list[str]] = defaultdict(list)
     for each in sessions:
         own = {" ".join(re.findall(r"\w+", text.lower())): text for text in each.profile.style.instructions}
         for words, text in own.items():
-            said[words].append(text)
-    again = sorted((-len(texts), texts[0]) for texts in said.values() if len(texts) > 1)
-    return tuple(Instruction(redact(text), -number) for number, text in again)
+            wordings[words].append(text)
+    repeated = sorted((-len(texts), texts[0]) for texts in wordings.values() if len(texts) > 1)
+    return tuple(Instruction(redact(text), -number) for number, text in repeated)

@@ -1,7 +1,7 @@
-"""The open dataset of markers: one row per session and per tool call, no text of any message, names hashed.
+"""The open dataset of markers: one row per session and per tool call, without message text, names hashed.
 
-The files are written to a temporary folder and moved into place when all are complete, so an interrupted export leaves
-what was there before. The columns and the data card are in `tables/`.
+The files are written to a temporary folder and moved into place when all are complete, so that an interrupted export
+leaves the earlier files unchanged. The columns and the data card are in `tables/`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CARD = "README.md"
 MARK = "<!-- Written by `warmstart dataset export`, which replaces it. Remove this line to keep your own text. -->"
 FILES = ("sessions.jsonl", "calls.jsonl", "sessions.parquet", "calls.parquet", CARD)
 
-_MIN_KEY = 16  # bytes; a shorter key could be guessed together with the names
+_MIN_KEY = 16  # bytes; a shorter key could be brute-forced together with the names
 _GROUP = 100_000  # cells per Parquet row group: enough to compress well, few enough for any machine
 
 Row = dict[str, str | int | float | None]
@@ -45,11 +45,11 @@ class DatasetExport(NamedTuple):
 
 
 def export_dataset(profiled: Iterable[Profiled], directory: Path, *, key: bytes, made: datetime) -> DatasetExport:
-    """Write the markers of these sessions as a dataset, replacing an earlier one. Memory does not grow with it.
+    """Write the markers of these sessions as a dataset, replacing an earlier one. Memory does not grow with its size.
 
-    Parquet is written if pyarrow is installed. `key` makes the hashes: exports with the same key can be joined.
-    A session that cannot be written is skipped and logged. Raises `DatasetError` if the directory cannot be used, or
-    holds a file by one of these names that is not from a dataset.
+    Parquet is written if pyarrow is installed. `key` keys the hashes: exports with the same key can be joined. A
+    session that cannot be written is skipped and logged. Raises `DatasetError` if the directory cannot be used, or has
+    a file with one of the names in `FILES` that is not from a dataset.
     """
     if len(key) < _MIN_KEY:
         raise DatasetError(
@@ -148,7 +148,7 @@ def _whole(seconds: float | None) -> float | None:
 
 @contextmanager
 def _table(folder: Path, name: str, parquet: Any) -> Iterator[Callable[[Row], None]]:
-    """A function that writes rows as JSON lines, and in groups as Parquet if there is a library for it."""
+    """A function that writes rows as JSON lines, and in row groups as Parquet if pyarrow is installed."""
     columns = load_table("dataset")[name]
     encode = msgspec.json.Encoder().encode
     rows: list[Row] = []
@@ -177,7 +177,7 @@ def _table(folder: Path, name: str, parquet: Any) -> Iterator[Callable[[Row], No
 
 
 def _load_parquet() -> Any:
-    """The library for Parquet, or `None`."""
+    """pyarrow, or `None` if it is not installed."""
     try:
         import pyarrow
         import pyarrow.parquet
@@ -187,12 +187,12 @@ def _load_parquet() -> Any:
 
 
 def _refuse_foreign(directory: Path) -> None:
-    """Raise `DatasetError` if the path is no directory, or holds a file that is not from an export."""
+    """Raise `DatasetError` if the path is not a directory, or has a file that is not from an export."""
     if os.path.lexists(directory) and (directory.is_symlink() or not directory.is_dir()):
         raise DatasetError(f"{str(directory)!r} is a file or a symbolic link; give the path of a directory")
     try:
         card = (directory / CARD).read_bytes()
-        ours = MARK.encode() in card or b"A data card by `warmstart dataset export`" in card  # of an earlier version
+        ours = MARK.encode() in card or b"A data card by `warmstart dataset export`" in card  # by an earlier version
     except OSError:
         ours = False
     for name in FILES:
@@ -203,7 +203,7 @@ def _refuse_foreign(directory: Path) -> None:
 
 @contextmanager
 def _staging(directory: Path) -> Iterator[Path]:
-    """A temporary folder inside the directory, or inside the nearest one above it that exists."""
+    """A temporary folder inside the directory, or inside its nearest existing ancestor."""
     nearest = next(folder for folder in (directory, *directory.absolute().parents) if os.path.lexists(folder))
     try:
         drafts = tempfile.TemporaryDirectory(prefix=".dataset-", dir=nearest)
@@ -214,7 +214,7 @@ def _staging(directory: Path) -> Iterator[Path]:
 
 
 def _publish(drafts: Path, directory: Path, files: Iterable[str]) -> None:
-    """Move the drafts into place, the card last, and remove earlier files that have no successor."""
+    """Move the drafts into place, the card last, and remove earlier files that were not replaced."""
     directory.mkdir(parents=True, exist_ok=True)
     for name in FILES:
         if name in files:
@@ -225,7 +225,7 @@ def _publish(drafts: Path, directory: Path, files: Iterable[str]) -> None:
 
 
 def _card(**facts: object) -> str:
-    """The card as Markdown. Its head lets Hugging Face show both tables; the publisher adds the licence."""
+    """The data card as Markdown. Its front matter lets Hugging Face show both tables; the publisher adds a licence."""
     import jinja2  # takes a while to load
 
     text = (Path(__file__).parent / "tables" / "dataset_card.md.j2").read_text(encoding="utf-8")

@@ -1,11 +1,11 @@
 """Do sessions learn, or is it selection?
 
 Long sessions have fewer errors; that alone says nothing, because sessions in which errors pile up are abandoned and so
-end short. Four numbers tell the two apart; `docs/profile.md` says how each one reads. The slope leaves out the end of
-every session: whoever gives up after an error leaves it as the last call, and whoever is done checks the state and
-commits, which seldom fails. Whether sessions learn is decided by the slope over the logarithm of the call number
-(learning is steep at first, and a few very long sessions must not decide alone), and only if each tool compared with
-itself agrees: otherwise a session that switches to safer tools would seem to learn.
+stay short. Four numbers distinguish the two; `docs/profile.md` explains how to read them. The slope leaves out the end
+of every session: if the user gives up after an error, that is the last call, and if the work is done, the agent checks
+the state and commits, which rarely fails. Whether sessions learn is decided by the slope over the logarithm of the call
+number (learning is steep at first, and a few very long sessions must not decide alone), and only if the slope within
+each tool agrees: otherwise a session that switches to safer tools would seem to learn.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from warmstart.profile.rules import load_table
 from warmstart.profile.values import Profiled
 from warmstart.stats import NOTHING, Estimate, cluster_bootstrap, cluster_rate, cluster_ratio, ratio_error
 
-_BINS = {"0-50": 50, "51-100": 100, "101+": None}  # of messages, with the last number in each
+_BINS = {"0-50": 50, "51-100": 100, "101+": None}  # by number of messages, with the upper limit of each
 _WINDOW = 20  # calls on either side of a compaction
 _MIN_SESSIONS = 30  # with at least two calls
 _MIN_ERRORS = 50
 _SHORT = 50  # messages
 _MIN_SHARE = 0.2  # of the sessions on either side of the split into short and long
 _EARLY = 10
-_EXACT = 200  # call numbers compared one by one; later ones in growing groups
-_LONG = 20  # calls of a session whose halves and tenths are shown
-# With two findings the chance that one is wrong is higher, so each is decided at 99 %.
+_EXACT = 200  # call numbers up to which each is its own stratum; later ones are grouped
+_LONG = 20  # minimum calls of a session whose halves and tenths are shown
+# With two tests the chance that one is wrong is higher, so each is decided at 99 %.
 _CERTAIN = NormalDist().inv_cdf(0.995)
 _AGREES = NormalDist().inv_cdf(0.99)
 _END = 10  # calls at the end of a session that the slope leaves out, at most
 _RECENT = 5  # calls within which an error counts as recent
-_MIN_DIFFERENCE = 0.1  # a difference between length bins, as a share of the first
+_MIN_DIFFERENCE = 0.1  # between the rates of length bins, relative to the first
 
 Floats = npt.NDArray[np.float64]
 
@@ -45,7 +45,7 @@ Reading = Literal["selection", "learning", "both", "neither", "not enough data"]
 
 
 class Rate(NamedTuple):
-    """An error rate: errors among all calls, with its 95 % interval over sessions.
+    """An error rate: the share of all calls that failed, with its 95 % interval over sessions.
 
     The interval is `None` for fewer than two sessions: one session says nothing about the next.
     """
@@ -61,7 +61,7 @@ class Rate(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnostic:
-    """A number with its 95 % interval over sessions; `None` where the data give none."""
+    """An estimate with its 95 % interval over sessions; `None` where the data give none."""
 
     estimate: float | None
     low: float | None
@@ -83,11 +83,11 @@ class EarlyErrors(Diagnostic):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slope(Diagnostic):
-    """The change of the error rate inside a session: `estimate` is per 100 calls, with session fixed effects.
+    """The change of the error rate within a session: `estimate` is per 100 calls, with session fixed effects.
 
     The end of each session is left out. `per_doubling` is the same over the logarithm of the call number, because most
-    is learned early, and `within_tool` compares every tool with itself. `first_half` and `second_half` are the rates of
-    the halves of all sessions with at least 20 calls, `by_position` those of their tenths.
+    is learned early, and `within_tool` also has fixed effects for tools. `first_half` and `second_half` are the rates
+    in the halves of all sessions with at least 20 calls, `by_position` those in their tenths.
     """
 
     sessions: int
@@ -101,7 +101,7 @@ class Slope(Diagnostic):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hazard(Diagnostic):
-    """How likely a session is to end after a call: `estimate` is the risk after an error divided by that after none.
+    """How likely a session is to end after a call: `estimate` is the risk ratio of an error to any other call.
 
     `recent` is the same for an error among the last five calls: people often wait a little before they give up.
     """
@@ -125,7 +125,7 @@ class Compaction(Diagnostic):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnostics:
-    """Do sessions learn, or do the bad ones end early? `explanation` says in words what the numbers support."""
+    """Do sessions learn, or do the bad ones end early? `explanation` says what the numbers support, in sentences."""
 
     early_error_by_length: EarlyErrors
     within_session_slope: Slope
@@ -136,7 +136,7 @@ class Diagnostics:
 
 
 class _History(NamedTuple):
-    """What the diagnostics need of a session: the number of messages, which calls failed, and their tools."""
+    """What the diagnostics need from a session: the number of messages, which calls failed, and their tools."""
 
     messages: int
     failed: Floats
@@ -144,7 +144,7 @@ class _History(NamedTuple):
 
 
 class _Tested(NamedTuple):
-    """An estimate, and how many standard errors it is away from no effect."""
+    """An estimate, and its distance from no effect in standard errors."""
 
     estimate: Estimate
     distance: float
@@ -153,13 +153,13 @@ class _Tested(NamedTuple):
 def diagnose(profiled: Sequence[Profiled]) -> Diagnostics:
     """The four diagnostics over these sessions, and the reading that they support.
 
-    Subagents are left out of all but the last: no person decides when they end.
+    Subagents are left out of all but the last, because no person decides when they end.
     """
     histories = _histories(profiled)
     early, early_distance = _early_errors(histories)
     slope, learned = _slope(histories)
     hazard, hazard_distance = _hazard(histories)
-    several = sum(history.failed.size > 1 for history in histories)
+    usable = sum(history.failed.size > 1 for history in histories)
     found = Diagnostics(
         early_error_by_length=early,
         within_session_slope=slope,
@@ -168,7 +168,7 @@ def diagnose(profiled: Sequence[Profiled]) -> Diagnostics:
         reading="not enough data",
         explanation=(),
     )
-    if several >= _MIN_SESSIONS and hazard.errors >= _MIN_ERRORS:
+    if usable >= _MIN_SESSIONS and hazard.errors >= _MIN_ERRORS:
         selected = max(early_distance, hazard_distance) > _CERTAIN
         one: Reading = "selection" if selected else "learning" if learned else "neither"
         found = replace(found, reading="both" if selected and learned else one)
@@ -176,7 +176,7 @@ def diagnose(profiled: Sequence[Profiled]) -> Diagnostics:
 
 
 def rates_by_length(profiled: Sequence[Profiled]) -> tuple[Rate, ...]:
-    """The error rates of main sessions in the same three bins of length; one without calls is in none."""
+    """The error rates of main sessions in three bins of length; sessions without calls are left out."""
     return _by_length(_histories(profiled))
 
 
@@ -206,9 +206,9 @@ def _pooled(key: str, parts: Sequence[Floats]) -> Rate:
 def _mantel_haenszel(
     events: Floats, exposed: Floats, other_events: Floats, inside: Floats, *, ratio: bool = False
 ) -> _Tested:
-    """Mantel and Haenszel's difference in risk between the exposed and the others within strata, or their ratio.
+    """The Mantel-Haenszel risk difference (or ratio) between exposed and unexposed calls within strata.
 
-    Rows are sessions, columns strata; `inside` counts both groups.
+    Rows are sessions, columns are strata; `inside` counts both groups.
     """
 
     def statistic(draws: Floats) -> Floats:
@@ -229,7 +229,7 @@ def _early_errors(histories: Sequence[_History]) -> tuple[EarlyErrors, float]:
     lengths = np.array([history.messages for history in histories], float)
     split = _SHORT
     if lengths.size and not _MIN_SHARE <= (lengths <= _SHORT).mean() <= 1 - _MIN_SHARE:
-        split = int(np.median(lengths))  # hardly any session is longer, or shorter
+        split = int(np.median(lengths))  # almost all sessions are on one side of the default
     short = (lengths <= split)[:, None]
     inside, failed = np.zeros((2, len(histories), _EARLY))
     for row, history in enumerate(histories):
@@ -249,17 +249,17 @@ def _by_length(histories: Sequence[_History], calls: int | None = None) -> tuple
     return tuple(_pooled(name, failed) for name, failed in binned.items())
 
 
-# -- the slope inside sessions
+# -- the slope within sessions
 
 
 def _slope(histories: Sequence[_History]) -> tuple[Slope, bool]:
-    opened = []
+    trimmed = []
     for messages, failed, used in histories:
         left = failed.size - max(1, min(_END, failed.size // 2))
         if left > 1:
-            opened.append(_History(messages, failed[:left], used[:left]))
-    numbers = [np.arange(1.0, history.failed.size + 1) for history in opened]
-    each = list(zip(opened, numbers, strict=True))
+            trimmed.append(_History(messages, failed[:left], used[:left]))
+    numbers = [np.arange(1.0, history.failed.size + 1) for history in trimmed]
+    each = list(zip(trimmed, numbers, strict=True))
     linear = _trend([[(number / 100, history.failed)] for history, number in each])
     doubling = _trend([[(np.log2(number), history.failed)] for history, number in each])
     within = _trend([_by_tool(history, np.log2(number)) for history, number in each])
@@ -270,8 +270,8 @@ def _slope(histories: Sequence[_History]) -> tuple[Slope, bool]:
             **linear.estimate._asdict(),
             per_doubling=doubling.estimate,
             within_tool=within.estimate,
-            sessions=len(opened),
-            calls=sum(history.failed.size for history in opened),
+            sessions=len(trimmed),
+            calls=sum(history.failed.size for history in trimmed),
             first_half=first_half.rate,
             second_half=second_half.rate,
             by_position=tuple(_by_part(long, 10)) if long else (),
@@ -281,7 +281,7 @@ def _slope(histories: Sequence[_History]) -> tuple[Slope, bool]:
 
 
 def _by_part(sessions: Sequence[Floats], parts: int) -> list[Rate]:
-    """The rate in each of so many equal parts of every session."""
+    """The rate in each part when every session is split into this many equal parts."""
     split = [np.array_split(failed, parts) for failed in sessions]
     return [_pooled(f"{100 * (part + 1) // parts}%", [each[part] for each in split]) for part in range(parts)]
 
@@ -293,7 +293,7 @@ def _by_tool(history: _History, number: Floats) -> list[tuple[Floats, Floats]]:
 
 
 def _trend(sessions: Sequence[Sequence[tuple[Floats, Floats]]]) -> _Tested:
-    """The slope of the failures over the numbers, with a fixed effect for every group of every session."""
+    """The slope of failures over call numbers, with a fixed effect for every group of every session."""
     products, squares = np.zeros((2, len(sessions)))
     for place, groups in enumerate(sessions):
         for number, failed in groups:
@@ -311,7 +311,7 @@ def _trend(sessions: Sequence[Sequence[tuple[Floats, Floats]]]) -> _Tested:
 
 def _hazard(histories: Sequence[_History]) -> tuple[Hazard, float]:
     calls = [history.failed for history in histories]
-    # Whether one of the last five calls failed, this one among them.
+    # Whether one of the last five calls failed, including this one.
     recently = [(np.convolve(each, np.ones(_RECENT))[: each.size] > 0).astype(float) for each in calls]
     at_once, recent = _ending(calls), _ending(recently)
     errors, last = sum(float(each.sum()) for each in calls), sum(float(each[-1]) for each in calls)
@@ -330,8 +330,8 @@ def _hazard(histories: Sequence[_History]) -> tuple[Hazard, float]:
 
 
 def _ending(exposed: Sequence[Floats]) -> _Tested:
-    """The risk of a session ending after an exposed call, divided by that after another; the difference in errors."""
-    # The stratum of a call is its number up to 200, then a group that grows by a tenth.
+    """The risk ratio of a session ending after an exposed call; the distance is that of the risk difference."""
+    # The stratum of a call is its number up to 200, then a group that is a tenth wider each time.
     numbers = np.arange(max((each.size for each in exposed), default=0))
     late = np.log(np.maximum(numbers, _EXACT) / _EXACT) / np.log(1.1)
     strata = np.where(numbers < _EXACT, numbers, _EXACT + late.astype(np.int64))
@@ -345,7 +345,7 @@ def _ending(exposed: Sequence[Floats]) -> _Tested:
         ended_failed[row, own[-1]] = each[-1]
     found = _mantel_haenszel(ended_failed, failed, ended, inside, ratio=True).estimate
     if found.estimate == 0.0:
-        # Nothing can be drawn from no event at all; the rule of three says how many there may be.
+        # A bootstrap cannot resample events that did not occur; the rule of three gives an upper bound.
         found = Estimate(0.0, 0.0, float(3 / failed.sum() / (ended.sum() / (inside - failed).sum())))
     return _Tested(found, _mantel_haenszel(ended_failed, failed, ended, inside).distance)
 
@@ -374,14 +374,14 @@ def _around_compaction(profiled: Sequence[Profiled]) -> Compaction:
 
 
 def _sides(profiled: Sequence[Profiled]) -> Iterator[tuple[float, int, float, int, int]]:
-    """Errors and calls before and after the compactions of each session, and how many those are.
+    """Errors and calls before and after the compactions of each session, and the number of compactions.
 
-    A session that continues a compacted one has the end of that one before it.
+    For a session that continues a compacted one, the calls before are the last ones of that session.
     """
     failed = {each.session.id: _failed(each) for each in profiled}
     for each in profiled:
         own = failed[each.session.id]
-        # The calls between two compactions belong to one of them only on either side.
+        # Windows end at the next compaction, so that they do not overlap.
         cuts = [0, *sorted(each.profile.compactions), own.size]
         pairs = [
             (own[max(cuts[i - 1], cut - _WINDOW) : cut], own[cut : min(cuts[i + 1], cut + _WINDOW)])
@@ -395,15 +395,15 @@ def _sides(profiled: Sequence[Profiled]) -> Iterator[tuple[float, int, float, in
             yield float(befores.sum()), befores.size, float(afters.sum()), afters.size, len(pairs)
 
 
-# -- in words
+# -- sentences
 
 
 def _explain(found: Diagnostics, lengths: Sequence[Rate]) -> Iterator[str]:
-    """What the diagnostics say, one sentence each, the reading first."""
+    """What the diagnostics say, one sentence each, with the reading first."""
     early, slope, hazard = found.early_error_by_length, found.within_session_slope, found.hazard_after_error
     compaction, say = found.around_compaction, load_table("readings")["sentences"]
     yield load_table("readings")[found.reading]["summary"]
-    if found.reading == "not enough data":  # numbers of so few sessions would mislead
+    if found.reading == "not enough data":  # numbers from so few sessions would mislead
         yield say["bins"]
         return
     yield _explain_bins(lengths, slope)
@@ -428,7 +428,7 @@ def _explain(found: Diagnostics, lengths: Sequence[Rate]) -> Iterator[str]:
 
 
 def explain_slope(slope: Slope) -> str:
-    """How the error rate changes inside a session."""
+    """How the error rate changes within a session, as a sentence."""
     say = load_table("readings")["sentences"]
     if slope.estimate is None:
         return str(say["no_slope"])
@@ -441,7 +441,7 @@ def explain_slope(slope: Slope) -> str:
 
 
 def _explain_bins(lengths: Sequence[Rate], slope: Slope) -> str:
-    """Why the length bins must not be read alone, with the numbers where they point the wrong way."""
+    """Why the length bins must not be read alone, with the numbers if they point the wrong way."""
     say = load_table("readings")["sentences"]
     rates = [each.rate for each in lengths if each.rate is not None]
     difference = rates[-1] - rates[0] if len(rates) > 1 else 0.0

@@ -1,8 +1,8 @@
-"""What a person writes: corrections, approval, complaints, standing instructions, style and language.
+"""What the user writes: corrections, approval, complaints, standing instructions, style and language.
 
-All of it is weak evidence, read from surface words: a label for people to check, never a fact about them. Only the
-person's own words count; what an agent put into the message (tags, a plan to implement) and what was pasted (code,
-quotes) is removed first. The phrases are in `tables/phrases.toml`.
+All of it is weak evidence from surface patterns: a label for people to check, never a fact about them. Only the user's
+own words count; what an agent added to the message (tags, a plan to implement) and what was pasted (code, quotes) is
+removed first. The phrases are in `tables/phrases.toml`.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ MAX_TERSE = 3  # words
 _MAX_TEXT = 4_000  # characters of a message that are read
 _MAX_INSTRUCTIONS = 20
 _MAX_INSTRUCTION = 200  # characters
-_OPENING = 400  # characters in which a message shows what it does
-_SENTENCES = 3  # a person corrects first and explains afterwards
+_OPENING = 400  # characters at the start of a message that are classified
+_SENTENCES = 3  # people correct first and explain afterwards
 _MAX_CLOSING = 40  # words: a longer message is a new request
 _QUESTION_MARKS = ("?", "？")
 _BULLET = re.compile(r"[\s>]*(?:[-*•+]|\d{1,2}[.)])?\s*(?:\*\*)?")
 
-# -- the person's own words
+# -- the user's own words
 
 
 def is_request(message: Message) -> bool:
-    """Whether a message is a request of the person, with which a turn begins."""
+    """Whether a message is a request by the user, which begins a turn."""
     return message.role == "user" and bool(message.text) and not (message.injected or message.compaction_summary)
 
 
 def own_words(message: Message) -> str:
-    """The person's own words in a message: empty if a machine wrote it, and without what was pasted."""
+    """The user's own words in a message, without pasted text; empty if a machine wrote it."""
     if message.role != "user" or message.injected or message.compaction_summary or message.sidechain:
         return ""
     return _without_pasted(message.text) if message.text else ""
@@ -48,12 +48,12 @@ def _without_pasted(text: str) -> str:
     return without_pasted(text, _MAX_TEXT).replace("’", "'")
 
 
-# -- what a sentence does
+# -- classifying sentences
 
 
 @lru_cache(maxsize=512)
 def corrects(text: str, *, answers: bool = False) -> bool:
-    """Whether a message clearly corrects the agent. A `no` that answers a question corrects only if the rest does."""
+    """Whether a message clearly corrects the agent. If it `answers` a question, a leading `no` does not count."""
     opening = text[:_OPENING].lower()
     sentences = SENTENCE.split(opening, _SENTENCES)[:_SENTENCES]
     if (
@@ -99,7 +99,7 @@ def complains(text: str) -> bool:
 
 
 def standing_instructions(text: str) -> list[str]:
-    """The sentences that tell the agent how to work from now on, not what to do at once; word for word."""
+    """The sentences, verbatim, that tell the agent how to work from now on, not what to do next."""
     lower = text.lower()
     if not any(word in lower for word in load_table("phrases")["instruction_words"]):
         return []
@@ -113,7 +113,7 @@ def _is_instruction(sentence: str) -> bool:
     lower = sentence.lower()
     starts = pattern("phrases", "instruction", "{lead_in}").match(lower)
     if not 8 <= len(sentence) <= _MAX_INSTRUCTION:
-        # A sentence in a script without spaces says as much in fewer characters, and so does `use uv`.
+        # In scripts without spaces a few characters are a sentence, and so is `use uv`.
         short = 4 <= len(sentence) < 8 and (not sentence.isascii() or lower.startswith("use "))
         return short and bool(starts)
     if not (starts or pattern("phrases", "instruction_everywhere").search(lower)):
@@ -125,7 +125,7 @@ def _is_instruction(sentence: str) -> bool:
 
 
 def writing_style(messages: Sequence[Message]) -> WritingStyle:
-    """How the person writes in a session."""
+    """How the user writes in a session."""
     texts: list[str] = []
     feedback: Counter[Feedback] = Counter()
     asked = False
@@ -161,30 +161,30 @@ def _feedback(text: str, *, answers: bool) -> Feedback:
 
 
 def _is_direct(text: str) -> bool:
-    """Whether a message states what to do: neither its opening nor its end asks or hedges."""
+    """Whether a message says what to do: neither its first sentence nor its end asks or hedges."""
     opening = SENTENCE.split(text[:_OPENING].lower(), maxsplit=1)[0]
     asks = opening.endswith(_QUESTION_MARKS) or text.endswith(_QUESTION_MARKS)
     return not (asks or pattern("phrases", "question", "{greetings}").match(opening))
 
 
-# -- language: by script and by the most common words. No library of the field is light enough for a hook.
+# -- language, by script and most common words: language detection libraries are too heavy for a hook
 
-_MIN_WORDS = 20  # with fewer there is no guess
+_MIN_WORDS = 20  # with fewer words there is no guess
 _MIN_SHARE = 0.1  # of the words must be common words of the language
-_MIN_LEAD = 1.3  # times as many as of the next language
+_MIN_LEAD = 1.3  # times as many as for the next language
 _FOREIGN = re.compile(r"[\u0370-\u1fff\u3040-\ud7af]")  # letters of any script but the Latin one
 _SPACELESS = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\u0e00-\u0e7f]")  # kana, Han, Thai
 _MIN_OWN_LETTERS = 0.02  # of the letters
 
 
 def count_words(text: str) -> int:
-    """How many words a text has; where a script puts no spaces between words, two characters count as one."""
+    """The number of words in a text; in scripts without spaces, two characters count as a word."""
     spaceless = len(_SPACELESS.findall(text))
     return len(_SPACELESS.sub(" ", text).split()) + (spaceless + 1) // 2
 
 
 def _detect_language(text: str) -> str:
-    """The ISO 639-1 code of the language, empty if the text is too short or no language stands out."""
+    """The ISO 639-1 code of the language; empty if the text is too short or no language stands out."""
     if count_words(text) < _MIN_WORDS:
         return ""
     table = load_table("phrases")

@@ -1,10 +1,10 @@
-"""How a session ended: by the user's word, a reward, a commit, a test or build, or the user's closing words.
+"""The outcome of a session: from the user's verdict, a reward, a commit, a test or build, or the user's closing words.
 
-Never by the assistant's claim. Tests, builds and commits count only after the last edit: a test that passed before it
-says nothing about the work as it was left. Where the exit code does not belong to the check (a pipe, `|| true`, a
-background run), the runner's own summary in the output is read; a failure in it outweighs every success, because a run
-of many packages has many summaries. Without one there is no evidence, and the outcome is `unknown`. The patterns are in
-`tables/checks.toml`.
+The assistant's own claims never count. Tests, builds and commits count only after the last edit: a test that passed
+before says nothing about the final state of the work. If the exit code does not belong to the check (a pipe, `|| true`,
+a background run), the test runner's summary in the output decides; a failure in it outweighs every success, because a
+run over many packages has many summaries. Without a summary there is no evidence, and the outcome is `unknown`. The
+patterns are in `tables/checks.toml`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from warmstart.sessions.values import Message, Session, ToolResult
 from warmstart.text.shell import Command, parse_commands
 
 MAX_QUOTE = 80  # characters of the user's words in the evidence
-_SUMMARY = 4_000  # characters at the end in which a summary stands
+_SUMMARY = 4_000  # characters at the end that are searched for a summary
 _BACKGROUND = ("run_in_background", "background", "is_background", "detach")
 _RUN_IDS = ("session_id", "bash_id", "task_id", "shellId", "shell_id", "shell", "process_id")
 _EXIT = re.compile(r"<exit_code>(\d+)</exit_code>|exited with (?:exit )?code (\d+)")
@@ -32,12 +32,12 @@ _COMMITTED = re.compile(r"^\[[^\]\n]{1,200} [0-9a-f]{7,40}\] ", re.MULTILINE)
 _HOME = re.compile(r"/root\b|/(?:home|Users)/[^/]+")
 _HEAD_COMMAND = re.compile(r"head(?: -n)? ?-?(\d+)?")
 _SEARCHES = tuple(tools.SEARCHES)
-# Programs that a check's output is piped through: if the pipe fails, the check did.
+# Programs that a check's output is piped through: if the pipe fails, the check failed.
 _PIPED = tools.FILTERS | tools.SEARCHES | {"sed", "awk"}
 
 
 class CheckResult(NamedTuple):
-    """A test or build: the number of its call, its name, and whether it passed."""
+    """The result of a test or build: the number of its call, its name, and whether it passed."""
 
     place: int
     name: str
@@ -46,11 +46,11 @@ class CheckResult(NamedTuple):
 
 @dataclass(slots=True)
 class WorkState:
-    """What is known about the state of the work after a call; an edit voids all of it."""
+    """What is known about the state of the work after a call; an edit invalidates all of it."""
 
     project: str = ""
     edited: int = 0
-    path: str = ""  # the file of the last edit, where it is known
+    path: str = ""  # the file of the last edit, if it is known
     committed: int = 0
     checks: dict[str, CheckResult] = field(default_factory=dict)
     running: dict[str, tuple[int, str, Command]] = field(default_factory=dict)
@@ -69,28 +69,28 @@ class WorkState:
 
 
 def judge_session(session: Session, messages: Sequence[Message], calls: Sequence[AnyStep]) -> Outcome:
-    """How the session ended, with the evidence for it; `unknown` where nothing but the assistant says so."""
+    """How the session ended, with the evidence; `unknown` if only the assistant says so."""
     if session.judge == "user":
         return Outcome(session.outcome, session.evidence or "the user said so", "user")
     if session.judge == "log" and session.outcome != "unknown":
         return Outcome(session.outcome, session.evidence or "a reward in the log", "reward")
-    found = judge_calls(calls, session.directory or session.project)
-    said = _by_closing_words(messages)
-    if found.value == "unknown":
-        return found if said.value == "unknown" else said
-    if found.value == "success" and said.value == "failure":
-        return Outcome("unknown", f"{found.evidence}, but {said.evidence}", found.source)
-    return found
+    by_calls = judge_calls(calls, session.directory or session.project)
+    by_words = _by_closing_words(messages)
+    if by_calls.value == "unknown":
+        return by_calls if by_words.value == "unknown" else by_words
+    if by_calls.value == "success" and by_words.value == "failure":
+        return Outcome("unknown", f"{by_calls.evidence}, but {by_words.evidence}", by_calls.source)
+    return by_calls
 
 
 def judge_calls(calls: Sequence[AnyStep], project: str) -> Outcome:
-    """How these calls ended, by tests, builds and commits alone."""
+    """The outcome according to tests, builds and commits alone."""
     state = WorkState(project)
     for place, step in enumerate(calls, 1):
         follow_step(state, place, step)
     since = "after the last edit " if state.edited else ""
     test, last = state.checks.get("test"), next(reversed(state.checks.values()), None)
-    # A build that passes does not undo a test that failed.
+    # A passing build does not cancel out a failed test.
     check = test if test and last and last.passed and not test.passed else last
     # A commit does not make up for a failing check: work in progress is committed too.
     if state.committed and (check is None or check.passed):
@@ -151,7 +151,7 @@ def _follow_shell(state: WorkState, place: int, step: AnyStep) -> None:
 
 
 def _is_elsewhere(state: WorkState, text: str, command: Command) -> bool:
-    """Whether a command works on something other than the project and the file that was last edited."""
+    """Whether a command works outside the project and not on the file that was last edited."""
     if pattern("checks", "elsewhere").search(text):
         return True
     folder, home = tools.folder_of(command), _HOME.match(state.project)
@@ -161,10 +161,11 @@ def _is_elsewhere(state: WorkState, text: str, command: Command) -> bool:
         return False  # inside the project, or unknown
     if "worktree" in folder and posixpath.basename(state.project.rstrip("/")) in folder:
         return False  # another worktree of the same repository
-    return not (_holds(folder, state.project) or _holds(state.project, folder) or _holds(folder, state.path))
+    pairs = ((folder, state.project), (state.project, folder), (folder, state.path))
+    return not any(_contains(*pair) for pair in pairs)
 
 
-def _holds(folder: str, path: str) -> bool:
+def _contains(folder: str, path: str) -> bool:
     folder, path = (posixpath.normpath(each).removeprefix("/private") for each in (folder, path))
     return path == folder or path.startswith(f"{folder.rstrip('/')}/")
 
@@ -188,7 +189,7 @@ def _record_check(state: WorkState, place: int, text: str, checked: Command, ste
 
 
 def _finish_background(state: WorkState, result: ToolResult, fields: dict[str, object]) -> None:
-    """Record how a check in the background ended, if a call that asks for it says so."""
+    """Record how a background check ended, if a call that polls it says so."""
     run = next((str(fields[name]) for name in _RUN_IDS if name in fields), "")
     if run not in state.running:
         return
@@ -201,7 +202,7 @@ def _finish_background(state: WorkState, result: ToolResult, fields: dict[str, o
 
 
 def _passed(text: str, checked: Command, ok: bool, output: str) -> bool | None:
-    """Whether a check passed; `None` if neither the exit code nor the output tells."""
+    """Whether a check passed; `None` if neither the exit code nor the output says so."""
     if ok and not checked.masked:
         return True
     commands = parse_commands(text)
@@ -215,7 +216,7 @@ def _passed(text: str, checked: Command, ok: bool, output: str) -> bool | None:
     shown = has_passed(output, piped, alone=alone, silent=silent)
     if shown is not None or ok or checked.masked:
         return shown
-    # It failed silently: it was the check, if nothing else could have failed.
+    # It failed silently: the check failed, if nothing else could have.
     could_not_run = pattern("checks", "could_not_run", flags=re.IGNORECASE)
     return False if alone and not could_not_run.search(output[-2000:]) else None
 
@@ -223,9 +224,9 @@ def _passed(text: str, checked: Command, ok: bool, output: str) -> bool | None:
 def has_passed(output: str, filter: str = "", *, alone: bool = True, silent: bool = False) -> bool | None:
     """Whether the output says that a check passed; `None` if it does not say.
 
-    `filter` is the command that the output went through: a success is believed only if the filter cannot have hidden a
-    failure. Unless the check ran `alone`, an error may be another program's. With `silent`, empty output passes, as a
-    compiler without errors prints nothing.
+    `filter` is the command that the output was piped through: a success counts only if the filter cannot have hidden a
+    failure. Unless the check ran `alone`, an error may come from another program. With `silent`, empty output counts as
+    passed, because a compiler without errors prints nothing.
     """
     tail = output[-_SUMMARY:]
     failed, errors, passed = (pattern("checks", kind, flags=re.MULTILINE) for kind in ("failed", "errors", "passed"))
@@ -253,15 +254,15 @@ def _name(command: Command) -> str:
     kind, all_words = tools.check_of(command), command.words
     openings = (all_words[:count] for count in range(len(all_words)))
     words = next((some for some in openings if tools.check_of(Command(command.program, some)) == kind), all_words)
-    # An assignment (`make TOKEN=… test`) may hold a secret.
+    # An assignment (`make TOKEN=… test`) may contain a secret.
     return " ".join((command.program, *(word for word in words if "=" not in word)))[:60]
 
 
 def _by_closing_words(messages: Sequence[Message]) -> Outcome:
-    """What the user's last words say: the last two messages after the last tool call.
+    """The outcome according to the user's closing words: up to two messages after the last tool call.
 
-    An approval counts even if calls follow it, since the agent only tidies up then; a complaint does not, since the
-    agent went on working on it.
+    An approval counts even if calls follow it, because the agent then only tidies up; a complaint does not, because the
+    agent went on to work on it.
     """
     closing: list[str] = []
     acted = False

@@ -1,8 +1,8 @@
-"""The output of a tool: its own text without the agent's wrapping, and a line of it without what varies.
+"""Tool output: unwrap the tool's own text, and normalize a line of it.
 
-Agents wrap output in exit codes, headers, tags, JSON and terminal codes. A result may be a megabyte; what went wrong is
-at its beginning or its end, so only those are read. What varies between occurrences of an error (paths, numbers, ids,
-quoted text) becomes a placeholder that says what it replaced. The patterns are in `tables/output.toml`.
+Agents wrap output in exit codes, headers, tags, JSON and terminal escape codes. A result may be a megabyte; the error
+is at its beginning or its end, so only those are read. What varies between occurrences of an error (paths, numbers,
+ids, quoted text) becomes a placeholder that says what it replaced. The patterns are in `tables/output.toml`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from warmstart.profile.rules import pattern, pattern_rows
 _HEAD, _TAIL = 8_192, 24_576
 _MAX_JSON = 400_000
 
-# Cursor movements, colours, window titles, and the letters that choose a character set.
+# Cursor movements, colours, window titles, and character set selection.
 _ESCAPES = re.compile(
     r"\x1b(?:\[[0-?]{0,40}[ -/]{0,4}[@-~]|\][^\x07\x1b]{0,400}(?:\x07|\x1b\\)|[()][0-9A-B]|[0-9=>A-Za-z])"
 )
@@ -33,23 +33,23 @@ _OUTPUTS = ("stderr", "output", "stdout", "content", "result", "text")
 
 
 class Output(NamedTuple):
-    """A tool's own text, the exit code if the wrapping has one, and whether the agent refused to run the call."""
+    """A tool's own text, the exit code if the wrapper has one, and whether the agent refused to run the call."""
 
     text: str
     exit_code: int | None = None
     refused: bool = False
 
 
-# A text without its outermost wrapping, the exit code in that, and whether there was a wrapping.
+# A text without its outermost wrapper, the exit code in that, and whether there was a wrapper.
 _Layer = tuple[str, int | None, bool]
 
 
 def unwrap(text: str) -> Output:
-    """The tool's own text in a result, without the agent's wrapping."""
+    """The tool's own text in a result, without the agent's wrappers."""
     text = text[: _MAX_JSON + 1] if text[:1] in "{[" and len(text) <= _MAX_JSON else _ends(text)
     refused = "<tool_use_error>" in text[:100]
     code: int | None = None
-    for _ in range(4):  # wrappings nest: JSON after an exit code, a tag in JSON
+    for _ in range(4):  # wrappers nest: JSON after an exit code, a tag in JSON
         text, found, changed = _unwrap_layer(text)
         code = found if found is not None else code
         if not changed:
@@ -90,7 +90,7 @@ def _unwrap_gemini(text: str) -> _Layer:
 
 
 def _unwrap_json(text: str) -> _Layer:
-    """The error message or output in JSON, and text that follows the JSON."""
+    """The error message or output in JSON, and the text that follows the JSON."""
     unchanged = text, None, False
     text = text.lstrip()
     try:
@@ -124,7 +124,7 @@ def _text_in(body: Any, depth: int) -> str:
 
 
 def _clean(text: str) -> str:
-    """The text without terminal codes and prefixes of task runners; each state of a progress bar is a line."""
+    """The text without terminal escape codes and task-runner prefixes; each state of a progress bar becomes a line."""
     if "\x1b" in text:
         text = _ESCAPES.sub("", text)
     if "\r" in text:
@@ -136,7 +136,7 @@ def _clean(text: str) -> str:
     return text.replace("What went wrong:\n", "What went wrong: ").strip()
 
 
-# -- one line without what varies
+# -- normalization of one line
 
 MAX_LENGTH = 160
 _MAX_LINE = 600  # characters of a line that are read
@@ -149,7 +149,7 @@ _END = re.compile(r"(?<=[\w)\]›][\w)\]›])[.!?](?= |$)|: (?=[{\[])|; ")
 
 @lru_cache(maxsize=2048)
 def normalize(line: str, *, names: bool = False) -> str:
-    """One line with placeholders for what varies; with `names` also for names in program text."""
+    """A line with placeholders for what varies; with `names` also for identifiers."""
     line = " ".join(line[:_MAX_LINE].split())
     for varying, replacement, needed in pattern_rows("output", "placeholders"):
         if needed in line:
@@ -161,7 +161,7 @@ def normalize(line: str, *, names: bool = False) -> str:
 
 
 def _name(found: re.Match[str]) -> str:
-    """An error class keeps its name, without its modules; any other name becomes a placeholder."""
+    """An error class keeps its name, without the module path; any other name becomes a placeholder."""
     last = re.split(r"\.|::", found[0])[-1]
     return last if last.endswith(("Error", "Exception", "Warning")) else "‹name›"
 
@@ -183,7 +183,7 @@ def _replace_numbers(line: str) -> str:
 
 
 def trim(line: str) -> str:
-    """The line cut at a word after at most 160 characters, without punctuation left over at its ends."""
+    """The line cut to at most 160 characters at a word boundary, without leftover punctuation at its ends."""
     if len(line) > MAX_LENGTH:
         line = line[: MAX_LENGTH + 1]
         line = line[: line.rfind(" ")] if " " in line[MAX_LENGTH // 2 :] else line[:MAX_LENGTH]

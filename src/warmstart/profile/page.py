@@ -1,4 +1,4 @@
-"""The corpus report as a page: which charts, in which order, in which words."""
+"""The corpus report as an HTML page: its charts, their order and their wording."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TONES = {"success": "good", "failure": "bad"}
 
 
 def page(report: Report, *, title: str = "How did it go?", made: datetime, scope: str = "") -> str:
-    """The report as an HTML document. `scope` says in words which sessions it covers."""
+    """The report as an HTML document. `scope` describes which sessions it covers."""
     found, say = report.diagnostics, load_table("readings")["page"]
     projects = _project_names([rate.key for rate in report.by_project])
     by_project = [rate._replace(key=projects[rate.key]) for rate in report.by_project]
@@ -96,7 +96,7 @@ def _counts(report: Report) -> tuple[Count, ...]:
 
 
 def _project_names(projects: Sequence[str]) -> dict[str, str]:
-    """A short name for each project, unique: `cli`, or `cli (work)` where several folders are called `cli`."""
+    """A short, unique name for each project: `cli`, or `cli (work)` if several folders are called `cli`."""
     suffixes = {project: re.split(r"[/\\]", name) for project, name in short_names(projects).items()}
     names = {key: f"{parts[-1]} ({parts[0]})" if len(parts) > 1 else parts[-1] for key, parts in suffixes.items()}
     uses = Counter(names.values())

@@ -1,4 +1,4 @@
-"""From a session's messages to annotated steps, from those to its profile, and the profiles of stored sessions."""
+"""Annotate the steps of a session, build its profile from them, and update the profiles of stored sessions."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from warmstart.storage.sql import batches
 from warmstart.text.shell import parse_commands
 
 _EARLY_TURNS = 30
-_DRAWN = 10  # calls drawn for the diversity of tools
+_DRAWN = 10  # calls sampled for the diversity of tools
 _RANGE = ("offset", "limit", "start_line", "end_line", "view_range", "pages")
 _MILLION = 1_000_000
-_BATCH = 50  # profiles that are written together
+_BATCH = 50  # profiles written per transaction
 
 Progress = Callable[[int, int], None]
 
 
 class Analysis(NamedTuple):
-    """A profile with the steps it was made from."""
+    """A profile with the steps it was computed from."""
 
     profile: Profile
     steps: tuple[AnnotatedStep, ...]
 
 
 class Profiler:
-    """Profiles sessions by one set of rules. `tools` is the user's own table of what tools are for."""
+    """Profiles sessions with one set of rules. `tools` is the user's own table of tool kinds."""
 
     def __init__(self, tools: Mapping[str, str] | None = None) -> None:
         self._tools = Tools(tools)
@@ -52,7 +52,7 @@ class Profiler:
         return self.analyze(session, messages).profile
 
     def analyze(self, session: Session, messages: Sequence[Message]) -> Analysis:
-        """How the session went, and its tool calls with what each one was for and came to."""
+        """How the session went, and its annotated tool calls."""
         annotated = self.steps(session, messages)
         calls = tuple(step.record for step in annotated)
         recoveries = tuple(step.recovery for step in annotated if step.recovery)
@@ -70,21 +70,21 @@ class Profiler:
         return Analysis(profile, annotated)
 
     def steps(self, session: Session, messages: Sequence[Message]) -> tuple[AnnotatedStep, ...]:
-        """The tool calls of a session, in order, each with all that the rules say about it."""
+        """The annotated tool calls of a session, in order."""
         began = next((message.timestamp for message in messages if message.timestamp), None)
-        found: list[AnnotatedStep] = []
+        annotated: list[AnnotatedStep] = []
         for step, message, turn, model in _walk(messages):
             at = (message.timestamp - began).total_seconds() if message.timestamp and began else None
-            annotated = self.annotate(session.agent, step, message.native_id, turn, len(found))
-            found.append(annotated._replace(at=at and max(0.0, round(at, 3)), model=model))
-        for recovery in list(find_recoveries(found)):
-            found[recovery.failed] = found[recovery.failed]._replace(recovery=recovery)
-        return tuple(found)
+            one = self.annotate(session.agent, step, message.native_id, turn, len(annotated))
+            annotated.append(one._replace(at=at and max(0.0, round(at, 3)), model=model))
+        for recovery in list(find_recoveries(annotated)):
+            annotated[recovery.failed] = annotated[recovery.failed]._replace(recovery=recovery)
+        return tuple(annotated)
 
     def annotate(
         self, agent: str, step: Step, message_id: str, turn: int, position: int, *, signature: bool = True
     ) -> AnnotatedStep:
-        """One tool call with what the rules say about it alone; without its signature, which takes long, if need be."""
+        """One tool call, annotated without its context. Computing the signature is slow, so it can be left out."""
         call, result = step.call, step.result
         return AnnotatedStep(
             position=position,
@@ -103,7 +103,7 @@ class Profiler:
 
 
 def _walk(messages: Sequence[Message]) -> Iterator[tuple[Step, Message, int, str]]:
-    """Every call with its result, its message, its turn and its model; also results whose call is not in the log."""
+    """Every call with its result, message, turn and model, including results whose call is not in the log."""
     paired = steps(messages)
     turn = 0
     model = ""
@@ -130,7 +130,7 @@ def _compactions(messages: Sequence[Message]) -> Iterator[int]:
         known.update(call.id for call in message.tool_calls)
 
 
-# -- markers: numbers that may tell a proficient session from another
+# -- markers: numbers that may distinguish a proficient session from others
 
 
 def _measure(
@@ -142,7 +142,7 @@ def _measure(
     first = next((step for step in steps if step.outcome == "ok"), None)
     times = [message.timestamp for message in messages if message.timestamp]
     used = [session.usage] if session.usage else [message.usage for message in messages if message.usage]
-    made = [(step.call.name, step.call.arguments) for step in steps if step.call.name]
+    calls = [(step.call.name, step.call.arguments) for step in steps if step.call.name]
     parts_read = [part for step in steps if step.outcome == "ok" for part in _parts_read(step)]
     return Markers(
         messages=len(messages),
@@ -158,7 +158,7 @@ def _measure(
         calls_to_success=first.position + 1 if first else None,
         recovery_rate=sum(step.recovery is not None for step in steps) / errors if errors else None,
         diversity=_diversity([step.call.name for step in steps]),
-        repeated_calls=len(made) - len(set(made)),
+        repeated_calls=len(calls) - len(set(calls)),
         rereads=len(parts_read) - len(set(parts_read)),
         corrections=corrections,
         compactions=sum(message.compaction_summary for message in messages),
@@ -171,7 +171,7 @@ def _measure(
 
 
 def _diversity(tools: Sequence[str]) -> float | None:
-    """Hurlbert's rarefaction: how many different tools ten calls drawn at random have; `None` below ten calls."""
+    """Hurlbert's rarefaction: the expected number of different tools among ten random calls; `None` below ten calls."""
     if len(tools) < _DRAWN:
         return None
     total = comb(len(tools), _DRAWN)
@@ -179,13 +179,13 @@ def _diversity(tools: Sequence[str]) -> float | None:
 
 
 def _parts_read(step: AnnotatedStep) -> list[tuple[object, ...]]:
-    """The files that a call reads, each with what says which part of it."""
+    """The files that a call reads, each with the arguments that select a part of it."""
     if step.call.name in tool_names("files", "read"):
         fields, path = fields_of(step.call.arguments), path_in(step.call.arguments)
         return [(path, *(str(fields.get(name)) for name in _RANGE))] if path else []
     if step.call.name in SHELLS:
         run = parse_commands(command_in(step.call.arguments))
-        # The other words say which lines of the file are read.
+        # The other words select the lines to read.
         return [(path, command.program, *command.words) for command in run for path in reads(command)]
     return []
 
@@ -203,7 +203,7 @@ def context_share(model: str, tokens: int) -> float | None:
     window: int | None = next((size for name, size in windows if name.search(model.lower())), None)
     if window is None or tokens <= 0:
         return None
-    # The same name may also serve a larger window, which only the request states.
+    # The same model may also have a larger window, which only the request shows.
     window = window if tokens <= window else _MILLION
     return tokens / window if tokens <= window else None
 
@@ -219,10 +219,10 @@ def profiled(
     progress: Progress | None = None,
     skip: Skip | None = log_skip,
 ) -> Iterator[Profiled]:
-    """The selected sessions with their profiles, newest first; missing or outdated profiles are made first.
+    """The selected sessions with their profiles, newest first; missing or outdated profiles are computed first.
 
-    `tools` is the user's own table of what tools are for. `progress` receives the number of profiles made and of those
-    to make, `skip` each session that cannot be profiled and the reason; without it the reason is raised.
+    `tools` is the user's own table of tool kinds. `progress` receives the number of profiles done and to do, `skip`
+    each session that cannot be profiled and the error; without `skip` the error is raised.
     """
     profiler = Profiler(tools)
     profiles = SQLProfileStore(store)
@@ -239,21 +239,21 @@ def update(
     progress: Progress | None = None,
     skip: Skip | None = log_skip,
 ) -> int:
-    """Profile new and changed sessions, and those profiled by other rules; returns how many there were.
+    """Profile new and changed sessions, and those profiled by other rules. Returns how many there were.
 
     Afterwards the selected sessions have the outcome of their profiles. With `skip=None`, a session that cannot be
     profiled raises its error.
     """
-    from warmstart.sessions.readers.registry import judge  # deferred: the readers are slow to load, and seldom needed
+    from warmstart.sessions.readers.registry import judge  # deferred: the readers are slow to load
 
     store.rejudge(judge, OUTCOME_RULES)
     stale = profiles.stale(profiler.rules, filter)
     for batch in batches(enumerate(stale, 1), _BATCH):
-        made: list[tuple[Stale, Profile]] = []
+        new: list[tuple[Stale, Profile]] = []
         for number, each in batch:
             try:
                 messages = list(store.messages(each.session_id))
-                made.append((each, profiler.profile(store.get(each.session_id), messages)))
+                new.append((each, profiler.profile(store.get(each.session_id), messages)))
             except SessionNotFound:
                 continue  # another process deleted it
             except BAD_SESSION as error:
@@ -263,10 +263,10 @@ def update(
                 continue
             if progress is not None:
                 progress(number, len(stale))
-        profiles.save(made, profiler.rules)
+        profiles.save(new, profiler.rules)
     return len(stale)
 
 
 def profile_of(store: SQLSessionStore, session: Session, *, tools: Mapping[str, str] | None = None) -> Profile:
-    """The profile of one session, made now if it is missing."""
+    """The profile of one session, computed if it is missing or outdated."""
     return next(profiled(store, tools=tools, filter=Filter(id=session.id), skip=None)).profile

@@ -1,8 +1,8 @@
-"""What may leave the machine by its own name, and keyed hashes for everything else.
+"""Pseudonyms for a published dataset: public names stay, and everything else becomes a keyed hash.
 
-The same name gives the same hash, and nobody can check a guess without the key. Public are the wordings of our own
-rules; programs, exceptions, linter rules and models that everybody has; and tools that come with an agent or have a
-common name. Everything else may name anything or anybody. The public names are in `tables/public_names.toml`.
+The same name gives the same hash, and nobody can check a guess without the key. Public are the texts of our own rules;
+programs, exceptions, linter rules and models that everyone knows; and tools that come with an agent or have a common
+name. Any other name may identify someone. The public names are in `tables/public_names.toml`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CALLED = re.compile(r"(?:functions\.)?([\w.]+?)(?::\d+)?")  # as some hosts wri
 
 
 class Pseudonyms:
-    """Replaces names that are not public by hashes with the key of the caller."""
+    """Replaces names that are not public by hashes with the caller's key."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key[:64]
@@ -43,7 +43,7 @@ class Pseudonyms:
         return blake2b(data, key=self._key, person=named.encode(), digest_size=digits // 2).hexdigest()
 
     def tool(self, name: str) -> str:
-        """The name of a tool that everybody has; of an MCP server's tool a hash for each, of any other tool a hash."""
+        """The name of a well-known tool; for an MCP tool, hashes of server and tool; for any other tool, a hash."""
         called = _CALLED.fullmatch(name)
         if not name or (called and called[1] in known_tools()):
             return name
@@ -56,7 +56,7 @@ class Pseudonyms:
         return f"other:{self.hash('tool', name, digits=8)}"
 
     def model(self, name: str) -> str:
-        """The name of a model if a vendor gave it, without who hosts it; of any other model a hash."""
+        """The name of a vendor's model, without an unknown host; for any other model, a hash."""
         *places, last = _SEPARATOR.split(name.rstrip("/\\"))
         if is_public_model(last):
             return "/".join((*places, last)) if all(map(is_vendor, places)) else last
@@ -65,13 +65,13 @@ class Pseudonyms:
         return f"{shown}:{self.hash('model', name, digits=8)}"
 
     def signature(self, text: str) -> str:
-        """An error signature: its public words, then the hash of all of it if anything else was in it."""
+        """An error signature: its public part, followed by a hash of the whole if that is not all of it."""
         public, complete = public_signature(text) if text else ("", True)
         return public if complete else f"{public} other:{self.hash('signature', text, digits=8)}".lstrip()
 
 
 def public_version(text: str) -> str:
-    """The numbers of a version, without what a vendor of its own may have added."""
+    """The numbers of a version, without a suffix that someone may have added."""
     found = _VERSION.match(text)
     return found[0] if found else ""
 
@@ -109,14 +109,14 @@ def public_signature(signature: str) -> PublicSignature:
 
 @cache
 def _error_names() -> frozenset[str]:
-    """Exceptions and error codes that everybody has."""
+    """Exceptions and error codes that everyone knows."""
     classes = (name for name, value in vars(builtins).items() if isinstance(value, type))
     return _names("errors").union(errno.errorcode.values(), (name for name in classes if name[0].isupper()))
 
 
 @cache
 def _literals() -> frozenset[str]:
-    """The signatures that rules give as they are."""
+    """The signatures that are constants in the rules."""
 
     def rows() -> Iterator[str]:
         table = load_table("signatures")
@@ -132,14 +132,14 @@ def _literals() -> frozenset[str]:
 
 
 def _public_program(label: str) -> str:
-    """A program with its subcommand, each a placeholder unless it is common."""
+    """A program with its subcommand; each becomes a placeholder unless it is well known."""
     name, *rest = label.split()
     if name not in common_programs() and name not in _names("programs"):
         return "‹program›"
     return " ".join((name, *(word if word in _names("subcommands") else "‹name›" for word in rest)))
 
 
-# -- models: one that somebody tuned, renamed or hosts has any name they like, so a name with an unknown word is theirs
+# -- models: a fine-tuned, renamed or self-hosted model can have any name, so one with an unknown word is private
 
 _NUMBER = re.compile(r"[a-z]{0,2}\d+(?:p\d+)?[a-z]{0,3}")  # 4, v3, 4o, 70b, a22b, q4, v3p1
 _JOINT = re.compile(r"[-_.:@ ]+")
@@ -149,7 +149,7 @@ _MAX_MODEL = 80
 
 
 def is_public_model(name: str) -> bool:
-    """Whether a vendor gave this name: a family, and besides it only sizes, versions and dates."""
+    """Whether this is a vendor's name for a model: a family, and otherwise only sizes, versions and dates."""
     parts = [word for word in _JOINT.split(name.lower()) if word]
     families = [found for word in parts if (found := _FAMILY.fullmatch(word)) and found[1] in _model_names("families")]
     others = set(parts) - {found[0] for found in families}
@@ -160,5 +160,5 @@ def is_public_model(name: str) -> bool:
 
 
 def is_vendor(name: str) -> bool:
-    """Whether a part before the name is a vendor's or a host's, which many share."""
+    """Whether the prefix of a model's name is a public vendor or host."""
     return name.lower() in _model_names("vendors")

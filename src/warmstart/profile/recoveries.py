@@ -1,4 +1,4 @@
-"""Which errors the agent recovered from, how, and which it did not."""
+"""Recoveries: which errors the agent recovered from, and how; and dead ends, from which it did not."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _COMMANDS = {"another command": "another command", "command": "the same program 
 _FLAG = re.compile(r"--?[A-Za-z][\w-]*(?:=|$)")
 _PROGRAM = re.compile(r"[\w.+@\[-]{1,40}")
 _MAX_NAME = 40  # characters of an argument's name
-_REMARKS = frozenset(("description", "justification"))  # arguments of a shell without effect
-# Programs whose flags are words after a single dash. Of any other only the letter is kept: `mysql -psecret`.
-_WORDY = frozenset(("find", "go", "terraform", "gfind"))
-_WORDY_FLAG = re.compile(r"-[a-z-]+")
+_REMARKS = frozenset(("description", "justification"))  # arguments of a shell that have no effect
+# Programs with long flags after a single dash. For any other program only the letter is kept: `mysql -psecret`.
+_SINGLE_DASH = frozenset(("find", "go", "terraform", "gfind"))
+_SINGLE_DASH_FLAG = re.compile(r"-[a-z-]+")
 
 
 def find_recoveries(steps: Sequence[AnyStep]) -> Iterator[Recovery]:
-    """Every failing call that the same tool followed with a success within its next three calls."""
+    """Every failed call that was followed by a success of the same tool within its next three calls."""
     positions: dict[str, list[int]] = {}
     for position, step in enumerate(steps):
         positions.setdefault(step.call.name, []).append(position)
@@ -36,20 +36,20 @@ def find_recoveries(steps: Sequence[AnyStep]) -> Iterator[Recovery]:
             if steps[failed].outcome != "error":
                 continue
             later = own[order + 1 : order + 1 + MAX_TRIES]
-            found = next((position for position in later if steps[position].outcome == "ok"), None)
-            if found is not None:
-                between = (step.call.name for step in steps[failed + 1 : found] if step.outcome == "ok")
+            succeeded = next((position for position in later if steps[position].outcome == "ok"), None)
+            if succeeded is not None:
+                between = (step.call.name for step in steps[failed + 1 : succeeded] if step.outcome == "ok")
                 yield Recovery(
                     failed=failed,
-                    succeeded=found,
-                    tries=later.index(found) + 1,
-                    changes=tuple(_changes(steps[failed].call, steps[found].call))[:_MAX_CHANGES],
+                    succeeded=succeeded,
+                    tries=later.index(succeeded) + 1,
+                    changes=tuple(_changes(steps[failed].call, steps[succeeded].call))[:_MAX_CHANGES],
                     between=tuple(dict.fromkeys(name for name in between if name != tool))[:_MAX_BETWEEN],
                 )
 
 
 def find_dead_ends(calls: Sequence[Call], recovered: Iterable[Recovery]) -> Iterator[DeadEnd]:
-    """Errors that came back and whose last occurrence was not recovered from."""
+    """Errors that recurred and whose last occurrence was not recovered from."""
     recovered_from = {recovery.failed for recovery in recovered}
     occurred: dict[tuple[str, str], list[int]] = {}
     for place, call in enumerate(calls):
@@ -85,14 +85,14 @@ def _command_changes(before: Sequence[Command], after: Sequence[Command]) -> Ite
         return
     if (old, _flags(before)) == (new, _flags(after)):
         yield Change("command", "changed")
-    # Flags of a program that is only in one of the commands say nothing more.
+    # The flags of a program that is in only one of the commands add nothing.
     for lost, gained in ((old, new), (_flags(before, new), _flags(after, old))):
         yield from (Change(name, "removed") for name in lost if name not in gained)
         yield from (Change(name, "added") for name in gained if name not in lost)
 
 
 def _programs(some: Sequence[Command]) -> dict[str, None]:
-    """The programs by name; anything else in the place of a program may be a value."""
+    """The names of the programs; anything that does not look like a program may be a value."""
     return {command.program: None for command in some if _PROGRAM.fullmatch(command.program)}
 
 
@@ -101,7 +101,8 @@ def _flags(some: Sequence[Command], programs: Container[str] | None = None) -> d
     for command in some:
         if programs is None or command.program in programs:
             for name in (word.partition("=")[0] for word in command.words if _FLAG.match(word)):
-                is_word = name.startswith("--") or (command.program in _WORDY and _WORDY_FLAG.fullmatch(name))
+                has_word_flags = command.program in _SINGLE_DASH
+                is_word = name.startswith("--") or (has_word_flags and _SINGLE_DASH_FLAG.fullmatch(name))
                 found[f"{command.program} {name if is_word else name[:2]}"[:_MAX_NAME]] = None
     return found
 
@@ -110,10 +111,10 @@ def _flags(some: Sequence[Command], programs: Container[str] | None = None) -> d
 
 
 def usual_fix(recovered: Iterable[Recovery], errors: int) -> str | None:
-    """What usually changed before the tool worked again, in words; `None` if nothing helped twice."""
+    """What usually changed before the tool worked again, in words; `None` if no change helped twice."""
     fixes = Counter(describe_recovery(recovery) for recovery in recovered)
-    most, times = next(iter(fixes.most_common(1)), ("", 0))
-    return f"{most} ({times} of {errors})" if times > 1 else None
+    fix, times = next(iter(fixes.most_common(1)), ("", 0))
+    return f"{fix} ({times} of {errors})" if times > 1 else None
 
 
 def describe_recovery(recovery: Recovery) -> str:

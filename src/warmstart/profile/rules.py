@@ -1,7 +1,7 @@
-"""The version of the rules that profiles are made by, and the one loader of their tables.
+"""The version of the rules that profiles are computed with, and the loader of their tables.
 
-The tables are TOML files in `tables/`: error signatures, output, checks, phrases, tools and public names. They load
-when they are first used, because a hook imports this package without profiling anything.
+The tables are TOML files in `tables/`: error signatures, output, checks, phrases, tools and public names. They are
+loaded on first use, because hooks import this package without profiling anything.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any
 
 from warmstart.sessions.schema import OUTCOME_RULES
 
-RULES = 4  # raise it when a rule changes what a profile says: stored profiles are then made again
+RULES = 4  # increment it when a rule changes what a profile says, so that stored profiles are recomputed
 
 
 def rules_version(tools: Mapping[str, str] | None) -> str:
     """The version of the rules, including the user's own table of tools."""
-    own = repr(dict(tools)) if tools else ""  # in its order, which decides between patterns
+    own = repr(dict(tools)) if tools else ""  # in order, because the first pattern that matches wins
     digest = blake2b(own.encode(), digest_size=4).hexdigest() if own else ""
     return f"{RULES}.{OUTCOME_RULES}{digest and '-'}{digest}"
 
@@ -34,7 +34,7 @@ def load_table(name: str) -> dict[str, Any]:
 
 @cache
 def word_set(table: str, section: str, row: str) -> frozenset[str]:
-    """The words of a row, which spaces divide."""
+    """The space-separated words of a row."""
     return frozenset(load_table(table)[section][row].split())
 
 
@@ -47,7 +47,7 @@ def pattern(table: str, row: str, before: str = "", after: str = "", flags: int 
 
 @cache
 def pattern_rows(table: str, row: str) -> tuple[tuple[Any, ...], ...]:
-    """The rows of a list, each a pattern and what it stands for, with the patterns compiled."""
+    """The rows of a list, each a compiled pattern and its meaning."""
     return tuple((compile_row(table, text), *rest) for text, *rest in load_table(table)[row])
 
 

@@ -1,8 +1,8 @@
-"""Error signatures: the text of a failed tool call, normalized, so that the same mistake counts as the same.
+"""Error signatures: the normalized text of a failed tool call, so that the same mistake can be counted.
 
-A signature is one line of at most 160 characters without paths, numbers, ids and quoted text, since it gets shared. The
-same mistake has the same signature in every file, project and agent: a failing test is `tests failed`, a linter's
-finding is named after its rule, a command that fails silently after its program and exit code. The rules are in
+A signature is one line of at most 160 characters without paths, numbers, ids and quoted text, because it is shared. The
+same mistake has the same signature in every file, project and agent: a failing test is `tests failed`, a linter finding
+is named after its rule, a command that fails silently after its program and exit code. The rules are in
 `tables/signatures.toml`.
 """
 
@@ -21,19 +21,16 @@ from warmstart.text.shell import Command, parse_commands
 _MAX_LINE = 500  # characters of a line that a pattern sees
 _HEADINGS = frozenset(("error", "errors", "result", "failed", "output", "details"))
 _PLAIN_NAME = re.compile(r"[a-z][a-z_+-]{0,24}[0-9.]{0,4}")
-# Exceptions whose message only says which thing it was.
-_NAME_IS_ENOUGH = frozenset(("AssertionError", "KeyError", "ClassNotFoundException", "NoClassDefFoundError"))
-_HTTP_ERRORS = frozenset(("HTTPError", "HTTPStatusError", "APIStatusError"))
 _FIELD = re.compile(r"\{(\w+)(?::(\w+))?\}")
 
 
 def error_signature(tool: str, text: str, *, arguments: str = "") -> str:
     """The signature of a failed call of `tool` with this result; `arguments` are the call's, as JSON.
 
-    Never empty: an error without words is `exit 1, no output`, or `no output` where even the exit code is unknown.
+    Never empty: an error without text is `exit 1, no output`, or `no output` if even the exit code is unknown.
     """
     output = unwrap(text)
-    # What a tool takes as `code` is not a shell command.
+    # An argument called `code` is not a shell command.
     command = "" if "code" in fields_of(arguments) else command_in(arguments)
     refused = output.refused or (output.exit_code is None and output.text.startswith("Permission to use "))
     editor = pattern("signatures", "editor_tool", flags=re.IGNORECASE)
@@ -45,7 +42,7 @@ def error_signature(tool: str, text: str, *, arguments: str = "") -> str:
 
 @lru_cache(maxsize=256)
 def _is_terminal(tool: str) -> bool:
-    """Whether a tool is a shell under any agent's name, or shows the output of a running one."""
+    """Whether a tool is a shell under any agent's name for it, or shows the output of a running one."""
     name = tool.removeprefix("functions.").lower()
     known = tool_names("programs", "terminals") | {shell.lower() for shell in SHELLS}
     return name in known or name.removesuffix("_tool") in known
@@ -55,7 +52,7 @@ def _is_terminal(tool: str) -> bool:
 
 
 def _tool_signature(text: str) -> str:
-    """A known mistake in the use of a tool, or the first sentence of its error."""
+    """A known misuse of a tool, or the first sentence of its error."""
     text = pattern("signatures", "validation_prefix", "^").sub("InputValidationError: ", _without_prefix(text))
     head = text[:400]
     if known := next((name for error, name in pattern_rows("signatures", "tool_errors") if error.search(head)), ""):
@@ -64,7 +61,7 @@ def _tool_signature(text: str) -> str:
     traced = "Traceback (most recent call last)" in text
     return (
         _match(("http", "timeouts"), opening)
-        or _match_rules(_rules("exceptions")[:1], opening)  # a field that does not validate
+        or _match_rules(_rules("exceptions")[:1], opening)  # a validation error
         or (_match(("exceptions",), text) if traced else _match(("system",), opening.partition("\n")[0]))
         or _capitalize(_opening(text))
     )
@@ -75,7 +72,7 @@ def _without_prefix(text: str) -> str:
 
 
 def _opening(text: str) -> str:
-    """The first sentence that says something; an announcement (`... the following:`) joins what follows."""
+    """The first sentence with content; a line that ends with a colon is joined with the next."""
     lines = [line for line in text.splitlines() if line.strip()][:6]
     while len(lines) > 1 and lines[0].rstrip().endswith(":") and len(lines[0]) < 200:
         lines[:2] = [f"{lines[0].rstrip()} {lines[1].strip()}"]
@@ -84,7 +81,7 @@ def _opening(text: str) -> str:
 
 
 def _capitalize(line: str) -> str:
-    """The line with a capital if it begins with a plain word: some backends differ in nothing else."""
+    """The line with a capital letter if it begins with a plain word: some backends differ only in that."""
     word = line.partition(" ")[0]
     return line[0].upper() + line[1:] if word.isalpha() and word.islower() and " " in line else line
 
@@ -103,7 +100,7 @@ def _program_signature(text: str, code: int | None, command: str) -> str:
             return found
         if own and failed not in SEARCHES:
             return _opening(own)
-        # What the other programs showed is no error: the search at the end found nothing.
+        # The output of the other programs is not an error: the search at the end found nothing.
         if failed in SEARCHES and code == 1:
             return _silent(failed, code)
         return _exit(failed, code) or _opening(text)
@@ -113,7 +110,7 @@ def _program_signature(text: str, code: int | None, command: str) -> str:
 
 
 def _unknown(text: str, failed: str, code: int | None) -> str:
-    """The signature of output that no rule knows."""
+    """The signature of output that no rule matches."""
     if failed == "gh pr checks" and "\t" in text:
         return "gh pr checks: a check failed" if "\tfail\t" in text else "gh pr checks: checks are pending"
     lines = [line for line in text.splitlines() if line.strip()]
@@ -148,7 +145,7 @@ def _failing(run: tuple[Command, ...]) -> Command | None:
 
 
 def _label(command: Command | None) -> str:
-    """A program's name with its subcommand; scripts and variables have no name of their own."""
+    """A program's name with its subcommand; `script` for anything that is not a plain program name."""
     if command is None:
         return ""
     name = "test" if command.program in ("[", "[[") else command.program
@@ -167,7 +164,7 @@ def _is_viewer(command: Command) -> bool:
 
 
 def _own_lines(text: str, run: tuple[Command, ...]) -> str:
-    """The lines in which a shell or one of the programs speaks about itself, not about what it shows."""
+    """The lines that the shell or one of the programs wrote itself, rather than content that it shows."""
     names = tuple(f"{command.program}: " for command in run)
     own = pattern("signatures", "own_line")
     return "\n".join(line for line in text.splitlines() if line.startswith(names) or own.match(line))
@@ -177,12 +174,12 @@ def _own_lines(text: str, run: tuple[Command, ...]) -> str:
 
 
 class Rule(NamedTuple):
-    """A row of the table: keywords, the pattern of a line with one of them, and the signature of the line."""
+    """A row of the table: keywords, the pattern for a line that contains one of them, and its signature."""
 
     keywords: tuple[str, ...]
     pattern: re.Pattern[str]
     signature: str
-    option: str = ""  # `last`: the last line that matches counts; `above`: the pattern sees the line above too
+    option: str = ""  # `last`: the last matching line counts; `above`: the pattern also sees the line above
 
 
 @cache
@@ -192,7 +189,7 @@ def _rules(group: str) -> tuple[Rule, ...]:
 
 
 def _match(groups: Iterable[str], text: str) -> str:
-    """The signature by the first rule of these groups that matches, or nothing."""
+    """The signature from the first rule of these groups that matches; empty if none does."""
     return next(filter(None, (_match_rules(_rules(group), text) for group in groups)), "")
 
 
@@ -216,7 +213,7 @@ def _lines(text: str, rule: Rule) -> Iterator[str]:
 
 
 def _fill_in(template: str, found: re.Match[str]) -> str:
-    """The signature with its fields filled in from a match; empty if one of them has nothing to say."""
+    """The signature with its fields filled in from a match; empty if one of them is empty."""
     if template in _BUILDERS:
         return _BUILDERS[template](found)
     values = [_FORMS[form](found[int(group)] or "") for group, form in _FIELD.findall(template)]
@@ -237,7 +234,7 @@ def _go(found: re.Match[str]) -> str:
 
 
 def _http_error(status: str, message: str) -> str:
-    """An HTTP error; a message that only repeats the status, or is long, is replaced by the usual reason."""
+    """An HTTP error; a message that only repeats the status, or is long, is replaced by the standard reason."""
     reason: str = load_table("signatures")["http_reasons"].get(status, "")
     text = first_sentence(message.strip(" :.,-"))
     generic = not text or text.lower() == reason.lower() or status == "429" or "‹" in text or len(text) > 60

@@ -1,8 +1,8 @@
 """Profiles in the session store: each is computed once per revision of its session and version of the rules.
 
-A profile is deleted with its session, and as soon as its session changes, and with it the text it holds (error
-signatures, a quoted instruction). Its outcome is also written to the session, so that lists of sessions show what the
-profile says; the session store forgets that in the same way.
+A profile, and the text in it (error signatures, quoted instructions), is deleted when its session is deleted or
+changes. Its outcome is also written to the session, so that lists of sessions show it; a changed session loses that
+outcome too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from warmstart.storage.sql import batches, placeholders
 
 MIGRATIONS = migrations_of("profile", __file__)
 
-_PAGE = 100  # profiles that are read at once
+_PAGE = 100  # profiles read at a time
 _SESSION = ", ".join(f"s.{name.strip()}" for name in SESSION_COLUMNS.split(","))
 _ENCODE = msgspec.json.Encoder().encode
 _DECODE = msgspec.json.Decoder(Profile).decode
@@ -36,16 +36,16 @@ class Stale(NamedTuple):
 
 
 class SQLProfileStore:
-    """Profiles in the database of a session store; it lives as long as that store."""
+    """Profiles in the database of a session store. Do not use it after that store is closed."""
 
     def __init__(self, sessions: SQLSessionStore) -> None:
         self._db = sessions.database
         self._db.migrate(MIGRATIONS)
 
     def stale(self, rules: str, filter: Filter = Filter()) -> list[Stale]:  # noqa: B008 - Filter is frozen
-        """The sessions without a profile made by these rules, newest first.
+        """The sessions without a profile computed with these rules, newest first.
 
-        Only a profile tells their outcome, so a filter by outcome selects all of them.
+        Their outcome is not known before they are profiled, so a filter by outcome selects all of them.
         """
         condition, values = where(replace(filter, outcome=None, limit=0) if filter.outcome else filter)
         with self._db.translate_errors():
@@ -57,33 +57,33 @@ class SQLProfileStore:
             ).fetchall()
         return [Stale(*row) for row in rows]
 
-    def save(self, made: Sequence[tuple[Stale, Profile]], rules: str) -> None:
-        """Store the profiles of sessions, and their outcomes with them, in one write.
+    def save(self, new: Sequence[tuple[Stale, Profile]], rules: str) -> None:
+        """Store the profiles of sessions and their outcomes in one write.
 
-        A profile whose session changed meanwhile is left out.
+        A profile whose session has changed meanwhile is left out.
         """
         with self._db.transaction() as connection:
             connection.executemany(
                 "UPDATE sessions SET outcome = ?, evidence = ? WHERE id = ? AND revision = ?",
-                [(*profile.outcome[:2], *session) for session, profile in made],
+                [(*profile.outcome[:2], *session) for session, profile in new],
             )
             connection.executemany(
                 "INSERT INTO profiles (session, rules, body) "
                 "SELECT pk, ?, ? FROM sessions WHERE id = ? AND revision = ? "
                 "ON CONFLICT (session) DO UPDATE SET rules = excluded.rules, body = excluded.body",
-                [(rules, _ENCODE(profile).decode(), *session) for session, profile in made],
+                [(rules, _ENCODE(profile).decode(), *session) for session, profile in new],
             )
 
     def profiles(self, rules: str, filter: Filter = Filter()) -> Iterator[Profiled]:  # noqa: B008 - Filter is frozen
-        """The sessions with a profile made by these rules, newest first. Memory does not grow with their number."""
+        """The sessions with a profile from these rules, newest first. Memory does not grow with their number."""
         condition, values = where(filter)
         with self._db.translate_errors():
-            chosen = self._db.connection.execute(
+            selected = self._db.connection.execute(
                 f"SELECT s.pk FROM sessions s WHERE {condition} "
                 "ORDER BY s.started_at DESC NULLS LAST, s.id LIMIT :limit",
                 values,
             ).fetchall()
-        for pks in batches((row[0] for row in chosen), _PAGE):
+        for pks in batches((row[0] for row in selected), _PAGE):
             with self._db.translate_errors():
                 rows = self._db.connection.execute(
                     f"SELECT {_SESSION}, p.body FROM profiles p JOIN sessions s ON s.pk = p.session "

@@ -1,8 +1,8 @@
-"""What a tool call is: its command or file, the kind of work it belongs to, and the role it plays.
+"""Classify tool calls: the command or file of a call, the kind of work it belongs to, and its role.
 
-A table of tool names per agent decides the kind, a shell command is looked into (does it check, commit, edit, read?),
-and a tool of an MCP server is judged by its verb. Tools that only plan or ask are `other` and do not count. A user's
-own table comes first. The tables are in `tables/tools.toml`.
+A table of tool names per agent decides the kind, a shell command is parsed (does it check, commit, edit, read?), and a
+tool of an MCP server is classified by its verb. Tools that only plan or ask are `other` and do not count. The user's
+own table takes precedence. The tables are in `tables/tools.toml`.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ SHELLS = frozenset(
         *("run_command", "run_commands", "execute_command", "run_terminal_cmd"),
     )
 )
-VIEW_COMMANDS = ("view", "read", "show")  # of an editor, which change nothing
-_MIN_SHARE = 0.6  # of a session's calls: then it is of their kind
+VIEW_COMMANDS = ("view", "read", "show")  # of an editor tool; they change nothing
+_MIN_SHARE = 0.6  # of a session's calls that must be of one kind for the session to be of that type
 _KINDS: dict[str, Kind] = {kind: kind for kind in get_args(Kind)}
-# Agents that call a tool of an MCP server `server_tool` or `server-tool`, without a prefix to recognise it by.
+# Agents that name an MCP tool `server_tool` or `server-tool`, without a distinctive prefix.
 _UNMARKED = frozenset(("opencode", "copilot-cli"))
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _COMMAND = ("command", "cmd", "script", "code")
 _PATH = ("file_path", "path", "filePath", "absolute_path", "filename", "file", "notebook_path", "target_file")
-# Programs that a pipe ends with: they practically never fail.
+# Programs at the end of a pipe that practically never fail.
 FILTERS = frozenset(("head", "tail", "sort", "uniq", "wc", "cat", "tee", "less", "cut", "tr"))
 SEARCHES = frozenset(("grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack", "ugrep", "git grep"))
 _CHECKS: tuple[Check, ...] = ("test", "lint", "build")
@@ -64,9 +64,9 @@ def fields_of(arguments: str) -> dict[str, Any]:
 
 
 def command_in(arguments: str) -> str:
-    """The shell command in the arguments: Codex gives it as a list of words, some tools give nothing but the command.
+    """The shell command in the arguments. It may be a list of words (Codex), or the arguments may be the bare command.
 
-    Cline gives several commands, which become lines.
+    Several commands (Cline) become lines.
     """
     fields = fields_of(arguments)
     if isinstance(several := fields.get("commands"), list) and all(isinstance(one, str) for one in several):
@@ -94,13 +94,13 @@ def path_in(arguments: str) -> str:
 
 @cache
 def common_programs() -> frozenset[str]:
-    """Programs that anybody may have, under the names that everybody gives them."""
+    """Programs that anyone may have, under their usual names."""
     rows = ("files", "web", "test", "build", "lint", "runners")
     return frozenset().union(*map(_words, rows), shell.SHELL_PROGRAMS, shell.WRAPPERS)
 
 
 def kind_of(text: str) -> Kind:
-    """What a shell command is for: running programs outweighs fetching, which outweighs looking at files."""
+    """The kind of work of a shell command: running programs outweighs fetching, which outweighs viewing files."""
     programs = {command.program for command in parse_commands(text)}
     programs -= _words("files") | shell.SILENT | shell.PREDICATES
     if not programs:
@@ -127,24 +127,24 @@ def _check(program: str, all_words: tuple[str, ...]) -> Check:
     if script:
         return script
     if program in ("docker", "docker-compose", "podman"):
-        return _contained(named)
+        return _container_check(named)
     if _PYTHON.fullmatch(program):
         program = "python"
         if "-m" in all_words:
             module = next(iter(all_words[all_words.index("-m") + 1 :]), "")
             return "test" if module == "unittest" else _check(module, ())
-    return _task(program, all_words, named) if program in _words("runners") else ""
+    return _task_check(program, all_words, named) if program in _words("runners") else ""
 
 
-def _contained(named: list[str]) -> Check:
+def _container_check(named: list[str]) -> Check:
     """Whether a container is built, or runs a test."""
     if named[:1] == ["build"] or named[:2] == ["compose", "build"]:
         return "build"
     return "test" if any(word.rsplit("/", 1)[-1] in _words("test") for word in named) else ""
 
 
-def _task(program: str, all_words: tuple[str, ...], named: list[str]) -> Check:
-    """Whether the task of a runner is a check; `named` are the words that are no options."""
+def _task_check(program: str, all_words: tuple[str, ...], named: list[str]) -> Check:
+    """Whether the task of a runner is a check; `named` are the words that are not options."""
     if program == "node" and "--test" in all_words:
         return "test"
     if program in ("make", "gmake") and all(word.isdigit() or word == "all" for word in named):
@@ -161,7 +161,7 @@ def _task(program: str, all_words: tuple[str, ...], named: list[str]) -> Check:
         return "build"
     if program.startswith("mvn") and not {"install", "package"}.isdisjoint(named):
         return "build"
-    # The task follows the package it is run in: `npm --prefix web run test`, `yarn workspace web test`.
+    # The task follows the package that it runs in: `npm --prefix web run test`, `yarn workspace web test`.
     near = named[: 4 if "run" in named[1:3] or named[0] == "workspace" else 2]
     return next((check for word in near for name, check in pattern_rows("tools", "tasks") if name.search(word)), "")
 
@@ -183,7 +183,7 @@ def subcommand(command: Command) -> str:
 
 
 def folder_of(command: Command) -> str:
-    """The folder that a command works in, if it says so: `git -C`, or the last `cd` before it."""
+    """The folder that a command works in, if it is given: by `git -C`, or by the last `cd` before it."""
     words = command.words
     if command.program == "git" and "-C" in words:
         return next(iter(words[words.index("-C") + 1 :]), "")
@@ -196,7 +196,7 @@ def interprets(command: Command) -> bool:
 
 
 def edits(command: Command) -> bool:
-    """Whether a command changes files of the work: in place, by moving them, or by writing its output to one."""
+    """Whether a command changes project files: in place, by moving them, or by writing its output to one."""
     words = command.words
     if command.outputs:
         return not all(map(is_scratch, command.outputs))
@@ -220,7 +220,7 @@ def _restores(command: Command) -> bool:
 
 
 def reads(command: Command) -> tuple[str, ...]:
-    """The files that a command shows."""
+    """The files that a command prints."""
     words = tuple(word for word in command.words if not word.startswith("-"))
     if command.program == "sed" and not edits(command):
         return words[1:]
@@ -232,7 +232,7 @@ def reads(command: Command) -> tuple[str, ...]:
 
 @cache
 def agent_tools() -> dict[str, dict[str, Kind]]:
-    """The tools that each agent brings along, with their kinds."""
+    """The built-in tools of each agent, with their kinds."""
     return {agent: _kinds(agent, "agents") for agent in load_table("tools")["agents"]}
 
 
@@ -250,9 +250,9 @@ def known_tools() -> frozenset[str]:
 
 
 class Tools:
-    """The kind of every tool. `extra` maps names, which may hold `*`, to a kind and comes before the tables.
+    """The kind of every tool. `extra` maps names, which may contain `*`, to kinds and overrides the tables.
 
-    A whole name comes before a pattern, and of patterns the first that fits counts.
+    An exact name takes precedence over a pattern, and the first matching pattern wins.
     """
 
     def __init__(self, extra: Mapping[str, str] | None = None) -> None:
@@ -278,14 +278,14 @@ class Tools:
 
 
 def _kind_by_verb(tool: str) -> Kind:
-    """The kind of an MCP tool by the first verb in its own name, which follows the server's."""
+    """The kind of an MCP tool by the first verb in its name, after that of the server."""
     own = tool.rsplit("__", 1)[-1] if "__" in tool else tool.removeprefix("mcp_")
     verbs = _kinds("verbs")
     return next((verbs[word.lower()] for word in _WORD.findall(own) if word.lower() in verbs), "other")
 
 
 def task_type(kinds: Iterable[Kind]) -> TaskType:
-    """The kind of more than 60 % of the calls that have one, otherwise `mixed`."""
+    """The kind of more than 60 % of the calls, not counting `other`; otherwise `mixed`."""
     counts = Counter(kinds)
     counted: tuple[Literal["code", "file", "research"], ...] = ("code", "file", "research")
     total = sum(counts[kind] for kind in counted)
@@ -300,7 +300,7 @@ def role_of(tool: str, arguments: str) -> Role:
     if tool in SHELLS:
         return _shell_role(command_in(arguments)[: shell.MAX_LENGTH])
     role = _tool_role(tool)
-    # An editor with commands also shows files.
+    # An editor tool with commands can also view files.
     return "read" if role == "edit" and fields_of(arguments).get("command") in VIEW_COMMANDS else role
 
 

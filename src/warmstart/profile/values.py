@@ -1,8 +1,8 @@
-"""What is known about how a session went, as frozen values.
+"""How a session went, as frozen values.
 
-A `Profile` is derived from a session's messages alone, so it can be thrown away and computed again when a rule
-improves. It holds no message text besides error signatures, evidence and the user's standing instructions. Its records
-are named tuples because a store keeps hundreds of thousands of them: as JSON they are arrays.
+A `Profile` is derived from a session's messages alone, so it can be thrown away and recomputed when a rule improves. It
+contains no message text other than error signatures, evidence and the user's standing instructions. Its records are
+named tuples because a store has hundreds of thousands of them: as JSON they are arrays.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Source = Literal["", "user", "reward", "commit", "check", "words"]
 
 
 class Call(NamedTuple):
-    """One tool call as a profile stores it: all that corpus statistics need.
+    """One tool call as a profile stores it: everything that corpus statistics need.
 
-    `turn` is the number of the user's request it belongs to, from 1 (0 before the first); `at` is in seconds since the
-    session began, `seconds` is how long the call took. `signature` is empty unless the outcome is `error`.
+    `turn` is the number of the user request it belongs to, from 1 (0 before the first); `at` is in seconds since the
+    session began, `seconds` is the duration of the call. `signature` is empty unless the outcome is `error`.
     """
 
     tool: str
@@ -41,7 +41,7 @@ class Call(NamedTuple):
 class Change(NamedTuple):
     """How one argument of the successful call differs from that of the failing one.
 
-    `what` names the argument, or the part of a shell command (a program, a flag); it never holds a value.
+    `what` names the argument, or the part of a shell command (a program, a flag); it never contains a value.
     """
 
     what: str
@@ -49,9 +49,9 @@ class Change(NamedTuple):
 
 
 class Recovery(NamedTuple):
-    """A failing call and the next successful call of the same tool, at most three calls of that tool later.
+    """A failed call and the next successful call of the same tool, at most three calls of that tool later.
 
-    `failed` and `succeeded` are positions in `Profile.calls`; `between` are the other tools called in the meantime.
+    `failed` and `succeeded` are positions in `Profile.calls`; `between` are the other tools called in between.
     """
 
     failed: int
@@ -62,7 +62,7 @@ class Recovery(NamedTuple):
 
 
 class DeadEnd(NamedTuple):
-    """An error that came back and was not resolved: the tool, the signature, how often it occurred."""
+    """An error that recurred and was not resolved: the tool, the signature, and how often it occurred."""
 
     tool: str
     signature: str
@@ -81,12 +81,12 @@ class AnyStep(Protocol):
 
 
 class AnnotatedStep(NamedTuple):
-    """A tool call with its result and all that the rules say about it, computed once for everybody.
+    """A tool call with its result and everything that the rules say about it, computed once for all uses.
 
     `message_id` is the native id of the message that made the call. `role` is what the call does: it edits (files or
     other state), commits, checks (tests, builds, lints), runs, reads, only looks around, or only takes notes.
-    `recovery` says which later call worked after this one failed. A result whose call is not in the log proves a call
-    all the same: its step has a call without a name.
+    `recovery` says which later call succeeded after this one failed. A result whose call is not in the log still gets a
+    step, whose call has no name.
     """
 
     position: int
@@ -105,16 +105,16 @@ class AnnotatedStep(NamedTuple):
 
     @property
     def record(self) -> Call:
-        """What a profile stores of the step."""
+        """The step as a profile stores it."""
         return Call(
             self.call.name, self.outcome, self.kind, self.turn, self.at, self.seconds, self.model, self.signature
         )
 
 
 class Outcome(NamedTuple):
-    """How a session ended, as far as something other than the assistant says so.
+    """How a session ended, according to evidence other than the assistant's own word.
 
-    `source` says what the evidence is: the user's explicit word, a reward in the log, a commit after the last edit,
+    `source` says what the evidence is: the user's explicit verdict, a reward in the log, a commit after the last edit,
     the last test or build, or the user's closing words.
     """
 
@@ -125,10 +125,10 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Markers:
-    """What may tell a proficient session from another. `None` where a session cannot say.
+    """Numbers that may distinguish a proficient session from others. `None` if a session does not have the data.
 
-    `diversity` is the number of different tools expected among ten calls drawn at random, which does not depend on
-    length; `context_share` is the largest prompt as a share of the model's context window.
+    `diversity` is the expected number of different tools among ten random calls, which does not depend on length;
+    `context_share` is the largest prompt as a share of the model's context window.
     """
 
     messages: int = 0
@@ -157,11 +157,11 @@ class Markers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WritingStyle:
-    """How the person writes. Weak evidence: a label for people to check, not a fact about them.
+    """How the user writes. Weak evidence: a label for people to check, not a fact about them.
 
-    `length` is the median number of words of a message, `directness` the share of messages that state what to do
-    rather than ask or hedge, `feedback` counts the messages after the first by style, `instructions` are standing
-    instructions word for word.
+    `length` is the median number of words per message, `directness` the share of messages that say what to do rather
+    than ask or hedge, `feedback` counts the messages after the first by style, `instructions` are standing instructions
+    verbatim.
     """
 
     messages: int = 0
@@ -197,7 +197,7 @@ class Profiled(NamedTuple):
 
 
 def redact_profile(profile: Profile, redact: Callable[[str], str]) -> Profile:
-    """The profile with every text in it changed by `redact`: an unredacted store gives unredacted profiles."""
+    """The profile with `redact` applied to every text: profiles from an unredacted store are not redacted."""
     return replace(
         profile,
         outcome=profile.outcome._replace(evidence=redact(profile.outcome.evidence)),
