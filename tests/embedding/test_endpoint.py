@@ -138,14 +138,14 @@ def test_a_slow_service_is_given_up_in_time(service):
     embedder = EndpointEmbedder("tiny", url=service.url)
     service.delay.clear()
     began = monotonic()
-    with pytest.raises(EmbedderError, match="gave no embeddings"):
+    with pytest.raises(EmbedderError, match="returned no embeddings"):
         embedder.embed(["abc"], 0.2)
     assert monotonic() - began < 5  # the service would take ten
 
 
 def test_a_service_that_does_not_listen(service):
     url = "http://127.0.0.1:9/v1"
-    with pytest.raises(EmbedderError, match="gave no embeddings"):
+    with pytest.raises(EmbedderError, match="returned no embeddings"):
         EndpointEmbedder("tiny", url=url).embed(["abc"], 0.5)
 
 
@@ -204,6 +204,6 @@ def test_a_broken_reply_is_an_error_of_ours(subtests):
 
             thread = threading.Thread(target=answer)
             thread.start()
-            with pytest.raises(EmbedderError, match="gave no embeddings"):
+            with pytest.raises(EmbedderError, match="returned no embeddings"):
                 EndpointEmbedder("tiny", url=f"http://127.0.0.1:{listening.getsockname()[1]}/v1").embed(["abc"], 2.0)
             thread.join()

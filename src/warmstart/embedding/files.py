@@ -1,4 +1,4 @@
-"""Where the vectors of a database are kept: in a file beside a SQLite store, or in the PostgreSQL database."""
+"""Where the vectors of a database are: in a file next to a SQLite store, or in the PostgreSQL database itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from warmstart.storage.sqlite import SQLiteDatabase
 
 MIGRATIONS = migrations_of("embedding", __file__)
 
-if TYPE_CHECKING:  # with numpy, which a quick look does not need
+if TYPE_CHECKING:  # loads numpy, which a quick check does not need
     from warmstart.embedding.vectors import VectorStore
 
 
@@ -32,7 +32,7 @@ def has_vectors(database: Database) -> bool:
 
 
 def open_vectors(database: Database) -> VectorStore:
-    """The vectors of a database, which has the tables of this package; creates the file of a SQLite store."""
+    """The vectors of a database that has the tables of this package; creates the vector file of a SQLite store."""
     from warmstart.embedding.vectors import PostgresVectors, SQLiteVectors
 
     path = vectors_path(database)
@@ -40,7 +40,7 @@ def open_vectors(database: Database) -> VectorStore:
 
 
 def delete_vectors_file(database: Database) -> None:
-    """Delete the vector file of a SQLite store; the vectors can be made again from the texts."""
+    """Delete the vector file of a SQLite store; the vectors can be recomputed from the texts."""
     if (path := vectors_path(database)) is not None:
         for ending in ("", "-wal", "-shm"):
             path.with_name(path.name + ending).unlink(missing_ok=True)

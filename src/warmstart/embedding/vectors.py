@@ -1,9 +1,9 @@
-"""Stores of vectors, beside a SQLite store and in a PostgreSQL one, and how they are kept up to date.
+"""Vector stores, next to a SQLite store or in a PostgreSQL one, and how they are kept up to date.
 
 A row has a key (the caller's number for the text), a group (texts that change together) and the hash of its text. The
 vector is quantized to eight bits per dimension; its signs, one bit each, make a search fast. A group has a stamp, which
-is written with its last row: an update that was interrupted continues where it stopped, and a text whose hash is known
-is not embedded again, whatever its key.
+is written with its last row: an interrupted update resumes where it stopped, and a text whose hash is known is not
+embedded again, whatever its key.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ Keys: TypeAlias = NDArray[np.int64]
 Quantized: TypeAlias = NDArray[np.int8]
 Progress = Callable[[int, int], None]
 
-_BATCH = 1024  # texts that are embedded and written together
+_BATCH = 1024  # texts embedded and written at a time
 _FILE_VERSION = 2
 _OLD_TABLES = {"made", "parts", "blocks"}  # of version 1
-_STEPS = 2000  # of SQLite's virtual machine between two looks at the clock
+_STEPS = 2000  # instructions of SQLite's virtual machine between two checks of the clock
 _REMEDY = "delete it and run `warmstart recall index --embedder …`"
 
 
 class Model(NamedTuple):
-    """What made the vectors: the embedder as the user named it, its own name, and its dimensions."""
+    """The model of the vectors: the embedder as the user named it, its own name, and its dimensions."""
 
     requested: str
     name: str
@@ -59,12 +59,12 @@ class VectorStore(ABC):
     _run: Callable[..., Any]
 
     def model(self) -> Model | None:
-        """What made the vectors; None if there are none."""
+        """The model of the vectors; `None` if there are none."""
         rows = self._rows("SELECT requested, name, dimensions FROM vector_models")
         return Model(*rows[0]) if rows else None
 
     def reset(self, model: Model) -> None:
-        """Delete all vectors, and accept those of this model from now on."""
+        """Delete all vectors, and accept only those of this model from now on."""
         with self._transaction():
             for table in ("vector_models", "vector_stamps", "vectors"):
                 self._run(f"DELETE FROM {table}")
@@ -87,7 +87,7 @@ class VectorStore(ABC):
         return {digest: np.frombuffer(vector, np.int8) for digest, vector in self._where("hash", hashes)}
 
     def vectors(self, keys: Keys) -> tuple[Keys, Quantized]:
-        """The vectors of these keys as far as they exist, in the order of their keys."""
+        """The existing vectors of these keys, sorted by key."""
         rows = dict(sorted(self._where("key", keys.tolist())))
         found = np.frombuffer(b"".join(rows.values()), np.int8)
         return np.array([*rows], np.int64), found.reshape(max(1, len(rows)), -1)
@@ -95,9 +95,9 @@ class VectorStore(ABC):
     def write(
         self, model: Model, rows: Sequence[Row], stamps: Mapping[int, int], keys: Sequence[int], groups: Iterable[int]
     ) -> None:
-        """Insert or replace rows, stamp groups that are now complete, delete `keys` and whole `groups`; atomically.
+        """Insert or replace rows, stamp complete groups, and delete `keys` and whole `groups`, atomically.
 
-        Raises `StoreError` if the stored vectors are of another model by now.
+        Raises `StoreError` if the stored vectors now belong to another model.
         """
         with self._transaction():
             if (found := self.model()) != model:
@@ -142,11 +142,11 @@ def quantize(vectors: Matrix) -> Quantized:
 
 
 class SQLiteVectors(VectorStore):
-    """Vectors in a SQLite file of their own, searched with sqlite-vec.
+    """Vectors in a separate SQLite file, searched with sqlite-vec.
 
-    Many Pythons are built without loadable extensions, so the file is opened through apsw, which brings its own SQLite.
-    Two SQLites in one process must not open the same file (closing it in one drops the locks of the other), which is
-    why the vectors are not in the store. The file can be deleted at any time; `warmstart recall index` makes it again.
+    Many Python builds cannot load extensions, so the file is opened through apsw, which bundles its own SQLite. Two
+    SQLite libraries in one process must not open the same file (closing it in one drops the locks of the other), so the
+    vectors are not in the store. The file can be deleted at any time; `warmstart recall index` recreates it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -208,11 +208,11 @@ class SQLiteVectors(VectorStore):
 
     def write(self, *arguments: Any) -> None:
         super().write(*arguments)
-        if arguments[-1]:  # groups were deleted, which the log still holds
+        if arguments[-1]:  # groups were deleted, but are still in the write-ahead log
             self._rows("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def check(self) -> str:
-        """What SQLite finds wrong with the file; empty if all is well."""
+        """The first problem that SQLite finds in the file; empty if there is none."""
         found = str(self._rows("PRAGMA quick_check(1)")[0][0])
         return "" if found == "ok" else found
 
@@ -224,7 +224,7 @@ class SQLiteVectors(VectorStore):
                 return
             tables = {row[0] for row in self._run("SELECT name FROM sqlite_schema WHERE type = 'table'")}
             if tables and not tables >= _OLD_TABLES:
-                raise StoreError(f"{self.name} holds another program's tables; move it away")
+                raise StoreError(f"{self.name} has another program's tables; move it away")
             for table in ("signs", *_OLD_TABLES):
                 self._run(f"DROP TABLE IF EXISTS {table}")
             self._run(Path(__file__).with_name("vectors_file.sql").read_text(encoding="utf-8"))
@@ -232,7 +232,7 @@ class SQLiteVectors(VectorStore):
     def _is_current(self) -> bool:
         version = int(self._run("PRAGMA user_version").fetchone()[0])
         if version > _FILE_VERSION:
-            raise StoreTooNew(f"a newer Warmstart made {self.name}; upgrade Warmstart, or move the file away")
+            raise StoreTooNew(f"a newer Warmstart created {self.name}; upgrade Warmstart, or move the file away")
         return version == _FILE_VERSION
 
     @contextmanager
@@ -242,7 +242,7 @@ class SQLiteVectors(VectorStore):
 
     @contextmanager
     def _time_limit(self, seconds: float | None) -> Iterator[None]:
-        """Interrupt statements that run longer; they give nothing."""
+        """Interrupt statements that run longer; they return nothing."""
         if seconds is None:
             yield
             return
@@ -273,10 +273,10 @@ class SQLiteVectors(VectorStore):
 
 
 class PostgresVectors(VectorStore):
-    """The vectors of one tenant in a PostgreSQL store, compared with pgvector, or by the server where it has none.
+    """The vectors of one tenant in a PostgreSQL store, compared with pgvector, or with plain SQL if that is missing.
 
-    A search scans the tenant's rows, which is exact, costs writes nothing and grows with the tenant, not with the
-    server. Large tenants can get an approximate index, which the same statement uses (see docs/scale.md).
+    A search scans the tenant's rows: it is exact, does not slow down writes, and its cost grows with the tenant, not
+    with the server. Large tenants can get an approximate index, which the same statement uses (see docs/scale.md).
     """
 
     def __init__(self, database: Database) -> None:
@@ -289,13 +289,13 @@ class PostgresVectors(VectorStore):
         return bool(self._rows("SELECT to_regoperator('<~>(bit,bit)') IS NOT NULL")[0][0])
 
     def close(self) -> None:
-        """The connection is the store's."""
+        """Do nothing: the connection belongs to the store."""
 
     def reset(self, model: Model) -> None:
         super().reset(model)
         if not self._has_pgvector:
-            with suppress(StoreError), self._db.transaction():  # not every role may
-                self._run("SET LOCAL ROLE NONE")  # a superuser may, but not the role that it acts as
+            with suppress(StoreError), self._db.transaction():  # not every role has the right
+                self._run("SET LOCAL ROLE NONE")  # a superuser has it, but not the role that it acts as
                 self._run("CREATE EXTENSION IF NOT EXISTS vector")
             self._has_pgvector = self._find_pgvector()
 
@@ -332,12 +332,12 @@ class PostgresVectors(VectorStore):
 
 
 def _bits(vector: Matrix | Quantized) -> str:
-    """Signs as PostgreSQL writes bits."""
+    """The signs of a vector as a PostgreSQL bit string."""
     return ((vector > 0).astype(np.uint8) + ord("0")).tobytes().decode()
 
 
 class Source(Protocol):
-    """The texts whose vectors are kept: the stamps of groups, the hashes of a group's texts by key, texts by key."""
+    """The texts to embed: the stamps of groups, the hashes of a group's texts by key, and texts by key."""
 
     def stamps(self) -> Mapping[int, int]: ...
     def hashes(self, group: int) -> Mapping[int, int]: ...
@@ -345,7 +345,7 @@ class Source(Protocol):
 
 
 def prune_vectors(store: VectorStore, source: Source) -> None:
-    """Delete the vectors of groups that are gone."""
+    """Delete the vectors of groups that no longer exist."""
     model, gone = store.model(), sorted(store.groups() - source.stamps().keys())
     if model is not None and gone:
         store.write(model, (), {}, (), gone)
@@ -362,7 +362,7 @@ class VectorUpdate:
         self._embedded = 0
 
     def run(self, progress: Progress | None = None) -> int:
-        """Embed new texts and delete the vectors of old ones; returns how many texts were embedded."""
+        """Embed new texts and delete the vectors of old ones. Returns how many texts were embedded."""
         current, known = self._source.stamps(), self._store.stamps()
         changed = [group for group, stamp in current.items() if known.get(group) != stamp]
         for done, group in enumerate(changed):
@@ -388,8 +388,8 @@ class VectorUpdate:
         if new:
             texts = self._source.texts(list(new.values()))
             new = {digest: key for digest, key in new.items() if key in texts}
-            made = quantize(self._embedder.embed([texts[key] for key in new.values()]))
-            vectors.update(zip(new, made, strict=True))
+            embedded = quantize(self._embedder.embed([texts[key] for key in new.values()]))
+            vectors.update(zip(new, embedded, strict=True))
             self._embedded += len(new)
         rows = [Row(key, group, digest, vectors[digest]) for key, group, digest in self._pending if digest in vectors]
         self._store.write(self._model, rows, self._stamps, self._old, ())

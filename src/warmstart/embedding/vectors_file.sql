@@ -1,4 +1,4 @@
--- The tables of the file with the vectors beside a SQLite store.
+-- The tables of the vector file next to a SQLite store.
 CREATE TABLE vector_models (requested TEXT NOT NULL, name TEXT NOT NULL, dimensions INTEGER NOT NULL);
 CREATE TABLE vector_stamps (grp INTEGER PRIMARY KEY, stamp INTEGER NOT NULL);
 CREATE TABLE vectors (
