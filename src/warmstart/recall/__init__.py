@@ -1,4 +1,4 @@
-"""Recall: where was it said? Names are loaded when they are first used, because most of them need numpy."""
+"""Recall: where was it said? Names are loaded on first use, because most of them need numpy."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ __all__ = [
     "open_semantic_index",
 ]
 
-_HOMES = {
+_MODULES = {
     "evidence": ("Evidence",),
     "index": ("Index",),
     "recall": ("Mode", "Recall"),
@@ -34,7 +34,7 @@ _HOMES = {
 def __getattr__(name: str) -> object:
     from importlib import import_module
 
-    for module, names in _HOMES.items():
+    for module, names in _MODULES.items():
         if name in names:
             return getattr(import_module(f"warmstart.recall.{module}"), name)
     raise AttributeError(f"module 'warmstart.recall' has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""Evidence: the passages that recall returns, where they are from, and the words of the query in them."""
+"""Evidence: the passages that recall returns, with their sources and the words of the query in them."""
 
 from __future__ import annotations
 
@@ -25,24 +25,23 @@ from warmstart.text.words import stem_words, tokenize
 
 MAX_TEXT, MAX_REPLY, MAX_COMMAND = 600, 300, 120  # characters
 MAX_COMMANDS = 3
-MAX_PER_SESSION = 3  # passages, where other sessions are as good
-AS_GOOD = 0.8  # the share of a passage's score with which another session's is as good
+MAX_PER_SESSION = 3  # passages, if other sessions are about as good
+AS_GOOD = 0.8  # another session's passage is as good if it has this share of the score
 
 _WORD = re.compile(r"[^\W_]+")
 _SPACE = re.compile(r"\s")
 _MAX_CHARACTERS = 50_000  # of a text that are searched
 _MAX_MATCHES = 500
-_MAX_WORD = 40  # characters by which an excerpt gets shorter so that it begins and ends with a word
+_MAX_WORD = 40  # maximum characters to drop so that an excerpt begins and ends at a word boundary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """A passage of a past session. Higher scores are better; they compare within one search only.
+    """A passage of a past session. Higher scores are better; they are only comparable within one search.
 
-    `text` is the relevant part of the message `message_ids[0]`, which `role` wrote at `date`. After a request
-    follow the beginning of the reply, whose message is the second, and the commands that were run for it, each after
-    `$`.
-    `matched` are the words of the query that the passage has; `components` is what the score of its session is made of.
+    `text` is the relevant part of the message `message_ids[0]`, which `role` wrote at `date`. A request is followed by
+    the beginning of the reply (the second message id) and the commands that were run for it, each after `$`. `matched`
+    are the words of the query in the passage; `components` are the parts of the score of its session.
     """
 
     session_id: str
@@ -68,7 +67,7 @@ class Match(NamedTuple):
 
 
 class Matcher(NamedTuple):
-    """Finds the words of a query in a text, in all their forms, and its names as they were typed."""
+    """Finds the words of a query in a text, in all inflections, and its names as they were typed."""
 
     words: Mapping[str, str]  # by stem
     names: tuple[str, ...] = ()  # those that are not words
@@ -87,7 +86,7 @@ class Matcher(NamedTuple):
         text = text[:_MAX_CHARACTERS]
         lower = text.lower()
         found: list[Match] = []
-        if len(lower) == len(text):  # otherwise it has a letter whose lower case is longer
+        if len(lower) == len(text):  # otherwise offsets differ: some letters are longer in lower case
             for name in self.names:
                 found += (Match(at.start(), at.end(), name) for at in re.finditer(re.escape(name), lower))
         words = list(_WORD.finditer(text))
@@ -98,14 +97,14 @@ class Matcher(NamedTuple):
         for word, some in zip(words, stems, strict=True):
             if matched := next((self.words[stem] for stem in some if stem in self.words), ""):
                 found.append(Match(word.start(), word.end(), matched))
-        apart: list[Match] = []
+        disjoint: list[Match] = []
         for match in sorted(found, key=lambda match: (match.start, -match.end)):
-            if not apart or match.start >= apart[-1].end:
-                apart.append(match)
-        return apart
+            if not disjoint or match.start >= disjoint[-1].end:
+                disjoint.append(match)
+        return disjoint
 
     def excerpt(self, text: str, size: int) -> str:
-        """At most `size` characters of a text where most matches are, with a mark where something is left out."""
+        """At most `size` characters of a text around most of the matches, with `…` where something is left out."""
         text = text.strip()
         if len(text) <= size:
             return text
@@ -119,16 +118,16 @@ class Matcher(NamedTuple):
         return f"{'… ' if start else ''}{text[start:end].strip()}{' …' if end < len(text) else ''}"
 
     def _densest(self, text: str, size: int) -> int:
-        """The start of the stretch that has the most different words of the query."""
+        """The start of the section with the most distinct words of the query."""
         found = self.find(text)[:_MAX_MATCHES]
         best, where, last = 0, 0, 0
         for number, match in enumerate(found):
             last = max(last, number)
             while last < len(found) and found[last].start < match.start + size * 2 // 3:
                 last += 1
-            different = len({other.word for other in found[number:last]})
-            if different > best:
-                best, where = different, match.start
+            distinct = len({other.word for other in found[number:last]})
+            if distinct > best:
+                best, where = distinct, match.start
         return where
 
 
@@ -136,7 +135,7 @@ class Matcher(NamedTuple):
 
 
 class Hit(NamedTuple):
-    """A text that has a name of the query, or words that only a tool printed."""
+    """A text that contains a name from the query, or tool output that contains its words."""
 
     use: TextUse
     score: float
@@ -144,21 +143,21 @@ class Hit(NamedTuple):
 
 
 class Spot(NamedTuple):
-    """Where a passage is: a document, a hit, or the beginning of a session if nothing better is known."""
+    """Where a passage is: a window, a document, a hit, or the beginning of a session if nothing better is known."""
 
     session: int
     score: float
     part: int = 0
     position: int = 0
-    document: int = 0  # the id within the part, of something that was done
+    document: int = 0  # the id within the part, for something that was done
     hit: Hit | None = None
 
 
 class SearchResult(NamedTuple):
-    """What a search has found before any text is read."""
+    """The result of a search, before any text is read."""
 
     query: Query
-    terms: Sequence[Word]  # that were looked up
+    terms: Sequence[Word]  # the words that were looked up
     ranked: Ranked
     did: Postings
     sessions: Mapping[int, SessionScore]  # best first
@@ -168,8 +167,8 @@ class SearchResult(NamedTuple):
 def choose_spots(result: SearchResult, session_of: Ids, limit: int) -> list[Spot]:
     """The best spots of all sessions, best first.
 
-    The best spot of a session has the score of the session, the others their share of it. After its third one, a
-    session gives way to others that are as good.
+    The best spot of a session has the score of the session, the others a share of it. After its third one, a session
+    yields to others that are as good.
     """
     ranked = result.ranked
     merit = ranked.window_scores + ranked.own
@@ -184,12 +183,12 @@ def choose_spots(result: SearchResult, session_of: Ids, limit: int) -> list[Spot
     for session, score, window, alone in zip(*(column.tolist() for column in columns), strict=True):
         windows.setdefault(session, []).append(Spot(session, score, window >> 16, window & 0xFFFF))
         best[session] = max(alone, best.get(session, 0.0))
-    spots: list[tuple[float, Spot]] = []  # each with what counts for its place
+    spots: list[tuple[float, Spot]] = []  # each with its sort key
     for session, scored in result.sessions.items():
         some = [*windows.get(session, ()), *(Spot(session, hit.score, hit=hit) for hit in result.hits.get(session, ()))]
         some = some or _did_spots(result.did, session_of, session) or [Spot(session, 1.0)]
         some = sorted(some, key=lambda spot: -spot.score)[:limit]
-        # That a session has many good passages makes none of them better.
+        # A passage is not better because its session has many good ones.
         single = scored.score - scored.components.get("windows", 0.0) + best.get(session, 0.0)
         for place, spot in enumerate(some):
             share = spot.score / some[0].score
@@ -200,7 +199,7 @@ def choose_spots(result: SearchResult, session_of: Ids, limit: int) -> list[Spot
 
 
 def _did_spots(did: Postings, session_of: Ids, session: int) -> list[Spot]:
-    """What was done in a session and has the most terms."""
+    """The documents of what was done in a session that have the most terms."""
     ids = did.ids[session_of[did.ids >> PART] == session]
     numbers, count = np.unique(ids, return_counts=True)
     best = np.argsort(-count, kind="stable")[:MAX_PER_SESSION].tolist()
@@ -209,7 +208,7 @@ def _did_spots(did: Postings, session_of: Ids, session: int) -> list[Spot]:
 
 
 class _Passage(NamedTuple):
-    """A passage before it is shown: its message, what it says, and the reply to it."""
+    """A passage before it is rendered: its message, its text, and the reply to it."""
 
     spot: Spot
     number: int  # of the message
@@ -221,10 +220,10 @@ class _Passage(NamedTuple):
 def read_passages(
     connection: Connection, lookup: SessionLookup, result: SearchResult, spots: Sequence[Spot], limit: int
 ) -> list[Evidence]:
-    """Evidence for the first `limit` spots whose messages still exist, best first; of equal ones the newest."""
+    """Evidence for the first `limit` spots whose messages still exist, best first; ties go to the newest."""
     passages: list[_Passage] = []
     shown: set[int] = set()
-    # Twice as many as needed, because a reply is shown with its request: one round is enough, as a rule.
+    # Twice as many as needed, because a reply is shown with its request: one round is usually enough.
     for batch in batches(spots, 2 * limit):
         located = _locate(connection, lookup, batch)
         known = lookup.messages({number for numbers in located.values() for number in numbers})
@@ -238,7 +237,7 @@ def read_passages(
             if spot.hit:
                 body = bodies.get(spot.hit.use.text, "")
             elif spot.document:
-                # A title or a branch is no text of a message; the first message stands for it.
+                # A title or a branch is not part of a message; the first message is shown instead.
                 body = _read_document(connection, lookup, spot, number) or body
             has_reply = others and message.role == "user" and known[others[0]].role == "assistant"
             reply = others[0] if has_reply and others[0] not in shown else 0
@@ -247,7 +246,7 @@ def read_passages(
         if len(passages) >= limit:
             break
     calls: list[tuple[int, str, str]] = []
-    with suppress(Interrupted):  # a passage is worth showing without them
+    with suppress(Interrupted):  # passages are worth showing without them
         calls = list(lookup.calls_after([passage.number for passage in passages], SHELLS))
     commands: dict[int, list[str]] = {}
     for number, _, arguments in calls:
@@ -261,7 +260,7 @@ def read_passages(
 
 
 def _locate(connection: Connection, lookup: SessionLookup, spots: Sequence[Spot]) -> dict[Spot, list[int]]:
-    """The message of every spot, and the next one that was said."""
+    """The message of every spot, and the next message of the user or the assistant."""
     found: dict[Spot, list[int]] = {spot: [spot.hit.use.message] for spot in spots if spot.hit}
     found |= {spot: lookup.first_messages(spot.session) for spot in spots if not spot.hit and not spot.part}
     for batch in batches(spot for spot in spots if spot.part):
@@ -269,7 +268,7 @@ def _locate(connection: Connection, lookup: SessionLookup, spots: Sequence[Spot]
         for number, spot in enumerate(batch):
             first = spot.document or (spot.position + FIRST) << POSITION
             values += (number, spot.part, first, first + (1 if spot.document else 2 << POSITION))
-        # SQLite takes CROSS JOIN as the order in which to read.
+        # In SQLite, CROSS JOIN fixes the join order.
         rows = connection.execute(
             f"WITH spots (number, part, first, last) AS (VALUES {', '.join(['(?, ?, ?, ?)'] * len(batch))}) "
             "SELECT s.number, d.id, d.message FROM spots s CROSS JOIN recall_documents d "

@@ -1,13 +1,13 @@
-"""The index of what was said and done, kept in step with the sessions.
+"""The inverted index of what was said and done, kept in sync with the sessions.
 
-A document is one indexed text: a message, a piece of reasoning, the arguments of a call, a title or a branch. Its id is
-one number, so that ranking reads no other table: the part (a session, or a stretch of a very long one), the position in
-it, the field, and a class of length. Output of tools is not indexed here; the session store finds it.
+A document is one indexed text: a message, a reasoning block, the arguments of a call, a title or a branch. Its id is
+one number, so that ranking reads no other table: the part (a session, or a section of a very long one), the position in
+it, the field, and a length class. Tool output is not indexed here; the session store's text index finds it.
 
-Triggers note which sessions changed. An update indexes a few of them at a time under the write lock, so that several
-processes share the work; documents that are already indexed stay as they are. Neither database can remove a document
-without its text, which is gone when a session is deleted: it stays, and ranking skips it. When a tenth of the documents
-is deleted, the index is rebuilt.
+Triggers record which sessions changed. An update indexes a few of them at a time under the write lock, so that several
+processes share the work; documents that are already indexed are not touched. Neither database can remove a document
+without its text, which is gone when a session is deleted. So the document becomes a tombstone that ranking skips; when
+a tenth of the documents are deleted, the index is rebuilt.
 """
 
 from __future__ import annotations
@@ -55,20 +55,20 @@ USER, ASSISTANT, REASONING, EDITS, COMMANDS, LOOKUPS = range(len(FIELDS))
 SAID = 2  # the first fields are what was said, the others what was done
 COLUMNS = ", ".join(f'"{name}"' for name in FIELDS)
 
-PART, POSITION, FIELD = 24, 8, 4  # where these begin in the id of a document
-FIRST = 2  # the first position, so that the neighbours of neighbours are numbers of the same part
-MAX_POSITIONS = 65_000  # in a part
-DELETED = 255  # in the lengths of a part
-SHORT_HASH = Struct(">q")  # the beginning of a hash as a number that databases can hold
-LENGTHS = tuple(2 ** (size / 2) for size in range(16))  # words in a document of each class: up to 181
+PART, POSITION, FIELD = 24, 8, 4  # the bit offsets of these in a document id
+FIRST = 2  # the first position, so that the neighbours of neighbours have ids in the same part
+MAX_POSITIONS = 65_000  # per part
+DELETED = 255  # the length class of a tombstone
+SHORT_HASH = Struct(">q")  # the first eight bytes of a hash as an integer that databases can hold
+LENGTHS = tuple(2 ** (size / 2) for size in range(16))  # words in a document of each length class: up to 181
 
 MAX_DELETED = 0.1  # the share of deleted documents at which the index is rebuilt
 MIN_DELETED = 1000
-_RECOUNT = 1.1  # growth after which terms are counted again
-_BATCH_DOCUMENTS, _BATCH_SESSIONS = 4000, 50  # in one write
-_BATCH_ADDED = 500  # documents in a statement
-_BATCH_STEMS = 8  # in a statement, so that there are few different statements to prepare
-_STEPS = 500  # of SQLite's virtual machine between two looks at the clock
+_RECOUNT = 1.1  # growth after which document frequencies are recounted
+_BATCH_DOCUMENTS, _BATCH_SESSIONS = 4000, 50  # per write
+_BATCH_ADDED = 500  # documents per statement
+_BATCH_STEMS = 8  # per statement, so that there are few different statements to prepare
+_STEPS = 500  # instructions of SQLite's virtual machine between two checks of the clock
 
 _EDIT = re.compile(r"edit|write(?!_(?:stdin|bash|powershell|todo))|patch|replace|create|insert", re.IGNORECASE)
 _LOOKUP = re.compile(r"read|grep|glob|search|fetch|view|list|find|^ls$|query|browse", re.IGNORECASE)
@@ -88,8 +88,8 @@ Progress = Callable[[int, int], None]
 class State(NamedTuple):
     """The state of the index.
 
-    `generation` rises with every write, `cleared` is the last one that removed something, and `stale` is how many
-    sessions changed since they were indexed.
+    `generation` rises with every write, `cleared` is the last one that removed something, and `stale` is the number of
+    sessions that have changed since they were indexed.
     """
 
     generation: int
@@ -102,22 +102,22 @@ class State(NamedTuple):
 
 
 class Document(NamedTuple):
-    """A document to index: its field, its message (of a title, the first one), the hash and the id of its text."""
+    """A document to index: its field, its message (for a title, the first one), the hash and the id of its text."""
 
     field: int
     message: int
     hash: int
     text: int
-    body: str = ""  # of a title or a branch, which have no id
+    body: str = ""  # of a title or a branch, whose text has no id
 
 
 @dataclass(slots=True)
 class _Part:
-    """A session in the index, or a stretch of a long one."""
+    """A session in the index, or a section of a long one."""
 
     number: int
     documents: dict[Group, int] = field(default_factory=lambda: dict.fromkeys(GROUPS, 0))
-    lengths: bytearray = field(default_factory=bytearray)  # the class of every document that was said
+    lengths: bytearray = field(default_factory=bytearray)  # the length class of every document that was said
     words: list[float] = field(default_factory=lambda: [0.0] * len(FIELDS))
 
 
@@ -152,7 +152,7 @@ class Index:
         return State(*(row or (1, 1, 0, 0, 0, 0, 0)))  # a tenant without sessions has no row
 
     def update(self, progress: Progress | None = None) -> int:
-        """Index what is new or has changed; returns how many sessions that were. Safe for many processes at once."""
+        """Index new and changed sessions. Returns how many there were. Safe for many processes at once."""
         with self._db.translate_errors():
             total = count = self.read_state().stale
         done = 0
@@ -160,7 +160,7 @@ class Index:
             with self._db.transaction() as connection:
                 count = self._index_batch(connection)
                 done += count
-                if done and not count:  # all is indexed: rebuild, or count terms again, where enough has changed
+                if done and not count:  # all is indexed: rebuild, or recount terms, if enough has changed
                     state = self.read_state()
                     if state.deleted > MIN_DELETED and state.deleted > MAX_DELETED * (state.documents + state.deleted):
                         self._clear(connection)
@@ -175,7 +175,7 @@ class Index:
         return done
 
     def rebuild(self, progress: Progress | None = None) -> int:
-        """Build the index again from the sessions; returns how many there are."""
+        """Rebuild the index from the sessions. Returns how many there are."""
         with self._db.transaction() as connection:
             self._clear(connection)
         return self.update(progress)
@@ -186,7 +186,7 @@ class Index:
             connection.execute(statement)
 
     def frequencies(self, stems: Sequence[str]) -> dict[Group, dict[str, int]]:
-        """About how many documents have each stem; a stem that is missing is in one, or in none."""
+        """The approximate document frequency of each stem; a stem that is missing is in at most one document."""
         found: dict[Group, dict[str, int]] = {group: {} for group in GROUPS}
         for batch in batches(stems):
             statements = (
@@ -198,7 +198,7 @@ class Index:
         return found
 
     def _index_batch(self, connection: Connection) -> int:
-        """Index some of the sessions that changed; returns how many."""
+        """Index some of the changed sessions. Returns how many."""
         sessions = connection.execute(
             "SELECT session FROM recall_stale ORDER BY session DESC LIMIT ?", (_BATCH_SESSIONS,)
         ).fetchall()
@@ -210,7 +210,7 @@ class Index:
         for (session,) in sessions:
             try:
                 self._index_session(connection, session, write)
-            except BAD_SESSION as error:  # stays as it was
+            except BAD_SESSION as error:  # its documents stay as they were
                 log_skip(f"number {session}", error)
             connection.execute("DELETE FROM recall_stale WHERE session = ?", (session,))
             done += 1
@@ -228,7 +228,7 @@ class Index:
         return done
 
     def _index_session(self, connection: Connection, session: int, write: _Write) -> None:
-        """Index what is new in a session, and delete what is gone."""
+        """Index what is new in a session, and remove what is gone."""
         current = _documents(self.lookup, session)
         rows = connection.execute(
             f"SELECT number, said, did, lengths, {COLUMNS} FROM recall_parts WHERE session = ? ORDER BY number",
@@ -247,7 +247,7 @@ class Index:
             return
         bodies = self.lookup.bodies({document.text for document in new if document.text})
         terms = []
-        for document in new:  # before anything is written, because a text may be one that we cannot read
+        for document in new:  # before anything is written, because a text may be unreadable
             body = document.body or bodies.get(document.text, "")
             terms.append(index_terms(body if document.field <= REASONING else _decode_arguments(body)))
         if gone:
@@ -289,7 +289,7 @@ def _remove(connection: Connection, parts: dict[int, _Part], gone: Sequence[tupl
 
 
 def _documents(lookup: SessionLookup, session: int) -> dict[tuple[bool, int, int], Document]:
-    """The documents of a session by what makes them the same document: what was said, then what was done, in order."""
+    """The documents of a session by their identity: first what was said, then what was done, in order."""
     found: list[Document] = []
     title, branch, texts = lookup.content(session)
     for text in texts:
@@ -310,7 +310,7 @@ def _documents(lookup: SessionLookup, session: int) -> dict[tuple[bool, int, int
         if fact
     ]
     ordered = sorted((*headline, *found), key=lambda document: document.field >= SAID)
-    # A message may hold the same text twice.
+    # A message may contain the same text twice.
     return {(document.field >= SAID, document.message, document.hash): document for document in ordered}
 
 
@@ -333,30 +333,30 @@ def _decode_arguments(arguments: str) -> str:
     return arguments.replace("\\n", " ").replace("\\t", " ").replace("\\r", " ")
 
 
-# -- what differs between the databases
+# -- what the dialects implement
 
 
 class TermIndex(ABC):
-    """The inverted index of one kind of database: for each stem the documents that have it."""
+    """The posting lists of one kind of database: for each stem, the documents that have it."""
 
-    ADD: ClassVar[str]  # the documents of a group in a JSON object: their stems, joined by spaces, by id
-    COUNT: ClassVar[tuple[str, ...]]  # count again how many documents have each stem
+    ADD: ClassVar[str]  # its parameter is a JSON object: by document id, the stems joined by spaces
+    COUNT: ClassVar[tuple[str, ...]]  # recount the document frequency of each stem
     CLEAR: ClassVar[tuple[str, ...]]  # remove everything, and mark every session as changed
 
     @abstractmethod
     def postings(self, stems: Mapping[Group, Sequence[str]], limit: int) -> dict[Group, list[Ids]]:
-        """For each stem the first `limit` ids of the documents that have it, in order."""
+        """For each stem, the first `limit` ids of the documents that have it, in order."""
 
     @abstractmethod
     def time_limit(self, deadline: float) -> AbstractContextManager[None]:
-        """Interrupt statements that run past a time of `time.monotonic`, with `Interrupted`."""
+        """Raise `Interrupted` in statements that run past the deadline, a time of `time.monotonic`."""
 
 
 class SQLiteTermIndex(TermIndex):
-    """Two FTS5 tables without texts and positions, which hold our own stems."""
+    """Two contentless FTS5 tables without positions, over our own stems."""
 
     ADD = "INSERT INTO {0} (rowid, stems) SELECT CAST(key AS INTEGER), value FROM json_each(?)"
-    # A stem of one document is as rare as a new one, and half of all stems are.
+    # A stem in one document is as rare as an unknown one, and half of all stems are.
     COUNT = tuple(
         statement.format(group)
         for group in GROUPS
@@ -387,7 +387,7 @@ class SQLiteTermIndex(TermIndex):
 
         found: dict[Group, list[Ids]] = {group: [] for group in stems}
         for group, some in stems.items():
-            # One text of all ids is three times as fast as a row for each, and one statement as several.
+            # One string with all ids is three times as fast as a row per id, and one statement is faster than several.
             one = f"SELECT group_concat(rowid) FROM (SELECT rowid FROM {group} WHERE {group} MATCH ? LIMIT ?)"
             for batch in batches(some, _BATCH_STEMS):
                 values = [value for stem in batch for value in (f'"{stem}"', limit)]
@@ -416,7 +416,7 @@ class SQLiteTermIndex(TermIndex):
 
 
 class PostgresTermIndex(TermIndex):
-    """Two tables with a GIN index over arrays of our own stems. Their functions are in SQL."""
+    """Two tables with a GIN index over arrays of our own stems, accessed through SQL functions."""
 
     ADD = (
         "SELECT warmstart_recall_add('{0}', array_agg(CAST(key AS BIGINT)), array_agg(value)) "

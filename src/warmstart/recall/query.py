@@ -1,4 +1,4 @@
-"""A query taken apart: its words, and the names in it that must be found as typed."""
+"""Parse a query into its words, and the names in it that must be found literally."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 from warmstart.sessions.values import clean
 from warmstart.text.words import MAX_WORD, STOPWORDS, identifier_parts, split_words, stem_words, tokenize
 
-MAX_CHARACTERS = 20_000  # of a query; of a longer one the beginning and the end are read
+MAX_CHARACTERS = 20_000  # of a query; only the beginning and the end of a longer one are read
 MAX_WORDS = 400
 MAX_NAMES = 4
 
@@ -18,21 +18,21 @@ _QUOTED = re.compile(r'`([^`\n]{3,120})`|"([^"\n]{3,120})"')
 _TYPED = re.compile(r"[^\s\"'`“”‘’(),;<>\[\]{}|!?*…—]{3,200}")
 _JOINED = re.compile(r"[^\W_][-._/\\:@+=~#$%&]+[^\W_]|^(?:--?|#|\.|/|~/|\$|@)[^\W_]")
 _CODE = re.compile(r"^(?=.*[A-Z])[A-Z0-9_]{4,}$|^(?=.*\d)(?=.*[A-Za-z])[A-Za-z0-9_]{4,}$|_")
-# Every text with a name, or with a word in mixed case, has one of these.
+# Every text with a name in it matches this.
 _MAY_BE_NAME = re.compile(r'["`\d_]|[A-Z]{4}|[-./\\:@+=~#$%&][^\W_]')
 _MIXED_CASE = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[A-Z0-9]*[a-z]|[0-9][a-z]")
-# Words of a question, besides the stop words, that do not say what it is about.
+# Words of a question, besides the stopwords, that do not say what it is about.
 _ASKING = """
     ask asked discuss discussed earlier first later like liked likes mention mentioned only prefer previously says talk
     talked told want wanted
 """
-# Words of dates. Every date has one of them, or a year.
+# Words in dates. Every date has one of them, or a year.
 _DATES = """
     january february march april may june july august september october november december jan feb mar apr jun jul aug
     sep sept oct nov dec spring summer autumn fall winter monday tuesday wednesday thursday friday saturday sunday today
     tonight yesterday morning afternoon evening night day week weekend month year ago last past previous
 """
-# Other words of a question about a time, such as `what happened two days ago`.
+# Other words in a question about a time, such as `what happened two days ago`.
 _TIMES = """
     one two three four five six seven eight nine ten eleven twelve couple happen talk discuss work
 """
@@ -41,21 +41,21 @@ _IGNORED = STOPWORDS | frozenset(_ASKING.split())
 
 
 class Word(NamedTuple):
-    """A word of a query, and the stem under which the index has it."""
+    """A word of a query, and its stem in the index."""
 
     word: str
     stem: str
 
 
 class Name(NamedTuple):
-    """Text to be found literally, in lower case, and the stems by which the index finds candidates."""
+    """Text to be found literally, in lower case, and the stems that find candidates in the index."""
 
     text: str
     stems: tuple[str, ...]
 
 
 class Query(NamedTuple):
-    """A parsed query. `content` are the stems that say what is asked for, besides when; few have a date."""
+    """A parsed query. `content` are the stems that say what is asked for, without those that say when."""
 
     text: str
     words: tuple[Word, ...]
@@ -65,7 +65,7 @@ class Query(NamedTuple):
 
 
 def parse(text: str) -> Query:
-    """Parse a query. Any text is valid; it may have nothing to search for."""
+    """Parse a query. Any text is valid, even if there is nothing to search for in it."""
     if len(text) > MAX_CHARACTERS:
         text = f"{text[: MAX_CHARACTERS * 4 // 5]} {text[-MAX_CHARACTERS // 5 :]}"
     text = clean(text)
@@ -85,9 +85,9 @@ def parse(text: str) -> Query:
 
 
 def index_terms(text: str) -> tuple[int, set[str]]:
-    """How many words a text has, and the stems under which to index it.
+    """The number of words in a text, and the stems under which to index it.
 
-    The index also has the parts of names such as `readConfigFile`, and single characters of scripts without spaces.
+    These include the parts of names such as `readConfigFile`, and single characters of scripts without spaces.
     """
     words = tokenize(text)
     count = len(words)
@@ -123,9 +123,9 @@ def _find_names(text: str) -> tuple[Name, ...]:
 
 
 def rarest(words: Iterable[Word], frequencies: Mapping[str, int], budget: int, limit: int) -> list[Word]:
-    """The words by rising frequency while their postings together stay within the budget.
+    """The rarest words first, as long as their postings together stay within the budget.
 
-    At least one of them occurs somewhere, if any does: a mistyped word must not keep out all others.
+    At least one of them occurs somewhere, if any does: a misspelled word must not crowd out all others.
     """
     chosen: list[Word] = []
     used, any_known = 0, False

@@ -1,9 +1,9 @@
-"""How sessions and their messages are ranked: BM25 over arrays of document ids.
+"""Rank sessions and their messages: BM25 over arrays of document ids.
 
-A session scores by BM25 over all of it, field by field, where a term counts by the number of documents that have it.
-The messages of the best sessions score by BM25 over windows of a message and its two neighbours; the log-sum-exp of
-these is added to the score of the session, so that one good window counts most and several count more.
-`bench/recall.py` shows what each part is worth.
+A session is scored by BM25 over all of it, field by field; the term frequency is the number of its documents that have
+the term. The messages of the best sessions are scored by BM25 over windows of a message and its two neighbours. The
+log-sum-exp of the window scores is added to the session's score, so that the best window counts most, and several count
+more. `bench/recall.py` shows what each part contributes.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from warmstart.recall.index import COLUMNS, DELETED, FIELD, FIELDS, FIRST, LENGT
 from warmstart.storage.database import Database, Interrupted
 
 K1, B = 1.2, 0.75
-MAX_TERMS = 60  # of a query that are looked up; six bits hold their numbers
+MAX_TERMS = 60  # of a query that are looked up; their numbers fit into six bits
 _FIELD = 15 << FIELD
 _POSITIONS = 17  # bits for the position of a window
 _POSITION = (1 << _POSITIONS) - 1
-_WORDS = np.zeros(256)  # by class of length
+_WORDS = np.zeros(256)  # by length class
 _WORDS[: len(LENGTHS)] = LENGTHS
-_SEPARATOR = bytes([DELETED])  # between parts, so that windows end where parts do
-_BATCH_PARTS, _BATCH_DELETED, _BATCH_WRITES = 250, 4000, 8  # read between two looks at the clock
-_MAX_WRITES = 4000  # after which everything is read again
+_SEPARATOR = bytes([DELETED])  # between parts, so that windows do not cross parts
+_BATCH_PARTS, _BATCH_DELETED, _BATCH_WRITES = 250, 4000, 8  # read between two checks of the clock
+_MAX_WRITES = 4000  # after which everything is reloaded
 _ROW = 3 + len(FIELDS)
 
 Floats = NDArray[np.float64]
@@ -37,21 +37,21 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
-    """The weights of the parts of a score, and the budgets that bound the time of a search."""
+    """The weights of the components of a score, and the budgets that bound the time of a search."""
 
     said: float = 0.5
     did: float = 0.4
     windows: float = 1.0
     date: float = 3.0
-    postings: int = 2000  # document ids that are read, of what was said and of what was done
-    sessions: int = 20  # whose windows are scored
+    postings: int = 2000  # document ids to read, each for what was said and what was done
+    sessions: int = 20  # sessions whose windows are scored
 
 
 # -- the corpus
 
 
 class Scope(NamedTuple):
-    """What a search covers, and the counts that BM25 needs of it."""
+    """What a search covers, and the statistics that BM25 needs."""
 
     is_all: bool
     allowed: NDArray[np.bool_]  # by part: whether it is searched
@@ -62,7 +62,7 @@ class Scope(NamedTuple):
 
 
 class Postings(NamedTuple):
-    """The documents that have each term; those of the term `i` where `term == i`."""
+    """The documents that have each term; those of term `i` are the ones where `term == i`."""
 
     ids: Ids
     term: Ids
@@ -73,21 +73,21 @@ EMPTY = Postings(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.in
 
 
 class CorpusStats:
-    """How long every part of the index is, in memory and in step with the index.
+    """The lengths of all parts of the index, in memory and in sync with the index.
 
-    Reading all of it takes a while in a large store. What was read when time ran out is kept, and the next search
-    continues there.
+    Loading them takes a while in a large store. If time runs out, what was loaded is kept, and the next search resumes
+    there.
     """
 
     everything: Scope
-    has_did: bool  # whether anything but speech is indexed
+    has_did: bool  # whether anything that was done is indexed
 
     def __init__(self, database: Database) -> None:
         self._run = database.connection.execute
         self._clear(0, 0)
 
     def _clear(self, parts: int, generation: int) -> None:
-        self.session: Ids = np.zeros(parts + 1, np.int64)  # by part; 0 where there is none
+        self.session: Ids = np.zeros(parts + 1, np.int64)  # by part; 0 if there is no such part
         self.deleted: Ids = np.zeros(0, np.int64)
         self._said: Ids = np.zeros(parts + 1, np.int64)
         self._words: Floats = np.zeros((parts + 1, len(FIELDS)))
@@ -96,13 +96,13 @@ class CorpusStats:
         self._complete = False
 
     def refresh(self, state: State, deadline: float) -> None:
-        """Read what changed since the last time. Raises `Interrupted` at the deadline."""
+        """Load what has changed since the last time. Raises `Interrupted` at the deadline."""
         generation = self._read_up_to["generation"]
         if self._complete and state.generation == generation:
             return
         if state.cleared > generation or state.generation > generation + _MAX_WRITES:
             self._clear(state.parts, state.generation)
-        # Every part there is, once; afterwards those that were written since.
+        # Every existing part once; afterwards those that were written since.
         ranges = (
             (column, first, min(first + size, end))
             for column, end, size in (
@@ -152,16 +152,16 @@ class CorpusStats:
 
     def scope(self, sessions: Sequence[int]) -> Scope:
         """The statistics of these sessions."""
-        chosen = np.zeros(max(int(self.session.max()), *sessions, 0) + 1, bool)
-        chosen[list(sessions)] = True
-        allowed = chosen[self.session] & (self.session > 0)
+        selected = np.zeros(max(int(self.session.max()), *sessions, 0) + 1, bool)
+        selected[list(sessions)] = True
+        allowed = selected[self.session] & (self.session > 0)
         words = self._words[allowed].sum(axis=0)
         return Scope(False, allowed, int(allowed.sum()), int(self._said[allowed].sum()), words, self._words)
 
     def join(self, found: Sequence[Ids], known: Sequence[int], scope: Scope) -> Postings:
         """The postings of several terms that are in scope and not deleted.
 
-        `known` is how many documents have each term where not all of them were read.
+        `known` is the document frequency of each term, for terms whose postings were not all read.
         """
         sizes = [len(ids) for ids in found]
         ids = np.concatenate(found) if found else np.zeros(0, np.int64)
@@ -183,9 +183,9 @@ class CorpusStats:
 
 @dataclass(slots=True)
 class Ranked:
-    """Parts with their scores, and the windows of the best ones; a window goes by its message, `part << 16 | position`.
+    """Parts with their scores, and the windows of the best ones. A window's id is its message, `part << 16 | position`.
 
-    `own` is what the message itself contributes to its window; 0 where only its neighbours have a term.
+    `own` is what the message itself contributes to its window; 0 if only its neighbours have a term.
     """
 
     parts: Ids = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -196,7 +196,7 @@ class Ranked:
     own: Floats = field(default_factory=lambda: np.zeros(0))
 
     def add(self, name: str, parts: Ids, scores: Floats) -> None:
-        """Add to the scores of some parts, each given once and in order; others may be new."""
+        """Add to the scores of some parts, which are sorted and unique; some may be new."""
         if not len(self.parts):
             self.parts, self.scores, self.components = parts, scores, {name: scores}
             return
@@ -228,17 +228,17 @@ def rank(
     weights: Weights,
     also: Sequence[int] = (),
 ) -> Ranked:
-    """Rank the parts that have any of the terms: BM25 field by field, and of the best ones the windows.
+    """Rank the parts that have any of the terms: BM25 field by field, and the windows of the best ones.
 
-    `lengths` are the length classes of the documents of each part; the windows of the parts `also` are scored however
-    these rank.
+    `lengths` are the length classes of the documents of each part; the windows of the parts in `also` are scored
+    whatever their rank.
     """
     ranked = Ranked()
     mean = np.maximum(1.0, scope.words / max(1, scope.parts))
     for name, group, weight in (("said", said, weights.said), ("did", did, weights.did)):
         if not len(group.ids):
             continue
-        # The part, four bits of field, six of term.
+        # The part, four bits for the field, six for the term.
         keys = (group.ids >> PART << 10) | ((group.ids & _FIELD) << 2) | group.term
         keys.sort()
         starts, count = _runs(keys)
@@ -260,7 +260,7 @@ def rank(
 
 
 def _runs(values: Ids) -> tuple[Ids, Ids]:
-    """Where runs of equal numbers start, and their sizes; `np.unique` takes several times as long."""
+    """The starts and sizes of runs of equal numbers; several times as fast as `np.unique`."""
     is_first = np.empty(len(values), np.bool_)
     is_first[:1] = True
     np.not_equal(values[1:], values[:-1], out=is_first[1:])
@@ -280,7 +280,7 @@ def _rank_windows(
     sizes = np.fromiter(map(len, all_lengths), np.int64, len(best))
     start = np.cumsum(sizes + 1) - sizes  # of each part in `classes`
 
-    # The postings in the best parts: which of these each is in, its position, and its term.
+    # The postings in the best parts: for each, the index of its part, its position, and its term.
     number = np.zeros(len(scope.by_part), np.int64)
     number[best] = np.arange(1, len(best) + 1)
     at = number[said.ids >> PART]
@@ -290,7 +290,7 @@ def _rank_windows(
     known = position < sizes[at]  # otherwise another process has just added it
     at, position, term = at[known], position[known], said.term[inside][known]
 
-    # A cell is a term in a window; its last bit says that the message in the middle has the term.
+    # A cell is a term in a window; its last bit is set if the message in the middle has the term.
     cells = ((at << _POSITIONS | position + 1) << 6 | term) << 1
     cells = np.concatenate((cells | 1, cells + 128, cells - 128))
     cells.sort()
@@ -308,7 +308,7 @@ def _rank_windows(
     idf = np.maximum(np.log((documents - having + 0.5) / (having + 0.5)), 1e-6)[cells >> 1 & 63]
     words = _WORDS[classes[where]] + _WORDS[classes[where - 1]] + _WORDS[classes[where + 1]]
     mean = max(1.0, float(scope.words[:SAID].sum()) / documents)
-    mean *= 0.9  # the first and the last message of a session have one neighbour only
+    mean *= 0.9  # the first and the last message of a session have only one neighbour
     norm = K1 * (1 - B) + words * (K1 * B / (mean * 3))
     starts, _ = _runs(middle)
     middle = middle[starts]
@@ -324,7 +324,7 @@ def _rank_windows(
 
 
 class SessionScore(NamedTuple):
-    """The score of a session, and what it is made of."""
+    """The score of a session, and its components."""
 
     score: float
     components: Mapping[str, float]
@@ -333,9 +333,10 @@ class SessionScore(NamedTuple):
 def rank_sessions(
     ranked: Ranked, session_of: Ids, more: Mapping[str, Mapping[int, float]], limit: int
 ) -> dict[int, SessionScore]:
-    """The best sessions, best first; of equal ones the newest.
+    """The best sessions, best first; ties go to the newest.
 
-    A session of several parts has the score of its best one. `more` is what else counts for a session, by name.
+    A session with several parts has the score of its best one. `more` has other components of a session's score, by
+    name.
     """
     sessions = session_of[ranked.parts]
     places = np.arange(len(sessions))

@@ -1,4 +1,4 @@
-"""Recall: where was it said? A query in, passages of past sessions out, with who said it, when and where."""
+"""Recall: where was it said? A query in, passages of past sessions out, each with its speaker, date and source."""
 
 from __future__ import annotations
 
@@ -33,38 +33,38 @@ from warmstart.storage.database import Interrupted
 from warmstart.text.dates import find_spans
 from warmstart.text.words import stem_words, tokenize
 
-if TYPE_CHECKING:  # loads what only a search by meaning needs
+if TYPE_CHECKING:  # loads what only a semantic search needs
     from warmstart.recall.semantic import Near, SemanticIndex
 
 Mode = Literal["lexical", "vector", "hybrid"]
 
-MAX_DEADLINE_MS = 86_400_000  # a later deadline is none
+MAX_DEADLINE_MS = 86_400_000  # a longer one counts as no deadline
 MAX_STALE = 5  # changed sessions that a search with a deadline indexes first
 MAX_HITS = 60  # uses of a name
-MAX_CANDIDATES = 2000  # newest texts among which a name is searched
+MAX_CANDIDATES = 2000  # newest texts that are searched for a name
 MAX_DATED = 5000  # sessions near a date
-_INDEX_BY, _WORDS_BY, _NAMES_BY = 0.5, 0.7, 0.85  # shares of the time; the last part is for passages
+_INDEX_BY, _WORDS_BY, _NAMES_BY = 0.5, 0.7, 0.85  # shares of the time; the rest is for passages
 _SPARE = 5  # more sessions than passages, in case one is deleted meanwhile
-_WIDER = 8  # times as many postings where a project has too few of them
-_POSTINGS_PER_SECOND = 500_000  # that are ranked
+_WIDER = 8  # times as many postings if a project has too few of them
+_POSTINGS_PER_SECOND = 500_000  # that can be ranked
 _MIN_POSTINGS = 100
-_TEXTS_PER_SECOND = 1_000_000  # that are compared for several stems
+_TEXTS_PER_SECOND = 1_000_000  # that can be intersected for several stems
 _USE_WEIGHTS: dict[Use, float] = {"text": 1.5, "arguments": 1.0, "result": 0.6}
 
 
 class _WordResult(NamedTuple):
-    """What words found."""
+    """The result of the search by words."""
 
     ranked: Ranked
     did: Postings
     terms: tuple[Word, ...]
     have: set[str]  # the stems that are in a document in scope
-    missing: list[Word]  # that are in no document of any project
-    is_little: bool  # whether the output of tools may add to it
+    missing: list[Word]  # the words that are in no document of any project
+    is_little: bool  # whether tool output may add to it
 
 
 class Recall:
-    """Searches the sessions of a store; as the store, for one thread.
+    """Searches the sessions of a store; like the store, for one thread.
 
     `clock` gives the time and zone for words like `yesterday`. With `semantic` (see `open_semantic_index`) it searches
     by words and meaning, or in the mode `vector` by meaning alone.
@@ -92,11 +92,11 @@ class Recall:
         self.pending = 0
 
     def update(self, progress: Progress | None = None) -> int:
-        """Index what is new or has changed; returns how many sessions that were. Safe for many processes at once."""
+        """Index new and changed sessions. Returns how many there were. Safe for many processes at once."""
         return self._index.update(progress)
 
     def rebuild(self, progress: Progress | None = None) -> int:
-        """Build the index again from the sessions; returns how many there are."""
+        """Rebuild the index from the sessions. Returns how many there are."""
         return self._index.rebuild(progress)
 
     def search(
@@ -110,11 +110,11 @@ class Recall:
         exclude_session: str | None = None,
         deadline_ms: float | None = None,
     ) -> list[Evidence]:
-        """Passages that answer the query, best first. No query raises an error.
+        """Passages that match the query, best first. No query raises an error.
 
-        `project` is a whole path or the last part of one; without it all projects are searched. `exclude_session` (its
-        id, or the agent's own) leaves out a session, its ancestors and their descendants. With a deadline the answer is
-        what was found by then, which may be nothing; `pending` says how many sessions it left out because they are not
+        `project` is a whole path or the end of one; without it all projects are searched. `exclude_session` (an id or a
+        native id) leaves out a session, its ancestors and their descendants. With a deadline, the result is what was
+        found by then, which may be nothing; `pending` is the number of sessions that were left out because they are not
         indexed yet.
         """
         began = monotonic()
@@ -124,7 +124,7 @@ class Recall:
         with self._db.translate_errors(), suppress(Interrupted):
             state = self._index.read_state()
             if state.stale and (isinf(seconds) or state.stale <= MAX_STALE):
-                # If another process has the store, do without.
+                # If another process has locked the store, skip the update.
                 with suppress(StoreError, Interrupted), self._terms.time_limit(began + _INDEX_BY * seconds):
                     self._index.update()
                 state = self._index.read_state()
@@ -148,7 +148,7 @@ class Recall:
                         hits = self._search_names(query, found, selection, deadline)
                     if query.may_have_date and (hits or found.have & query.content or not query.content):
                         dated = self._search_dates(query.text, selection)
-            # By session: the sum over all names of the best use of each.
+            # For each session, the sum over all names of the best use of each.
             exact = {
                 session: sum({hit.what: hit.score for hit in sorted(some, key=lambda hit: hit.score)}.values())
                 for session, some in hits.items()
@@ -177,7 +177,7 @@ class Recall:
             stems = {group: [word.stem for word in some] for group, some in words.items()}
             ids = self._terms.postings(stems, 2 * budget)
             found = {
-                # Of a project we know only what was read.
+                # Document frequencies are for all projects; within one project, count only what was read.
                 group: stats.join(ids[group], [known[group].get(stem, 0) * scope.is_all for stem in some], scope)
                 for group, some in stems.items()
             }
@@ -186,7 +186,7 @@ class Recall:
             did = found.get("did", EMPTY)
             also = () if near is None else near.parts
             ranked = rank(found["said"], did, scope, stats.lengths, self._weights, also)
-            # The rarest words of all projects may not occur in this one.
+            # The words that are rarest over all projects may not occur in this one.
             has_all = min(map(len, words.values())) >= min(len(query.words), MAX_TERMS)
             if scope.is_all or len(ranked.parts) >= limit or has_all:
                 break
@@ -202,7 +202,7 @@ class Recall:
         if self._mode == "vector" or (query.content and not have & query.content):
             ranked = Ranked()
         if semantic is not None and near is not None:
-            # Where no word of the query occurs, only what is certainly similar counts: something is always nearest.
+            # If no word of the query occurs, require a higher similarity: something is always nearest.
             sure = 1 if have & query.content or self._mode == "vector" else 2
             ranked = semantic.add(ranked, near, floor=sure * semantic.embedder.floor)
         terms = tuple(dict.fromkeys(word for some in words.values() for word in some))
@@ -211,7 +211,7 @@ class Recall:
         return _WordResult(ranked, did, terms, have, missing, len(ranked.parts) < limit and not has_all)
 
     def _near(self, semantic: SemanticIndex, query: Query, scope: Scope, deadline: float) -> Near | None:
-        """What is near the query; the rarer a word, the more it weighs. None if that cannot be found out."""
+        """The messages near the query, with rare words weighted more; `None` if they cannot be determined."""
 
         def weigh(words: Sequence[str]) -> Floats:
             stems = [next(iter(stem_words(tokenize(word))), "") for word in words]
@@ -219,7 +219,7 @@ class Recall:
             having = np.array([known.get(stem, 1) for stem in stems])
             return np.log(1 + (self._stats.everything.said - having + 0.5) / (having + 0.5))
 
-        # Another process may have added or removed parts since the statistics were read.
+        # Another process may have added or removed parts since the statistics were loaded.
         existing = np.flatnonzero(scope.allowed)
         now = monotonic()
         try:
@@ -227,7 +227,7 @@ class Recall:
         except (EmbedderError, StoreError):
             if self._mode == "vector":
                 raise
-            return None  # a service that does not answer, or a damaged file, leaves the words
+            return None  # if a service does not answer, or the file is damaged, search by words only
         return near._replace(messages=near.messages[np.isin(near.messages >> 16, existing)])
 
     # -- by name and by date
@@ -235,14 +235,14 @@ class Recall:
     def _search_names(
         self, query: Query, found: _WordResult, selection: Selection, deadline: float
     ) -> dict[int, list[Hit]]:
-        """By session: texts that have the names of the query to the letter, and words that only a tool printed."""
+        """For each session, texts that contain the names of the query literally, or tool output with its words."""
         hits: list[Hit] = []
         for name in (*query.names, *(Name(word.word, (word.stem,)) for word in found.missing[:MAX_NAMES])):
             if isinf(deadline) or self._is_time_for(name.stems, deadline):
                 texts = self._texts.find(set(name.stems), every=True, limit=MAX_CANDIDATES)
                 texts = self._lookup.containing(texts, name.text) if texts else []
                 uses = self._lookup.uses(texts, tuple(_USE_WEIGHTS), selection, MAX_HITS) if texts else []
-                # The rarer a name, the more its uses are worth.
+                # The rarer a name, the higher the weight of its uses.
                 messages = len({use.message for use in uses})
                 weight = log(1 + max(self._stats.everything.said, len(uses)) / (1 + messages))
                 hits += [Hit(use, weight * _USE_WEIGHTS[use.use], name.text) for use in uses]
@@ -263,7 +263,7 @@ class Recall:
         return by_session
 
     def _is_time_for(self, stems: Sequence[str], deadline: float) -> bool:
-        """Whether there is time to find texts with all of these stems; SQLite cannot stop within a step."""
+        """Whether there is time to find texts with all of these stems; FTS5 cannot be interrupted while it does."""
         texts = 0
         if len(stems) > 1:
             known = self._index.frequencies(list(set(stems)))
@@ -271,7 +271,7 @@ class Recall:
         return deadline - monotonic() > texts / _TEXTS_PER_SECOND
 
     def _search_dates(self, text: str, selection: Selection) -> dict[int, float]:
-        """What sessions near the dates in the query are worth: the fewer there are, the more."""
+        """The scores of sessions near the dates in the query: the fewer there are, the higher."""
         now = self._clock()
         zone = now.tzinfo or UTC
         span_of_store = self._lookup.start_range()

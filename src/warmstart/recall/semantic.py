@@ -1,8 +1,8 @@
-"""Semantic search: which messages are near a query in meaning, and what that adds to the ranking by words.
+"""Semantic search: which messages are near a query in meaning, and how that is added to the lexical ranking.
 
-Messages near the query bring their sessions among those that are ranked. Each ranked session gets the similarity of its
-best window (a message with its neighbours) as a score: so many standard deviations above the others, in units of the
-spread of the scores by words, times a small weight.
+Messages near the query add their sessions to those that are ranked. Each ranked session gets a score for the similarity
+of its best window (a message with its neighbours): its z-score among the ranked sessions, times the standard deviation
+of the lexical scores, times a small weight.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from warmstart.text.words import split_words
 WEIGHT = 0.4
 MAX_NEAR = 50  # messages that are near the query
 MAX_VECTORS = 1000  # that are compared with the query
-MAX_WINDOWS = 3  # of a session in which no message has a word of the query
+MAX_WINDOWS = 3  # per session in which no message has a word of the query
 MAX_QUERY = 4000  # characters
-TIMEOUT = 2.0  # seconds for an embedder where a search has no deadline
+TIMEOUT = 2.0  # seconds for an embedder if a search has no deadline
 
 
 class Near(NamedTuple):
@@ -86,7 +86,7 @@ class Messages:
 
 
 class SemanticIndex:
-    """The vectors of a store's messages, and the embedder that makes them."""
+    """The vectors of a store's messages, and the embedder that computes them."""
 
     def __init__(self, store: SQLSessionStore, vectors: VectorStore, embedder: Embedder, model: Model) -> None:
         self._vectors = vectors
@@ -95,7 +95,7 @@ class SemanticIndex:
         self.embedder = embedder
 
     def update(self, progress: Progress | None = None) -> int:
-        """Embed what is new and delete the vectors of what is gone; returns how many texts were embedded."""
+        """Embed new messages and delete the vectors of deleted ones. Returns how many texts were embedded."""
         return VectorUpdate(self._vectors, self.embedder, self._model, self._messages).run(progress)
 
     def close(self) -> None:
@@ -124,21 +124,21 @@ class SemanticIndex:
         return Near(vector, self._vectors.nearest(vector, parts, MAX_NEAR, None if isinf(left) else left))
 
     def add(self, ranked: Ranked, near: Near, *, floor: float) -> Ranked:
-        """Add the similarity of sessions to their scores; those that words did not find need at least `floor`."""
+        """Add the similarity of sessions to their scores; those without lexical matches need at least `floor`."""
         windows, similarity = self._similarity(ranked, near)
         if not len(windows):
             return ranked
         part = windows >> 16
         first = np.flatnonzero(np.concatenate([[True], part[1:] != part[:-1]]))
         parts, best = part[first], np.maximum.reduceat(similarity, first)
-        worth = self._worth(ranked, parts, best)
-        mask = np.isin(parts, ranked.parts) | ((best >= floor) & (worth > 0))
+        scores = self._scale(ranked, parts, best)
+        mask = np.isin(parts, ranked.parts) | ((best >= floor) & (scores > 0))
         _add_windows(ranked, windows, similarity, parts[mask])
-        ranked.add("vectors", parts[mask], worth[mask])
+        ranked.add("vectors", parts[mask], scores[mask])
         return ranked
 
-    def _worth(self, ranked: Ranked, parts: Ids, similarity: Floats) -> Floats:
-        """What the similarity of parts is worth in units of the scores by words; without these, the similarity."""
+    def _scale(self, ranked: Ranked, parts: Ids, similarity: Floats) -> Floats:
+        """The similarity of parts on the scale of the lexical scores; unchanged if there are none."""
         if not len(ranked.parts):
             return similarity
         at = np.minimum(np.searchsorted(ranked.parts, parts), len(ranked.parts) - 1)
@@ -148,7 +148,7 @@ class SemanticIndex:
         return unit * (similarity - similarity.mean()) / spread if spread > 1e-6 else unit * similarity
 
     def _similarity(self, ranked: Ranked, near: Near) -> tuple[Ids, Floats]:
-        """The best windows by words and all that are near, in order, each with its cosine similarity to the query."""
+        """The best lexical windows and all near ones, in order, each with its cosine similarity to the query."""
         by_words = ranked.windows[np.argsort(-ranked.window_scores, kind="stable")]
         wanted = np.concatenate([near.messages, by_words])[: MAX_VECTORS // 3]
         keys, vectors = self._vectors.vectors(np.unique(np.concatenate([wanted, wanted - 1, wanted + 1])))
@@ -158,16 +158,16 @@ class SemanticIndex:
         length = np.linalg.norm(unit, axis=1, keepdims=True)
         unit /= np.maximum(length, 1e-9)
         window = unit.copy()
-        beside = (np.diff(keys) == 1)[:, None]
-        window[1:] += unit[:-1] * beside
-        window[:-1] += unit[1:] * beside
+        adjacent = (np.diff(keys) == 1)[:, None]
+        window[1:] += unit[:-1] * adjacent
+        window[:-1] += unit[1:] * adjacent
         similarity = (window @ near.vector) / np.maximum(np.linalg.norm(window, axis=1), 1e-9)
         mask = (length[:, 0] > 0) & np.isin(keys, wanted)
         return keys[mask], similarity[mask].astype(np.float64)
 
 
 def _add_windows(ranked: Ranked, windows: Ids, similarity: Floats, parts: Ids) -> None:
-    """In parts where words found no window, add the nearest; elsewhere words decide which passage is shown."""
+    """Add the nearest windows of parts without lexical ones; in other parts, words decide which passage is shown."""
     part = windows >> 16
     new = np.isin(part, parts) & ~np.isin(part, ranked.windows >> 16)
     windows, similarity, part = windows[new], similarity[new], part[new]
@@ -181,9 +181,9 @@ def _add_windows(ranked: Ranked, windows: Ids, similarity: Floats, parts: Ids) -
 
 
 def open_semantic_index(store: SQLSessionStore, settings: Settings) -> SemanticIndex | None:
-    """The vectors of a store with the embedder that made them; None if there are none.
+    """The vectors of a store with the embedder that computed them; `None` if there are none.
 
-    Raises `ConfigError` if that embedder is not available, or its name now means another one.
+    Raises `ConfigError` if that embedder is not available, or its name now refers to another one.
     """
     if not has_vectors(store.database):
         return None
@@ -196,7 +196,7 @@ def open_semantic_index(store: SQLSessionStore, settings: Settings) -> SemanticI
         embedder = open_embedder(model.requested, settings)
         if embedder.name != model.name:
             raise ConfigError(
-                f"the vectors were made with {model.name!r}, but {model.requested!r} is now {embedder.name!r}; "
+                f"the vectors were computed with {model.name!r}, but {model.requested!r} is now {embedder.name!r}; "
                 f"run `warmstart recall index --embedder {model.requested}` to recompute them"
             )
     except BaseException:
@@ -206,7 +206,7 @@ def open_semantic_index(store: SQLSessionStore, settings: Settings) -> SemanticI
 
 
 def create_semantic_index(store: SQLSessionStore, settings: Settings, embedder: str | Embedder) -> SemanticIndex:
-    """The vectors of a store by this embedder, or the one with this name; deletes those of another one."""
+    """The vectors of a store for this embedder, or the one with this name; deletes those of another one."""
     opened = open_embedder(embedder, settings) if isinstance(embedder, str) else embedder
     model = Model(embedder if isinstance(embedder, str) else opened.name, opened.name, opened.dimensions)
     try:
@@ -220,7 +220,7 @@ def create_semantic_index(store: SQLSessionStore, settings: Settings, embedder: 
 
 
 def delete_old_vectors(store: SQLSessionStore) -> None:
-    """Delete the vectors of deleted sessions; if the file is damaged, all of it."""
+    """Delete the vectors of deleted sessions; if the file is damaged, delete all of it."""
     if not has_vectors(store.database):
         return
     try:
