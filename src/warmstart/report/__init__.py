@@ -1,1 +1,1 @@
-"""Charts and pages: numbers and texts in, one HTML file out. Knows nothing about sessions."""
+"""Charts and pages: numbers and text in, one HTML file out. Knows nothing about sessions."""

@@ -1,11 +1,12 @@
-"""Charts as SVG: numbers and texts in, markup out.
+"""Charts as SVG: numbers and text in, markup out.
 
-Drawn by hand, because a page has to be small and work offline. A chart has its own units and the page scales it, so
-what fits here fits at any size. Colours belong to the page: a chart only names classes. Labels are next to what they
-name, so no chart needs a legend. A number without an interval is hollow and does not stretch the axis.
+They are drawn without a library, because a page has to be small and work offline. A chart has its own units and the
+page scales it, so what fits here fits at any size. Colours are set by the page: a chart only names classes. Labels are
+next to what they describe, so no chart needs a legend. A number without an interval is hollow and does not stretch the
+axis.
 
-`element` is the only way to build markup from data. It escapes everything that is not `Markup` already, so a forgotten
-escape shows as text on the page and never runs in it.
+`element` is the only way to build markup from data. It escapes everything that is not already `Markup`, so a forgotten
+escape shows up as text on the page and never runs in it.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from markupsafe import Markup, escape
 from warmstart.report.format import fit, number, one_line, percent, percents, printable, short, text_width
 
 WIDTH = 400.0  # half a page: slightly larger on a wide screen, slightly smaller on a phone
-_MAX_NAMES = 148.0  # width of the names beside rows
+_MAX_NAMES = 148.0  # width of the names of rows
 _LEFT = 46.0  # width of the labels of a vertical axis
 _ROW = 23.0
 
 
 class Point(NamedTuple):
-    """A share with its 95 % interval (`None` if the data allow none) and the number of cases behind it.
+    """A share with its 95 % interval (`None` if the data allow none) and the number of cases it is based on.
 
     `counts` are other numbers for the table below the chart.
     """
@@ -42,13 +43,13 @@ class Point(NamedTuple):
 
     @property
     def tip(self) -> str:
-        """The point in words."""
+        """The point as text."""
         interval = "" if self.low is None else f" (95 % interval {percents(self.low, self.high)})"
         return f"{one_line(self.name)}: {percent(self.value)}{interval}{self.note and f'; {self.note}'}"
 
 
 class Bar(NamedTuple):
-    """A part of a row from `start` to `end`; `tone` is the class of its colour."""
+    """A bar in a row from `start` to `end`; `tone` is the class of its colour."""
 
     start: float
     end: float
@@ -68,7 +69,7 @@ class Row(NamedTuple):
 
 
 class Tick(NamedTuple):
-    """A place on an axis, as a share of its length, and its label."""
+    """A position on an axis, as a share of its length, and its label."""
 
     at: float
     text: str
@@ -77,7 +78,7 @@ class Tick(NamedTuple):
 def rows(
     title: str, lines: Sequence[Row], axis: Sequence[Tick], *, columns: Sequence[str] = (), width: float = WIDTH
 ) -> Markup:
-    """A row for each thing: name, bars on a common axis, and numbers in columns at the right end."""
+    """One row per item: name, bars on a common axis, and numbers in columns at the right end."""
     ends = _column_ends(lines, columns, width)
     left, right = (
         min(max((text_width(one_line(row.name)) for row in lines), default=0) + 9, _MAX_NAMES),
@@ -135,7 +136,7 @@ def _interval(low: float, high: float, y: float, *, beyond: bool) -> Markup:
 
 
 def rates(title: str, points: Sequence[Point], *, count: str = "calls", width: float = WIDTH) -> Markup:
-    """A bar with its interval for each share, and the number of cases (`count`) behind it."""
+    """A bar with its interval for each share, and the number of cases (`count`) it is based on."""
     marks = ticks(points, most=3)
     top = marks[-1]
     lines = [
@@ -179,7 +180,7 @@ class _Plot(NamedTuple):
     ticks: Sequence[float]
 
     def y(self, share: float) -> float:
-        """The height of a share; what lies above the axis is drawn at its end."""
+        """The height of a share; one above the axis is drawn at its end."""
         return self.bottom - min(share / self.ticks[-1], 1.0) * (self.bottom - self.top)
 
 
@@ -207,7 +208,7 @@ def line(title: str, points: Sequence[Point], *, caption: str, width: float = WI
 
 
 def _end_labels(plot: _Plot, placed: Sequence[_Placed]) -> Iterator[Markup]:
-    """The values of the first and the last point, on the side of the point that the line leaves free."""
+    """The values of the first and the last point, on the side of the point where the line is not."""
     known = [(x, point.value) for x, point in placed if point.value is not None]
     for (x, value), (_, neighbour), shift, style in (
         *((known[0], known[min(1, len(known) - 1)], -5, "value") for _ in known[:1]),
@@ -217,7 +218,7 @@ def _end_labels(plot: _Plot, placed: Sequence[_Placed]) -> Iterator[Markup]:
 
 
 def timeline(title: str, weeks: Sequence[tuple[date, Point]], *, count: str = "calls", width: float = WIDTH) -> Markup:
-    """A share for each week (by its Monday) above bars for its cases; a week without cases is a gap."""
+    """A share for each week (given by its Monday) above bars for its cases; a week without cases is a gap."""
     plot = _Plot(_LEFT, width - 4, 12, 160, ticks([point for _, point in weeks]))
     high, floor = plot.bottom + 14, plot.bottom + 58  # the bars are between these
     first, last = weeks[0][0], weeks[-1][0]
@@ -255,12 +256,12 @@ class Curve(NamedTuple):
     band: Sequence[tuple[float, float]] = ()
 
 
-def curves(title: str, given: Sequence[Curve], *, caption: str, width: float = WIDTH) -> Markup:
-    """Lines over a common axis with a zero, each with its name at its end."""
-    xs = [x for curve in given for x, _ in curve.points]
-    ys = [y for curve in given for _, y in curve.points] + [y for curve in given for pair in curve.band for y in pair]
+def curves(title: str, lines: Sequence[Curve], *, caption: str, width: float = WIDTH) -> Markup:
+    """Lines on common axes that include zero, each with its name at its end."""
+    xs = [x for curve in lines for x, _ in curve.points]
+    ys = [y for curve in lines for _, y in curve.points] + [y for curve in lines for pair in curve.band for y in pair]
     (left, right), (low, high) = (min(xs), max(xs)), (min(0.0, *ys), max(0.0, *ys))
-    names = max(text_width(one_line(curve.name)) for curve in given) + 8
+    names = max(text_width(one_line(curve.name)) for curve in lines) + 8
     top, bottom, start, end = 12.0, 186.0, _LEFT, width - names
 
     def place(x: float, y: float) -> tuple[float, float]:
@@ -276,7 +277,7 @@ def curves(title: str, given: Sequence[Curve], *, caption: str, width: float = W
             label(start - 8, y + 4, f"{value:.3g}", "end"),
         ]
     free = top
-    for order, curve in enumerate(sorted(given, key=lambda each: -each.points[-1][1])):
+    for order, curve in enumerate(sorted(lines, key=lambda each: -each.points[-1][1])):
         if curve.band:
             edges = list(zip((x for x, _ in curve.points), curve.band, strict=True))
             outline = [place(x, pair[1]) for x, pair in edges] + [place(x, pair[0]) for x, pair in reversed(edges)]
@@ -288,8 +289,8 @@ def curves(title: str, given: Sequence[Curve], *, caption: str, width: float = W
             points=" ".join(f"{x:.1f},{y:.1f}" for x, y in drawn),
             stroke_dasharray=None if not order else f"{max(8 // order, 1)} 3",
         )
-        # Names keep clear of each other: one below the other from the top, or beside the end of their line.
-        at = min(max(drawn[-1][1] + 4, free), bottom - 14 * (len(given) - 1 - order) + 4)
+        # Names do not overlap: each is at the end of its line, or below the name above it.
+        at = min(max(drawn[-1][1] + 4, free), bottom - 14 * (len(lines) - 1 - order) + 4)
         free = at + 14
         parts.append(
             mark(f"{one_line(curve.name)}: {curve.points[-1][1]:.3g}", path, label(end + 5, at, curve.name, "label"))
@@ -321,9 +322,9 @@ def gauge(title: str, point: Point, *, neutral: float, caption: str) -> Markup:
 
 
 def ticks(series: Sequence[Point], *, most: int = 5) -> list[float]:
-    """Round numbers for an axis from 0 that holds all points with an interval.
+    """Round numbers for an axis from 0 that includes all points with an interval.
 
-    An interval may run off the axis: a tool with three calls would otherwise flatten all others.
+    An interval may run off the axis: otherwise a tool with three calls would flatten all others.
     """
     sure = [point for point in series if point.low is not None] or series
     top = max((point.value for point in sure if point.value is not None), default=0.0)
@@ -386,7 +387,7 @@ def _dates(first: date, last: date, most: int) -> Iterator[tuple[date, str]]:
     weeks = (last - first).days // 7 + 1
     step = math.ceil(weeks / max(most, 1))
     year = 0
-    # A label is centred on its week: half a step in, the first one cannot leave the chart.
+    # Labels are centred on their week; starting half a step in, the first one cannot leave the chart.
     for week in range((step - 1) // 2, weeks, step):
         monday = first + timedelta(weeks=week)
         yield monday, f"{monday.day} {monday:%b %Y}" if monday.year != year else f"{monday.day} {monday:%b}"
@@ -404,7 +405,7 @@ def element(name: str, /, *children: str, **attributes: str | float | None) -> M
 
 
 def join(*children: str) -> Markup:
-    """The children one after another."""
+    """The concatenated children."""
     return Markup("").join(child if isinstance(child, Markup) else printable(child) for child in children)
 
 
@@ -419,7 +420,7 @@ def label(x: float, y: float, text: str, style: str = "") -> Markup:
 
 
 def mark(tip: str, *children: Markup) -> Markup:
-    """The parts of a drawing that show one number; `tip` appears when the pointer is over them."""
+    """The parts of a drawing that show one number; `tip` appears when the pointer hovers over them."""
     return element("g", element("title", tip), *children, class_="mark")
 
 

@@ -1,4 +1,4 @@
-"""Numbers and texts as a page shows them."""
+"""Format numbers and text for a page."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ FONT_SIZE = 11.5  # of the text in a chart, as the page sets it
 _SPACE = "\N{NO-BREAK SPACE}"
 _MINUS = "\N{MINUS SIGN}"
 _TO = "\N{WORD JOINER}–\N{WORD JOINER}"  # no line break inside an interval
-# Characters that XML forbids, and those that change the direction of the text around them.
+# Characters that XML forbids, and those that change the text direction.
 _UNPRINTABLE = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u206f\ud800-\udfff\ufffe\uffff]"
 )
 
 
 def printable(text: str) -> str:
-    """The text without control and direction characters."""
+    """The text without control characters and text direction marks."""
     return _UNPRINTABLE.sub("", text)
 
 
@@ -72,7 +72,7 @@ def ratio(value: float | None) -> str:
 
 
 def fit(text: str, width: float) -> str:
-    """The text on one line, shortened in the middle if it is wider than `width`: both ends of a name matter."""
+    """The text on one line, shortened in the middle if it is too wide, because both ends of a name matter."""
     line = one_line(text)
     if text_width(line) <= width:
         return line

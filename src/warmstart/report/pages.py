@@ -1,7 +1,7 @@
 """Pages as data, rendered by one Jinja2 template.
 
-A page is one HTML file that opens offline: it has no script, refers to nothing outside itself, and its content security
-policy forbids both. The template escapes every text; only charts are markup.
+A page is one HTML file that works offline: it has no scripts and no external references, and its content security
+policy forbids both. The template escapes all text; only charts are markup.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Table(NamedTuple):
 
 
 class Tile(NamedTuple):
-    """One number with its name, a small chart and notes; the number is empty if there is none to show."""
+    """One number with its name, a small chart and notes; `value` is empty if there is no number to show."""
 
     name: str
     value: str
@@ -62,7 +62,7 @@ class Download(NamedTuple):
 
     @property
     def url(self) -> str:
-        """The file as a URL, which needs no server and no script."""
+        """The file as a data URL, which needs neither a server nor a script."""
         return f"data:{self.media_type};base64,{b64encode(self.text.encode()).decode()}"
 
 
@@ -120,7 +120,7 @@ def _environment() -> jinja2.Environment:
     return environment
 
 
-# -- sections that several pages have
+# -- sections that several pages share
 
 
 def rates(
@@ -141,14 +141,14 @@ def rates(
 
 
 def ranking(heading: str, points: Sequence[Point], *, counts: Sequence[str] = (), style: str = "") -> Section:
-    """The rates with the most cases; the others are only counted. `heading` is a plural."""
+    """The rates with the most cases; a note says how many others there are. `heading` is a plural."""
     ranked = sorted(points, key=lambda point: (-point.cases, point.name))
     left = len(ranked) - MAX_ROWS
     return rates(heading, ranked[:MAX_ROWS], column=heading[:-1], counts=counts, note=more(left), style=style)
 
 
 def timeline(heading: str, title: str, weeks: Sequence[Point], *, counts: Sequence[str] = ()) -> Section:
-    """A rate for each ISO week, named `2026-W03`; other names and old weeks are only counted."""
+    """A rate for each ISO week, named `2026-W03`; a note says how many old weeks and other points are left out."""
     dated = sorted((monday, point) for point in weeks if (monday := _monday(point.name)))
     since = dated[-1][0] - timedelta(weeks=MAX_WEEKS - 1) if dated else date.min
     shown = [(monday, point) for monday, point in dated if monday >= since]
@@ -157,7 +157,7 @@ def timeline(heading: str, title: str, weeks: Sequence[Point], *, counts: Sequen
     named = [(day, point._replace(name=f"{point.name} (from {day.day} {day:%b %Y})")) for day, point in shown]
     return Section(
         heading=heading,
-        # No chart is readable both on a phone and across the whole page, so the page shows one of two.
+        # No chart is readable both on a phone and on a wide page, so the page shows one of two.
         charts=(charts.timeline(title, named, width=860), charts.timeline(title, named)),
         note=more(len(weeks) - len(shown)),
         table=numbers_table("Week", [point for _, point in shown], counts),
@@ -166,17 +166,17 @@ def timeline(heading: str, title: str, weeks: Sequence[Point], *, counts: Sequen
 
 
 def effect(
-    found: Point, show: Callable[[float | None], str], *, neutral: float, caption: str, prefix: str = ""
+    point: Point, show: Callable[[float | None], str], *, neutral: float, caption: str, prefix: str = ""
 ) -> Tile:
     """An effect with its interval and its note. Without an interval (a single session) it shows no number."""
-    if found.value is None:
-        return Tile(found.name, "", ("no data",))
-    if found.low is None:
-        return Tile(found.name, "", ("Too few sessions to tell.", found.note))
-    between = f"95 % interval {show(found.low)} to {show(found.high)}"
-    title = f"{found.name}: {show(found.value)}, {between}"
-    drawing = charts.gauge(title, found, neutral=neutral, caption=caption)
-    return Tile(found.name, prefix + show(found.value), (between, found.note), drawing)
+    if point.value is None:
+        return Tile(point.name, "", ("no data",))
+    if point.low is None:
+        return Tile(point.name, "", ("Too few sessions to tell.", point.note))
+    interval = f"95 % interval {show(point.low)} to {show(point.high)}"
+    title = f"{point.name}: {show(point.value)}, {interval}"
+    drawing = charts.gauge(title, point, neutral=neutral, caption=caption)
+    return Tile(point.name, prefix + show(point.value), (interval, point.note), drawing)
 
 
 def numbers_table(column: str, points: Sequence[Point], counts: Sequence[str] = ()) -> Table:
