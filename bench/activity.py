@@ -538,7 +538,7 @@ def asks(message: Message) -> bool:
 
 
 def project_name(session: Session) -> str:
-    """The measuring data has logs by repository; the home directory shows whose clone it is."""
+    """The benchmark data has logs by repository; the home directory shows whose clone it is."""
     parts = session.project.replace("\\", "/").split("/")
     home = next((place for place, part in enumerate(parts[:-1]) if part in ("Users", "home")), None)
     user = parts[home + 1] if home is not None else ""

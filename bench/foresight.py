@@ -457,12 +457,12 @@ def read_docs(data: Path) -> dict[str, str]:
 
 
 def parse_options(parser: argparse.ArgumentParser, *, budget: int = BUDGET) -> argparse.Namespace:
-    parser.add_argument("--data", type=Path, default=DATA, help="measuring data (default: %(default)s)")
+    parser.add_argument("--data", type=Path, default=DATA, help="benchmark data (default: %(default)s)")
     parser.add_argument("--budget", type=int, default=budget, help="tokens (default: %(default)s)")
     options = parser.parse_args()
     for name in CORPORA:
         if not (options.data / name).is_dir():
-            sys.exit(f"No measuring data in {options.data / name}; give its folder with --data")
+            sys.exit(f"No benchmark data in {options.data / name}; give its folder with --data")
     return options
 
 

@@ -57,11 +57,11 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
-    """Report at the end what was skipped because the measuring data is missing."""
+    """Report at the end what was skipped because the benchmark data is missing."""
     yield
     skipped = [report for report in terminalreporter.getreports("skipped") if "corpus" in report.keywords]
     if skipped:
-        said = f"{len(skipped)} corpus tests SKIPPED: there is no measuring data at {DATA}"
+        said = f"{len(skipped)} corpus tests SKIPPED: there is no benchmark data at {DATA}"
         terminalreporter.write_line(said, red=True, bold=True)
 
 
@@ -82,7 +82,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def corpus() -> Path:
     """Real sessions to measure with, which are not part of the project."""
     if not DATA.is_dir():
-        pytest.skip("the measuring data is not here")
+        pytest.skip("the benchmark data is not here")
     return DATA
 
 

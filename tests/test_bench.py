@@ -125,7 +125,7 @@ def test_missing_data_is_one_line_and_exit_code_1(script: str, tmp_path: Path) -
     done = subprocess.run(command, capture_output=True, text=True, check=False)
 
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == f"No measuring data in {tmp_path / 'sessions'}; give its folder with --data\n"
+    assert done.stderr == f"No benchmark data in {tmp_path / 'sessions'}; give its folder with --data\n"
 
 
 @pytest.mark.corpus
