@@ -91,13 +91,13 @@ def sequence_rho(planned: int, alpha: float) -> float:
     return (bound + log(bound + 1)) / max(planned, 2)
 
 
-def sequence_factor(units: int, *, planned: int = 100, alpha: float = 1 - LEVEL) -> float:
+def sequence_factor(units: int, *, planned: int = 100) -> float:
     """Half the width of an asymptotic confidence sequence after this many units, in standard errors.
 
     Such an interval is valid at all looks simultaneously (Waudby-Smith et al. 2021). It is tightest at `planned` units.
     """
-    t = units * sequence_rho(planned, alpha)
-    return sqrt(2 * (t + 1) / t * log(sqrt(t + 1) / alpha))
+    t = units * sequence_rho(planned, 1 - LEVEL)
+    return sqrt(2 * (t + 1) / t * log(sqrt(t + 1) / (1 - LEVEL)))
 
 
 # -- cluster bootstrap
@@ -123,9 +123,7 @@ def cluster_weights(clusters: int) -> Floats:
     return weights
 
 
-def cluster_bootstrap(
-    statistic: Callable[[Floats], Floats], clusters: int, level: float = LEVEL
-) -> tuple[Estimate, float]:
+def cluster_bootstrap(statistic: Callable[[Floats], Floats], clusters: int) -> tuple[Estimate, float]:
     """A statistic over clusters with its percentile interval, and its standard error.
 
     `statistic` takes a matrix with the weight of each cluster (column) in each draw (row) and returns one number per
@@ -144,13 +142,13 @@ def cluster_bootstrap(
     known = draws[np.isfinite(draws)]
     if not known.size or known.size < draws.size / 2:
         return Estimate(estimate, None, None), 0.0
-    return Estimate(estimate, *_tails(known, level)), float(known.std())
+    return Estimate(estimate, *_tails(known)), float(known.std())
 
 
-def _tails(draws: Floats, level: float) -> tuple[float, float]:
+def _tails(draws: Floats) -> tuple[float, float]:
     import numpy as np
 
-    tail = (1 - level) / 2
+    tail = (1 - LEVEL) / 2
     low, high = np.quantile(draws, (tail, 1 - tail), method="inverted_cdf")
     return float(low), float(high)
 
@@ -169,7 +167,7 @@ def cluster_ratio(numerators: Sequence[float] | Floats, denominators: Sequence[f
     error = ratio_error(y, x) if y.size > 1 else 0.0
     if error < _ZERO:
         return Estimate(estimate, None, None)
-    lower, upper = _tails(_distances(y, x), LEVEL)
+    lower, upper = _tails(_distances(y, x))
     if not isfinite(lower) or not isfinite(upper):
         return Estimate(estimate, None, None)
     return Estimate(estimate, estimate - upper * error, estimate - lower * error)
@@ -195,7 +193,7 @@ def cluster_rate(errors: Floats, calls: Floats) -> Estimate:
     if y.size < _MIN_SESSIONS or error < _ZERO or not has_both:
         return Estimate(rate, *assumed)
     distances = _distances(y, x)
-    lower, upper = _tails(distances, LEVEL)
+    lower, upper = _tails(distances)
     # A draw without any error is infinitely far away; the other draws then give the bound.
     low = rate - upper * error if isfinite(upper) else assumed.low
     high = rate - lower * error

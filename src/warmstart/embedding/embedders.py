@@ -63,12 +63,8 @@ def open_embedder(name: str, settings: Settings) -> Embedder:
         from warmstart.redact.redactor import configured_redactor
 
         redact = configured_redactor(settings).clean
-        return EndpointEmbedder(
-            name.removeprefix(ENDPOINT),
-            url=settings.recall_endpoint,
-            key=settings.recall_key,
-            redact=lambda text: redact(text),
-        )
+        model = name.removeprefix(ENDPOINT)
+        return EndpointEmbedder(model, url=settings.recall_endpoint, key=settings.recall_key, redact=redact)
     raise ConfigError(
         f"unknown embedder {name!r}; use {', '.join(OFFLINE)}, {TRANSFORMERS}MODEL, "
         f"or {ENDPOINT}MODEL with recall.endpoint in config.toml"

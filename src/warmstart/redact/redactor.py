@@ -119,12 +119,12 @@ class Redactor:
         return bool(self._allow) and any(allowed in text[span.start : span.end] for allowed in self._allow)
 
 
-_builtin = cache(lambda personal: Redactor(personal=personal))
+_builtin = cache(Redactor)
 
 
-def redact(text: str, *, personal: Collection[Personal] = ()) -> Redacted:
+def redact(text: str) -> Redacted:
     """Replace the secrets in a text, with the built-in rules."""
-    return _builtin(frozenset(personal)).redact(text)
+    return _builtin().redact(text)
 
 
 def configured_redactor(settings: Settings, *, personal: Collection[Personal] = ()) -> Redactor:

@@ -75,11 +75,9 @@ class Tick(NamedTuple):
     text: str
 
 
-def rows(
-    title: str, lines: Sequence[Row], axis: Sequence[Tick], *, columns: Sequence[str] = (), width: float = WIDTH
-) -> Markup:
+def rows(title: str, lines: Sequence[Row], axis: Sequence[Tick], *, columns: Sequence[str] = ()) -> Markup:
     """One row per item: name, bars on a common axis, and numbers in columns at the right end."""
-    ends = _column_ends(lines, columns, width)
+    ends = _column_ends(lines, columns)
     left, right = (
         min(max((text_width(one_line(row.name)) for row in lines), default=0) + 9, _MAX_NAMES),
         ends[0][0] - 12,
@@ -97,7 +95,7 @@ def rows(
     for place, row in enumerate(lines):
         y = top + _ROW * (place + 0.5)
         drawn = [
-            element("rect", class_="hit", x=0, y=y - _ROW / 2, width=width, height=_ROW, rx=3),
+            element("rect", class_="hit", x=0, y=y - _ROW / 2, width=WIDTH, height=_ROW, rx=3),
             label(0, y + 4, fit(row.name, left - 8), "label"),
         ]
         for bar in row.bars:
@@ -113,20 +111,20 @@ def rows(
             style = "end" if row.weak or order else "value end"
             drawn.append(label(end, y + 4, value, style))
         parts.append(mark(row.tip, *drawn))
-    return draw(title, width, bottom + 20, *parts)
+    return draw(title, WIDTH, bottom + 20, *parts)
 
 
-def _column_ends(lines: Sequence[Row], columns: Sequence[str], width: float) -> list[tuple[float, float]]:
+def _column_ends(lines: Sequence[Row], columns: Sequence[str]) -> list[tuple[float, float]]:
     """Where each column of numbers starts and ends."""
     count = max((len(row.values) for row in lines), default=1)
-    found: list[tuple[float, float]] = []
-    end = width
+    ends: list[tuple[float, float]] = []
+    end = WIDTH
     for place in reversed(range(count)):
         texts = [row.values[place] for row in lines] + ([columns[place]] if place < len(columns) else [])
         start = end - max(map(text_width, texts), default=0)
-        found.append((start, end))
+        ends.append((start, end))
         end = start - 14
-    return found[::-1]
+    return ends[::-1]
 
 
 def _interval(low: float, high: float, y: float, *, beyond: bool) -> Markup:
@@ -135,7 +133,7 @@ def _interval(low: float, high: float, y: float, *, beyond: bool) -> Markup:
     return element("path", class_="whisker", d=f"M{low:.1f},{y - 3.5:.1f}v7M{low:.1f},{y:.1f}H{high:.1f}{end}")
 
 
-def rates(title: str, points: Sequence[Point], *, count: str = "calls", width: float = WIDTH) -> Markup:
+def rates(title: str, points: Sequence[Point], *, count: str = "calls") -> Markup:
     """A bar with its interval for each share, and the number of cases (`count`) it is based on."""
     marks = ticks(points, most=3)
     top = marks[-1]
@@ -150,12 +148,10 @@ def rates(title: str, points: Sequence[Point], *, count: str = "calls", width: f
         )
         for point in points
     ]
-    return rows(
-        title, lines, [Tick(each / top, tick_text(each)) for each in marks], columns=("rate", count), width=width
-    )
+    return rows(title, lines, [Tick(each / top, tick_text(each)) for each in marks], columns=("rate", count))
 
 
-def shares(title: str, parts: Sequence[tuple[str, int, str]], *, width: float = WIDTH) -> Markup:
+def shares(title: str, parts: Sequence[tuple[str, int, str]]) -> Markup:
     """How a whole divides into parts, each given as name, count and tone: a bar, the count and its share."""
     total = max(sum(count for _, count, _ in parts), 1)
     lines = [
@@ -167,7 +163,7 @@ def shares(title: str, parts: Sequence[tuple[str, int, str]], *, width: float = 
         )
         for name, count, tone in parts
     ]
-    return rows(title, lines, [Tick(each, f"{each:.0%}") for each in (0.0, 0.5, 1.0)], width=width)
+    return rows(title, lines, [Tick(each, f"{each:.0%}") for each in (0.0, 0.5, 1.0)])
 
 
 class _Plot(NamedTuple):
@@ -189,9 +185,9 @@ class _Placed(NamedTuple):
     point: Point
 
 
-def line(title: str, points: Sequence[Point], *, caption: str, width: float = WIDTH) -> Markup:
+def line(title: str, points: Sequence[Point], *, caption: str) -> Markup:
     """The shares of ordered positions as a line in the band of their intervals."""
-    plot = _Plot(_LEFT, width - 4, 20, 186, ticks(points))
+    plot = _Plot(_LEFT, WIDTH - 4, 20, 186, ticks(points))
     step = (plot.right - plot.left) / len(points)
     placed = [_Placed(plot.left + step * (place + 0.5), point) for place, point in enumerate(points)]
     widest = min(max(text_width(one_line(point.name)) for point in points), 60.0)
@@ -204,7 +200,7 @@ def line(title: str, points: Sequence[Point], *, caption: str, width: float = WI
             parts.append(label(x, plot.bottom + 19, fit(point.name, 60), "label middle"))
     parts += _end_labels(plot, placed)
     parts.append(label((plot.left + plot.right) / 2, plot.bottom + 36, caption, "middle"))
-    return draw(title, width, 226, *parts)
+    return draw(title, WIDTH, 226, *parts)
 
 
 def _end_labels(plot: _Plot, placed: Sequence[_Placed]) -> Iterator[Markup]:
@@ -217,7 +213,7 @@ def _end_labels(plot: _Plot, placed: Sequence[_Placed]) -> Iterator[Markup]:
         yield label(x + shift, plot.y(value) + (17 if neighbour > value else -9), percent(value), style)
 
 
-def timeline(title: str, weeks: Sequence[tuple[date, Point]], *, count: str = "calls", width: float = WIDTH) -> Markup:
+def timeline(title: str, weeks: Sequence[tuple[date, Point]], *, width: float = WIDTH) -> Markup:
     """A share for each week (given by its Monday) above bars for its cases; a week without cases is a gap."""
     plot = _Plot(_LEFT, width - 4, 12, 160, ticks([point for _, point in weeks]))
     high, floor = plot.bottom + 14, plot.bottom + 58  # the bars are between these
@@ -233,7 +229,7 @@ def timeline(title: str, weeks: Sequence[tuple[date, Point]], *, count: str = "c
         _grid(plot),
         element("line", class_="grid", x1=plot.left, x2=plot.right, y1=floor, y2=floor),
         label(plot.left - 8, high + 6, short(most), "end"),
-        label(plot.left - 8, floor + 3, count, "end"),
+        label(plot.left - 8, floor + 3, "calls", "end"),
         _curve(plot, placed, step),
     ]
     wide = max(min(step * 0.7, 26), 1)
@@ -256,13 +252,13 @@ class Curve(NamedTuple):
     band: Sequence[tuple[float, float]] = ()
 
 
-def curves(title: str, lines: Sequence[Curve], *, caption: str, width: float = WIDTH) -> Markup:
+def curves(title: str, lines: Sequence[Curve], *, caption: str) -> Markup:
     """Lines on common axes that include zero, each with its name at its end."""
     xs = [x for curve in lines for x, _ in curve.points]
     ys = [y for curve in lines for _, y in curve.points] + [y for curve in lines for pair in curve.band for y in pair]
     (left, right), (low, high) = (min(xs), max(xs)), (min(0.0, *ys), max(0.0, *ys))
     names = max(text_width(one_line(curve.name)) for curve in lines) + 8
-    top, bottom, start, end = 12.0, 186.0, _LEFT, width - names
+    top, bottom, start, end = 12.0, 186.0, _LEFT, WIDTH - names
 
     def place(x: float, y: float) -> tuple[float, float]:
         across = start + (x - left) / ((right - left) or 1) * (end - start)
@@ -298,7 +294,7 @@ def curves(title: str, lines: Sequence[Curve], *, caption: str, width: float = W
     for value in (left, right):
         parts.append(label(place(value, low)[0], bottom + 18, f"{value:.4g}", "middle"))
     parts.append(label((start + end) / 2, bottom + 34, caption, "middle"))
-    return draw(title, width, 226, *parts)
+    return draw(title, WIDTH, 226, *parts)
 
 
 def gauge(title: str, point: Point, *, neutral: float, caption: str) -> Markup:

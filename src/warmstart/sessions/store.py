@@ -41,17 +41,14 @@ class SessionSummary(NamedTuple):
 
     @property
     def id(self) -> str:
-        """The id of the session."""
         return self.session.id
 
     @property
     def title(self) -> str:
-        """The title of the session."""
         return self.session.title
 
     @property
     def outcome(self) -> SessionOutcome:
-        """The outcome of the session."""
         return self.session.outcome
 
 
