@@ -41,12 +41,12 @@ LEVEL = {package: number for number, layer in enumerate(LAYERS) for package in l
 # Maximum lines of Python per package. Raising one needs a reason beside it.
 BUDGETS = {
     ("errors", "config", "tokens", "log"): 576,  # 550 by design; then came the settings of preflight, hosts and agents
-    ("text", "stats"): 1362,  # 1,300 by design; `own_words`, for hooks, and the assignment to arms were moved here
+    ("text", "stats"): 1360,  # 1,300 by design; `own_words`, for hooks, and the assignment to arms were moved here
     ("storage",): 900,
     ("redact",): 900,
-    ("sessions",): 6879,  # 6,300 by design; then came readers for four more agents (680 lines)
+    ("sessions",): 6882,  # 6,300 by design; then came readers for four more agents (680 lines)
     ("profile",): 3372,
-    ("embedding",): 720,  # 700 by design; static vectors find no paraphrases, so there is a sentence model too
+    ("embedding",): 714,  # 700 by design; static vectors find no paraphrases, so there is a sentence model too
     ("memory",): 4175,  # 3,300 by design; forgetting on every machine, scopes at Honcho and meaning came after it
     ("recall",): 1850,
     ("templates",): 5499,
@@ -60,7 +60,7 @@ BUDGETS = {
     ("cli", "mcp"): 5597,  # 5,400 by design; `handoff` and `experiment` have seven commands each
     ("testing",): 1531,  # 1,500 by design; the scripted model also speaks Gemini's protocol
 }
-MAX_LINES = 42_660  # 40,000 by design
+MAX_LINES = 42_621  # 40,000 by design
 
 
 def imports(path: Path) -> Iterator[str]:

@@ -180,7 +180,7 @@ def test_no_sessions_make_an_empty_dataset(tmp_path):
 # -- names
 
 
-def test_nothing_private_stands_in_any_file(tmp_path):
+def test_nothing_private_is_in_any_file(tmp_path):
     export(tmp_path)
     written = {name: data.decode("utf-8", "replace").lower() for name, data in contents(tmp_path).items()}
     for name in ("sessions", "calls"):  # whose pages are compressed
@@ -330,7 +330,7 @@ def test_the_card_explains_every_column_and_counts(tmp_path):
     assert "It contains no message text." in text
 
 
-def test_no_time_is_exact_enough_to_tell_a_session(tmp_path):
+def test_no_time_is_exact_enough_to_identify_a_session(tmp_path):
     call = Call("Bash", "ok", "code", 1, 12.345, 3.14159)
     markers = Markers(seconds=3600.789, seconds_to_success=15.486)
     export(tmp_path, [Profiled(CHILD, Profile(calls=(call,), markers=markers))])

@@ -49,7 +49,7 @@ def pattern(text: str, name: object = 0, **fields: object) -> Profiled:
     return profiled(name, [letter == "x" for letter in text], **fields)
 
 
-def test_a_simulated_corpus_is_read_for_what_it_is(subtests: pytest.Subtests) -> None:
+def test_a_simulated_corpus_gets_the_right_reading(subtests: pytest.Subtests) -> None:
     for truth, session in TRUTHS:
         with subtests.test(truth=truth, session=session):
             assert readings(session, 1)[truth] == 1

@@ -13,7 +13,7 @@ def test_the_reading_comes_first():
     assert said[0].startswith("The data support learning")
 
 
-def test_it_always_says_that_length_bins_alone_mislead():
+def test_the_explanation_always_warns_about_length_bins():
     for sessions in ([], corpus(Random(1), abandoned, 50), corpus(Random(1), learned, 50)):
         assert diagnose(sessions).explanation[1].startswith("Rates by length alone mislead")
 
@@ -29,7 +29,7 @@ def test_bins_that_point_the_other_way_are_named():
     )
 
 
-def test_a_fall_is_told_as_a_fall_with_its_interval_the_same_way_round():
+def test_a_fall_is_reported_with_its_interval_in_the_same_direction():
     said = diagnose(corpus(Random(3), learned)).explanation
     sentence = next(each for each in said if each.startswith("Inside a session"))
     assert sentence.count("falls by") == 2

@@ -166,7 +166,7 @@ def test_identical_calls_are_counted_from_the_second() -> None:
     assert found.repeated_calls == 3
 
 
-def test_calls_that_are_not_in_the_log_are_not_told_to_be_identical() -> None:
+def test_calls_that_are_not_in_the_log_do_not_count_as_identical() -> None:
     assert markers(orphan(), orphan(), orphan()).repeated_calls == 0
 
 

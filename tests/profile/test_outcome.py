@@ -40,7 +40,7 @@ def ended(*calls: Step, words: tuple[str, ...] = (), project: str = "") -> Outco
     return judge_session(Session(agent="claude-code", native_id="s", project=project), messages, calls)
 
 
-def test_the_users_word_goes_before_all_else() -> None:
+def test_the_users_verdict_overrides_everything_else() -> None:
     calls = [edit(), bash("pytest", PASSED)]
     for outcome in ("success", "failure", "unknown"):
         session = Session(agent="codex", native_id="s", outcome=outcome, evidence="asked", judge="user")
@@ -105,7 +105,7 @@ AN_EDIT_MAKES_ALL_BEFORE_IT_VOID = [
 ]
 
 
-def test_an_edit_makes_all_before_it_void(subtests: pytest.Subtests) -> None:
+def test_an_edit_invalidates_everything_before_it(subtests: pytest.Subtests) -> None:
     for change in AN_EDIT_MAKES_ALL_BEFORE_IT_VOID:
         with subtests.test(change=change):
             assert ended(edit(), bash("pytest"), bash("git commit -m a"), change) == Outcome()
@@ -203,7 +203,7 @@ def test_a_check_without_a_result_is_no_evidence(subtests: pytest.Subtests) -> N
             )
 
 
-def test_a_failing_summary_outweighs_an_ok_that_nothing_in_the_log_stands_for() -> None:
+def test_a_failing_summary_outweighs_an_ok_without_a_flag_or_exit_code() -> None:
     assert ended(edit(), bash("pytest", FAILED)).value == "failure"
     assert ended(edit(), call("terminal", {"command": "pytest"}, FAILED, exit_code=0)).value == "success"
 
@@ -375,7 +375,7 @@ def test_the_assistants_claim_and_injected_text_are_no_words() -> None:
     assert judge_session(SESSION, claims, []) == Outcome()
 
 
-def test_the_environment_is_stronger_than_words() -> None:
+def test_checks_and_commits_outweigh_words() -> None:
     assert ended(edit(), bash("pytest", FAILED, "error"), words=("great, thanks",)).source == "check"
     assert ended(edit(), bash("pytest"), words=("great, thanks",)).source == "check"
 

@@ -147,14 +147,14 @@ def test_projects_have_unique_names() -> None:
     assert {"cli (work)", "cli (play)", "a/x/cli", "b/x/cli", "a/y/cli", "b/y/cli", "notes"} <= set(cells)
 
 
-def test_pointing_at_a_mark_tells_its_numbers() -> None:
+def test_hovering_over_a_mark_shows_its_numbers() -> None:
     titles = [one.text for drawing in drawings(made(reports.report())) for one in drawing.iter("title")]
     told = [str(title).replace("\xa0", " ").replace("\u2060", "") for title in titles]
     assert "Edit: 6.7 % (95 % interval 6.0–7.4 %); 564 errors in 8,411 calls, 640 sessions" in told
     assert any(title.startswith(f"{reports.LONG}: 18.2 %") for title in told)
 
 
-def test_the_numbers_of_a_chart_stand_below_it() -> None:
+def test_the_numbers_of_a_chart_are_below_it() -> None:
     cells = [cell.replace("\xa0", " ").replace("\u2060", "") for cell in Parsed(made(reports.report())).within("td")]
     at = cells.index("0-50 messages")
     assert cells[at : at + 6] == ["0-50 messages", "531", "11,027", "1,007", "9.1 %", "8.4–9.9 %"]

@@ -94,7 +94,7 @@ def test_ids_that_are_used_again() -> None:
     assert [(call.tool, call.outcome) for call in made.calls] == [("t1", "error"), ("t2", "ok"), ("t3", "rejected")]
 
 
-def test_an_unnamed_call_stands_where_its_result_does() -> None:
+def test_an_unnamed_call_is_placed_at_its_result() -> None:
     made = profile(bash("a"), orphan("error", "boom"), bash("b"))
     assert [call.tool for call in made.calls] == ["Bash", "", "Bash"]
 

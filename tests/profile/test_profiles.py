@@ -60,7 +60,7 @@ def test_a_session_that_grew_is_profiled_again(store: SQLiteSessionStore) -> Non
     assert {each.session.native_id: each.profile.markers.calls for each in profiled(store)} == {"a": 3, "b": 2}
 
 
-def test_the_users_word_on_the_outcome_is_in_the_next_profile(store: SQLiteSessionStore) -> None:
+def test_the_users_verdict_is_in_the_next_profile(store: SQLiteSessionStore) -> None:
     fill(store, "a", "b")
     updated(store)
     store.set_outcome(session("a", agent="claude-code").id, "failure", "it crashes")
@@ -70,7 +70,7 @@ def test_the_users_word_on_the_outcome_is_in_the_next_profile(store: SQLiteSessi
     assert verdicts["b"].source != "user"
 
 
-def test_another_table_of_tools_makes_them_anew(store: SQLiteSessionStore) -> None:
+def test_another_table_of_tools_recomputes_them(store: SQLiteSessionStore) -> None:
     fill(store, "a")
     updated(store)
     own = Profiler({"Bash": "research"})
@@ -80,7 +80,7 @@ def test_another_table_of_tools_makes_them_anew(store: SQLiteSessionStore) -> No
     assert updated(store) == 0
 
 
-def test_other_rules_make_them_anew(store: SQLiteSessionStore) -> None:
+def test_other_rules_recompute_them(store: SQLiteSessionStore) -> None:
     fill(store, "a")
     updated(store)
     later = Profiler()
@@ -98,7 +98,7 @@ def test_a_filter_chooses_what_is_made_and_given(store: SQLiteSessionStore) -> N
     assert updated(store) == 0
 
 
-def test_progress_is_told_after_every_session(store: SQLiteSessionStore) -> None:
+def test_progress_is_reported_after_every_session(store: SQLiteSessionStore) -> None:
     told: list[tuple[int, int]] = []
     fill(store, "a", "b", "c")
     list(profiled(store, progress=lambda done, total: told.append((done, total))))

@@ -236,7 +236,7 @@ def test_a_fix_is_what_helped_twice() -> None:
 # -- many calls
 
 
-def test_ten_thousand_calls_take_no_longer_than_they_are_many() -> None:
+def test_the_time_for_ten_thousand_calls_is_proportional() -> None:
     def seconds(calls: int) -> float:
         messages = talk(
             *(

@@ -81,7 +81,7 @@ A_FAILURE_WITHOUT_WORDS_IS_NAMED_FOR_ITS_PROGRAM = [
 ]
 
 
-def test_a_failure_without_words_is_named_for_its_program(subtests: pytest.Subtests) -> None:
+def test_a_silent_failure_is_named_after_its_program(subtests: pytest.Subtests) -> None:
     for arguments in A_FAILURE_WITHOUT_WORDS_IS_NAMED_FOR_ITS_PROGRAM:
         with subtests.test(arguments=arguments):
             text = "Exit code: 1\nWall time: 0.1 seconds\nOutput:\n"
@@ -120,7 +120,7 @@ def test_program_text_is_no_shell_command() -> None:
     assert error_signature("execute_code", "Exit code 1", arguments=arguments) == "exit 1, no output"
 
 
-def test_to_ask_whether_something_is_there_has_a_name() -> None:
+def test_a_failed_predicate_is_named_after_its_program() -> None:
     for command, name in (("which x", "which"), ("[[ -f x ]]", "test"), ("[ -f x ]", "test"), ("test -f x", "test")):
         arguments = json.dumps({"command": command})
         assert error_signature("Bash", "Exit code 1", arguments=arguments) == f"{name}: exit 1, no output"

@@ -162,14 +162,14 @@ def test_a_session_that_grows_loses_its_profile(store: SQLiteSessionStore, path:
     assert [stale.session_id for stale in SQLProfileStore(store).stale("1")] == [session("a").id]
 
 
-def test_a_word_on_the_outcome_makes_a_profile_outdated(store: SQLiteSessionStore, path: Path) -> None:
+def test_a_users_verdict_makes_a_profile_outdated(store: SQLiteSessionStore, path: Path) -> None:
     store.append(session("a"), [said("a1", "hello")])
     keep(store)
     store.set_outcome(session("a").id, "success")
     assert rows(path) == []
 
 
-def test_a_deleted_session_takes_its_profile_along(store: SQLiteSessionStore, path: Path) -> None:
+def test_a_deleted_session_deletes_its_profile(store: SQLiteSessionStore, path: Path) -> None:
     store.append(session("a"), [said("a1", "hello")])
     store.append(session("a/1", parent_id=session("a").id, parent_kind="subagent"), [said("c1", "hello")])
     store.append(session("b"), [said("b1", "hello")])

@@ -51,7 +51,7 @@ def test_reading_statistics_continues_where_it_was_interrupted(store, recall, mo
         np.testing.assert_array_equal(ours, theirs)
 
 
-def test_what_words_find_is_given_when_time_is_over_for_the_rest(store, recall, monkeypatch):
+def test_lexical_results_are_returned_when_time_runs_out(store, recall, monkeypatch):
     keep(store, "tide", "the tide table of tide_table.py is wrong since yesterday")
     recall.update()
 

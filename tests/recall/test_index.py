@@ -217,7 +217,7 @@ def test_with_a_deadline_what_is_there_is_searched(store, recall):
     assert recall.pending == 0
 
 
-def test_a_little_news_is_indexed_in_spite_of_a_deadline(store, recall):
+def test_few_changed_sessions_are_indexed_despite_a_deadline(store, recall):
     keep(store, "one", "the tide table")
     recall.update()
     keep(store, "two", "the tide table")

@@ -182,7 +182,7 @@ def test_nobody_sees_or_infers_the_words_of_another(postgres, shared):
     bob.close()
 
 
-def test_a_service_searches_for_whom_it_acts(postgres, shared):
+def test_a_service_searches_the_tenant_it_acts_for(postgres, shared):
     made(postgres.url(shared))
     for role in USERS:
         with closing(opened(postgres.url(shared, "portal"), role)) as store:
@@ -267,7 +267,7 @@ def test_of_a_stem_with_many_documents_only_the_first_are_read(store):
 # -- time
 
 
-def test_a_question_takes_few_round_trips(store, monkeypatch):
+def test_a_search_takes_few_round_trips(store, monkeypatch):
     fill(store)
     recall = Recall(store, clock=lambda: NOW)
     recall.update()
@@ -350,7 +350,7 @@ def test_what_words_found_is_kept_when_names_take_too_long(store, hold):
     assert seconds < 10
 
 
-def test_news_that_cannot_be_indexed_in_time_wait(store, hold):
+def test_changes_that_cannot_be_indexed_in_time_wait(store, hold):
     keep(store, "one", "the tide")
     recall = Recall(store)
     recall.update()
@@ -401,7 +401,7 @@ def test_without_pgvector_the_nearest_are_the_same(postgres, tmp_path):
     assert any(found[0])
 
 
-def test_a_superuser_brings_pgvector_along(postgres, tmp_path):
+def test_a_superuser_installs_pgvector(postgres, tmp_path):
     settings = Settings(home=tmp_path, store_path=tmp_path / "s.db")
     with postgres.database(empty=True) as name:
         with closing(PostgresSessionStore(postgres.url(name, "postgres"))) as store:

@@ -298,7 +298,7 @@ def test_no_more_passages_than_asked_for(store, recall):
         assert len(recall.search("tide", limit=limit)) == max(0, limit)
 
 
-def test_a_long_message_gives_its_telling_part(store, recall):
+def test_a_long_message_is_cut_to_its_relevant_part(store, recall):
     keep(store, "long", "lorem ipsum " * 2000 + "the drawbridge is stuck " + "dolor sit " * 2000)
     (found,) = recall.search("drawbridge stuck")
     assert "the drawbridge is stuck" in found.text

@@ -141,7 +141,7 @@ def test_whatever_is_asked_there_is_an_answer(store, semantic):
             assert isinstance(recall.search(question), list)
 
 
-def test_no_time_for_vectors_leaves_the_words(store, settings):
+def test_without_time_for_vectors_words_are_searched(store, settings):
     class Slow(Toy):
         def embed(self, texts: Sequence[str], timeout: float | None = None) -> Matrix:
             if timeout is not None:
@@ -177,7 +177,7 @@ def test_nothing_is_near_what_has_no_words(store, semantic):
             assert hybrid(store, semantic, mode).search(question) == []
 
 
-def test_which_passage_is_shown_is_for_words_to_say(store, semantic):
+def test_words_decide_which_passage_is_shown(store, semantic):
     turns_of = [f"we talked about ships and boats {number}" for number in range(30)]
     keep(store, "ships", *turns_of, "the anchor code is 4711", *turns_of)
     keep(store, "cars", "cars and engines")
@@ -200,7 +200,7 @@ def test_nothing_is_embedded_twice(store, settings):
     assert toy.given[-1] == "fourth"
 
 
-def test_an_index_that_is_made_anew_keeps_its_vectors(store, settings):
+def test_a_rebuilt_index_keeps_its_vectors(store, settings):
     toy = Toy()
     for number in range(30):
         keep(store, f"s{number}", *(f"text {number} {place}" for place in range(20)))
@@ -256,7 +256,7 @@ def test_vectors_of_two_embedders_never_mix(store, settings):
     index.close()
 
 
-def test_an_embedder_that_took_over_is_not_written_over(store, settings, url):
+def test_vectors_of_a_newer_embedder_are_not_overwritten(store, settings, url):
     keep(store, "one", "first", "second")
     Recall(store).update()
     with (
@@ -324,7 +324,7 @@ def test_a_service_is_not_asked_where_nothing_is_new(store, settings):
         assert counting.asked == before
 
 
-def test_vectors_of_what_was_deleted_go(store, settings):
+def test_vectors_of_deleted_sessions_are_deleted(store, settings):
     toy = Toy()
     kept = [keep(store, f"s{number}", f"text {number}", f"answer {number}") for number in range(3)]
     embedded(store, settings, toy)

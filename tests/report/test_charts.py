@@ -74,7 +74,7 @@ def test_a_number_without_an_interval_does_not_stretch_the_axis():
     assert charts.ticks([*sure, Point("Read", 0.9)]) == charts.ticks(sure)
 
 
-def test_pointing_at_a_mark_shows_its_numbers():
+def test_hovering_over_a_mark_shows_its_numbers():
     titles = [one.text for one in drawn(charts.rates("", POINTS["usual"])).iter("title")]
     assert "Bash: 8.0\xa0% (95 % interval 7.0\u2060–\u206010.0\xa0%); 24 errors" in titles
 

@@ -90,7 +90,7 @@ def test_a_newer_server_is_refused(postgres: Server, subtests: pytest.Subtests) 
             assert postgres.run("SELECT count(*) FROM pg_roles") == roles
 
 
-def test_newer_vectors_are_refused_and_earlier_ones_made_again(tmp_path: Path) -> None:
+def test_newer_vectors_are_rejected_and_earlier_ones_recomputed(tmp_path: Path) -> None:
     path = tmp_path / "vectors.db"
     SQLiteVectors(path).close()
     with closing(sqlite3.connect(path)) as connection:

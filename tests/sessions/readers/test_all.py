@@ -657,7 +657,7 @@ DEEP = settings(QUICK, max_examples=500, phases=[Phase.explicit, Phase.reuse, Ph
 
 
 @pytest.mark.parametrize("name", SEEDS)
-def test_no_log_however_broken_is_too_much(name: str, tmp_path: Path, store: SQLiteSessionStore) -> None:
+def test_no_damaged_log_breaks_a_reader(name: str, tmp_path: Path, store: SQLiteSessionStore) -> None:
     @QUICK
     @given(CHANGES, DAMAGES, st.sampled_from(sorted(READERS)))
     def run(changes: list[Any], damages: list[Any], other: str) -> None:
@@ -668,7 +668,7 @@ def test_no_log_however_broken_is_too_much(name: str, tmp_path: Path, store: SQL
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SEEDS)
-def test_no_log_however_broken_is_too_much_in_depth(name: str, tmp_path: Path, store: SQLiteSessionStore) -> None:
+def test_no_damaged_log_breaks_a_reader_in_depth(name: str, tmp_path: Path, store: SQLiteSessionStore) -> None:
     @DEEP
     @given(CHANGES, DAMAGES, st.sampled_from(sorted(READERS)))
     def run(changes: list[Any], damages: list[Any], other: str) -> None:
@@ -719,7 +719,7 @@ def test_no_field_of_any_wrong_type_gets_through(name: str, tmp_path: Path) -> N
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SEEDS)
-def test_every_place_of_a_log_may_be_nested_to_the_brink(name: str, tmp_path: Path) -> None:
+def test_every_value_of_a_log_may_be_nested_very_deeply(name: str, tmp_path: Path) -> None:
     # In a thread of its own the stack is nearly empty, so it is known how deep a value can be decoded at all.
     with ThreadPoolExecutor(1) as pool:
         brink = range(sys.getrecursionlimit() - 22, sys.getrecursionlimit() - 6)

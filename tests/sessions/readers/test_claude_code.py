@@ -115,7 +115,7 @@ def test_lines_of_one_api_message_become_one_message(log: Path) -> None:
     assert message.timestamp == datetime.fromisoformat(at(1))
 
 
-def test_results_may_stand_between_the_lines_of_one_message(log: Path) -> None:
+def test_results_may_come_between_the_lines_of_one_message(log: Path) -> None:
     write(log, says("a1", call(1)), user("u1", [result(1)]), says("a2", call(2)), user("u2", [result(2)]))
     assert [(message.native_id, message.role) for message in messages(log)] == [
         ("a1", "assistant"),
@@ -284,7 +284,7 @@ DENIALS = [
 ]
 
 
-def test_a_refusal_is_told_by_its_field(log: Path, subtests: pytest.Subtests) -> None:
+def test_a_refusal_is_recognised_by_its_field(log: Path, subtests: pytest.Subtests) -> None:
     for words, fields, expected in DENIALS:
         with subtests.test(words=words, fields=fields):
             write(log, says("a1", call(1)), user("u1", [result(1, words, is_error=True)], **fields))
@@ -371,7 +371,7 @@ MACHINE_TEXTS = [
 ]
 
 
-def test_what_a_machine_says_in_a_persons_name_is_injected_and_apart(log: Path, subtests: pytest.Subtests) -> None:
+def test_machine_text_in_a_user_message_is_injected_and_separate(log: Path, subtests: pytest.Subtests) -> None:
     for words in MACHINE_TEXTS:
         with subtests.test(words=words):
             write(log, user("u1", words), user("u2", [text(words), text("fix it"), text("please")]))
@@ -477,7 +477,7 @@ def test_a_whole_last_line_without_its_line_feed_is_read_now(log: Path) -> None:
     assert again.malformed == 0
 
 
-def test_half_a_character_is_mended(log: Path) -> None:
+def test_a_lone_surrogate_is_replaced(log: Path) -> None:
     nested = {"type": "user", "uuid": "n1", "message": {"content": "half \ud83d"}}
     wrapped = line("progress", "p1", data={"type": "agent_progress", "agentId": "a7", "message": nested})
     write(log, user("u1", "cut \ud83d"), user("u2", [result(1, "whole \ud83d\ude00")]), wrapped)
@@ -852,7 +852,7 @@ def test_the_totals_of_the_real_logs(real: list[Path]) -> None:
 
 
 @pytest.mark.corpus
-def test_no_real_line_is_beyond_understanding(real: list[Path]) -> None:
+def test_every_real_line_can_be_read(real: list[Path]) -> None:
     for path in real:
         reading = Reading(path)
         assert READER.claims(path, path.read_bytes()[:65536]), path

@@ -209,7 +209,7 @@ def test_a_usage_record_before_the_outputs_closes_the_response(log: Path) -> Non
     assert usage.output == 3
 
 
-def test_events_tell_how_calls_ended(log: Path) -> None:
+def test_events_show_how_calls_ended(log: Path) -> None:
     write(log, ENDED)
     results = [step.result for step in steps(messages(log)) if step.result]
     assert [(one.outcome, one.exit_code, one.duration, one.flag) for one in results] == [
@@ -245,7 +245,7 @@ ENDS = [
 ]
 
 
-def test_the_event_of_an_end_counts_before_and_behind_the_output(log: Path, subtests: pytest.Subtests) -> None:
+def test_the_end_event_counts_before_and_after_the_output(log: Path, subtests: pytest.Subtests) -> None:
     for behind, counted, (end, said, outcome, code) in product([False, True], [False, True], ENDS):
         with subtests.test(behind=behind, counted=counted):
             cost = [line("token_usage_record", {"usage": {"input_tokens": 9, "output_tokens": 3}})] if counted else []
@@ -363,7 +363,7 @@ OUTPUTS = [
 ]
 
 
-def test_the_head_of_an_output_tells_the_outcome(subtests: pytest.Subtests) -> None:
+def test_the_header_of_an_output_shows_the_outcome(subtests: pytest.Subtests) -> None:
     for said, outcome in OUTPUTS:
         with subtests.test(said=said, outcome=outcome):
             assert verdict(said)[0] == outcome
@@ -379,7 +379,7 @@ def test_older_outputs_carry_the_exit_code_or_a_flag_in_an_object() -> None:
     assert (blocks.outcome, blocks.text) == ("ok", "Wall time: 1 seconds\nOutput:\n[image]")
 
 
-def test_half_characters_are_replaced(tmp_path: Path) -> None:
+def test_lone_surrogates_are_replaced(tmp_path: Path) -> None:
     assert result_of("c", '{"output": "x\\ud800", "metadata": {"exit_code": 0}}').text == "x?"
     path = tmp_path / "odd-\udcff.jsonl"
     data = write(path, [{**text("user", "x"), "timestamp": None}])
@@ -387,7 +387,7 @@ def test_half_characters_are_replaced(tmp_path: Path) -> None:
     assert read(path)[0][0].native_id == "odd-?"
 
 
-def test_a_fork_names_its_parent_and_whose_copies_it_holds(log: Path) -> None:
+def test_a_fork_names_its_parent_and_the_origin_of_its_copies(log: Path) -> None:
     write(
         log,
         [

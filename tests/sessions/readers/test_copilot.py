@@ -149,7 +149,7 @@ def result_of(log: Path, **data: object) -> ToolResult:
     return messages(log)[0].tool_results[0]
 
 
-def test_a_result_tells_its_outcome(log: Path, subtests: pytest.Subtests) -> None:
+def test_a_result_shows_its_outcome(log: Path, subtests: pytest.Subtests) -> None:
     for data, outcome, code in RESULTS:
         with subtests.test(data=data, outcome=outcome):
             result = result_of(log, **data)
@@ -232,7 +232,7 @@ def test_what_hooks_add_to_a_result_is_left_out(log: Path, subtests: pytest.Subt
             assert result_of(log, success=True, result={"content": quoted}).text == quoted
 
 
-def test_older_logs_tell_a_sub_agent_by_the_call_that_made_it(log: Path) -> None:
+def test_older_logs_identify_a_subagent_by_the_call_that_started_it(log: Path) -> None:
     write(log, [WHOLE[0], event("assistant.message", 1, content="inner", parentToolCallId="t9")])
     assert read(log)[0][0].native_id == f"{OWN}/t9"
 

@@ -174,7 +174,7 @@ def test_one_odd_message_does_not_lose_the_others(tmp_path):
     assert reading.malformed == 3
 
 
-def test_half_a_surrogate_pair_becomes_a_replacement_character(tmp_path):
+def test_a_lone_surrogate_becomes_a_replacement_character(tmp_path):
     path = tmp_path / "session-1.json"
     text = json.dumps({**HEAD, "messages": [user("u", "HERE")]}).replace("HERE", r"cut \ud83d, C:\\ud83d, \ud83d\ude00")
     path.write_text(text)
@@ -273,7 +273,7 @@ MACHINE_TEXTS = [
 ]
 
 
-def test_what_gemini_says_to_the_model_is_injected(tmp_path, subtests):
+def test_what_gemini_cli_tells_the_model_is_injected(tmp_path, subtests):
     for text in MACHINE_TEXTS:
         with subtests.test(text=text):
             (message,) = as_written(tmp_path, [user("u", text)], "lines").values()
@@ -508,7 +508,7 @@ def test_no_bytes_make_it_fail(tmp_path_factory, records, cut, junk):
 
 @pytest.mark.corpus
 @pytest.mark.skipif(not DATA.exists(), reason="benchmark data is missing")
-def test_the_measuring_data_gives_known_totals():
+def test_the_benchmark_data_gives_known_totals():
     counts = Counter()
     ids = set()
     for path in sorted(DATA.glob("*/*.json")):

@@ -421,7 +421,7 @@ def test_reading_along_gives_the_same_as_reading_once(hermes: Hermes) -> None:
     assert sum(message.text == "go" for message in along) == 3
 
 
-def test_a_read_that_was_cut_short_can_be_taken_up_anywhere(hermes: Hermes) -> None:
+def test_an_interrupted_read_can_be_resumed_anywhere(hermes: Hermes) -> None:
     for name in ("s1", "s2"):
         hermes.session(name, system_prompt=f"prompt of {name}")
         hermes.say("user", "go", name)
@@ -436,7 +436,7 @@ def test_a_read_that_was_cut_short_can_be_taken_up_anywhere(hermes: Hermes) -> N
         assert {message.native_id for message in (*before, *after) if message} == set(whole)
 
 
-def test_nothing_is_told_again_until_something_changes(hermes: Hermes) -> None:
+def test_nothing_is_yielded_again_until_something_changes(hermes: Hermes) -> None:
     hermes.session()
     hermes.session("empty")
     hermes.say("user", "hello")
@@ -557,7 +557,7 @@ def test_what_warmstart_wrote_is_not_read(hermes: Hermes) -> None:
         ({}, None, "branch", False),
     ],
 )
-def test_a_child_says_how_it_came_about(
+def test_a_child_says_how_it_is_related_to_its_parent(
     hermes: Hermes, fields: Record, parent: str | None, kind: str, sidechain: bool
 ) -> None:
     hermes.session("p", end_reason=parent)
@@ -641,7 +641,7 @@ def test_rows_that_make_no_sense_are_reported_and_passed_over(tmp_path: Path) ->
     assert reading.skipped["role session_meta"] == 1
 
 
-def test_deep_json_and_halves_of_characters_do_no_harm(tmp_path: Path) -> None:
+def test_deep_json_and_lone_surrogates_do_no_harm(tmp_path: Path) -> None:
     hermes = Hermes(tmp_path / "state.db", 22)
     with closing(hermes.db):
         hermes.session()

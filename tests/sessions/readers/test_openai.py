@@ -181,7 +181,7 @@ def test_a_long_id_is_the_same_session_in_every_file(tmp_path, subtests):
             assert {read(path)[0][0][0].native_id for path in paths} == {name}
 
 
-def test_an_object_nested_to_the_brink_beside_another_is_a_fault_not_a_crash(tmp_path):
+def test_deep_nesting_next_to_another_object_is_a_fault_not_a_crash(tmp_path):
     # Where exactly it is too deep for being mended, but not for being split, depends on who calls.
     for depth in range(sys.getrecursionlimit() - 250, sys.getrecursionlimit()):
         deep = b'{"role": "user", "content": "\\ud83d", "a": ' + b"[" * depth + b"]" * depth + b"}"
@@ -263,7 +263,7 @@ def test_a_missing_reward_says_nothing(tmp_path, subtests):
             assert (session.outcome, session.evidence, session.judge) == ("unknown", "", "")
 
 
-def test_tau_bench_runs_are_told_apart_by_task_and_trial(tmp_path):
+def test_tau_bench_runs_are_distinguished_by_task_and_trial(tmp_path):
     runs = [{"task_id": 4, "trial": trial, "reward": reward, "traj": CHAT} for trial, reward in [(0, 0.5), (1, 1)]]
     path = write(tmp_path, "runs.json", [*runs, runs[1]])
     sessions = list({session.native_id: session for session, _ in read(path)[0]}.values())

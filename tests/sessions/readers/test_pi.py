@@ -150,7 +150,7 @@ def test_a_fork_of_a_fork_keeps_only_its_own(tmp_path: Path) -> None:
             assert found == [["first", "last of all"], ["second"], ["third"]]
 
 
-def test_a_fork_whose_parent_is_gone_names_it_all_the_same(tmp_path: Path) -> None:
+def test_a_fork_names_its_parent_even_if_that_is_missing(tmp_path: Path) -> None:
     gone = tmp_path / f"2026-03-01T10-00-00-000Z_{IDS[0]}.jsonl"
     session, messages = read(write(tmp_path, 1, header(1, 2, gone), user("e1", "first", 1), user("e2", "aside", 3)))
     assert [each.origin for each in messages] == [IDS[0], ""]
@@ -164,7 +164,7 @@ def test_its_folder_can_be_moved() -> None:
     assert READER.roots({"PI_CODING_AGENT_SESSION_DIR": "/s"}, home) == [Path("/s")]
 
 
-def test_it_comes_through_the_door_that_is_open_to_other_packages() -> None:
+def test_it_is_registered_like_a_reader_of_another_package() -> None:
     (point,) = entry_points(group=GROUP, name="pi")
     assert point.load() is PiReader
     assert isinstance(readers()["pi"], PiReader)

@@ -135,7 +135,7 @@ def test_a_malformed_last_line_is_reported_once_while_the_log_grows(tmp_path: Pa
             assert [problem.line for problem in reading.problems] == [4]
 
 
-def test_a_file_of_which_nothing_was_read_is_reported_anew(tmp_path: Path) -> None:
+def test_a_file_of_which_nothing_was_read_is_reported_again(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     reading = Reading(path)
     for _ in range(2):
