@@ -49,7 +49,7 @@ BUDGETS = {
     ("embedding",): 714,  # 700 by design; static vectors find no paraphrases, so there is a sentence model too
     ("memory",): 4175,  # 3,300 by design; forgetting on every machine, scopes at Honcho and meaning came after it
     ("recall",): 1850,
-    ("templates",): 5499,
+    ("templates",): 5497,
     ("app", "run", "__init__"): 904,  # 500 by design; `Run` has 320, and the front door opens handoffs and experiments
     ("preflight",): 1101,  # 700 by design; a hook cannot afford to load numpy, so it has a search of its own
     ("handoff",): 1770,  # 1,600 by design; compaction and its score for two shapes of messages, chains over agents

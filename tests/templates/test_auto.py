@@ -110,10 +110,10 @@ def test_what_a_person_edited_or_retired_is_left_alone(store):
     store.change(made.template.id, author="mara", reason="clearer", name="My shop")
     worked(store, 1)
     (again,) = auto(store)
-    assert (again.action, again.why) == ("skipped", f"{made.template.id} was changed by mara; it is theirs now")
+    assert (again.action, again.why) == ("skipped", f"{made.template.id} was edited by mara and is no longer updated")
     store.change(made.template.id, state="retired", author="warmstart", reason="harm")
     (again,) = auto(store)
-    assert "is retired and stays as it is" in again.why
+    assert "is retired and is not updated" in again.why
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_what_a_person_promoted_stays_what_they_saw(store):
     worked(store, 1)
     (again,) = auto(store)
     assert again.action == "skipped"
-    assert "is active and stays as it is" in again.why
+    assert "is active and is not updated" in again.why
     assert store.get(made.template.id).seed == made.template.seed
 
 

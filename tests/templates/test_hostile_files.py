@@ -209,11 +209,11 @@ RAW: dict[str, tuple[bytes, str]] = {
     "not JSON": (b"hello", "is not valid"),
     "a list": (b"[]", "is not a template"),
     "another format": (b'{"format": "x"}', "is not a template"),
-    "huge": (b'{"format": "' + b"x" * 1_000_001 + b'"}', "has more than"),
+    "huge": (b'{"format": "' + b"x" * 1_000_001 + b'"}', "is larger than"),
     "deep": (b"[" * 100_000 + b"]" * 100_000, "is not valid"),
     "deep objects": (b'{"a":' * 40 + b"1" + b"}" * 40, "is not a template"),
     "deep and open": (b"[" * 900_000, "is not valid"),
-    "twice": (b'{"format": "x", "format": "warmstart-template"}', "occurs twice"),
+    "twice": (b'{"format": "x", "format": "warmstart-template"}', "duplicate key"),
     "NaN": (b'{"format": NaN}', "is not a template"),
     "NaN inside": (
         json.dumps(GOOD).encode().replace(b'"exported": ["", 0]', b'"exported": ["", NaN]'),

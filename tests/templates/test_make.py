@@ -108,7 +108,7 @@ def test_a_session_that_gives_nothing_is_refused_with_what_to_do(sessions: SQLSe
     with pytest.raises(NothingToCarry, match="revoked"):
         make(sessions, [good.id], name="x", revoked={good.id})
     idle = keep(sessions, "s3", asked("Hello?"))
-    with pytest.raises(NothingToCarry, match=f"{idle.id} gives nothing to carry: it has no standing instruction"):
+    with pytest.raises(NothingToCarry, match=f"{idle.id} has nothing to carry: it has no standing instruction"):
         make(sessions, [idle.id], name="x")
     with pytest.raises(NothingToCarry, match="name another session"):
         make(sessions, [], name="x")
@@ -137,7 +137,7 @@ def test_of_several_the_good_ones_count_and_the_others_are_named(sessions: SQLSe
     assert {session: why.partition(" (")[0] for session, why in skipped.items()} == {
         bad.id: "it ended in failure",
         gone.id: "it was revoked",
-        idle.id: "it has no standing instruction, and no call that worked and may be shown",
+        idle.id: "it has no standing instruction and no successful call that may be shown",
     }
 
 

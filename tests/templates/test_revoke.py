@@ -116,8 +116,8 @@ def test_generated_names_and_descriptions_go(either: SQLTemplateStore) -> None:
     assert (either.get(own.id).name, either.get(own.id).description) == ("rounding totals", "The way we like it")
     rows = either.database.connection.execute("SELECT why FROM template_uses ORDER BY id").fetchall()
     assert [row[0] for row in rows] == [
-        "it came from a session that was revoked since",
-        "it came from a session that was revoked since",
+        "it came from a session that has been revoked",
+        "it came from a session that has been revoked",
         "the nearest is 'code work' with 0.12",
     ]
 
@@ -161,7 +161,7 @@ def test_sessions_are_named_as_everywhere(store: SQLTemplateStore) -> None:
 def test_nothing_of_a_revoked_session_comes_back(store: SQLTemplateStore) -> None:
     kept = store.add(template(seed=only(SECOND, seed()), sources=(SECOND,)))
     revoke(store, FIRST)
-    with pytest.raises(InvalidTemplate, match=f"the session '{FIRST}', which was revoked"):
+    with pytest.raises(InvalidTemplate, match=f"session '{FIRST}', which was revoked"):
         store.add(template(sources=()))
     with pytest.raises(InvalidTemplate):
         store.change(kept.id, author="", reason="", seed=seed())
@@ -173,7 +173,7 @@ def test_a_child_that_comes_after_the_revocation_is_not_taken_either(store: SQLT
     revoke(store, FIRST)
     store.sessions.append(child, [Message(native_id="m", role="user", text="hello")])
     assert store.revoked() == {FIRST, child.id}
-    with pytest.raises(InvalidTemplate, match=f"items of the session {child.id!r}, which was revoked"):
+    with pytest.raises(InvalidTemplate, match=f"items from session {child.id!r}, which was revoked"):
         store.add(template(seed=only(child.id, seed()), sources=(child.id,)))
 
 

@@ -112,5 +112,5 @@ def test_a_text_that_is_nested_without_end_is_refused() -> None:
 def test_an_item_that_stands_twice_is_told() -> None:
     text = to_text(template())
     again = re.split(r"(?=^\[\[item\]\])", text, flags=re.MULTILINE)[1]
-    with pytest.raises(InvalidTemplate, match=r"item 15: the id '\w+' is unknown or occurs twice"):
+    with pytest.raises(InvalidTemplate, match=r"item 15: the id '\w+' is unknown or used twice"):
         from_text(f"{text}\n{again}", template())

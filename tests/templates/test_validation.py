@@ -124,7 +124,7 @@ def test_a_result_is_a_shape_and_no_words(subtests) -> None:
 
 def test_calls_have_a_tool_and_arguments() -> None:
     assert of(procedure=(procedure(),)) == ["procedure 1: has too few calls"]
-    assert of(procedure=(procedure(Call("", "{}")),)) == ["procedure 1: '' is not the name of a tool"]
+    assert of(procedure=(procedure(Call("", "{}")),)) == ["procedure 1: '' is not a valid tool name"]
     for arguments in ("[1]", "{oops", "text"):
         assert of(procedure=(procedure(Call("Read", arguments)),)) == [
             "procedure 1: the arguments of a call are not a JSON object"
@@ -209,9 +209,9 @@ def test_everything_names_where_it_came_from() -> None:
     def told(*sources: Source) -> list[str]:
         return of(instruction=(item("instruction", "x", sources=sources),))
 
-    assert told() == ["instruction 1: names no session that it came from"]
+    assert told() == ["instruction 1: names no source session"]
     assert told(Source("0123456789abcdef")) == [
-        "instruction 1: came from the session '0123456789abcdef', which the template does not name"
+        "instruction 1: came from session '0123456789abcdef', which is not a source of the template"
     ]
     assert told(Source(f"{EDIT}mara")) == []
 

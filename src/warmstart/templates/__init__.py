@@ -1,6 +1,6 @@
-"""What is worth carrying: items of sessions, the brief of a project, and templates.
+"""What is worth carrying: the items of sessions, the brief of a project, and templates.
 
-Names are loaded when they are first used; all others are imported from their modules.
+The names below are loaded on first use; import anything else from its module.
 """
 
 TYPE_CHECKING = False  # `typing` itself takes milliseconds to load

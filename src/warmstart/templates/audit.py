@@ -1,8 +1,8 @@
-"""Every start leaves a row: session, template and version, items, why, with which probability, how many tokens.
+"""Every session start is logged as a row: session, template and version, items, reason, probability and tokens.
 
-Sessions that were held out and those for which nothing fit leave theirs too, because an effect can only be measured
-against them. A host names a session by the agent's own id or by ours; a row keeps what was given, and is found by both.
-How a session ended comes from its profile, as soon as the session is in the store.
+Sessions that were held out, or for which nothing fit, are logged too: an effect can only be measured against them. A
+host names a session by the agent's own id or by ours; the row keeps the id it was given and is found by either. The
+outcome of a session comes from its profile, once the session is in the store.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from warmstart.templates.store import SQLTemplateStore, Summary
 from warmstart.templates.template import State
 
 _MAX_TASK = 300  # characters of a task that are kept
-_MAX_OPEN = 200  # starts without an outcome that are settled at a time, the newest
-_MAX_SETTLED = 100  # latest starts whose sessions may have gone on since
+_MAX_OPEN = 200  # newest starts without an outcome to settle in one go
+_MAX_SETTLED = 100  # latest settled starts to check for sessions that were continued
 _ENCODE = msgspec.json.Encoder(order="deterministic").encode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """One row of the audit: how a session started and what came of it.
+    """One row of the audit log: how a session started and how it ended.
 
-    `session` is the id that the host gave. `items` are the ids of what was injected. `outcome` is empty while it is not
-    known; `errors` and `calls` are those of the session.
+    `session` is the id that the host gave. `items` are the ids of the injected items. `outcome` is empty until it is
+    known; `errors` and `calls` count those of the session.
     """
 
     id: int
@@ -62,9 +62,9 @@ _COLUMNS = tuple(Use.__dataclass_fields__)
 
 
 def record(store: SQLTemplateStore, choice: Choice, task: Task, *, tokens: int = 0, items: Collection[str] = ()) -> Use:
-    """Keep how the session of a task started. One that has a row already keeps that one, which is returned.
+    """Record how the session of a task started, and return the row. A session that already has a row keeps it.
 
-    The task is redacted and shortened; `tokens` and `items` are what was injected.
+    The task is redacted and truncated; `tokens` and `items` describe what was injected.
     """
     template = choice.template
     policy = {**choice.policy._asdict(), "odds": dict(choice.odds)}
@@ -95,50 +95,50 @@ def record(store: SQLTemplateStore, choice: Choice, task: Task, *, tokens: int =
 
 
 def started(store: SQLTemplateStore, session: str) -> Use | None:
-    """How a session started, if that is known; for an empty id it never is."""
+    """How a session started, if that was recorded; `None` for an empty id."""
     return next(iter(_uses_of(store, session)), None) if session else None
 
 
 def why(store: SQLTemplateStore, session: str) -> list[Use]:
-    """How a session started and why: none where no start was recorded.
+    """How a session started and why; empty if no start was recorded.
 
-    The session is named by its id, the agent's own id, or, once it is stored, a unique beginning of either. Raises
-    `SessionNotFound` for one of which nothing at all is known.
+    The session is named by its id, the agent's own id, or, once it is stored, a unique prefix of either. Raises
+    `SessionNotFound` if the session is unknown.
     """
     return _uses_of(store, session) or _uses_of(store, store.sessions.get(session).id)
 
 
 def _uses_of(store: SQLTemplateStore, session: str) -> list[Use]:
-    """The rows of a session by our id or by the agent's own, oldest first."""
-    given = store.name(session)
-    rows = store.select("SELECT id, native_id FROM sessions WHERE id = ?1 OR native_id = ?1 LIMIT 2", given)
-    names = sorted({given, *rows[0]} if len(rows) == 1 else {given})
+    """The rows of a session, by our id or the agent's own, oldest first."""
+    name = store.name(session)
+    rows = store.select("SELECT id, native_id FROM sessions WHERE id = ?1 OR native_id = ?1 LIMIT 2", name)
+    names = sorted({name, *rows[0]} if len(rows) == 1 else {name})
     return _uses(store, f"session IN ({placeholders(names)}) ORDER BY id", *names)
 
 
 def _uses(store: SQLTemplateStore, condition: str, *values: Any) -> list[Use]:
-    found = []
+    uses = []
     for each in store.select(f"SELECT {', '.join(_COLUMNS)} FROM template_uses WHERE {condition}", *values):
         row = dict(zip(_COLUMNS, each, strict=True))
         row["at"] = datetime.fromtimestamp(row["at"], UTC)
         row["items"] = tuple(msgspec.json.decode(row["items"], type=list[str]))
         row["policy"] = msgspec.json.decode(row["policy"], type=dict[str, Any])
-        found.append(Use(**{**row, "template": row["template"] or "", "version": row["version"] or 0}))
-    return found
+        uses.append(Use(**{**row, "template": row["template"] or "", "version": row["version"] or 0}))
+    return uses
 
 
 def settle(store: SQLTemplateStore, *, tools: Mapping[str, str] | None = None) -> int:
-    """Record the outcome of sessions that have one by now, with their errors and calls; returns how many there are.
+    """Record the outcome, errors and calls of sessions that have ended; returns how many were settled.
 
-    `tools` is the user's own table of what tools are for. A session whose outcome is unknown stays open. One that went
-    on since, or whose outcome somebody changed, is judged again.
+    `tools` is the user's own table of what tools are for. A session whose outcome is unknown stays open. A session that
+    was continued, or whose outcome somebody changed, is settled again.
     """
     rows = store.select(
         "SELECT u.id, s.id FROM template_uses u JOIN sessions s ON s.id = u.session OR s.native_id = u.session "
         "WHERE u.id IN (SELECT id FROM template_uses WHERE settled_at IS NULL ORDER BY at DESC LIMIT ?1) "
         "OR (u.id > (SELECT max(id) FROM template_uses) - ?2 AND u.settled_at IS NOT NULL "
         "AND (s.ended_at > u.settled_at OR s.outcome NOT IN ('unknown', u.outcome))) "
-        "ORDER BY s.agent = u.agent",  # two agents may give the same id: the right one comes last, and counts
+        "ORDER BY s.agent = u.agent",  # two agents may use the same id: the right one comes last and wins
         _MAX_OPEN,
         _MAX_SETTLED,
     )
@@ -166,9 +166,9 @@ def _settle(store: SQLTemplateStore, use: int, session: str, tools: Mapping[str,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statistics:
-    """All templates. `usage` is of all of them together, `examples` counts their procedures.
+    """Statistics of all templates. `usage` adds up all of them, `examples` counts their procedures.
 
-    `abstained` and `open` count sessions: those for which nothing fit, and those without a known outcome.
+    `abstained` counts the sessions for which nothing fit, `open` those without a known outcome.
     """
 
     templates: int
@@ -182,7 +182,7 @@ class Statistics:
 
 
 def stats(store: SQLTemplateStore) -> Statistics:
-    """The statistics of a store, the most used templates first."""
+    """The statistics of a store, most used templates first."""
     counts = count_uses(store)
     summaries = store.summaries()
     ((abstained, unsettled),) = store.select(

@@ -1,7 +1,7 @@
-"""Templates made without being asked for: of the sessions that went well, one per project and type of task.
+"""Automatic templates: one per project and task type, made from the sessions that went well.
 
-When new sessions come, such a template gets a new version. It is a candidate until a person promotes it or its effect
-is measured, and stays as it is from then on.
+New sessions give such a template a new version. It is a candidate until a person promotes it or its benefit is
+measured; from then on it is left as it is.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from warmstart.templates.template import WarmTemplate
 
 ORIGIN = "auto"
 
-_MAX_SESSIONS = 20  # of a template, the newest
+_MAX_SESSIONS = 20  # newest sessions that a template is made from
 
 Action = Literal["created", "changed", "skipped"]
 
 
 class Made(NamedTuple):
-    """What came of the sessions of one project and type of task, and why; `template` is what there is or would be."""
+    """The result for one project and task type, and why; `template` is the one saved, or that would be saved."""
 
     project: str
     task_type: TaskType
@@ -58,16 +58,16 @@ def auto(
     redactor: Redactor | None = None,
     progress: Progress | None = None,
 ) -> list[Made]:
-    """Make templates of the sessions that succeeded with few errors, of one project or of all.
+    """Make templates from the sessions that succeeded with few errors, in one project or in all.
 
-    `kinds` is the user's own table of what tools are for; `progress` is called with how many sessions were profiled.
-    With `dry_run` no template is written.
+    `kinds` is the user's own table of what tools are for; `progress` is called with the number of sessions profiled so
+    far. With `dry_run` no template is written.
     """
-    without = store.revoked()
+    revoked = store.revoked()
     groups: dict[tuple[str, TaskType], _Group] = {}
     for session, profile in profiled(store.sessions, tools=kinds, filter=Filter(project=project), progress=progress):
         group = groups.setdefault((session.project, profile.task_type), _Group())
-        if reason := _flaw(session, profile, min_calls, max_error_rate, without):
+        if reason := _flaw(session, profile, min_calls, max_error_rate, revoked):
             group.left_out[reason] += 1
         else:
             group.good.append(session.id)
@@ -88,7 +88,7 @@ def auto(
                 redactor=redactor,
                 origin=ORIGIN,
                 state="candidate",
-                revoked=without,
+                revoked=revoked,
                 kinds=kinds,
                 skip=lambda *_: None,
             )
@@ -101,7 +101,7 @@ def auto(
 
 
 def _flaw(session: Session, profile: Profile, min_calls: int, max_error_rate: float, revoked: Collection[str]) -> str:
-    """Why a session is no example; empty for one that is."""
+    """Why a session does not qualify as an example; empty if it does."""
     outcome, markers = profile.outcome.value, profile.markers
     flaws = {
         "revoked": session.id in revoked,
@@ -116,16 +116,16 @@ def _flaw(session: Session, profile: Profile, min_calls: int, max_error_rate: fl
 
 
 def _why_not(store: SQLTemplateStore, group: _Group, old: Summary | None) -> str:
-    """Why no template is made of a group, or no new version; empty where one is."""
+    """Why a group gets no template, or no new version; empty if it does."""
     if not group.good:
         return f"no session went well enough: {_list(group.left_out)}"
     if old is None:
         return ""
     if old.state in ("active", "retired"):
-        return f"{old.id} is {old.state} and stays as it is; delete it to have another made"
+        return f"{old.id} is {old.state} and is not updated; delete it to get a new one"
     for version in store.versions(old.id):
         if version.author != AUTHOR and not version.reason.startswith("revoked "):
-            return f"{old.id} was changed by {version.author or 'a person'}; it is theirs now"
+            return f"{old.id} was edited by {version.author or 'a person'} and is no longer updated"
     new = set(group.good[:_MAX_SESSIONS]).difference(old.sources)
     return "" if new else f"nothing new since version {old.version} of {old.id}"
 
@@ -133,13 +133,13 @@ def _why_not(store: SQLTemplateStore, group: _Group, old: Summary | None) -> str
 def _save(
     store: SQLTemplateStore, made: WarmTemplate, old: Summary | None, *, dry_run: bool
 ) -> tuple[Action, str, WarmTemplate]:
-    """Store a new template, or a new version of the old one: what was done, why, and the template."""
+    """Store a new template, or a new version of the old one; returns the action, the reason and the template."""
     if old is None:
         why = f"sessions that went well: {len(made.sources)}"
         return "created", why, made if dry_run else store.add(made, author=AUTHOR, reason=why)
     before = store.get(old.id)
     if content_hash(made) == content_hash(before):
-        return "skipped", "the new sessions say nothing new", before
+        return "skipped", "the new sessions add nothing", before
     why = f"new sessions that went well: {len(set(made.sources) - set(old.sources))}"
     if not dry_run:
         names = ("seed", "description", "described_by", "sources", "tools", "agent")

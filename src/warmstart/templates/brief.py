@@ -1,8 +1,8 @@
 """The brief: what a new session in a project should know, in a few hundred tokens.
 
-It is assembled from the items of the project's earlier sessions. Each command and file is worth the chance that the new
-session needs it, estimated from how lately and in which similar sessions it was used; `bench/foresight.py` measures
-how well that foretells real sessions. The same sessions, task and budget give the same bytes.
+It is assembled from the items of the project's earlier sessions. Commands and files are ranked by the probability that
+the new session needs them, estimated from the recent and the similar sessions that used them; `bench/foresight.py`
+measures how well that predicts real sessions. The same sessions, task and budget give the same bytes.
 """
 
 from __future__ import annotations
@@ -29,40 +29,40 @@ from warmstart.text.words import topic_terms
 from warmstart.tokens import count
 
 DEFAULT_TOKENS, MAX_TOKENS = 200, 800
-MAX_SESSIONS = 100  # the newest of a project; the others weigh less than a hundredth of the last
+MAX_SESSIONS = 100  # newest of a project; older ones weigh less than a hundredth of the last
 
 _EXPECT, _LATELY = "Files to expect", "Files used lately"
 _HEADER = f"{MARK} From earlier sessions here; verify before use:"
-_HALF_LIFE, _FILE_HALF_LIFE = 15, 5  # sessions after which a command, or a file, counts half
-_NEAREST = 10  # sessions near the task
-_OPENING = 400  # characters of a task that tell what it is about
+_HALF_LIFE, _FILE_HALF_LIFE = 15, 5  # sessions after which the weight of a command, or a file, is halved
+_NEAREST = 10  # sessions most similar to the task
+_OPENING = 400  # characters of a task that say what it is about
 _SHORT = 300  # tokens; a shorter brief lists only what is likely
-_MIN_COMMAND, _MIN_FILE, _MIN_SHORT_FILE = 0.02, 0.015, 0.04  # chance
-_MIN_RUNS = 0.55  # share of the recent sessions, and of those near the task, that ran any command
-_MIN_LINE = 0.45  # chance that the session needs any file of the line of a short brief
-_EXPECTED = 0.4  # chance from which a file is expected; those that are less likely are only what was used lately
+_MIN_COMMAND, _MIN_FILE, _MIN_SHORT_FILE = 0.02, 0.015, 0.04  # probability
+_MIN_RUNS = 0.55  # share of the recent sessions, and of those similar to the task, that ran any command
+_MIN_LINE = 0.45  # probability that the session needs any file listed in a short brief
+_EXPECTED = 0.4  # probability from which the heading says "expect" rather than "used lately"
 _MAX_SHORT_FILES, _MAX_FILES = 12, 100
 
-# The chance of a file is a logistic regression on 14,500 files that were known before 247 sessions of seven projects,
-# rounded, and set by `bench/foresight.py` where that differs. Without any one project no weight changes its sign.
+# The probability of a file is a logistic regression on 14,500 files that were known before 247 sessions of seven
+# projects, rounded, and tuned with `bench/foresight.py`. Leaving out any one project flips no sign.
 _BIAS = -4.6
 _RECENT, _FOLDER = 0.7, 0.8  # if all recent sessions used the file, and if they used its folder
-_NEAR, _COVERED = 1.4, 1.8  # if all sessions near the task used it, and more if one of them has all that the task says
-_LATEST, _UNKNOWN, _BRANCH = 1.1, 0.3, 1.3  # if the last session used it; more if no branch is known; on this branch
-_NAMED, _PATH, _TERM = 1.9, 3.2, 0.25  # if the task has its name, its whole path, or words of its name
+_NEAR, _COVERED = 1.4, 1.8  # if all similar sessions used it, and more if one of them covers every word of the task
+_LATEST, _UNKNOWN, _BRANCH = 1.1, 0.3, 1.3  # if the last session used it; more if the branch is unknown; on this branch
+_NAMED, _PATH, _TERM = 1.9, 3.2, 0.25  # if the task contains its name, its full path, or words of its name
 _OTHERS = -1.2  # if the task names three other files
 _SETTINGS, _CODE = -0.8, -1.0  # if it holds settings or prose, or code where the task is about prose
-_TRUNKS = ("", "main", "master", "HEAD")  # on which any work begins
+_TRUNKS = ("", "main", "master", "HEAD")  # where unrelated work starts
 
 _MAX_TRAPS, _MAX_RULES, _MAX_SIMILAR, _MAX_CHANGED = 4, 3, 3, 3
-_MIN_SHARED = 3  # words that a similar session has in common with the task
+_MIN_SHARED = 3  # words that a similar session shares with the task
 _MAX_MEMORY, _MAX_TITLE = 160, 80  # characters
 _NO_CODE = (".json", ".lock", ".md", ".mdx", ".mod", ".toml", ".txt", ".yaml", ".yml")
-_BLANK = re.compile(r":? ‹\w+›")  # what stands for a value in an error
-_COMMANDS, _TRAPS, _MEMORIES, _SIMILAR = 0.28, 0.2, 0.2, 0.3  # shares of the budget, at most
-_RULES = 75  # tokens at most, and two fifths of the budget
+_BLANK = re.compile(r":? ‹\w+›")  # placeholder for a value in an error
+_COMMANDS, _TRAPS, _MEMORIES, _SIMILAR = 0.28, 0.2, 0.2, 0.3  # maximum shares of the budget
+_RULES = 75  # maximum tokens; at most two fifths of the budget
 
-_MAX_BYTES = 200_000  # of a file of the project
+_MAX_BYTES = 200_000  # read from one project file
 
 
 class Line(NamedTuple):
@@ -99,9 +99,9 @@ class Brief:
 
 
 class ProjectFiles(NamedTuple):
-    """`docs` are what agents read anyway, `manifests` define the project's scripts; `folder` is `None` if unknown.
+    """`docs` are read by agents anyway, `manifests` define the project's scripts; `folder` is `None` if unknown.
 
-    `branch` is what the new session starts on; empty if unknown.
+    `branch` is the one the new session starts on; empty if unknown.
     """
 
     docs: str = ""
@@ -110,12 +110,12 @@ class ProjectFiles(NamedTuple):
     branch: str = ""
 
     def exists(self, path: str) -> bool:
-        """Whether a file is still there, as far as anybody can tell."""
+        """Whether a file still exists; assumed if the folder is unknown."""
         return self.folder is None or (self.folder / path).exists()
 
 
 def read_project_files(folder: Path) -> ProjectFiles:
-    """The files of a project that is on this machine."""
+    """The docs and manifests of a project on this machine."""
     if not folder.is_dir():
         return ProjectFiles()
     docs, manifests = ("\n".join(dict(read_texts(folder, names)).values()) for names in (DOCS, MANIFESTS))
@@ -123,7 +123,7 @@ def read_project_files(folder: Path) -> ProjectFiles:
 
 
 def read_texts(folder: Path, names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """The files with these names that a folder has, each with its text."""
+    """Those of the named files that exist in a folder, each with its text."""
     for name in names:
         with suppress(OSError), (folder / name).open(encoding="utf-8", errors="replace") as file:
             yield name, file.read(_MAX_BYTES)
@@ -137,7 +137,7 @@ def build_brief(
     files: ProjectFiles = ProjectFiles(),  # noqa: B008 - a tuple
     memories: Sequence[str] = (),
 ) -> Brief:
-    """The brief for a new session, from the earlier sessions of its project."""
+    """Build the brief for a new session from the earlier sessions of its project."""
     main = sorted((one for one in sessions if not one.is_subagent), key=_order) or sorted(sessions, key=_order)
     if not main:
         return Brief()
@@ -167,7 +167,7 @@ def _order(session: SessionItems) -> tuple[float, str]:
 
 
 class _History:
-    """The earlier sessions with the weight of each: how lately it ended, and how near it is to the task."""
+    """The earlier sessions, weighted by how recently they ended and how similar they are to the task."""
 
     def __init__(self, sessions: Sequence[SessionItems], task: str, tokens: int, files: ProjectFiles) -> None:
         self.sessions = sessions  # oldest first
@@ -187,9 +187,9 @@ class _History:
                 self.items[item.kind].append((session, item))
 
     def _nearest(self) -> tuple[dict[str, float], float]:
-        """The sessions nearest to a task, by BM25 of what they were asked and what they changed; weights add up to 1.
+        """The sessions most similar to the task, by BM25 on their requests and changed files; weights add up to 1.
 
-        And how much of what the task says any of them has, from 0 to 1.
+        Also the largest share of the task's words, weighted by rarity, that any one session covers.
         """
         documents = {one.session_id: one.terms for one in self.sessions}
         lengths = {name: sum(document.values()) for name, document in documents.items()}
@@ -199,7 +199,7 @@ class _History:
         scores, shared = {}, 0.0
         for name, document in documents.items():
             length = 1.2 * (0.25 + 0.75 * lengths[name] / mean)
-            terms = document.keys() & asked  # in any order, which must not matter
+            terms = document.keys() & asked  # unordered, hence `fsum`
             scores[name] = fsum(rarity[term] * document[term] * 2.2 / (document[term] + length) for term in terms)
             shared = max(shared, fsum(map(rarity.__getitem__, terms)))
         best = sorted(((-score, name) for name, score in scores.items() if score > 0))[:_NEAREST]
@@ -226,10 +226,10 @@ def _fit(lines: Iterable[Line], budget: float) -> tuple[Line, ...]:
 
 
 def _command_lines(history: _History, files: ProjectFiles, budget: float) -> tuple[Line, ...]:
-    """The commands that work; those that the docs lack come first.
+    """The commands that work; those missing from the docs come first.
 
-    For a task about prose, those that count are the commands of sessions that changed nothing but prose. A short brief
-    has none where most sessions ran none.
+    For a task about prose, only sessions that changed nothing but prose count. A short brief has no commands if most
+    sessions ran none.
     """
     recent = history.recent
     if history.is_prose:
@@ -276,9 +276,9 @@ def _command_reason(text: str, items: Sequence[Item]) -> str:
 
 
 class Sources:
-    """What the words of commands may come from: the user, the docs and manifests of the project, and its files.
+    """The trusted sources for the words of a command: the user, and the docs, manifests and files of the project.
 
-    What an agent was told by some output in one session, it may run without being told in the next.
+    An agent may run in one session what some output suggested in an earlier one.
     """
 
     def __init__(self, sessions: Sequence[SessionItems], files: ProjectFiles = ProjectFiles()) -> None:  # noqa: B008
@@ -287,7 +287,7 @@ class Sources:
         self._paths = with_folders(item.text for one in sessions for item in one.items if item.kind == "file")
 
     def trust(self, items: Sequence[Item]) -> bool:
-        """Whether commands or traps that say the same, oldest first, have a clean source; other items have."""
+        """Whether equivalent commands or traps, oldest first, have a clean source. Items of other kinds do."""
         commands = items[-1].commands if items[0].kind in ("command", "trap") else ()
         return all(has_source(one, self._manifests, ()) for one in commands) or (
             items[0].clean and all(has_source(one, self._texts, self._paths) for one in commands)
@@ -295,7 +295,7 @@ class Sources:
 
 
 def fails_now(items: Sequence[Item]) -> bool:
-    """Whether a command failed, and did not work, in each of its last two sessions, or more often than it worked."""
+    """Whether a command only failed in each of its last two sessions, or in more than half of all of them."""
     failing = [not item.worked and item.failed > 0 for item in items]
     return all(failing[-2:]) or sum(failing) > len(failing) / 2
 
@@ -318,12 +318,12 @@ def _trap_lines(history: _History) -> list[Line]:
 
 
 def _rule_lines(history: _History, docs: str) -> list[Line]:
-    said: dict[str, list[Item]] = defaultdict(list)
+    by_text: dict[str, list[Item]] = defaultdict(list)
     for session in reversed(history.sessions):
         for item in session.of("instruction"):
-            said[item.text].append(item)
+            by_text[item.text].append(item)
     rules: dict[frozenset[str], list[Item]] = {}
-    for text, items in said.items():
+    for text, items in by_text.items():
         mine = frozenset(topic_terms(text))
         twin = next((one for one in rules if len(one & mine) >= max(3, 0.6 * min(len(one), len(mine)))), None)
         if twin is not None:
@@ -336,15 +336,15 @@ def _rule_lines(history: _History, docs: str) -> list[Line]:
 
 
 def _similar_lines(history: _History) -> list[Line]:
-    """The sessions whose first request has three words in common with the task, and a third of the words of both.
+    """The sessions whose first request shares at least three words with the task, and a third of all their words.
 
-    Words of any task, and of chores such as resolving conflicts, do not count: each time it is about something else. A
-    title may be the model's, and the model may have read anything.
+    Generic words, and those of chores such as resolving conflicts, do not count: each time they are about something
+    else. Titles are not used: the model may have written them, and it may have read anything.
     """
     usual = {term for term, number in history.frequency.items() if number > max(2, len(history.sessions) / 4)}
     usual.update(topic_terms(f"{load_table('rules')['any_task']} {load_table('rules')['chores']}"))
     asked = set(topic_terms(subject_of(history.task)[:_OPENING])) - usual
-    found = []
+    ranked = []
     near = (pair for pair in enumerate(reversed(history.sessions)) if len(asked & pair[1].terms.keys()) >= _MIN_SHARED)
     for age, one in near:
         request = next((subject_of(turn.asked) for turn in one.turns if turn.asked), "")
@@ -356,14 +356,14 @@ def _similar_lines(history: _History) -> list[Line]:
             itself = Item(kind="reference", text=request, sources=(Source(one.session_id),))
             names = ", ".join(_name(item.text) for item in sorted(changed, key=lambda item: -item.count)[:_MAX_CHANGED])
             text = f"{date}{one.session_id[:8]}: {one_line(request, _MAX_TITLE)}; changed {names}"
-            found.append((-shared, age, Line(text, "asked for something similar", (itself, *changed))))
-    return [line for *_, line in sorted(found)[:_MAX_SIMILAR]]
+            ranked.append((-shared, age, Line(text, "asked for something similar", (itself, *changed))))
+    return [line for *_, line in sorted(ranked)[:_MAX_SIMILAR]]
 
 
 def _file_lines(history: _History, files: ProjectFiles, budget: float) -> tuple[str, tuple[Line, ...]]:
-    """A heading and the files that the new session probably needs: a line for each folder, or one in a short brief.
+    """A heading and the files the new session probably needs: a line per folder, or a single line in a short brief.
 
-    A short brief has none if the task makes it unlikely that the session needs any of them.
+    A short brief lists none if the task makes it unlikely that the session needs any of them.
     """
     uses: dict[str, list[Item]] = defaultdict(list)
     for _, item in history.items["file"]:
@@ -401,7 +401,7 @@ def _file_reason(items: Sequence[Item]) -> str:
 
 
 def _file_chances(history: _History, paths: Collection[str]) -> dict[str, float]:
-    """The chance that the new session changes each file, or reads it first."""
+    """The probability that the new session changes each file, or reads it before its first edit."""
     users: dict[str, set[str]] = defaultdict(set)
     folders: dict[str, set[str]] = defaultdict(set)
     for session, item in history.items["file"]:
@@ -439,7 +439,7 @@ def _name(path: str) -> str:
 
 
 def _folder(path: str) -> str:
-    """The folder of a file with a slash at the end; empty for the project's own."""
+    """The folder of a file with a trailing slash; empty for the project root."""
     return path[: len(path) - len(_name(path))]
 
 

@@ -1,7 +1,7 @@
-"""Shell commands without what changes from run to run, so that two runs of the same command are recognised.
+"""Normalized shell commands: without the parts that change from run to run, so that repeated runs are recognised.
 
-`cd web && CI=1 timeout 60 npx vitest run src/a.test.ts -t "name" | tail` is `npx vitest run`. What neither tests,
-builds, lints, formats nor runs something of the project has the purpose `other`, and is not worth carrying.
+`cd web && CI=1 timeout 60 npx vitest run src/a.test.ts -t "name" | tail` becomes `cd web && npx vitest run`. A command
+that does not test, build, lint, format or run part of the project has the purpose `other`, and is not worth carrying.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 
 
 class ShellCommand(NamedTuple):
-    """A command that can be run again. `family` is its program and subcommand; `masked` as in `Command`.
+    """A command that can be run again. `family` is its program and subcommand; `masked` is that of `Command`.
 
-    `has_environment` says that it was run with variables of its own, without which it may not work.
+    `has_environment` means that it was run with environment variables, and may not work without them.
     """
 
     text: str
@@ -47,14 +47,14 @@ class ShellCommand(NamedTuple):
 
 
 def shell_commands(text: str, roots: tuple[str, ...] = ()) -> tuple[ShellCommand, ...]:
-    """The commands in a shell text, each once."""
+    """The distinct commands in a shell script."""
     return _shell_commands(text[:_MAX_COMMAND], roots)
 
 
 @lru_cache(maxsize=4096)
 def _shell_commands(text: str, roots: tuple[str, ...]) -> tuple[ShellCommand, ...]:
-    found = (_simplify(command, roots) for command in parse_commands(text))
-    return tuple(dict.fromkeys(command for command in found if command))
+    commands = (_simplify(command, roots) for command in parse_commands(text))
+    return tuple(dict.fromkeys(command for command in commands if command))
 
 
 _words = partial(word_set, "commands")
@@ -83,19 +83,19 @@ def _simplify(command: Command, roots: tuple[str, ...]) -> ShellCommand | None:
 
 
 def _folder(command: Command, roots: tuple[str, ...]) -> str:
-    """The folder of the project that a command runs in; empty for the project itself and for places elsewhere."""
+    """The subfolder of the project that a command runs in; empty for the project root and for paths outside it."""
     folder = relative_path(command.folder, roots).removeprefix("./").rstrip("/")
     return folder if folder and _PLAIN_PATH.fullmatch(folder) and folder != "." and ".." not in folder else ""
 
 
 def _split_wrapper(words: list[str]) -> tuple[list[str], list[str]]:
-    """A command that runs another, and the other: `uv run --with x pytest` is (`uv run`, `pytest`)."""
+    """Split off a wrapper: `uv run --with x pytest` becomes (`uv run`, `pytest`)."""
     if "-".join(words[:2]) in _words("exec_wrappers"):
         start = 2
         while start < len(words) and words[start].startswith("-"):
             start += 2 if words[start] in _words("exec_options") else 1
         return words[:2], words[start:]
-    if words[0] == "rtk":  # fails for programs that it does not know: which ones is worth carrying
+    if words[0] == "rtk":  # kept, because it fails for programs that it does not know
         start = 2 if len(words) > 2 and words[1] in ("test", "err", "summary", "proxy", "lint") else 1
         return words[:start], words[start:]
     if words[0] in ("npx", "bunx", "uvx", "pipx"):
@@ -104,7 +104,7 @@ def _split_wrapper(words: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _purpose(command: Command, spelled: str) -> Purpose | None:
-    """What a command is for; `None` if it only looks around, or is run once."""
+    """What a command is for; `None` if it only inspects something, or is run once."""
     name, words = command.program, command.words
     first = words[0] if words else ""
     if {"--version", "--help", "-h", "-version"} & {*words[:2]}:
@@ -126,7 +126,7 @@ def _purpose(command: Command, spelled: str) -> Purpose | None:
 
 
 def _lasting_arguments(name: str, words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The arguments that stay the same from run to run, and those of them that are subcommands."""
+    """The arguments that stay the same from run to run, and the subcommands among them."""
     kept: list[str] = []
     subcommands: list[str] = []
     script = interprets(Command(name)) or name in SHELL_PROGRAMS
@@ -157,22 +157,22 @@ def _is_volatile(word: str, *, script: bool) -> bool:
 
 
 def file_names(text: str) -> set[str]:
-    """The names of files in a text, with or without their folders."""
+    """The file names in a text, with or without their folders."""
     return {word for word in re.split(r"[\s`'\"(),:*]+", text) if _FILE_NAME.match(word)}
 
 
 def with_folders(paths: Iterable[str]) -> set[str]:
-    """Paths, and the folders that they are in."""
-    found: set[str] = set()
+    """The paths, and all folders above them."""
+    result: set[str] = set()
     for path in paths:
-        while path and path not in found:
-            found.add(path)
+        while path and path not in result:
+            result.add(path)
             path = path.rpartition("/")[0]
-    return found
+    return result
 
 
 def relative_path(path: str, roots: tuple[str, ...]) -> str:
-    """A path relative to its working tree; a path elsewhere as it is."""
+    """A path relative to its working tree; a path outside is returned unchanged."""
     path = path.replace("\\", "/")
     for root in roots:
         if path == root:
@@ -189,7 +189,7 @@ _BARE_NAMES = frozenset(("Makefile", "Dockerfile", "Justfile", "justfile", "Rake
 
 
 def is_project_file(path: str) -> bool:
-    """Whether a relative path is a plain name of a file in the project. Anybody can write a sentence into a name."""
+    """Whether a relative path is a plain file name in the project: a file name can also hold a whole sentence."""
     name = path.rsplit("/", 1)[-1]
     return (
         len(path) < _MAX_PATH

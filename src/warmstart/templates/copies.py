@@ -1,9 +1,9 @@
-"""Copying the templates of one store to another, with their versions, revocations and uses.
+"""Copy the templates of one store to another, with their versions, revocations and uses.
 
-A template is recognised in the other store by its id and the time it was made; if a different template has its id
-there, it gets a new one. A template that is already there gets the versions that it lacks; one that was changed in both
-stores stays as it is there. What was revoked or deleted in either store is so in the other one afterwards. Copying
-again changes nothing.
+A template is recognised in the target by its id and creation time; if a different template has its id there, it gets a
+new one. A template that already exists there gets the versions it lacks; one that was changed in both stores is left
+as it is in the target. Anything revoked or deleted in either store is gone from the target. Copying twice changes
+nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _USE = (
 
 
 def copy_templates(source: SQLTemplateStore, target: SQLTemplateStore) -> int:
-    """Copy all templates that the target lacks, or has in an older version; returns how many."""
+    """Copy all templates that the target lacks or has in an older version; returns how many."""
     with target.database.transaction() as there, source.database.translate_errors():
         here = source.database.connection
         _copy_deletions(here, target, there)
@@ -53,7 +53,7 @@ def _copy_deletions(here: Connection, target: SQLTemplateStore, there: Connectio
 
 
 def _place(there: Connection, name: str, created_at: float) -> str:
-    """The id of a template in the target, or a new one for it; empty if it was deleted there."""
+    """The id of a template in the target, reserved if it is new; empty if the template was deleted there."""
     ids = "SELECT id, created_at, deleted_at FROM template_ids WHERE"
     found = there.execute(f"{ids} id = ?", (name,)).fetchone()
     if found is None:
@@ -92,7 +92,7 @@ def _versions(connection: Connection, template: str) -> list[tuple[Any, ...]]:
 
 
 def _copy_uses(here: Connection, there: Connection, names: dict[str, str]) -> None:
-    """Copy how templates were used; a use that was settled meanwhile is settled there too."""
+    """Copy the uses of templates; a use that has been settled since the last copy is settled there too."""
     known = {
         (session, arm, at, template): (number, settled)
         for number, session, arm, at, template, settled in there.execute(
@@ -114,7 +114,7 @@ def _copy_uses(here: Connection, there: Connection, names: dict[str, str]) -> No
 
 
 def _copy_revocations(here: Connection, target: SQLTemplateStore, there: Connection) -> None:
-    """Take back in the target what was revoked in either store; also from what was just copied."""
+    """Revoke in the target what was revoked in either store, including from what was just copied."""
     ours = here.execute("SELECT session, at, author FROM template_revoked").fetchall()
     there.executemany(
         "INSERT INTO template_revoked (session, at, author) VALUES (?, ?, ?) ON CONFLICT (session) DO NOTHING", ours

@@ -1,8 +1,8 @@
-"""From a session to its items: one extractor for each kind, all on the annotated steps of its profile.
+"""Extract the items of a session: one extractor per kind, all working on the annotated steps of its profile.
 
-Words of output are never carried. What a file, a page or a program said can reach an item only as a path of the
-project, as an error in our own wording, or as a command that the allowlist knows and whose new words have a clean
-source: the user, or a manifest of the project.
+The words of tool output are never carried. Output of a file, a page or a program can reach an item only as a path in
+the project, as an error in our own wording, or as an allowlisted command whose new words have a clean source: the user
+or a manifest of the project.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ from warmstart.text.truncate import one_line
 from warmstart.text.untrusted import find_injection
 from warmstart.text.words import topic_terms
 
-ITEM_RULES = 8  # raise it when an extractor changes: stored items are then extracted again
+ITEM_RULES = 8  # increase it when an extractor changes, so that stored items are extracted again
 
-_MAX_REQUESTS, _MAX_REQUEST = 6, 400  # requests that tell what a session is about, and characters of each
-_MAX_FIX_TRIES = 6  # shell calls after an error in which its fix is looked for
+_MAX_REQUESTS, _MAX_REQUEST = 6, 400  # requests that say what a session is about, and characters of each
+_MAX_FIX_TRIES = 6  # shell calls after an error that are searched for its fix
 _MAX_QUOTE = 300  # characters
 _MAX_SAID = 4_000  # characters of a message that are read
-_MIN_MESSAGES = 3  # before anything is said of how they are written
-_MAX_ASKED, _MAX_APPROVAL = 90, 3  # characters of what a turn asks for, words of a message that only agrees
-_MAX_FILES, _MAX_COMMANDS = 12, 4  # of a turn
+_MIN_MESSAGES = 3  # needed to describe how the user writes
+_MAX_ASKED, _MAX_APPROVAL = 90, 3  # characters of a turn's request, words of a message that only agrees
+_MAX_FILES, _MAX_COMMANDS = 12, 4  # per turn
 _URL = re.compile(r"https?://[^\s<>\"'`)\]]+")
 
 
 def extract_commands(view: SessionView) -> Iterator[Item]:
     """The commands that test, build, lint, format and run this project."""
-    found: dict[str, list[tuple[Shell, ShellCommand]]] = {}
+    uses_of: dict[str, list[tuple[Shell, ShellCommand]]] = {}
     for shell in view.shells:
         for command in shell.commands:
             if command.purpose != "other":
-                found.setdefault(command.text, []).append((shell, command))
-    for text, uses in found.items():
+                uses_of.setdefault(command.text, []).append((shell, command))
+    for text, uses in uses_of.items():
         first, last = uses[0][0].step, uses[-1][0].step
         if not is_known(text, view.typed):
             continue
@@ -70,16 +70,16 @@ def extract_commands(view: SessionView) -> Iterator[Item]:
 def extract_files(view: SessionView) -> Iterator[Item]:
     """The files that were changed, and those that were read before the first change."""
     first_edit = next((step.position for step, role, _ in view.files if role == "edit"), len(view.steps))
-    found: dict[tuple[str, str], list[AnnotatedStep]] = {}
+    steps_of: dict[tuple[str, str], list[AnnotatedStep]] = {}
     for step, role, path in view.files:
         if role == "edit" or (role == "read" and step.position < first_edit):
-            found.setdefault((role, path), []).append(step)
-    for (role, path), steps in found.items():
+            steps_of.setdefault((role, path), []).append(step)
+    for (role, path), steps in steps_of.items():
         yield view.item("file", path, steps[0], steps[-1], tool=role, count=len(steps))
 
 
 def extract_traps(view: SessionView) -> Iterator[Item]:
-    """Commands that test, build, lint or format and failed here, with the command for the same that worked instead."""
+    """Test, build, lint and format commands that failed here, each with the equivalent that worked instead."""
     yield from () if view.is_host else _call_traps(view)
     for place, shell in enumerate(view.shells):
         error = shell.step.signature
@@ -111,7 +111,7 @@ def extract_traps(view: SessionView) -> Iterator[Item]:
 
 
 def _call_traps(view: SessionView) -> Iterator[Item]:
-    """API calls that failed, with what made the tool work: another tool first, or other arguments (names only)."""
+    """API calls that failed, with the fix: another tool called first, or different arguments (names only)."""
     values, notes = Values(view), {step.call.name for step in view.steps if step.role == "note"}
     for step in view.steps:
         name, recovery = step.call.name, step.recovery
@@ -127,13 +127,13 @@ def _call_traps(view: SessionView) -> Iterator[Item]:
 
 
 def _is_part_of_work(error: str) -> bool:
-    """Whether an error is a failing test or a slip, and says nothing about the project."""
+    """Whether an error is a failing test or a slip that says nothing about the project."""
     is_work = any(phrase in error.lower() for phrase in load_table("rules")["work"])
     return is_work or bool(re.search(r"exit \d+|: failed$|HTTP \d", error))
 
 
 def extract_instructions(view: SessionView) -> Iterator[Item]:
-    """The user's standing rules, quoted; of an agent that is built on the library also those of its system prompt."""
+    """The user's standing rules, quoted; for agents built on the library also the rules in the system prompt."""
     rules = [
         (message, sentence)
         for message, text, _ in view.said
@@ -154,7 +154,7 @@ def _is_standing(sentence: str) -> bool:
 
 
 def _system_rules(text: str) -> Iterator[str]:
-    """The sentences of a system prompt that say what must or must not be done, on any day."""
+    """The sentences of a system prompt that say what must or must not be done, unless they hold only today."""
     for line in SENTENCE.split(text):
         rule = line.strip(" \t-*•")
         if 12 <= len(rule) <= _MAX_QUOTE and pattern("rule").search(rule) and not pattern("of_the_day").search(rule):
@@ -170,18 +170,18 @@ def extract_corrections(view: SessionView) -> Iterator[Item]:
 
 
 def extract_decisions(view: SessionView) -> Iterator[Item]:
-    """What the user decided between two ways, quoted."""
+    """Choices the user made between two options, quoted."""
     for message, text, _ in view.said if view.has_own_user else ():
         for sentence in filter(pattern("decision").match, _sentences(text)):
             yield from _quote(view, "decision", sentence, message)
 
 
 def extract_references(view: SessionView) -> Iterator[Item]:
-    """The documents on the web that the user pointed to."""
+    """The web pages that the user pointed to."""
     for message, text, _ in view.said:
-        for found in dict.fromkeys(_URL.findall(text[:_MAX_SAID])):
-            if not pattern("passing_url").search(found):
-                yield from _quote(view, "reference", found.rstrip(".,;:"), message)
+        for url in dict.fromkeys(_URL.findall(text[:_MAX_SAID])):
+            if not pattern("passing_url").search(url):
+                yield from _quote(view, "reference", url.rstrip(".,;:"), message)
 
 
 def _sentences(text: str) -> list[str]:
@@ -201,12 +201,12 @@ def extract_open(view: SessionView) -> Iterator[Item]:
     every = [(one, command) for one in view.shells if one.step.position > committed for command in one.commands]
     for shell, command in [one for one in every if one[1].purpose in ("test", "build", "lint")][-1:]:
         is_safe = is_known(command.text, view.typed) and view.may_show(command.text, shell.step.position)
-        if shell.step.outcome == "error" and shell.commands == (command,) and is_safe:  # or which of them failed?
+        if shell.step.outcome == "error" and shell.commands == (command,) and is_safe:  # one, or any could have failed
             yield view.item("open", f"`{command.text}` failed last", shell.step)
 
 
 def extract_habits(view: SessionView) -> Iterator[Item]:
-    """How the user asks and gives feedback: weak, in our words, never the user's."""
+    """How the user asks and gives feedback: weak evidence, in our words, never the user's."""
     style, session = writing_style(view.messages), view.session
     if style.messages < _MIN_MESSAGES or not view.has_own_user:
         return
@@ -246,7 +246,7 @@ def extract_items(
     redactor: Redactor | None = None,
     **options: Any,
 ) -> SessionItems:
-    """What a session teaches. Every text is redacted. `options` are those of `SessionView`."""
+    """The items of a session, with every text redacted. `options` are those of `SessionView`."""
     view = SessionView(session, messages, steps, **options)
     clean = redactor.clean if redactor else str
     items = [item.map_texts(clean) for extract in EXTRACTORS.values() for item in extract(view)]
@@ -268,14 +268,14 @@ def extract_items(
 
 
 def _own_words(items: Sequence[Item]) -> dict[str, None]:
-    """The words of clean commands that are not words of their programs."""
+    """The words of clean commands that their programs do not define."""
     commands = (item.commands for item in items if item.kind in ("command", "trap") and item.clean)
     return dict.fromkeys(word for some in commands for command in some for word in own_words_of(command))
 
 
 def extract_turns(view: SessionView, messages: Sequence[Message], clean: Callable[[str], str]) -> tuple[Turn, ...]:
     """The turns of a session. An approval continues the turn before it."""
-    turn_of, requests = {}, {}  # by the number of a request; the first message of each turn
+    turn_of, requests = {}, {}  # request number -> turn; turn -> its first message
     number = turn = 0
     for message in messages:
         if is_request(message):
@@ -294,11 +294,11 @@ def extract_turns(view: SessionView, messages: Sequence[Message], clean: Callabl
             known = command.purpose != "other" and is_known(command.text, view.typed)
             if known and view.may_show(command.text, shell.step.position):
                 ran.setdefault(turn_of.get(shell.step.turn, 0), {})[command.text] = None
-    found = []
+    turns = []
     for turn, message in requests.items():
         changed = list(files.get((turn, "edit"), ()))
         read = [path for path in files.get((turn, "read"), ()) if path not in changed]
-        found.append(
+        turns.append(
             Turn(
                 message=message.native_id,
                 at=message.timestamp.timestamp() if message.timestamp else None,
@@ -308,11 +308,11 @@ def extract_turns(view: SessionView, messages: Sequence[Message], clean: Callabl
                 ran=tuple(map(clean, list(ran.get(turn, ()))[:_MAX_COMMANDS])),
             )
         )
-    return tuple(found)
+    return tuple(turns)
 
 
 def _asked(message: Message, clean: Callable[[str], str]) -> str:
-    """The request on one line, in the user's own words or the title of their plan."""
+    """The request on one line: the user's own words, or the title of their plan."""
     words = own_words(message)
     text = one_line(clean(subject_of(message.text) if words == PLAN else words), _MAX_ASKED)
     return "" if find_injection(text) else text

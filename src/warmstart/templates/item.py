@@ -1,7 +1,7 @@
-"""What a session teaches, as items: the unit that briefs and templates are selections of.
+"""Items: the unit of what a session teaches. Briefs and templates are selections of items.
 
-An item names the messages it came from, so that everything made of a session can be revoked with it. Its texts are
-redacted when it is extracted.
+An item names the messages it came from, so that everything derived from a session can be revoked with it. Its texts
+are redacted at extraction.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ Kind = Literal[
 
 
 class Source(NamedTuple):
-    """Where an item is from: a session by its public id, and a message of it by the agent's own id."""
+    """Where an item came from: the public id of a session, and the agent's own id of a message in it."""
 
     session: str
     message: str = ""
 
     @property
     def is_edit(self) -> bool:
-        """Whether it names no session but a person who edited a template."""
+        """Whether the source is a person who edited a template, not a session."""
         return self.session.startswith(EDIT)
 
 
 class Turn(NamedTuple):
-    """A request, on one line, and what was done for it. `message` is the agent's own id of the request."""
+    """A request on one line, and what was done for it. `message` is the agent's own id of the request."""
 
     message: str
     at: float | None
@@ -53,11 +53,11 @@ class Turn(NamedTuple):
     ran: tuple[str, ...]
 
 
-EDIT = "edit:"  # before the name of the person who wrote an item into a template by hand
+EDIT = "edit:"  # prefix of the name of a person who wrote an item into a template by hand
 
 
 class Call(NamedTuple):
-    """A tool call as an item shows it: the arguments as JSON or as a shell command, the result as its shape."""
+    """A tool call as shown in an item: the arguments as JSON or as a shell command, the result as its shape."""
 
     tool: str
     arguments: str
@@ -68,9 +68,9 @@ class Call(NamedTuple):
 class Item:
     """One thing that a session teaches.
 
-    `count` is how often it occurred. Of a command, `worked` and `failed` say how often it is known to have worked and
-    to have failed; a pipe hides the rest. What is not `clean` has words that first appeared in some output: it is not
-    carried if this is the first session that has it.
+    `count` is how often it occurred. For a command, `worked` and `failed` count the runs known to have worked and to
+    have failed; a pipe hides the outcome of the others. An item that is not `clean` has words that first appeared in
+    tool output: it is not carried if this is the first session that has it.
     """
 
     kind: Kind
@@ -87,17 +87,17 @@ class Item:
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """The shell commands that a command or a trap shows."""
+        """The shell commands in a command or a trap."""
         return (self.text,) if self.kind == "command" else tuple(call.arguments for call in self.calls)
 
     def map_texts(self, change: Callable[[str], str]) -> Item:
-        """The item with a change applied to each of its texts, the names of tools among them."""
+        """The item with `change` applied to each of its texts, including the names of tools."""
         calls = tuple(Call(*map(change, call)) for call in self.calls)
         return replace(self, text=change(self.text), tool=change(self.tool), calls=calls)
 
     @property
     def fix(self) -> str:
-        """What worked instead of what failed, of a trap: a command, a call that comes first, or other arguments."""
+        """The fix of a trap: another command, a call to make first, or different arguments."""
         tool, arguments, _ = self.calls[-1]
         if tool in SHELLS:
             return f"use `{arguments}`"
@@ -107,9 +107,9 @@ class Item:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionItems:
-    """The items of one session. `terms` counts the words of what it was asked for and of the files it changed.
+    """The items of one session. `terms` counts the words of its requests and of the files it changed.
 
-    `typed` are the words of its commands that the user typed or a manifest of the project has, one on each line.
+    `typed` holds the words of its commands that the user typed or that are in a manifest of the project, one per line.
     """
 
     session_id: str
@@ -128,6 +128,6 @@ class SessionItems:
 
 
 def item_id(item: Item) -> str:
-    """Twelve hexadecimal digits of what an item says, wherever it came from."""
-    said = msgspec.json.encode((item.kind, item.text, item.tool, item.calls))
-    return blake2b(said, digest_size=6).hexdigest()
+    """A hash of an item's content in twelve hexadecimal digits, independent of its sources."""
+    content = msgspec.json.encode((item.kind, item.text, item.tool, item.calls))
+    return blake2b(content, digest_size=6).hexdigest()

@@ -19,11 +19,11 @@ from warmstart.templates.item import SessionItems
 _ALL = Filter()
 _BATCH = 50  # sessions whose items are written together
 _ENCODE = msgspec.json.Encoder().encode
-_DECODE = lru_cache(maxsize=256)(msgspec.json.Decoder(SessionItems).decode)  # most are the same the next time
+_DECODE = lru_cache(maxsize=256)(msgspec.json.Decoder(SessionItems).decode)  # most are unchanged on the next call
 
 
 class ItemStore:
-    """The items in the database of a session store; it lives as long as that store."""
+    """The items in the database of a session store. Valid as long as that store is open."""
 
     def __init__(
         self, sessions: SQLSessionStore, *, redactor: Redactor | None = None, profiler: Profiler | None = None
@@ -44,7 +44,7 @@ class ItemStore:
                 f"WHERE {condition} AND coalesce(i.rules, '') <> :rules ORDER BY s.pk LIMIT :limit",
                 {**values, "rules": self._rules},
             ).fetchall()
-        made: list[tuple[str, str, str, int]] = []
+        batch: list[tuple[str, str, str, int]] = []
         for number, (session_id, revision) in enumerate(stale, 1):
             try:
                 session, messages = self._sessions.get(session_id), list(self._sessions.messages(session_id))
@@ -55,27 +55,27 @@ class ItemStore:
             except BAD_SESSION as error:
                 log_skip(session_id, error)
                 continue
-            made.append((self._rules, _ENCODE(items).decode(), session_id, revision))
-            if len(made) >= _BATCH or number == len(stale):
-                self._save(made)
-                made = []
+            batch.append((self._rules, _ENCODE(items).decode(), session_id, revision))
+            if len(batch) >= _BATCH or number == len(stale):
+                self._save(batch)
+                batch = []
             if progress:
                 progress(number, len(stale))
-        self._save(made)
+        self._save(batch)
         return len(stale)
 
-    def _save(self, made: list[tuple[str, str, str, int]]) -> None:
-        if made:
+    def _save(self, rows: list[tuple[str, str, str, int]]) -> None:
+        if rows:
             with self._db.transaction() as connection:
                 connection.executemany(
                     "INSERT INTO session_items (session, rules, body) "
                     "SELECT pk, ?, ? FROM sessions WHERE id = ? AND revision = ? "
                     "ON CONFLICT (session) DO UPDATE SET rules = excluded.rules, body = excluded.body",
-                    made,
+                    rows,
                 )
 
     def items(self, filter: Filter = _ALL) -> list[SessionItems]:
-        """The items of the selected sessions that were not revoked, newest first. Call `update` before."""
+        """The items of the selected sessions that were not revoked, newest first. Call `update` first."""
         condition, values = where(filter)
         with self._db.translate_errors():
             rows = self._db.connection.execute(

@@ -1,6 +1,6 @@
-"""Templates of stores that were made before items: what each part of their seeds is as an item.
+"""Convert templates that were stored before items existed: each part of their seeds becomes an item.
 
-Calls and rules that are not known to be safe are left out, and so are the words of results.
+Calls and rules that are not known to be safe are left out, and so is the text of results.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from warmstart.templates.safety import HOST_TOOLS, is_safe_call, is_safe_rule, i
 
 
 class _Part(msgspec.Struct):
-    """A part of any kind; each kind had a few of these fields."""
+    """A part of any kind; each kind used a few of these fields."""
 
     text: str = ""
     task: str = ""
@@ -36,7 +36,7 @@ class _Part(msgspec.Struct):
 
 
 class LegacySeed(msgspec.Struct):
-    """A seed as earlier versions stored it; its cards of tools only repeat what the tools say."""
+    """A seed as stored by earlier versions. Its tool cards are ignored: they only repeat the tool definitions."""
 
     contexts: tuple[_Part, ...] = ()
     demonstrations: tuple[_Part, ...] = ()

@@ -1,8 +1,8 @@
-"""The life of a template: quarantined, candidate, active, retired. Each step is a new version with its reason.
+"""The lifecycle of a template: quarantined, candidate, active, retired. Each step is a new version with its reason.
 
 A candidate becomes active when the user promotes it, or when sessions that started from it did measurably better than
-sessions that were held out from it; how often something recurs never decides. What did measured harm, or was not used
-for long, is retired.
+sessions that were held out; how often something recurs never decides. A template that does measured harm, or has not
+been used for a long time, is retired.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from warmstart.templates.thompson import MIN_OUTCOMES, Belief, belief, does_harm
 
 AUTHOR = "warmstart"
 
-_MIN_EFFECT = 2  # known outcomes on either side before there is an effect
-_BENEFIT = "measured benefit"  # how the reason of such a promotion begins
+_MIN_EFFECT = 2  # known outcomes needed on either side for an effect
+_BENEFIT = "measured benefit"  # prefix of the reason for such a promotion
 
 
 class Changed(NamedTuple):
-    """A template that came into another state, and why."""
+    """A template that changed state, and why."""
 
     template: str
     name: str
@@ -36,7 +36,7 @@ class Changed(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """The sessions that started from a template, and those that were held out from it, with the known outcomes."""
+    """The sessions that started from a template and those held out from it, with their known outcomes."""
 
     used: int = 0
     successes: int = 0
@@ -48,20 +48,20 @@ class Counts(NamedTuple):
 
     @property
     def known(self) -> int:
-        """The sessions that started from it and have a known outcome."""
+        """The number of sessions that started from it and have a known outcome."""
         return self.successes + self.failures
 
     @property
     def interval(self) -> Interval | None:
-        """Wilson's interval of the success rate, 95 %."""
+        """The 95 % Wilson interval of the success rate."""
         return wilson(self.successes, self.known)
 
     @property
     def effect(self) -> Effect | None:
-        """How much more often sessions succeed that start from it than those that were held out from it.
+        """The difference in success rate between sessions that started from it and those held out from it.
 
-        Both are of the same kind of task, because for both the template was drawn before chance decided between warm
-        and cold. `None` with fewer than two known outcomes on either side.
+        Both groups have the same kind of tasks, because the template is drawn before chance decides between warm and
+        cold. `None` with fewer than two known outcomes on either side.
         """
         cold = self.cold_successes + self.cold_failures
         interval = newcombe(self.successes, self.known, self.cold_successes, cold)
@@ -71,21 +71,21 @@ class Counts(NamedTuple):
 
     @property
     def shows_harm(self) -> bool:
-        """Whether a confidence sequence shows that it does harm: it may be looked at after every session."""
+        """Whether a confidence sequence shows harm; unlike an interval, it stays valid when checked repeatedly."""
         n, m = self.known + 2, self.cold_successes + self.cold_failures + 2
-        warm, cold = (self.successes + 1) / n, (self.cold_successes + 1) / m  # Agresti and Caffo's
+        warm, cold = (self.successes + 1) / n, (self.cold_successes + 1) / m  # Agresti-Caffo
         error = sqrt(warm * (1 - warm) / n + cold * (1 - cold) / m)
         return warm - cold + sequence_factor(n + m) * error < 0
 
     def cold(self, every: Belief) -> Belief:
-        """What is known of cold starts on the tasks of this template, where `every` is of all cold starts."""
+        """The belief about cold starts on this template's tasks; the prior is `every`, that of all cold starts."""
         return belief(self.cold_successes, self.cold_failures, every, weight=4.0)
 
 
 def count_uses(store: SQLTemplateStore, *, candidates: bool = False) -> dict[str, Counts]:
-    """The counts of every template that was ever drawn, by its id; with `candidates` of those, as they are now.
+    """The counts of every template that was ever drawn, by id; with `candidates`, those of current candidates only.
 
-    A use of an earlier version counts for a candidate only if that version said the same.
+    A use of an earlier version counts for a candidate only if that version had the same content.
     """
     same = (
         " AND EXISTS (SELECT 1 FROM templates t "
@@ -109,19 +109,19 @@ def count_uses(store: SQLTemplateStore, *, candidates: bool = False) -> dict[str
 
 
 def total(counts: Iterable[Counts]) -> Counts:
-    """All templates as one: what starting warm does as a whole."""
+    """The counts of all templates added up: the overall effect of starting warm."""
     every = list(counts)
     sums = {name: sum(getattr(each, name) for each in every) for name in Counts._fields if name != "last_used"}
     return Counts(**sums, last_used=max((each.last_used for each in every if each.last_used), default=None))
 
 
 def promote(store: SQLTemplateStore, template: str, *, author: str = "", expected: int | None = None) -> WarmTemplate:
-    """Make a template active on the user's word, whatever state it is in. `expected` is the version that they saw."""
+    """Make a template active because the user says so, whatever its state. `expected` is the version they saw."""
     return store.change(template, author=author, reason="promoted by the user", expected=expected, state="active")
 
 
 def unpromoted(store: SQLTemplateStore) -> set[str]:
-    """The active templates that neither a person nor an effect made active, in stores of earlier versions."""
+    """Templates that an earlier version of Warmstart made active without a person or a measured benefit."""
     rows = store.select(
         "SELECT t.id FROM templates t JOIN template_versions n ON n.template = t.id AND n.version = t.version "
         "WHERE n.state = 'active' AND NOT EXISTS (SELECT 1 FROM template_versions p WHERE p.template = t.id "
@@ -134,7 +134,7 @@ def unpromoted(store: SQLTemplateStore) -> set[str]:
 
 
 def review(store: SQLTemplateStore, *, max_age_days: float = 180, dry_run: bool = False) -> list[Changed]:
-    """Bring every template into the state that it has earned, or only say so."""
+    """Move every template to the state that it has earned; with `dry_run` only report the changes."""
     counts, candidates, doubtful = count_uses(store), count_uses(store, candidates=True), unpromoted(store)
     everything = total(counts.values())
     every = belief(everything.cold_successes, everything.cold_failures)
@@ -153,7 +153,7 @@ def review(store: SQLTemplateStore, *, max_age_days: float = 180, dry_run: bool 
         if not reason and each.state == "candidate":
             measured = candidates.get(each.id, Counts())
             new, reason = "active", _benefit(measured, measured.cold(every))
-        with suppress(TemplateNotFound, TemplateChanged):  # another process, or a person, was quicker
+        with suppress(TemplateNotFound, TemplateChanged):  # another process or a person got there first
             if reason and not dry_run:
                 store.change(each.id, author=AUTHOR, reason=reason, expected=each.version, state=new)
             if reason:
@@ -162,17 +162,17 @@ def review(store: SQLTemplateStore, *, max_age_days: float = 180, dry_run: bool 
 
 
 def _harm(counts: Counts, cold: Belief) -> str:
-    """Why a template is to be retired for doing harm; empty for one that is not."""
-    # What selection goes by too: what it passes over for ever must not stay active. An interval without 0 is not
-    # enough, because it is looked at again and again.
+    """Why a template should be retired for doing harm; empty if it should not."""
+    # The same test as in selection: a template that is never chosen again must not stay active. An interval that
+    # excludes 0 is not enough, because it is checked again and again.
     if not does_harm(counts.successes, counts.failures, cold) and not counts.shows_harm:
         return ""
-    against = f"{counts.successes} of {counts.known} sessions succeeded, where {cold.mean:.0%} of cold starts do"
+    against = f"{counts.successes} of {counts.known} sessions succeeded, compared with {cold.mean:.0%} of cold starts"
     return f"measured harm: {_difference(counts.effect) if counts.effect else against}"
 
 
 def _benefit(counts: Counts, cold: Belief) -> str:
-    """Why a candidate is to become active; empty for one that is not."""
+    """Why a candidate should become active; empty if it should not."""
     effect = counts.effect
     if not effect or effect.cold < MIN_OUTCOMES or effect.low <= 0:
         return ""

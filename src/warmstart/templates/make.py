@@ -1,6 +1,6 @@
-"""From sessions to a template: the items of each are taken, all are merged, and the result is checked.
+"""Make a template from sessions: extract the items of each, merge them, and check the result.
 
-A session that failed or was revoked gives nothing.
+A session that failed or was revoked contributes nothing.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ from warmstart.text.truncate import one_line
 from warmstart.text.untrusted import find_injection
 from warmstart.text.words import topic_terms
 
-# How many items of a kind a template carries. Where one session stopped says nothing to another.
+# Maximum items of each kind in a template. Where one session stopped is of no use to another.
 _DEFAULT_MAX = 6
 _MAX_ITEMS: dict[Kind, int] = {"instruction": 12, "command": 12, "file": 12, "habit": 2, "open": 0}
-_MAX_EVIDENCE = 120  # characters of what says that a session failed
-_MAX_NAMED = 5  # sessions that an error names
+_MAX_EVIDENCE = 120  # characters of the evidence that a session failed
+_MAX_NAMED = 5  # sessions listed in an error
 _SENTENCE_END = re.compile(r"(?<=[\w)}])[.!?](?:\s|$)|\n| \(changed ")
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 class SessionExtractor:
-    """Extracts what is worth carrying from one session, by one set of rules.
+    """Extracts what is worth carrying from one session.
 
-    Without `placeholders` only secrets are replaced. `allow` are commands that may be carried although they are not
-    known to be safe.
+    Without `placeholders` only secrets are replaced. `allow` lists commands that may be carried even though they are
+    not known to be safe.
     """
 
     def __init__(
@@ -65,23 +65,23 @@ class SessionExtractor:
         self._profiler = profiler or Profiler()
 
     def extract(self, session: Session, messages: Sequence[Message], *, profile: Profile | None = None) -> SessionSeed:
-        """What is worth carrying from a session; nothing at all from one that is known to have failed."""
+        """What is worth carrying from a session; empty if the session is known to have failed."""
         known = profile or self._profiler.profile(session, messages)
         if "failure" in (session.outcome, known.outcome.value):
             return SessionSeed()
         return merge([self.items(session, messages)])
 
     def items(self, session: Session, messages: Sequence[Message]) -> SessionItems:
-        """All that a session teaches."""
+        """All items of a session."""
         steps = self._profiler.steps(session, messages)
         return extract_items(session, messages, steps, redactor=self._redactor, **self._options)
 
 
 def merge(sessions: Iterable[SessionItems], *, max_examples: int = 3) -> SessionSeed:
-    """The items of sessions, each once, the best of each kind first.
+    """The distinct items of several sessions, the best of each kind first.
 
-    What most sessions have comes first, then the newest. A command that fails by now is left out, and so is what has
-    words of some output in the first session that has it.
+    Items that most sessions have come first, then the newest. A command that has started to fail is left out, and so is
+    an item that contained words of tool output in the first session that has it.
     """
     most = {**_MAX_ITEMS, "procedure": max_examples}
     same: dict[object, list[Item]] = {}
@@ -101,15 +101,15 @@ def merge(sessions: Iterable[SessionItems], *, max_examples: int = 3) -> Session
 
 
 def _identity(item: Item) -> object:
-    if item.kind == "procedure":  # the same calls show the same, whatever was asked for
+    if item.kind == "procedure":  # the same calls teach the same, whatever the request
         return item.kind, tuple((call.tool, re.sub(r"_\d+(?=\}\})", "", call.arguments)) for call in item.calls)
-    if item.kind == "file":  # one that was read and changed is one that is changed
+    if item.kind == "file":  # a file that was read and changed is one item
         return item.kind, item.text
     return item.kind, item.tool, item.text if item.kind == "command" else item.text.lower().rstrip(".!")
 
 
 def _merge(items: Sequence[Item]) -> Item:
-    """One item for several that say the same, in the words of the newest clean one."""
+    """Merge equivalent items into one, in the words of the newest clean one."""
     newest = max(items, key=lambda item: (item.clean, item.tool == "edit", item.last_seen or _LONG_AGO))
     return replace(
         newest,
@@ -132,7 +132,7 @@ def _order(item: Item) -> tuple[object, ...]:
 
 
 def _in_turns(items: Sequence[Item]) -> list[Item]:
-    """The best procedure of every session, then the second: three of one would leave no room for the others."""
+    """Interleave procedures by session, best first: three from one session would leave no room for the others."""
     turns: list[tuple[int, Item]] = []
     before: Counter[str] = Counter()
     for item in items:
@@ -169,17 +169,17 @@ def make(
     kinds: Mapping[str, str] | None = None,
     skip: Skip = log_skip,
 ) -> WarmTemplate:
-    """A template of these sessions, not saved yet. `revoked` are the ids of sessions that may give nothing any more.
+    """A template made from these sessions, not saved yet. `revoked` lists the ids of sessions that must not be used.
 
-    `kinds` is the user's own table of what tools are for; `skip` is called with a session that gives nothing, and why.
-    Raises `SessionNotFound`, `NothingToCarry` if no session gives anything, and `InvalidTemplate` if what they give
-    breaks a rule.
+    `kinds` is the user's own table of what tools are for; `skip` is called with each session that contributes nothing,
+    and why. Raises `SessionNotFound`, `NothingToCarry` if no session contributes anything, and `InvalidTemplate` if the
+    result breaks a rule.
     """
     redactor = redactor or Redactor()
     extractor = SessionExtractor(redactor=redactor, placeholders=placeholders, allow=allow, profiler=Profiler(kinds))
     used, refused = _read(store, sessions, extractor, revoked, kinds)
     if not used:
-        reasons = [f"session {id_} gives nothing to carry: {why}" for id_, why in refused.items()][:_MAX_NAMED]
+        reasons = [f"session {id_} has nothing to carry: {why}" for id_, why in refused.items()][:_MAX_NAMED]
         raise NothingToCarry(redactor.clean("; ".join((*reasons, "name another session (`warmstart sessions list`)"))))
     for id_, why in refused.items():
         skip(id_, NothingToCarry(redactor.clean(why)))
@@ -206,12 +206,12 @@ def make(
 
 
 def _seed(used: Sequence[_Used], schemas: Mapping[str, Mapping[str, Any] | None], max_examples: int) -> SessionSeed:
-    """The items of sessions that are valid and fit the tools."""
+    """The merged items that are valid and fit the tools."""
     merged = merge([one.items for one in used], max_examples=max_examples)
     draft = WarmTemplate(name="draft", seed=merged, sources=tuple(one.session.id for one in used))
     seed = SessionSeed(items=tuple(item for item in without_problems(draft) if _fits(item, schemas)))
     if not _says_something(seed):
-        raise NothingToCarry("nothing of these sessions may be carried; choose other sessions")
+        raise NothingToCarry("nothing in these sessions may be carried; choose other sessions")
     return seed
 
 
@@ -228,7 +228,7 @@ def _read(
     revoked: Collection[str],
     kinds: Mapping[str, str] | None,
 ) -> tuple[list[_Used], dict[str, str]]:
-    """The sessions that give something, and why each of the others gives nothing. Their order does not matter."""
+    """The sessions that contribute something, and why each of the others does not. Their order does not matter."""
     used, refused = [], {}
     for id_, session in sorted({session.id: session for session in map(store.get, sessions)}.items()):
         try:
@@ -245,17 +245,17 @@ def _read(
 
 
 def _refusal(session: Session, profile: Profile, items: SessionItems) -> str:
-    """Why a session gives nothing, and what to do about it; empty if it gives something."""
+    """Why a session contributes nothing, and what to do about it; empty if it contributes something."""
     if profile.outcome.value == "failure":
         evidence = one_line(profile.outcome.evidence, _MAX_EVIDENCE)
         return f"it ended in failure ({evidence}; `warmstart sessions outcome {session.id} success` if it did not)"
     if _says_something(merge([items])):
         return ""
-    return "it has no standing instruction, and no call that worked and may be shown"
+    return "it has no standing instruction and no successful call that may be shown"
 
 
 def _says_something(seed: SessionSeed) -> bool:
-    """Whether a seed holds more than how the user writes and which files there are."""
+    """Whether a seed holds more than habits, files and open work."""
     return any(item.kind not in ("habit", "file", "open") for item in seed.items)
 
 
@@ -264,17 +264,17 @@ def _fits(item: Item, schemas: Mapping[str, Mapping[str, Any] | None]) -> bool:
 
 
 def describe(seed: SessionSeed, sessions: Sequence[SessionItems], project: str = "") -> str:
-    """The task, or the project of several sessions, and the tools in one plain sentence; empty if neither is known."""
+    """One plain sentence: the task, or the project of several sessions, and the tools; empty if neither is known."""
     sentences = (
         subject_of(sentence).strip(" ,;:")
         for text in (*seed.tasks, *(one.title for one in sessions))
-        for sentence in (_SENTENCE_END.split(subject_of(text))[:-1] or [text])[:3]  # the last one may be cut off
+        for sentence in (_SENTENCE_END.split(subject_of(text))[:-1] or [text])[:3]  # the last one may be truncated
     )
     plain = [one for one in sentences if count_words(one) <= 20 and not find_injection(one) and is_safe_text(one)]
     task = next((one for row in ("request", "statement") for one in plain if pattern(row).fullmatch(one)), "")
     terms = set(topic_terms(task))
     alike = sum(len(terms.intersection(topic_terms(one.title))) >= len(terms) / 2 for one in sessions)
-    if project and 2 * alike < len(sessions):  # the task of a few says nothing about the others
+    if project and 2 * alike < len(sessions):  # the task of a few does not describe the others
         task = f"work in {project.rstrip('/').rsplit('/', 1)[-1]}"
     names = [call.tool for item in seed.of("procedure") for call in item.calls if call.tool not in SHELLS]
     tools = [*dict.fromkeys((*names, *(f"`{item.text}`" for item in seed.of("command"))))][:2]
@@ -283,7 +283,7 @@ def describe(seed: SessionSeed, sessions: Sequence[SessionItems], project: str =
 
 
 def _task_type(profiles: Sequence[Profile]) -> TaskType:
-    """What more than half of the sessions are about."""
+    """The task type of more than half of the sessions, or `mixed`."""
     best, times = Counter(profile.task_type for profile in profiles).most_common(1)[0]
     return best if 2 * times > len(profiles) else "mixed"
 

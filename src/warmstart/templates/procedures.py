@@ -1,9 +1,9 @@
 """Procedures: how a sub-task was done, as a few calls that worked.
 
-A sub-task is a request of the user with what follows until the next request. It is carried if it ended well and can be
-shown whole: every call that changed or ran something is known to be safe. Of coding agents that are the commands of the
-project; edits are named by their file, never shown. Of agents that call APIs, values of a customer become placeholders
-(`{{reservation_id}}`), and of a result only its shape is told.
+A sub-task is a user request and everything up to the next request. It is carried if it ended well and can be shown in
+full: every call that changed or ran something must be known to be safe. For coding agents these are the commands of the
+project; edits are never shown, only the names of the edited files. For agents that call APIs, a customer's values turn
+into placeholders (`{{reservation_id}}`), and results are reduced to their shape.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from warmstart.text.truncate import one_line
 from warmstart.text.untrusted import find_injection
 
 MIN_CALLS, MAX_CALLS = 2, 6
-_MAX_TEXT, _MAX_FILES = 160, 3  # characters of the request, and files that are named beside it
+_MAX_TEXT, _MAX_FILES = 160, 3  # characters of the request, and files named beside it
 _MAX_GO_AHEAD = 8  # words of a message that only agrees
 _MAX_NUMBER = 10_000  # a larger number identifies something
 _MAX_JSON = 200_000  # characters of a result that are read
-_WEIGHTS = {"edit": 3, "run": 2, "check": 2, "read": 1}  # of calls, where there are too many
+_WEIGHTS = {"edit": 3, "run": 2, "check": 2, "read": 1}  # which calls to keep if there are too many
 
 _MCP_TOOL = re.compile(r"mcp__[\w-]+?__[a-z]+(?:[_-][a-z]+){0,4}", re.IGNORECASE)
 _FIELD_NAME = re.compile(r"[A-Za-z_](?:[A-Za-z_-]|\d(?!\d)){0,40}")
@@ -47,7 +47,7 @@ _PASSED = re.compile(r"\b(\d+) (?:tests? )?passed\b")
 
 
 def extract_procedures(view: SessionView) -> Iterator[Item]:
-    """The sub-tasks of a session that ended well; of an agent that calls APIs, those of a success only."""
+    """The sub-tasks that ended well; for agents that call APIs, only if the session succeeded or the user approved."""
     if view.session.outcome == "failure":
         return
     values = Values(view)
@@ -80,15 +80,15 @@ class _SubTask:
 def _sub_tasks(view: SessionView) -> list[_SubTask]:
     """The requests with the calls that follow; an answer or a go-ahead belongs to the request before it.
 
-    Who talks to a customer asks and answers until something is changed, so that the next request comes only after that.
+    An agent that talks to a customer goes back and forth until it changes something; only then can a new request start.
     """
-    said = {message.native_id: (text, answers) for message, text, answers in view.said}
+    user_texts = {message.native_id: (text, answers) for message, text, answers in view.said}
     steps = {step.call.id: step for step in view.steps}
     tasks = [_SubTask()]
     for message in view.messages:
         last = tasks[-1]
-        if message.native_id in said:
-            text, answers = said[message.native_id]
+        if message.native_id in user_texts:
+            text, answers = user_texts[message.native_id]
             last.refused |= corrects(text, answers=answers) or complains(text)
             last.approved |= approves(text)
             if last.requests and not last.refused and _goes_on(text, answers or not view.is_host, last):
@@ -96,7 +96,7 @@ def _sub_tasks(view: SessionView) -> list[_SubTask]:
             else:
                 tasks.append(_SubTask(message.native_id, [text]))
         elif is_request(message):
-            tasks.append(_SubTask())  # what a machine asked for has no words that could be quoted
+            tasks.append(_SubTask())  # a request by a machine has no words to quote
         last = tasks[-1]
         last.steps += (steps[call.id] for call in message.tool_calls if call.id in steps)
     return [task for task in tasks if task.requests and task.steps]
@@ -109,7 +109,7 @@ def _goes_on(text: str, answers: bool, task: _SubTask) -> bool:
 
 
 def _ended_well(task: _SubTask, view: SessionView) -> bool:
-    """Whether something other than the agent says so, every tool that failed worked later, and nobody objected."""
+    """Whether there is evidence beyond the agent's word, every tool that failed worked later, and nobody objected."""
     works: set[str] = set()
     for step in reversed(task.steps):
         if step.outcome == "ok":
@@ -125,13 +125,13 @@ def _ended_well(task: _SubTask, view: SessionView) -> bool:
 
 
 def _request(task: _SubTask) -> str:
-    """What was asked for: the first line that says more than a greeting, without what is quoted in it."""
+    """The first line of the request that says more than a greeting, with quotations removed."""
     lines = (subject_of(line) for text in task.requests for line in text.strip().splitlines())
     return next((_QUOTED.sub("…", line) for line in lines if count_words(line) > 3 and not line.endswith(":")), "")
 
 
 def subject_of(text: str) -> str:
-    """What a request asks for: without the greeting or the `can you` before it; of a plan its heading."""
+    """The subject of a request: without a greeting or a leading `can you`; for a plan its heading."""
     plan = pattern("plan").match(text.strip())
     return pattern("greeting").sub("", plan[1] if plan else text.strip())
 
@@ -143,27 +143,27 @@ def _changed_files(task: _SubTask, view: SessionView) -> str:
 
 
 def _calls(task: _SubTask, view: SessionView, values: Values) -> list[tuple[AnnotatedStep, Call]]:
-    """The calls that worked, in their order: of those that do the same the last, of too many those that change most.
+    """The calls that worked, in order: the last of equivalent calls, and if there are too many, the most important.
 
-    None at all if one that ran or changed something may not be shown. Of a coding agent checks alone are no procedure:
-    in 322 real sessions 46 of 47 procedures were, and showed nothing but commands that are items already.
+    None at all if a call that ran or changed something may not be shown. For coding agents, checks alone are not a
+    procedure: in 322 real sessions, 46 of 47 procedures were only checks, which are command items anyway.
     """
-    found: dict[tuple[str, str], tuple[AnnotatedStep, Call]] = {}
+    kept: dict[tuple[str, str], tuple[AnnotatedStep, Call]] = {}
     for step in task.steps:
         name, is_shell = step.call.name, step.call.name in SHELLS
         if step.outcome != "ok" or step.role == "note" or (is_shell and step.role not in ("run", "check")):
             continue
         if view.is_host and not (is_shell or _MCP_TOOL.fullmatch(name)):
-            continue  # what was edited is named by its file
+            continue  # edited files are named in the text
         arguments = _commands(step, view) if is_shell else values.arguments(step.call.arguments)
         call = Call(name, arguments, _result_shape(step))
         if arguments and (is_shell or is_safe_call(call)):
-            found[name, re.sub(r"_\d+(?=\}\})", "", arguments)] = (step, call)
+            kept[name, re.sub(r"_\d+(?=\}\})", "", arguments)] = (step, call)
         elif is_shell or (step.role not in ("read", "look") and not view.is_host):
             return []
-    if view.is_host and all(step.role == "check" for step, _ in found.values()):
+    if view.is_host and all(step.role == "check" for step, _ in kept.values()):
         return []
-    best = sorted(found.values(), key=lambda pair: (-_WEIGHTS.get(pair[0].role, 0), -pair[0].position))[:MAX_CALLS]
+    best = sorted(kept.values(), key=lambda pair: (-_WEIGHTS.get(pair[0].role, 0), -pair[0].position))[:MAX_CALLS]
     values.numbers.clear()  # count placeholders from 1 again
     return [
         (step, call if call.tool in SHELLS else call._replace(arguments=values.arguments(step.call.arguments)))
@@ -172,7 +172,7 @@ def _calls(task: _SubTask, view: SessionView, values: Values) -> list[tuple[Anno
 
 
 def _commands(step: AnnotatedStep, view: SessionView) -> str:
-    """The commands of a shell call without what changes from run to run; empty if one may not be shown."""
+    """The normalized commands of a shell call; empty if one of them may not be shown."""
     every = shell_commands(command_in(step.call.arguments), view.roots)
     commands = [one for one in every if one.purpose != "other"]  # `make test | tail` is `make test`
     if not all(is_known(one.text, view.typed) for one in every):
@@ -183,7 +183,7 @@ def _commands(step: AnnotatedStep, view: SessionView) -> str:
 
 
 class Values:
-    """The values of a session that identify somebody or something, and their placeholders."""
+    """The values in a session that identify somebody or something, and their placeholders."""
 
     def __init__(self, view: SessionView) -> None:
         self._keep = view.keep_values
@@ -203,7 +203,7 @@ class Values:
             for key, part in value.items():
                 if any(map(str.isdigit, key)) and not _FIELD_NAME.fullmatch(key):
                     self._known.setdefault(key.lower(), f"{_singular(name)}_id")
-                if key != "name" or is_person:  # a product has a name, too
+                if key != "name" or is_person:  # products have names too
                     self._collect(part, key, depth - 1)
         elif isinstance(value, list) and depth:
             for part in value:
@@ -224,7 +224,7 @@ class Values:
     def _shown(self, value: Any, name: str) -> Any:
         if isinstance(value, dict):
             if not all(_FIELD_NAME.fullmatch(key) for key in value):
-                raise ValueError("the name of a field is a value")
+                raise ValueError("a field name is a value")
             return {key: self._shown(part, key) for key, part in value.items()}
         if isinstance(value, list):
             return [self._shown(part, name) for part in value]
@@ -243,7 +243,7 @@ class Values:
         return f"{{{{{name}}}}}" if number == 1 else f"{{{{{name}_{number}}}}}"
 
     def hide(self, text: str) -> str:
-        """What a customer wrote without names and identifiers."""
+        """A customer's text without names and identifiers."""
         if self._keep or self._is_host:
             return text
         values = sorted((value for value in self._known if value in text.lower()), key=len, reverse=True)
@@ -270,7 +270,7 @@ def _singular(name: str) -> str:
 
 
 def _result_shape(step: AnnotatedStep) -> str:
-    """What a result looks like. Its words are never carried."""
+    """The shape of a result. Its text is never carried."""
     text = unwrap(step.result.text).text.strip() if step.result else ""
     if not text:
         return "ok, no output"

@@ -1,10 +1,10 @@
-"""A template as the messages that a session starts with.
+"""Render a template as the messages that a session starts with.
 
 The same template, tools, task and budget give the same bytes, so that prompt caches hold. Calls that are not known to
-be safe are left out and every text is redacted once more, whatever the store or a file said; every message is marked,
-so that it is never taken for a session's own. Procedures are shown as messages, a call and its result, if their values
-are known, and otherwise as a line of the note. The note neither commands nor belittles: notes called authoritative get
-obeyed against the user, notes called background get ignored.
+be safe are left out and every text is redacted again, wherever it came from; every message is marked, so that it is
+never mistaken for the session's own. A procedure is shown as messages, a call and its result, if all its values are
+known, and otherwise as a line of the note. The note is neither an order nor an aside: models obey notes called
+authoritative against the user, and ignore notes called background.
 """
 
 from __future__ import annotations
@@ -51,21 +51,21 @@ HEADINGS: dict[Kind, str] = {
     "habit": "Habits of the user (weak evidence):",
     "procedure": "Examples:",
 }
-# What is kept longest when the budget is short. The first procedure comes after the instructions: losing rules does
-# most harm, and an example as messages helps most.
+# What is dropped last when the budget is short. The first procedure comes right after the instructions: losing rules
+# does the most harm, and an example as messages helps the most.
 _KEPT_LONGEST: tuple[Kind, ...] = ("instruction", "trap", "command", "procedure", "correction", "decision", "file")
 _RANKS = {kind: rank for rank, kind in enumerate(_KEPT_LONGEST)}
 _CALLS_FOLLOW = "The calls below are from earlier sessions."
-TEMPLATE_NOTE, TEMPLATE_TAG = f"{MARK} Template ", f"{TAG} template="  # how a note begins
+TEMPLATE_NOTE, TEMPLATE_TAG = f"{MARK} Template ", f"{TAG} template="  # prefixes of a note
 _ENCODE = msgspec.json.Encoder().encode
 _DECODE = msgspec.json.Decoder(list[Message]).decode
 _PLACEHOLDER = re.compile(r"\{\{\w+\}\}")
-_TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")  # what APIs take
+_TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")  # what APIs accept
 _to_json = json.JSONEncoder(ensure_ascii=False).encode  # with the spaces that most clients send
 
 
 class Part(NamedTuple):
-    """What a rendering holds and what it costs; the `note` is what frames the items."""
+    """One part of a rendering and its cost; the `note` is the frame around the items."""
 
     kind: Kind | Literal["note"]
     item: str
@@ -82,7 +82,7 @@ class Dropped(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rendering:
-    """Messages to insert, with what they hold and cost. Without messages there was nothing, or no room for it."""
+    """Messages to insert, their parts and costs. Empty if there was nothing to show, or no room for it."""
 
     renderer: Renderer
     shape: Shape
@@ -93,17 +93,17 @@ class Rendering:
 
     @property
     def messages(self) -> list[Message]:
-        """The messages, copied each time so that nobody's changes reach another session."""
+        """The messages, as a fresh copy each time, so that a caller's changes never reach another session."""
         return _DECODE(self.encoded)
 
     @property
     def tokens(self) -> int:
-        """What is inserted costs at most this, roles, ids and JSON included."""
+        """An upper bound on the cost of the messages, including roles, ids and JSON."""
         return sum(part.tokens for part in self.parts)
 
     @property
     def items(self) -> tuple[str, ...]:
-        """The ids of the items that are carried."""
+        """The ids of the items that are shown."""
         return tuple(part.item for part in self.parts if part.item)
 
 
@@ -118,10 +118,10 @@ def render(
     max_procedures: int = MAX_PROCEDURES,
     redactor: Redactor | None = None,
 ) -> Rendering:
-    """What to insert for a template: with `tools` only what those can do, with `task` the procedures nearest to it."""
-    for what, given, known in (("renderer", renderer, get_args(Renderer)), ("shape", shape, get_args(Shape))):
-        if given not in known:
-            raise ConfigError(f"{given!r} is not a {what}: use one of {', '.join(known)}")
+    """Render a template: with `tools` only calls that fit them, with `task` the procedures most similar to it."""
+    for what, value, known in (("renderer", renderer, get_args(Renderer)), ("shape", shape, get_args(Shape))):
+        if value not in known:
+            raise ConfigError(f"{value!r} is not a {what}: use one of {', '.join(known)}")
 
     def clean(text: str) -> str:
         plain = neutralize(text)
@@ -155,10 +155,10 @@ def render(
 
 
 def _clean(template: WarmTemplate, clean: Callable[[str], str]) -> dict[str, Item]:
-    """The items by id, without secrets and what could pass for a border; none that gives orders.
+    """The items by id, without secrets or text that could pass for our markers; items that give orders are dropped.
 
-    Arguments are looked at after decoding: an escape hides nothing. Most items have nothing to change, which is faster
-    to tell than to copy them.
+    Arguments are checked after decoding, so that an escape hides nothing. Most items need no change, and checking that
+    is faster than copying them.
     """
     items = {}
     for item in template.seed.items:
@@ -173,7 +173,7 @@ def _clean(template: WarmTemplate, clean: Callable[[str], str]) -> dict[str, Ite
 
 
 def call_fields(call: Call) -> dict[str, Any]:
-    """The arguments by name. What is no object goes under the name that most tools have for it."""
+    """The arguments by name. A plain string gets the name that most tools use for it."""
     if call.arguments.strip() in ("", "{}"):
         return {}
     return fields_of(call.arguments) or {"command" if call.tool in SHELLS else "input": call.arguments}
@@ -186,7 +186,7 @@ def _drop(
     task: str,
     most: int,
 ) -> list[Dropped]:
-    """Remove the items that may not be shown, and all but the `most` procedures nearest to the task; returns them."""
+    """Remove items that may not be shown, and all but the `most` procedures most similar to the task; returns them."""
     is_local = not template.origin.startswith("imported")
     reasons = {id_: _objection(item, schemas, is_local=is_local) for id_, item in items.items()}
     procedures = [id_ for id_, item in items.items() if item.kind == "procedure" and not reasons[id_]]
@@ -198,7 +198,7 @@ def _drop(
 
 
 def _objection(item: Item, schemas: Mapping[str, dict[str, Any] | None] | None, *, is_local: bool) -> str:
-    """Why an item may not be shown. What was not extracted here has to be on the allowlist in any case."""
+    """Why an item may not be shown; empty if it may. Imported items must always be on the allowlist."""
     calls, unsafe = item.calls, "it is not known to be safe"
     if item.kind == "procedure":
         is_safe = all((is_local and call.tool in SHELLS) or is_safe_call(call) for call in calls)
@@ -217,7 +217,7 @@ def _objection(item: Item, schemas: Mapping[str, dict[str, Any] | None] | None, 
 
 
 class _Layout:
-    """Writes items in one way. Costs are of the JSON that is sent, so that roles, ids and escapes count."""
+    """Lays out items for one renderer and shape. Costs are those of the JSON sent, with roles, ids and escapes."""
 
     def __init__(self, template: WarmTemplate, clean: Callable[[str], str], renderer: Renderer, shape: Shape) -> None:
         self._name = one_line(clean(template.name), _MAX_NAME)
@@ -230,7 +230,7 @@ class _Layout:
         return sum(count(_to_json(message)) for message in messages)
 
     def heading(self, item: Item) -> str:
-        """What stands above an item, once for all of its kind."""
+        """The heading above the items of a kind."""
         if self._renderer == "xml":
             return ""
         return _CALLS_FOLLOW if self._in_pairs(item) else HEADINGS[item.kind]
@@ -242,7 +242,7 @@ class _Layout:
         return self._renderer == "messages" and item.kind == "procedure" and not _has_placeholder(item)
 
     def build(self, items: Sequence[Item]) -> list[Message]:
-        """The messages: a note, and a call and its result for each call of a procedure."""
+        """The messages: a note, then a call and its result for each call of a procedure."""
         items = sorted(items, key=lambda item: list(HEADINGS).index(item.kind))
         lines = [self._opening()]
         for item in items:
@@ -267,7 +267,7 @@ class _Layout:
         return f'{TEMPLATE_NOTE}"{name}"{f": {what}" if what else ""}. {about}'
 
     def _line(self, item: Item) -> str:
-        """An item as a line; further lines are indented, so that none begins like one of ours."""
+        """An item as a line; continuation lines are indented, so that none looks like one of ours."""
         text = _say(item).replace("\n", "\n    ")
         return f"<{item.kind}>{_escape(text)}</{item.kind}>" if self._renderer == "xml" else f"- {text}"
 
@@ -275,7 +275,7 @@ class _Layout:
         messages: list[Message] = []
         for place, call in enumerate(item.calls):
             digest = blake2b(f"{item.text}/{place}/{call}".encode(), digest_size=8).digest()
-            id_ = CALL + "".join(ascii_lowercase[byte % 26] for byte in digest)  # short: it is sent twice
+            id_ = CALL + "".join(ascii_lowercase[byte % 26] for byte in digest)  # short, because it is sent twice
             text, result = f"{MARK} Example: {item.text}" if place == 0 else MARK, call.result or "ok"
             if self._is_anthropic:
                 before = [{"type": "text", "text": text}] if place == 0 else []
@@ -309,28 +309,28 @@ def _say(item: Item) -> str:
 
 
 def _has_placeholder(item: Item) -> bool:
-    """Whether a value of a call is left out. Shown as a call, models repeat its placeholder to the letter."""
+    """Whether a call has a placeholder. Models repeat placeholders verbatim if they see them in a call."""
     return any("{{" in call.arguments for call in item.calls)
 
 
 def _signature(call: Call) -> str:
-    """A call with the values that are known: `check_file(path, level="strict")`."""
+    """A call with its known values: `check_file(path, level="strict")`."""
     values = ((name, _to_json(value)) for name, value in call_fields(call).items())
     return f"{call.tool}({', '.join(name if '{{' in value else f'{name}={value}' for name, value in values)})"
 
 
 def note_message(text: str, *, anthropic: bool) -> Message:
-    """The message that holds a note. There is no system role among Anthropic's messages."""
+    """The message that holds a note. Anthropic's messages have no system role."""
     if anthropic:
         return {"role": "user", "content": [{"type": "text", "text": text}]}
     return {"role": "system", "content": text}
 
 
 def closing() -> Message:
-    """What hands over to the user's own first message: Anthropic's roles alternate."""
+    """The assistant message before the user's own first message: Anthropic's roles alternate."""
     return {"role": "assistant", "content": [{"type": "text", "text": f"{MARK} End of the examples."}]}
 
 
 def _escape(text: str) -> str:
-    # The standard library has this in `xml.sax`, which loads all of HTTP with it.
+    # `xml.sax.saxutils` in the standard library has this too, but importing it loads all of HTTP.
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")

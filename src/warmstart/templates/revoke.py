@@ -1,12 +1,12 @@
-"""Revoking a session: everything that came from it goes, from every template and every version.
+"""Revoke a session: remove everything that came from it, from every template and every version.
 
-A template with items of the session gets a new version without them. The older versions that have some are withdrawn:
-they stay listed, and nobody can read them, render them or revert to them. What another session said as well stays. A
-template with nothing left is emptied and retired. The session's children are revoked with it, and nothing is
-extracted from any of them again.
+A template with items of the session gets a new version without them. Older versions that contain such items are
+withdrawn: they stay listed, but cannot be read, rendered or reverted to. Items that another session has too stay. A
+template with nothing left is retired. The session's children are revoked with it, and nothing is extracted from any of
+them again.
 
-What a person wrote (a name, a description, a tag) stays while there are items. What was generated goes: a description,
-the name of an automatic template, and the reasons in the audit for choosing it.
+Text written by a person (a name, a description, a tag) stays as long as there are items. Generated text is removed: a
+description, the name of an automatic template, and the reasons for choosing it in the audit log.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from warmstart.templates.store import SQLTemplateStore, sources_of, with_childre
 from warmstart.templates.template import SessionSeed, State, WarmTemplate
 
 _ID = re.compile(r"[0-9a-f]{16}")
-_WHY = "it came from a session that was revoked since"
+_WHY = "it came from a session that has been revoked"
 
 
 class Revoked(NamedTuple):
-    """What a revocation did to a template: its version and state now, how many items went, what was withdrawn."""
+    """The effect of a revocation on a template: its new version and state, items removed, versions withdrawn."""
 
     template: str
     name: str
@@ -39,9 +39,9 @@ class Revoked(NamedTuple):
 
 
 def revoke(store: SQLTemplateStore, session_id: str, *, author: str = "") -> list[Revoked]:
-    """Revoke a session and its children; returns what that did to which template.
+    """Revoke a session and its children; returns the effect on each template.
 
-    The session is named as for `SessionStore.get`; one that is no longer stored, by its whole id. Raises
+    The session is named as for `SessionStore.get`, or by its full id if it is no longer stored. Raises
     `SessionNotFound` or `AmbiguousId`.
     """
     with store.database.transaction() as connection:
@@ -98,7 +98,7 @@ def _revoke_from(
 
 
 def _without(template: WarmTemplate, family: Collection[str]) -> dict[str, Any]:
-    """What changes when all that came from these sessions goes."""
+    """The fields that change when everything that came from these sessions is removed."""
     items = without_sessions(template.seed.items, family)
     sources = [each for each in sources_of(replace(template, seed=SessionSeed(items=items))) if each not in family]
     tools = {call.tool for item in items for call in item.calls}
@@ -116,9 +116,9 @@ def _without(template: WarmTemplate, family: Collection[str]) -> dict[str, Any]:
 
 
 def without_sessions(items: Iterable[Item], sessions: Collection[str]) -> tuple[Item, ...]:
-    """The items without those that only these sessions had.
+    """The items that other sessions have too.
 
-    An item that others had as well stays with the others as its sources. Its counts go down by what it lost.
+    Such an item loses these sessions as sources, and its counts are reduced to match.
     """
     left: list[Item] = []
     for item in items:

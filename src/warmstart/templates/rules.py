@@ -1,4 +1,4 @@
-"""The one loader of the tables of this package: which commands are safe and worth carrying, which words tell what."""
+"""The loader of this package's tables: which commands are safe and worth carrying, and what words mean."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def load_table(name: str) -> dict[str, Any]:
 
 @cache
 def word_set(table: str, row: str) -> frozenset[str]:
-    """The words of a row, which spaces divide."""
+    """The words of a row, separated by spaces."""
     return frozenset(load_table(table)[row].split())
 
 
 @cache
 def pattern(row: str, table: str = "rules") -> re.Pattern[str]:
-    """A row of the table's patterns as one: any of its alternatives, upper or lower case. `<name>` is a fragment."""
+    """A row of patterns as one case-insensitive pattern that matches any of them. `<name>` inserts a fragment."""
     text = "|".join(load_table(table)["patterns"][row])
     for name, fragment in load_table(table).get("fragments", {}).items():
         text = text.replace(f"<{name}>", fragment)

@@ -1,11 +1,11 @@
-"""Which commands and calls may be carried: those that are known to be safe, and no others.
+"""Which commands and calls may be carried: only those known to be safe.
 
-A shell command has to be plain: programs of the table with options of the table, joined by `&&`, `||`, `;`, `|` or in a
-subshell. An assignment, a variable, a substitution, a heredoc, a path that leaves the project, a host or an image
-makes the whole command unsafe, and so does any syntax that is not understood. A script of the project (`npm run x`,
-`make x`) is known by its name: a common verb, with or without a suffix. Other tools are known by name or by the verb
-that their name begins with. Any other command is carried only if the user typed it. How often a command occurred never
-matters: what a poisoned repository makes agents run occurs often too.
+A shell command has to be plain: programs and options from the allowlist, joined by `&&`, `||`, `;`, `|` or in a
+subshell. An assignment, a variable, a substitution, a heredoc, a path outside the project, a host or an image makes the
+whole command unsafe, and so does any syntax that we do not understand. A script of the project (`npm run x`, `make x`)
+is recognised by its name: a common verb, with or without a suffix. Other tools are recognised by name or by the verb
+that their name starts with. Any other command is carried only if the user typed it. How often a command occurred never
+matters: commands planted by a poisoned repository occur often too.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from warmstart.templates.rules import load_table, pattern, word_set
 _words = partial(word_set, "allowlist")
 _REACHES, _HOST = (partial(pattern, row, "allowlist") for row in ("reaches", "host"))
 
-_MAX_COMMAND, _MAX_ARGUMENTS = 2_000, 20_000  # characters; what is longer is no plain example
+_MAX_COMMAND, _MAX_ARGUMENTS = 2_000, 20_000  # characters; anything longer is not a plain example
 _PYTHON = re.compile(r"python(?:3(?:\.\d+)?)?")
-# A program by path: what the project's own tools are installed as.
+# Where a project's own tools are installed.
 _INSTALLED = re.compile(
     r"(?:\./)?(?:(?:[\w-]+/)*(?:\.?venv/(?:bin|Scripts)|node_modules/\.bin|vendor/bin)/([\w.-]+)|(gradlew|mvnw))"
 )
@@ -35,16 +35,16 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _QUOTES = re.compile(r"'([^']*)'|\"((?:\\.|[^\"\\])*)\"|\\(.)", re.DOTALL)
-# A comment, or what the shell turns into other words: options, assignments, the folder above. `*.{ts,tsx}` is harmless.
+# A comment, or what the shell expands: into options, assignments, the parent folder. `*.{ts,tsx}` is harmless.
 _EXPANDED = re.compile(r"#|(?:(?!\*\.\{[\w,]+\}).)*?\{.*(?:,|\.\.)|(?:.*/)?\.[?*\[]")
 _SED = re.compile(r"(?:\d+|\$)(?:,(?:\d+|\$))?p")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
 _OUTSIDE = re.compile(r"/(?!dev/null$)|~|[A-Za-z]:[\\/]|(?:.*[/=:])?\.\.(?:[/\\]|$)|-\w?[/~]|-[^=]*=(?:\w+:)?[/~]")
 _HIDDEN = re.compile(r"(?:.*/)?\.(?!/|$)")
-# What a command may write: nothing that a later command runs.
+# Files that a command may write: none that a later command executes.
 _OUTPUT = re.compile(r"/dev/null|(?!.*(?:CMakeLists|requirements))[^.~/][^~]*\.(?:txt|log|out|csv|html|diff|patch)")
 _SCRIPT = re.compile(r"/|\.\w+$")
-# Options whose value may come before the subcommand. Of others it may be the subcommand itself.
+# Options whose value may come before the subcommand. With other options, that word may be the subcommand itself.
 _FIRST = frozenset(("-C", "--prefix", "-w", "--workspace", "-F", "--filter", "-pl"))
 _EMAIL = re.compile(r"[\w.+-]{1,64}@[\w.-]{1,200}\w")
 _VARIABLE = re.compile(r"\b[A-Z][A-Z0-9_]*=(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s\"'`]*)[ \t]+[a-z./]")
@@ -70,7 +70,7 @@ HOST_TOOLS = frozenset(name for table in agent_tools().values() for name in tabl
 
 
 def is_known(command: str, typed: str = "") -> bool:
-    """Whether a command may be shown to a new session; `typed` is what the user wrote."""
+    """Whether a command may be shown to a new session; `typed` is the text that the user wrote."""
     if command in typed:
         return True
     parts = [_WRAPPED.sub("", part) for part in _OPERATOR.split(command)]
@@ -81,7 +81,7 @@ def is_known(command: str, typed: str = "") -> bool:
 
 
 def own_words_of(command: str) -> list[str]:
-    """The words of a known command that its program does not define: names of scripts, folders and packages."""
+    """The words of a command that its program does not define: names of scripts, folders and packages."""
     folder = _FOLDER.match(command)
     words = _WRAPPED.sub("", command[folder.end() :] if folder else command).split()[1:]
     own = [word for word in words if not (word.startswith("-") or _PLAIN.fullmatch(word) or word in _vocabulary())]
@@ -89,12 +89,12 @@ def own_words_of(command: str) -> list[str]:
 
 
 def has_source(command: str, text: str, paths: Collection[str]) -> bool:
-    """Whether each of a command's own words is in a text of the user's or of the project, or is a path of the project.
+    """Whether each of a command's own words occurs in `text`, by the user or the project, or is a path in the project.
 
-    What is in neither may have been told to an agent in another session. The name of a script is no path.
+    Any other word may have come from tool output in another session. The name of a script does not count as a path.
     """
-    found = (_SCRIPT_OF.match(_WRAPPED.sub("", part)) for part in _OPERATOR.split(command))
-    scripts = {script[1] for script in found if script}
+    matches = (_SCRIPT_OF.match(_WRAPPED.sub("", part)) for part in _OPERATOR.split(command))
+    scripts = {script[1] for script in matches if script}
     return all(
         has_word(text, word, r"\w-")
         or (word not in scripts and word.removeprefix("./").removesuffix("/...").rstrip("/") in paths)
@@ -103,15 +103,15 @@ def has_source(command: str, text: str, paths: Collection[str]) -> bool:
 
 
 def has_word(text: str, word: str, inside: str = r"^\W_") -> bool:
-    """Whether a text has a word that no character of the class `inside` continues; by default letters and digits do."""
+    """Whether a text has a word with no character of the class `inside` (by default letters and digits) next to it."""
     return word in text and bool(re.search(rf"(?<![{inside}]){re.escape(word)}(?![{inside}])", text))
 
 
 def is_safe_call(call: Call, project: str = "") -> bool:
     """Whether a call is known to be safe, whoever made it.
 
-    Of MCP servers only readers are, by the verb in their name. A placeholder belongs into a call of an API or a path
-    that is read, and never into a command or the text of a file.
+    MCP tools must be read-only, judging by the verb in their name. A placeholder may stand in an API call or in a path
+    to read, but never in a command or the text of a file.
     """
     if call.tool in SHELLS:
         return (
@@ -137,7 +137,7 @@ class _Table(NamedTuple):
 
 
 def is_safe(tool: str, arguments: str, *, project: str = "") -> bool:
-    """Whether a call is known to be safe. Paths inside `project`, where it is given, are the project's own."""
+    """Whether a call is known to be safe. Absolute paths inside `project` are allowed, if it is given."""
     if project.count("/") > 1:
         arguments = re.sub(rf"{re.escape(project.rstrip('/'))}(?![\w.+@~-])", "{{project}}", arguments)
     return len(arguments) <= _MAX_ARGUMENTS and _is_safe(tool, arguments)
@@ -149,7 +149,7 @@ def _is_safe(tool: str, arguments: str) -> bool:
     if not all(is_safe_text(_EMAIL.sub("", text)) for text in _strings(fields or arguments)):
         return False
     if tool in SHELLS:
-        # What else a shell is given (a folder, an environment) decides what the command does.
+        # Other fields of a shell call (a folder, an environment) can change what the command does.
         others = [field for field in fields.items() if field[0] not in _words("command_fields")]
         return (
             len(fields) - len(others) <= 1 and is_safe_command(command_in(arguments)) and all(map(_is_remark, others))
@@ -181,17 +181,17 @@ def _is_remark(field: tuple[str, object]) -> bool:
 
 
 def is_safe_text(text: str) -> bool:
-    """Whether a text names no host and no image, and has no line that sets a variable for a command."""
+    """Whether a text names no host or image, and has no line that sets a variable for a command."""
     return _REACHES().search(text) is None
 
 
 def is_safe_rule(text: str) -> bool:
-    """Whether a standing instruction may be shown. Those of the system may be those of a repository."""
+    """Whether a standing instruction may be shown. One from a system prompt may really come from a repository."""
     return is_safe_text(text) and not _VARIABLE.search(text) and all(map(is_safe_command, _CODE.findall(text)))
 
 
 def is_safe_command(text: str) -> bool:
-    """Whether a shell command is made of programs, subcommands and options that are known to be safe."""
+    """Whether a shell command consists of programs, subcommands and options that are known to be safe."""
     if not text.strip() or len(text) > _MAX_COMMAND or not is_safe_text(text):
         return False
     simple = _simple_commands(text)
@@ -199,8 +199,8 @@ def is_safe_command(text: str) -> bool:
 
 
 def _simple_commands(text: str) -> list[list[str]] | None:
-    """The words of each simple command; `None` where something is not understood, or is written outside the project."""
-    found: list[list[str]] = [[]]
+    """The words of each simple command; `None` if the syntax is not understood or output leaves the project."""
+    commands: list[list[str]] = [[]]
     place, redirected = 0, False
     text = text.strip()
     while place < len(text):
@@ -213,14 +213,14 @@ def _simple_commands(text: str) -> list[list[str]] | None:
                 return None
             word = _QUOTES.sub(lambda quoted: quoted[1] or quoted[2] or quoted[3] or "", token[0])
             if not redirected:
-                found[-1].append(word)
+                commands[-1].append(word)
             elif not _is_output(word):
                 return None
             redirected = False
         elif token.lastgroup == "end":
-            found.append([])
+            commands.append([])
         redirected = redirected or token.lastgroup == "redirect"
-    return None if redirected else found
+    return None if redirected else commands
 
 
 def _is_output(path: str) -> bool:
@@ -240,7 +240,7 @@ def _is_safe_simple(words: list[str]) -> bool:
 
 
 def _are_harmless(name: str, words: list[str]) -> bool:
-    """Whether a program that can do more than its options say is given nothing but harmless words."""
+    """Whether a program that could do harm through its plain arguments gets only harmless ones."""
     match name:
         case "cd":
             return len(words) == 1 and words != ["-"] and not _HIDDEN.match(words[0])
@@ -250,13 +250,13 @@ def _are_harmless(name: str, words: list[str]) -> bool:
             return words[:1] == ["-n"] and len(words) > 1 and _SED.fullmatch(words[1]) is not None
         case "bun" | "mise":
             return {"run", "r"}.isdisjoint(words) or not any(map(_SCRIPT.search, words))
-        case "make" | "just" | "task":  # which have operators of their own: `X != evil`
+        case "make" | "just" | "task":  # these have operators of their own: `X != evil`
             return not any("=" in word for word in words if not word.startswith("-"))
     return True
 
 
 def _wrapped(words: list[str], subcommand: str, known: _Words) -> list[str] | None:
-    """The command that a wrapper runs; `None` where it runs none, and empty where its options are not known."""
+    """The command that a wrapper runs; `None` if it runs none, empty if its options are unknown."""
     if subcommand:
         if words[:1] != [subcommand]:
             return None
@@ -271,12 +271,12 @@ def _wrapped(words: list[str], subcommand: str, known: _Words) -> list[str] | No
 
 
 def _are_plain(words: list[str], known: _Words) -> bool:
-    """Whether the words of a program are a subcommand and options that are known, and plain words."""
-    first, valued = bool(known.subcommands), ""  # whether the subcommand is to come, and the option that takes a value
+    """Whether the arguments of a program are known subcommands and options, and plain words."""
+    first, valued = bool(known.subcommands), ""  # whether the subcommand is still to come; the option awaiting a value
     for word in words:
         if any((_OUTSIDE.match(word), _HOST().search(word), _ASSIGNMENT.match(word), _REACHES().search(word))):
             return False
-        if word.startswith("-") and word not in ("-", "--"):  # also after an option whose value may be left out
+        if word.startswith("-") and word not in ("-", "--"):  # also after an option whose value is optional
             if not _is_known_option(word, known):
                 return False
             valued = word if word in known.valued else ""
@@ -299,7 +299,7 @@ def _is_known_option(option: str, known: _Words) -> bool:
         return True
     if option.startswith("--"):
         return False
-    if any(len(each) > 3 and each[1] != "-" for each in known.options):  # as of go and find, which join none
+    if any(len(each) > 3 and each[1] != "-" for each in known.options):  # go and find do not combine short options
         return False
     # `-xq` is `-x -q`, and `-n4` is `-n 4`.
     return option[:2] in known.valued or all(f"-{letter}" in known.options - known.valued for letter in option[1:])
@@ -317,7 +317,7 @@ def _table() -> _Table:
 
 @cache
 def _vocabulary() -> frozenset[str]:
-    """The names of all programs, modules and subcommands that are known."""
+    """The names of all known programs, modules and subcommands."""
     table = _table()
     subcommands = (word for program in table.programs.values() for word in program.subcommands)
     return frozenset((*table.programs, *table.wrappers, *table.modules, *subcommands))

@@ -1,9 +1,9 @@
-"""Which template a session starts from, how sure that is, why, and when it is better to abstain.
+"""Which template a session starts from, with what confidence, why, and when it is better to abstain.
 
-In this order: what may not be chosen is left out (project, tools, agent, state); what is near enough to the task stays;
-of that, what has worked is preferred by Thompson sampling, with a floor under each so that all are tried sometimes;
-where nothing is near enough, or what is near has done worse than starting cold, nothing is chosen. A share of the
-sessions that would start warm is held out and starts cold instead, so that the effect stays measurable.
+The steps: templates that may not be used are filtered out (project, tools, agent, state), then those that are not
+similar enough to the task. Thompson sampling draws from the rest and prefers what has worked, with a floor so that each
+is tried now and then. If nothing is similar enough, or the similar ones have done worse than starting cold, nothing is
+chosen. A share of the sessions that would start warm is held out and starts cold, so that the effect stays measurable.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 
 Arm = Literal["warm", "holdout", "abstained"]
 
-# Set by eye on real tasks, not fitted: by words, the nearest template of quite other work stayed below 0.2 in 98 of 100
-# cases, and the nearest one of the same work was above 0.28 in 90 of 100. Within one project they overlap.
+# Set by eye on real tasks, not fitted: by words, the nearest template for unrelated work stayed below 0.2 in 98 of 100
+# cases, and the nearest one for the same work was above 0.28 in 90 of 100. Within one project they overlap.
 _MIDDLE, _STEEPNESS = 0.28, 0.09
-_MAX_ARMS = 4  # templates that are drawn from
-_MIN_NEARNESS = 0.6  # of the highest similarity, for a template to be drawn from
+_MAX_ARMS = 4  # templates to draw from
+_MIN_NEARNESS = 0.6  # share of the highest similarity that a template needs to be drawn
 
 
 class Policy(NamedTuple):
-    """How templates are chosen: the share that starts cold, the share of chance, and how sure it has to be."""
+    """How templates are chosen: the share that starts cold, the share of exploration, and the minimum confidence."""
 
     holdout: float = 0.10
     explore: float = 0.10
@@ -51,8 +51,8 @@ DEFAULT_POLICY = Policy()
 class Task:
     """What a session is asked to do, and where it starts.
 
-    Without a project only templates of no project fit, and with `None` those of all projects. `tools` are the
-    definitions that the host gives, `None` if they are not known. `session` decides chance: the same session gets the
+    With an empty project only templates without a project fit, with `None` those of all projects. `tools` are the
+    definitions that the host gives, `None` if they are not known. `session` seeds the draw: the same session gets the
     same choice as long as the templates stay the same.
     """
 
@@ -66,10 +66,10 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suggestion:
-    """A template that fits a task: how sure that is, from 0 to 1, and why.
+    """A template that fits a task, and why. `sure` is the confidence that it fits, from 0 to 1.
 
-    `similarity` is how near it is to the task, `utility` how much more often than a cold start it succeeds;
-    `task` is its nearest procedure, if one is near.
+    `similarity` is that to the task, `utility` the difference in success rate from a cold start; `task` is its most
+    similar procedure, if one is similar.
     """
 
     id: str
@@ -94,7 +94,7 @@ class Choice:
     """What a session starts with, and why.
 
     `template` is what it starts from, or in the arm `holdout` would have started from; `propensity` is the probability
-    of this very arm and template. `odds` are the probabilities of the templates before the holdout is taken off.
+    of exactly this arm and template. `odds` are the probabilities of the templates, before the holdout.
     """
 
     arm: Arm
@@ -106,7 +106,7 @@ class Choice:
 
 
 class _View(NamedTuple):
-    """The templates that one kind of session may start from, and how many others there are by reason."""
+    """The templates that one kind of session may start from, and counts of the others by reason."""
 
     by_id: Mapping[str, Summary]
     left_out: Mapping[str, int]
@@ -117,7 +117,7 @@ _Arm = tuple[Suggestion, Belief]
 
 
 class Selector:
-    """Chooses among the templates of a store. Lives as long as that store; keeps what it read until that changes."""
+    """Chooses among the templates of a store. Valid as long as that store is open; caches what it read."""
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class Selector:
     ) -> None:
         for name, share in policy._asdict().items():
             if not 0 <= share <= 1:
-                raise ConfigError(f"{name} is {share!r}, which is no share; give a number from 0 to 1")
+                raise ConfigError(f"{name} is {share!r}; give a number from 0 to 1")
         self._store = store
         self._recall = recall
         self._policy = policy
@@ -141,15 +141,14 @@ class Selector:
         self._cold = belief(0, 0)
 
     def choose(self, task: Task, *, seed: int | None = None) -> Choice:
-        """What a session with this task starts with. A seed changes what the session decides."""
+        """What a session with this task starts with. A seed changes the draw."""
         view = self._view(task)
         arms, why = self._rank(task, view)
         if not arms:
             return Choice(arm="abstained", why=why, policy=self._policy)
         nearest = max(each.similarity for each, _ in arms)
         arms = [arm for arm in arms if arm[0].similarity >= _MIN_NEARNESS * nearest][:_MAX_ARMS]
-        # Squared: how near a template is counts more than what little is known of most of them. Rounded: the same
-        # question comes again, and `odds` remembers it.
+        # Squared: similarity says more than the few outcomes that most templates have. Rounded: `odds` is cached.
         fits = [round((each.similarity / nearest) ** 2, 2) for each, _ in arms]
         shares = odds([belief for _, belief in arms], fits, floor=self._policy.explore)
         chances = {each.id: share for (each, _), share in zip(arms, shares, strict=True)}
@@ -169,12 +168,12 @@ class Selector:
         )
 
     def suggest(self, task: Task, *, limit: int = 3) -> list[Suggestion]:
-        """The templates that fit a task, best first; none where nothing fits."""
+        """The templates that fit a task, best first; empty if nothing fits."""
         arms, _ = self._rank(task, self._view(task))
         return [each for each, _ in arms[: max(0, limit)]]
 
     def _refresh(self) -> None:
-        """Read what has changed. Most changes are of how templates were used, which costs little to read."""
+        """Read what has changed. Mostly that is only the use of templates, which is cheap to read."""
         (row,) = self._store.select(
             "SELECT (SELECT number FROM template_revision), (SELECT count(*) FROM template_versions), "
             "(SELECT count(*) FROM template_ids), (SELECT count(*) FROM templates)"
@@ -193,7 +192,7 @@ class Selector:
         self._stamp = row
 
     def _view(self, task: Task) -> _View:
-        """The templates that a session may start from. The next session is mostly of the same kind."""
+        """The templates that a session may start from. Only the last view is cached: the next one is often the same."""
         self._refresh()
         tools = None
         if task.tools is not None:
@@ -212,7 +211,7 @@ class Selector:
         return self._views[key]
 
     def _rank(self, task: Task, view: _View) -> tuple[list[_Arm], str]:
-        """What is near enough and not known to do harm, best first; where nothing is, why not."""
+        """The templates that are similar enough and not known to do harm, best first; if there are none, why."""
         if not self._summaries:
             return [], "there are no templates yet"
         left_out = ", ".join(f"{number} {reason}" for reason, number in view.left_out.items())
@@ -234,17 +233,17 @@ class Selector:
         if arms:
             return sorted(arms, key=lambda arm: (-arm[0].similarity * (1 + arm[0].utility), arm[0].id)), ""
         if near:
-            return [], f"what fits has done worse than starting cold{besides}"
+            return [], f"the templates that fit have done worse than starting cold{besides}"
         if not fits:
             return [], f"no template has anything in common with the task{besides}"
         nearest = max(fits, key=lambda each: fits[each].similarity)
         return [], (
-            f"no template is near enough: the nearest is {view.by_id[nearest].name!r} with a similarity of "
+            f"no template is similar enough: the closest is {view.by_id[nearest].name!r} with a similarity of "
             f"{fits[nearest].similarity:.2f}{besides}"
         )
 
     def _arm(self, summary: Summary, fit: Fit) -> _Arm | None:
-        """A template that may be drawn; `None` for one that does harm."""
+        """A template that may be drawn; `None` if it does harm."""
         counts = self._counts.get(summary.id, Counts())
         cold = counts.cold(self._cold)
         if does_harm(counts.successes, counts.failures, cold):
@@ -255,13 +254,13 @@ class Selector:
 
 
 def _exclusion(template: Summary, task: Task, tools: Mapping[str, str] | None) -> str:
-    """Why a template may not be chosen; empty for one that may. Only what is active may."""
+    """Why a template may not be chosen; empty if it may. Only active templates may."""
     if task.project is not None and template.project and not is_project(template.project, task.project):
         return "of another project"
     if template.state != "active":
         return "not promoted" if template.state == "candidate" else template.state
     if tools is None:
-        # Agents call their tools by different names: without knowing which there are, the agent decides.
+        # Agents name their tools differently: if the tools are unknown, the agent has to match.
         return "of another agent" if template.agent and task.agent and template.agent != task.agent else ""
     if any(mark and tools.get(tool) and tools[tool] != mark for tool, mark in template.tools.items()):
         return "with a changed tool schema"
@@ -269,15 +268,15 @@ def _exclusion(template: Summary, task: Task, tools: Mapping[str, str] | None) -
 
 
 def is_project(path: str, given: str) -> bool:
-    """Whether a project is meant by a whole path or the last part of one; of an import only that part is known."""
-    path, given = repository_of(path), given.rstrip("/") or given  # a template may be older than what is known of git
+    """Whether `given`, a full path or its last part, names the project `path`; an import only has the last part."""
+    path, given = repository_of(path), given.rstrip("/") or given  # an old template may name a worktree
     if "/" not in path:
         return path == given.rsplit("/", 1)[-1]
     return path == given or (bool(given) and not given.startswith("/") and path.endswith(f"/{given}"))
 
 
 def sureness(similarity: float) -> float:
-    """How sure it is that a template is of the same kind of work as a task, from 0 to 1."""
+    """The confidence that a template is for the same kind of work as a task, from 0 to 1."""
     return 1 / (1 + exp((_MIDDLE - similarity) / _STEEPNESS))
 
 
@@ -285,7 +284,7 @@ def _reasons(fit: Fit, counts: Counts) -> str:
     reasons = []
     if fit.words:
         words = ", ".join(repr(word) for word in fit.words)
-        # Not the procedure itself: a row of the audit outlives a session that is revoked.
+        # Not the procedure itself: a row of the audit log outlives a revoked session.
         reasons.append(f"shares {words} with {'one of its sub-tasks' if fit.task else 'its description'}")
     if fit.recalled:
         reasons.append(f"recall finds the task in its session {fit.recalled[:8]}")
@@ -294,5 +293,5 @@ def _reasons(fit: Fit, counts: Counts) -> str:
 
 
 def is_held_out(share: float, session: str, seed: int | None = None) -> bool:
-    """Whether a session is one of the share that starts cold."""
+    """Whether a session belongs to the share that starts cold."""
     return assign({"holdout": share, "warm": 1 - share}, "holdout", session, seed=seed)[0] == "holdout"

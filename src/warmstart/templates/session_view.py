@@ -1,6 +1,6 @@
-"""A session as the extractors of items read it: what the user typed, what was run and how it went, what was changed.
+"""A session as the extractors see it: what the user typed, what was run and how it went, what was changed.
 
-It also says which words of a command have a clean source: a token that first appeared in output has none.
+It also knows which words of a command have a clean source: a word that first appeared in tool output has none.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MANIFEST = re.compile(rf"(?:^|[/\s'\"])(?:{'|'.join(map(re.escape, MANIFESTS))}
 
 @dataclass(slots=True)
 class Shell:
-    """A shell call, with what became of it: `passed` is `None` where a pipe hides it."""
+    """A shell call and its outcome: `passed` is `None` if a pipe hides it."""
 
     step: AnnotatedStep
     commands: tuple[ShellCommand, ...]
@@ -43,7 +43,7 @@ class Shell:
 
 
 class SessionView:
-    """A session as the extractors read it. What the user vouches for is `allowed` as if they had typed it."""
+    """A session as the extractors see it. Commands in `allowed` count as typed by the user."""
 
     def __init__(
         self,
@@ -63,8 +63,8 @@ class SessionView:
             dict.fromkeys(root.replace("\\", "/").rstrip("/") for root in (session.directory, session.project) if root)
         )
         self._began = session.started_at or next((one.timestamp for one in messages if one.timestamp), None)
-        # Who uses a coding agent works with it again; who talks to an agent that is built on the library may be a
-        # customer, whose words are about one case.
+        # The user of a coding agent comes back; the user of an agent built on the library may be a customer, whose
+        # words are about one case.
         self.is_host = session.agent in agent_tools()
         self.has_own_user = self.is_host or bool(session.project)
 
@@ -75,22 +75,22 @@ class SessionView:
         return (Source(self.session.id, message_id),)
 
     def item(self, kind: Kind, text: str, first: AnnotatedStep, last: AnnotatedStep | None = None, **more: Any) -> Item:
-        """An item that was seen at these steps; the first is its source unless `more` says otherwise."""
+        """An item seen at these steps; the first is its source unless `more` says otherwise."""
         more.setdefault("sources", self.source(first.message_id))
         return Item(kind=kind, text=text, first_seen=self.when(first), last_seen=self.when(last or first), **more)
 
     @cached_property
     def said(self) -> list[tuple[Message, str, bool]]:
-        """What the user wrote, without pasted text, and whether it answers a question."""
-        found, asked = [], False
+        """The user's messages with their text, without pasted parts, and whether it answers a question."""
+        texts, asked = [], False
         for message in self.messages:
             if message.role == "assistant" and message.text and not message.sidechain:
                 asked = message.text[-40:].rstrip(" \n*_)").endswith("?")
             elif text := own_words(message):
                 if not _is_machine_written(text):
-                    found.append((message, text, asked))
+                    texts.append((message, text, asked))
                 asked = False
-        return found
+        return texts
 
     @cached_property
     def typed(self) -> str:
@@ -98,30 +98,30 @@ class SessionView:
 
     @cached_property
     def shells(self) -> list[Shell]:
-        found = []
+        shells = []
         for step in self.steps:
             if step.call.name in SHELLS and step.outcome in ("ok", "error") and step.result:
                 commands = shell_commands(command_in(step.call.arguments), self.roots)
-                found.append(Shell(step, commands, _has_passed(step, commands)))
-        return found
+                shells.append(Shell(step, commands, _has_passed(step, commands)))
+        return shells
 
     @cached_property
     def files(self) -> list[tuple[AnnotatedStep, str, str]]:
-        """The files of the project that were changed (`edit`) or read, with the step."""
-        found = []
+        """The project files that were changed (`edit`) or read: the step, the role and the path."""
+        files = []
         for step in self.steps:
             if step.outcome != "ok":
                 continue
             role, paths = _paths(step)
             relative = (relative_path(path.strip(), self.roots) for path in paths)
-            found += [(step, role, path.removeprefix("./")) for path in relative if is_project_file(path)]
-        return found
+            files += [(step, role, path.removeprefix("./")) for path in relative if is_project_file(path)]
+        return files
 
     def is_clean_command(self, command: str, position: int) -> bool:
-        """Whether no word of a command first appeared in output. The user's words and manifests are clean.
+        """Whether no word of a command first appeared in tool output. The user's words and manifests are clean.
 
-        So is a word that the agent used before: that a command is not found is said with its name. A manifest says
-        nothing for a word that other output had shown before: the agent may have put it there.
+        So is a word that the agent used first: a "command not found" error repeats the name. A manifest does not
+        vouch for a word that other output showed earlier: the agent may have put it there.
         """
         for word in own_words_of(command):
             if word in self.typed:
@@ -140,7 +140,7 @@ class SessionView:
 
     @cached_property
     def sources(self) -> str:
-        """What the user typed, and the manifests that were read."""
+        """The text the user typed and the manifests that were read."""
         return "\n".join((self.typed, *(one.result.text for one in self.steps if one.result and _shows_manifest(one))))
 
     @cached_property
@@ -148,13 +148,13 @@ class SessionView:
         return with_folders(path for *_, path in self.files)
 
     def _has_used(self, word: str, position: int) -> bool:
-        """Whether a shell call had a word by then."""
+        """Whether a shell call up to this position contains a word."""
         calls = (shell.step for shell in self.shells if shell.step.position <= position)
         return any(word in command_in(step.call.arguments) for step in calls)
 
 
 def _is_machine_written(text: str) -> bool:
-    """Whether a user message is an expanded file, a summary or an orchestrator's prompt rather than something typed."""
+    """Whether a user message is an expanded file, a summary or an orchestrator's prompt, not something typed."""
     return text.startswith(_SUMMARY) or len(_EXPANDED.findall(text)) >= 4 or text.count("\n") > _MAX_MACHINE_LINES
 
 
@@ -166,7 +166,7 @@ def _shows_manifest(step: AnnotatedStep) -> bool:
 
 
 def _has_passed(step: AnnotatedStep, commands: Sequence[ShellCommand]) -> bool | None:
-    """Whether a shell call worked, by its exit code and its words; `None` where a pipe hides the exit code."""
+    """Whether a shell call worked, judging by exit code and output; `None` if a pipe hides both."""
     output = unwrap(step.result.text).text if step.result else ""
     if step.outcome == "error" or any(phrase in output[:400] for phrase in load_table("rules")["hidden_failures"]):
         return False

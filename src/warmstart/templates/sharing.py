@@ -1,8 +1,8 @@
-"""A template as a file that another person can read, check and import: JSON, redacted, with a hash.
+"""Share a template as a file that another person can read, check and import: JSON, redacted, with a hash.
 
-The file holds all that a rendering depends on and the ids of the sessions it came from, but no paths and no names of
-this machine's people. What is imported is checked, keeps its origin, and is quarantined until somebody promotes it.
-Nothing in a file is a path, a command or a query to us.
+The file holds everything a rendering depends on and the ids of the source sessions, but no local paths and no names of
+editors. An import is checked, keeps its origin, and is quarantined until somebody promotes it. We never use anything in
+a file as a path, a command or a query.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MAX_BYTES = 1_000_000
 
 
 class _File(msgspec.Struct, forbid_unknown_fields=True):
-    """A whole file; `exported` is the id and the version that the template had."""
+    """The file format; `exported` is the id and version of the exported template."""
 
     format: str
     format_version: int
@@ -39,7 +39,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def export_text(template: WarmTemplate) -> str:
-    """The file of a template, as text."""
+    """The content of an export file."""
     shared = map_texts(_shareable(template), Redactor().clean)
     exported = (shared.id, shared.version)
     file = _File(FORMAT, FORMAT_VERSION, content_hash(shared), exported, Body.of(shared))
@@ -47,19 +47,19 @@ def export_text(template: WarmTemplate) -> str:
 
 
 def export(template: WarmTemplate, path: Path, *, overwrite: bool = False) -> None:
-    """Write the file of a template, all or nothing. Raises `WarmstartError` if there is one already."""
+    """Export a template to a file, atomically. Raises `WarmstartError` if the file already exists."""
     try:
         write_private(path, [export_text(template)], overwrite=overwrite)
     except FileExistsError as error:
-        raise WarmstartError(f"{str(path)!r} already exists; give another name, or use --overwrite") from error
+        raise WarmstartError(f"{str(path)!r} already exists; choose another name or use --overwrite") from error
     except (OSError, ValueError) as error:
-        raise WarmstartError(f"{str(path)!r} cannot be written ({_reason(error)}); give another path") from error
+        raise WarmstartError(f"{str(path)!r} cannot be written ({_reason(error)}); choose another path") from error
 
 
 def _shareable(template: WarmTemplate) -> WarmTemplate:
-    """The template without what tells about this machine and its people, and without items that no import accepts.
+    """The template without details of this machine and its users, and without items that an import would reject.
 
-    A command that only our own user typed is such an item.
+    A command that is carried only because our own user typed it is such an item.
     """
     imported = replace(template, origin=IMPORTED)
     items = tuple(
@@ -76,7 +76,7 @@ def _shareable(template: WarmTemplate) -> WarmTemplate:
 
 
 def import_file(store: SQLTemplateStore, path: Path) -> WarmTemplate:
-    """Store the template in a file, quarantined; one with the same name and content is returned as it is."""
+    """Import a template, quarantined. If one with the same name and content exists, it is returned instead."""
     template = read_file(path)
     template = replace(template, name=" ".join(template.name.split()))
     digest = content_hash(_shareable(template))
@@ -87,7 +87,7 @@ def import_file(store: SQLTemplateStore, path: Path) -> WarmTemplate:
 
 
 def read_file(path: Path) -> WarmTemplate:
-    """The template in a file, quarantined. Raises `InvalidTemplate` with all that is wrong."""
+    """The template in a file, quarantined. Raises `InvalidTemplate` with all problems."""
     file = _decode(path, _read(path))
     name, version = file.exported
     origin = f"{IMPORTED}{_shown_name(path)}" + (f", where it was {name}" if name else "")
@@ -95,21 +95,21 @@ def read_file(path: Path) -> WarmTemplate:
     template = WarmTemplate(**fields, id=name, version=version, state="quarantined")
     check(template)
     if content_hash(template) != file.content_hash:
-        raise _refuse(path, "was changed after it was exported; get it from its author again")
+        raise _refuse(path, "was changed after it was exported; get a new copy from its author")
     return template
 
 
 def _decode(path: Path, data: bytes) -> _File:
-    """The file, strictly: no name twice, nothing unknown, nothing left out."""
+    """Decode a file strictly: no duplicate keys, nothing unknown, nothing missing."""
     try:
         value = json.loads(data.decode("utf-8"), object_pairs_hook=_unique)
         if not isinstance(value, dict) or value.get("format") != FORMAT:
-            raise _refuse(path, "is not a template; give a file that `templates export` wrote")
+            raise _refuse(path, "is not a template; use a file written by `templates export`")
         version = value.get("format_version")
         if version != FORMAT_VERSION or isinstance(version, bool):
             raise _refuse(path, f"has format version {version!r}, not {FORMAT_VERSION}; export the template again")
         file = msgspec.json.decode(data, type=_File)
-    except (ValueError, RecursionError) as error:  # of `json` and of msgspec
+    except (ValueError, RecursionError) as error:  # from `json` and msgspec
         raise _refuse(path, f"is not valid ({str(error)[:200]}); export the template again") from error
     if json.loads(msgspec.json.encode(file)) != value:
         raise _refuse(path, "has a field that is unknown, missing or written differently; export it again")
@@ -119,13 +119,13 @@ def _decode(path: Path, data: bytes) -> _File:
 def _read(path: Path) -> bytes:
     try:
         if path.exists() and not path.is_file():
-            raise _refuse(path, "is not a regular file; give the file that `templates export` wrote")
+            raise _refuse(path, "is not a regular file; use a file written by `templates export`")
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         raise _refuse(path, f"cannot be opened ({_reason(error)}); check the path and its permissions") from error
     if len(data) > MAX_BYTES:
-        raise _refuse(path, f"has more than {MAX_BYTES:,} bytes; no template is that large")
+        raise _refuse(path, f"is larger than {MAX_BYTES:,} bytes, the limit for a template")
     return data
 
 
@@ -136,7 +136,7 @@ def _reason(error: Exception) -> str:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):
-        raise ValueError("a name occurs twice in one object")
+        raise ValueError("duplicate key in an object")
     return value
 
 
@@ -145,5 +145,5 @@ def _refuse(path: Path, what: str) -> InvalidTemplate:
 
 
 def _shown_name(path: Path) -> str:
-    """The name of a file without characters that nobody sees, or that could pass for a tag."""
+    """The name of a file without invisible characters or ones that could form a tag."""
     return re.sub(r"[^\w. ()+-]", "?", path.name)[:120]

@@ -1,7 +1,7 @@
-"""How near templates are to a task: by words, and by the sessions that recall finds for it.
+"""How similar templates are to a task: by words, and by the sessions that recall finds for it.
 
-A word says more the fewer templates have it, and words that any task may have say little. A task is compared with each
-procedure of a template by itself, because a template is good for what was asked for once and not for the sum of it.
+A word counts more the fewer templates have it, and generic words count little. A task is compared with each procedure
+of a template separately, because it only needs to match one of them.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ if TYPE_CHECKING:
 
 DEADLINE_MS = 3.0  # for recall
 
-_MAX_WORDS = 24  # of a task that are compared, the most telling ones
+_MAX_WORDS = 24  # of a task that are compared, those with the highest weights
 _MAX_TASK = 4_000  # characters of a task that are compared
-_MAX_DOCUMENTS = 60  # that are compared closely
-_OTHERS = 30  # templates assumed besides, so that a word says something where there is only one
-_MIN_WEIGHT = 1.3  # of a word: that all templates are of one kind of work says nothing against a task of that kind
-_WEAK = 0.35  # what a word counts that any task may have
-_TASK_SHARE = 0.6  # the part of the task's own words in the similarity, against those of the procedure
-_HALF = 2.5  # shared weight that is worth half of what much of it is: one word in common says little
-_ABOUT = 0.8  # what name, description and tags count, against a procedure
-# On 171 real commits asked for the session that made them, 0.35 finds 39 of 100 first where words alone find 26, and
-# lets one of 50 tasks of other work through: with 50 ms for recall, and chosen among six values on these very commits.
-_RECALL_SHARE = 0.35  # the most that recall closes of the distance that words leave
+_MAX_DOCUMENTS = 60  # candidates that are scored in full
+_OTHERS = 30  # hypothetical extra templates, so that words have weight even if there is only one template
+_MIN_WEIGHT = 1.3  # of a word: a word that all templates share still counts for a task that has it
+_WEAK = 0.35  # factor for generic words
+_TASK_SHARE = 0.6  # weight of the task's coverage, against that of the procedure
+_HALF = 2.5  # shared weight at which the score is half of its limit: one common word says little
+_ABOUT = 0.8  # factor for name, description and tags, compared with a procedure
+# Measured by looking up the session behind each of 171 real commits: 0.35 ranks 39 % first where words alone rank 26 %,
+# and accepts one of 50 unrelated tasks. Recall had 50 ms, and the best of six values was chosen on these same commits.
+_RECALL_SHARE = 0.35  # maximum share of the remaining distance that recall can close
 
 _COMMON = frozenset(stems(load_table("rules")["any_task"]))
 _STOPPED = frozenset(stems(" ".join(sorted(STOPWORDS))))
 
 
 class Described(NamedTuple):
-    """What a template says it is for: its procedures, and its name, description and tags."""
+    """The texts a template is matched by: its procedures, and its name, description and tags."""
 
     id: str
     tasks: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class Described(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """How near a template is, from 0 to 1; its nearest procedure, the words in common, the session recalled."""
+    """The similarity of a template, from 0 to 1, with its best procedure, the shared words and the recalled session."""
 
     similarity: float
     task: str = ""
@@ -80,11 +80,11 @@ class Similarity:
         self._weights = {stem: self._weight(stem, number) for stem, number in having.items()}
 
     def by_words(self, task: str) -> dict[str, Fit]:
-        """How near each template is, by its id; those without a telling word in common are left out."""
+        """The fit of each template by id; those that share no specific word with the task are left out."""
         asked = {
             stem: word
             for stem, word in telling_words(task).items()
-            # An id that no template knows is particular to the task, and says nothing against any of them.
+            # An id that no template has is specific to the task, and does not count against any of them.
             if stem in self._weights or not any(map(str.isdigit, word))
         }
         weights = {stem: self._weights.get(stem) or self._weight(stem, 0) for stem in asked}
@@ -95,7 +95,7 @@ class Similarity:
             if stem not in _COMMON:
                 for number in self._postings.get(stem, ()):
                     shared[number] += weight
-        found: dict[str, Fit] = {}
+        fits: dict[str, Fit] = {}
         for _, place in nlargest(_MAX_DOCUMENTS, ((weight, -number) for number, weight in shared.items())):
             document = self._documents[-place]
             both = [stem for stem in weights if stem in document.stems]
@@ -103,10 +103,10 @@ class Similarity:
             own = min(1.0, common / fsum(map(self._weights.__getitem__, document.stems)))
             similarity = (common / whole) ** _TASK_SHARE * own ** (1 - _TASK_SHARE) * common / (common + _HALF)
             similarity = min(1.0, similarity * (1 if document.is_task else _ABOUT))
-            if document.template not in found or similarity > found[document.template].similarity:
+            if document.template not in fits or similarity > fits[document.template].similarity:
                 words = tuple(asked[stem] for stem in both[:4])
-                found[document.template] = Fit(similarity, document.text if document.is_task else "", words)
-        return found
+                fits[document.template] = Fit(similarity, document.text if document.is_task else "", words)
+        return fits
 
     def _weight(self, stem: str, having: int) -> float:
         weight = max(_MIN_WEIGHT, log(1 + (self._count + _OTHERS - having) / (having + 1)))
@@ -114,25 +114,25 @@ class Similarity:
 
 
 def telling_words(task: str) -> dict[str, str]:
-    """The stems of a task's words without stopwords, each with a word as it was written."""
-    found: dict[str, str] = {}
+    """The stems of a task's words without stopwords, each with the word as written."""
+    words: dict[str, str] = {}
     for word in split_words(task[:_MAX_TASK]):
         if word.lower() not in STOPWORDS:
             for stem in stems(word):
                 if stem not in _STOPPED:
-                    found.setdefault(stem, word)
-    return found
+                    words.setdefault(stem, word)
+    return words
 
 
 def says_enough(task: str) -> bool:
-    """Whether a task has a word that not any task may have."""
+    """Whether a task has a word that is not generic."""
     return any(stem not in _COMMON and not any(map(str.isdigit, word)) for stem, word in telling_words(task).items())
 
 
 def by_recall(
     recall: Recall, task: str, *, project: str | None, session: str = "", deadline_ms: float = DEADLINE_MS
 ) -> dict[str, float]:
-    """The sessions in which something like the task was said, each with how much like it, from 0 to 1."""
+    """The sessions that recall finds for a task, each with a score from 0 to 1."""
     found = recall.search(
         task[:_MAX_TASK], project=project, limit=10, exclude_session=session or None, deadline_ms=deadline_ms
     )
@@ -147,7 +147,7 @@ def by_recall(
 
 
 def add_recall(fit: Fit, sources: Collection[str], recalled: Mapping[str, float]) -> Fit:
-    """The similarity by words, raised by what recall says of the template's sessions."""
+    """The similarity by words, raised if recall found one of the template's sessions."""
     session = max((each for each in sources if each in recalled), key=recalled.__getitem__, default="")
     if not session:
         return fit

@@ -1,9 +1,8 @@
-"""Start a session warm: the brief of its project, and the template that fits its task, where the conversation begins.
+"""Start a session warm: put the brief of its project and the template that fits its task before the conversation.
 
-The caller's list is never changed, and a conversation that holds a template already is left as it is. A session that
-was started before gets the very same template again, and no second row: hosts retry, and a prompt cache holds only as
-long as the bytes do. Errors are ours; a host that must never break catches `WarmstartError` and goes on with its own
-messages.
+The caller's list is never changed, and a conversation that already contains a template is left as it is. A session that
+was started before gets exactly the same template again, and no second row: hosts retry, and a prompt cache needs the
+same bytes. A host that must never break catches `WarmstartError` and continues with its own messages.
 """
 
 from __future__ import annotations
@@ -35,14 +34,14 @@ Fields = Mapping[str, Any]
 def inject(template: WarmTemplate, messages: Sequence[Fields], *, brief: Brief | str = "", **options: Any) -> list[Any]:
     """A new list: the messages with the brief and the template after the leading system messages.
 
-    `options` are those of `WarmSessionBootstrapper`. What does not fit into the budget is left out; if not even the
-    note of the template fits, it is not inserted.
+    `options` are those of `WarmSessionBootstrapper`. Items that do not fit into the budget are left out; if none fits,
+    the template is not inserted.
     """
     return WarmSessionBootstrapper(template, **options).inject(messages, brief)
 
 
 class WarmSessionBootstrapper:
-    """Holds a template ready for sessions that all have the same tools. `options` are those of `render`."""
+    """Injects one template into sessions that all have the same tools. `options` are those of `render`."""
 
     def __init__(
         self, template: WarmTemplate, *, shape: Shape | None = None, allow_quarantined: bool = False, **options: Any
@@ -61,7 +60,7 @@ class WarmSessionBootstrapper:
         return self.rendering_for(())
 
     def rendering_for(self, messages: Sequence[Fields]) -> Rendering:
-        """What these messages would get: no instruction that their own system messages state already."""
+        """What would be inserted into these messages, without instructions that their system messages already state."""
         leading = takewhile(lambda message: _get(message, "role") in _LEADING, messages)
         prompt = " ".join(word for message in leading for text in _texts(message) for word in text.split())
         items = (one for one in self._template.seed.items if one.kind != "instruction" or one.text not in prompt)
@@ -92,14 +91,14 @@ def _insert(messages: Sequence[Fields], brief: str, template: list[dict[str, Any
     place = next((place for place, message in enumerate(own) if _get(message, "role") not in _LEADING), len(own))
     for message in template if place else ():
         if message["role"] == "system":
-            message["role"] = own[place - 1]["role"]  # who says "developer" may not say "system" as well
+            message["role"] = own[place - 1]["role"]  # "developer" and "system" must not be mixed
     if anthropic and template and place < len(own) and _get(own[place], "role") != "user":
-        template.pop()  # nothing hands over to the assistant
+        template.pop()  # the closing assistant message would come before another one
     return own[:place] + template + own[place:]
 
 
 def shape_of(messages: Iterable[Fields], tools: Iterable[Fields | str] = ()) -> Shape:
-    """The shape of messages, or of tools where messages say nothing: Anthropic's have blocks and no system role."""
+    """The shape of messages, or of tools if the messages do not tell: Anthropic's have blocks and no system role."""
     kinds: set[str] = set()
     for message in messages:
         if _get(message, "role") in ("tool", *_LEADING) or _get(message, "tool_calls"):
@@ -111,7 +110,7 @@ def shape_of(messages: Iterable[Fields], tools: Iterable[Fields | str] = ()) -> 
 
 
 def holds_template(messages: Iterable[Fields]) -> bool:
-    """Whether a template was put into these messages before, with any renderer: each begins with a note."""
+    """Whether these messages already contain a template, from any renderer: each starts with a note."""
     texts = (
         f"\n{text.lstrip()}"
         for message in messages
@@ -122,16 +121,16 @@ def holds_template(messages: Iterable[Fields]) -> bool:
 
 
 def last_request(messages: Iterable[Fields]) -> str:
-    """The text of the last user message; what Warmstart itself put in, and results of tools, are none."""
-    found = ""
+    """The text of the last user message, not counting tool results and what Warmstart itself inserted."""
+    request = ""
     for message in messages:
         if _get(message, "role") == "user":
-            found = "\n".join(text for text in _texts(message) if not is_marked(text)).strip() or found
-    return found
+            request = "\n".join(text for text in _texts(message) if not is_marked(text)).strip() or request
+    return request
 
 
 def _get(message: Any, name: str) -> Any:
-    return message.get(name) if isinstance(message, Mapping) else None  # clients have objects among their messages
+    return message.get(name) if isinstance(message, Mapping) else None  # clients may mix objects into their messages
 
 
 def _texts(message: Fields) -> list[str]:
@@ -148,7 +147,7 @@ def _blocks(message: Fields) -> list[Fields]:
 class Started:
     """The messages that a session starts with, the choice behind them, and the row that records it.
 
-    `rendering` is what was inserted of a template, `None` for a start without one. Without a row `use_id` is 0.
+    `rendering` is what was inserted of a template, `None` for a start without one. `use_id` is 0 if there is no row.
     """
 
     messages: list[Any]
@@ -173,11 +172,11 @@ def start_warm(
     selector: Selector | None = None,
     **rendering: Any,
 ) -> Started:
-    """The messages of a session with the brief, and with the template that fits its task unless it is held out.
+    """The messages of a session with the brief and, unless it is held out, the template that fits its task.
 
-    `session_id` is the agent's own id or ours, and decides chance. The task is the last user message unless it is
-    named. A host that starts many sessions keeps one `selector`, which then brings its own `recall`, `holdout` and
-    `explore`. `rendering` are further options of `render`.
+    `session_id` is the agent's own id or ours, and seeds the draw. The task defaults to the last user message. A host
+    that starts many sessions keeps one `selector`, which has its own `recall`, `holdout` and `explore`. `rendering` are
+    further options of `render`.
     """
     text = last_request(messages) if task is None else task
     tools = None if tools is None else list(tools)
@@ -186,8 +185,8 @@ def start_warm(
     use = started(store, session_id)
     if use is None:
         if holds_template(messages):
-            held = Choice(arm="abstained", why="the conversation holds a template already")
-            return Started(messages=list(messages), choice=held, use_id=0)
+            choice = Choice(arm="abstained", why="the conversation already contains a template")
+            return Started(messages=list(messages), choice=choice, use_id=0)
         if selector is None:
             selector = Selector(store, recall=recall, policy=DEFAULT_POLICY._replace(holdout=holdout, explore=explore))
         choice, shown = selector.choose(asked), None
@@ -200,14 +199,14 @@ def start_warm(
         use = record(store, choice, asked, tokens=tokens, items=items)
         if (use.arm, use.template) == (choice.arm, choice.template.id if choice.template else ""):
             return _start(messages, str(brief), choice, use, shown)
-    # It started before, or another process was quicker: the same again.
+    # It was started before, or another process was faster: repeat that start.
     choice, template = _choice_of(use, store)
     shown = _render(template, messages, options) if template and use.arm == "warm" else None
     return _start(messages, str(brief), choice, use, shown)
 
 
 def _render(template: WarmTemplate, messages: Sequence[Fields], options: Mapping[str, Any]) -> Rendering | None:
-    """The template for a session; `None` if nothing of it can be shown. It may be retired since the session started."""
+    """The template for a session, which may have been retired since; `None` if nothing of it can be shown."""
     rendering = WarmSessionBootstrapper(template, allow_quarantined=True, **options).rendering_for(messages)
     return rendering if rendering.parts else None
 
@@ -221,7 +220,7 @@ def _start(messages: Sequence[Fields], brief: str, choice: Choice, use: Use, ren
 
 
 def _choice_of(use: Use, store: SQLTemplateStore) -> tuple[Choice, WarmTemplate | None]:
-    """The choice that a row records, and its template; none if it was revoked or deleted since."""
+    """The choice that a row records, and its template; `None` if that has been revoked or deleted since."""
     choice = Choice(arm=use.arm, why=use.why, propensity=use.propensity, odds=use.policy.get("odds") or {})
     if not use.template:
         return choice, None

@@ -1,12 +1,12 @@
 """Templates in the database of a session store: every change is a new version, and nothing is overwritten.
 
-A version of a template is a row in `template_versions`; one of which something was revoked is withdrawn: it stays
-listed, and its `body` is gone. The row in `templates` names the newest version and holds in `head` what a choice among
-thousands needs. `template_sources` names the sessions that each readable version came from. An id stays in
-`template_ids` when its template is deleted, so that it is never given again. Triggers count the uses of a template in
-its row, and increase `template_revision` with every write that a summary could show.
+A version of a template is a row in `template_versions`. A version with revoked content is withdrawn: it stays listed,
+but its `body` is deleted. The row in `templates` names the newest version and holds its summary in `head`, to choose
+among thousands. `template_sources` lists the sessions that each readable version came from. The id of a deleted
+template stays in `template_ids`, so that it is never reused. Triggers count the uses of a template in its row, and
+increase `template_revision` with every write that could affect a summary.
 
-The store redacts all texts once more, whoever made them, and accepts nothing that came from a revoked session.
+The store redacts all texts again, whoever made them, and rejects anything that came from a revoked session.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from warmstart.templates.template import SessionSeed, State, WarmTemplate
 
 
 class Summary(NamedTuple):
-    """A template without its items: what a choice among thousands needs."""
+    """A template without its items: enough to choose among thousands."""
 
     id: str
     name: str
@@ -56,7 +56,7 @@ class Summary(NamedTuple):
 
 
 class Version(NamedTuple):
-    """One version of a template. A withdrawn one cannot be read any more."""
+    """One version of a template. A withdrawn version can no longer be read."""
 
     number: int
     author: str
@@ -68,7 +68,7 @@ class Version(NamedTuple):
 
 
 class SQLTemplateStore:
-    """Templates beside the sessions that they came from. Lives as long as that store; for one thread."""
+    """Templates, next to the sessions they came from. Valid as long as that store is open; for one thread."""
 
     def __init__(
         self,
@@ -84,19 +84,19 @@ class SQLTemplateStore:
         self.database.migrate(migrations_of("templates", __file__))
 
     def now(self) -> datetime:
-        """The time by the store's clock, in UTC and as exact as the store keeps it."""
+        """The time by the store's clock, in UTC and with the precision of the store."""
         return datetime.fromtimestamp(self._clock().timestamp(), UTC)
 
     def words(self, text: str) -> str:
-        """A text as it may be stored: without secrets, and with nothing that a database cannot hold."""
+        """A text made safe to store: without secrets and without characters that a database cannot hold."""
         return self._redactor.clean(clean(text))
 
     def name(self, given: str) -> str:
-        """An id or a path as the session store keeps it."""
+        """An id or a path as the session store writes it."""
         return redacted_name(clean(given), self._redactor)
 
     def add(self, template: WarmTemplate, *, author: str = "", reason: str = "") -> WarmTemplate:
-        """Store a new template and give it its id. Raises `InvalidTemplate` if it cannot be stored as it is."""
+        """Store a new template and assign its id. Raises `InvalidTemplate` if it cannot be stored."""
         with self.database.transaction() as connection:
             ready, at = self._prepare(template), self.now()
             fields = {"created_at": at, "updated_at": at, **Body.of(ready).fields()}
@@ -107,7 +107,7 @@ class SQLTemplateStore:
     def change(self, id: str, *, author: str, reason: str, expected: int | None = None, **fields: Any) -> WarmTemplate:
         """Change some fields of a template, which makes a new version unless nothing is different.
 
-        With `expected`, raises `TemplateChanged` if the newest version is a different one by now.
+        Raises `TemplateChanged` if the newest version is no longer `expected`.
         """
         if unknown := sorted(fields.keys() - CHANGEABLE):
             raise TypeError(f"a template's {unknown[0]!r} cannot be changed")
@@ -115,8 +115,8 @@ class SQLTemplateStore:
             old = self.get(id)
             if expected is not None and old.version != expected:
                 raise TemplateChanged(
-                    f"the template {old.id!r} is at version {old.version} by now, and this change was made to version "
-                    f"{expected}; see `warmstart templates diff {old.id} {expected} {old.version}` and do it again"
+                    f"the template {old.id!r} is now at version {old.version}, but this change was made to version "
+                    f"{expected}; see `warmstart templates diff {old.id} {expected} {old.version}` and try again"
                 )
             new = self._prepare(replace(old, **fields))
             if new == old:
@@ -134,7 +134,7 @@ class SQLTemplateStore:
             return self.change(newest.id, author=author, reason=f"reverted to version {version}", **content)
 
     def delete(self, id: str, *, author: str = "") -> None:
-        """Remove a template with all its versions. Its id is not given again, and the record of its uses stays."""
+        """Delete a template with all its versions. Its id is not reused, and the record of its uses stays."""
         with self.database.transaction() as connection:
             found = self.find(id)
             connection.execute("DELETE FROM templates WHERE id = ?", (found,))
@@ -144,7 +144,7 @@ class SQLTemplateStore:
             )
 
     def rewrite(self, change: Callable[[str], str], rename: Callable[[str], str] | None = None) -> int:
-        """Change every stored text, in every version, and `rename` the sessions; returns how many rows changed."""
+        """Apply `change` to every stored text in every version, and `rename` to ids; returns how many rows changed."""
         rename = rename or change
         with self.database.transaction() as connection:
             changed = sum(
@@ -159,26 +159,26 @@ class SQLTemplateStore:
         return changed
 
     def _prepare(self, template: WarmTemplate) -> WarmTemplate:
-        """The template as it may be stored."""
+        """The template made safe to store."""
         ready = map_texts(template, self.words)
         ready = replace(ready, name=" ".join(ready.name.split()))
         if not ready.name:
             raise InvalidTemplate("a template needs a name; give it one with --name")
         if gone := sorted(self.revoked().intersection(sources_of(ready))):
             raise InvalidTemplate(
-                f"the template {template.name!r} has items of the session {gone[0]!r}, which was revoked; "
+                f"the template {template.name!r} has items from session {gone[0]!r}, which was revoked; "
                 "extract it again without that session"
             )
         return ready
 
     def _save(self, connection: Connection, template: WarmTemplate, author: str, reason: str) -> None:
         save_head(connection, template)
-        said = (self.words(author), _seconds(template.updated_at), self.words(reason))
+        change = (self.words(author), _seconds(template.updated_at), self.words(reason))
         content = (content_hash(template), template.state, _ENCODE(Body.of(template)).decode())
         connection.execute(
             "INSERT INTO template_versions (template, version, author, at, reason, hash, state, body) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (template.id, template.version, *said, *content),
+            (template.id, template.version, *change, *content),
         )
         connection.executemany(
             "INSERT INTO template_sources (session, template, version) VALUES (?, ?, ?)",
@@ -186,7 +186,7 @@ class SQLTemplateStore:
         )
 
     def get(self, id: str, *, version: int | None = None) -> WarmTemplate:
-        """The template with this id, a unique prefix of it, or exactly this name, in its newest version or another.
+        """The template with this id, unique id prefix, or exact name, in its newest or the given version.
 
         Raises `TemplateNotFound` or `AmbiguousId`.
         """
@@ -200,7 +200,7 @@ class SQLTemplateStore:
             raise TemplateNotFound(f"the template {found!r} has no version {version}; it has {numbers}")
         if known[version].withdrawn:
             raise TemplateNotFound(
-                f"version {version} of the template {found!r} was withdrawn: a session that it came from was revoked"
+                f"version {version} of the template {found!r} was withdrawn: one of its source sessions was revoked"
             )
         (row,) = self.select(f"{BODIES} AND v.version = ? WHERE t.id = ?", version, found)
         return decode(row)
@@ -228,7 +228,7 @@ class SQLTemplateStore:
         ]
 
     def find(self, id: str) -> str:
-        """The whole id of the template with this id, a unique prefix of it, or exactly this name.
+        """The full id of the template with this id, unique id prefix, or exact name.
 
         Works for a damaged template too. Raises `TemplateNotFound` or `AmbiguousId`.
         """
@@ -239,11 +239,11 @@ class SQLTemplateStore:
         if not rows:
             raise TemplateNotFound(f"no template has the id or name {id!r}; `warmstart templates list` shows them")
         if len(rows) > 1:
-            raise AmbiguousId(f"{id!r} fits several templates: {', '.join(row[0] for row in rows)}; give the whole id")
+            raise AmbiguousId(f"{id!r} matches several templates: {', '.join(row[0] for row in rows)}; use the full id")
         return str(rows[0][0])
 
     def revoked(self) -> frozenset[str]:
-        """The sessions that nothing may be extracted from: those that were revoked, with their children."""
+        """The sessions that nothing may be extracted from: revoked ones and their children."""
         with self.database.translate_errors():
             return frozenset(with_children(self.database.connection, "SELECT session FROM template_revoked"))
 
@@ -254,7 +254,7 @@ class SQLTemplateStore:
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The content of a version: all of a template that can be changed, except for its state."""
+    """The content of a version: everything in a template that can be changed, except its state."""
 
     name: str
     description: str = ""
@@ -267,7 +267,7 @@ class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     origin: str = "user"
     described_by: str = ""
     items: tuple[Item, ...] = ()
-    seed: LegacySeed | None = None  # in place of the items, in stores of earlier versions
+    seed: LegacySeed | None = None  # instead of items, in stores written by earlier versions
 
     @classmethod
     def of(cls, template: WarmTemplate) -> Body:
@@ -284,7 +284,7 @@ class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 _FIELDS = tuple(name for name in Body.__struct_fields__ if name not in ("items", "seed"))
 CHANGEABLE = frozenset((*_FIELDS, "seed", "state"))
 
-# The columns that `decode` takes, for every version of every template; conditions on the version may follow.
+# The columns that `decode` expects, for every version of every template; conditions on the version may follow.
 BODIES = (
     "SELECT t.id, t.created_at, v.version, v.at, v.state, v.body, t.used, t.successes, t.failures "
     "FROM templates t JOIN template_versions v ON v.template = t.id"
@@ -297,7 +297,7 @@ _CONVERT_STATE = partial(msgspec.convert, type=State)
 
 
 def decode(row: tuple[Any, ...]) -> WarmTemplate:
-    """The template of a row of `BODIES`; raises `StoreCorrupt` if it is damaged."""
+    """Decode a row of `BODIES`; raises `StoreCorrupt` if it is damaged."""
     name, created_at, version, at, state, text, *counts = row
     what = f"version {version} of the template {name!r}"
     body, state = _decode(_DECODE_BODY, text, what), _decode(_CONVERT_STATE, state, what)
@@ -307,7 +307,7 @@ def decode(row: tuple[Any, ...]) -> WarmTemplate:
 
 
 def save_head(connection: Connection, template: WarmTemplate) -> None:
-    """Write the row of a template, which must have its id, version and times."""
+    """Write the row of a template, which must already have its id, version and times."""
     head = [getattr(template, name) for name in Summary._fields[:-1]] + [template.seed.tasks]
     connection.execute(
         "INSERT INTO templates (id, name, version, created_at, head) VALUES (?, ?, ?, ?, ?) "
@@ -355,9 +355,9 @@ _TEXTS = ("name", "description", "project", "agent", "origin", "described_by")
 
 
 def take_id(connection: Connection, at: datetime) -> str:
-    """A new id: `warm_20260310_142530` for when the template was made, with `_2` and so on within that second.
+    """Reserve a new id: `warm_20260310_142530`, the creation time, with `_2` and so on within the same second.
 
-    No template has it or had it. The caller holds the write lock, so that no other process takes it too.
+    Ids are never reused. The caller holds the write lock, so that no other process takes the same one.
     """
     stamp = at.astimezone(UTC).strftime("warm_%Y%m%d_%H%M%S")
     rows = connection.execute(
@@ -371,9 +371,9 @@ def take_id(connection: Connection, at: datetime) -> str:
 
 
 def content_hash(template: WarmTemplate) -> str:
-    """32 hexadecimal digits of what the template says: the same for the same rendering, on every machine.
+    """A hash of the content in 32 hexadecimal digits: the same for the same rendering, on every machine.
 
-    It covers neither id, version, state, origin, counts nor times, and of the project only the last part of its path.
+    It does not cover id, version, state, origin, counts or times, and only the last part of the project's path.
     """
     project = template.project.rstrip("/").rsplit("/", 1)[-1]
     body = Body.of(replace(template, project=project, origin="user"))
@@ -381,7 +381,7 @@ def content_hash(template: WarmTemplate) -> str:
 
 
 def map_texts(template: WarmTemplate, change: Callable[[str], str]) -> WarmTemplate:
-    """The template with a change applied to each of its texts, the names of tools among them."""
+    """The template with `change` applied to each of its texts, including the names of tools."""
     texts: dict[str, Any] = {name: change(getattr(template, name)) for name in _TEXTS}
     return replace(
         template,
@@ -393,12 +393,12 @@ def map_texts(template: WarmTemplate, change: Callable[[str], str]) -> WarmTempl
 
 
 def sources_of(template: WarmTemplate) -> builtins.list[str]:
-    """Every session that a template came from, each once."""
+    """The distinct sessions that a template came from."""
     return [*dict.fromkeys((*template.sources, *(source.session for source in template.seed.sources)))]
 
 
 def with_children(connection: Connection, sessions: str, *values: str) -> builtins.list[str]:
-    """The sessions that a query selects, and all that grew out of them, each once."""
+    """The sessions that a query selects and all their descendants, without duplicates."""
     rows = connection.execute(
         f"WITH RECURSIVE family(id) AS ({sessions} "
         "UNION SELECT s.id FROM sessions s JOIN family f ON s.parent_id = f.id) SELECT id FROM family",

@@ -16,7 +16,7 @@ State = Literal["quarantined", "candidate", "active", "retired"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSeed:
-    """What is carried. Within each kind the best comes first."""
+    """The items that a template carries. Within each kind the best comes first."""
 
     items: tuple[Item, ...] = ()
 
@@ -26,7 +26,7 @@ class SessionSeed:
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """The sub-tasks that it shows how to do, a line each."""
+        """The sub-tasks that its procedures show, one line each."""
         return tuple(item.text for item in self.of("procedure"))
 
     @property
@@ -35,9 +35,9 @@ class SessionSeed:
 
 
 class Effect(NamedTuple):
-    """How much more often sessions that started from a template succeeded than those that started cold.
+    """The difference in success rate between sessions that started from a template and those that started cold.
 
-    `low` and `high` bound the difference with 95 % confidence.
+    `low` and `high` are the bounds of the 95 % interval.
     """
 
     difference: float
@@ -49,11 +49,11 @@ class Effect(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarmTemplate:
-    """A named, versioned seed. The store gives `id` and `version`; the counts are of the sessions it started.
+    """A named, versioned seed. The store assigns `id` and `version`; the counts are of the sessions it started.
 
-    `tools` are the tools of the source sessions with the fingerprint of their schema, empty where it is not known.
+    `tools` are the tools of the source sessions with the fingerprint of their schema, empty if it is not known.
     `origin` says who made it: `user`, `auto`, or `imported from …`. `described_by` is `rules`, a model's name, or empty
-    where a person wrote the description.
+    if a person wrote the description.
     """
 
     id: str = ""
@@ -79,11 +79,11 @@ class WarmTemplate:
 
     @property
     def success_rate(self) -> float | None:
-        """Successes among the sessions whose outcome is known; `None` where none is."""
+        """The success rate of the sessions with a known outcome; `None` if there are none."""
         known = self.successes + self.failures
         return self.successes / known if known else None
 
     @property
     def success_interval(self) -> Interval | None:
-        """Wilson's interval of the success rate, 95 %."""
+        """The 95 % Wilson interval of the success rate."""
         return wilson(self.successes, self.successes + self.failures)

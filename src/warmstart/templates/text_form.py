@@ -1,8 +1,8 @@
-"""A template as a text that a person can edit, and back; and the difference of two templates as texts.
+"""A template as text that a person can edit, and back; and the diff of two templates as text.
 
-The text is TOML. Each item has an `id` by which it is recognised when the text is read: its sources and dates stay with
-it, changed or not. An item that is taken out is gone, and a new one, which has no id, came from the person's edit. What
-the text does not show (sources, tools, dates) stays as it is in the template.
+The text is TOML. Each item has an `id`, so that an edited item keeps its sources and dates. An item missing from the
+text is removed; one without an id is new, with the person's edit as its source. Fields that the text does not show
+(sources, tools, dates) stay unchanged.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from warmstart.templates.item import EDIT, Call, Item, Kind, Source, item_id
 from warmstart.templates.template import SessionSeed, WarmTemplate
 
 _HELP = """\
-The template {id}, version {version}. Save and close the editor to make a new version of it.
+Template {id}, version {version}. Save and close the editor to create a new version.
 
-Change any text, take out whole items (from one [[item]] to the next), reorder them (the best first), or add new ones.
-The line `id = ...` says where an item came from: leave it as it is, and leave it out of a new item.
-Values that differ from task to task are written {{{{date}}}}, {{{{email}}}} and so on."""
+Edit any text, delete whole items (from one [[item]] to the next), reorder them (best first), or add new ones.
+The line `id = ...` links an item to its sources: do not change it, and leave it out of new items.
+Values that differ from task to task are written as {{{{date}}}}, {{{{email}}}} and so on."""
 
 
 class _CallForm(msgspec.Struct, forbid_unknown_fields=True):
@@ -55,9 +55,9 @@ class _Form(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def to_text(template: WarmTemplate) -> str:
-    """The template as a text to edit."""
+    """The template as text to edit."""
     document = tomlkit.document()
-    for line in _HELP.format(id=template.id or "that is not stored yet", version=template.version).split("\n"):
+    for line in _HELP.format(id=template.id or "(not stored yet)", version=template.version).split("\n"):
         document.add(tomlkit.comment(line))
     document.add(tomlkit.nl())
     document.add("name", _string(template.name))
@@ -70,22 +70,22 @@ def to_text(template: WarmTemplate) -> str:
 
 
 def from_text(text: str, template: WarmTemplate, *, author: str = "") -> WarmTemplate:
-    """The template as the text has it. Raises `InvalidTemplate` that says where something is wrong."""
-    form = _read(text.removeprefix("\ufeff").replace("\r\n", "\n"))  # some editors write these
+    """The template as edited. Raises `InvalidTemplate`, which says where the problem is."""
+    form = _read(text.removeprefix("\ufeff").replace("\r\n", "\n"))  # some editors write a BOM or CRLF
     known = _by_key(template.seed.items)
     items = []
     for number, each in enumerate(form.item, 1):
         new = Item(kind=each.kind, text="", sources=(Source(f"{EDIT}{author}"),))
         old = known.pop(each.id, None) if each.id else new
         if old is None:
-            raise InvalidTemplate(f"item {number}: the id {each.id!r} is unknown or occurs twice; leave out `id`")
+            raise InvalidTemplate(f"item {number}: the id {each.id!r} is unknown or used twice; delete the `id` line")
         calls = tuple(Call(call.tool, call.arguments, call.result) for call in each.call)
         items.append(replace(old, kind=each.kind, text=each.text, tool=each.tool, count=each.count, calls=calls))
     return replace(
         template,
         name=form.name,
         description=form.description,
-        # Whoever changes a description makes it theirs.
+        # A description that a person changed is theirs.
         described_by=template.described_by if form.description == template.description else "",
         task_type=form.type,
         tags=tuple(form.tags),
@@ -94,7 +94,7 @@ def from_text(text: str, template: WarmTemplate, *, author: str = "") -> WarmTem
 
 
 def _by_key(items: tuple[Item, ...]) -> dict[str, Item]:
-    """The items by their ids, with a number where several say the same."""
+    """The items by id, numbered if several have the same content."""
     keyed: dict[str, Item] = {}
     for item in items:
         key, number = item_id(item), 2
@@ -130,14 +130,14 @@ def _table(key: str, item: Item) -> dict[str, Any]:
 
 
 def _string(text: str) -> tomlkit.items.String:
-    """A text as readable as it can be: as it is between '…' if that is possible."""
+    """A TOML string, as readable as possible: literal ('…') if it can be."""
     if text.isprintable():
         return tomlkit.string(text, literal=('"' in text or "\\" in text) and "'" not in text)
     return tomlkit.string(text, multiline="\n" in text)
 
 
 def _show_invisible(text: str) -> str:
-    """The text with escapes for what nobody would see; that only stands in strings where escapes are read."""
+    """The text with invisible characters escaped; they only occur in strings in which TOML reads escapes."""
     return "".join(sign if sign.isprintable() or sign == "\n" else f"\\U{ord(sign):08x}" for sign in text)
 
 
@@ -146,7 +146,7 @@ _MORE_FIELDS = ("state", "project", "agent", "origin", "described_by", "sources"
 
 
 def diff(old: WarmTemplate, new: WarmTemplate) -> list[str]:
-    """What is different, in lines: `-` is what was, `+` what is. None if nothing is."""
+    """The differences as diff lines, `-` for old and `+` for new; empty if there are none."""
     lines = unified_diff([*_lines(old)], [*_lines(new)], lineterm="", n=2)
     return ["..." if line.startswith("@@") else line for line in lines][2:]
 

@@ -1,7 +1,7 @@
-"""How likely each template is to be chosen: mostly what has worked, now and then another.
+"""The probability of choosing each template: mostly one that has worked, now and then another.
 
-Thompson sampling chooses a template as often as it is the best by what is known of all of them. How often that is can
-be worked out, so nothing is sampled but the choice itself: from the very probabilities that are logged.
+Thompson sampling chooses a template with the probability that it is the best one, given what is known of all of them.
+That probability is computed numerically, so that only the final draw is random, with exactly the probabilities logged.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import NamedTuple
 _CELLS = 64
 _MIDDLES = [(cell + 0.5) / _CELLS for cell in range(_CELLS)]
 _LOGS = [(log(place), log(1 - place)) for place in _MIDDLES]
-_MAX_SESSIONS = 200.0  # that count: the distant past does not outweigh a change for ever
-# The probability below which one rate is not better than the other. It is asked at every review: of 80 simulated
-# templates without any effect, a dozen reviews retired 8 at 0.025 and 4 at 0.005.
+_MAX_SESSIONS = 200.0  # that count, so that the distant past cannot outweigh a change forever
+# The probability below which one rate is taken to be no better than the other. It is tested at every review: of 80
+# simulated templates without any effect, a dozen reviews retired 8 at 0.025 and 4 at 0.005.
 _UNLIKELY = 0.005
 MIN_OUTCOMES = 8  # known outcomes before harm or benefit can be measured
 _TINY = 1e-6
 
 
 class Belief(NamedTuple):
-    """What is known of a success rate: a Beta distribution."""
+    """What is known about a success rate: a Beta distribution."""
 
     a: float
     b: float
@@ -38,7 +38,7 @@ EVEN = Belief(1.0, 1.0)
 
 
 def belief(successes: int, failures: int, prior: Belief = EVEN, *, weight: float = 2.0) -> Belief:
-    """What is known of a success rate after these outcomes; before them the prior, worth `weight` sessions."""
+    """The posterior of a success rate after these outcomes; the prior counts as `weight` sessions."""
     a, b = weight * prior.mean + successes, weight * (1 - prior.mean) + failures
     scale = min(1.0, _MAX_SESSIONS / (a + b))
     return Belief(a * scale, b * scale)
@@ -55,9 +55,9 @@ def helps(successes: int, failures: int, cold: Belief) -> bool:
 
 
 def odds(beliefs: Sequence[Belief], fits: Sequence[float], *, floor: float) -> list[float]:
-    """The probability of each to be chosen.
+    """The probability of choosing each template.
 
-    They are weighted by how well they fit; the share `floor` goes to all alike, so that each is tried sometimes.
+    They are weighted by how well they fit; the share `floor` is split evenly, so that each is tried now and then.
     """
     best = being_best(tuple(beliefs), tuple(fits))
     return [(1 - floor) * share + floor / len(best) for share in best]
@@ -65,7 +65,7 @@ def odds(beliefs: Sequence[Belief], fits: Sequence[float], *, floor: float) -> l
 
 @lru_cache(maxsize=1024)
 def being_best(beliefs: tuple[Belief, ...], fits: tuple[float, ...]) -> tuple[float, ...]:
-    """How probable it is for each that its rate times its fit is the highest."""
+    """For each template, the probability that its rate times its fit is the highest."""
     if len(beliefs) < 2:
         return (1.0,) * len(beliefs)
     tables = [_Table(each) for each in beliefs]
@@ -84,12 +84,12 @@ def being_best(beliefs: tuple[Belief, ...], fits: tuple[float, ...]) -> tuple[fl
 
 
 def better(one: Belief, other: Belief) -> float:
-    """How probable it is that one rate is higher than another."""
+    """The probability that one rate is higher than another."""
     return being_best((one, other), (1.0, 1.0))[0]
 
 
 class _Table:
-    """A Beta distribution in cells of equal width."""
+    """A Beta distribution, discretized into cells of equal width."""
 
     def __init__(self, known: Belief) -> None:
         heights = [(known.a - 1) * left + (known.b - 1) * right for left, right in _LOGS]
@@ -100,7 +100,7 @@ class _Table:
         self._below = [0.0, *accumulate(self.masses)]
 
     def below(self, place: float) -> float:
-        """The probability of a lower rate."""
+        """The probability that the rate is lower."""
         if place >= 1.0:
             return 1.0
         cell, rest = divmod(place * _CELLS, 1.0)

@@ -1,4 +1,4 @@
-"""Tool definitions as hosts give them, by name: what a session may call, and whether arguments fit the schema."""
+"""Tool definitions by name, as hosts give them: what a session may call, and whether arguments fit the schema."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ Definitions = Iterable[Mapping[str, Any] | str]
 
 
 def schemas_of(tools: Definitions) -> dict[str, dict[str, Any] | None]:
-    """The JSON schema of each tool's arguments, by name; `None` where none was given."""
-    found: dict[str, dict[str, Any] | None] = {}
+    """The JSON schema of each tool's arguments, by name; `None` if none was given."""
+    schemas: dict[str, dict[str, Any] | None] = {}
     for tool in tools:
         if isinstance(tool, str):
-            found.setdefault(tool, None)
+            schemas.setdefault(tool, None)
             continue
         inner = tool.get("function")
         definition = inner if isinstance(inner, Mapping) else tool
         name = definition.get("name")
         if isinstance(name, str) and name:
             schema = next((definition[key] for key in _SCHEMA if isinstance(definition.get(key), Mapping)), None)
-            found[name] = dict(schema) if schema is not None else None
-    return found
+            schemas[name] = dict(schema) if schema is not None else None
+    return schemas
 
 
 def fingerprint(schema: Mapping[str, Any] | None) -> str:
-    """Eight hexadecimal digits of a schema without its descriptions, which change often; empty for none."""
+    """A hash of a schema in eight hexadecimal digits, ignoring descriptions, which change often; empty for `None`."""
     return blake2b(_ENCODE(_bare(schema)), digest_size=4).hexdigest() if schema is not None else ""
 
 
@@ -45,7 +45,7 @@ def _bare(value: object) -> object:
         return {
             name: _bare(part)
             for name, part in value.items()
-            # A property may be called so; then what stands there is a schema.
+            # A property may have such a name; its value is then a schema.
             if not (name in ("description", "title", "examples", "$comment") and not isinstance(part, Mapping))
         }
     if isinstance(value, (list, tuple)):
@@ -53,7 +53,7 @@ def _bare(value: object) -> object:
     return value
 
 
-# Rules about what a text looks like. A placeholder stands for any text, so it cannot break them.
+# Constraints on the content of a string. A placeholder stands for any string, so it cannot break them.
 _OF_TEXT = frozenset(("pattern", "format", "enum", "const", "minLength", "maxLength", "contentEncoding"))
 _PLAIN = frozenset(
     ("$schema", "title", "description", "default", "type", "properties", "required", "additionalProperties", "items")
@@ -62,14 +62,14 @@ _TYPES = {"string": str, "object": dict, "array": list, "boolean": bool, "intege
 
 
 def fits(schema: Mapping[str, Any] | None, arguments: Mapping[str, Any]) -> bool:
-    """Whether a tool takes these arguments. A text with a placeholder such as `{{date}}` counts as any text."""
+    """Whether a tool accepts these arguments. A string with a placeholder such as `{{date}}` stands for any string."""
     if schema is None:
         return True
     return _fits_simply(schema, arguments) or argument_problem(schema, json.dumps(arguments)) is None
 
 
 def _fits_simply(schema: Any, value: Any) -> bool:
-    """Whether a value fits a schema for sure. This spares most sessions the full validator, which loads slowly."""
+    """Whether a value certainly fits a simple schema. Saves most sessions the full validator, which loads slowly."""
     if not isinstance(schema, Mapping) or not schema.keys() <= _PLAIN:
         return False
     named, others = schema.get("properties", {}), schema.get("additionalProperties", True)
@@ -86,7 +86,7 @@ def _fits_simply(schema: Any, value: Any) -> bool:
 
 
 def argument_problem(schema: Mapping[str, Any], arguments: str) -> str | None:
-    """What is wrong with arguments, or `None`."""
+    """What is wrong with the arguments, or `None`."""
     import jsonschema  # takes 50 ms, and most commands never need it
     from referencing import Registry
     from referencing.exceptions import Unresolvable
@@ -101,15 +101,15 @@ def argument_problem(schema: Mapping[str, Any], arguments: str) -> str | None:
         for error in checker(schema, registry=Registry()).iter_errors(value):
             if not _is_of_placeholder(error):
                 where = ".".join(str(part) for part in error.absolute_path)
-                said = one_line(error.message, 300)
-                return f"do not fit the schema of the tool: {f'{where}: ' if where else ''}{said}"
+                message = one_line(error.message, 300)
+                return f"do not fit the schema of the tool: {f'{where}: ' if where else ''}{message}"
     except (jsonschema.SchemaError, Unresolvable, RecursionError):
         return None  # a schema that cannot be understood says nothing about the arguments
     return None
 
 
 def _is_of_placeholder(error: Any) -> bool:
-    """Whether only the look of a placeholder is wrong, here or in each way that a schema offers."""
+    """Whether an error is only about the content of a placeholder, here or in one of a schema's alternatives."""
     if error.context:
         return any(_is_of_placeholder(inner) for inner in error.context)
     is_placeholder = isinstance(error.instance, str) and "{{" in error.instance and "}}" in error.instance

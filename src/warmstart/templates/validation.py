@@ -1,8 +1,8 @@
 """What a template must satisfy before it is stored, shared or shown to an agent.
 
-Every text is judged by `text.untrusted`, whoever wrote it, and holds no secret. What a tool or a file said is bound to
-a form: a result is a shape (`ok, 34 lines`), a file is a plain path. The calls of a template that was imported must be
-known to be safe; those of our own sessions were judged when they were extracted, where it is known what the user typed.
+Every text is checked by `text.untrusted`, whoever wrote it, and must hold no secret. Anything from a tool or a file has
+a fixed form: a result is a shape (`ok, 34 lines`), a file is a plain path. The calls of an imported template must be
+known to be safe; those of our own sessions were checked at extraction, where it is known what the user typed.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from warmstart.text.untrusted import find_controls, find_injection
 
 MAX_NAME, MAX_DESCRIPTION, MAX_TAG = 120, 2_000, 40  # characters
 MAX_TEXT, MAX_ID = 16_000, 200  # characters of an item or of a call's arguments, and of a session's or message's id
-MAX_TAGS, MAX_ITEMS, MAX_CALLS = 20, 200, 50  # of a template, of one kind, of one item
-IMPORTED = "imported from "  # how the origin of an imported template begins
+MAX_TAGS, MAX_ITEMS, MAX_CALLS = 20, 200, 50  # per template, per kind, per item
+IMPORTED = "imported from "  # prefix of the origin of an imported template
 
 _ID = re.compile(r"(?:warm_\d{8}_\d{6}(?:_\d{1,6})?)?")
 _FINGERPRINT = re.compile(r"[0-9a-f]{0,64}")
@@ -40,7 +40,7 @@ _NEEDS_CALLS = {"trap": 2, "procedure": 1}
 
 
 class Problem(NamedTuple):
-    """What is wrong, and where."""
+    """A problem and where it is."""
 
     where: str
     what: str
@@ -50,13 +50,13 @@ class Problem(NamedTuple):
 
 
 def check(template: WarmTemplate, *, tools: Definitions | None = None) -> None:
-    """Raise `InvalidTemplate` with a line for each problem, if there is one."""
+    """Raise `InvalidTemplate`, with a line per problem, if there are any."""
     if found := problems(template, tools=tools):
         raise InvalidTemplate(f"the template {_short(template.name)!r} is not valid", tuple(map(str, found)))
 
 
 def problems(template: WarmTemplate, *, tools: Definitions | None = None) -> list[Problem]:
-    """Everything that is wrong with a template, in its order. With `tools`, calls must fit their schemas."""
+    """All problems of a template, in order. With `tools`, calls must fit their schemas."""
     found = [*_head_problems(template)]
     schemas = schemas_of(tools) if tools is not None else {}
     numbers: Counter[str] = Counter()
@@ -74,7 +74,7 @@ def problems(template: WarmTemplate, *, tools: Definitions | None = None) -> lis
 
 
 def without_problems(template: WarmTemplate) -> tuple[Item, ...]:
-    """The items of a template that nothing is wrong with."""
+    """The valid items of a template."""
     return tuple(item for item in template.seed.items if not any(_item_problems(item, template)))
 
 
@@ -91,9 +91,9 @@ def _head_problems(template: WarmTemplate) -> Iterator[Problem]:
     yield from (Problem("tags", what) for tag in template.tags[:MAX_TAGS] for what in _line_problems(tag, MAX_TAG))
     for tool, mark in template.tools.items():
         if not _is_tool_name(tool):
-            yield Problem("tools", f"{_short(tool)!r} is not the name of a tool")
+            yield Problem("tools", f"{_short(tool)!r} is not a valid tool name")
         if not _FINGERPRINT.fullmatch(mark):
-            yield Problem("tools", f"{_short(mark)!r} is not a fingerprint of a schema")
+            yield Problem("tools", f"{_short(mark)!r} is not a schema fingerprint")
     yield from (Problem("sources", what) for what in _id_problems(template.sources))
     if not template.seed.items:
         yield Problem("items", "there are none")
@@ -106,16 +106,16 @@ def _item_problems(item: Item, template: WarmTemplate) -> Iterator[str]:
     if item.kind == "trap":
         yield from _line_problems(item.tool, MAX_TEXT)
     elif not re.fullmatch("[a-z_]{0,20}", item.tool):
-        yield f"{_short(item.tool)!r} does not say what it is for"
+        yield f"{_short(item.tool)!r} is not a valid purpose"
     naive = any(time and time.tzinfo is None for time in (item.first_seen, item.last_seen))
     if naive or item.count < 1 or min(item.worked, item.failed) < 0:
         yield "has a time without a time zone" if naive else "has an impossible count"
     if not item.sources:
-        yield "names no session that it came from"
+        yield "names no source session"
     yield from _id_problems(part for source in item.sources for part in source)
     for source in item.sources:
         if source.session not in template.sources and not source.is_edit:
-            yield f"came from the session {_short(source.session)!r}, which the template does not name"
+            yield f"came from session {_short(source.session)!r}, which is not a source of the template"
     if item.kind == "file" and not is_project_file(item.text):
         yield f"{_short(item.text)!r} is not a path in a project"
     if not _NEEDS_CALLS.get(item.kind, 0) <= len(item.calls) <= MAX_CALLS:
@@ -129,7 +129,7 @@ def _item_problems(item: Item, template: WarmTemplate) -> Iterator[str]:
 
 def _call_problems(call: Call) -> Iterator[str]:
     if not _is_tool_name(call.tool):
-        yield f"{_short(call.tool)!r} is not the name of a tool"
+        yield f"{_short(call.tool)!r} is not a valid tool name"
     for what in _text_problems(call.arguments, MAX_TEXT):
         yield f"a call {what}"
     if call.tool not in SHELLS or call.arguments.startswith("{"):
@@ -142,10 +142,10 @@ def _call_problems(call: Call) -> Iterator[str]:
 
 
 def _foreign_problems(item: Item, project: str) -> Iterator[str]:
-    """What is wrong with an item that somebody else made."""
+    """The extra rules for an item of an imported template."""
     calls = (Call("shell", item.text),) if item.kind == "command" else item.calls
     if item.kind == "trap" and calls and not calls[0].arguments:
-        calls = calls[1:]  # all that is known of the mistake is its tool
+        calls = calls[1:]  # only the tool of the failed call is known
     if not all(is_safe_call(call, project) for call in calls):
         yield "a call is not known to be safe"
     if item.kind == "trap":
@@ -157,11 +157,11 @@ def _foreign_problems(item: Item, project: str) -> Iterator[str]:
 
 
 def _line_problems(text: str, limit: int) -> Iterator[str]:
-    """What is wrong with a text that has to be one line."""
+    """The problems of a text that has to be a single line."""
     if not text.strip():
         yield "is empty"
     if "\n" in text or "\r" in text or "\t" in text:
-        yield "is more than one line"
+        yield "has more than one line"
     yield from _text_problems(text, limit)
 
 
@@ -183,7 +183,7 @@ def _is_tool_name(name: str) -> bool:
 
 
 def _id_problems(ids: Iterable[str]) -> Iterator[str]:
-    """What is wrong with the ids of sessions and messages, which nobody reads."""
+    """The problems of session and message ids, which nobody reads."""
     for each in dict.fromkeys(ids):
         if len(each) > MAX_ID or not each.isprintable() or find_injection(each):
             yield f"{_short(each)!r} is not an id"
