@@ -1,1 +1,1 @@
-"""Has it read before it acts? The prompt block, and what earlier sessions know about the message at hand."""
+"""Has it read before it acts? The prompt block, and what earlier sessions know about the current message."""

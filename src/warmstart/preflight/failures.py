@@ -1,4 +1,4 @@
-"""Which commands of a tool call failed, named as the items of earlier sessions name them."""
+"""The failed commands of a tool call, named as in the items of earlier sessions."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _MAX_READ = 2_000  # characters of an output
 
 
 def failed_commands(tool: str, arguments: str | Mapping[str, Any], output: str) -> list[str]:
-    """The programs of a failing shell call, each with its subcommand; none if the call is no such call."""
+    """The programs of a failed shell call, each with its subcommand; empty for any other call."""
     text = output[:_MAX_READ]
     failed = _FAILED.search(text) or any(phrase in text for phrase in load_table("rules")["hidden_failures"])
     if tool not in SHELLS or not failed:
         return []
-    given = arguments if isinstance(arguments, str) else json.dumps(dict(arguments))
-    return [command.family for command in shell_commands(command_in(given))]
+    text_form = arguments if isinstance(arguments, str) else json.dumps(dict(arguments))
+    return [command.family for command in shell_commands(command_in(text_form))]

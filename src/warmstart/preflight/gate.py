@@ -1,6 +1,6 @@
-"""Whether a message is worth a look at earlier sessions. Most are not, and silence costs nothing.
+"""Whether a message is worth searching earlier sessions for. Most are not, and silence costs nothing.
 
-`bench/preflight.py` measures these rules on messages that were labelled by hand.
+`bench/preflight.py` evaluates these rules on hand-labelled messages.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _MAX_READ = 4_000  # characters of a message
 _MAX_ORDER = 12  # words of a direct command
 
-# A message of these words only is an answer. A pattern of them would take forever on a long number.
+# A message made only of these words is an answer. As a regex, they would take forever on a long number.
 _ANSWERS = """
     ok okay yes yep yeah yup y sure please go ahead do it that this proceed continue thanks thank you great perfect good
     nice cool lgtm looks sounds right correct fine agreed approve approved keep going no nope now then let's lets just
@@ -24,8 +24,8 @@ _ANSWERS = """
 """
 _APPROVAL = frozenset(_ANSWERS.split())
 _SEPARATORS = re.compile(r"[\s,.!:)(-]+")
-# Patterns are for text in lower case: compiling them is a large part of a hook, and takes longer for both cases.
-# A direct command: it says all there is to know, and the next step is a tool call. Compiled if a message is short.
+# The patterns expect lower case: compiling them takes a large part of a hook's time, and more if case is ignored.
+# A direct command: it needs no context, and the next step is a tool call. Compiled only if a message is short.
 _ORDER = (
     r"(?:(?:ok(?:ay)?|yes|yeah|great|now|then|and|please|can (?:you|we)|could (?:you|we)|let's|lets|also|just|sorry)"
     r"[\s,.!]+)*"
@@ -37,7 +37,7 @@ _ORDER = (
 _NOW = re.compile(
     r"\b(?:git (?:status|log|diff)|status of (?:ci|the build)|is (?:ci|the build) (?:green|passing|red)|what time)\b"
 )
-# Another session is meant, wherever this is said.
+# These refer to another session, wherever they occur.
 _EARLIER = re.compile(
     r"\b(?:last (?:time|session|week|month|night)|yesterday|the other day|(?:previous|earlier|past) (?:session|chat)"
     r"|(?:days?|weeks?|months?) ago|until recently|(?:we|i|you|team) (?:recently|previously|explicitly|originally)"
@@ -47,7 +47,7 @@ _EARLIER = re.compile(
     r"|when was (?:the|this|it) \w+"
     r"|what was the .{3,80} again|(?:our|the) (?:latest|last|recent) changes (?:to|that))\b"
 )
-# Said in the first message, these mean work of an earlier session; later they mean this one.
+# In the first message these refer to an earlier session; later they refer to the current one.
 _PRODUCT = re.compile(
     r"\b(?:(?:changes?|updates?|commits?|outstanding|work|code|docs?)(?: \w+){0,3} (?:in|on|of) (?:this|the|my|our)"
     r"(?: local)? branch|(?:added|changed|done|made) (?:in|on) (?:this|the|our) branch|in this branch we|any ?more"
@@ -70,7 +70,7 @@ def classify(message: str, number: int) -> Verdict:
 
 
 def points_to_earlier_work(text: str, number: int) -> bool:
-    """Whether a message refers to what only earlier sessions know."""
+    """Whether a message refers to something that only earlier sessions know."""
     text = text.lower()
     return bool(_EARLIER.search(text) or (number == 0 and _PRODUCT.search(text[:600])))
 

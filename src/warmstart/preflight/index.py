@@ -1,4 +1,4 @@
-"""What the overlay shows of each session, written when sessions are synced so that a hook only has to read it."""
+"""The data that the overlay shows of each session, written at sync time so that a hook only has to read it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SPOKEN = """
 
 
 def migrate(store: SQLSessionStore) -> None:
-    """Create the tables of preflight, and those of the index and the items that they go with."""
+    """Create the tables of preflight, and those of the index and the items that they depend on."""
     Index(store)
     store.database.migrate((*migrations_of("templates", item_store.__file__), *MIGRATIONS))
 

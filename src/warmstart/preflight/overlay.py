@@ -1,11 +1,11 @@
-"""The overlay: what earlier sessions know about the message at hand, added to one request and to nothing else.
+"""The overlay: what earlier sessions know about the current message, added to one request and to nothing else.
 
-Measured on real turns (`bench/turns.py`), lines of what was done help far more often than passages of what was said,
-and the first message decides. So by default (`smart`) the first message brings what was done in the nearest sessions; a
-later one brings something only if it points to earlier work (then what was said, quoted), or if it is the second and
-longer than the first, which then was just an opening; and a call that fails as it failed before brings the fix.
+Measured on real turns (`bench/turns.py`), lines about what was done help far more often than passages of what was said,
+and the first message matters most. So by default (`smart`) the first message gets what was done in the most similar
+sessions. A later message gets something only if it points to earlier work (what was said then, quoted), or if it is the
+second and longer than the first, which was then just an opening. A call that fails in a known way gets the fix.
 
-Everything shown was judged and redacted when its session was synced. The same message and state give the same bytes.
+Everything shown was checked and redacted when its session was synced. The same message and state give the same bytes.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ _FOOTER = "End of notes {0} [/warmstart]"
 FRAME = 45  # tokens
 _MAX_ASKED = 50  # characters of a request
 _MAX_QUOTE = 300  # characters
-_MAX_READ = 20_000  # characters of a message, new or old: a longer one would take longer than the deadline
-_MAX_LOOKED_AT = 4  # hits for each quote
-_MAX_SESSIONS = 20  # the newest of a project, whose files are counted
+_MAX_READ = 20_000  # characters of a message, new or old: a longer one would miss the deadline
+_MAX_LOOKED_AT = 4  # hits per quote
+_MAX_SESSIONS = 20  # newest sessions of a project whose files are counted
 _NEAREST = 10  # sessions
 _MAX_FILES, _MAX_COMMANDS = 12, 3
-_SECOND = 0.5  # the share of that with the second message
+_SECOND = 0.5  # share of these limits for the second message
 _HALF_LIFE = 5  # sessions
-_EVERYDAY, _FEW = 0.3, 3  # the share of the sessions whose commands everybody knows, and how many these are at least
-_SURE = 0.36  # the share of a message's words, by rarity, with which a hit may be quoted
+_EVERYDAY, _FEW = 0.3, 3  # share of the sessions, and minimum number, that makes a command too common to show
+_SURE = 0.36  # share of a message's words, weighted by rarity, that a hit needs to be quoted
 _WORK = "SELECT session, changed, read, ran FROM session_turns WHERE session IN ({0})"
 _ASKED = (
     "SELECT s.id, t.at, t.asked FROM session_turns t JOIN sessions s ON s.pk = t.session "
@@ -71,20 +71,20 @@ class Policy:
 
     @classmethod
     def of(cls, settings: Any, *, default: str) -> Policy:
-        """The policy in the settings; `default` applies where they do not say when to inject."""
+        """The policy in the settings; `default` applies if they do not say when to inject."""
         names = ("max_tokens", "max_passages", "min_score", "deadline_ms")
         return cls(settings.preflight_inject or default, *(getattr(settings, f"preflight_{name}") for name in names))
 
 
 class Overlay:
-    """What to add to a request: `text` is empty for nothing, and `reason` says why."""
+    """What to add to a request: `text` may be empty, and `reason` says why."""
 
     __slots__ = ("evidence", "milliseconds", "reason", "shown", "text", "tokens")
 
     def __init__(self, reason: str, lines: Sequence[str] = (), evidence: Sequence[str] = (), salt: str = "") -> None:
         self.reason = reason
         self.evidence = tuple(evidence)
-        self.shown: tuple[str, ...] = ()  # what else to remember of it, to be recorded with the evidence
+        self.shown: tuple[str, ...] = ()  # further keys to record with the evidence
         self.text = _frame(lines, salt) if lines else ""
         self.tokens = count(self.text) if lines else 0
         self.milliseconds = 0.0
@@ -104,35 +104,35 @@ class Preflight:
         self._policy = policy
         self._deadline = 0.0
 
-    # -- what a host calls
+    # -- called by hosts
 
     def before_turn(self, message: str, *, number: int | None = None, record: bool = True) -> Overlay:
-        """The overlay for a message of the user. Nothing is shown that could not be recorded as shown.
+        """The overlay for a user message. Nothing is shown unless it could be recorded as shown.
 
-        `number` counts the messages of the session from 0, if not those that were recorded.
+        `number` is the position of the message in the session, from 0; by default the number of recorded messages.
         """
         return self._decide("prompt", lambda: self._for_message(message, number), record=record)
 
     def after_tool(self, tool: str, arguments: str | Mapping[str, Any], output: str) -> str | None:
-        """The fix of a call that failed, where an earlier session found one."""
+        """The fix for a failed call, if an earlier session found one."""
         sql = "SELECT DISTINCT t.command FROM session_traps t JOIN sessions s ON s.pk = t.session WHERE s.project = ?"
-        rows, given = self._connection.execute(sql, (self._project,)), str(arguments)
-        if not any(command.partition(" ")[0] in given for (command,) in rows):
-            return None  # most calls: what follows takes longer to load than all the rest
+        rows, text = self._connection.execute(sql, (self._project,)), str(arguments)
+        if not any(command.partition(" ")[0] in text for (command,) in rows):
+            return None  # most calls: the import below takes longer than all the rest
         from warmstart.preflight.failures import failed_commands
 
         commands = failed_commands(tool, arguments, output)
         return self._decide("tool", lambda: self._for_failure(commands)).text or None if commands else None
 
     def note(self, event: str) -> None:
-        """Record what else happened to the conversation. After a `compaction`, things may be shown again."""
+        """Record another event of the conversation. After a `compaction`, evidence may be shown again."""
         if self._policy.inject == "off":
             return
         self._deadline = time.monotonic() + 1
         self._record(Overlay("noted"), event)
 
     def last_note(self) -> str:
-        """What was noted last, or nothing."""
+        """The last event that was noted, or empty."""
         self._deadline = time.monotonic() + 1
         sql = "SELECT event FROM preflight_turns WHERE session = ? AND event NOT IN ('prompt', 'tool')"
         row = self.execute(f"{sql} ORDER BY id DESC LIMIT 1", (self._session,)).fetchone()
@@ -152,7 +152,7 @@ class Preflight:
             except Exception:
                 if time.monotonic() <= self._deadline:
                     raise
-                overlay = Overlay("deadline")  # also where a statement was interrupted
+                overlay = Overlay("deadline")  # also if a statement was interrupted
         overlay.milliseconds = round((time.monotonic() - began) * 1000, 3)
         if record:
             self._record(overlay, event)
@@ -172,14 +172,14 @@ class Preflight:
             *(self._session, self._host, self._project, time.time(), event, overlay.reason),
             *(json.dumps(overlay.evidence + overlay.shown), overlay.tokens, overlay.milliseconds),
         )
-        if self._dialect == "sqlite":  # where another process may be writing
+        if self._dialect == "sqlite":  # another process may hold the write lock
             with time_limit(self._connection, self._dialect, self._deadline):
                 self._connection.execute(_RECORD, row)
         else:
             self._connection.execute(_RECORD, row)
 
     def _history(self) -> tuple[int, set[str]]:
-        """How many messages this session had, and what it was shown since it was last compacted."""
+        """The number of messages in this session, and the keys shown to it since the last compaction."""
         messages, shown = 0, set[str]()
         rows = self.execute(
             "SELECT event, evidence FROM preflight_turns WHERE session = ? ORDER BY id", (self._session,)
@@ -206,26 +206,26 @@ class Preflight:
             return self._remember(Overlay(verdict), number, words)
         timed: Any = self
         hits = find_turns(timed, self._dialect, message, project=self._project, session=self._session)
-        unsaid = [hit for hit in hits if _key(hit, said=True) not in shown]
+        unquoted = [hit for hit in hits if _key(hit, said=True) not in shown]
         hits = [hit for hit in hits if _key(hit) not in shown]
         points = verdict == "points to earlier work"
         quotes_only = number > 0 and (points or verdict == "later message")
-        if not (unsaid if quotes_only else hits):
+        if not (unquoted if quotes_only else hits):
             return self._remember(Overlay("nothing found"), number, words)
         if quotes_only:
-            quotes = self._quote(unsaid, self._policy.max_tokens, self._policy.max_passages)
+            quotes = self._quote(unquoted, self._policy.max_tokens, self._policy.max_passages)
             return Overlay("quoted" if quotes else "nothing certain", *_unzip(quotes), self._session)
         is_first = not any(key.startswith("file:") for key in shown)
         done, files = self._show_done(hits, message, shown, 1 if is_first else _SECOND)
         reason = "done before" if done else "nothing done"
         if points or not done:
             left = self._policy.max_tokens - sum(count(line) + 2 for line, _ in done)
-            done += self._quote(unsaid, left, 1 if done else self._policy.max_passages)
+            done += self._quote(unquoted, left, 1 if done else self._policy.max_passages)
             reason = "quoted" if reason == "nothing done" and done else reason
         return self._remember(Overlay(reason, *_unzip(done), self._session), number, words, files)
 
     def _remember(self, overlay: Overlay, number: int, words: int, files: Sequence[str] = ()) -> Overlay:
-        """Note how long the first message was, and the files that were shown."""
+        """Record the length of the first message and the files that were shown."""
         overlay.shown = (*([f"words:{words}"] if number == 0 else []), *(_digest("file", path) for path in files))
         return overlay
 
@@ -247,7 +247,7 @@ class Preflight:
         return Overlay("no known trap")
 
     def _known_trap(self, sessions: Sequence[int], shown: set[str]) -> list[tuple[str, str]]:
-        """The command that failed in most of these sessions, if in more than one, with what worked instead last."""
+        """The command that failed in most of these sessions, if in more than one, with the latest fix."""
         marks = ", ".join(map(str, sessions))
         sql = f"SELECT session, command, error, fix FROM session_traps WHERE session IN ({marks}) AND fix <> ''"
         fixes: dict[tuple[str, str], list[str]] = {}
@@ -263,12 +263,12 @@ class Preflight:
     # -- what was said
 
     def _quote(self, hits: Sequence[Hit], budget: int, limit: int) -> list[tuple[str, str]]:
-        """Quotes of the best hits with their keys, as far as they are certain and fit the budget."""
-        found: list[tuple[str, str]] = []
+        """Quotes from the best hits with their keys, if they are certain enough and fit the budget."""
+        quotes: list[tuple[str, str]] = []
         sessions: set[str] = set()
         budget -= FRAME
         for hit in hits[: _MAX_LOOKED_AT * limit]:
-            if len(found) >= limit:
+            if len(quotes) >= limit:
                 break
             row = self._best_message(hit) if hit.score >= self._policy.min_score else None
             if row is None or row[0] in sessions:
@@ -281,11 +281,11 @@ class Preflight:
             budget -= count(line) + 2
             if budget < 0:
                 break
-            found.append((line, _key(hit, said=True)))
-        return found
+            quotes.append((line, _key(hit, said=True)))
+        return quotes
 
     def _best_message(self, hit: Hit) -> Any:
-        """The message of a hit that has most of the words, unless it must not be quoted."""
+        """The best message of a hit that may be quoted."""
         for message, _ in sorted(hit.messages.items(), key=lambda one: (-one[1], one[0])):
             row = self.execute(
                 f"SELECT s.id, coalesce(m.at, s.started_at), m.role, substr(t.body, 1, {_MAX_READ}) FROM messages m "
@@ -298,7 +298,7 @@ class Preflight:
         return None
 
     def _reply(self, hit: Hit) -> str:
-        """The last thing that the agent said in a turn, if it may be quoted."""
+        """The agent's last quotable message in a turn."""
         row = self.execute(
             f"SELECT substr(t.body, 1, {_MAX_READ}) FROM messages m JOIN texts t ON t.id = m.text "
             "WHERE m.session = ?1 AND m.seq > ?2 "
@@ -310,7 +310,7 @@ class Preflight:
         return str(row[0]) if row else ""
 
     def _excerpt(self, body: str, terms: dict[str, float]) -> str:
-        """The part of a text, on one line, that has most of the terms."""
+        """The part of a text with the most terms, on one line."""
         text = " ".join(body.split())
         if len(text) <= _MAX_QUOTE:
             return text
@@ -329,7 +329,7 @@ class Preflight:
     def _show_done(
         self, hits: Sequence[Hit], message: str, shown: set[str], share: float
     ) -> tuple[list[tuple[str, str]], Sequence[str]]:
-        """What the nearest session did, and others besides, with the keys of the hits; and the files among this."""
+        """Lines about what the nearest session and others did, with the keys of the hits; and the files listed."""
         recent = self.execute(
             "SELECT pk FROM sessions WHERE project = ? AND native_id <> ? "
             "AND coalesce(parent_kind, '') <> 'subagent' AND id NOT IN (SELECT session FROM template_revoked) "
@@ -354,7 +354,7 @@ class Preflight:
         files, commands = ranked[: int(share * _MAX_FILES)], commands[: int(share * _MAX_COMMANDS)]
         left = dict.fromkeys([*files, *commands])
         lines: list[tuple[str, str]] = []
-        for pk in nearest:  # a second session adds nothing for 30 tokens
+        for pk in nearest:  # a second session would cost 30 tokens and add nothing
             if not lines and (line := self._done_line(near[pk][0], work[pk], left)):
                 lines.append((line, _key(near[pk][0])))
         if lines and left:
@@ -366,7 +366,7 @@ class Preflight:
         return lines, files
 
     def _done_line(self, hit: Hit, work: Work, left: dict[str, None]) -> str:
-        """A session in one line: the day, its id, what was asked, and what it used of what is left; takes that off."""
+        """A session in one line: day, id, request, and those of the items `left` that it used, which are removed."""
         changed, read, ran = work
         files, commands = [one for one in left if one in changed or one in read], [one for one in left if one in ran]
         row = self.execute(_ASKED, (hit.session, hit.first_seq)).fetchone()
@@ -379,7 +379,7 @@ class Preflight:
         return f"{_day(at)} {session[:8]}{title}: {render_work(files, commands)}"
 
     def _work_of(self, sessions: set[int]) -> dict[int, Work]:
-        """What sessions did, as `warmstart.preflight.index` wrote it: the files changed and read, the commands."""
+        """What sessions did, as `warmstart.preflight.index` stored it: files changed, files read, commands."""
         texts: dict[int, tuple[list[str], ...]] = {pk: ([], [], []) for pk in sorted(sessions)}
         for pk, *row in self.execute(_WORK.format(", ".join(map(str, texts)))) if texts else ():
             for some, text in zip(texts[pk], row, strict=True):
@@ -390,7 +390,7 @@ class Preflight:
 def _rank_work(
     work: dict[int, Work], age: dict[int, int], near: dict[int, float], message: str
 ) -> tuple[list[str], list[str]]:
-    """The files and the commands of earlier sessions, the likeliest to be needed again first."""
+    """The files and the commands of earlier sessions, most likely to be needed again first."""
     recent = {pk: 0.5 ** (place / _HALF_LIFE) for pk, place in age.items()}
     all_recent, all_near = sum(recent.values()) or 1.0, sum(near.values()) or 1.0
     weights: dict[tuple[str, float], list[float]] = {}
@@ -409,7 +409,7 @@ def _rank_work(
         files[path] = files.get(path, 0.0) + worth * sqrt(new) + 0.5 * sqrt(close)
     for path, rarity in _name_bonus(files, message).items():
         files[path] += 0.15 * rarity * (0.3 + files[path])
-    # A file that the message names is known already, and every brief has the commands that most sessions run.
+    # The user already named some files, and every brief has the commands that most sessions run.
     lower, everyday = message.lower(), max(_FEW, _EVERYDAY * len(work))
     unknown = (path for path in files if path.rsplit("/", 1)[-1].lower() not in lower)
     rare = (one for one, runs in commands.items() if len(runs) < everyday and one not in message)
@@ -420,7 +420,7 @@ def _rank_work(
 
 
 def _name_bonus(files: Iterable[str], message: str) -> dict[str, float]:
-    """How rare the words of the message are that the path of a file has, for those that have some."""
+    """For each file whose path contains words of the message, the total rarity of those words."""
     lower = {path: path.lower() for path in files}
     every = "\n".join(lower.values())
     bonus: dict[str, float] = {}
@@ -431,8 +431,8 @@ def _name_bonus(files: Iterable[str], message: str) -> dict[str, float]:
     return bonus
 
 
-class time_limit:  # noqa: N801 - reads as a function; `contextlib` would be one more import of a hook
-    """Interrupt statements that run past a time of `time.monotonic`, and wait no longer than that for a lock."""
+class time_limit:  # noqa: N801 - reads as a function; `contextlib` would be one more import for a hook
+    """Interrupt statements that run past a deadline (`time.monotonic`), and wait no longer than that for a lock."""
 
     def __init__(self, connection: Any, dialect: str, deadline: float) -> None:
         self._connection = connection
@@ -458,17 +458,17 @@ class time_limit:  # noqa: N801 - reads as a function; `contextlib` would be one
 # -- text
 
 
-def _unzip(found: Sequence[tuple[str, str]]) -> tuple[list[str], list[str]]:
-    return [line for line, _ in found], [key for _, key in found if key]
+def _unzip(pairs: Sequence[tuple[str, str]]) -> tuple[list[str], list[str]]:
+    return [line for line, _ in pairs], [key for _, key in pairs if key]
 
 
 def _key(hit: Hit, *, said: bool = False) -> str:
-    """What is recorded of a turn that was shown. To have seen what was done is not to have seen what was said."""
+    """The key under which a shown turn is recorded. What was done and what was said have different keys."""
     return f"{hit.session}:{hit.first_seq}{':said' if said else ''}"
 
 
 def _digest(kind: str, text: str) -> str:
-    """What is recorded of a file or a trap that was shown: an audit holds no text."""
+    """The key under which a shown file or trap is recorded: a hash, because the audit log holds no text."""
     return f"{kind}:{blake2b(text.encode('utf-8', 'replace'), digest_size=4).hexdigest()}"
 
 
@@ -481,7 +481,7 @@ def _day(at: float | None) -> str:
 
 
 def render_work(paths: Sequence[str], commands: Sequence[str]) -> str:
-    """Files and commands. Three files or more of one part of the project go together: `src/{a.py, b/c.py, d.py}`."""
+    """Files and commands. Three or more files in one part of the project are grouped: `src/{a.py, b/c.py, d.py}`."""
     parts: dict[str, list[str]] = {}
     for path in paths:
         parts.setdefault("/".join(path.split("/")[:-1][:2]), []).append(path)
@@ -494,6 +494,6 @@ def render_work(paths: Sequence[str], commands: Sequence[str]) -> str:
 
 
 def _frame(lines: Sequence[str], salt: str) -> str:
-    """The lines between delimiters that nothing in them can close: they hold a hash of the lines."""
+    """The lines between delimiters that contain a hash of the lines, so that no line can close them."""
     nonce = blake2b("\n".join((salt, *lines)).encode("utf-8", "replace"), digest_size=4).hexdigest()
     return "\n".join([_HEADER.format(nonce), *(f"- {line}" for line in lines), _FOOTER.format(nonce)])

@@ -1,8 +1,8 @@
-"""The prompt in tiers, from what never changes to what changes every day, and the preflight block in it.
+"""The system prompt in tiers, from what never changes to what changes every day, with the preflight block.
 
-Providers cache a prompt as long as its beginning stays the same, so the first five tiers are the cached prefix: the
-same input gives the same bytes. What changes by itself, such as memories and the date, comes last. The block says to
-read before acting, and comes before anything about tools. A hook loads this module, so it imports little.
+Providers cache the prefix of a prompt that stays the same, so the first five tiers are the cached prefix: the same
+input gives the same bytes. Volatile parts, such as memories and the date, come last. The block says to read before
+acting, and comes before anything about tools. Hooks load this module, so it imports little.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ _BLOCKS = {"short": f"{MARK} {_SHORT}\n{END}", "full": f"{MARK} {_FULL}\n{END}"}
 
 
 def block(mode: str) -> str:
-    """The preflight block, marked as ours: at most 120 tokens if `short`, 400 if `full`, and empty if `off`."""
+    """The preflight block, marked as ours: at most 120 tokens if `short`, 400 if `full`; empty if `off`."""
     return _BLOCKS.get(mode, "")
 
 
 class Tier:
-    """A part of the prompt: its name, its text, and whether it belongs to the cached prefix."""
+    """A part of the prompt: its name, its text, and whether it is part of the cached prefix."""
 
     __slots__ = ("is_cached", "name", "text")
 
@@ -58,12 +58,12 @@ class Tier:
 
     @property
     def tokens(self) -> int:
-        """Tokens of the text, as estimated."""
+        """The estimated tokens of the text."""
         return count(self.text) if self.text else 0
 
 
 class Prompt:
-    """A system prompt. Tiers without a text are left out of it."""
+    """A system prompt. Empty tiers are left out."""
 
     def __init__(
         self,
@@ -90,5 +90,5 @@ class Prompt:
         return "\n\n".join(tier.text for tier in self.tiers if tier.is_cached and tier.text)
 
     def render(self) -> str:
-        """The whole prompt. It begins with the cached prefix."""
+        """The whole prompt, starting with the cached prefix."""
         return "\n\n".join(tier.text for tier in self.tiers if tier.text)

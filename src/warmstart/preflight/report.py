@@ -1,7 +1,7 @@
-"""What the overlay did: how often it spoke, what it cost, and whether what it showed was then used.
+"""What the overlay did: how often it showed something, what it cost, and whether that was then used.
 
-Turns with and without an overlay differ in more than the overlay, so their difference is no effect; the holdout of
-templates is what can show one.
+Turns with and without an overlay differ in more than the overlay, so their difference is not its effect; only the
+holdout of templates can show one.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Mean(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreflightReport:
-    """The decisions of the overlay, by reason, and what the agent did in the turns that could be found in its log."""
+    """The decisions of the overlay by reason, and what the agent did in the turns that were found in its log."""
 
     turns: int
     injected: int
@@ -61,7 +61,7 @@ class PreflightReport:
 
 
 def report(store: SQLSessionStore, *, project: str = "") -> PreflightReport:
-    """The report on a project, or on all of them."""
+    """The report on one project, or on all of them."""
     run = store.database.connection.execute
     rows = run(
         "SELECT p.at, p.reason, p.evidence, p.tokens, p.milliseconds, s.pk FROM preflight_turns p "
@@ -103,13 +103,13 @@ def report(store: SQLSessionStore, *, project: str = "") -> PreflightReport:
 
 
 def _turn(run: Any, condition: str, *values: object) -> tuple[int | None, set[str]]:
-    """Where a turn begins, and the files and commands that it used."""
+    """Where a turn starts, and the files and commands that it used."""
     row = run(f"SELECT first_seq, changed, read, ran FROM session_turns WHERE {condition} LIMIT 1", values).fetchone()
     return (row[0], {one for text in row[1:] for one in text.split("\n") if one}) if row else (None, set())
 
 
 def _repeated(run: Any, session: int) -> tuple[int, int]:
-    """Reads and searches of a session whose result it had already, and the tokens of those results."""
+    """Repeated reads and searches of a session, and the tokens of their results."""
     calls = tokens = 0
     for tool, arguments, times, result in run(_REPEATED, (session,)).fetchall():
         if role_of(tool, arguments) in ("read", "look"):

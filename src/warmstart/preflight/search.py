@@ -1,10 +1,10 @@
-"""Which earlier turns of a project a message is about: a search that a hook can afford.
+"""Find the earlier turns of a project that a message is about: a search that a hook can afford.
 
-A hook is a process of its own on every prompt, and numpy alone takes longer to load than the whole hook may, so the
-ranking of recall is out of reach here. This reads the same index: the postings of the rarest words of the message. A
-turn ranks by its best document, where short ones count more, and by its whole session. How sure a hit is, which such a
-score does not say, is the share of the message's words that the turn has; words that the project never used count
-against every hit, so a question about something else finds nothing certain.
+A hook is a new process on every prompt, and loading numpy alone exceeds its time limit, so it cannot use recall's
+ranking. This search reads the same index: the postings of the rarest words of the message. A turn is ranked by its best
+document, where short ones count more, and by its whole session. Such a score does not say how certain a hit is; that is
+the share of the message's words that the turn has. Words that the project never used count against every hit, so a
+question about something else finds nothing certain.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from warmstart.storage.database import Connection
 
 MAX_CHARACTERS = 6_000  # of a message
-MAX_TERMS = 12  # that several documents have
+MAX_TERMS = 12  # that occur in several documents
 MAX_RARE = 24  # other words
-_BATCH = 12  # terms in a statement
-MAX_POSTINGS = 1_500  # document ids that are read for a message
+_BATCH = 12  # terms per statement
+MAX_POSTINGS = 1_500  # document ids read for one message
 MAX_DOCUMENTS = 24  # whose turns are looked up
-PART = 24  # where the part begins in the id of a document, as in `warmstart.recall.index`
+PART = 24  # bit offset of the part in the id of a document, as in `warmstart.recall.index`
 _WITHIN_PART = (1 << PART) - 1
-GROUPS = {"said": 1.0, "did": 0.6}  # what was said, and what was done, with the weight of each
-_WHOLE = {"said": 0.5, "did": 0.4}  # the same of whole sessions, as in `warmstart.recall.ranking`
+GROUPS = {"said": 1.0, "did": 0.6}  # weights of what was said and what was done
+_WHOLE = {"said": 0.5, "did": 0.4}  # the same for whole sessions, as in `warmstart.recall.ranking`
 _K1 = 1.2
-_LENGTH = 15  # the bits of a document's id with its length: 2 ** (n / 2) words
+_LENGTH = 15  # mask of the length in a document's id: 2 ** (n / 2) words
 _BREVITY = [(_K1 + 1) / (1 + _K1 * (0.25 + 0.75 * 2 ** (size / 2) / 20)) for size in range(_LENGTH + 1)]
-# Stems of words that say when something was said, not what: a project need not have used them.
+# Stems of words about when something was said, not what: they do not count as missing.
 _WHEN = frozenset(("ago", "earlier", "last", "previou", "previous", "recent", "session", "time", "todai", "yesterdai"))
 
 _POSTINGS = {
@@ -44,7 +44,7 @@ _PARTS = """
     WHERE s.project = ? AND s.native_id <> ? AND coalesce(s.parent_id, '') NOT IN (
         SELECT id FROM sessions WHERE native_id = ?) AND s.id NOT IN (SELECT session FROM template_revoked)
 """
-# The message of each document, and the request with which its turn begins. CROSS JOIN is an order of reading in SQLite.
+# The message of each document, and the request that starts its turn. CROSS JOIN fixes the join order in SQLite.
 _TURNS = """
     WITH found (part, id) AS (VALUES {0})
     SELECT d.part, d.id, m.session, m.pk, (
@@ -57,7 +57,7 @@ _TURNS = """
 class Hit:
     """A turn of an earlier session.
 
-    `score` is the share of the message's words, by rarity, that the turn has; `nearness` is what it ranks by.
+    `score` is the share of the message's words, weighted by rarity, that the turn has; `nearness` decides the rank.
     """
 
     __slots__ = ("first_seq", "messages", "nearness", "score", "session", "terms")
@@ -71,16 +71,16 @@ class Hit:
 
 
 def find_turns(connection: Connection, dialect: str, text: str, *, project: str, session: str = "") -> list[Hit]:
-    """The turns of other sessions of a project that have words of the text, nearest first.
+    """The turns of a project's other sessions that share words with the text, best first.
 
-    `session` is the agent's own id of the session that asks.
+    `session` is the agent's own id of the current session.
     """
     parts = dict(connection.execute(_PARTS, (project, session, session)).fetchall())
     terms = dict.fromkeys(topic_terms(text[:MAX_CHARACTERS]))
     if not parts or not terms:
         return []
     documents = max(1, sum(parts.values()))
-    # Of words that nobody used, until they are found.
+    # The rarity of an unused word, until the word is found.
     rarity = dict.fromkeys((term for term in terms if term not in _WHEN), _rarity(0, documents))
     groups = {group: _postings(connection, dialect, group, list(terms), parts) for group in GROUPS}
     for postings in reversed(groups.values()):
@@ -95,9 +95,9 @@ def find_turns(connection: Connection, dialect: str, text: str, *, project: str,
                 scores[number] = scores.get(number, 0.0) + worth[number & _LENGTH]
         scores = {number: score + near[number >> PART] for number, score in scores.items()}
         best = sorted(scores, key=lambda number: (-scores[number], -number))[:MAX_DOCUMENTS]
-        found = {term: set(ids) for term, ids in postings.items()}
-        terms_of = {number: [term for term in found if number in found[term]] for number in best}
-        _add_hits(connection, hits, terms_of, scores, {term: GROUPS[group] * rarity[term] for term in found})
+        having = {term: set(ids) for term, ids in postings.items()}
+        terms_of = {number: [term for term in having if number in having[term]] for number in best}
+        _add_hits(connection, hits, terms_of, scores, {term: GROUPS[group] * rarity[term] for term in having})
     total = sum(rarity.values())
     for hit in hits.values():
         hit.score = sum(hit.terms.values()) / total
@@ -109,7 +109,7 @@ def _rarity(having: int, documents: int) -> float:
 
 
 def _near_parts(groups: dict[str, dict[str, list[int]]], parts: int) -> dict[int, float]:
-    """How near each part of the index is as a whole: BM25 over the documents in it that have a term."""
+    """The score of each part of the index as a whole: BM25 over its documents that have a term."""
     near: dict[int, float] = {}
     for group, postings in groups.items():
         for ids in postings.values():
@@ -125,12 +125,12 @@ def _near_parts(groups: dict[str, dict[str, list[int]]], parts: int) -> dict[int
 def _postings(
     connection: Connection, dialect: str, group: str, terms: Sequence[str], parts: dict[int, int]
 ) -> dict[str, list[int]]:
-    """For each of the rarest terms the documents in these parts that have it."""
+    """For each of the rarest terms, the documents in these parts that have it."""
     marks = ", ".join("?" * len(terms))
     known = dict(
         connection.execute(f"SELECT term, documents FROM {group}_terms WHERE term IN ({marks})", terms).fetchall()
     )
-    # A term that was not counted is in one document, or in none; both cost nothing.
+    # A term without a count occurs in one document or in none, so it is cheap to read.
     chosen = [term for term in terms if term not in known][:MAX_RARE]
     left = MAX_POSTINGS
     for term in sorted(known, key=lambda term: (known[term], term))[:MAX_TERMS]:
@@ -138,15 +138,15 @@ def _postings(
         if left < 0 and len(chosen) > len(terms) - len(known):
             break
         chosen.append(term)
-    found: dict[str, list[int]] = {}
+    postings: dict[str, list[int]] = {}
     for start in range(0, len(chosen), _BATCH):
         batch = chosen[start : start + _BATCH]
         sql = " UNION ALL ".join([_POSTINGS[dialect].format(group)] * len(batch))
         rows = connection.execute(sql, [value for term in batch for value in (term, MAX_POSTINGS)]).fetchall()
         for term, (ids,) in zip(batch, rows, strict=True):
             if inside := [number for number in map(int, ids.split(",")) if number >> PART in parts] if ids else []:
-                found[term] = inside
-    return found
+                postings[term] = inside
+    return postings
 
 
 def _add_hits(
@@ -156,7 +156,7 @@ def _add_hits(
     scores: dict[int, float],
     worth: dict[str, float],
 ) -> None:
-    """Add documents with their terms to the turns that they are in."""
+    """Add documents, with their terms, to the hits of their turns."""
     if not terms_of:
         return
     rows = connection.execute(
