@@ -65,7 +65,7 @@ def test_a_named_baseline_and_direction(run, trial):
     ("options", "message"),
     [
         (("--arm", "nothing"), "no column 'nothing'"),
-        (("--arm", "group", "--outcome", "group"), "which is no number"),
+        (("--arm", "group", "--outcome", "group"), "which is not a number"),
         (("--arm", "group", "--outcome", "attack", "--baseline-arm", "tea"), "no arm 'tea'"),
     ],
 )

@@ -80,7 +80,7 @@ def ran(tmp_path_factory):
 def test_a_run_says_what_its_size_can_see_and_is_resumed_where_it_was(ran):
     _, (first, again, rest), requests = ran
     assert first.returncode == rest.returncode == 0, first.stderr + rest.stderr
-    assert "With 3 sessions an arm" in first.stderr
+    assert "With 3 sessions per arm" in first.stderr
     assert "2 of 2 sessions" in first.stderr
     assert again.returncode == 1
     assert "already has 2 sessions; pass --resume" in again.stderr
@@ -264,8 +264,8 @@ def test_tasks_that_a_template_comes_from_do_not_count(ws):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("power = {{baseline = 0.5, effect = 0.3, calls = 1}}", ""), "a power line is needed"),
-        (('start = ["template"]', 'start = ["magic"]'), "'magic'.*; a start has brief, template"),
+        (("power = {{baseline = 0.5, effect = 0.3, calls = 1}}", ""), "add a line with the effect"),
+        (('start = ["template"]', 'start = ["magic"]'), "'magic'.*; the parts of a start are brief, template"),
         (('start = ["template"]', 'start = ["placebo"]'), "placebo = NAME"),
         (('start = ["template"]', 'compaction = "mask"'), "loop"),
         (('metric = "success"', 'metric = "luck"'), "no metric 'luck'"),

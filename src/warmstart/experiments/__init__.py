@@ -1,1 +1,1 @@
-"""Does it help? Designs, assignment, running in the lab and in the field, metrics, statistics and the verdict."""
+"""Does it help? Design, assignment, lab and field experiments, metrics, statistics and the verdict."""

@@ -1,4 +1,4 @@
-"""From rows to a verdict: does the treatment help, harm, make no difference that matters, or is that not yet known?
+"""From rows to a verdict: does the treatment help, harm or make no difference that matters, or is it not yet known?
 
 | data | test and interval |
 | --- | --- |
@@ -8,7 +8,7 @@
 | one row per unit, 0 or 1 | two-proportion z-test, Newcombe's interval |
 | several rows per unit | cluster-robust (CR2) t-test with Bell-McCaffrey degrees of freedom |
 | times that may be censored | one of the t-tests on restricted means (Kaplan-Meier) |
-| any of them, looked at while it runs | asymptotic confidence sequence |
+| any of these, while the experiment runs | asymptotic confidence sequence |
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from warmstart.stats import Interval, wilson
 
 Verdict = Literal["helps", "harms", "equivalent", "inconclusive"]
 
-_MIN_UNITS = 2  # below this there is no variance to see
-_FEW_UNITS = 10  # per arm; below this every method rests on its assumptions
+_MIN_UNITS = 2  # with fewer there is no variance
+_FEW_UNITS = 10  # per arm; with fewer, every method depends on its assumptions
 _ZERO = 1e-12
 
 
 class Question(NamedTuple):
-    """What is asked of the data: which direction is good, which effect matters, and whether it is still running.
+    """The question to answer: which direction is good, which effect matters, and whether data still come in.
 
-    `planned` is the number of units for which a confidence sequence is tightest.
+    `planned` is the number of units at which a confidence sequence is tightest.
     """
 
     lower_is_better: bool = False
@@ -48,7 +48,7 @@ QUESTION = Question()
 
 
 class ArmSummary(NamedTuple):
-    """An arm in numbers; the interval is that of its own mean."""
+    """The numbers of one arm; the interval is that of its own mean."""
 
     name: str
     units: int
@@ -62,9 +62,9 @@ class ArmSummary(NamedTuple):
 class Analysis:
     """One arm compared with the baseline.
 
-    `p_adjusted` is Holm's over all comparisons of an experiment. `naive_p` is what a test that takes rows for
-    independent would say: shown because it is the common mistake. `more_units` would settle an inconclusive verdict.
-    `is_share` says that outcomes are zeros and ones.
+    `p_adjusted` is Holm-adjusted over all comparisons of an experiment. `naive_p` is the p-value of a test that treats
+    rows as independent, shown because that is the common mistake. `more_units` would settle an inconclusive verdict.
+    `is_share` means that outcomes are zeros and ones.
     """
 
     difference: float
@@ -92,7 +92,7 @@ class Analysis:
     notes: tuple[str, ...] = ()
 
     def numbers(self) -> dict[str, str]:
-        """What a reviewer wants to see, by the heading of its column."""
+        """The figures that a reviewer wants to see, by column heading."""
         return {
             "arm": self.treatment.name,
             "mean": f"{self.treatment.mean:.4g}",
@@ -120,31 +120,31 @@ def analyze(
     only: Sequence[str] = (),
     resample: bool = True,
 ) -> list[Analysis]:
-    """Every arm compared with the baseline, which is the first in alphabetical order unless it is named.
+    """Compare every arm with the baseline, by default the first in alphabetical order.
 
-    With `resample` also by permutation and bootstrap. Raises `ExperimentError` where the data allow no number.
+    With `resample` also by permutation and bootstrap. Raises `ExperimentError` if the data do not allow a comparison.
     """
     first, *others = arm_names(rows, baseline=baseline, only=only)
-    found, refused = [], defaultdict[str, list[str]](list)
+    analyses, refused = [], defaultdict[str, list[str]](list)
     for other in others:
         try:
-            found.append(compare(rows, first, other, question, resample=resample))
+            analyses.append(compare(rows, first, other, question, resample=resample))
         except ExperimentError as error:
             if len(others) == 1:
                 raise
             refused[str(error)].append(other)
     notes = [f"Not compared: {', '.join(arms)} ({reason})." for reason, arms in refused.items()]
-    if not found:
+    if not analyses:
         raise ExperimentError(f"no arm can be compared with {first}. {' '.join(notes)}")
-    found[0] = replace(found[0], notes=(*found[0].notes, *notes))
-    adjusted = statistics.adjust([each.p for each in found], "holm")
-    return [_judge(each, p) for each, p in zip(found, adjusted, strict=True)]
+    analyses[0] = replace(analyses[0], notes=(*analyses[0].notes, *notes))
+    adjusted = statistics.adjust([each.p for each in analyses], "holm")
+    return [_judge(each, p) for each, p in zip(analyses, adjusted, strict=True)]
 
 
 def compare(
     rows: Sequence[Row], baseline: str, treatment: str, question: Question = QUESTION, *, resample: bool = False
 ) -> Analysis:
-    """One arm compared with the baseline."""
+    """Compare one arm with the baseline."""
     rows = [row for row in rows if row.arm in (baseline, treatment)]
     for arm in (baseline, treatment):
         if not any(row.arm == arm for row in rows):
@@ -193,16 +193,16 @@ def compare(
 
 
 def _refuse(units: Units, baseline: str, treatment: str) -> None:
-    """Refuse data that allow no interval."""
+    """Refuse data that do not allow an interval."""
     import numpy as np
 
     if units.clusters is not None:
         if units.independent < _MIN_UNITS:
-            raise ExperimentError("there is only one pair, which cannot show how pairs vary: at least two are needed")
+            raise ExperimentError("there is only one pair: at least two are needed to estimate how much pairs vary")
     else:
         for name, arm in ((baseline, units.baseline), (treatment, units.treatment)):
             if arm.sums.size < _MIN_UNITS:
-                raise ExperimentError(f"arm {name!r} has only one unit: at least two are needed to see how they vary")
+                raise ExperimentError(f"arm {name!r} has only one unit: at least two are needed to estimate variance")
     values = np.concatenate([units.baseline.means, units.treatment.means])
     if (values == values[0]).all():
         raise ExperimentError(f"every outcome is {values[0]:g}: without any variation there is nothing to compare")
@@ -234,7 +234,7 @@ def _test(units: Units) -> tuple[Test, str]:
 
 
 def _restrict(rows: Sequence[Row]) -> tuple[Sequence[Row], str]:
-    """Times that may be censored as values of the restricted mean, up to the last time that both arms reach."""
+    """Replace censored times by values for the restricted mean, up to the last time that both arms reach."""
     import numpy as np
 
     if all(row.observed for row in rows):
@@ -243,21 +243,21 @@ def _restrict(rows: Sequence[Row]) -> tuple[Sequence[Row], str]:
         arm: [row for row in rows if row.arm == arm and row.total is not None] for arm in {row.arm for row in rows}
     }
     until = min(max((row.total or 0.0 for row in each), default=0.0) for each in known.values())
-    found = []
+    restricted = []
     for each in known.values():
         times, observed = np.array([row.total for row in each], float), np.array([row.observed for row in each], bool)
         values = statistics.restricted_means(times, observed, until)
-        found += [row._replace(total=float(value)) for row, value in zip(each, values, strict=True)]
-    return found, f" of restricted mean times up to {until:g} (Kaplan-Meier)"
+        restricted += [row._replace(total=float(value)) for row, value in zip(each, values, strict=True)]
+    return restricted, f" of restricted mean times up to {until:g} (Kaplan-Meier)"
 
 
-# -- what goes with it
+# -- further figures
 
 
 def correlation(units: Units) -> tuple[float | None, float | None]:
     """The intra-class correlation and the design effect (Kish); `None` and 1 if every unit is a single row.
 
-    Of pairs with one row in each arm, the correlation is that of the two arms, and the design effect compares the
+    For pairs with one row in each arm, the correlation is that between the two arms, and the design effect compares the
     variance of the paired difference with that of unrelated rows: below 1, pairing helped.
     """
     import numpy as np
@@ -287,7 +287,7 @@ def _naive_p(units: Units) -> float | None:
 
 
 def _resample(units: Units) -> dict[str, Any]:
-    """The same question asked by permutation and by bootstrap."""
+    """The same comparison by permutation and by bootstrap."""
     import numpy as np
 
     arms = units.treatment, units.baseline
@@ -301,7 +301,7 @@ def _resample(units: Units) -> dict[str, Any]:
 
 
 def _summary(name: str, arm: Arm, rows: Sequence[Row], *, paired: bool) -> ArmSummary:
-    """An arm in numbers. Of pairs each counts the same, as in the difference."""
+    """The numbers of one arm. Pairs all count the same, as in the difference."""
     if paired:
         arm = Arm(arm.means, arm.means**2, arm.means * 0 + 1)
     count = sum(row.arm == name and row.total is not None for row in rows)
@@ -314,7 +314,7 @@ def _summary(name: str, arm: Arm, rows: Sequence[Row], *, paired: bool) -> ArmSu
 
 
 def _missing_notes(rows: Sequence[Row], baseline: str, treatment: str, *, worst: float) -> list[str]:
-    """What is said about missing outcomes: they are never counted silently."""
+    """Notes on missing outcomes, which are never dropped silently."""
     totals = {arm: [row.total for row in rows if row.arm == arm] for arm in (baseline, treatment)}
     if not any(None in each for each in totals.values()):
         return []
@@ -353,7 +353,7 @@ def _judge(analysis: Analysis, p: float) -> Analysis:
 
 
 def in_words(analysis: Analysis, *, unit: str = "units") -> str:
-    """The verdict in a sentence that needs no statistics."""
+    """The verdict in a sentence that takes no statistics to understand."""
     name, base = analysis.treatment.name, analysis.baseline.name
     sign, points = -1 if analysis.lower_is_better else 1, " points" if analysis.is_share else ""
 

@@ -1,4 +1,4 @@
-"""An experiment as one readable TOML file: tasks, arms, model, metric, smallest effect of interest, power, seed."""
+"""The design of an experiment, one TOML file: tasks, arms, model, metric, smallest effect of interest, power, seed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from warmstart.errors import ExperimentError
 from warmstart.experiments.metrics import DEFAULT_METRIC, metric_of
 from warmstart.experiments.power import DEFAULT_ICC, Power, plan
 
-# What a start can be made of. `template` is all of the template; its kinds of items can be shown alone.
+# The parts of a start. `template` is the whole template; single kinds of its items can be shown alone.
 KINDS = {
     "procedures": "procedure",
     "traps": "trap",
@@ -29,11 +29,11 @@ _POWER_LINE = "power = {baseline = 0.09, effect = 0.033, icc = 0.05, calls = 30}
 
 
 class Arm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How sessions of an arm start and go on. Without any part they start cold.
+    """How the sessions of an arm start and run. Without any part they start cold.
 
     `procedures` limits how many are shown, `template` overrides that of the experiment. In the lab, `compaction` and
-    `preflight` need the agent `loop`; in the field a session starts with `brief` and `template`, which is the one that
-    fits.
+    `preflight` need the agent `loop`; in the field only `brief` and `template` are possible, and the template is the
+    one that fits the session.
     """
 
     start: tuple[Part, ...] = ()
@@ -45,7 +45,7 @@ class Arm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PowerLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The effect that an experiment is meant to see, on a rate of `baseline`."""
+    """The effect that an experiment should be able to detect, on a rate of `baseline`."""
 
     baseline: float
     effect: float
@@ -56,9 +56,9 @@ class PowerLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Design(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An experiment. `tasks` is an Inspect task: `file.py@name`, or `module:name`.
 
-    With `aa`, every arm starts as the first one, so that any difference is the experiment's own. In the field,
-    sessions are assigned by `session`, or by `project` where memory carries over from one to the next, until each arm
-    has `sessions`.
+    With `aa`, every arm starts like the baseline, so that any difference is an artifact of the experiment. In the
+    field, sessions are assigned by `session`, or by `project` if memory carries over from one to the next, until each
+    arm has `sessions`.
     """
 
     name: Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9._-]{0,59}$")]
@@ -85,30 +85,30 @@ class Design(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def first_arm(self) -> str:
-        """The arm that the others are compared with: the one that is named, or `cold`, or the first in the file."""
+        """The arm that the others are compared with: the named one, or `cold`, or the first in the file."""
         return self.baseline or ("cold" if "cold" in self.arms else next(iter(self.arms)))
 
     def arm(self, name: str) -> Arm:
-        """How sessions of an arm start: in A/A mode all as the baseline."""
+        """How the sessions of an arm start; in A/A mode all start like the baseline."""
         return self.arms[self.first_arm if self.aa else name]
 
     def plan(self, sessions: int) -> Power:
-        """What this many sessions an arm can and cannot see."""
-        given = msgspec.structs.asdict(self.power) if self.power else {}
-        return plan(**given, sessions=max(2, sessions), higher_is_better=not metric_of(self.metric).lower_is_better)
+        """What this many sessions per arm can and cannot detect."""
+        fields = msgspec.structs.asdict(self.power) if self.power else {}
+        return plan(**fields, sessions=max(2, sessions), higher_is_better=not metric_of(self.metric).lower_is_better)
 
 
 def example(name: str) -> str:
-    """The text of a design to start from."""
+    """The text of an example design."""
     return _EXAMPLE.read_text(encoding="utf-8").replace("NAME", name)
 
 
 def parse_design(text: str, *, where: str = "the design") -> Design:
-    """The design in a text. Raises `ExperimentError` with all that is wrong with it."""
+    """Parse a design. Raises `ExperimentError` with all its problems."""
     try:
         design = msgspec.convert(tomllib.loads(text), Design)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
-        hint = f"; a start has {', '.join(get_args(Part))}" if ".start" in str(error) else ""
+        hint = f"; the parts of a start are {', '.join(get_args(Part))}" if ".start" in str(error) else ""
         raise ExperimentError(f"{where}: {error}{hint}") from error
     problems = _problems(design)
     if problems:
@@ -117,29 +117,29 @@ def parse_design(text: str, *, where: str = "the design") -> Design:
 
 
 def _problems(design: Design) -> list[str]:
-    found = []
+    problems = []
     if len(design.arms) < 2:
-        found.append("at least two arms are needed")
+        problems.append("at least two arms are needed")
     if design.baseline and design.baseline not in design.arms:
-        found.append(f"there is no arm {design.baseline!r} to be the baseline")
+        problems.append(f"the baseline {design.baseline!r} is not one of the arms")
     if design.kind == "lab" and not (design.tasks and design.model):
-        found.append("a lab experiment needs tasks and a model")
+        problems.append("a lab experiment needs tasks and a model")
     if design.power is None:
-        found.append(f"a power line is needed, which says what the experiment should be able to see: {_POWER_LINE}")
+        problems.append(f"add a line with the effect that the experiment should detect, such as {_POWER_LINE}")
     metric_of(design.metric)
     for name, arm in design.arms.items():
-        found += [f"arm {name!r}: {problem}" for problem in _arm_problems(design, arm)]
-    return found
+        problems += [f"arm {name!r}: {problem}" for problem in _arm_problems(design, arm)]
+    return problems
 
 
 def _arm_problems(design: Design, arm: Arm) -> list[str]:
-    found = []
+    problems = []
     if design.kind == "field" and (set(arm.start) - {"brief", "template"} or arm.procedures or arm.compaction):
-        found.append("in the field a start has brief and template only")
+        problems.append("a field experiment can only start with brief and template")
     if set(arm.start) - {"brief"} and design.kind == "lab" and not (arm.template or design.template):
-        found.append("name the template that it starts from")
+        problems.append("name the template that it starts from")
     if "placebo" in arm.start and not design.placebo:
-        found.append("name a template of unrelated work with placebo = NAME")
+        problems.append("name a template from unrelated work with placebo = NAME")
     if (arm.compaction or arm.preflight) and design.kind == "lab" and design.agent != "loop":
-        found.append('compaction and preflight need agent = "loop"')
-    return found
+        problems.append('compaction and preflight need agent = "loop"')
+    return problems

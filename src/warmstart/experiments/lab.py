@@ -1,8 +1,8 @@
 """Lab experiments: the same tasks in every arm, run by Inspect AI.
 
-Every session is one evaluation of one sample, so that an interrupted run goes on where it was, and arms alternate: what
-changes with time changes for all. A session has a home, a working copy (Inspect's sandbox) and a memory of its own.
-What it starts with is rendered beforehand, so that it never sees the store it came from.
+Every session is one evaluation of one sample, so that an interrupted run can be resumed. Arms alternate, so that drift
+over time affects all of them. A session has its own home, working copy (Inspect's sandbox) and memory. Its start is
+rendered beforehand, so that it never sees the store it came from.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from warmstart.templates.template import SessionSeed, WarmTemplate
 
 Isolate = Callable[[Path], AbstractContextManager[object]]
 Progress = Callable[[int, int], None]
-Sources = Any  # where starts come from: `Warmstart`, which this package cannot import
-_BUDGET = 1200  # tokens of a template
+Sources = Any  # a `Warmstart`, which this package cannot import
+_BUDGET = 1200  # tokens for a template
 
 
 class Todo(NamedTuple):
-    """A session to be run."""
+    """A session to run."""
 
     task: str
     arm: str
@@ -43,12 +43,12 @@ class Todo(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The session's own id in its experiment."""
+        """The id of the session within its experiment."""
         return f"{self.task}/{self.arm}/{self.epoch}"
 
 
 def load_inspect() -> Any:
-    """`inspect_ai`, which takes seconds to load and is in the extra `experiments`."""
+    """Import `inspect_ai`, which takes seconds and needs the extra `experiments`."""
     try:
         import inspect_ai
     except ImportError as error:
@@ -57,7 +57,7 @@ def load_inspect() -> Any:
 
 
 def load_task(spec: str, folder: Path) -> Any:
-    """The Inspect task that a design names: `file.py@name` beside the design, or `module:name`."""
+    """Load the Inspect task of a design: `file.py@name`, relative to the design, or `module:name`."""
     load_inspect()
     path, at, name = spec.partition("@")
     if not at:
@@ -65,12 +65,12 @@ def load_task(spec: str, folder: Path) -> Any:
     try:
         if at:
             module_name = f"warmstart_tasks_{Path(path).stem}"
-            found = importlib.util.spec_from_file_location(module_name, folder / path)
-            if found is None or found.loader is None:
-                raise ImportError(f"{path} is no Python file")
-            module = importlib.util.module_from_spec(found)
+            source = importlib.util.spec_from_file_location(module_name, folder / path)
+            if source is None or source.loader is None:
+                raise ImportError(f"{path} is not a Python file")
+            module = importlib.util.module_from_spec(source)
             sys.modules[module_name] = module
-            found.loader.exec_module(module)
+            source.loader.exec_module(module)
         else:
             module = importlib.import_module(path)
         task = getattr(module, name)()
@@ -81,11 +81,11 @@ def load_task(spec: str, folder: Path) -> Any:
     return task
 
 
-# -- what a session starts with
+# -- starts
 
 
 def start_messages(ws: Sources, design: Design, arm: Arm, task: str) -> list[Any]:
-    """The messages that a session of an arm begins with, in OpenAI's shape, before its task."""
+    """The messages that a session of an arm starts with, in OpenAI's shape, before its task."""
     messages: list[Any] = []
     if "brief" in arm.start:
         text = str(ws.brief(project=design.project or ".", task=task))
@@ -96,21 +96,21 @@ def start_messages(ws: Sources, design: Design, arm: Arm, task: str) -> list[Any
     most = MAX_PROCEDURES if arm.procedures is None else arm.procedures
     warm = render(_select(own, arm), budget_tokens=_BUDGET, task=task, max_procedures=most)
     if "placebo" in arm.start:
-        # As long as what a warm session would get.
+        # As long as the start of a warm session.
         other = _select(ws.templates.get(design.placebo), arm)
         warm = render(other, budget_tokens=warm.tokens, task=task, max_procedures=most)
     return messages + warm.messages
 
 
 def _select(template: WarmTemplate, arm: Arm) -> WarmTemplate:
-    """The template with the kinds of items that the arm shows."""
+    """The template with only the kinds of items that the arm shows."""
     kinds = {KINDS[part] for part in arm.start if part in KINDS}
     items = (item for item in template.seed.items if not kinds or item.kind in kinds)
     return replace(template, seed=SessionSeed(items=tuple(items)))
 
 
 def starting_solver(messages: Sequence[Any]) -> Any:
-    """An Inspect solver that puts the start between the system prompt and the task."""
+    """An Inspect solver that inserts the start between the system prompt and the task."""
     from inspect_ai.model import messages_from_openai
     from inspect_ai.solver import Generate, TaskState, solver
 
@@ -128,10 +128,10 @@ def starting_solver(messages: Sequence[Any]) -> Any:
 
 
 def loop_solver(design: Design, arm: Arm, overlay: str = "") -> Any:
-    """A plain agent: generate and run tools until the model stops; compacts, and reads before it acts, as the arm says.
+    """A plain agent that generates and runs tools until the model stops; compaction and preflight depend on the arm.
 
-    `overlay` is what preflight shows for the task. Tools come from the task's setup. The log keeps every message:
-    what is shortened is the copy that the model gets.
+    `overlay` is what preflight shows for the task. Tools come from the task's setup. The log keeps every message: only
+    the copy that the model gets is compacted.
     """
     from inspect_ai.model import (
         ChatMessageUser,
@@ -173,7 +173,7 @@ def loop_solver(design: Design, arm: Arm, overlay: str = "") -> Any:
 
 
 def todo(design: Design, tasks: Sequence[str], done: Iterable[str]) -> list[Todo]:
-    """The sessions that are left, arms in random order within each task so that none is always first."""
+    """The sessions left to run, with the arms of each task in random order so that none is always first."""
     random = Random(design.seed)  # noqa: S311 - no secret
     order, left, known = list(tasks), [], set(done)
     random.shuffle(order)
@@ -186,7 +186,7 @@ def todo(design: Design, tasks: Sequence[str], done: Iterable[str]) -> list[Todo
 
 
 def known_tasks(ws: Sources, design: Design, samples: Mapping[str, str]) -> list[str]:
-    """The tasks that a template of the experiment was extracted from, by their words: those do not count."""
+    """The tasks that a template of the experiment was extracted from, matched by their text: they do not count."""
     names = {arm.template or design.template for arm in design.arms.values() if set(arm.start) - {"brief"}}
     seen: set[str] = set()
     for template in (ws.templates.get(name) for name in names if name):
@@ -208,12 +208,12 @@ def run_lab(
     only: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> list[str]:
-    """Run the sessions that are left, at most `limit`, or those of some arms; returns what there is to say about it."""
+    """Run the remaining sessions, at most `limit`, or only those of some arms; returns notes on the run."""
     task = load_task(design.tasks, folder)
     samples = {str(sample.id): sample for sample in task.dataset}
     texts = {name: _input_text(sample) for name, sample in samples.items()}
     dropped = known_tasks(ws, design, texts)
-    notes = [f"{len(dropped)} of {len(samples)} tasks left out: a template comes from them."] if dropped else []
+    notes = [f"Left out {len(dropped)} of {len(samples)} tasks that a template came from."] if dropped else []
     done = [trial.session for trial in experiments.trials(design.name) if trial.measures]
     left = todo(design, [name for name in samples if name not in dropped], done)
     wanted = [each for each in left if not only or each.arm in only]
@@ -235,9 +235,9 @@ def run_lab(
         if progress:
             progress(number + 1, len(chosen))
     if empty:
-        notes.append(f"Some sessions had nothing to start with, so they were cold: arm {', '.join(sorted(empty))}.")
+        notes.append(f"Some sessions had nothing to start with and ran cold: arm {', '.join(sorted(empty))}.")
     if failed:
-        notes.append(f"{len(failed)} sessions have no outcome; --resume runs them again. The first: {failed[0]}")
+        notes.append(f"{len(failed)} sessions have no outcome; --resume runs them again. First error: {failed[0]}")
     elif len(chosen) == len(left):
         experiments.finish(design.name)
     return notes
@@ -246,28 +246,28 @@ def run_lab(
 def _run_one(
     task: Any, design: Design, changes: Mapping[str, Any], logs: Path, isolate: Isolate
 ) -> tuple[Profile | None, str]:
-    """One session in a home of its own; if it did not come to an end there is no profile, but a reason."""
+    """Run one session in its own home; returns its profile, or `None` and the reason if it did not finish."""
     from inspect_ai import eval as evaluate
     from inspect_ai import task_with
     from inspect_ai.model import get_model
 
     with TemporaryDirectory(prefix="warmstart-arm-") as home, isolate(Path(home)):
-        logged = evaluate(
+        logs_written = evaluate(
             task_with(task, **changes),
             model=get_model(design.model, **design.model_args),
             log_dir=str(logs),
             display="none",
             epochs=1,
         )
-    if not logged or logged[0].status == "cancelled":  # Inspect does not let an interrupt through
+    if not logs_written or logs_written[0].status == "cancelled":  # Inspect swallows the interrupt
         raise KeyboardInterrupt
-    (log,) = logged
+    (log,) = logs_written
     if log.status != "success":
         return None, log.error.message.splitlines()[0] if log.error else str(log.status)
     path = Path(log.location)
-    found = list(InspectReader().read(path, Reading(path)))
-    messages = [message for _, message in found if message]
-    return Profiler().profile(found[0][0], messages), ""
+    pairs = list(InspectReader().read(path, Reading(path)))
+    messages = [message for _, message in pairs if message]
+    return Profiler().profile(pairs[0][0], messages), ""
 
 
 def _input_text(sample: Any) -> str:

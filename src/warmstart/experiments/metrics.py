@@ -1,6 +1,6 @@
-"""What is compared between arms: a table of metrics, each a small pure function from a session's profile to a number.
+"""The metrics compared between arms: a table of small pure functions from a session's profile to a number.
 
-A metric returns a sum and what it is a sum over, so that a rate stays a rate of sums; `None` if the session cannot say.
+A metric returns a sum and its number of trials, so that a rate stays a ratio of sums; `None` if it does not apply.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Measure(NamedTuple):
 
 
 class Metric(NamedTuple):
-    """A metric in words, which direction is good, and how it is measured."""
+    """A metric: its description, which direction is good, and how to measure it."""
 
     words: str
     lower_is_better: bool
@@ -38,12 +38,12 @@ def _early_errors(profile: Profile) -> Measure | None:
 
 
 def _success(profile: Profile) -> Measure | None:
-    """As the user, a score or a check says."""
+    """According to the user, a score or a check."""
     return None if profile.outcome.value == "unknown" else Measure(float(profile.outcome.value == "success"))
 
 
 def _satisfaction(profile: Profile) -> Measure | None:
-    """The user's word if they gave it, otherwise whether they had nothing to correct."""
+    """The user's own verdict if there is one, otherwise whether they made no corrections."""
     if profile.outcome.source == "user":
         return Measure(float(profile.outcome.value == "success"))
     return Measure(float(profile.markers.corrections == 0)) if profile.markers.turns else None
@@ -60,7 +60,7 @@ def _ratio(total: float, size: float) -> Measure | None:
 
 
 def _time(event: float | None, end: float | None) -> Measure | None:
-    """Up to an event; censored at the end of the session if there was none."""
+    """The time to an event; censored at the end of the session if it did not happen."""
     if event is not None:
         return Measure(event)
     return None if end is None else Measure(end, observed=False)
@@ -84,9 +84,9 @@ METRICS: Mapping[str, Metric] = {
         True,
         lambda it: Measure(it.markers.calls / it.markers.turns) if it.markers.turns else None,
     ),
-    "satisfaction": Metric("share of content users", False, _satisfaction),
+    "satisfaction": Metric("share of satisfied users", False, _satisfaction),
     "tokens": Metric("tokens", True, _tokens),
-    # Output counts five times and cached input a tenth, as vendors mostly price it.
+    # Output counts five times and cached input a tenth, roughly as vendors price them.
     "cost": Metric("cost in input tokens", True, lambda it: _tokens(it, output=5, cached=0.1)),
     "seconds": Metric("seconds", True, lambda it: None if it.markers.seconds is None else Measure(it.markers.seconds)),
 }
@@ -100,12 +100,12 @@ def metric_of(name: str) -> Metric:
 
 
 def measure_all(profile: Profile) -> dict[str, Measure]:
-    """Everything that a session can say."""
-    found = {name: metric.measure(profile) for name, metric in METRICS.items()}
-    return {name: measure for name, measure in found.items() if measure is not None}
+    """All metrics that apply to a session."""
+    measures = {name: metric.measure(profile) for name, metric in METRICS.items()}
+    return {name: measure for name, measure in measures.items() if measure is not None}
 
 
 def pass_hat_k(outcomes: Mapping[str, Sequence[bool]], k: int) -> float | None:
-    """pass^k: the share of tasks of which k runs drawn at random all succeed; `None` if no task has k runs."""
+    """pass^k: the share of tasks for which k randomly drawn runs all succeed; `None` if no task has k runs."""
     enough = [runs for runs in outcomes.values() if len(runs) >= k]
     return sum(comb(sum(runs), k) / comb(len(runs), k) for runs in enough) / len(enough) if enough else None

@@ -1,4 +1,4 @@
-"""The results of an experiment as a page."""
+"""The results of an experiment as an HTML page."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TREND = 30  # calls
 
 
 def page(results: Results, *, made: datetime, template: str = "") -> str:
-    """The results as an HTML document; `template` is the text of what warm arms started from."""
+    """The results as an HTML document; `template` is the text that warm arms started from."""
     metric, name, first = metric_of(results.metric), results.design.name, results.primary[0]
     known = sum(results.metric in trial.measures for trial in results.trials)
     counts = {
@@ -100,7 +100,7 @@ def _forest(results: Results) -> Section:
 
 
 def _running(results: Results) -> Section:
-    """The difference after each session, with the confidence sequence that holds at every look."""
+    """The difference after each session, with a confidence sequence that is valid at every look."""
     trials, first = sorted(results.trials, key=lambda trial: trial.at), results.primary[0]
     rows = [trial.row(results.metric) for trial in trials]
     question = Question(first.lower_is_better, sequential=True, planned=first.n_units)
@@ -109,17 +109,17 @@ def _running(results: Results) -> Section:
         try:
             look = compare(rows[:end], first.baseline.name, first.treatment.name, question)
         except ExperimentError:
-            continue  # too early to tell
+            continue  # too little data
         if look.n_units < _MIN_LOOK:
             continue  # too wide to draw
         points.append((float(end), look.difference))
         band.append((look.ci_low, look.ci_high))
     curves = [Curve("difference", points, band)]
-    return _curves(f"{first.treatment.name} while it ran", "sessions", curves, "The band holds at every look at once.")
+    return _curves(f"{first.treatment.name} over time", "sessions", curves, "The band is valid at every look.")
 
 
 def _pairs(results: Results) -> Section:
-    """Every task in both arms."""
+    """Each task in both arms."""
     names = results.primary[0].baseline.name, results.primary[0].treatment.name
     units = group_units([trial.row(results.metric) for trial in results.trials], *names)
     both = list(zip(units.pairs, units.baseline.means.tolist(), units.treatment.means.tolist(), strict=False))
@@ -142,7 +142,7 @@ def _pairs(results: Results) -> Section:
 
 
 def _curves(heading: str, caption: str, curves: Iterable[Curve], note: str = "") -> Section:
-    """Curves that have at least two points."""
+    """A section with the curves that have at least two points."""
     drawn = [curve for curve in curves if len(curve.points) > 1]
     if not drawn:
         return Section(heading=heading)

@@ -1,4 +1,4 @@
-"""A stored experiment as a whole: the verdict on its primary metric, the other metrics, and whether to trust it."""
+"""The results of a stored experiment: the verdict on its primary metric, the other metrics, and sanity checks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from warmstart.experiments.statistics import ALPHA
 from warmstart.experiments.store import Experiments, Trial
 from warmstart.stats import wilson
 
-_SRM = 0.001  # a mismatch is a broken experiment, so only a clear one counts
+_SRM = 0.001  # a mismatch means a broken experiment, so the evidence has to be clear
 _PACKAGES = ("warmstart", "numpy", "scipy", "statsmodels", "inspect-ai")
 
 
@@ -35,7 +35,7 @@ class Results:
 
     @property
     def unit(self) -> str:
-        """What is counted, in the plural."""
+        """The unit of analysis, in the plural."""
         return "tasks" if any(trial.task for trial in self.trials) else "sessions"
 
     @property
@@ -46,11 +46,11 @@ class Results:
             if trial.task and "success" in trial.measures:
                 runs[trial.arm][trial.task].append(bool(trial.measures["success"][0]))
         most = max((len(each) for tasks in runs.values() for each in tasks.values()), default=0)
-        found = {arm: {k: pass_hat_k(tasks, k) for k in range(1, most + 1)} for arm, tasks in runs.items()}
-        return {arm: {k: value for k, value in each.items() if value is not None} for arm, each in found.items()}
+        values = {arm: {k: pass_hat_k(tasks, k) for k in range(1, most + 1)} for arm, tasks in runs.items()}
+        return {arm: {k: value for k, value in each.items() if value is not None} for arm, each in values.items()}
 
     def as_json(self) -> dict[str, Any]:
-        """The first comparison at the top, then everything else."""
+        """The first comparison at the top level, then everything else."""
         return {
             **asdict(self.primary[0]),
             "experiment": self.design.name,
@@ -66,14 +66,14 @@ class Results:
 
 
 def package_versions() -> dict[str, str]:
-    """The versions of what computed the numbers."""
-    found = {}
+    """The versions of the packages that computed the numbers."""
+    versions = {}
     for name in _PACKAGES:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def evaluate(
@@ -85,7 +85,7 @@ def evaluate(
     baseline: str = "",
     only: Sequence[str] = (),
 ) -> Results:
-    """Analyse an experiment. While it runs, the verdict rests on a confidence sequence and holds at every look."""
+    """Analyse an experiment. While it runs, the verdict uses a confidence sequence and is valid at every look."""
     design, state = experiments.get(name)
     trials = experiments.trials(name)
     if not trials:
@@ -105,7 +105,7 @@ def evaluate(
             try:
                 others[other] = compare_arms(other, 0.0, resample=False)
             except ExperimentError:
-                continue  # the sessions cannot say
+                continue  # not measurable in these sessions
     return Results(
         design=design,
         state=state,
@@ -117,38 +117,38 @@ def evaluate(
     )
 
 
-def _adjust(found: Mapping[str, Sequence[Analysis]]) -> dict[str, list[Analysis]]:
-    """The secondary metrics, with p-values adjusted over all of them by Benjamini and Hochberg."""
-    flat = [(name, each) for name, analyses in found.items() for each in analyses]
+def _adjust(by_metric: Mapping[str, Sequence[Analysis]]) -> dict[str, list[Analysis]]:
+    """The secondary metrics, with p-values adjusted over all of them (Benjamini-Hochberg)."""
+    flat = [(name, each) for name, analyses in by_metric.items() for each in analyses]
     adjusted = statistics.adjust([each.p for _, each in flat], "fdr_bh")
     result: dict[str, list[Analysis]] = defaultdict(list)
     for (name, each), p in zip(flat, adjusted, strict=True):
-        # What is not significant among all metrics is not a finding.
+        # A difference that is not significant after adjustment is not a finding.
         result[name].append(replace(each, p_adjusted=p, verdict=each.verdict if p < ALPHA else "inconclusive"))
     return dict(result)
 
 
-# -- can it be trusted?
+# -- sanity checks
 
 
 def check(trials: Sequence[Trial], design: Design, primary: Sequence[Analysis]) -> list[str]:
-    """What speaks against the experiment, in sentences; empty if nothing does."""
-    found = [*_sample_ratio(trials, design), *_imbalance(trials), *_contamination(trials)]
+    """The problems of the experiment, in sentences; empty if there are none."""
+    problems = [*_sample_ratio(trials, design), *_imbalance(trials), *_contamination(trials)]
     if design.aa and any(each.verdict in ("helps", "harms") for each in primary):
-        found.append("A/A: the arms start alike and still differ, so the experiment itself is biased, or it is chance.")
-    return found
+        problems.append("A/A: the arms start alike and still differ: the experiment is biased, or it is chance.")
+    return problems
 
 
 def _sample_ratio(trials: Sequence[Trial], design: Design) -> list[str]:
-    """Sample-ratio mismatch: whether the arms have as many sessions as they were meant to have."""
+    """Sample-ratio mismatch: whether the arms differ in size from the design."""
     if design.kind == "lab":
-        return []  # chance decides the order only
+        return []  # every arm runs every task
     whole = sum(arm.share for arm in design.arms.values())
     counts = Counter(trial.arm for trial in trials)
     expected = [len(trials) * arm.share / whole for arm in design.arms.values()]
     p = float(statistics.load_scipy().chisquare([counts[name] for name in design.arms], expected).pvalue)
     sizes = ", ".join(f"{name} {counts[name]}" for name in design.arms)
-    return [f"Sample-ratio mismatch ({sizes}; p = {p:.2g}): sessions got lost in some arm."] if p < _SRM else []
+    return [f"Sample-ratio mismatch ({sizes}; p = {p:.2g}): some arm is losing sessions."] if p < _SRM else []
 
 
 def _imbalance(trials: Sequence[Trial]) -> list[str]:
@@ -158,7 +158,7 @@ def _imbalance(trials: Sequence[Trial]) -> list[str]:
     counts = Counter((trial.arm, trial.stratum) for trial in trials)
     table = [[counts[arm, stratum] for stratum in strata] for arm in arms]
     p = float(statistics.load_scipy().chi2_contingency(table).pvalue)
-    return [f"The arms differ in what they are made of (strata, p = {p:.2g})."] if p < _SRM else []
+    return [f"The arms consist of different kinds of work (strata, p = {p:.2g})."] if p < _SRM else []
 
 
 def _contamination(trials: Sequence[Trial]) -> list[str]:
@@ -167,18 +167,18 @@ def _contamination(trials: Sequence[Trial]) -> list[str]:
         if trial.unit:
             arms[trial.unit].add(trial.arm)
     mixed = sum(len(each) > 1 for each in arms.values())
-    return [f"{mixed} projects have sessions in several arms: what they learned may have leaked."] if mixed else []
+    return [f"{mixed} projects have sessions in several arms: knowledge may have leaked between them."] if mixed else []
 
 
-# -- off-policy
+# -- off-policy evaluation
 
 
 class Value(NamedTuple):
     """The success rate under a policy, from logged propensities (SNIPS), with its 95 % interval.
 
     `effective` is the effective sample size: how many sessions of that policy the data are worth. The interval is
-    Wilson's for as many. In simulations with 20 to 1,000 sessions it covers the truth in 93 to 96 % of the cases;
-    the normal interval, which an easy template without failures makes empty, covers it in 16 to 94 %.
+    Wilson's for that many. In simulations with 20 to 1,000 sessions it covers the truth in 93 to 96 % of the cases;
+    the normal interval, which is empty for an easy template without failures, covers it in 16 to 94 %.
     """
 
     policy: str

@@ -5,10 +5,10 @@ and its variance is cluster-robust with the CR2 correction of Bell and McCaffrey
 by their leverage, and the degrees of freedom are those of the quadratic form. With one row per unit this is exactly
 Welch's t-test, with equally many rows per unit exactly Welch's t-test on unit means.
 
-Which method stands behind which verdict was decided by simulation (`tests/experiments/test_simulation.py`): 2,000 runs
-each, intra-class correlation 0, .05 and .2, units of unequal size, 20 to 200 sessions an arm.
+The method for each verdict was chosen by simulation (`tests/experiments/test_simulation.py`): 2,000 runs each,
+intra-class correlation 0, .05 and .2, units of unequal size, 20 to 200 sessions per arm.
 
-Functions on units accept batches: the last axis is units, all before it are independent experiments.
+Functions on units accept batches: the last axis is units, all axes before it are independent experiments.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 ALPHA = 0.05
 POWER = 0.80
-_MAX_PERMUTED = 2_000  # units; with more, the t-test does not depend on the outcomes being normal
+_MAX_PERMUTED = 2_000  # units; with more, the t-test does not need normal outcomes
 
 
 def load_scipy() -> Any:
-    """`scipy.stats`, which takes seconds to load and is in the extra `experiments`."""
+    """Import `scipy.stats`, which takes seconds and needs the extra `experiments`."""
     try:
         import scipy.stats
     except ImportError as error:
@@ -100,9 +100,9 @@ def difference(treatment: Mean, baseline: Mean) -> Mean:
 
 
 def intraclass_correlation(sums: Sequence[Floats], squares: Sequence[Floats], sizes: Sequence[Floats]) -> Any:
-    """The ANOVA estimate of the intra-class correlation, pooled over arms; not a number if every unit has one row.
+    """The ANOVA estimate of the intra-class correlation, pooled over arms; NaN if every unit has one row.
 
-    `squares` are the sums of squared outcomes of each unit. It can be slightly negative.
+    `squares` are the sums of squared outcomes of each unit. The estimate can be slightly negative.
     """
     import numpy as np
 
@@ -122,7 +122,7 @@ def intraclass_correlation(sums: Sequence[Floats], squares: Sequence[Floats], si
 
 
 def design_effect(sizes: Sequence[Floats], icc: float) -> float:
-    """How much larger the variance is than that of as many independent rows (Kish, for unequal sizes)."""
+    """The variance relative to that of as many independent rows (Kish, for unequal sizes)."""
     rows = sum(float(size.sum()) for size in sizes)
     weighted = sum(float((size**2).sum()) for size in sizes) / rows
     return 1 + (weighted - 1) * icc
@@ -134,8 +134,8 @@ def design_effect(sizes: Sequence[Floats], icc: float) -> float:
 def mcnemar(gained: int, lost: int, pairs: int) -> Test:
     """McNemar's exact test, with the interval of Bonett and Price for the difference of paired proportions.
 
-    `gained` and `lost` count the pairs in which only the treatment, or only the baseline, succeeded. Where all pairs
-    agree, or all differ in the same way, the standard error is that of one pair that does not.
+    `gained` and `lost` count the pairs in which only the treatment, or only the baseline, succeeded. If all pairs
+    agree, or all differ in the same way, the standard error is that of a single deviating pair.
     """
     stats = load_scipy()
     p = min(1.0, 2 * float(stats.binom.cdf(min(gained, lost), gained + lost, 0.5)))
@@ -148,7 +148,7 @@ def mcnemar(gained: int, lost: int, pairs: int) -> Test:
 def two_proportions(successes: int, n: int, other_successes: int, other_n: int) -> Test:
     """The two-proportion z-test (the chi-square test without correction), with Newcombe's interval.
 
-    Without any variance in the arms, the standard error is that of one more success and failure in each.
+    Without any variance in the arms, the standard error is that with one more success and failure in each.
     """
     interval = newcombe(successes, n, other_successes, other_n)
     if interval is None:
@@ -167,7 +167,7 @@ def two_proportions(successes: int, n: int, other_successes: int, other_n: int) 
 def permutation_p(units: Floats, others: Floats | None = None) -> float | None:
     """The p-value of a permutation test; `None` with very many units.
 
-    Unit means are shuffled between the arms; without `others`, `units` are the differences of pairs and change sign.
+    Unit means are shuffled between the arms; without `others`, `units` are paired differences, and signs are flipped.
     """
     import numpy as np
 
@@ -176,7 +176,7 @@ def permutation_p(units: Floats, others: Floats | None = None) -> float | None:
     )
     if sum(each.size for each in samples) > _MAX_PERMUTED:
         return None
-    found = load_scipy().permutation_test(
+    result = load_scipy().permutation_test(
         samples,
         lambda one, other, axis: one.mean(axis) - other.mean(axis),
         permutation_type=kind,
@@ -184,11 +184,11 @@ def permutation_p(units: Floats, others: Floats | None = None) -> float | None:
         batch=1000,
         rng=np.random.default_rng(0),
     )
-    return float(found.pvalue)
+    return float(result.pvalue)
 
 
 def bootstrap_interval(sums: Floats, sizes: Floats, is_treated: Flags | None = None) -> tuple[float, float] | None:
-    """The percentile interval of a ratio of sums, or of the difference of two, from whole units drawn again."""
+    """The percentile interval of a ratio of sums, or of the difference of two, by resampling whole units."""
 
     def statistic(weights: Floats) -> Floats:
         if is_treated is None:
@@ -204,7 +204,7 @@ def bootstrap_interval(sums: Floats, sizes: Floats, is_treated: Flags | None = N
 
 
 class Survival(NamedTuple):
-    """A Kaplan-Meier curve: at each time with an event, the events, those at risk, and the share without it after."""
+    """A Kaplan-Meier curve: at each time with an event, the events, the number at risk, and the share surviving it."""
 
     times: Floats
     events: Floats
@@ -213,7 +213,7 @@ class Survival(NamedTuple):
 
 
 def kaplan_meier(times: Floats, observed: Flags) -> Survival:
-    """The share that has not had the event yet; `observed` is false where the session ended before it."""
+    """The share that has not had the event yet; `observed` is false if the session ended before it."""
     import numpy as np
 
     at, counts = np.unique(times[observed], return_counts=True)
@@ -222,10 +222,10 @@ def kaplan_meier(times: Floats, observed: Flags) -> Survival:
 
 
 def restricted_means(times: Floats, observed: Flags, until: float) -> Floats:
-    """A value for each session, whose mean is the restricted mean time: the area under the curve up to `until`.
+    """A value per session whose mean is the restricted mean time: the area under the curve up to `until`.
 
-    Each value is the restricted mean plus the influence of the session on it, so that the variance of the values is
-    that of the restricted mean, and they can be paired and clustered like any other outcome.
+    Each value is the restricted mean plus the influence of the session on it, so that the values have the right
+    variance and can be paired and clustered like any other outcome.
     """
     import numpy as np
 
@@ -234,7 +234,7 @@ def restricted_means(times: Floats, observed: Flags, until: float) -> Floats:
     areas = np.append(1.0, share) * np.diff(at, prepend=0.0, append=until)
     after = areas[::-1].cumsum()[::-1][1:]  # the area to the right of each event
     survived = np.divide(after, at_risk - events, out=np.zeros_like(after), where=at_risk > events)
-    passed = np.searchsorted(at, times, side="right")  # the events that a session was there for
+    passed = np.searchsorted(at, times, side="right")  # events while the session was at risk
     influence = np.append(0.0, np.cumsum(survived - after / at_risk))[passed]
     influence[happened] -= survived[passed[happened] - 1]
     return np.asarray(areas.sum() + times.size * influence)
@@ -258,11 +258,11 @@ def adjust(p_values: Sequence[float], method: str) -> list[float]:
 
 
 def at_every_look(test: Test, units: int, *, planned: int = 100) -> Test:
-    """The test with an asymptotic confidence sequence and its always-valid p-value: it may be looked at at any time.
+    """The test with an asymptotic confidence sequence and its always-valid p-value: valid at every look.
 
-    The sequence is that for a known variance. Early on the variance is barely known, so that its quantiles are those of
-    t with the same tail: without that, one experiment in ten that is looked at from its first sessions on finds
-    something that is not there.
+    The published sequence assumes a known variance. Early on the variance is barely known, so we use the quantiles of
+    t with the same tail probability: without that, one experiment in ten that is watched from its first sessions on
+    finds an effect that does not exist.
     """
     stats = load_scipy()
     half = stats.t.isf(stats.norm.sf(sequence_factor(units, planned=planned)), test.df) * test.se
@@ -290,7 +290,7 @@ def power_of(effect: float, se: float, df: float) -> float:
 
 
 def smallest_detectable(se: float, df: float, half: float | None = None) -> float:
-    """The smallest effect that a test finds in 80 of 100 experiments; `half` of its interval if that is not t's."""
+    """The smallest effect that a test detects in 80 of 100 experiments; `half` is the half-width if not that of t."""
     stats = load_scipy()
     half = stats.t.ppf(1 - ALPHA / 2, df) * se if half is None else half
     return float(half + stats.t.ppf(POWER, df) * se)

@@ -1,7 +1,7 @@
-"""Experiments in a store: designs, assignments and what came of them.
+"""Experiments in a store: designs, assignments and results.
 
-An assignment with its propensity is written before the session begins, and a session that has one keeps it: what
-happens later cannot change who was compared with whom.
+An assignment with its propensity is written before the session starts and never changes, so that later events cannot
+affect who is compared with whom.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from warmstart.storage.database import migrations_of
 from warmstart.templates import item_store
 
 MIGRATIONS = migrations_of("experiments", __file__)
-HOLDOUT = "holdout"  # the standing experiment: sessions that start without a template although one fits
+HOLDOUT = "holdout"  # the standing experiment: sessions that start without a template even though one fits
 _MAX_TREND = 100  # calls
-_MAX_OPEN = 500  # sessions without an outcome that are looked at, the newest
+_MAX_OPEN = 500  # newest sessions without an outcome to settle in one go
 _FIELDS = "session, arm, propensity, stratum, unit, task, at, measures"
 
 
@@ -42,7 +42,7 @@ _TASK_TYPE = msgspec.json.Decoder(_TaskType)
 
 
 class Trial(NamedTuple):
-    """A session of an experiment. `measures` are empty until it ended."""
+    """A session of an experiment. `measures` is empty until it has ended."""
 
     session: str
     arm: str
@@ -54,7 +54,7 @@ class Trial(NamedTuple):
     measures: Mapping[str, Any]
 
     def row(self, metric: str) -> Row:
-        """The session as a row of the analysis of one metric. Of pairs the unit is the task."""
+        """The session as a row for the analysis of one metric."""
         row = Row(self.arm, None, self.unit or self.session, self.task)
         if metric not in self.measures:
             return row
@@ -74,13 +74,13 @@ class Experiments:
     # -- designs
 
     def save(self, text: str, *, state: str = "running") -> Design:
-        """Store a design. Raises `ExperimentError` if another one has its name and already has sessions."""
+        """Store a design. Raises `ExperimentError` if a different one with its name already has sessions."""
         design = parse_design(text)
         if design.name == HOLDOUT:
-            raise ExperimentError(f"{HOLDOUT!r} is the name of the sessions that templates hold out: choose another")
+            raise ExperimentError(f"the name {HOLDOUT!r} is reserved for the holdout of templates: choose another")
         rows = self.store.fetch("SELECT design FROM experiments WHERE name = ?", (design.name,))
         if rows and rows[0][0] != text and self.trials(design.name):
-            raise ExperimentError(f"experiment {design.name!r} has begun with another design: give it a new name")
+            raise ExperimentError(f"experiment {design.name!r} was started with another design: choose a new name")
         with self.store.transaction() as connection:
             connection.execute(
                 "INSERT INTO experiments (name, kind, design, state, at) VALUES (?, ?, ?, ?, ?) "
@@ -90,17 +90,17 @@ class Experiments:
         return design
 
     def finish(self, name: str) -> None:
-        """Mark an experiment as complete: its analysis no longer has to be valid at every look."""
+        """Mark an experiment as complete: its analysis need no longer be valid at every look."""
         with self.store.transaction() as connection:
             connection.execute("UPDATE experiments SET state = 'complete' WHERE name = ?", (name,))
 
     def all(self) -> list[tuple[str, str, str, datetime]]:
-        """Name, kind, state and beginning of every experiment, newest first."""
+        """Name, kind, state and start of every experiment, newest first."""
         rows = self.store.fetch("SELECT name, kind, state, at FROM experiments ORDER BY at DESC, name")
         return [(name, kind, state, datetime.fromtimestamp(at, UTC)) for name, kind, state, at in rows]
 
     def get(self, name: str) -> tuple[Design, str]:
-        """A design and its state. Raises `ExperimentError` if there is none. Templates run the one named `holdout`."""
+        """A design and its state; `holdout` is the one run by templates. Raises `ExperimentError` if there is none."""
         if name == HOLDOUT:
             return self._holdout_design(), "running"
         rows = self.store.fetch("SELECT design, state FROM experiments WHERE name = ?", (clean(name),))
@@ -111,9 +111,9 @@ class Experiments:
     # -- sessions
 
     def assign(self, design: Design, session: str, *, stratum: str = "", unit: str = "") -> Trial:
-        """The arm of a session, stored with its propensity. A session that has one keeps it.
+        """Assign a session to an arm, stored with its propensity. A session that already has an arm keeps it.
 
-        Arms are balanced within a stratum. Sessions with the same `unit`, such as a project, are in the same arm.
+        Arms are balanced within a stratum. Sessions with the same `unit`, such as a project, get the same arm.
         """
         shares = {name: arm.share for name, arm in design.arms.items()}
         with self.store.transaction():
@@ -133,7 +133,7 @@ class Experiments:
         return trial
 
     def record(self, design: Design, session: str, arm: str, *, task: str, profile: Profile | None) -> None:
-        """Store the result of a lab session; without a profile its outcome is missing, and it can be run again."""
+        """Store the result of a lab session; without a profile the outcome is missing, and the session can be rerun."""
         measures = {} if profile is None else _measures(profile)
         with self.store.transaction():
             self._insert(design, Trial(session, arm, 1.0, "", "", task, self._now(), measures), settled=True)
@@ -150,13 +150,13 @@ class Experiments:
             )
 
     def running_in(self, project: str, session: str = "") -> Design | None:
-        """The field experiment that a session in a project takes part in, if there is one.
+        """The field experiment that a session in a project takes part in, if any.
 
-        A session that has begun stays in its experiment, even if that is complete by now.
+        A session that has started stays in its experiment, even if that has been completed since.
         """
         sql = "SELECT x.design FROM experiments x JOIN experiment_sessions e ON e.experiment = x.name "
-        if begun := self.store.fetch(f"{sql} WHERE x.kind = 'field' AND e.session = ?", (session,)):
-            return parse_design(begun[0][0])
+        if joined := self.store.fetch(f"{sql} WHERE x.kind = 'field' AND e.session = ?", (session,)):
+            return parse_design(joined[0][0])
         rows = self.store.fetch("SELECT design FROM experiments WHERE kind = 'field' AND state = 'running' ORDER BY at")
         for (text,) in rows:
             design = parse_design(text)
@@ -168,7 +168,7 @@ class Experiments:
         return None
 
     def task_type_of(self, project: str) -> str:
-        """What the latest sessions of a project were mostly about; empty if that is not known."""
+        """The most common task type of a project's latest sessions; empty if unknown."""
         rows = self.store.fetch(
             "SELECT p.body FROM profiles p JOIN sessions s ON s.pk = p.session WHERE s.project = ? "
             "ORDER BY s.started_at DESC LIMIT 10",
@@ -178,7 +178,7 @@ class Experiments:
         return types.most_common(1)[0][0] if types else ""
 
     def settle(self, *, tools: Mapping[str, str] | None = None) -> int:
-        """Measure the sessions of field experiments that ended; returns how many."""
+        """Measure the sessions of field experiments that have ended; returns how many."""
         rows = self.store.fetch(
             "SELECT e.id, s.id FROM experiment_sessions e JOIN experiments x ON x.name = e.experiment "
             "JOIN sessions s ON s.id = e.session OR s.native_id = e.session "
@@ -201,7 +201,7 @@ class Experiments:
         return True
 
     def trials(self, name: str) -> list[Trial]:
-        """The sessions of an experiment, in order; for `holdout`, those that templates assigned."""
+        """The sessions of an experiment, oldest first; for `holdout`, those assigned by templates."""
         if name == HOLDOUT:
             return list(self._holdout_trials())
         return self._trials("experiment = ?", clean(name))
@@ -213,7 +213,7 @@ class Experiments:
         ]
 
     def uses(self) -> list[dict[str, Any]]:
-        """The starts of `templates` with a known outcome, for the value of each policy."""
+        """The template starts with a known outcome, to estimate the value of each policy."""
         rows = self.store.fetch(
             "SELECT arm, template, propensity, policy, outcome FROM template_uses "
             "WHERE arm IN ('warm', 'holdout') AND outcome <> '' AND template IS NOT NULL"
@@ -225,14 +225,14 @@ class Experiments:
         ]
 
     def _holdout_design(self) -> Design:
-        """The standing experiment, with the shares that its sessions had."""
+        """The standing experiment, with the actual shares of its sessions."""
         chances = [each.propensity if each.arm == "cold" else 1 - each.propensity for each in self.trials(HOLDOUT)]
         share = sum(chances) / len(chances) if chances else 0.5
         arms = {"cold": Arm(share=share), "warm": Arm(start=("template",), share=1 - share)}
         return Design(name=HOLDOUT, kind="field", arms=arms, metric="success")
 
     def _holdout_trials(self) -> Iterable[Trial]:
-        """What templates assigned: the arm `warm` or `cold`, stratified by the template that was drawn."""
+        """The assignments of templates: the arm `warm` or `cold`, stratified by the template that was drawn."""
         rows = self.store.fetch(
             "SELECT session, arm, coalesce(template, ''), at, outcome, errors, calls, policy "
             "FROM template_uses WHERE arm IN ('warm', 'holdout') ORDER BY at, id"
@@ -240,7 +240,7 @@ class Experiments:
         for session, arm, template, at, outcome, errors, calls, policy in rows:
             chance = msgspec.json.decode(policy).get("holdout", 0)
             if not 0 < chance < 1:
-                continue  # chance did not decide
+                continue  # not randomized
             measures: dict[str, Sequence[float]] = {}
             if outcome:
                 measures["success"] = (float(outcome == "success"), 1.0, True)
@@ -251,6 +251,6 @@ class Experiments:
 
 
 def _measures(profile: Profile) -> dict[str, Any]:
-    """What is stored of a session: three numbers for each metric, and which of its first calls failed."""
+    """The stored measures of a session: three numbers per metric, and which of its first calls failed."""
     failed = [int(call.outcome == "error") for call in profile.calls[:_MAX_TREND]]
     return {"failed": failed, **{name: list(measure) for name, measure in measure_all(profile).items()}}

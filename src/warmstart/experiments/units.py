@@ -1,7 +1,7 @@
-"""Rows of an experiment, and the units that are independent of each other.
+"""The rows of an experiment, and its independent units.
 
-`group_units` is the only place that decides what a unit is. Everything else takes what it returns: the difference,
-its standard error, resampling, the intra-class correlation and the counts.
+`group_units` is the only place that decides what a unit is. Everything else uses its result: the difference, its
+standard error, resampling, the intra-class correlation and the counts.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Row(NamedTuple):
     """One observation: the sum of its outcomes over `size` trials, `None` if the outcome is missing.
 
     `unit` is the session or cluster it belongs to, and `pair` the task that both arms share. A time without its event
-    is not `observed`. `square` is the sum of the squared outcomes, if that is not the square of the total.
+    is not `observed`. `square` is the sum of squared outcomes, if it differs from the square of the total.
     """
 
     arm: str
@@ -42,7 +42,7 @@ class Row(NamedTuple):
 
 
 class Arm(NamedTuple):
-    """The units of one arm, one entry each: sums of outcomes, sums of squares, numbers of trials."""
+    """The units of one arm, one entry each: sum of outcomes, sum of squares, number of trials."""
 
     sums: Floats
     squares: Floats
@@ -60,15 +60,15 @@ class Arm(NamedTuple):
 
     @property
     def is_binary(self) -> bool:
-        """Whether each unit is one trial that is 0 or 1."""
+        """Whether each unit is a single trial with outcome 0 or 1."""
         return bool((self.sizes == 1).all() and ((self.sums == 0) | (self.sums == 1)).all())
 
 
 class Units(NamedTuple):
     """Two arms as independent units.
 
-    Of pairs, the arms have an entry for each, `pairs` has its name, and `clusters` the number of the unit that it
-    belongs to. Without pairs it is `None`.
+    With pairs, the arms have one entry per pair, `pairs` holds their names, and `clusters` the index of the unit that
+    each belongs to. Without pairs `clusters` is `None`.
     """
 
     baseline: Arm
@@ -83,7 +83,7 @@ class Units(NamedTuple):
         return self.treatment.means - self.baseline.means
 
     def sum_differences(self) -> tuple[Floats, Floats]:
-        """The sum of the differences of the pairs of each unit, and their number."""
+        """For each unit, the sum of the differences of its pairs, and their number."""
         import numpy as np
 
         clusters = np.asarray(self.clusters)
@@ -100,8 +100,8 @@ class Units(NamedTuple):
 def group_units(rows: Sequence[Row], baseline: str, treatment: str) -> Units:
     """The independent units of two arms.
 
-    With pairs, the pair is the unit, or the unit that several whole pairs belong to. Without, it is the unit; if each
-    unit is in both arms, units are pairs. Raises `ExperimentError` if only some units are in both arms.
+    With pairs, the pair is the independent unit, unless several whole pairs share a `unit`. Without pairs, it is the
+    `unit`; if every one is in both arms, units are treated as pairs. Raises `ExperimentError` if only some are.
     """
     known = [row for row in rows if row.arm in (baseline, treatment) and row.total is not None]
     for arm in (baseline, treatment):
@@ -118,8 +118,8 @@ def group_units(rows: Sequence[Row], baseline: str, treatment: str) -> Units:
             f"some units are in both arms and some in one only ({len(first & second)} and {len(first ^ second)}): name "
             "the column that both arms share with --paired-by, or a --unit that belongs to one arm"
         )
-    found = _pair([row._replace(pair=row.unit, unit="") for row in known], baseline, treatment)
-    return found._replace(notes=("Every unit is in both arms, so units are compared with themselves.", *found.notes))
+    units = _pair([row._replace(pair=row.unit, unit="") for row in known], baseline, treatment)
+    return units._replace(notes=("Every unit is in both arms, so units are compared with themselves.", *units.notes))
 
 
 def _pair(rows: Sequence[Row], baseline: str, treatment: str) -> Units:
@@ -145,7 +145,7 @@ def _pair(rows: Sequence[Row], baseline: str, treatment: str) -> Units:
 
 
 def _arm(rows: Iterable[Row], arm: str, key: Callable[[Row], str], only: Sequence[str] = ()) -> Arm:
-    """The units of an arm; with `only`, these and in this order."""
+    """The units of an arm; with `only`, just these in this order."""
     import numpy as np
 
     sums: dict[str, list[float]] = {name: [0.0, 0.0, 0.0] for name in only}
@@ -161,7 +161,7 @@ def _arm(rows: Iterable[Row], arm: str, key: Callable[[Row], str], only: Sequenc
 
 
 def read_csv(path: Path, *, arm: str, outcome: str, unit: str = "", paired_by: str = "") -> list[Row]:
-    """The rows of a CSV file. Missing outcomes become `None`; what is no number is refused with its line."""
+    """The rows of a CSV file. Missing outcomes become `None`; any other non-number is an error that names its line."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file)
@@ -181,7 +181,7 @@ def read_csv(path: Path, *, arm: str, outcome: str, unit: str = "", paired_by: s
                 for where in [f"line {reader.line_num} of {path}"]
             ]
     except UnicodeDecodeError as error:
-        raise ExperimentError(f"{path} is no UTF-8 text: {error.reason} at byte {error.start}") from error
+        raise ExperimentError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}") from error
     except (OSError, csv.Error) as error:
         raise ExperimentError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
     if not rows:
@@ -202,21 +202,21 @@ def _number(value: str | None, where: str) -> float | None:
     if text in _MISSING:
         return None
     try:
-        found = _WORDS[text] if text in _WORDS else float(text)
+        number = _WORDS[text] if text in _WORDS else float(text)
     except ValueError:
-        raise ExperimentError(f"{where} has the outcome {value!r}, which is no number") from None
-    if not math.isfinite(found):
+        raise ExperimentError(f"{where} has the outcome {value!r}, which is not a number") from None
+    if not math.isfinite(number):
         raise ExperimentError(f"{where} has the outcome {value!r}, which is not finite")
-    return found
+    return number
 
 
 def arm_names(rows: Iterable[Row], *, baseline: str = "", only: Sequence[str] = ()) -> list[str]:
-    """The arms in alphabetical order, with the baseline first if it is named."""
-    found = {row.arm for row in rows}
+    """The arms in alphabetical order, with the baseline first if it is given."""
+    names = {row.arm for row in rows}
     for name in filter(None, (baseline, *only)):
-        if name not in found:
-            raise ExperimentError(f"there is no arm {name!r}; the arms are {', '.join(sorted(found)) or 'none'}")
-    chosen = sorted(found & {*only, baseline} if only else found)
+        if name not in names:
+            raise ExperimentError(f"there is no arm {name!r}; the arms are {', '.join(sorted(names)) or 'none'}")
+    chosen = sorted(names & {*only, baseline} if only else names)
     if len(chosen) < 2:
         raise ExperimentError(f"there is only one arm, {chosen[0]!r}: there is nothing to compare it with")
     return [baseline, *(name for name in chosen if name != baseline)] if baseline else chosen
