@@ -285,7 +285,7 @@ def test_a_bad_file_is_refused_with_the_line(tmp_path, lines, message):
 
 def test_a_file_that_is_no_text_is_refused(tmp_path):
     (tmp_path / "x.csv").write_bytes(b"arm,y\na,\xff")
-    with pytest.raises(ExperimentError, match="no UTF-8 text: invalid start byte at byte 8"):
+    with pytest.raises(ExperimentError, match="not UTF-8 text: invalid start byte at byte 8"):
         read_csv(tmp_path / "x.csv", arm="arm", outcome="y")
 
 

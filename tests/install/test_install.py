@@ -97,7 +97,7 @@ def test_a_moved_configuration_is_found(place, kept, home):
     set_up(moved, kept)
     assert {path.name for path in (home / "moved").iterdir()} == {"settings.json", ".claude.json", "commands"}
     assert not (home / ".claude").exists()
-    assert "another set-up" in take_back(place, kept)[0]
+    assert "another setup" in take_back(place, kept)[0]
     assert take_back(moved, kept) == []
     assert not (home / "moved").exists()
 

@@ -1,7 +1,7 @@
-"""Claude Code: what its hooks get from us, and what is installed.
+"""Claude Code: the answers to its hooks, and the files to install.
 
-A hook prints JSON or nothing, because Claude Code puts anything else into the conversation. Two traps: text from Stop
-forces another turn of the model, and PreCompact takes plain text only and may fire without a compaction.
+A hook prints JSON or nothing, because Claude Code puts anything else into the conversation. Two pitfalls: text from
+Stop forces another model turn, and PreCompact accepts only plain text and may fire without a compaction.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TITLE = "Claude Code"
 PROGRAM = "claude"
 PROMPT = "UserPromptSubmit"  # the event that the user waits for
 
-# The hooks, with the seconds after which Claude Code goes on without them.
+# The hooks and their timeouts in seconds, after which Claude Code continues without them.
 EVENTS = {
     "SessionStart": 10,
     "UserPromptSubmit": 5,
@@ -66,13 +66,13 @@ def handle(event: str, data: dict[str, Any], hook: Hook) -> dict[str, Any] | str
 
 
 def start(data: dict[str, Any], hook: Hook, session: str, project: str, transcript: str) -> str | None:
-    """What a session begins with, unless it goes on; after a compaction, what the summary may have lost."""
+    """The start of a new session, or after a compaction what the summary may have lost; `None` if it is resumed."""
     source = data.get("source")
     if source == "compact":
         hook.after_compaction(session)
         return hook.note_after_compaction(transcript, hook.host) if transcript else None
     if source in ("resume", "fork"):
-        return None  # the conversation has what the session started with
+        return None  # the conversation still has its start
     return hook.start(session, project, hook.host, str(data.get("model") or ""))
 
 
@@ -84,17 +84,17 @@ def _calls(event: str, data: dict[str, Any]) -> Iterator[tuple[str, Any, str]]:
         return
     for call in data.get("tool_calls") or ():
         output = call.get("tool_response")
-        # A failing call has an event of its own. Here are those that hide it: `npm run missing | tail` exits with 0.
+        # A failed call has its own event. These are the hidden failures: `npm run missing | tail` exits with 0.
         if call.get("tool_name") == "Bash" and isinstance(output, str):
             yield "Bash", call.get("tool_input") or {}, output
 
 
 def context(event: str, text: str | None) -> dict[str, Any] | None:
-    """The answer to an event that adds a text to the conversation."""
+    """The answer to an event that adds text to the conversation."""
     return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}} if text else None
 
 
-# -- what is installed
+# -- installed files
 
 
 def folder(place: Place) -> Path:

@@ -1,7 +1,7 @@
-"""Codex CLI: what its hooks get from us, and what is installed.
+"""Codex CLI: the answers to its hooks, and the files to install.
 
-Its hooks are those of Claude Code, with one difference: Codex skips a hook that the user has not reviewed, without a
-word. Only the user can decide that, so we never write the hash that marks a hook as trusted; `doctor` says what to do.
+Its hooks are those of Claude Code, with one difference: Codex silently skips a hook that the user has not reviewed.
+That is the user's decision, so we never write the hash that marks a hook as trusted; `doctor` says what to do.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ TITLE = "Codex"
 PROGRAM = "codex"
 PROMPT = "UserPromptSubmit"  # the event that the user waits for
 
-# The hooks, with the seconds after which Codex goes on without them; it allows SessionEnd no more than 3.
+# The hooks and their timeouts in seconds, after which Codex continues without them; the maximum for SessionEnd is 3.
 EVENTS = {"SessionStart": 10, "UserPromptSubmit": 5, "PostToolUse": 5, "Stop": 5, "SessionEnd": 3}
 
 
 def handle(event: str, data: dict[str, Any], hook: Hook) -> dict[str, Any] | None:
     """Answer one event."""
     if data.get("agent_id"):
-        return None  # a subagent, with the session of its parent
+        return None  # a subagent, which has its parent's session id
     session, project = str(data.get("session_id") or ""), str(data.get("cwd") or "")
     transcript = str(data.get("transcript_path") or "")
     if event == "SessionStart":
@@ -44,7 +44,7 @@ def handle(event: str, data: dict[str, Any], hook: Hook) -> dict[str, Any] | Non
     return None
 
 
-# -- what is installed
+# -- installed files
 
 
 def folder(place: Place) -> Path:
@@ -66,7 +66,7 @@ def files(place: Place) -> list[HostFile]:
 
 
 def pending(place: Place, last_run: float) -> str:
-    """What the user has to do in Codex before it runs our hooks; `last_run` is when one ran last, 0 for never."""
+    """What the user has to do before Codex runs our hooks; `last_run` is when a hook last ran, 0 for never."""
     from contextlib import suppress
     from tomllib import loads
 

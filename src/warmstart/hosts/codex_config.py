@@ -1,4 +1,4 @@
-"""Our MCP server in Codex' `config.toml`, added as text and removed without touching anything else."""
+"""Our MCP server in Codex's `config.toml`, added as text and removed without touching anything else."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ TABLE, NAME = "mcp_servers", "warmstart"
 
 @dataclass(frozen=True, slots=True)
 class ServerTable(HostFile):
-    """`config.toml` with our table at its end; `None` for a server that is not wanted now."""
+    """`config.toml` with our table at its end; `server` is `None` if it should not be there."""
 
     server: Mapping[str, Any] | None
 
     def state(self, text: str) -> State:
-        found = _servers(text).get(NAME)
-        if found is None:
+        current = _servers(text).get(NAME)
+        if current is None:
             return "absent"
-        # Codex keeps there which of our tools the user allows.
+        # Codex also stores in this table which of our tools the user allows.
         wanted = self.server or {}
-        return "current" if wanted and {key: found.get(key) for key in wanted} == wanted else "outdated"
+        return "current" if wanted and {key: current.get(key) for key in wanted} == wanted else "outdated"
 
     def add(self, text: str) -> Edit:
         if self.server is None:
@@ -58,7 +58,7 @@ class ServerTable(HostFile):
 
 
 def _servers(text: str) -> dict[str, Any]:
-    found = tomllib.loads(text).get(TABLE, {})
-    if not isinstance(found, dict):
+    servers = tomllib.loads(text).get(TABLE, {})
+    if not isinstance(servers, dict):
         raise ValueError(f"{TABLE!r} is not a table")
-    return found
+    return servers

@@ -1,8 +1,8 @@
-"""GitHub Copilot CLI: what its hooks get from us, and what is installed.
+"""GitHub Copilot CLI: the answers to its hooks, and the files to install.
 
-It reads only `additionalContext` at the top level of an answer. What `sessionStart` adds is not part of the
-conversation: a resumed process asks for it again, and a compaction drops it, so the next prompt brings it back. What a
-prompt adds stays with the prompt.
+It reads only `additionalContext` at the top level of an answer. Text added by `sessionStart` is not part of the
+conversation: a resumed process asks for it again, and a compaction drops it, so we repeat it with the next prompt. Text
+added to a prompt stays with the prompt.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TITLE = "Copilot CLI"
 PROGRAM = "copilot"
 PROMPT = "userPromptSubmitted"  # the event that the user waits for
 
-# The hooks, with the seconds after which Copilot goes on without them.
+# The hooks and their timeouts in seconds, after which Copilot continues without them.
 EVENTS = {"sessionStart": 10, "userPromptSubmitted": 5, "preCompact": 5, "agentStop": 5}
 
 
@@ -47,7 +47,7 @@ def handle(event: str, data: dict[str, Any], hook: Hook) -> dict[str, Any] | Non
     return {"additionalContext": text} if text else None
 
 
-# -- what is installed
+# -- installed files
 
 
 def folder(place: Place) -> Path:
@@ -56,7 +56,7 @@ def folder(place: Place) -> Path:
 
 
 def files(place: Place) -> list[HostFile]:
-    """Hooks in a file of our own, and the MCP server in `mcp-config.json`."""
+    """Hooks in our own file, and the MCP server in `mcp-config.json`."""
     from json import dumps
 
     from warmstart.hosts.files import OwnFile, member_file

@@ -1,4 +1,4 @@
-"""The files of an agent that hold entries of ours: pure functions on their text, and how they are read and replaced."""
+"""An agent's files with our entries: pure functions on their text, and how they are read and replaced."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ State = Literal["absent", "outdated", "current"]
 
 
 class Edit(NamedTuple):
-    """A text with our entries: what was inserted, in this order, and the containers that were missing."""
+    """A text with our entries: the insertions in order, and the containers that had to be created."""
 
     text: str
     insertions: tuple[Insertion, ...]
@@ -30,28 +30,28 @@ class Edit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HostFile(ABC):
-    """A file with entries of ours. The methods raise `ValueError` for a text that they cannot read."""
+    """A file with our entries. The methods raise `ValueError` for a text that they cannot parse."""
 
     path: Path
-    is_ours: ClassVar[bool] = False  # whether the whole file is ours, and not only entries in it
+    is_ours: ClassVar[bool] = False  # whether the whole file is ours, not just entries in it
 
     @abstractmethod
     def state(self, text: str) -> State:
-        """Whether our entries are in the text, and as they should be."""
+        """Whether our entries are in the text and up to date."""
 
     @abstractmethod
     def add(self, text: str) -> Edit:
-        """The text with our entries, which are not in it yet. It only inserts. An empty text is a new file."""
+        """The text with our entries, which it does not have yet. Only inserts. An empty text is a new file."""
 
     @abstractmethod
     def remove(self, text: str, created: Collection[Keys] | None) -> str:
-        """The text without our entries, and without the containers among `created` that this leaves empty.
+        """The text without our entries, and without those of the `created` containers that become empty.
 
-        `None` stands for all containers, if it is not known who created them.
+        `None` means any container, if it is not known who created them.
         """
 
     def is_empty(self, text: str) -> bool:
-        """Whether the text says nothing, so that a file that we created can be deleted."""
+        """Whether the text has no content, so that a file we created can be deleted."""
         return not text.strip()
 
 
@@ -82,7 +82,7 @@ class JSONEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JSONFile(HostFile):
-    """A JSON file; `find` returns where our entries are in its data, whichever version of us wrote them."""
+    """A JSON file; `find` locates our entries in its data, whichever version of Warmstart wrote them."""
 
     entries: tuple[JSONEntry, ...]
     find: Callable[[Any], Iterable[Keys]]
@@ -97,7 +97,7 @@ class JSONFile(HostFile):
     def add(self, text: str) -> Edit:
         insertions: list[Insertion] = []
         created: list[Keys] = []
-        for keys, value, item in reversed(self.entries):  # each goes to the front of its container
+        for keys, value, item in reversed(self.entries):  # each is inserted at the front of its container
             data = _data(text)
             created += [keys[:end] for end in range(1, len(keys) + item) if _at(data, keys[:end]) is None]
             text, insertion = json_text.insert(text, keys, value, item=item)
@@ -118,7 +118,7 @@ class JSONFile(HostFile):
 
 
 def member_file(path: Path, keys: tuple[str, ...], value: Any) -> JSONFile:
-    """A JSON file with one member of ours; `None` for a value that is not wanted now."""
+    """A JSON file with one member of ours; `value` is `None` if it should not be there."""
     entries = () if value is None else (JSONEntry(keys, value),)
     return JSONFile(path, entries, lambda data: [] if _at(data, keys) is None else [keys])
 
@@ -126,9 +126,9 @@ def member_file(path: Path, keys: tuple[str, ...], value: Any) -> JSONFile:
 def hooks_file(
     path: Path, host: str, command: Callable[[str, str], str], timeouts: Mapping[str, int], **more: str
 ) -> JSONFile:
-    """A JSON file with hooks by event, each in a group of its own, as Claude Code, Codex and Gemini CLI have them.
+    """A JSON file with hooks by event, each in its own group, as in Claude Code, Codex and Gemini CLI.
 
-    `command` returns the command of a host's event.
+    `command` returns the command for an event of a host.
     """
     entries = []
     for event, timeout in timeouts.items():
@@ -138,7 +138,7 @@ def hooks_file(
 
 
 def find_hooks(data: Any, host: str) -> Iterator[Keys]:
-    """Our hooks: a group if it has no others, otherwise each of them."""
+    """Our hooks: the whole group if it has no others, otherwise each hook."""
     events = _at(data, ("hooks",))
     for event, groups in events.items() if isinstance(events, dict) else ():
         for number, group in enumerate(groups if isinstance(groups, list) else ()):
@@ -161,7 +161,7 @@ def _data(text: str) -> Any:
 
 
 def _at(data: Any, keys: Keys) -> Any:
-    """The value that the keys lead to, or `None`."""
+    """The value at the keys, or `None`."""
     for key in keys:
         try:
             data = data[key]
@@ -175,7 +175,7 @@ def _canonical(entry: tuple[Keys, Any]) -> str:
 
 
 def read_file(path: Path) -> bytes | None:
-    """The bytes of an agent's file, or `None`."""
+    """The bytes of an agent's file, or `None` if it does not exist."""
     try:
         if path.exists() and not path.is_file():
             raise ConfigError(f"{str(path)!r} is not a file; move it away")
@@ -190,7 +190,7 @@ def check_replaceable(path: Path) -> None:
     """Raise `ConfigError` if the file, which need not exist, cannot be replaced."""
     if path.is_symlink():
         target = str(path.readlink())
-        raise ConfigError(f"{str(path)!r} is a symbolic link to {target!r}; replace it with the file to continue")
+        raise ConfigError(f"{str(path)!r} is a symbolic link to {target!r}; replace the link with the file first")
     folder = next(folder for folder in path.parents if folder.exists())
     effective = os.access in os.supports_effective_ids
     if not all(os.access(each, os.W_OK, effective_ids=effective) for each in (folder, path) if each.exists()):
@@ -198,7 +198,7 @@ def check_replaceable(path: Path) -> None:
 
 
 def replace_file(path: Path, data: bytes | None) -> None:
-    """Replace a file in one step, or delete it. Its mode and owner stay; a new file is readable by its owner only."""
+    """Replace a file atomically, or delete it. Its mode and owner stay; a new file is private to its owner."""
     if data is None:
         path.unlink(missing_ok=True)
         return
@@ -221,7 +221,7 @@ def replace_file(path: Path, data: bytes | None) -> None:
 
 
 def make_folders(folder: Path) -> list[str]:
-    """Create a folder and its missing parents. Returns those that were missing, the outermost first."""
+    """Create a folder and its missing parents. Returns the created folders, outermost first."""
     missing = [each for each in (folder, *folder.parents) if not each.exists()][::-1]
     for each in missing:
         each.mkdir(mode=0o700, exist_ok=True)

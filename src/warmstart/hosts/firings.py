@@ -1,6 +1,6 @@
-"""When an agent ran our hooks, and how that went: one line per run, in `$WARMSTART_HOME/hosts/HOST.jsonl`.
+"""A log of hook runs: one line per run, in `$WARMSTART_HOME/hosts/HOST.jsonl`.
 
-Every hook loads this, so it imports almost nothing. The file and the one before it hold the last few hundred runs.
+Every hook loads this module, so it imports almost nothing. The file and its predecessor hold the last few hundred runs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MAX_ERROR = 200  # characters
 
 
 def record(home: str, host: str, event: str, ms: float, error: str = "") -> None:
-    """Note that a hook ran. `error` must not have text of the session. Never raises."""
+    """Record a hook run. `error` must not contain text of the session. Never raises."""
     path = f"{home}/hosts/{host}.jsonl"
     data: dict[str, Any] = {"at": round(time.time(), 3), "event": event[:40], "ms": round(ms, 1)}
     if error:
@@ -34,7 +34,7 @@ def record(home: str, host: str, event: str, ms: float, error: str = "") -> None
         if full:
             os.replace(path, f"{path}.1")  # noqa: PTH105 - pathlib is slow to load
     except OSError:
-        return  # nowhere to write, or not installed: the agent's turn goes on
+        return  # not writable, or not installed: the agent's turn goes on
 
 
 def names(host: str) -> tuple[str, str]:

@@ -1,10 +1,10 @@
-"""Gemini CLI: what its hooks get from us, and what is installed.
+"""Gemini CLI: the answers to its hooks, and the files to install.
 
-Four traps. Timeouts are in milliseconds. `--resume` forgets what hooks added before, so the session gets it again. The
-prompt of BeforeAgent begins with what SessionStart added. And Gemini CLI deletes chats: after `--resume` there may be
-two files of one session, and the next start removes both, so every turn imports them all.
+Four pitfalls. Timeouts are in milliseconds. `--resume` forgets what hooks added before, so the session gets it again.
+The prompt of BeforeAgent starts with what SessionStart added. And Gemini CLI deletes chats: after `--resume` there may
+be two files for one session, and the next start removes both, so every turn imports them all.
 
-There is no hook on tools: they also run inside subagents, which nothing in the event tells apart.
+There is no hook for tools: they also run in subagents, and the event does not say whether it comes from one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TITLE = "Gemini CLI"
 PROGRAM = "gemini"
 PROMPT = "BeforeAgent"  # the event that the user waits for
 
-# The hooks, with the milliseconds after which Gemini CLI goes on without them.
+# The hooks and their timeouts in milliseconds, after which Gemini CLI continues without them.
 EVENTS = {"SessionStart": 10_000, "BeforeAgent": 5_000, "AfterAgent": 5_000, "SessionEnd": 5_000}
 
 _ADDED, _END_ADDED = "<hook_context>", "</hook_context>"
@@ -50,7 +50,7 @@ def handle(event: str, data: dict[str, Any], hook: Hook) -> dict[str, Any] | Non
 
 
 def _typed(prompt: str) -> str:
-    """The prompt without what hooks put before it."""
+    """The prompt without the text that hooks put before it."""
     while prompt.startswith(_ADDED) and _END_ADDED in prompt:
         prompt = prompt.partition(_END_ADDED)[2].lstrip()
     return prompt
@@ -60,11 +60,11 @@ def _more_logs(transcript: str, session: str) -> list[str]:
     """Other files of the session, and the folder of its subagents."""
     from pathlib import Path
 
-    found = Path(transcript).parent.glob(f"*{session[:8]}*") if session else ()
-    return sorted(str(path) for path in found if path.suffix in (".jsonl", "") and str(path) != transcript)
+    paths = Path(transcript).parent.glob(f"*{session[:8]}*") if session else ()
+    return sorted(str(path) for path in paths if path.suffix in (".jsonl", "") and str(path) != transcript)
 
 
-# -- what is installed
+# -- installed files
 
 
 def folder(place: Place) -> Path:

@@ -1,4 +1,4 @@
-"""Handoffs in a host: what a session is told after a compaction, and which ones were compacted."""
+"""Handoffs in a host: the note for a session after a compaction, and which sessions were compacted."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.sessions.values import Session
 from warmstart.text.truncate import head_and_tail
 
-MAX_NOTE = 8_900  # characters; of more than 10,000, Claude Code shows the model only the beginning
+MAX_NOTE = 8_900  # characters; Claude Code truncates anything above 10,000
 
-_CHARACTERS = 3  # of a token at least
+_CHARACTERS = 3  # per token, at least
 _MIN_GOAL = 300  # characters
 _HEADING = (
     "This conversation was compacted. Here is what the log says about it; quotes are the user's own words. The latest "
@@ -29,7 +29,7 @@ _SECTIONS = ("Files", "Tests and build", "Open work", "Files read")
 
 
 def read_ledger(transcript: str, agent: str, env: Mapping[str, str]) -> tuple[Ledger, Redactor]:
-    """The ledger of a session, read from the agent's own log: the store may be behind."""
+    """The ledger of a session, read from the agent's own log because the store may lag behind."""
     path, settings = Path(transcript), load_settings(env)
     redactor, session, messages = configured_redactor(settings), Session(agent=agent, native_id=path.stem), []
     for owner, message in readers()[agent].read(path, Reading(path)):
@@ -42,7 +42,7 @@ def read_ledger(transcript: str, agent: str, env: Mapping[str, str]) -> tuple[Le
 def note_after_compaction(transcript: str, agent: str, env: Mapping[str, str]) -> str:
     """The constraints, the goal and the files of a session; empty if the user has said nothing.
 
-    Constraints come first and get all the room they need; a long goal is quoted head and tail.
+    Constraints come first and get as much room as they need; of a long goal, the head and the tail are quoted.
     """
     ledger, redactor = read_ledger(transcript, agent, env)
     if not (ledger.requests or ledger.constraints):
@@ -65,6 +65,6 @@ def note_after_compaction(transcript: str, agent: str, env: Mapping[str, str]) -
 
 
 def find_compacted(store: SQLSessionStore, limit: int) -> list[str]:
-    """The newest sessions that their agent has compacted."""
+    """The newest sessions that were compacted by their agent."""
     query = "SELECT s.id FROM sessions s JOIN messages m ON m.session = s.pk AND m.flags & 1 = 1 GROUP BY s.id"
     return [row[0] for row in store.fetch(f"{query} ORDER BY max(m.at) DESC NULLS LAST, s.id LIMIT ?", (limit,))]

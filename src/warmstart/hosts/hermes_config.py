@@ -1,7 +1,7 @@
 """Our name in `plugins.enabled` of Hermes' `config.yaml`, added and removed as text.
 
-Hermes' own writer drops the comments, as any would that parses and prints. So a few lines are inserted or removed, and
-every other byte stays. A file in a form that is not known here is refused.
+Parsing and rewriting the file would drop its comments, as Hermes' own writer does. So we insert or remove a few lines
+and leave every other byte alone. A file in a form that we do not recognise is refused.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ITEM = re.compile(rf"^( *)- +(['\"]?){NAME}\2{_END}", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class PluginList(HostFile):
-    """`config.yaml`, whose list of plugins has our name."""
+    """`config.yaml` with our name in its list of plugins."""
 
     def state(self, text: str) -> State:
         return "absent" if self.remove(text, ()) == text else "current"

@@ -1,4 +1,4 @@
-"""What our context engine in Hermes asks for: compaction, the bounded handoff, and packets under `$HERMES_HOME`."""
+"""The requests of our context engine in Hermes: compaction, automatic handoff, and packets under `$HERMES_HOME`."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from warmstart.handoff.policy import AutoHandoff, write_artifact
 from warmstart.sessions.marks import END, MARK
 from warmstart.sessions.values import session_id
 
-_MIN_SAVED = 0.1  # of the tokens; below, Hermes' own compressor does it
-_ACKNOWLEDGED = {"role": "assistant", "content": f"{MARK} The packet was read. {END}"}  # between two of the user's
+_MIN_SAVED = 0.1  # share of the tokens; if we save less, Hermes' own compressor takes over
+_ACKNOWLEDGED = {"role": "assistant", "content": f"{MARK} The packet was read. {END}"}  # separates two user messages
 _IN_PLACE = (
-    " The session goes on, because `compression.in_place` is true in Hermes' config.yaml; set it to false to continue "
-    "in a fresh session."
+    " The session continues, because `compression.in_place` is true in Hermes' config.yaml; set it to false to start a "
+    "fresh one instead."
 )
 
 Event = Mapping[str, Any]
 
 
 def compress(data: Event) -> dict[str, Any]:
-    """The conversation after a compaction: each message as its place before, or `None`, and what is new in it."""
+    """The conversation after a compaction: for each message its old position, or `None`, and the changed fields."""
     with Warmstart(_settings(data)) as app:
         ledger = _import(app, data)
         before: list[dict[str, Any]] = [{**one, "place": place} for place, one in enumerate(data["messages"])]
         size = sum(map(measure, before))
-        # Hermes reports what the model counted, with the system prompt and the tools.
+        # The count that Hermes reports includes the system prompt and the tools.
         budget = int(size * min(0.5, data["target"] / max(data["tokens"], 1)))
         options: dict[str, Any] = {"session": ledger.session.id, "ledger": ledger, "redactor": app.redactor}
         done = compact(before, budget_tokens=budget, strategy="hybrid", **options)
@@ -45,15 +45,15 @@ def compress(data: Event) -> dict[str, Any]:
         elif done.report.tokens_after > (1 - _MIN_SAVED) * size:
             return {}
     kept = {id(one) for one in before}
-    found = [
+    changes = [
         (one.get("place"), {} if id(one) in kept else {name: one[name] for name in ("role", "content")})
         for one in messages
     ]
-    return {"messages": found, "packet": packet.id if packet else ""}
+    return {"messages": changes, "packet": packet.id if packet else ""}
 
 
 def compressed(data: Event) -> dict[str, Any]:
-    """Count a compression that Hermes has made, and hand over if it is time. `notice` is for the user."""
+    """Count a compression by Hermes, and hand over if it is due. `notice` is for the user."""
     try:
         settings = _settings(data)
         is_kept = settings.handoff_mode == "fresh_session" and data["in_place"]
@@ -68,7 +68,7 @@ def compressed(data: Event) -> dict[str, Any]:
 
 
 def packet(data: Event) -> dict[str, Any]:
-    """Write the packet of a session that goes on."""
+    """Write the packet of a session, which continues."""
     try:
         settings = _settings(data)
         with Warmstart(settings) as app:
@@ -81,8 +81,8 @@ def packet(data: Event) -> dict[str, Any]:
 
 
 def _settings(data: Event) -> Settings:
-    given = data["settings"]
-    table = given if isinstance(given, dict) else {} if given is None else {"enabled": given}  # a plain true or false
+    value = data["settings"]
+    table = value if isinstance(value, dict) else {} if value is None else {"enabled": value}  # a plain true or false
     return load_settings(os.environ, host={f"auto_handoff_on_compression.{name}": table[name] for name in table})
 
 
@@ -91,7 +91,7 @@ def _policy(app: Warmstart, data: Event) -> AutoHandoff:
 
 
 def _import(app: Warmstart, data: Event) -> Ledger:
-    """The ledger of a session as Hermes' database has it now; of its parent if it has nothing of its own yet."""
+    """The ledger of a session from Hermes' current database; that of its parent if it has no messages yet."""
     app.import_logs([f"{data['hermes_home']}/state.db"], format="hermes")
     try:
         return app.handoffs.ledger(session_id("hermes", data["session_id"]))

@@ -1,14 +1,14 @@
-"""The part of Warmstart that runs inside Hermes Agent. It imports the standard library and Hermes, nothing else.
+"""The part of Warmstart that runs inside Hermes Agent. It imports only the standard library and Hermes.
 
-Everything else happens in a process of our own, `warmstart hook hermes EVENT`, which gets the event as JSON on its
-standard input. Hermes has its own environment, and sharing its process would go wrong in four ways:
+Everything else happens in a separate process, `warmstart hook hermes EVENT`, which gets the event as JSON on standard
+input. Hermes has its own environment, and sharing its process would go wrong in four ways:
 
-- our compiled dependencies load in one version of Python only, and Hermes often runs on another;
-- our packages on Hermes' path would change which optional features Hermes believes to be installed;
+- our compiled dependencies load only in one version of Python, and Hermes often runs on another;
+- our packages on Hermes' path would change which optional features Hermes thinks are installed;
 - Hermes holds `state.db` open, and a second SQLite library that opens it in the same process can drop its locks;
-- a call into a library cannot be stopped at a deadline, a process can.
+- a library call cannot be stopped at a deadline; a process can.
 
-Whatever fails, Hermes goes on as if we were not there, and one line is in Hermes' log.
+If anything fails, Hermes continues as if we were not there, with one line in its log.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _log = logging.getLogger(__name__)
 
 _CODE = "from warmstart.__main__ import main; main()"
 _TURN, _START, _TOOL = 3, 10, 60  # seconds until we continue without an answer
-_SUMMARY = "[CONTEXT COMPACTION"  # how a message begins that replaces earlier ones
+_SUMMARY = "[CONTEXT COMPACTION"  # prefix of a message that replaces earlier ones
 _NO_ANSWER = "Warmstart did not answer (`warmstart doctor` shows why); continue without it"
 ENGINE = "warmstart"  # in `context.engine`
-_FIELDS = ("role", "content", "tool_calls", "tool_call_id")  # of a message that we need to know
-_COMPRESSION = {  # the settings under `compression` for the compressor that ours is made of
+_FIELDS = ("role", "content", "tool_calls", "tool_call_id")  # of a message, that we need
+_COMPRESSION = {  # settings under `compression`, and the arguments of the compressor that ours extends
     "threshold": "threshold_percent",
     "protect_first_n": "protect_first_n",
     "protect_last_n": "protect_last_n",
@@ -47,7 +47,7 @@ _HELP = "The commands of `warmstart templates` (extract, list, test, delete and 
 
 
 def register(ctx: Any, python: str = "", home: str = "") -> None:
-    """Called by Hermes. `python` has Warmstart installed (default: Hermes' own), `home` is `$WARMSTART_HOME`."""
+    """Called by Hermes. `python` is the one with Warmstart (default: Hermes' own), `home` is `$WARMSTART_HOME`."""
     plugin = Plugin([python, "-EPc", _CODE] if python else [sys.executable, "-Pc", _CODE], home)
     ctx.register_cli_command("warm", "Start sessions from what worked in past ones", _arguments, plugin.warm, _HELP)
     if os.environ.get("WARMSTART_DISABLED", "") not in ("", "0"):
@@ -60,14 +60,14 @@ def register(ctx: Any, python: str = "", home: str = "") -> None:
     ctx.register_hook("transform_llm_output", plugin.show_notice)
     usage = "Write a packet to continue from in a fresh session; this session stays as it is"
     ctx.register_command("handoff-packet", lambda note: plugin.write_packet(ctx, note), usage, "[note]")
-    if plugin.is_engine:  # only then, because Hermes takes one engine from all plugins
+    if plugin.is_engine:  # only if chosen, because Hermes accepts just one engine from all plugins
         try:
             ctx.register_context_engine(create_engine(plugin))
-        except Exception as error:  # in another version of Hermes; the rest of the plugin works without it
-            _log.warning("warmstart has no context engine here: %s", error)
+        except Exception as error:  # another version of Hermes; the rest of the plugin works without it
+            _log.warning("warmstart's context engine is not available: %s", error)
     if plugin.preflight:
         ctx.register_middleware("llm_request", plugin.add_block)
-    # From files, because Hermes' Python may not be able to import the tools.
+    # Read from files, because Hermes' Python may not be able to import the tools.
     here = Path(__file__).parent
     for path in (here.parent / "memory" / "tool.json", here / "recall_tool.json"):
         schema = json.loads(path.read_text(encoding="utf-8"))
@@ -79,27 +79,27 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 
 class Plugin:
-    """What the plugin knows while Hermes runs. Hermes calls a hook with keywords; later versions add more of them."""
+    """The state of the plugin while Hermes runs. Hooks take any keywords, because later versions of Hermes add some."""
 
     def __init__(self, command: list[str], home: str) -> None:
         from hermes_cli.config import load_config
 
         config = load_config()
         settings, self.compression = config.get("agent") or {}, config.get("compression") or {}
-        # True, false or a mode; `None` if the user leaves it to our own settings.
+        # True, false or a mode; `None` leaves it to our own settings.
         self.preflight = settings.get("context_preflight")
         self.handoff = settings.get("auto_handoff_on_compression")
         self.is_engine = (config.get("context") or {}).get("engine") == ENGINE
         self.notices: dict[str, str] = {}  # by session, for the end of the turn
         self.block: str | None = None
-        self.subagents: set[object] = set()  # their sessions: nothing else tells them from a person's
+        self.subagents: set[object] = set()  # their sessions, which look like a person's otherwise
         self.summaries: dict[str, str] = {}  # by session
         self.command = command
         own = {"WARMSTART_HOME": home, "WARMSTART_PREFLIGHT": "" if self.preflight is None else "off"}
         self.environment = {**os.environ, **{name: value for name, value in own.items() if value}}
 
     def ask(self, event: str, data: dict[str, Any], timeout: float) -> dict[str, Any]:
-        """The answer of our process to an event; empty if it has none."""
+        """The answer of our process to an event; empty if there is none."""
         data = {"hermes_home": str(_home()), "cwd": _folder(), **data}
         try:
             done = subprocess.run(  # noqa: S603 - our own command
@@ -119,13 +119,13 @@ class Plugin:
         return answer if isinstance(answer, dict) else {}
 
     def _is_main(self, event: dict[str, Any]) -> bool:
-        """Whether a person talks here: not in subagents, nor where Hermes reviews its own turn in the background."""
+        """Whether this is a person's session: not a subagent, and not Hermes' background review of its own turn."""
         return event.get("session_id") not in self.subagents and threading.current_thread().name != "bg-review"
 
     # -- hooks
 
     def before_turn(self, **event: Any) -> dict[str, Any] | None:
-        """The brief with the first message, an overlay later. Hermes adds it to the user's message and keeps it."""
+        """The brief for the first message, an overlay later. Hermes adds it to the user's message for good."""
         if not self._is_main(event):
             return None
         self.after_turn(**event)
@@ -135,7 +135,7 @@ class Plugin:
         return answer if answer.get("context") else None
 
     def after_turn(self, **event: Any) -> None:
-        """Notice a compaction, of which Hermes tells nobody: what was added before may then be added again."""
+        """Detect a compaction, for which Hermes has no hook: text that was added before may then be added again."""
         if not self._is_main(event):
             return
         session = event["session_id"]
@@ -146,7 +146,7 @@ class Plugin:
             self.ask("compacted", {"session_id": session}, _TURN)
 
     def add_block(self, request: dict[str, Any], **event: Any) -> dict[str, Any] | None:
-        """The request with the preflight block, the same bytes every time."""
+        """The request with the preflight block, always the same bytes."""
         if not self._is_main(event):
             return None
         if self.block is None:
@@ -154,7 +154,7 @@ class Plugin:
         return {"request": request} if self.block and insert_block(request, self.block) else None
 
     def after_tool(self, **event: Any) -> str | None:
-        """The result of a command that failed, with the fix that worked before if one is known."""
+        """The result of a failed command, with the fix that worked before, if one is known."""
         result = event["result"]
         try:
             code = json.loads(result)["exit_code"]
@@ -167,7 +167,7 @@ class Plugin:
         return f"{result}\n\n{fix}" if fix else None
 
     def end(self, **event: Any) -> None:
-        """Have the session imported in the background."""
+        """Import the session in the background."""
         session = event.get("session_id")
         self.ask("end", {"session_id": session}, _TURN)
         self.subagents.discard(session)
@@ -183,17 +183,17 @@ class Plugin:
 
         return handle
 
-    # -- handing over
+    # -- compaction and handoff
 
     def compressed(self, session: str, parent: str, packet: str) -> None:
-        """Hermes has replaced a conversation by what our engine made of it, perhaps in a session of its own."""
+        """Called after Hermes has replaced a conversation with our compacted one, perhaps in a new session."""
         if self._is_main({"session_id": parent}):
             data = {"session_id": session, "parent": parent, "packet": packet, "in_place": self.in_place}
             answer = self.ask("compressed", {**data, "settings": self.handoff}, _TOOL)
             self.notices[session] = answer.get("notice") or ""
 
     def compact(self, session: str, messages: Sequence[dict[str, Any]], tokens: int, target: int) -> dict[str, Any]:
-        """What our process makes of a conversation; empty if it makes nothing of it."""
+        """The conversation as compacted by our process; empty if it declines."""
         data = {
             "session_id": session,
             "messages": [{name: message.get(name) for name in _FIELDS} for message in messages],
@@ -210,16 +210,16 @@ class Plugin:
         return str(self.compression.get("in_place")).lower() in ("true", "1", "yes", "on")
 
     def show_notice(self, **event: Any) -> str | None:
-        """Tell the user what came of a compression: in a terminal as a line, elsewhere at the end of the reply."""
+        """Show the user the result of a compression: as a line in a terminal, elsewhere at the end of the reply."""
         notice = self.notices.pop(str(event.get("session_id")), "")
-        if notice and event.get("platform") in ("", "cli"):  # the reply may be on the screen already
+        if notice and event.get("platform") in ("", "cli"):  # the reply may already be on the screen
             print(f"\n{notice}", file=sys.stderr, flush=True)  # noqa: T201
             return None
         return f"{event['response_text']}\n\n{notice}" if notice else None
 
     def write_packet(self, ctx: Any, note: str) -> str:
         """Answer `/handoff-packet`. Hermes does not tell a command which session it is in."""
-        terminal = ctx._manager._cli_ref  # there is none in the gateway
+        terminal = ctx._manager._cli_ref  # `None` in the gateway
         session = getattr(getattr(terminal, "agent", None), "session_id", "") or getattr(terminal, "session_id", "")
         if not session:
             return "/handoff-packet works in a terminal; elsewhere run `warmstart handoff packet SESSION`"
@@ -229,12 +229,12 @@ class Plugin:
     # -- `hermes warm`
 
     def warm(self, parsed: argparse.Namespace) -> None:
-        """Run one of our commands, and leave with its exit code."""
+        """Run one of our commands and exit with its code."""
         words = parsed.arguments
         if words[:1] == ["start"]:
             sys.exit(self.start(words[1:]))
         try:
-            if words[:1] == ["extract"]:  # perhaps of a session that has just ended
+            if words[:1] == ["extract"]:  # the session may have just ended
                 self._run("sync", "--path", str(_home() / "state.db"), stdout=subprocess.DEVNULL)
             sys.exit(self._run("templates", *words))
         except OSError as error:
@@ -245,29 +245,29 @@ class Plugin:
         return subprocess.run(line, env=self.environment, stdout=stdout, check=False).returncode  # noqa: S603
 
     def start(self, words: list[str]) -> str | None:
-        """Write a new session that begins with the brief and a template, and print the command that resumes it."""
+        """Write a new session that starts with the brief and a template, and print the command to resume it."""
         parser = argparse.ArgumentParser("hermes warm start", description="Prepare a session that starts warm.")
-        parser.add_argument("task", metavar="TASK", help="what the session is to do, in your words")
+        parser.add_argument("task", metavar="TASK", help="what the session should do, in your own words")
         parser.add_argument("--template", metavar="ID", default="", help="default: the one that fits the task")
-        asked = parser.parse_args(words)
+        options = parser.parse_args(words)
         from model_tools import get_tool_definitions
 
         session = f"{datetime.now():%Y%m%d_%H%M%S}_{uuid.uuid4().hex[:6]}"
-        data = {"session_id": session, **vars(asked), "tools": get_tool_definitions(quiet_mode=True)}
+        data = {"session_id": session, **vars(options), "tools": get_tool_definitions(quiet_mode=True)}
         answer = self.ask("seed", data, _TOOL)
         if not answer.get("messages"):
             return f"warmstart: {answer.get('error') or _NO_ANSWER}"
-        save_session(session, asked.task, answer["messages"])
-        print(f"hermes chat --resume {session} -q {shlex.quote(asked.task)}")  # noqa: T201
+        save_session(session, options.task, answer["messages"])
+        print(f"hermes chat --resume {session} -q {shlex.quote(options.task)}")  # noqa: T201
         return None
 
 
 def create_engine(plugin: Plugin) -> Any:
-    """A context engine: our process compacts the conversation, and Hermes' own compressor does if that fails."""
+    """A context engine: our process compacts the conversation, with Hermes' own compressor as the fallback."""
     from agent.context_compressor import ContextCompressor
 
     class Engine(ContextCompressor):  # type: ignore[misc]
-        """Holds nothing of ours: Hermes makes a deep copy of it for every agent."""
+        """Keeps the plugin out of its attributes: Hermes makes a deep copy of it for every agent."""
 
         name = ENGINE
         packet = ""
@@ -291,11 +291,11 @@ def create_engine(plugin: Plugin) -> Any:
                 plugin.compressed(session_id, event["old_session_id"], self.packet)
 
     chosen = {name: plugin.compression[key] for key, name in _COMPRESSION.items() if key in plugin.compression}
-    return Engine("", config_context_length=128_000, quiet_mode=True, **chosen)  # the model comes later
+    return Engine("", config_context_length=128_000, quiet_mode=True, **chosen)  # the model is set later
 
 
 def save_session(session: str, title: str, messages: Sequence[dict[str, Any]]) -> None:
-    """Write a session through Hermes' own interface, whole or not at all."""
+    """Write a session through Hermes' own interface, all or nothing."""
     from hermes_state import SessionDB
 
     database = SessionDB()
@@ -312,10 +312,10 @@ def save_session(session: str, title: str, messages: Sequence[dict[str, Any]]) -
 
 
 def insert_block(request: dict[str, Any], block: str) -> bool:
-    """Put the block after the identity in the system prompt, wherever the API that Hermes calls has that prompt."""
+    """Put the block after the identity in the system prompt, wherever the API in use has that prompt."""
     from agent import prompt_builder
 
-    rest = prompt_builder.HERMES_AGENT_HELP_GUIDANCE  # follows the identity, whatever that is
+    rest = prompt_builder.HERMES_AGENT_HELP_GUIDANCE  # always follows the identity
     messages = request.get("messages") or [{}]
     for holder, key in ((messages[0], "content"), (request, "system"), (request, "instructions")):
         parts = holder.get(key)
@@ -328,7 +328,7 @@ def insert_block(request: dict[str, Any], block: str) -> bool:
 
 
 def _text(message: object) -> str:
-    """The text of a message, which has parts if it has an image."""
+    """The text of a message, which consists of parts if it has an image."""
     parts = message if isinstance(message, list) else [{"text": message}]
     return "\n".join(str(part["text"]) for part in parts if isinstance(part, dict) and part.get("text"))
 

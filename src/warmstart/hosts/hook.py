@@ -1,9 +1,9 @@
 """The process that an agent starts for a hook: an event on standard input, one JSON object or nothing on the output.
 
 It always exits with 0, because 2 would swallow the user's prompt, and prints nothing else, because agents put anything
-they read into the conversation. It never migrates or indexes the store: if that is due, or anything fails, the agent's
-turn goes on without us and the log says why. A prompt waits for it, so the path of a prompt imports neither dataclasses
-nor pathlib nor typing; `bench/preflight.py` shows what each import costs.
+they read into the conversation. It never migrates or indexes the store: if that is needed, or anything fails, the
+agent's turn continues without us and the log says why. The user's prompt waits for it, so that path imports neither
+dataclasses nor pathlib nor typing; `bench/preflight.py` shows the cost of each import.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 MAX_INPUT = 32_000_000  # bytes of an event
 CODE = "from warmstart.__main__ import main; main()"
 
-_PACKAGES = ("sessions/", "recall/", "templates/", "preflight/")  # whose tables a hook reads
+_PACKAGES = ("sessions/", "recall/", "templates/", "preflight/")  # a hook reads their tables
 _DEFAULTS: dict[str, Any] = {
     "preflight_inject": "",
     "preflight_mode": "short",
@@ -34,8 +34,8 @@ _DEFAULTS: dict[str, Any] = {
     "hosts_exclude": (),
     "store_url": "",
 }
-_MAX_WAIT = 30  # seconds for a log: Copilot CLI writes it after the turn
-_COLD = 4  # times as long, because a new process reads the index for the first time
+_MAX_WAIT = 30  # seconds for a log to appear: Copilot CLI writes it after the turn
+_COLD = 4  # factor for the deadline, because a new process reads the index for the first time
 _VARIABLES = ("WARMSTART_STORE", "WARMSTART_PREFLIGHT", "WARMSTART_AUTO_INJECT")
 
 
@@ -45,11 +45,11 @@ def main(arguments: list[str]) -> None:
     hook: Hook | None = None
     host, event = (*arguments, "", "")[:2]
     try:
-        is_host = host.replace("-", "_").isidentifier()  # and not a path
+        is_host = host.replace("-", "_").isidentifier()  # not a path
         if is_host and os.environ.get("WARMSTART_DISABLED", "") in ("", "0"):
             hook = Hook(host)
             hook.run(event, sys.stdin.buffer.read(MAX_INPUT + 1))
-    except BaseException as failure:  # whatever it is: not even an interrupt may reach the agent
+    except BaseException as failure:  # not even an interrupt may reach the agent
         if hook is not None:
             hook.log(event, failure)
     if hook is not None:
@@ -59,11 +59,11 @@ def main(arguments: list[str]) -> None:
 
 
 class Hook:
-    """What an adapter can ask for. The heavy parts load when they are called."""
+    """The services for adapters. Heavy parts are loaded when called."""
 
     def __init__(self, host: str, env: Mapping[str, str] = os.environ) -> None:
         self.host = host
-        self.abstained = ""  # why nothing was done, where that is worth a line in the log
+        self.abstained = ""  # why nothing was done, if that is worth a line in the log
         self._env = env
         self.home = os.path.abspath(os.path.expanduser(env.get("WARMSTART_HOME") or "~/.warmstart"))
         self._connection: Any = None
@@ -75,7 +75,7 @@ class Hook:
 
         data = loads(text.decode("utf-8", "replace"))
         name = self.host.replace("-", "_")
-        # `cwd` follows the shell, and a session that began in an excluded folder stays excluded.
+        # `cwd` follows the shell, but a session that started in an excluded folder stays excluded.
         folders = (data.get("cwd"), self._env.get("CLAUDE_PROJECT_DIR"))
         if any(self._is_excluded(str(folder or "")) for folder in folders):
             return
@@ -86,7 +86,7 @@ class Hook:
             os.write(1, output.encode("utf-8", "replace"))
 
     def log(self, event: str, error: BaseException) -> None:
-        """Log an error: its kind and place, and its message if it is one of the database, the system or ours."""
+        """Log an error: its type and place, and its message if it is from the database, the system or Warmstart."""
         self.abstained = type(error).__name__
         try:
             from pathlib import Path
@@ -99,14 +99,14 @@ class Hook:
         except BaseException:  # a failure to log must not reach the agent either
             return
 
-    # -- settings, without what takes long to load
+    # -- settings, without slow imports
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings that a hook needs. Parsing `config.toml` takes longer than the rest, so the result is kept."""
+        """The settings that a hook needs. Parsing `config.toml` takes longer than the rest, so they are cached."""
         path = f"{self.home}/config.toml"
         variables = [self._env.get(name) for name in _VARIABLES]
-        state: list[Any] = [repr(_DEFAULTS), *variables]  # another version has other settings
+        state: list[Any] = [repr(_DEFAULTS), *variables]  # another version may have other settings
         try:
             found = os.stat(path)
             state += [found.st_mtime_ns, found.st_size, found.st_ino]
@@ -117,9 +117,9 @@ class Hook:
 
         try:
             with open(f"{self.home}/hosts/settings.json", "rb") as file:
-                kept: dict[str, Any] = loads(file.read())
-            if kept.pop("state") == state:
-                return kept
+                cached: dict[str, Any] = loads(file.read())
+            if cached.pop("state") == state:
+                return cached
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             pass  # missing, or damaged
         from pathlib import Path
@@ -143,16 +143,16 @@ class Hook:
         place = os.path.realpath(folder) + "/"
         return any(place.startswith(os.path.join(os.path.realpath(os.path.expanduser(path)), "")) for path in excluded)
 
-    # -- the store, as it is
+    # -- the store, never migrated here
 
     def _open(self) -> Any:
-        """A connection to the store; `None` if it is not there, or was not made by this version."""
+        """A connection to the store; `None` if it does not exist or does not match this version."""
         if self._connection is None:
             import sqlite3
 
             path = self.settings["store_path"]
             if not os.path.exists(path):
-                return None  # nothing was synced yet
+                return None  # nothing has been synced yet
             connection = sqlite3.connect(path, timeout=0.05, isolation_level=None)
             if due := _due(connection):
                 self.abstained = due
@@ -184,34 +184,34 @@ class Hook:
 
         return open_warmstart()
 
-    # -- what an adapter calls
+    # -- called by adapters
 
     def before_turn(self, session: str, folder: str, message: str) -> str | None:
-        """What earlier sessions know about a message of the user."""
+        """What earlier sessions know about a user message."""
         preflight = self._preflight(session, folder)
-        message = message.encode("utf-8", "replace").decode()  # JSON may escape half a character
+        message = message.encode("utf-8", "replace").decode()  # JSON may escape a lone surrogate
         return preflight.before_turn(message).text or None if preflight else None
 
     def after_tool(self, session: str, folder: str, tool: str, arguments: Any, output: str) -> str | None:
-        """The fix of a call that failed, where one is known."""
+        """The fix for a failed call, if one is known."""
         preflight = self._preflight(session, folder)
         return preflight.after_tool(tool, arguments, output) if preflight else None
 
     def after_compaction(self, session: str) -> None:
-        """The conversation was compacted: what was shown may be shown again."""
+        """Record a compaction: what was shown before may be shown again."""
         self.note(session, "compaction")
 
     def note(self, session: str, event: str) -> None:
-        """Remember what happened to a conversation."""
+        """Record an event of a conversation."""
         try:
             preflight = self._preflight(session, "")
             if preflight is not None:
                 preflight.note(event)
-        except Exception as error:  # what comes next, such as the user's rules, does not need the store
+        except Exception as error:  # the rest of the answer, such as the user's rules, does not need the store
             self.log(event, error)
 
     def last_note(self, session: str) -> str:
-        """What was noted last about a conversation, or nothing."""
+        """The last recorded event of a conversation, or empty."""
         try:
             preflight = self._preflight(session, "")
             return preflight.last_note() if preflight else ""
@@ -220,7 +220,7 @@ class Hook:
             return ""
 
     def start(self, session: str, folder: str, host: str, model: str = "") -> str:
-        """What a new session starts with: how to use what it has, the brief, and a template if one fits."""
+        """The start of a new session: the preflight block, the brief, and a template if one fits."""
         if not self.settings["store_url"] and self._open() is None:
             mode = self.settings["preflight_mode"]
             if mode == "off":
@@ -232,22 +232,22 @@ class Hook:
             return app.begin(session, project=folder, host=host, model=model).start_text
 
     def constraints(self, transcript: str, agent: str) -> str:
-        """What the user said must, must not or may only be done, read from the agent's own log."""
+        """The user's constraints (must, must not, only), read from the agent's own log."""
         from warmstart.handoff.packet import render_constraints
         from warmstart.hosts.handoff import read_ledger
 
         return render_constraints(*read_ledger(transcript, agent, self._env))
 
     def note_after_compaction(self, transcript: str, agent: str) -> str:
-        """The constraints, the goal and the files of a conversation that was compacted."""
+        """The constraints, the goal and the files of a compacted conversation."""
         from warmstart.hosts.handoff import note_after_compaction
 
         return note_after_compaction(transcript, agent, self._env)
 
     def sync(self, *paths: str) -> None:
-        """Import these logs in a process of its own: one at a time, with low priority, outliving the agent."""
+        """Import these logs in a background process: one at a time, with low priority, outliving the agent."""
         if child := os.fork():
-            os.waitpid(child, 0)  # an agent may kill what a hook leaves behind in its own session
+            os.waitpid(child, 0)  # an agent may kill the process group of a hook
             return
         try:
             import fcntl
@@ -280,13 +280,13 @@ class _Attributes:
 
 
 def _due(connection: Any) -> str:
-    """Why the store cannot be used as it is."""
+    """Why the store cannot be used; empty if it can."""
     known = set(_migrations())
     applied = {name for (name,) in connection.execute("SELECT name FROM migrations")}
     if missing := [name for name in known if name.startswith(_PACKAGES) and name not in applied]:
         return f"the store needs the migration {min(missing)}; run `warmstart sync`"
     if any(name not in known and name.split("/")[0] + "/" in _PACKAGES for name in applied):
-        return "a newer Warmstart made the store"
+        return "the store was created by a newer version of Warmstart"
     indexed = connection.execute("SELECT 1 FROM recall_parts LIMIT 1").fetchone()
     if not indexed and connection.execute("SELECT 1 FROM sessions LIMIT 1").fetchone():
         return "the store is not indexed; run `warmstart sync`"

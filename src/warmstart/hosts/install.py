@@ -4,11 +4,11 @@ A host is a module of this package with `TITLE`, `PROGRAM`, `PROMPT` (the event 
 `folder(place)`, and `files(place)`: its files with our entries; and `pending(place, last_run)` if the user has to do
 something in the agent before it runs our hooks. Everything else is here:
 
-- `$WARMSTART_HOME/hosts/HOST.json` records what was inserted where, with a hash of the text before and after. It has
-  none of the agent's own text, because these files hold keys.
-- If a file still has the bytes that we wrote, uninstalling cuts the insertions out again, to the byte. If the agent has
-  rewritten it since, our entries go, with the containers that only they needed.
-- A file is replaced in one step and keeps its mode. A symbolic link is neither replaced nor followed.
+- `$WARMSTART_HOME/hosts/HOST.json` records what was inserted where, with a hash of the text before and after. It
+  contains none of the agent's own text, because these files hold keys.
+- If a file is exactly as we wrote it, uninstalling restores it byte for byte. If the agent has rewritten it since, our
+  entries are removed, with the containers that only they needed.
+- A file is replaced atomically and keeps its mode. A symbolic link is neither replaced nor followed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from warmstart.hosts import firings
 from warmstart.hosts.files import HostFile, check_replaceable, make_folders, read_file, replace_file
 from warmstart.hosts.hook import CODE
 
-# The agents that can be set up; each has a module of its name, with `_` for `-`.
+# The agents that can be set up; the module of each has the same name, with `_` for `-`.
 HOSTS = (
     "claude-code",
     "codex",
@@ -45,7 +45,7 @@ HOSTS = (
     "opencode",
 )
 
-_LONG_LINE = 1000  # characters; for its diff, a text with longer lines is broken after commas and brackets
+_LONG_LINE = 1000  # characters; in a diff, longer lines are broken after commas and brackets
 
 
 class Place(NamedTuple):
@@ -55,15 +55,15 @@ class Place(NamedTuple):
     env: Mapping[str, str]
     python: str = sys.executable
     mcp: bool = find_spec("mcp") is not None  # whether `warmstart mcp` can run
-    profile: str = ""  # of the agent, where it has several
-    own_store: bool = False  # whether a profile has a store of its own
+    profile: str = ""  # of the agent, if it has several
+    own_store: bool = False  # whether a profile has its own store
 
     def folder(self, variable: str, default: str) -> Path:
         """The folder that a variable names, or the default below the user's home directory."""
         return Path(self.env.get(variable) or self.home / default)
 
     def text(self, name: str) -> str:
-        """The text of a command or skill for an agent, with the commands that it runs."""
+        """The text of a command or skill for an agent, with our commands filled in."""
         words = {
             "brief": ["brief"],
             "recall": ["recall"],
@@ -76,44 +76,44 @@ class Place(NamedTuple):
     def hook(self, host: str, event: str) -> str:
         """The shell command of a hook. It always succeeds, because exit code 2 would block the user's prompt.
 
-        `-c` starts faster than `-m`. With `-EP`, nothing in the project or the environment replaces a module of ours.
+        `-c` starts faster than `-m`. With `-EP`, nothing in the project or the environment can shadow our modules.
         """
         home = self.env.get(HOME_VARIABLE)
         prefix = f"{HOME_VARIABLE}=${{{HOME_VARIABLE}:-{quote(home)}}} " if home else ""
         return f"{prefix}{quote(self.python)} -EPc '{CODE}' hook {host} {event} || true"
 
     def command(self, *arguments: str) -> list[str]:
-        """The words that run a command of Warmstart."""
+        """The command line of a Warmstart command."""
         script = Path(self.python).with_name("warmstart")
         return [str(script), *arguments] if script.is_file() else [self.python, "-Pm", "warmstart", *arguments]
 
     def server(self) -> dict[str, Any]:
-        """The MCP server, as most agents name its parts."""
+        """The MCP server, in the format that most agents use."""
         program, *words = self.command("mcp")
         home = self.env.get(HOME_VARIABLE)
         return {"command": program, "args": words, **({"env": {HOME_VARIABLE: home}} if home else {})}
 
 
 class Record(msgspec.Struct, frozen=True):
-    """What we did to a file."""
+    """What we changed in a file."""
 
     before: str  # hash of the text without our entries
     after: str  # hash of the text that we wrote
     new: bool  # whether the file did not exist
-    insertions: list[tuple[int, int]]  # position and length, in the order in which they were made
+    insertions: list[tuple[int, int]]  # position and length, in the order they were made
     created: list[tuple[str | int, ...]]  # containers that did not exist
 
 
 class Installed(msgspec.Struct):
-    """The record of a host."""
+    """The record of one host."""
 
     python: str = ""
-    files: dict[str, Record] = {}  # msgspec copies it
-    folders: list[str] = []  # that we created, outer ones first
+    files: dict[str, Record] = {}  # msgspec copies the default
+    folders: list[str] = []  # that we created, outermost first
 
     @classmethod
     def read(cls, home: Path, host: str) -> Installed:
-        with suppress(OSError, msgspec.DecodeError):  # without a record we recognise our entries
+        with suppress(OSError, msgspec.DecodeError):  # without a record we recognise our entries by content
             return msgspec.json.decode((home / "hosts" / f"{host}.json").read_bytes(), type=cls)
         return cls()
 
@@ -123,7 +123,7 @@ class Installed(msgspec.Struct):
 
 
 class Change(NamedTuple):
-    """A file to write, or to delete if `after` is `None`. Only an installation has a record."""
+    """A file to write, or to delete if `after` is `None`. Only installing has a record."""
 
     path: Path
     before: bytes | None
@@ -142,7 +142,7 @@ class Change(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The changes that set up an agent or undo that, and notes about files that stay as they are."""
+    """The changes to set up an agent or to undo that, and notes about files that are left alone."""
 
     host: str
     changes: list[Change]
@@ -150,13 +150,13 @@ class Plan(NamedTuple):
 
 
 class Status(NamedTuple):
-    """How an agent is set up, and how its hooks have been doing."""
+    """How an agent is set up, and how its hooks are doing."""
 
     installed: bool
     outdated: bool  # `install` would change something
-    python: str  # that the hooks run, if it no longer exists
-    last: dict[str, Any] | None  # run of a hook
-    error: dict[str, Any] | None  # the last run with one
+    python: str  # of the hooks, if it no longer exists
+    last: dict[str, Any] | None  # the last hook run
+    error: dict[str, Any] | None  # the last run with an error
     p95_ms: float | None  # of the hook that the user waits for
     pending: str  # what the user has to do in the agent
 
@@ -167,13 +167,13 @@ def host_module(host: str) -> Any:
 
 
 def is_present(host: str, place: Place) -> bool:
-    """Whether an agent is on this machine: its folder or its program."""
+    """Whether this machine has the agent's folder or program."""
     module = host_module(host)
     return module.folder(place).is_dir() or shutil.which(module.PROGRAM) is not None
 
 
 def plan_install(host: str, place: Place, home: Path) -> Plan:
-    """What setting up an agent would change. Raises `ConfigError` for a file that cannot be changed safely."""
+    """Plan the changes to set up an agent. Raises `ConfigError` for a file that cannot be changed safely."""
     plan, records = Plan(host, [], []), Installed.read(home, host).files
     for file in host_module(host).files(place):
         before, record = read_file(file.path), records.get(str(file.path))
@@ -182,7 +182,7 @@ def plan_install(host: str, place: Place, home: Path) -> Plan:
             if before is not None and file.state(text) == "current":
                 continue
             if before is not None and file.is_ours and not (record and record.after == _hash(text)):
-                plan.notes.append(f"{file.path} exists and is not ours, or was edited; it stays as it is")
+                plan.notes.append(f"{file.path} exists and is not ours, or was edited; leaving it alone")
                 continue
             base = _without_ours(file, text, record)
             edit = file.add(base)
@@ -195,7 +195,7 @@ def plan_install(host: str, place: Place, home: Path) -> Plan:
 
 
 def plan_uninstall(host: str, place: Place, home: Path) -> Plan:
-    """What uninstalling from an agent would change. Raises `ConfigError` as `plan_install` does."""
+    """Plan the changes to uninstall from an agent. Raises `ConfigError` like `plan_install`."""
     plan, records = Plan(host, [], []), Installed.read(home, host).files
     for file in host_module(host).files(place):
         before, record = read_file(file.path), records.pop(str(file.path), None)
@@ -205,24 +205,24 @@ def plan_uninstall(host: str, place: Place, home: Path) -> Plan:
             text = before.decode()
             if file.is_ours and not (record and record.after == _hash(text)):
                 if record:
-                    plan.notes.append(f"{file.path} was edited; it stays as it is")
+                    plan.notes.append(f"{file.path} was edited; leaving it alone")
                 continue
             base = _without_ours(file, text, record)
             empty = record is not None and record.new and file.is_empty(base)
         if empty or base != text:
             check_replaceable(file.path)
             plan.changes.append(Change(file.path, before, None if empty else base.encode()))
-    plan.notes.extend(f"{path} belongs to another set-up of this agent; it stays as it is" for path in records)
+    plan.notes.extend(f"{path} belongs to another setup of this agent; leaving it alone" for path in records)
     return plan
 
 
 def _has_our_name(data: bytes) -> bool:
-    """Whether a file may have entries of ours. One that has none need not be in a form that we can change."""
+    """Whether a file may have our entries. If not, we need not be able to parse it."""
     return b"warmstart" in data
 
 
 def _without_ours(file: HostFile, text: str, record: Record | None) -> str:
-    """The text as it was before us or, if the agent has rewritten it since, without our entries."""
+    """The original text or, if the agent has rewritten it since, the text without our entries."""
     if record and record.after == _hash(text):
         base = text
         for at, length in reversed(record.insertions):
@@ -245,7 +245,7 @@ def _hash(text: str) -> str:
 
 
 def install(plan: Plan, place: Place, home: Path) -> None:
-    """Make the changes. The record comes first: it does no harm if a change after it fails."""
+    """Make the changes. The record is written first: it does no harm if a later change fails."""
     state = Installed.read(home, plan.host)
     state.python = place.python
     for change in plan.changes:
@@ -259,7 +259,7 @@ def install(plan: Plan, place: Place, home: Path) -> None:
 
 
 def uninstall(plan: Plan, place: Place, home: Path) -> None:
-    """Make the changes, then delete what we recorded about them."""
+    """Make the changes, then delete our records of them."""
     here = {str(file.path) for file in host_module(plan.host).files(place)}
     for change in plan.changes:
         _check_unchanged(change)
@@ -267,7 +267,7 @@ def uninstall(plan: Plan, place: Place, home: Path) -> None:
     state = Installed.read(home, plan.host)
     for folder in map(Path, reversed(state.folders)):
         shutil.rmtree(folder / "__pycache__", ignore_errors=True)
-        with suppress(OSError):  # it is gone, or the agent keeps files there
+        with suppress(OSError):  # already gone, or the agent keeps files there
             folder.rmdir()
     state.files = {path: record for path, record in state.files.items() if path not in here}
     if state.files:
@@ -276,12 +276,12 @@ def uninstall(plan: Plan, place: Place, home: Path) -> None:
     for name in (f"{plan.host}.json", *firings.names(plan.host)):
         (home / "hosts" / name).unlink(missing_ok=True)
     if not any((home / "hosts" / f"{host}.json").exists() for host in HOSTS):
-        shutil.rmtree(home / "hosts", ignore_errors=True)  # what hooks keep between runs
+        shutil.rmtree(home / "hosts", ignore_errors=True)  # caches and logs of the hooks
 
 
 def _check_unchanged(change: Change) -> None:
     if read_file(change.path) != change.before:
-        raise ConfigError(f"{str(change.path)!r} was changed by another program just now; run this again")
+        raise ConfigError(f"{str(change.path)!r} was just changed by another program; run this again")
 
 
 def status(host: str, place: Place, home: Path) -> Status:

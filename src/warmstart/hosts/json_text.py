@@ -1,8 +1,8 @@
 """Insert and remove entries in JSON text without touching anything else: order, comments and formatting stay.
 
 The text may have comments, trailing commas and a byte order mark, as configuration files do. An insertion is one
-contiguous piece at the front of its container, so that a diff only adds lines and cutting the piece out again restores
-the text exactly.
+contiguous piece at the front of its container, so that a diff only adds lines and removing the piece restores the text
+exactly.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-Keys = tuple[str | int, ...]  # the way from the root to a value
+Keys = tuple[str | int, ...]  # the path from the root to a value
 
 _BLANK = re.compile(r"(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _SPACE = " \t\r\n"
@@ -38,7 +38,7 @@ class Node:
     entries: list[Entry] = field(default_factory=list)
 
     def at(self, keys: Iterable[str | int]) -> Node | None:
-        """The value that the keys lead to, or `None`. The last of several members with one name counts."""
+        """The value at the keys, or `None`. Of several members with the same name, the last one counts."""
         node = self
         for key in keys:
             found = [entry.node for entry in node.entries if entry.key == key]
@@ -56,7 +56,7 @@ class Insertion(NamedTuple):
 
 
 def parse(text: str) -> Node:
-    """The root value; an empty object for a blank text. Raises `ValueError` for a text that is not JSON."""
+    """The root value; an empty object for a blank text. Raises `ValueError` if the text is not JSON."""
     start = _skip(text, int(text.startswith("\ufeff")))
     if start == len(text):
         return Node({}, start, start)
@@ -130,7 +130,7 @@ def _unexpected(text: str, at: int) -> ValueError:
 def insert(text: str, keys: Sequence[str], value: Any, *, item: bool = False) -> tuple[str, Insertion]:
     """Add a member, or with `item` an item of the list at `keys`. Missing containers are created.
 
-    The value takes one line. Raises `ValueError` if something other than a container is in the way.
+    The value is written on one line. Raises `ValueError` if something other than a container is in the way.
     """
     root = parse(text)
     body = json.dumps(value, ensure_ascii=False)
@@ -168,7 +168,7 @@ def _entry(text: str, root: Node, node: Node, keys: Sequence[str], body: str) ->
 
 
 def _member(keys: Sequence[str], body: str, *, newline: str, unit: str) -> str:
-    """The body as the member that the keys lead to, or alone. `newline` includes the indentation."""
+    """The body as the member at the keys, or alone. `newline` includes the indentation."""
     if not keys:
         return body
     if keys[1:]:
@@ -178,13 +178,13 @@ def _member(keys: Sequence[str], body: str, *, newline: str, unit: str) -> str:
 
 
 def _indent(text: str, at: int) -> str:
-    """The indentation of the line that `at` is in."""
+    """The indentation of the line at `at`."""
     line = text[text.rfind("\n", 0, at) + 1 : at]
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
 def remove(text: str, keys: Keys) -> str:
-    """Remove the entry that the keys lead to."""
+    """Remove the entry at the keys."""
     parent = parse(text).at(keys[:-1])
     found = [] if parent is None else [n for n, entry in enumerate(parent.entries) if entry.key == keys[-1]]
     if parent is None or not found:

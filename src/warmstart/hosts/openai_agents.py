@@ -1,12 +1,12 @@
-"""The OpenAI Agents SDK: a `Session` of the SDK whose items are messages of our store.
+"""The OpenAI Agents SDK: a `Session` for the SDK whose items are messages in our store.
 
     with warmstart.open() as ws:
         session = WarmstartSession("user-42", app=ws)
         result = Runner.run_sync(agent, "Which port does the database use?", session=session)
 
-A new session begins with what earlier sessions of the project know. That text is stored as ours and replayed byte for
-byte, so that prompt caches hold. The store only grows: `pop_item` and `clear_session` add a note that earlier items no
-longer count. Secrets are replaced before anything is stored, and so in what is replayed; reasoning and images are not
+A new session starts with what earlier sessions of the project know. That text is stored as ours and replayed byte for
+byte, so that prompt caches hold. The store is append-only: `pop_item` and `clear_session` add a tombstone for earlier
+items. Secrets are replaced before anything is stored, and therefore in what is replayed; reasoning and images are not
 replayed.
 """
 
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from warmstart.app import Warmstart
 
 AGENT = "openai-agents"
-_POPPED, _CLEARED = ":pop", ":clear"  # end the id of a note
+_POPPED, _CLEARED = ":pop", ":clear"  # suffixes of the ids of tombstones
 _NOTES = {_POPPED: "The last item was removed.", _CLEARED: "All items were removed."}
-_START, _WHOLE = ":start", ":item"  # end the id of what a session begins with, and of an item that is kept whole
+_START, _WHOLE = ":start", ":item"  # suffixes of the ids of a session's start, and of an item that is stored whole
 
 T = TypeVar("T")
 
 
 class WarmstartSession:
-    """A conversation of the SDK, kept in the store of `app`. With `warm=False` it has its own items only."""
+    """A conversation of the SDK, kept in the store of `app`. With `warm=False` it has only its own items."""
 
-    session_settings = None  # the SDK asks for it
+    session_settings = None  # required by the SDK
 
     def __init__(self, session_id: str, *, app: Warmstart, project: str = ".", warm: bool = True) -> None:
         self.session_id = session_id
@@ -59,11 +59,11 @@ class WarmstartSession:
             await self._call(lambda: self._append(messages))
 
     async def pop_item(self) -> Any | None:
-        """The latest item, which no longer counts; `None` if there is none."""
+        """Remove and return the latest item; `None` if there is none."""
         return await self._call(self._pop)
 
     async def clear_session(self) -> None:
-        """Start over. `warmstart sessions delete` deletes what was said."""
+        """Remove all items from the conversation. `warmstart sessions delete` deletes them from the store."""
         await self._call(lambda: self._append([self._note(_CLEARED)]))
 
     async def _call(self, do: Callable[[], T]) -> T:
@@ -109,21 +109,21 @@ class WarmstartSession:
 
 
 def _current(messages: Sequence[Message]) -> list[Message]:
-    """The messages that count: those that no note took back."""
-    found: list[Message] = []
+    """The messages that were not popped or cleared."""
+    current: list[Message] = []
     for message in messages:
         if message.native_id.endswith(_POPPED):
-            while found and not list(_to_items(found.pop())):
-                pass  # reasoning is no item
+            while current and not list(_to_items(current.pop())):
+                pass  # reasoning has no items
         elif message.native_id.endswith(_CLEARED):
-            found = [each for each in found if each.native_id.endswith(_START)]
+            current = [each for each in current if each.native_id.endswith(_START)]
         else:
-            found.append(message)
-    return found
+            current.append(message)
+    return current
 
 
 def _to_message(item: dict[str, Any], native_id: str) -> Message:
-    """The message of one item. What we have no fields for is kept as the call of a tool that is named by its type."""
+    """The message for one item. An item we have no fields for is stored as a call of a tool named after its type."""
     kind = item.get("type") or "message"
     if kind == "message":
         chat = item

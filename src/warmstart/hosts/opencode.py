@@ -1,7 +1,7 @@
-"""OpenCode: what our process answers to the plugin inside OpenCode (`opencode_files/plugin.js`), and what is installed.
+"""OpenCode: the answers to the plugin inside OpenCode (`opencode_files/plugin.js`), and the files to install.
 
-What a session starts with goes into the system prompt of every request, so it survives a compaction. The plugin sends
-the user's own messages along where their rules are needed.
+The start of a session goes into the system prompt of every request, so it survives a compaction. Where the user's rules
+are needed, the plugin sends the user's messages along.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def render_rules(prompts: Iterable[str]) -> str:
     from warmstart.sessions.values import Message, Session
 
     redactor = configured_redactor(load_settings(os.environ))
-    said = [Message(native_id=str(n), role="user", text=redactor.clean(text)) for n, text in enumerate(prompts)]
-    return render_constraints(build_ledger(Session(agent=HOST, native_id="live"), said), redactor)
+    messages = [Message(native_id=str(n), role="user", text=redactor.clean(text)) for n, text in enumerate(prompts)]
+    return render_constraints(build_ledger(Session(agent=HOST, native_id="live"), messages), redactor)
 
 
 def _databases() -> list[str]:
@@ -69,7 +69,7 @@ def _databases() -> list[str]:
     return [str(path) for root in reader.roots(os.environ, Path.home()) if root.exists() for path in reader.find(root)]
 
 
-# -- what is installed
+# -- installed files
 
 
 def folder(place: Place) -> Path:
@@ -78,7 +78,7 @@ def folder(place: Place) -> Path:
 
 
 def files(place: Place) -> list[HostFile]:
-    """A plugin, the MCP server in the configuration, and a stand-in for the package that OpenCode would wait for."""
+    """A plugin, the MCP server in the configuration, and a stub for the package that OpenCode would wait for."""
     from json import dumps
     from pathlib import Path
 
@@ -105,9 +105,9 @@ def files(place: Place) -> list[HostFile]:
 
 
 def _stand_in(own: Path, code: str) -> list[HostFile]:
-    """What keeps OpenCode from installing its package, unless it has done that already.
+    """The files that keep OpenCode from installing its package, unless it already has.
 
-    It looks for `node_modules` and for the package in `package-lock.json`, not for its version.
+    OpenCode looks for `node_modules` and for the package in `package-lock.json`, not for its version.
     """
     from json import dumps
 

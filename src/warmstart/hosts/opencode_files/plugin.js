@@ -1,7 +1,7 @@
 // Warmstart in OpenCode. `warmstart install opencode` wrote this file, `warmstart uninstall opencode` deletes it.
 //
-// Every hook asks a process of ours and goes on without an answer if that takes too long. None of them throws, because
-// a plugin that throws ends the run.
+// Every hook asks a Warmstart process and continues without an answer if that takes too long. None of them throws,
+// because a plugin that throws ends the run.
 import { spawn } from "node:child_process"
 
 const COMMAND = "{command}"
@@ -46,8 +46,8 @@ const typed = (parts) =>
 
 export const Warmstart = async ({ client, directory }) => {
   if (!["", "0", undefined].includes(process.env.WARMSTART_DISABLED)) return {}
-  const main = new Map() // by session: whether a person talks there, and not another agent
-  const starts = new Map() // by session: the promise of what it starts with
+  const main = new Map() // by session: whether it is a person's, not a subagent's
+  const starts = new Map() // by session: the promise of its start
   const compacting = new Set() // sessions whose next request asks for a summary
   const running = new Set()
 
@@ -86,9 +86,9 @@ export const Warmstart = async ({ client, directory }) => {
     "chat.message": safe(async ({ sessionID }, { message, parts }) => {
       const prompt = typed(parts)
       if (!prompt || !(await isMain(sessionID))) return
-      start(sessionID, message.model?.modelID) // at the same time
+      start(sessionID, message.model?.modelID) // in parallel
       const text = await answer("prompt", sessionID, { prompt }, TURN)
-      const id = `${parts.at(-1).id}w` // parts are in the order of their ids
+      const id = `${parts.at(-1).id}w` // parts are sorted by id
       if (text) parts.push({ id, messageID: message.id, sessionID, type: "text", synthetic: true, text })
     }),
     "experimental.session.compacting": safe(async ({ sessionID }, { context }) => {
