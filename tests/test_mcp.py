@@ -316,4 +316,4 @@ def test_a_person_who_starts_it_by_hand_is_told_what_it_is_for() -> None:
     os.close(terminal)
     assert done.returncode == 1
     assert done.stdout == ""
-    assert "an agent starts this server" in done.stderr
+    assert "started by an agent" in done.stderr

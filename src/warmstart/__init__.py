@@ -1,7 +1,6 @@
 """Warmstart carries what an LLM agent learned in one session into the next, and measures whether that helps.
 
-`warmstart.open()` is the way in. Names are loaded when they are first used, because an agent's hook starts a process on
-every turn.
+Start with `warmstart.open()`. Names are loaded on first use, because an agent's hook starts a process on every turn.
 """
 
 TYPE_CHECKING = False  # `typing` itself takes milliseconds to load

@@ -5,12 +5,12 @@ import sys
 
 
 def main() -> None:
-    """Run a command. An agent's hook takes a path of its own, which loads as little as possible."""
+    """Run a command. An agent's hook takes a separate path, which loads as little as possible."""
     if sys.argv[1:2] == ["hook"] and "--help" not in sys.argv:
         from warmstart.hosts.hook import main as run_hook
 
         run_hook(sys.argv[2:])
-        os._exit(0)  # the agent waits: no shutdown
+        os._exit(0)  # skip the shutdown, because the agent is waiting
     else:
         from warmstart.cli import main as run_command
 

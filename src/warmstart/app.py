@@ -94,7 +94,7 @@ class Warmstart:
 
     @cached_property
     def redactor(self) -> Redactor:
-        """Replaces secrets, by the built-in rules and the user's own."""
+        """Replaces secrets according to the built-in rules and the user's own."""
         return configured_redactor(self.settings)
 
     # -- sessions
@@ -139,10 +139,10 @@ class Warmstart:
         return sync(self.store, sources, agents=agents, redact=redact, redactor=redactor, progress=progress)
 
     def import_running(self, native_id: str, *, wait_seconds: float = 0.0) -> None:
-        """Import what is new in the log of a running session, if the name of the log or its folder contains its id.
+        """Import new messages of a running session, if the name of its log or the log's folder contains its id.
 
-        An agent writes a tool call to its log a moment after the call starts. For a caller that is such a call,
-        `wait_seconds` is how long to wait for it: what the user said last may not be in the log before.
+        Agents write their logs with a delay, so the user's latest message may still be missing. If a tool call of the
+        session is what calls this, wait up to `wait_seconds` until that call is in the log too.
         """
         deadline = monotonic() + wait_seconds
         self._import_log(native_id)
@@ -154,8 +154,8 @@ class Warmstart:
         from warmstart.sessions.sync import default_sources
 
         logs = (source.path for source in default_sources(os.environ, expand_user(Path("~"))))
-        if found := [path for path in logs if native_id in f"{path.parent.name}/{path.name}"]:
-            self.import_logs(found)
+        if matching := [path for path in logs if native_id in f"{path.parent.name}/{path.name}"]:
+            self.import_logs(matching)
 
     def _is_calling(self, native_id: str) -> bool:
         """Whether the last tool call of a session has no result yet."""
@@ -194,7 +194,7 @@ class Warmstart:
             _log.warning("the vectors were not updated: %s", error)
 
     def _has_unread_sessions(self) -> bool:
-        """Whether sessions have no items yet, as after an update that was interrupted."""
+        """Whether some sessions have no items yet, for example after an interrupted update."""
         if PREFLIGHT not in self.store.database.applied():
             return True
         sql = "SELECT 1 FROM sessions WHERE pk NOT IN (SELECT session FROM preflight_sessions) LIMIT 1"
@@ -214,14 +214,14 @@ class Warmstart:
         tools = self.settings.profile_tools
         if not profiles.stale(rules_version(tools), filter):
             return False
-        # Loading these takes longer than the check above, and there is seldom anything to do.
+        # Loading these takes longer than the check above, and there is rarely anything to do.
         from warmstart.profile.profiler import Profiler, update
 
         update(self.store, profiles, Profiler(tools), filter=filter, progress=progress)
         return True
 
     def update_vectors(self, progress: StepProgress | None = None) -> None:
-        """Embed new messages if the store has vectors of a local embedder. No text leaves the machine."""
+        """Embed new messages if the store has vectors from a local embedder. No text leaves the machine."""
         from warmstart.embedding import has_vectors
 
         if has_vectors(self.store.database):
@@ -247,8 +247,8 @@ class Warmstart:
 
         where = "" if project is None else resolve_project(project)
         chosen = Filter(agent=agent, project=where, since=since)
-        found = profiled(self.store, tools=self.settings.profile_tools, filter=chosen, progress=progress)
-        return summarize(list(found), redact=self.redactor.clean)
+        profiles = profiled(self.store, tools=self.settings.profile_tools, filter=chosen, progress=progress)
+        return summarize(list(profiles), redact=self.redactor.clean)
 
     @cached_property
     def sessions(self) -> Sessions:
@@ -296,10 +296,10 @@ class Warmstart:
         return ItemStore(self.store, redactor=self.redactor, profiler=Profiler(self.settings.profile_tools))
 
     def brief(self, *, project: str = ".", task: str = "", budget_tokens: int = 200, update: bool = True) -> Brief:
-        """What a new session in this project should know; print it, or look into its `sections`.
+        """What a new session in this project should know; print it, or inspect its `sections`.
 
-        `task` is the session's first message, where it is known. Empty if nothing is known. Without `update`, sessions
-        that changed since the last sync are left out.
+        `task` is the session's first message, if known. The brief is empty if nothing is known. Without `update`,
+        sessions that changed since the last sync are left out.
         """
         from warmstart.templates.brief import MAX_SESSIONS, build_brief, read_project_files
 
@@ -316,7 +316,7 @@ class Warmstart:
     def begin(self, session_id: str, **options: Any) -> Run:
         """Begin a live session: `options` are `task, project, messages, tools, shape, host, model`.
 
-        Never raises because of Warmstart's own data: a session that cannot start warm starts as the caller made it.
+        Never raises because of Warmstart's own data: a session that cannot start warm starts with just its messages.
         """
         from warmstart.run import Run
 
@@ -330,7 +330,7 @@ class Warmstart:
         database, where = self.store.database, clean(resolve_project(project))
         migrate(self.store)
         policy = Policy.of(self.settings, default="smart")
-        policy.deadline_ms = 1000  # nobody's turn waits
+        policy.deadline_ms = 1000  # no turn is waiting for it
         run = Preflight(database.connection, database.DIALECT, session="", project=where, policy=policy)
         return run.before_turn(clean(message), number=0 if first else 2, record=False)
 
@@ -343,7 +343,7 @@ class Warmstart:
 
     @cached_property
     def handoffs(self) -> Handoffs:
-        """The packets of sessions, and which session handed over to which."""
+        """The packets of sessions, and the links between sessions that were handed over."""
         from warmstart.handoff.store import Handoffs
 
         settings = self.settings
@@ -353,7 +353,7 @@ class Warmstart:
 
     @cached_property
     def memory(self) -> Memory:
-        """What is known across sessions, in the configured backend."""
+        """The facts known across sessions, in the configured backend."""
         from warmstart.memory.selection import select_backend
 
         return Memory(self._stack.enter_context(closing(select_backend(self.settings))))
@@ -365,7 +365,7 @@ class Warmstart:
 
 
 class Sessions:
-    """The sessions in a store. An id may be shortened as long as it stays unique."""
+    """The sessions in a store. Any unique prefix of an id works."""
 
     def __init__(self, app: Warmstart) -> None:
         self._app = app
@@ -393,7 +393,7 @@ class Sessions:
         return self._store.get(session.id)
 
     def _update_outcomes(self, chosen: Filter) -> None:
-        """Profile the sessions that changed. A store that cannot be written shows what it has."""
+        """Profile the sessions that changed. For a store that is not writable, only warn."""
         try:
             self._app.update_profiles(chosen)
         except (StoreFull, StoreReadOnly) as error:
@@ -452,7 +452,7 @@ class Memory:
         return self.backend.query(user, "", limit=limit)
 
     def of_project(self, project: str) -> builtins.list[str]:
-        """The newest entries about a project. No server is asked, because a session is about to start."""
+        """The newest entries about a project; empty for a cloud backend, because a session is waiting to start."""
         from warmstart.memory.values import SCOPE, View
 
         if self.backend.is_cloud or not self.backend.is_available():
@@ -490,15 +490,15 @@ class Templates:
         from warmstart.templates.selection import is_project
 
         wanted = "" if project is None else resolve_project(project)
-        found = self.store.list()
-        return [each for each in found if not (wanted and each.project) or is_project(each.project, wanted)]
+        every = self.store.list()
+        return [each for each in every if not (wanted and each.project) or is_project(each.project, wanted)]
 
     def get(self, id: str, *, version: int | None = None) -> WarmTemplate:
         """A template by its id, a prefix of it, or its name. Raises `TemplateNotFound`."""
         return self.store.get(id, version=version)
 
     def selector(self, *, deadline_ms: float) -> Selector:
-        """What suggests a template for a task, and chooses one as a session would."""
+        """A selector, which suggests templates for a task and chooses one as a session would."""
         from warmstart.templates.selection import Policy, Selector
 
         settings = self._app.settings

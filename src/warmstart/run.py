@@ -1,7 +1,7 @@
-"""`Run`: one live session, as a host or an agent of your own holds it.
+"""`Run`: one live session of a host or of your own agent.
 
-A step that fails, or takes too long, leaves the host's turn as if Warmstart were not there, and one line in the log.
-Each step can be used alone. Threads may share a run, and runs in several threads may share a store.
+A step that fails or takes too long leaves the turn as if Warmstart were not there, and one line in the log. Each step
+can be used alone. Threads may share a run, and runs in several threads may share a store.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ if TYPE_CHECKING:
     from warmstart.templates.start import Started
 
 START_SECONDS = 2.0  # for the start of a session
-MAX_START = 8_000  # characters; with an overlay under 10,000, at which agents replace a text by a preview
+MAX_START = 8_000  # characters; with an overlay below 10,000, where agents truncate a text to a preview
 EXPERIMENTS = "experiments/0001_tables"  # a store without it has no experiments
 AGENT = "warmstart"  # of sessions that a run records itself
-_PARTS: tuple[str, ...] = ("brief", "template")  # what a session starts with, outside of experiments
+_PARTS: tuple[str, ...] = ("brief", "template")  # of a start, outside of experiments
 
 T = TypeVar("T")
 
 
 class Services(Protocol):
-    """What a run needs of the object that made it, which is `Warmstart`."""
+    """What a run needs from the `Warmstart` that created it."""
 
     settings: Settings
     store: SQLSessionStore
@@ -70,7 +70,7 @@ class Services(Protocol):
 
 
 class Run:
-    """One live session. `Warmstart.begin` makes it."""
+    """One live session. Created by `Warmstart.begin`."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class Run:
         self.end()
 
     def _step(self, name: str, do: Callable[[], T], otherwise: T, wait: float = -1) -> T:
-        """What the step returns. `wait` limits the seconds to wait for steps in other threads."""
+        """The result of the step, or `otherwise` if it fails. `wait` is the timeout for steps in other threads."""
         is_ours = self._lock.acquire(timeout=wait)
         try:
             if not is_ours:
@@ -136,9 +136,9 @@ class Run:
         return messages
 
     def _start(self) -> list[Any]:
-        """The messages with the brief, and a template if one fits. A template that fails costs the template only."""
+        """The messages with the brief, and a template if one fits. If the template fails, the brief remains."""
         if not self.project:
-            return self.messages  # the host does not say where it works, and an empty name would mean all projects
+            return self.messages  # the host does not say where it works, and an empty project would mean all of them
         database = self._app.store.database
         with time_limit(database.connection, database.DIALECT, time.monotonic() + START_SECONDS):
             self.arm, parts = self._step("assign", self._assign, ("", _PARTS))
@@ -151,9 +151,9 @@ class Run:
             return self._step("template", lambda: self._with_template(brief), with_brief)
 
     def _assign(self) -> tuple[str, tuple[str, ...]]:
-        """The arm of the field experiment in the project, empty without one, and what the session starts with.
+        """The arm of the project's field experiment, if there is one, and the parts of the start.
 
-        It is stored before the session begins, balanced within the model and the kind of work of the project.
+        The arm is stored before the session starts, balanced within the model and the project's kind of work.
         """
         if EXPERIMENTS not in self._app.store.database.applied():
             return "", _PARTS
@@ -174,7 +174,7 @@ class Run:
         if self.host:
             options["renderer"] = "system"
         if self.arm:
-            options["holdout"] = 0.0  # the experiment has decided
+            options["holdout"] = 0.0  # the experiment has already decided
         started: Started = self._app.templates.start(
             self.session_id,
             self.messages,
@@ -189,7 +189,7 @@ class Run:
 
     @property
     def start_text(self) -> str:
-        """The start as one text, for hosts that take no messages: how to use what it has, the brief, the template."""
+        """The start as one text, for hosts that take no messages: the preflight block, the brief, the template."""
         return self._step("start", self._start_text, "")
 
     def _start_text(self) -> str:
@@ -200,7 +200,7 @@ class Run:
             content = message.get("content")
             texts += [content] if isinstance(content, str) else [str(part.get("text", "")) for part in content or ()]
         while sum(map(len, texts)) + 2 * len(texts) > MAX_START:
-            texts.pop()  # the template goes before the brief, the brief before the block
+            texts.pop()  # first the template, then the brief, then the block
         return "\n\n".join(filter(None, texts))
 
     # -- turns
@@ -220,22 +220,22 @@ class Run:
         )
 
     def before_turn(self, message: str) -> str | None:
-        """What earlier sessions know about the user's message, to be added to this request and to nothing else."""
+        """What earlier sessions know about the user's message, to add to this request and to nothing else."""
         if self._skips_preflight:
             return None
         wait = self._app.settings.preflight_deadline_ms / 1000
         return self._step("before_turn", lambda: self._preflight.before_turn(clean(message)).text or None, None, wait)
 
     def after_tool(self, tool: str, arguments: str | Mapping[str, Any], output: str) -> str | None:
-        """For a call that failed: what worked instead in an earlier session, if that is known."""
+        """For a failed call: what worked instead in an earlier session, if known."""
         if self._skips_preflight:
             return None
         return self._step("after_tool", lambda: self._preflight.after_tool(tool, arguments, output), None)
 
     def after_compaction(self, messages: Sequence[tuple[str, str, str]] = ()) -> str:
-        """What to say again after a compaction: the user's constraints, verbatim.
+        """What to repeat after a compaction: the user's constraints, verbatim.
 
-        `messages` are (role, text, id) of the conversation for hosts that do not `record` it.
+        `messages` are the (role, text, id) of the conversation, for hosts that do not `record` it.
         """
         return self._step("after_compaction", lambda: self._after_compaction(messages), "")
 
@@ -247,10 +247,10 @@ class Run:
         return render_constraints(self._ledger, self._app.redactor)
 
     def fit(self, messages: Sequence[Any], *, budget_tokens: int, strategy: str = "mask") -> list[Any]:
-        """The messages shortened to a budget; those that fit are returned as they are.
+        """The messages compacted to a budget; messages that fit are returned unchanged.
 
         After too many compactions the session is handed over, if the settings say so: the messages are then those of a
-        fresh session, whose id is `session_id` from now on. `handoff` says what came of it.
+        fresh session, whose id is `session_id` from then on. `handoff` has the result.
         """
         return self._step("fit", lambda: self._fit(messages, budget_tokens, strategy), list(messages))
 
@@ -276,21 +276,22 @@ class Run:
 
     @property
     def constraints(self) -> tuple[Quote, ...]:
-        """What the user said must, must not or may only be done, verbatim."""
+        """The user's constraints (must, must not, only), verbatim."""
         return self._ledger.constraints
 
     # -- the record
 
     def record(self, message: Message | Mapping[str, Any]) -> None:
-        """Store a message of the session; its first one creates the session. Secrets are replaced before."""
+        """Store a message of the session; the first one creates it. Secrets are replaced first."""
         self._step("record", lambda: self._record(message), None)
 
-    def _record(self, given: Message | Mapping[str, Any]) -> None:
+    def _record(self, recorded: Message | Mapping[str, Any]) -> None:
         from warmstart.sessions.redaction import redacted_messages, redacted_session
 
         self._recorded += 1
-        # A session that is resumed, also by another process, must not reuse the ids of its earlier messages.
-        message = given if isinstance(given, Message) else read_message(given, f"{self.session_id}#{uuid4().hex}")
+        # A resumed session, perhaps in another process, must not reuse the ids of its earlier messages.
+        new_id = f"{self.session_id}#{uuid4().hex}"
+        message = recorded if isinstance(recorded, Message) else read_message(recorded, new_id)
         if message is None:
             return
         now = datetime.now(UTC)
@@ -302,7 +303,7 @@ class Run:
         self._app.store.append(redacted_session(self._session, redactor), cleaned)
 
     def end(self, outcome: SessionOutcome | None = None) -> None:
-        """Close the session: profile it, note its outcome, credit what it started with. Safe to call twice."""
+        """Close the session: record its outcome, profile it, and settle its template. Safe to call twice."""
         self._step("end", lambda: self._end(outcome), None)
 
     def _end(self, outcome: SessionOutcome | None) -> None:
