@@ -98,7 +98,7 @@ def test_a_dataset_in_the_home_directory_is_an_error(run, synced, tmp_path, home
     for directory in (home / ".warmstart", home, tmp_path, tmp_path / "link", home / "x" / ".."):
         ran = run("dataset", "export", directory)
         assert (ran.code, ran.out, ran.err.count("\n")) == (1, "", 1)
-        assert "the key" in ran.err
+        assert "its key" in ran.err
     assert set((home / ".warmstart").iterdir()) == before
     assert run("dataset", "export", home / ".warmstart" / "markers").code == 0
 

@@ -193,7 +193,7 @@ def test_init_imports_shows_three_facts_and_sets_up(run, histories):
     assert "Found claude-code: 5 logs." in ran.out
     assert "Found codex: 1 log." in ran.out
     assert "Imported 7 sessions." in ran.out
-    assert "The mistake that recurs most (3 times):\n  Edit: File has not been read yet\n  What helped: Read" in ran.out
+    assert "The most frequent mistake (3 times):\n  Edit: File has not been read yet\n  Usual fix: Read" in ran.out
     assert "Commands that work in tidewatch:\n  `uv run pytest` worked 4 times" in ran.out
     assert "What the last compaction lost (claude-code, session da4a0ae4d620bc9e):\n  100% of the rules" in ran.out
     assert "hook claude-code" in (histories / ".claude" / "settings.json").read_text()
@@ -210,7 +210,7 @@ def test_a_fix_that_teaches_nothing_is_no_fact(run, histories):
         ws.store.append(session("vague"), talk(asked("look"), *tries))
         worst = ws.report(project=None).signatures[0]
         assert (worst.count, worst.fix) == (4, "another command (4 of 4)")
-    assert "The mistake that recurs most (3 times):\n  Edit: File has not been read yet" in run("init", "--yes").out
+    assert "The most frequent mistake (3 times):\n  Edit: File has not been read yet" in run("init", "--yes").out
 
 
 def test_init_says_nothing_of_compactions_if_there_was_none(run, histories):
@@ -231,7 +231,7 @@ def test_each_step_of_init_can_be_declined(run, histories, terminal):
     assert not (histories / ".claude" / "settings.json").exists()
     code, screen = terminal("init", typed="y\nn\n")
     assert code == 0
-    assert "recurs most" in screen
+    assert "most frequent mistake" in screen
     assert not (histories / ".claude" / "settings.json").exists()
     code, screen = terminal("init", typed="n\ny\n")
     assert (histories / ".claude" / "settings.json").exists()

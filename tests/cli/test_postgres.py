@@ -140,7 +140,7 @@ def test_a_copy_that_is_not_the_same_is_an_error(run, home, synced, tmp_path, mo
 def test_a_store_is_not_copied_onto_itself(run, home, synced):
     ran = run("store", "copy", "--to", home / ".warmstart" / "warmstart.db")
     assert ran.code == 1
-    assert "name another one" in ran.err
+    assert "name another target" in ran.err
 
 
 def test_a_copy_shows_its_progress_on_a_terminal(terminal, home, synced, tmp_path):

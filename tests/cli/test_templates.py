@@ -84,7 +84,7 @@ def test_what_cannot_be_done_is_said_in_one_line(run, synced, subtests):
         (["promote", "nothing"], 1, "'nothing'"),
         (["retire", "nothing"], 1, "'nothing'"),
         (["suggest"], 2, "TASK"),
-        (["suggest", "x", "--project", "a", "--all-projects"], 2, "contradict"),
+        (["suggest", "x", "--project", "a", "--all-projects"], 2, "cannot be combined"),
     ]
     for arguments, code, said in cases:
         with subtests.test(arguments=arguments, code=code, said=said):

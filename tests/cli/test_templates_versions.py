@@ -76,7 +76,7 @@ def test_an_edit_is_a_new_version_and_the_diff_is_readable(run, made, editor):
     assert "nothing changed" in run("templates", "revert", made, 3).err
     same = run("templates", "diff", made, 1, 3)
     assert (same.code, same.out) == (0, "")
-    assert "are equal" in same.err
+    assert "are identical" in same.err
 
 
 def test_an_editor_that_changes_nothing_makes_no_version(run, made, monkeypatch, editor):

@@ -3,7 +3,7 @@
 Importing this module imports almost nothing, so that Ctrl-C is handled as early as possible.
 """
 
-import _signal  # type: ignore[import-not-found]  # built in: loads no file, as `signal` does
+import _signal  # type: ignore[import-not-found]  # built in: unlike `signal`, loads no file
 import os
 import sys
 
@@ -18,7 +18,7 @@ def main(arguments: "Sequence[str] | None" = None) -> None:
     Without `--debug` every error, bugs included, becomes one line; the log has the details.
     """
     command_line = list(sys.argv[1:] if arguments is None else arguments)
-    end = command_line.index("--") if "--" in command_line else len(command_line)  # what follows is not an option
+    end = command_line.index("--") if "--" in command_line else len(command_line)  # no options after it
     words = [word for word in command_line[:end] if word != "--debug"] + command_line[end:]
     code = _run(words, debug=len(words) < len(command_line))
     if arguments is None:
@@ -62,10 +62,10 @@ def _open_closed_streams() -> None:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, os.O_RDWR if number else os.O_WRONLY)  # reading a closed stdin stays an error
-    sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115 - as long as the process lives
+    sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115 - until the process ends
     sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
     sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            # Characters that the terminal cannot show are no error.
+            # A character that the terminal cannot show must not raise.
             stream.reconfigure(errors="backslashreplace")

@@ -1,4 +1,4 @@
-"""`warmstart mcp` and `warmstart hook`: what agents run, not people."""
+"""`warmstart mcp` and `warmstart hook`, which are run by agents, not people."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from warmstart.cli.terminal import raw
 def mcp_command() -> None:
     """Serve recall, memory, briefs, templates and sessions to an agent over MCP.
 
-    An agent starts it, with `warmstart mcp` as the command of an MCP server, and talks to it over standard input and
-    output. It needs the extra `mcp`. With an empty input it only checks that it starts.
+    Configure `warmstart mcp` as an MCP server in your agent, which starts it and talks to it over standard input and
+    output. It needs the extra `mcp`. With empty input it only checks that it starts.
     """
     from warmstart.mcp import serve
 
     if sys.stdin.isatty():
-        raise click.ClickException("an agent starts this server and talks to it; see `warmstart mcp --help`")
+        raise click.ClickException("this server is started by an agent; see `warmstart mcp --help`")
     sys.stdout, sys.stderr = raw(sys.stdout), raw(sys.stderr)  # the protocol is data
     serve()
 
@@ -33,10 +33,10 @@ def mcp_command() -> None:
 @click.argument("event")
 @click.argument("rest", nargs=-1)
 def hook_command(host: str, event: str, rest: tuple[str, ...]) -> None:
-    """Answer an agent's hook; `warmstart install` sets it up.
+    """Answer an agent's hook (set up by `warmstart install`).
 
-    Reads the event on standard input and prints one JSON object, or nothing. It always exits with 0, so that an agent
-    never stops because of Warmstart.
+    Reads the event from standard input and prints one JSON object, or nothing. It always exits with 0, so that
+    Warmstart never stops an agent.
     """
     from warmstart.hosts.hook import main  # `warmstart.__main__` goes there directly; this one shows the help
 

@@ -52,9 +52,9 @@ def _explain(brief: Brief) -> None:
         click.echo(f"## {heading}")
         for line in lines:
             sessions = list(dict.fromkeys(source.session[:8] for source in line.sources))
-            named = ", ".join(sessions[:_MAX_IDS])
+            ids = ", ".join(sessions[:_MAX_IDS])
             more = f" and {len(sessions) - _MAX_IDS} more" if len(sessions) > _MAX_IDS else ""
             click.echo(wrapped(line.text, "- "))
-            click.echo(wrapped(line.why + (f"; from {named}{more}" if sessions else ""), "    "))
+            click.echo(wrapped(line.why + (f"; from {ids}{more}" if sessions else ""), "    "))
     if brief.text:
         click.echo(counted(brief.tokens, "token"))

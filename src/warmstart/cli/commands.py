@@ -1,6 +1,6 @@
-"""The commands, each loaded when it is called, and what happens when one fails.
+"""The commands, each loaded when it is called, and how their errors are reported.
 
-A failure is one line on standard error, an exit code, and an entry in the log if it helps.
+An error is one line on standard error, an exit code, and a log entry if it helps.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import click
 from warmstart.cli.terminal import printable, raw
 from warmstart.errors import EmbedderError, InvalidTemplate, MemoryBackendError, StoreError, WarmstartError
 
-# Name, and the line that `warmstart --help` shows without loading the command.
+# The commands with their line in `warmstart --help`, which must not load them.
 COMMANDS = {
-    "init": "Get started: find your agents, import their sessions, and set the agents up.",
+    "init": "Get started: find your agents, import their sessions, and set up the agents.",
     "install": "Set up your agents, so that their next sessions start warm.",
     "uninstall": "Undo what `warmstart install` changed.",
     "sync": "Import new sessions from your agents' logs.",
@@ -36,13 +36,13 @@ COMMANDS = {
     "handoff": "Hand a session over to a fresh one, and see what a compaction keeps.",
     "mcp": "Serve recall, memory, briefs, templates and sessions to an agent over MCP.",
     "store": "Copy the store to another file or server.",
-    "hook": "Answer an agent's hook; `warmstart install` sets it up.",
+    "hook": "Answer an agent's hook (set up by `warmstart install`).",
     "redact": "Replace secrets in a text or in the store.",
     "doctor": "Check the store, the agents' logs and the installation.",
     "completion": "Print a completion script for your shell.",
 }
 
-# Commands in the module of another one. A module has its own as `command`, the others as `NAME_command`.
+# Commands that share a module. A module has its own command as `command`, the others as `NAME_command`.
 _MODULES = {"hook": "agents", "mcp": "agents", "uninstall": "install", "prompt": "preflight"}
 
 # Errors that are worth a log entry; typos and wrong names are not.

@@ -46,7 +46,7 @@ def _completer(find: Callable[[str], Iterable[tuple[str, str]]]) -> Completer:
 
 @_completer
 def complete_sessions(incomplete: str) -> Iterable[tuple[str, str]]:
-    """Ids of sessions, the newest first."""
+    """Session ids, newest first."""
     from warmstart.cli.output import local, one_line, settings
     from warmstart.sessions.sql_store import open_store
 
@@ -58,15 +58,15 @@ def complete_sessions(incomplete: str) -> Iterable[tuple[str, str]]:
 
 @_completer
 def complete_projects(incomplete: str) -> Iterable[tuple[str, str]]:
-    """Short names of projects, and the names of their folders."""
+    """Short names and folder names of projects."""
     from warmstart.cli.output import settings
     from warmstart.sessions.projects import short_names
     from warmstart.sessions.sql_store import open_store
 
     with open_store(settings()) as store:
         names = short_names(store.projects())
-    found = {PurePath(path).name: path for path in names} | {name: path for path, name in names.items()}
-    return [pair for pair in sorted(found.items()) if pair[0].startswith(incomplete)]
+    paths = {PurePath(path).name: path for path in names} | {name: path for path, name in names.items()}
+    return [pair for pair in sorted(paths.items()) if pair[0].startswith(incomplete)]
 
 
 @_completer
@@ -79,7 +79,7 @@ def complete_agents(incomplete: str) -> Iterable[tuple[str, str]]:
 
 @_completer
 def complete_templates(incomplete: str) -> Iterable[tuple[str, str]]:
-    """Ids and names of templates."""
+    """Template names and ids."""
     from warmstart.cli.output import one_line, settings
     from warmstart.sessions.sql_store import open_store
     from warmstart.templates.store import SQLTemplateStore
@@ -94,7 +94,7 @@ def complete_templates(incomplete: str) -> Iterable[tuple[str, str]]:
 
 @_completer
 def complete_keys(incomplete: str) -> Iterable[tuple[str, str]]:
-    """Keys of memories of the default user."""
+    """Memory keys of the default user."""
     from warmstart.cli.output import one_line, settings
     from warmstart.memory.selection import select_backend
 

@@ -30,7 +30,7 @@ def command() -> None:
 @session_options
 @json_option
 def export(directory: Path, chosen: Chosen, as_json: bool) -> None:
-    """Export sessions and tool calls, with a data card, into DIR.
+    """Export sessions and tool calls, with a data card, to DIR.
 
     Writes one row per session with its metrics and one per tool call with its outcome, as JSON lines and, if pyarrow is
     installed, as Parquet. No message text is included; everything that is not a public name is hashed with your own
@@ -58,7 +58,7 @@ def export(directory: Path, chosen: Chosen, as_json: bool) -> None:
 
 
 def _refuse_home(directory: Path, home: Path) -> None:
-    """Raise `DatasetError` if the directory would include the key that its hashes were made with."""
+    """Raise `DatasetError` if the directory contains the key of its own hashes."""
     target, key_folder = directory.resolve(), home.resolve()
     if target == key_folder or target in key_folder.parents:
-        raise DatasetError(f"{str(directory)!r} contains {str(home)!r} and the key in it; choose another directory")
+        raise DatasetError(f"{str(directory)!r} contains {str(home)!r} and its key; choose another directory")

@@ -39,7 +39,7 @@ _COLOURS = {"ok": "green", "note": "cyan", "warning": "yellow", "problem": "red"
 
 
 class Check(NamedTuple):
-    """The result of one check, and how to fix what is wrong."""
+    """The result of one check, and how to fix the problem."""
 
     subject: str
     status: Literal["ok", "note", "warning", "problem"]
@@ -120,7 +120,7 @@ def _log(home: Path) -> Iterator[Check]:
     if line is None:
         yield Check("log", "ok", f"no errors in {path}")
     else:
-        yield Check("log", "note", f"last error: {line}", f"{path} has the earlier ones")
+        yield Check("log", "note", f"last error: {line}", f"{path} has earlier ones")
 
 
 def _store(current: Settings) -> Iterator[Check]:
@@ -129,11 +129,11 @@ def _store(current: Settings) -> Iterator[Check]:
         return
     path = current.store_path
     try:
-        there = path.exists()
+        exists = path.exists()
     except OSError as error:
         yield Check("store", "problem", f"cannot access {path}: {error.strerror}", "fix the permissions of its folder")
         return
-    if not there:
+    if not exists:
         yield Check("store", "note", f"{path} does not exist yet", "`warmstart sync` creates it")
         return
     if path.is_file() and stat.S_IMODE(path.stat().st_mode) & 0o077:
@@ -203,7 +203,7 @@ def _memory(current: Settings) -> Iterator[Check]:
 def _server(current: Settings) -> Check:
     try:
         with open_store(current) as store:
-            # The owner creates the tables of every package; other roles may not.
+            # Create the tables of every package, because roles other than the owner may not.
             SQLProfileStore(store)
             Index(store)
             SQLTemplateStore(store)
@@ -257,7 +257,7 @@ def _histories(current: Settings) -> Iterator[Check]:
 
 
 def _hosts(current: Settings) -> Iterator[Check]:
-    """How the agents are set up, and how our hooks are doing there."""
+    """How the agents are set up, and how our hooks are doing."""
     place = Place(user_home(), os.environ)
     for host in HOSTS:
         subject, fix = f"{host} hooks", f"`warmstart install {host}`"
@@ -268,7 +268,7 @@ def _hosts(current: Settings) -> Iterator[Check]:
             continue
         if not found.installed:
             if is_present(host, place):
-                yield Check(subject, "note", "not installed", f"{fix} lets new sessions start warm")
+                yield Check(subject, "note", "not installed", f"{fix} makes new sessions start warm")
             continue
         finding = "installed, " + (f"last run {_ago(found.last)}" if found.last else "not run yet")
         if found.p95_ms is not None:
@@ -295,7 +295,7 @@ def _ago(run: Mapping[str, Any]) -> str:
 
 
 def _extras() -> Iterator[Check]:
-    """Which optional parts of this package are installed."""
+    """The optional parts of this package, and whether they are installed."""
     try:
         package = metadata.metadata("warmstart")
         required = metadata.requires("warmstart") or []

@@ -72,11 +72,11 @@ def analyze_command(
     metric: str | None,
     as_json: bool,
 ) -> None:
-    """Compare the arms of an experiment, or of a CSV file with a row for each observation.
+    """Compare the arms of an experiment, or of a CSV file with one row per observation.
 
-    The difference is each arm minus the baseline. Without --paired-by, rows with the same --unit count as one piece of
-    evidence; with it, the arms are compared within each pair. NAME is an experiment, or `holdout` for the sessions
-    that started without a template although one fit.
+    The difference is each arm minus the baseline. Without --paired-by, rows with the same --unit count as one
+    independent unit; with it, the arms are compared within each pair. NAME is an experiment, or `holdout` for the
+    sessions that started without a template even though one fit.
     """
     if not source.lower().endswith(".csv") and not Path(source).is_file():
         with Warmstart(settings()) as ws:
@@ -102,37 +102,33 @@ def analyze_command(
         return
     question = Question(lower_is_better, smallest_effect, sequential)
     rows = read_csv(Path(source), arm=arm, outcome=outcome, unit=unit, paired_by=paired_by)
-    found = analyze(rows, question, baseline=baseline_arm, only=arms)
+    analyses = analyze(rows, question, baseline=baseline_arm, only=arms)
     if as_json:
-        print_json(asdict(found[0]) | ({"comparisons": found} if len(found) > 1 else {}))
+        print_json(asdict(analyses[0]) | ({"comparisons": analyses} if len(analyses) > 1 else {}))
     else:
-        print_analyses(found, unit="pairs" if paired_by else "units")
+        print_analyses(analyses, unit="pairs" if paired_by else "units")
 
 
-def print_analyses(found: Sequence[Analysis], *, unit: str) -> None:
-    """The verdicts in words, then the numbers."""
-    for each in found:
+def print_analyses(analyses: Sequence[Analysis], *, unit: str) -> None:
+    """Print the verdicts in words, then the numbers."""
+    for each in analyses:
         click.echo(f"{each.verdict.upper()}. {in_words(each, unit=unit)}")
         for note in each.notes:
             click.echo(f"  {note}")
     click.echo()
-    base, numbers = found[0].baseline, [each.numbers() for each in found]
+    base, numbers = analyses[0].baseline, [each.numbers() for each in analyses]
     names = tuple(numbers[0])
     first = (f"{base.name} (baseline)", f"{base.mean:.4g}", *("" for _ in names[2:]))
     table(names, [first, *(tuple(each.values()) for each in numbers)], right=names[1:])
-    click.echo(f"\nMethod: {'; '.join(dict.fromkeys(each.method for each in found))}.")
-    for each in found:
+    click.echo(f"\nMethod: {'; '.join(dict.fromkeys(each.method for each in analyses))}.")
+    for each in analyses:
         if each.p_permutation is not None and each.bootstrap:
             interval = "{:+.4g} to {:+.4g}".format(*each.bootstrap)
-            click.echo(
-                f"{each.treatment.name}: p by permutation {each.p_permutation:.4g}, bootstrap interval {interval}."
-            )
-    if len(found) > 1:
+            click.echo(f"{each.treatment.name}: permutation p {each.p_permutation:.4g}, bootstrap interval {interval}.")
+    if len(analyses) > 1:
         click.echo("Verdicts use p-values adjusted for all comparisons (Holm).")
-    if any(each.naive_p is not None and each.n_units < each.baseline.rows + each.treatment.rows for each in found):
-        click.echo(
-            "p naive treats rows as independent, which they are not; it is wrong, and shown only for comparison."
-        )
+    if any(each.naive_p is not None and each.n_units < each.baseline.rows + each.treatment.rows for each in analyses):
+        click.echo("The naive p treats rows as independent, which they are not; it is shown only for comparison.")
 
 
 @command.command(epilog="Example: warmstart experiment power --baseline 0.09 --effect 0.033 --icc 0.05 --calls 30")
@@ -147,14 +143,14 @@ def power(
     baseline: float, effect: float, icc: float, calls: int, sessions: int | None, higher_is_better: bool, as_json: bool
 ) -> None:
     """Show how many sessions it takes to detect an effect on a rate."""
-    found = plan(
+    planned = plan(
         baseline, effect, icc=icc, calls=calls, sessions=sessions, higher_is_better=higher_is_better or calls == 1
     )
-    print_json(found) if as_json else click.echo(found.in_words())
+    print_json(planned) if as_json else click.echo(planned.in_words())
 
 
 def print_results(results: Results) -> None:
-    """The verdict of an experiment, its other metrics, and what speaks against it."""
+    """Print the verdict of an experiment, the failed checks, and the other metrics."""
     words = METRICS[results.metric].words
     click.echo(f"{results.design.name}: {words}, {counted(len(results.trials), 'session')} ({results.state}).")
     print_analyses(results.primary, unit=results.unit)
@@ -178,13 +174,13 @@ def _settle(ws: Warmstart) -> None:
 
 @command.command(epilog="Example: warmstart experiment new first-try")
 @click.argument("name")
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="The file. [default: NAME.toml]")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="The file to write. [default: NAME.toml]")
 def new(name: str, out: Path | None) -> None:
-    """Write an experiment file to start from."""
+    """Write an example experiment file."""
     path, text = out or Path(f"{name}.toml"), example(name)
     parse_design(text)
     if path.exists():
-        raise ExperimentError(f"{path} already exists; choose another name, or --out")
+        raise ExperimentError(f"{path} already exists; choose another name or use --out")
     path.write_text(text, encoding="utf-8")
     click.echo(f"{path} written. Edit it, then: warmstart experiment run {path}", err=True)
 
@@ -196,8 +192,8 @@ def new(name: str, out: Path | None) -> None:
 def run(file: Path, resume: bool, limit: int) -> None:
     """Run a lab experiment, or start a field experiment.
 
-    First says what effects its size can and cannot detect. Every session is stored when it ends, so that an
-    interrupted run can be resumed. A field experiment assigns the sessions that your agents start from now on.
+    First says which effects an experiment of this size can and cannot detect. Every session is stored when it ends, so
+    that an interrupted run can be resumed. A field experiment assigns the sessions that your agents start from now on.
     """
     try:
         text = file.read_text(encoding="utf-8")
@@ -239,11 +235,11 @@ def run(file: Path, resume: bool, limit: int) -> None:
 
 
 def _show_progress() -> Any:
-    """A line for each session: how many are done, and the time left at the present pace."""
-    began = time.monotonic()
+    """Show after each session how many are done, and the estimated time left."""
+    start = time.monotonic()
 
     def show(done: int, total: int) -> None:
-        left = (time.monotonic() - began) / done * (total - done)
+        left = (time.monotonic() - start) / done * (total - done)
         end = "\r" if sys.stderr.isatty() and done < total else "\n"
         print(f"{done} of {total} sessions, {seconds(left)} left   ", end=end, file=sys.stderr, flush=True)  # noqa: T201
 
@@ -252,7 +248,7 @@ def _show_progress() -> Any:
 
 @contextmanager
 def isolated_home(home: Path) -> Iterator[None]:
-    """The environment of one session: another home, and a Warmstart of its own that is off."""
+    """The environment of one session: a separate home, with Warmstart disabled."""
     changes = {
         "HOME": str(home),
         "XDG_CONFIG_HOME": str(home / ".config"),
@@ -276,14 +272,14 @@ def isolated_home(home: Path) -> Iterator[None]:
 def list_command(as_json: bool) -> None:
     """List the experiments, newest first."""
     with Warmstart(settings()) as ws:
-        found = [(*row, len(ws.experiments.trials(row[0]))) for row in ws.experiments.all()]
+        rows = [(*row, len(ws.experiments.trials(row[0]))) for row in ws.experiments.all()]
     names = ("name", "kind", "state", "began", "sessions")
     if as_json:
-        print_json([dict(zip(names, row, strict=True)) for row in found])
-    elif found:
-        table(names, [(*row[:3], local(row[3]), row[4]) for row in found])
+        print_json([dict(zip(names, row, strict=True)) for row in rows])
+    elif rows:
+        table(names, [(*row[:3], local(row[3]), row[4]) for row in rows])
     else:
-        click.echo("No experiments; `warmstart experiment new NAME` writes the file of one.", err=True)
+        click.echo("No experiments yet; `warmstart experiment new NAME` writes an example file.", err=True)
 
 
 @command.command(epilog="Example: warmstart experiment status warm-vs-cold")
@@ -313,7 +309,7 @@ def status(name: str, as_json: bool) -> None:
 @click.option("--html", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The file to write.")
 @_metric_option
 def report(name: str, html: Path, metric: str | None) -> None:
-    """Write a page with the verdict, charts, and all raw numbers."""
+    """Write an HTML page with the verdict, charts, and all raw numbers."""
     from warmstart.experiments.page import page
     from warmstart.templates.rendering import render
 

@@ -21,16 +21,16 @@ from warmstart.sessions.sync import default_sources
 
 _MAX_LINES = 3  # of commands
 _VAGUE = "another command"  # a fix that teaches nothing
-_MAX_COMPACTED = 5  # sessions; a log may begin with the summary of another one
+_MAX_COMPACTED = 5  # sessions to try; a log may start with the summary of another one
 
 
 @click.command(epilog="Example: warmstart init --yes")
 @yes_option
 def command(yes: bool) -> None:
-    """Get started: find your agents, import their sessions, and set the agents up.
+    """Get started: find your agents, import their sessions, and set up the agents.
 
-    Shows what it learned from your history before it changes anything. You can decline each step, interrupt it, and run
-    the command again: it continues where it stopped.
+    Shows what it learned from your history before it changes anything. You can decline each step or interrupt it; run
+    the command again to continue where it stopped.
     """
     current, place = settings(), Place(user_home(), os.environ)
     logs = [each for each in default_sources(place.env, place.home) if os.access(each.path, os.R_OK)]
@@ -47,12 +47,12 @@ def command(yes: bool) -> None:
             click.echo(f"Imported {counted(new, 'session')}.")
             _show_facts(ws)
     if hosts:
-        click.echo("\nSet up your agents, so that new sessions start with this:")
+        click.echo("\nSet up your agents, so that new sessions start with what was learned:")
         set_up(hosts, place, current, yes=yes)
 
 
 def _show_facts(ws: Warmstart) -> None:
-    """Show the mistake that recurs most, the commands that work in the project, and what a compaction lost."""
+    """Show the most frequent mistake, the commands that work in the project, and what a compaction lost."""
     sessions = Counter(row.session.project for row in ws.sessions.list(project=None) if row.session.project)
     if not sessions:
         return
@@ -60,12 +60,12 @@ def _show_facts(ws: Warmstart) -> None:
     project = current if current in sessions else sessions.most_common(1)[0][0]
     name, sections = short_names(sessions)[project], dict(ws.brief(project=project).sections)
     fixed = [each for each in ws.report(project=None).signatures if each.fix and _VAGUE not in each.fix]
-    if traps := sections.get("Failed here before"):  # says more than a mistake that agents make everywhere
-        click.echo(printable(f"\nThe mistake that recurs most in {name}:\n  {traps[0].text} ({traps[0].why})"))
+    if traps := sections.get("Failed here before"):  # more useful than a mistake that agents make everywhere
+        click.echo(printable(f"\nThe most frequent mistake in {name}:\n  {traps[0].text} ({traps[0].why})"))
     elif fixed:
         worst = max(fixed, key=lambda each: (each.count, each.sessions))
-        click.echo(f"\nThe mistake that recurs most ({counted(worst.count, 'time')}):")
-        click.echo(printable(f"  {worst.tool}: {one_line(worst.signature, 90)}\n  What helped: {worst.fix}"))
+        click.echo(f"\nThe most frequent mistake ({counted(worst.count, 'time')}):")
+        click.echo(printable(f"  {worst.tool}: {one_line(worst.signature, 90)}\n  Usual fix: {worst.fix}"))
     lines = sections.get("Commands that work here", ())
     if lines:
         click.echo(printable(f"\nCommands that work in {name}:"))
@@ -75,11 +75,11 @@ def _show_facts(ws: Warmstart) -> None:
 
 
 def _show_compaction(ws: Warmstart) -> None:
-    """Show what the summary that an agent wrote last has lost; nothing if no agent wrote one."""
-    for found in find_compacted(ws.store, _MAX_COMPACTED):
-        session = ws.store.get(found)
+    """Show what the latest compaction summary of an agent lost, if there is one."""
+    for id_ in find_compacted(ws.store, _MAX_COMPACTED):
+        session = ws.store.get(id_)
         try:
-            compared = list(compare_summaries(session, list(ws.store.messages(found)), redactor=ws.redactor))
+            compared = list(compare_summaries(session, list(ws.store.messages(id_)), redactor=ws.redactor))
         except HandoffRefused:  # its constraints are too long for a packet
             continue
         if compared:
@@ -92,6 +92,6 @@ def _show_compaction(ws: Warmstart) -> None:
             lost = [
                 f"{1 - share:.0%} of the {name}" for name, share in shares.items() if share is not None and share < 1
             ]
-            click.echo(f"\nWhat the last compaction lost ({session.agent}, session {found}):")
+            click.echo(f"\nWhat the last compaction lost ({session.agent}, session {id_}):")
             click.echo(f"  {', '.join(lost) or 'none of the rules, files and commands'}")
             return

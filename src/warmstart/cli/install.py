@@ -63,7 +63,7 @@ def found_hosts(place: Place) -> list[str]:
 
 
 def _titles(hosts: Sequence[str], one: str = "", many: str = "") -> str:
-    """The names of agents, with a verb in the singular or plural."""
+    """The names of agents, with a verb that agrees with their number."""
     *first, last = (host_module(host).TITLE for host in hosts)
     return f"{', '.join(first)} and {last} {many}".rstrip() if first else f"{last} {one}".rstrip()
 
@@ -72,7 +72,7 @@ def set_up(hosts: Sequence[str], place: Place, current: Settings, *, yes: bool, 
     """Show the changes, ask, and make them."""
     if ".cache" in Path(place.python).parts:
         advice = "`uv tool install warmstart` or `pipx install warmstart` first"
-        raise ConfigError(f"{place.python!r} is temporary, and the hooks would stop working without it; run {advice}")
+        raise ConfigError(f"{place.python!r} is temporary, and the hooks would break without it; run {advice}")
     plans = [plan_install(host, place, current.home) for host in hosts]
     for plan in plans:
         if not plan.changes:
@@ -88,7 +88,7 @@ def set_up(hosts: Sequence[str], place: Place, current: Settings, *, yes: bool, 
     if not place.mcp:
         click.echo("The MCP server was not installed: it needs `pip install 'warmstart[mcp]'`.", err=True)
     click.echo(
-        f"{current.templates_holdout:.0%} of the sessions start without a template, to measure what templates change. "
+        f"{current.templates_holdout:.0%} of the sessions start without a template, to measure their effect. "
         f"Set templates.holdout in {current.home / 'config.toml'} to change that (0 = none).",
         err=True,
     )
@@ -140,9 +140,9 @@ def uninstall_command(hosts: tuple[str, ...], all_hosts: bool, purge: bool, dry_
 
 
 def _purge(current: Settings, staying: list[str], *, dry_run: bool, yes: bool) -> None:
-    """Delete what we wrote, by name: the folder may have files of others.
+    """Delete our own files by name: the folder may contain others.
 
-    The records of agents that are still set up stay, because uninstalling needs them.
+    The records of agents that are still set up stay, because `uninstall` needs them.
     """
     store = current.store_path
     bases = [store, store.with_name(f"{store.stem}.vectors.db")]
@@ -161,6 +161,6 @@ def _purge(current: Settings, staying: list[str], *, dry_run: bool, yes: bool) -
         return
     for path in paths:
         shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-    with suppress(OSError):  # it has files of others
+    with suppress(OSError):  # not empty
         Path(current.home).rmdir()
     click.echo("Deleted.", err=True)

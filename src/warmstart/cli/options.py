@@ -1,7 +1,7 @@
-"""Options that commands share: the same flag means the same everywhere.
+"""Options shared by commands: the same flag means the same everywhere.
 
-A command that shows sessions or templates covers the current project, or all projects if the current directory is in
-none; `--project` names another one and `--all-projects` covers all.
+A command that shows sessions or templates covers the current project, or all projects if the current directory does
+not belong to one; `--project` names another one and `--all-projects` covers all.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from warmstart.config import expand_user
 from warmstart.errors import ConfigError
 from warmstart.sessions.projects import repository_of, resolve_project, short_names
 
-MAX_COUNT = 1_000_000_000  # any database accepts it
+MAX_COUNT = 1_000_000_000  # accepted by every database
 _DURATION = re.compile(r"(\d+)([hdw])")
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 
@@ -33,7 +33,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 class Group(click.Group):
     """A group whose help shows the whole first line of each command, which click would truncate.
 
-    `modules` have more of its commands, and are loaded if one of these is called.
+    `modules` contain more of its commands and are loaded when needed.
     """
 
     def __init__(self, *, modules: Sequence[str] = (), **options: Any) -> None:
@@ -52,13 +52,13 @@ class Group(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         commands = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
-        helps = {name: (found.help or "").partition("\n\n")[0] for name, found in commands.items() if found}
+        helps = {name: (each.help or "").partition("\n\n")[0] for name, each in commands.items() if each}
         with formatter.section("Commands"):
             formatter.write_dl([(name, text.replace("\n", " ")) for name, text in helps.items()])
 
 
 class DefaultGroup(Group):
-    """A group whose first word belongs to the command `default` unless it is the name of a command."""
+    """A group that runs the command `default` unless its first word is the name of a command."""
 
     def __init__(self, *, default: str, **options: Any) -> None:
         super().__init__(**options)
@@ -107,8 +107,8 @@ class When(click.ParamType[datetime]):
         if isinstance(value, datetime):
             return value
         try:
-            if found := _DURATION.fullmatch(value):
-                distance = timedelta(**{_UNITS[found[2]]: int(found[1])})
+            if duration := _DURATION.fullmatch(value):
+                distance = timedelta(**{_UNITS[duration[2]]: int(duration[1])})
                 return datetime.now(UTC) + (distance if self._future else -distance)
             return datetime.fromisoformat(value).astimezone(UTC)
         except (ValueError, OverflowError):
@@ -158,7 +158,7 @@ def project_options(command: _Command) -> _Command:
 
 
 class Chosen(NamedTuple):
-    """The sessions that a command is about."""
+    """The sessions selected by the options of a command."""
 
     project: str
     all_projects: bool
@@ -166,7 +166,7 @@ class Chosen(NamedTuple):
     since: datetime | None
 
     def scope(self, known: Iterable[str]) -> Scope:
-        """The project, or all; `known` are the projects in the store."""
+        """The project, or all of them; `known` are the projects in the store."""
         return scope_of(self.project, self.all_projects, known)
 
 
@@ -184,9 +184,9 @@ def session_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def scope_of(project: str, all_projects: bool, known: Iterable[str] = ()) -> Scope:
-    """The scope that `--project` and `--all-projects` ask for; `known` are the projects in the store."""
+    """The scope selected by `--project` and `--all-projects`; `known` are the projects in the store."""
     if project and all_projects:
-        raise click.UsageError("--project and --all-projects contradict each other; use only one of them")
+        raise click.UsageError("--project and --all-projects cannot be combined")
     if all_projects:
         return Scope("", "")
     known = list(known)
@@ -197,7 +197,7 @@ def scope_of(project: str, all_projects: bool, known: Iterable[str] = ()) -> Sco
 
 
 def current_project() -> str:
-    """The project of the current directory, as the store has it."""
+    """The project of the current directory, as the store names it."""
     try:
         return repository_of(str(Path.cwd()))
     except FileNotFoundError as error:
@@ -205,5 +205,5 @@ def current_project() -> str:
 
 
 def user_home() -> Path:
-    """The home directory of the user, where agents keep their logs."""
+    """The user's home directory, where agents keep their logs."""
     return expand_user(Path("~"))

@@ -1,4 +1,4 @@
-"""How commands print JSON, tables, dates and progress, and ask questions; and the settings they start from."""
+"""How commands print JSON, tables, dates and progress, and ask questions; and the settings they use."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Row = TypeVar("Row")
 
 
 class _Warnings(logging.Handler):
-    """Prints what the library warns of."""
+    """Prints the library's warnings."""
 
     def emit(self, record: logging.LogRecord) -> None:
         click.echo(f"Warning: {printable(record.getMessage())}", err=True)
@@ -39,7 +39,7 @@ _WARNINGS = _Warnings()
 
 
 def settings() -> Settings:
-    """The settings of this process. Only the command line reads the environment, and shows warnings of the library."""
+    """The settings of this process. Only the command line reads the environment and prints the library's warnings."""
     logging.getLogger("warmstart").addHandler(_WARNINGS)
     return load_settings(os.environ)
 
@@ -53,14 +53,14 @@ def read_stdin(instead: str) -> bytes:
 
 
 def print_json(data: Any) -> None:
-    """Print JSON, without characters that would act on a terminal."""
+    """Print JSON, with control characters escaped."""
     ascii_only = (sys.stdout.encoding or "").lower() != "utf-8"
     text = json.dumps(as_data(data), ensure_ascii=ascii_only, indent=2, allow_nan=False)
-    click.echo(re.sub(CONTROL, lambda found: f"\\u{ord(found[0]):04x}", text))
+    click.echo(re.sub(CONTROL, lambda match: f"\\u{ord(match[0]):04x}", text))
 
 
 def as_data(value: Any) -> Any:
-    """Dataclasses and named tuples as objects, sequences as lists, times in ISO 8601, and `nan` as null."""
+    """A value for JSON: dataclasses and named tuples as objects, times in ISO 8601, `nan` as null."""
     if is_dataclass(value):
         return {field.name: as_data(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
@@ -120,7 +120,7 @@ def wrapped(text: str, indent: str = "") -> str:
 
 
 def print_facts(facts: Mapping[str, str]) -> None:
-    """Print names with their values; those without a value are left out."""
+    """Print names with their values; empty values are left out."""
     width = max(map(len, facts))
     for name, value in facts.items():
         if value:
@@ -153,13 +153,13 @@ class Scope(NamedTuple):
 
 
 def print_scope(count: int, noun: str, scope: Scope, filters: str = "", *, create: str = "") -> None:
-    """State on standard error how much was found, and where; `create` says how to get some."""
+    """Print on standard error how many were found, and where; `create` says how to get some."""
     where = f"{scope}, {filters}" if filters else str(scope)
-    found = counted(count, noun) if count else f"No {_plural(noun)}"
+    total = counted(count, noun) if count else f"No {_plural(noun)}"
     hint = "; --all-projects shows all" if scope.project else ""
     if not count and where == "all projects":
         hint = f"; {create or '`warmstart sync` imports them from your agents'}"
-    click.echo(printable(f"{found} ({where}{hint})."), err=True)
+    click.echo(printable(f"{total} ({where}{hint})."), err=True)
 
 
 def describe_filters(*, agent: str = "", since: datetime | None = None, outcome: str | None = None) -> str:
@@ -182,7 +182,7 @@ def print_rows(
     spare: Sequence[str] = (),
     flexible: Sequence[str] = (),
 ) -> None:
-    """Print rows as JSON, `data` of each, or as a table with the `cells` of each; no table if there are none."""
+    """Print rows as JSON (the `data` of each) or as a table (the `cells` of each); nothing if there are none."""
     if as_json:
         print_json([data(row) for row in rows])
     elif rows:
@@ -200,8 +200,8 @@ def table(
     """Print a table that fits the terminal; in a pipe, print whole cells in aligned columns.
 
     On a narrow terminal the columns in `spare` are dropped one by one until the `flexible` ones (by default the last)
-    have a readable width. Then the flexible ones are truncated, the last of them least. Of a project the end is kept.
-    Numbers are aligned to the right, and so are the columns in `right`.
+    have a readable width. Then the flexible ones are truncated, the last of them least. Projects are truncated at the
+    start. Numbers are right-aligned, and so are the columns in `right`.
     """
     terminal = sys.stdout.isatty()
     measure: Callable[[str], int] = len
@@ -237,7 +237,7 @@ def _fit(widths: dict[str, int], width: int, spare: Sequence[str], flexible: Seq
     widths = dict(widths)
 
     def excess(limit: int, shrinking: Sequence[str]) -> int:
-        """By how much the table is too wide when the shrinking columns are no wider than `limit`."""
+        """How much too wide the table is if the shrinking columns are no wider than `limit`."""
         sizes = [min(size, limit) if name in shrinking else size for name, size in widths.items()]
         return sum(sizes) + 2 * (len(sizes) - 1) - width
 

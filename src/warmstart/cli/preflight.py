@@ -1,4 +1,4 @@
-"""`warmstart preflight` and `warmstart prompt`: what an agent is shown, for a message and in its prompt."""
+"""`warmstart preflight` and `warmstart prompt`: what an agent sees for a message and in its prompt."""
 
 from __future__ import annotations
 
@@ -58,7 +58,9 @@ def show(message: tuple[str, ...], project: str, later: bool, explain: bool, as_
         return
     if overlay.text:
         click.echo(printable(overlay.text))
-    if explain or not overlay.text:
+    if not overlay.text:
+        click.echo(f"Nothing to show: {overlay.reason} ({overlay.milliseconds:.1f} ms).", err=True)
+    elif explain:
         click.echo(f"{overlay.reason}; {overlay.milliseconds:.1f} ms, {counted(overlay.tokens, 'token')}", err=True)
     if explain:
         for session, number in sources:
@@ -66,7 +68,7 @@ def show(message: tuple[str, ...], project: str, later: bool, explain: bool, as_
 
 
 def _source(store: SQLSessionStore, turn: str) -> tuple[str, int]:
-    """The session and the message with which a turn begins, which an overlay names by row numbers."""
+    """The session and the first message of a turn, which an overlay names by row numbers."""
     session, number = map(int, turn.split(":")[:2])
     return store.fetch("SELECT id FROM sessions WHERE pk = ?", (session,))[0][0], number
 
@@ -123,11 +125,10 @@ def prompt_command() -> None:
 @project_option
 @json_option
 def show_prompt(project: str, as_json: bool) -> None:
-    """Print the tiers of the prompt, what each costs, and which a provider can cache.
+    """Print the tiers of the prompt, what each costs, and which ones a provider can cache.
 
-    From what never changes to what changes every day: the agent's own identity; the preflight block
-    (`context_preflight.mode`); guidance (the brief); the index of skills; the project's instruction files; and memories
-    with the date.
+    From stable to volatile: the agent's own identity; the preflight block (`context_preflight.mode`); guidance (the
+    brief); the index of skills; the project's instruction files; and memories with the date.
     """
     current = settings()
     where = Path(resolve_project(project))

@@ -1,4 +1,4 @@
-"""`warmstart profile`: how sessions went, all together or one."""
+"""`warmstart profile`: how sessions went, one or many."""
 
 from __future__ import annotations
 
@@ -160,9 +160,9 @@ def _print_recovery(report: Report) -> None:
         click.echo(
             wrapped(
                 f"{_percent(found.next_call)}{_interval(found.next_call_low, found.next_call_high)} of the errors are "
-                "followed by a success at the next call of the same tool, "
+                "followed by a success on the next call of the same tool, "
                 f"{_percent(found.within_three)}{_interval(found.within_three_low, found.within_three_high)} "
-                "within its next three.",
+                "within the next three.",
                 "  ",
             )
         )
@@ -199,9 +199,9 @@ def _print_profile(session: Session, profile: Profile) -> None:
         f"{_percent(found.early_error_rate)}), {found.rejected} rejected, {found.unknown} unknown",
         "recovered": "no errors"
         if found.recovery_rate is None
-        else _percent(found.recovery_rate) + " of the errors within three calls of the tool",
+        else _percent(found.recovery_rate) + " of the errors, within three calls of the tool",
         "first ok": f"call {found.calls_to_success}{after}" if found.calls_to_success else "none",
-        "tools": "too few calls" if found.diversity is None else f"{found.diversity:.1f} different ones in ten calls",
+        "tools": "too few calls" if found.diversity is None else f"{found.diversity:.1f} different ones per ten calls",
         "repeats": f"{counted(found.repeated_calls, 'identical call')}, {counted(found.rereads, 'file')} reread",
         "user": f"{counted(found.corrections, 'correction')}, {counted(found.compactions, 'compaction')}",
         "tokens": f"{found.input_tokens:,} in, {found.output_tokens:,} out, {found.cached_tokens:,} cached"

@@ -137,7 +137,8 @@ def index(rebuild: bool, embedder: str | None, as_json: bool) -> None:
         return
     click.echo(f"{counted(number, 'session')} indexed." if number else "The index is up to date.")
     if name:
-        click.echo(f"{counted(texts, 'text')} embedded with {name}." if texts else f"So are the vectors ({name}).")
+        done = f"{counted(texts, 'text')} embedded with {name}." if texts else f"Vectors ({name}) are up to date."
+        click.echo(done)
 
 
 def _as_dict(found: Evidence, *, explain: bool) -> dict[str, Any]:
@@ -146,7 +147,7 @@ def _as_dict(found: Evidence, *, explain: bool) -> dict[str, Any]:
 
 
 def _open_vectors(store: SQLSessionStore, current: Settings, mode: Mode | None) -> SemanticIndex | None:
-    """The vectors to search by, if there are any and they are wanted."""
+    """The vectors to search, if there are any and `mode` allows them."""
     if mode == "lexical":
         return None
     try:

@@ -46,7 +46,7 @@ _COLOURS = {"ok": "green", "error": "red", "rejected": "yellow", "unknown": "bri
 _ROLES = {"user": "cyan", "assistant": "magenta", "system": "bright_black"}
 _MAX_LINES = 12
 _MAX_RESULT_LINES = 4
-_MIN_ARGUMENTS = 30  # characters of them, however narrow the terminal
+_MIN_ARGUMENTS = 30  # characters, however narrow the terminal
 _session_argument = click.argument("id", shell_complete=complete_sessions)
 
 
@@ -54,7 +54,7 @@ _session_argument = click.argument("id", shell_complete=complete_sessions)
 def command() -> None:
     """List, show, rate, export and delete sessions.
 
-    An id may be shortened as long as it stays unique. The agent's own id works too.
+    ID is a session's id, any unique prefix of it, or the agent's own id.
     """
 
 
@@ -138,7 +138,7 @@ def show(id: str, tools: bool, full: bool, only: str | None, as_json: bool) -> N
 
 
 def _one(messages: Sequence[Message], wanted: str, session_id: str) -> Message:
-    """The message with this number, or with this id of its own, or the result of the call with this id."""
+    """The message with this number or id, or the result of the tool call with this id."""
     number = wanted.removeprefix("#")
     if number.isdigit() and 0 < int(number) <= len(messages):
         return messages[int(number) - 1]
@@ -193,12 +193,12 @@ def _print_message(message: Message, full: bool) -> None:
     when = f"{message.timestamp.astimezone():%H:%M:%S} " if message.timestamp else ""
     marks = [
         name
-        for name, there in (
+        for name, applies in (
             ("compaction summary", message.compaction_summary),
             ("injected", message.injected),
             ("subagent", message.sidechain),
         )
-        if there
+        if applies
     ]
     click.echo()
     click.secho(f"{when}{message.role}" + (f" ({', '.join(marks)})" if marks else ""), fg=_ROLES.get(message.role))
@@ -299,14 +299,14 @@ def delete(ids: tuple[str, ...], yes: bool, secure: bool) -> None:
         if secure:
             ws.store.scrub()
             click.echo(
-                "Removed it from the tables and the index. The server's logs and backups may still hold it."
+                "Removed from the tables and the index. The server's logs and backups may still contain the data."
                 if settings().store_url
-                else "Rewrote the store file; nothing of the deleted sessions is left in it."
+                else "Rewrote the store file; it contains no trace of the deleted sessions."
             )
 
 
 def _mention_templates(store: SQLSessionStore, id: str) -> None:
-    """Say how to remove items of a deleted session from templates."""
+    """Say how to remove a deleted session's items from templates."""
     from warmstart.templates.store import SQLTemplateStore  # only here: `sessions list` starts faster without it
 
     count = sum(id in template.sources for template in SQLTemplateStore(store).summaries())

@@ -37,7 +37,7 @@ def copy(url: str, as_json: bool) -> None:
     """
     here, there = settings(), load_settings(os.environ, store=url)
     if here.store_name == there.store_name:
-        raise ConfigError(f"{there.store_name!r} is the store you copy from; name another one")
+        raise ConfigError(f"{there.store_name!r} is the store to copy from; name another target")
     with open_store(here) as source, open_store(there) as target, progress_bar("Copying") as progress:
         copied = copy_store(source, target, progress=progress)
         templates = copy_templates(SQLTemplateStore(source), SQLTemplateStore(target))

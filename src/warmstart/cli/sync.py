@@ -22,7 +22,7 @@ from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.sessions.store import Filter
 from warmstart.sessions.sync import SyncReport, path_sources
 
-_MAX_WAIT = 30.0  # seconds between attempts to reach a server that went away
+_MAX_WAIT = 30.0  # seconds between attempts to reach a server again
 _AGENTS = click.Choice(list(readers()))
 
 
@@ -116,7 +116,7 @@ def _watch(
 def _refusal(
     store: SQLSessionStore, report: SyncReport, agents: tuple[str, ...], paths: tuple[Path, ...], format: str | None
 ) -> str:
-    """Why the paths yielded nothing; empty if they did yield something."""
+    """Why the paths yielded nothing; empty if they yielded something."""
     where = ", ".join(repr(str(path)) for path in paths)
     why = f" ({report.problems[0].reason})" if report.problems else ""
     if format and (not report.tallies or (not report.changed and not _read_before(store, paths, format))):
@@ -128,7 +128,7 @@ def _refusal(
 
 
 def _read_before(store: SQLSessionStore, paths: tuple[Path, ...], format: str) -> bool:
-    """Whether the paths have logs of this format after all: by their content, or because they were imported before."""
+    """Whether the paths do have logs of this format, judging by their content or by earlier imports."""
     logs = [source.path for source in path_sources([path.absolute() for path in paths], format)]
     if any(_claimed(format, path) for path in logs):
         return True

@@ -81,7 +81,7 @@ def command() -> None:
     "--allow",
     metavar="COMMAND",
     multiple=True,
-    help="Also carry this command although it is not known to be safe; repeatable.",
+    help="Also carry this command even though it is not known to be safe; repeatable.",
 )
 @click.option("--keep-values", is_flag=True, help="Keep values that belong to the old task.")
 @json_option
@@ -98,13 +98,13 @@ def extract(
 ) -> None:
     """Create a template from sessions that went well.
 
-    Ten to twenty different sessions work well. What several have in common comes first. Secrets are replaced,
+    Ten to twenty different sessions work well. Items that several have in common come first. Secrets are replaced,
     and so are values of the old task in API calls: `{{email}}`.
     """
     if not name.strip():
         raise click.UsageError("--name must not be empty")
     with Warmstart(settings()) as app:
-        kept = app.templates.extract(
+        template = app.templates.extract(
             *sessions,
             name=name,
             author=author(),
@@ -116,14 +116,14 @@ def extract(
             placeholders=not keep_values,
         )
         summaries = app.templates.store.summaries()
-    others = [other.id for other in summaries if other.name == kept.name and other.id != kept.id]
+    others = [other.id for other in summaries if other.name == template.name and other.id != template.id]
     if as_json:
-        print_json(template_dict(kept))
+        print_json(template_dict(template))
         return
-    click.echo(f"{kept.id}  {printable(kept.name)}: {kinds(kept.seed)}")
+    click.echo(f"{template.id}  {printable(template.name)}: {kinds(template.seed)}")
     if others:
         click.echo(f"{others[0]} has the same name; use the ids to tell them apart.", err=True)
-    click.echo(f'`warmstart templates test {kept.id} "MESSAGE"` shows how a session would start.', err=True)
+    click.echo(f'`warmstart templates test {template.id} "MESSAGE"` shows how a session would start.', err=True)
 
 
 @command.command("list", epilog="Example: warmstart templates list --state active --tags tidewatch")
@@ -140,7 +140,7 @@ def list_command(
     all_projects: bool,
     as_json: bool,
 ) -> None:
-    """List the project's templates, and those that belong to no project."""
+    """List the project's templates, and those without a project."""
     with Warmstart(settings()) as ws:
         scope = scope_of(project, all_projects, ws.store.projects())
         settle_uses(ws)
@@ -229,7 +229,7 @@ def test(id: str, message: str, renderer: Renderer, as_json: bool) -> None:
         _print_costs(warm.rendering)
 
 
-# -- what the commands share
+# -- shared by the commands
 
 
 @contextmanager
@@ -240,7 +240,7 @@ def templates() -> Iterator[SQLTemplateStore]:
 
 
 def settle_uses(ws: Warmstart, *, always: bool = False) -> None:
-    """Record the outcomes of sessions that started from templates, and update the states of these."""
+    """Record the outcomes of sessions that started from templates, and update the states of the templates."""
     from warmstart.templates.audit import settle
 
     store = ws.templates.store
@@ -266,13 +266,13 @@ def kinds(seed: SessionSeed) -> str:
 
 
 def usage(template: WarmTemplate) -> str:
-    """How many sessions started from a template, how many of them succeeded, and its effect if it is known to help."""
+    """How many sessions started from a template, their success rate, and its effect if it is known to help."""
     if not template.used:
         return "not used yet"
     rate = template.success_rate
     result = "outcome unknown" if rate is None else f"{percent(rate)} success"
     effect = template.effect
-    known = f", {effect.difference * 100:+.0f} points against cold" if effect and effect.low > 0 else ""
+    known = f", {effect.difference * 100:+.0f} points vs. cold" if effect and effect.low > 0 else ""
     return f"used {counted(template.used, 'time')}, {result}{known}"
 
 
@@ -288,7 +288,7 @@ def describe_effect(effect: Effect | None) -> str:
     low, high = effect.low * 100, effect.high * 100
     return (
         f"{effect.difference * 100:+.0f} percentage points of success ({low:+.0f} to {high:+.0f}), "
-        f"{effect.warm} warm against {effect.cold} cold sessions"
+        f"{effect.warm} warm vs. {effect.cold} cold sessions"
     )
 
 

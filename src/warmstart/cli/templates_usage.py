@@ -1,4 +1,4 @@
-"""`warmstart templates`: which one a session starts from, and what that changed."""
+"""`warmstart templates`: which one a session starts from, and its effect."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from warmstart.templates.lifecycle import Counts, review
 from warmstart.templates.selection import Choice, Suggestion, Task
 from warmstart.templates.store import SQLTemplateStore
 
-_DEADLINE_MS = 5000.0  # a person waits longer than a host does
+_DEADLINE_MS = 5000.0  # a person can wait longer than a host
 
 
 @command.command(epilog=f'Example: {NEW}warmstart templates suggest "keep a table of storm warnings" --all-projects')
@@ -132,7 +132,7 @@ def why(session: str, as_json: bool) -> None:
 
 
 def _carried(store: SQLTemplateStore, use: Use) -> list[str]:
-    """The items that a session started with, a line each; none if they were revoked or deleted since."""
+    """The items that a session started with, one line each; empty if they have been revoked or deleted since."""
     if use.arm != "warm":
         return []
     try:
@@ -287,7 +287,7 @@ def auto(min_calls: int, max_error_rate: float, project: str, all_projects: bool
 
 
 def _describe_rate(counts: Counts) -> str:
-    """The share of successes with its interval, or that it is not known."""
+    """The success rate with its interval, or a note that it is not known."""
     if counts.interval is None:
         return "not yet known"
     low, high = map(percent, counts.interval)

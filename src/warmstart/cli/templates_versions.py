@@ -59,7 +59,7 @@ def diff_command(id: str, old: int, new: int, as_json: bool) -> None:
     if as_json:
         print_json({"from": old, "to": new, "changes": lines})
     elif not lines:
-        click.echo(f"Versions {old} and {new} are equal.", err=True)
+        click.echo(f"Versions {old} and {new} are identical.", err=True)
     else:
         for line in lines:
             click.echo(printable(line))
@@ -74,7 +74,7 @@ def revert(id: str, version: int) -> None:
         before = store.get(id)
         template = store.revert(before.id, version, author=author())
     if template.version == before.version:
-        click.echo(f"{template.id} already equals version {version}; nothing changed.", err=True)
+        click.echo(f"{template.id} is already the same as version {version}; nothing changed.", err=True)
     else:
         click.echo(f"Restored version {version} of {template.id} as version {template.version}.", err=True)
 
@@ -84,8 +84,8 @@ def revert(id: str, version: int) -> None:
 def edit(id: str) -> None:
     """Edit a template as text in your editor.
 
-    Opens $VISUAL or $EDITOR. The text is checked and becomes a new version; if it is not valid, it stays in a file so
-    that nothing is lost.
+    Opens $VISUAL or $EDITOR. The text is checked and becomes a new version; if it is not valid, it is kept in a file
+    so that nothing is lost.
     """
     with templates() as store:
         template = store.get(id)
@@ -98,27 +98,27 @@ def edit(id: str) -> None:
                 click.echo("Nothing changed.", err=True)
                 return
             check(changed)
-            kept = store.change(
+            saved = store.change(
                 template.id,
                 author=author(),
                 reason="edited",
                 expected=template.version,
                 **{name: getattr(changed, name) for name in CHANGEABLE - {"state"}},
             )
-    click.echo(f"Saved {kept.id} as version {kept.version}.", err=True)
+    click.echo(f"Saved {saved.id} as version {saved.version}.", err=True)
 
 
 @contextmanager
 def _draft(text: str) -> Iterator[Path]:
-    """A temporary file to edit a text in. On failure it stays if it holds anything new."""
+    """A temporary file to edit a text in. On failure it is kept if the text was changed."""
     handle, name = tempfile.mkstemp(prefix="warmstart-edit-", suffix=".toml")
-    path, given = Path(name), text.encode()
+    path, original = Path(name), text.encode()
     with os.fdopen(handle, "wb") as file:
-        file.write(given)
+        file.write(original)
     try:
         yield path
     except BaseException:
-        if path.exists() and path.read_bytes() != given:
+        if path.exists() and path.read_bytes() != original:
             click.echo(f"Your text is in {path}.", err=True)
         else:
             path.unlink(missing_ok=True)
@@ -221,7 +221,7 @@ def revoke_command(session: str, yes: bool, as_json: bool) -> None:
         flexible=("name",),
     )
     if not done:
-        click.echo(f"No template has anything from session {one_line(session, 60)}, and none ever will.", err=True)
+        click.echo(f"No template had items from session {one_line(session, 60)}; none ever will.", err=True)
 
 
 @command.command("export", epilog=f"Example: {NEW}warmstart templates export surges surges.json")
@@ -279,7 +279,7 @@ def validate(what: str, as_json: bool) -> None:
     Exits with 1 if there are any.
     """
     try:
-        template = _found(what)
+        template = _find(what)
         wrong = problems(template)
         name = template.id or what
     except InvalidTemplate as error:  # a file that is not a template at all
@@ -296,7 +296,7 @@ def validate(what: str, as_json: bool) -> None:
         sys.exit(1)
 
 
-def _found(what: str) -> WarmTemplate:
+def _find(what: str) -> WarmTemplate:
     path = Path(what)
     if path.is_file():
         return read_file(path)
@@ -305,7 +305,7 @@ def _found(what: str) -> WarmTemplate:
             return store.get(what)
     except TemplateNotFound:
         if "/" in what or path.suffix == ".json":
-            raise TemplateNotFound(f"there is no file {what!r}, and no template of that name") from None
+            raise TemplateNotFound(f"there is no file {what!r}, and no template with that name") from None
         raise
 
 

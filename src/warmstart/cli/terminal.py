@@ -30,7 +30,7 @@ class _Screen:
     def write(self, text: str | bytes) -> int:
         if isinstance(text, bytes):  # click's completions
             text = text.decode(errors="replace")
-        self.stream.write(_ACTING.sub(lambda found: found[1] or "", text))
+        self.stream.write(_ACTING.sub(lambda match: match[1] or "", text))
         return len(text)
 
     def writelines(self, lines: Any) -> None:
@@ -45,7 +45,7 @@ class _Screen:
 
 @contextmanager
 def screened_output() -> Iterator[None]:
-    """Send everything that is printed through `_Screen`: messages, tables, prompts, click's own output."""
+    """Send all output through `_Screen`: messages, tables, prompts, click's own output."""
     before: Any = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = map(_Screen, before)
     try:

@@ -100,7 +100,7 @@ class Analysis:
             "SE": f"{self.se:.4g}",
             "95 % interval": f"{self.ci_low:+.4g} to {self.ci_high:+.4g}",
             "p": f"{self.p:.4g}",
-            "p naive": _or_dash(self.naive_p),
+            "naive p": _or_dash(self.naive_p),
             "n": str(self.n_units),
             "ICC": _or_dash(self.icc),
             "deff": _or_dash(self.deff),
