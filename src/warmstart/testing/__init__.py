@@ -1,1 +1,1 @@
-"""For your own tests: a scripted model endpoint, and test suites for stores and memory backends (need pytest)."""
+"""For your own tests: a scripted model endpoint, and conformance suites for stores and memory backends (pytest)."""

@@ -1,7 +1,7 @@
-"""A model endpoint on a loopback port that says what a script tells it to say.
+"""A model endpoint on a loopback port that answers from a script.
 
-It speaks OpenAI's chat completions and responses, Anthropic's messages and Gemini's content, streamed and whole, so
-that a real agent can be driven in a test without a network:
+It implements OpenAI's chat completions and responses, Anthropic's messages and Gemini's content, with and without
+streaming, so that a test can drive a real agent without a network:
 
     with ScriptedModel([Reply(calls=[("shell", {"command": "make test"})]), Reply(text="All green.")]) as model:
         run_agent(base_url=f"{model.url}/v1")      # clients of Anthropic and Gemini take `model.url`
@@ -28,39 +28,39 @@ USAGE = Usage(input=1_000, output=20)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """One answer of the model: reasoning, text, calls of tools as (name, arguments), and the usage it reports."""
+    """One answer of the model: reasoning, text, tool calls as (name, arguments), and the usage to report."""
 
     text: str = ""
     reasoning: str = ""
     calls: Sequence[tuple[str, JSON]] = ()
     usage: Usage = USAGE
-    when: str = ""  # answers only a request whose last user message contains this text
-    repeat: bool = False  # answers every such request, not only one
+    when: str = ""  # only for a request whose last user message contains this text
+    repeat: bool = False  # for every such request, not just one
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What an agent sent. `body` is the JSON as it arrived, `text` every string that the model would read."""
+    """What an agent sent. `body` is the JSON as received, `text` every string that the model would read."""
 
     path: str
-    headers: dict[str, str]  # names in lower case
+    headers: dict[str, str]  # with lower-case names
     body: JSON
 
     @property
     def text(self) -> str:
-        """System text and messages, one string per line, without the tools that are offered."""
+        """The system text and the messages, one string per line, without the tool definitions."""
         keys = ("system", "instructions", "systemInstruction", "messages", "input", "contents")
         parts = (self.body.get(key) for key in keys)
         return "\n".join(text for part in parts for text in _strings(part))
 
     @property
     def last_user_text(self) -> str:
-        """The last message of the user that has words of its own; results of tools are none."""
+        """The last user message with text of its own, not counting tool results."""
         messages: Any = next((self.body[key] for key in ("messages", "input", "contents") if key in self.body), [])
         if isinstance(messages, str):
             return messages
-        said = (each.get("content", each.get("parts")) for each in reversed(messages) if each.get("role") == "user")
-        return next((text for content in said if (text := "\n".join(_words(content)))), "")
+        contents = (each.get("content", each.get("parts")) for each in reversed(messages) if each.get("role") == "user")
+        return next((text for content in contents if (text := "\n".join(_words(content)))), "")
 
     @property
     def tools(self) -> tuple[str, ...]:
@@ -76,9 +76,9 @@ Script = Callable[[Request], Reply]
 class ScriptedModel:
     """A model that answers from a script: replies in order, or a function that gets the request.
 
-    Of a list, the first reply left whose `when` fits answers, and is used up unless it repeats; when none fits, the
-    model says "Done.". With `errand`, a request that offers no tools (an agent's own errand, such as a title) gets that
-    text and uses up nothing.
+    From a list, the first remaining reply whose `when` matches is used, and removed unless it repeats; if none matches,
+    the model says "Done.". With `errand`, a request without tools (an agent's own errand, such as a title) gets that
+    text and uses up no reply.
     """
 
     script: Script | Sequence[Reply] = ()
@@ -118,8 +118,8 @@ class ScriptedModel:
                 return Reply(text=self.errand)
             if callable(self.script):
                 return self.script(request)
-            asked = request.last_user_text
-            reply = next((reply for reply in self._left if reply.when in asked), None)
+            text = request.last_user_text
+            reply = next((reply for reply in self._left if reply.when in text), None)
             if reply and not reply.repeat:
                 self._left.remove(reply)
             return reply or Reply(text="Done.")
@@ -161,7 +161,7 @@ class _Handler(BaseHTTPRequestHandler):
         create, stream = protocol
         headers = {name.lower(): value for name, value in self.headers.items()}
         request = Request(path, headers, json.loads(body))
-        in_path = path.rpartition("/")[2].partition(":")[0]  # Gemini names its model there
+        in_path = path.rpartition("/")[2].partition(":")[0]  # where Gemini has the model's name
         answer = create(self.model, str(request.body.get("model", in_path)), self.model.answer(request))
         if request.body.get("stream") or path.endswith(":streamGenerateContent"):
             self._stream(stream(answer))
@@ -187,7 +187,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Print nothing into the test's output."""
+        """Keep the test's output clean."""
 
 
 def _create_message(model: ScriptedModel, name: str, reply: Reply) -> JSON:
@@ -224,7 +224,7 @@ def _stream_message(message: JSON) -> Iterator[JSON]:
 
 
 def _block_deltas(block: JSON) -> tuple[JSON, list[JSON]]:
-    """A block as it is streamed: empty at first, then what is added to it."""
+    """A block as it is streamed: first empty, then the deltas."""
     if block["type"] == "text":
         return {**block, "text": ""}, [{"type": "text_delta", "text": block["text"]}]
     if block["type"] == "thinking":
@@ -275,10 +275,10 @@ def _create_response(model: ScriptedModel, name: str, reply: Reply) -> JSON:
         output.append({"type": "reasoning", "id": model.new_id("rs"), "summary": summary})
     if reply.text:
         text = {"type": "output_text", "text": reply.text, "annotations": []}
-        said = {"type": "message", "id": model.new_id("msg"), "role": "assistant", "content": [text]}
-        output.append({**said, "status": "completed"})
+        message = {"type": "message", "id": model.new_id("msg"), "role": "assistant", "content": [text]}
+        output.append({**message, "status": "completed"})
     for tool, given in reply.calls:
-        namespace, _, short = tool.rpartition(".")  # of an MCP server, for instance
+        namespace, _, short = tool.rpartition(".")  # for instance that of an MCP server
         call = {"type": "function_call", "id": model.new_id("fc"), "call_id": model.new_id("call"), "name": short}
         call |= {"namespace": namespace} if namespace else {}
         output.append({**call, "arguments": json.dumps(given), "status": "completed"})
@@ -363,7 +363,7 @@ def _stream_content(answer: JSON) -> Iterator[JSON]:
 
 
 def _prompt_tokens(usage: Usage) -> int:
-    """The prompt as OpenAI and Google count it: with what a cache held."""
+    """The prompt tokens as OpenAI and Google count them: including cached ones."""
     return usage.input + usage.cache_read + usage.cache_write
 
 

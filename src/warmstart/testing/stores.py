@@ -1,6 +1,6 @@
 """The contract of a session store as a test suite.
 
-Subclass it and give it a fresh store:
+Subclass it and provide a fresh store:
 
     class TestMyStore(SessionStoreSuite):
         @pytest.fixture
@@ -28,12 +28,12 @@ START = datetime(2026, 9, 1, 8, 0, tzinfo=UTC)
 
 
 def at(minutes: float) -> datetime:
-    """A time, in minutes from the start of the test."""
+    """The time this many minutes after the start of the test."""
     return START + timedelta(minutes=minutes)
 
 
 def said(native_id: str, text: str = "", minutes: float = 0, **fields: object) -> Message:
-    """A message of the user, unless `fields` say otherwise."""
+    """A user message, unless `fields` say otherwise."""
     return Message(**{"native_id": native_id, "role": "user", "text": text, "timestamp": at(minutes), **fields})  # type: ignore[arg-type]
 
 
@@ -43,9 +43,9 @@ def session(native_id: str = "one", **fields: object) -> Session:
 
 
 def find_texts(store: SQLSessionStore, words: str, *, limit: int = 1000) -> list[str]:
-    """The texts with all of these words, newest first, as the store's text index finds them."""
-    found = store.index.find(set(stem_words(tokenize(words))), limit=limit)
-    return [store.fetch("SELECT body FROM texts WHERE id = ?", (text,))[0][0] for text in found]
+    """The texts that contain all of these words, newest first, according to the store's text index."""
+    ids = store.index.find(set(stem_words(tokenize(words))), limit=limit)
+    return [store.fetch("SELECT body FROM texts WHERE id = ?", (text,))[0][0] for text in ids]
 
 
 CALLED = Message(
@@ -75,7 +75,7 @@ RESULTS = Message(
 
 
 class SessionStoreSuite:
-    """Every store passes all of these."""
+    """Every store must pass all of these tests."""
 
     # -- append and read
 
@@ -352,7 +352,7 @@ class SessionStoreSuite:
         mapped = store.get(session("a").id)
         assert (mapped.project, mapped.directory) == ("/w/tide", "/w/tide-1")
         assert store.get(session("b").id).directory == ""
-        # Its working tree is gone, so its project can no longer be looked up.
+        # The working tree is gone, so the project can no longer be looked up.
         for gone in ("/w/tide-1", "/w/tide-1/src"):
             store.append(replace(mapped, project=gone, directory=gone), [said(gone, "z")])
             assert store.get(session("a").id) == replace(mapped, title="x")
@@ -510,7 +510,7 @@ class SessionStoreSuite:
         assert store.append(session("a", title="a title")) == Appended(deleted=1)
         child = session("a/2", parent_id=session("a").id, parent_kind="subagent")
         assert store.append(child, [said("c1", "y")]) == Appended(deleted=1)
-        # Copies name the session that they are from, or have the id of the original.
+        # Copies name the session they came from, or have the id of the original.
         copies = [said("b1", "pier", origin="a"), messages[0]]
         appended = store.append(session("b"), [*copies, said("b2", "own words", 60)])
         assert (appended.new, appended.deleted) == (1, 2)
