@@ -1,5 +1,5 @@
 #!/bin/sh
-# Shows what Warmstart does, on its sample sessions. Needs `warmstart` on the PATH and an empty WARMSTART_HOME.
+# Shows what Warmstart does with its sample sessions. Needs `warmstart` on the PATH and an empty WARMSTART_HOME.
 set -eu
 samples=$(python -c 'from importlib.resources import files; print(files("warmstart") / "samples")')
 
@@ -18,7 +18,7 @@ run warmstart recall 'where are the constants of the Port Ellery gauge' --all-pr
 printf '\nThis is what a new session in the project should know, and why:\n'
 run warmstart brief --project /home/mara/tidewatch --task 'keep the storm warnings in the database' --explain
 
-printf '\nA session that went well becomes a template. This is what the next one would start with:\n'
+printf '\nA session that went well becomes a template. This is how the next one would start:\n'
 run warmstart templates extract 58e3c7d9 --name surges
 printf '\n$ warmstart templates test surges "keep the storm warnings in the database"\n'
 warmstart templates test surges 'keep the storm warnings in the database'
@@ -27,12 +27,12 @@ printf '\nThe agent once read a file with a key in it. This is what was stored:\
 printf '$ warmstart sessions export a94be6f3 --format markdown | grep AWS_ACCESS_KEY_ID\n'
 warmstart sessions export a94be6f3 --format markdown | grep AWS_ACCESS_KEY_ID
 
-printf '\nThis session was compacted. This is what the agent kept of it in its summary, and what Warmstart keeps:\n'
+printf '\nThis session was compacted. This is what the summary of the agent kept, and what Warmstart keeps:\n'
 run warmstart handoff score a94be6f3
 run warmstart handoff compare a94be6f3 --budget 1500
-printf '\nThe packet is what a fresh session starts with, in any agent:\n'
+printf '\nA fresh session, in any agent, starts with the packet:\n'
 run warmstart handoff packet a94be6f3
 run warmstart handoff resume a94be6f3 --host codex
 
-printf '\nAnd this is how it works inside an agent: examples/agent.py, on a scripted model.\n'
+printf '\nAnd this is how it works inside an agent: examples/agent.py with a scripted model.\n'
 run python examples/demo.py

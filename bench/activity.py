@@ -66,12 +66,12 @@ _EXEC = word_set(
     "uv-run poetry-run pipenv-run rye-run hatch-run pdm-run bundle-exec pnpm-exec npm-exec pnpm-dlx yarn-dlx"
 )
 _EXEC_OPTIONS = word_set("--with --extra --python -p --group --from --filter -C")
-# A package is installed once and by name, and a listing builds nothing: neither is worth carrying.
+# A package is installed once and by name, and a listing builds nothing: neither is worth predicting.
 _ONCE = word_set("create init add get install i remove uninstall pack publish")
 _LISTS = word_set("list ls env version doc view info why config search --version prefix root whoami help")
 _LISTING = word_set("go cargo npm pnpm yarn bun")
 _FORMATTERS = word_set("black fmt format gofmt gofumpt goimports prettier")
-# Options that differ from run to run, those that take the next word first.
+# Options that differ from run to run; first those that take a value.
 _VALUE_OPTIONS = word_set(
     "-run -k -t --grep -g --testNamePattern --test-name-pattern -timeout --timeout -count --reporter --max-warnings "
     "--port -p --testPathPattern -o --output -m --message -bench --name --plain-name"
@@ -150,7 +150,7 @@ def _split_wrapper(words: list[str]) -> tuple[list[str], list[str]]:
         while start < len(words) and words[start].startswith("-"):
             start += 2 if words[start] in _EXEC_OPTIONS else 1
         return words[:2], words[start:]
-    if words[0] == "rtk":  # fails for programs that it does not know: which ones is worth carrying
+    if words[0] == "rtk":  # kept, because it fails for programs that it does not know
         start = 2 if len(words) > 2 and words[1] in ("test", "err", "summary", "proxy", "lint") else 1
         return words[:start], words[start:]
     if words[0] in ("npx", "bunx", "uvx", "pipx"):
@@ -159,7 +159,7 @@ def _split_wrapper(words: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _kind(program: str, words: list[str]) -> str:
-    """What a command is for; empty if it only looks around or runs once."""
+    """What a command is for; empty if it only inspects something or runs once."""
     name, arguments = program.rsplit("/", 1)[-1], words[1:]
     first = arguments[0] if arguments else ""
     if not re.fullmatch(r"(?:\./)?[\w.@+/-]{1,80}", program) or {"--version", "--help", "-h", "-version"} & {
@@ -187,7 +187,7 @@ def _kind(program: str, words: list[str]) -> str:
 
 
 def _main_arguments(name: str, words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The arguments that stay the same from run to run, and those of them that are subcommands."""
+    """The arguments that stay the same from run to run, and the subcommands among them."""
     kept: list[str] = []
     subcommands: list[str] = []
     interpreter = name in _INTERPRETERS - {"pwsh"} or bool(_PYTHON.fullmatch(name))
@@ -221,7 +221,7 @@ def _is_volatile(word: str, *, script: bool) -> bool:
 
 
 def relative_path(path: str, roots: tuple[str, ...]) -> str:
-    """A path relative to its working tree; a path elsewhere as it is."""
+    """A path relative to its working tree; a path outside is returned unchanged."""
     path = path.replace("\\", "/")
     if path in roots:
         return "."
@@ -282,7 +282,7 @@ _HIDDEN_FAILURES = (
     *("command not found", "Script not found", "issing script", "No such file or directory", "ERR_PNPM_"),
     *("unrecognized subcommand", "unknown command", "unknown option", "unknown flag", "cannot find main module"),
 )
-# Errors that are part of the work: a failing test says nothing about how this project is used.
+# Errors that are part of the work: a failing test says nothing about how to work in this project.
 _WORK = (
     *("test failed", "tests failed", "no tests ran", "a check failed", "build failed", "compile error", "pending"),
     *("lint", "biome", "prettier", "mypy", "ruff", "not formatted", "error ts", "error[e", "rust ", "panic"),
@@ -291,7 +291,7 @@ _WORK = (
     *("could not resolve", "temporarily unavailable", "no access to"),
 )
 _EXIT = re.compile(r"(?:^|: )exit \d+$|exit \d+, no output|: failed$|HTTP \d", re.IGNORECASE)
-# A test runner that started is no misuse, even if one of the tests says that it cannot find a module.
+# If tests ran, the command was not wrong, even if a test says that it cannot find a module.
 _TESTS_RAN = re.compile(r"^(?:bun test v\d|\s*[1-9]\d* (?:pass(?:ed|ing)?|tests? passed)\b)", re.MULTILINE)
 _EVERYDAY = word_set(
     "git gh echo python3 python node sqlite3 which zsh bash sh shell Select-Object Write-Host kill pkill lsof ps sleep "
@@ -326,7 +326,7 @@ class Event:
     family: str = ""
     error: str = ""
     trap: str = ""
-    locates: bool = False  # asks where files are, not what they say
+    locates: bool = False  # asks where files are, not what they contain
     fix: Invocation | None = None
 
     @property
@@ -402,7 +402,7 @@ def is_everyday(program: str) -> bool:
 def find_fixes(events: Sequence[Event]) -> None:
     """Set the fix of each trap: the next working command of the same program or purpose, within six shell calls.
 
-    If the same command works again soon, the error was work in progress and not a trap.
+    If the same command soon works again, the error was work in progress, not a trap.
     """
     for place, event in enumerate(events):
         if event.trap != "project":
@@ -461,7 +461,7 @@ class Activity:
 
     @property
     def first_branch(self) -> str:
-        """The branch that the session started on, by its log; the store has the last one."""
+        """The branch that the session started on, from its log; the store has the last one."""
         try:
             with Path(self.session.source).open(encoding="utf-8", errors="replace") as log:
                 found = _BRANCH.search(log.read(MAX_HEAD))
@@ -566,7 +566,7 @@ def read_projects(store: SessionStore) -> list[Project]:
     return projects
 
 
-MIN_EARLIER = 3  # sessions that ended before
+MIN_EARLIER = 3  # sessions that had ended before
 
 
 def cases(project: Project) -> Iterator[tuple[Activity, list[Activity]]]:

@@ -1,4 +1,4 @@
-"""Baseline builders of a session's start: what simple rules, a placebo and the current templates predict.
+"""Baseline builders for a session's start: simple rules, a placebo and the current product.
 
 A builder is one function, `build(history, first_message, budget_tokens) -> text`. `foresight.py` measures those in
 `BUILDERS`, and any other with `--builder MODULE:FUNCTION`.
@@ -28,13 +28,13 @@ PLACEBOS = 5  # draws
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What a builder may use: the sessions of a project that had ended by then, oldest first."""
+    """What a builder may use: the sessions of a project that had ended before, oldest first."""
 
     sessions: Sequence[Activity]
-    project: str  # the folder in which the new session starts
-    docs: str  # the project's own instruction files of that day
+    project: str  # the folder that the new session starts in
+    docs: str  # the project's own instruction files at that time
     store: SessionStore  # holds exactly these sessions
-    branch: str = ""  # that the new session starts on
+    branch: str = ""  # of the new session
 
     @property
     def main(self) -> Sequence[Activity]:
@@ -46,11 +46,11 @@ Builder = Callable[[History, str, int], str]
 """Build the start of a session: `build(history, first_message, budget_tokens) -> text`."""
 
 
-# -- ranking what earlier sessions needed
+# -- ranking
 
 HALF_LIFE = 10  # sessions
 NEAREST = 8
-Ranked = list[tuple[str, float]]  # lines or paths, likeliest first
+Ranked = list[tuple[str, float]]  # lines or paths, most likely first
 
 
 def _rank(chances: Mapping[str, float]) -> Ranked:
@@ -115,7 +115,7 @@ def terms(text: str) -> list[str]:
 
 
 def nearest(sessions: Sequence[Activity], task: str) -> dict[str, float]:
-    """The sessions nearest to a task, by BM25 over their requests and changed files; the weights add up to 1."""
+    """The sessions most similar to a task, by BM25 over their requests and changed files; weights add up to 1."""
     documents = {
         one.id: Counter(terms(" ".join((one.session.title, *one.requests[:6], *one.files("edit"))))) for one in sessions
     }
@@ -132,7 +132,7 @@ def nearest(sessions: Sequence[Activity], task: str) -> dict[str, float]:
 
 
 def rank_files(sessions: Sequence[Activity], task: str = "") -> Ranked:
-    """Files by how often and how recently they were used and, with a task, by similar sessions and by name."""
+    """Files by how often and how recently they were used and, with a task, by similar sessions and name."""
     weights, near = recency(sessions), nearest(sessions, task)
     newest = max(sessions, key=lambda one: one.ended).id
     chances = defaultdict[str, float](float)
@@ -205,7 +205,7 @@ def build_reference(history: History, task: str, budget: int) -> str:
 
 
 def build_frequent(history: History, _task: str, budget: int) -> str:
-    """What was frequent and recent, regardless of the task; unused space of a section goes to the next."""
+    """What was frequent and recent, regardless of the task; the unused budget of a section goes to the next."""
     sessions = history.main
     sections = (
         ("Traps", rank_traps(sessions, min_sessions=2)[:4], 0.15),
@@ -224,7 +224,7 @@ def build_frequent(history: History, _task: str, budget: int) -> str:
 
 
 def build_placebo(history: History, _task: str, budget: int, *, seed: int = 0) -> str:
-    """Anything that earlier sessions ran or touched, in random order: what any list would score."""
+    """Anything that earlier sessions ran or touched, in random order: the score of an arbitrary list."""
     generator = random.Random(1000 * seed + len(history.sessions))
     commands = sorted({command for one in history.main for command in one.commands()})
     paths = sorted({path for one in history.main for kind in ("edit", "read") for path in one.files(kind)})
@@ -248,9 +248,9 @@ def build_last_message(history: History, _task: str, budget: int) -> str:
 
 
 def build_template(history: History, task: str, budget: int, *, choose: bool = True) -> str:
-    """The current product: `templates auto`, everything promoted, and the template it chooses for the task.
+    """The current product: `templates auto`, everything promoted, and the template chosen for the task.
 
-    With `choose=False` it may not abstain: if no template fits the task, the newest one is rendered.
+    With `choose=False` it must not abstain: if no template fits the task, one is rendered anyway.
     """
     store = SQLTemplateStore(history.store)  # type: ignore[arg-type]
     auto(store)
@@ -270,7 +270,7 @@ _ITEMS: dict[str, SessionItems] = {}
 
 
 def build_product_brief(history: History, task: str, budget: int) -> str:
-    """What `warmstart brief` prints, from the sessions that had ended."""
+    """What `warmstart brief` would have printed."""
     for activity in history.sessions:
         if activity.id not in _ITEMS:
             messages = list(history.store.messages(activity.id))

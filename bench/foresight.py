@@ -65,16 +65,16 @@ BUDGET = 400  # tokens
 Floats = npt.NDArray[np.float64]
 
 
-# -- reading a start back from its text, so that every builder is scored alike
+# -- parsing a start from its text, so that every builder is scored the same way
 
 _PATH = re.compile(r"[\w@.()\[\]/-]*\.[A-Za-z]\w{0,8}|[\w@./-]+/[\w@.-]+")
 _FOLDER = re.compile(r"(`?[\w@.()\[\]/-]+/`?):\s+(\S.*)$")  # `cmd/cli/: hooks.go, root.go`
 _QUOTED = re.compile(r"`([^`\n]{2,300})`")
 _JSON_COMMAND = re.compile(r'"(?:command|cmd)"\s*:\s*("(?:\\.|[^"\\])*")')
-# What a line warns of it does not recommend: `x` fails, not `x`, instead of `x`.
+# A line does not recommend what it warns about: `x` fails, not `x`, instead of `x`.
 _FAILS = re.compile(r"\s*(?:always |also )?(?:fail|does(?: not|n't)|is gone|is not|was|no longer)")
 _AVOID = re.compile(r"\b(?:avoid|instead of|never|not|rather than|(?:do not|don't) (?:run|use))\s*$", re.IGNORECASE)
-# Names that say nothing without their folder.
+# Names that mean nothing without their folder.
 COMMON_NAMES = word_set(
     "index.ts index.js index.tsx main.go main.py main.rs mod.rs lib.rs page.tsx layout.tsx __init__.py readme.md "
     "types.ts utils.ts package.json skill.md app.tsx state.md"
@@ -166,7 +166,7 @@ def warns(line: Line, event: Event) -> bool:
 
 
 def prevents(start: Start, event: Event) -> bool:
-    """Whether a line names the mistake and its fix. The fix is not enough.
+    """Whether a line names both the mistake and its fix. The fix alone is not enough.
 
     The CLAUDE.md of one project says `bun run test`, and 44 of its sessions still tried `rtk bun run test` first.
     """
@@ -188,13 +188,13 @@ class Known:
             self._fixes[event.family, event.error].add(event.fix.text if event.fix else "")
 
     def prevents(self, event: Event) -> bool:
-        """Whether the same mistake had met the same remedy."""
+        """Whether the same mistake had the same fix before."""
         fixes = self._fixes.get((event.family, event.error))
         return fixes is not None and (not event.remedy or event.remedy in fixes)
 
 
 class Share(NamedTuple):
-    """How much of something a start predicted, how much could be known, and how much there was."""
+    """How much of something a start predicted, how much could be known, and the total."""
 
     foretold: float = 0.0
     knowable: float = 0.0
@@ -208,7 +208,7 @@ class Share(NamedTuple):
 
 WEIGHTS = {"commands": 0.3, "traps": 0.2, "changed": 0.2, "read first": 0.1, "calls": 0.2}
 MEASURES = (*WEIGHTS, "instructions", "new commands", "new files")
-CARRIED = "known safe"  # the commands that the allowlist leaves
+CARRIED = "known safe"  # the commands that the allowlist permits
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,12 +220,12 @@ class Score:
     tokens: int
     items: int
     used: int
-    misleading: int  # items that the session tried in vain
+    misleading: int  # items that the session tried without success
     shares: Mapping[str, Share]
 
 
 def score(activity: Activity, start: Start, known: Known, docs: Start) -> Score:
-    """Compare a start with what the session did. `docs` is what the agent gets anyway: not new, and no saving."""
+    """Compare a start with what the session did. The agent gets `docs` anyway: they are not new and save nothing."""
     shares = dict.fromkeys((*MEASURES, CARRIED), Share())
 
     def add(measure: str, foretold: bool, knowable: bool, weight: float = 1.0) -> None:
@@ -261,11 +261,11 @@ def score(activity: Activity, start: Start, known: Known, docs: Start) -> Score:
 
 
 def spared_calls(activity: Activity, start: Start, known: Known, docs: Start) -> Iterator[tuple[bool, bool]]:
-    """For each call of the orientation and each later trap: does the start, or could any start, make it unnecessary?
+    """For each orientation call and each later trap: does the start, or could any start, make it unnecessary?
 
-    A file search is unnecessary if one of the next three calls uses a file that the start lists; a look into a
-    manifest, if the start lists one of the session's checks; a trap, if the start prevents it. What the docs say and
-    the agent looked up anyway does not count. This is an upper bound: an agent may still search for a listed file.
+    A file search is unnecessary if one of the next three calls uses a file that the start lists; reading a manifest, if
+    the start lists one of the session's checks; a trap, if the start prevents it. What the docs say and the agent
+    looked up anyway does not count. This is an upper bound: an agent may still search for a listed file.
     """
     checks = {text for text, (_, one) in activity.commands().items() if one.kind in CHECKS} - docs.commands
     early = activity.orientation()
@@ -286,7 +286,7 @@ def spared_calls(activity: Activity, start: Start, known: Known, docs: Start) ->
 
 
 def count_items(activity: Activity, start: Start) -> tuple[int, int]:
-    """How many items a start has, and how many the session used. A list on one line counts by its entries."""
+    """How many items a start has, and how many the session used. A list on one line counts each entry."""
     commands = {*activity.commands(), *(event.fix.text for event in activity.events if event.fix)}
     families = {one.family for _, one in activity.commands().values()}
     touched = {*activity.files("edit"), *activity.files("read")}
@@ -312,7 +312,7 @@ _MISSING = (
 
 
 def count_misleading(activity: Activity, start: Start) -> int:
-    """How many commands and files of a start the session tried and found missing."""
+    """How many of a start's commands and files the session tried and found missing."""
     worked, wrong = activity.commands(), set[str]()
     for event in activity.events:
         if event.trap == "project" and has_phrase(event.error, _MISSING):
@@ -322,7 +322,7 @@ def count_misleading(activity: Activity, start: Start) -> int:
     return len(wrong)
 
 
-# -- figures
+# -- scores
 
 
 def pool(scores: Sequence[Score], measure: str) -> Share:
@@ -330,7 +330,7 @@ def pool(scores: Sequence[Score], measure: str) -> Share:
 
 
 def foresight(scores: Sequence[Score]) -> float:
-    """F: the weighted share of the knowable that was predicted. Measures with nothing knowable are left out."""
+    """F: the weighted share predicted of what could be known. Measures without anything knowable are left out."""
     shares = {measure: pool(scores, measure) for measure in WEIGHTS} if scores else {}
     known = {measure: share.foretold / share.knowable for measure, share in shares.items() if share.knowable}
     return sum(WEIGHTS[one] * known[one] for one in known) / sum(WEIGHTS[one] for one in known) if known else 0.0
@@ -345,12 +345,12 @@ def macro_foresight(scores: Sequence[Score]) -> float:
 
 
 def skill(value: float, placebo: float) -> float:
-    """How far F is above the placebo's, on the way to 1."""
+    """F rescaled: 0 for the placebo, 1 at the ceiling."""
     return (value - placebo) / (1 - placebo) if placebo < 1 else 0.0
 
 
 def skill_interval(scores: Sequence[Score], placebo: Sequence[Score]) -> tuple[float, float]:
-    """The 95 % interval of the micro skill, from resampled sessions."""
+    """The 95 % interval of the micro skill, by resampling sessions."""
     sessions = sorted({one.session for one in scores})
 
     def values(some: Sequence[Score], draws: Floats) -> Floats:
@@ -374,7 +374,7 @@ def skill_interval(scores: Sequence[Score], placebo: Sequence[Score]) -> tuple[f
 
 
 class EarlierStore:
-    """A store that gets the sessions of a project as they end. Time only moves forward."""
+    """A store that receives the sessions of a project as they end. Time only moves forward."""
 
     def __init__(self, source: SessionStore, folder: Path) -> None:
         self._source = source
@@ -409,7 +409,7 @@ def measure(
                     for name, build in builders.items():
                         start = parse(build(history, activity.task, budget))
                         if start.tokens > 1.05 * budget:
-                            sys.exit(f"{name} built {start.tokens} tokens for a budget of {budget}; keep to the budget")
+                            sys.exit(f"{name} built {start.tokens} tokens, more than the budget of {budget}")
                         scores[name].append(score(activity, start, known, parse(own_docs)))
                     if own_docs:
                         scores["docs"].append(score(activity, parse(own_docs), known, parse("")))
@@ -432,7 +432,7 @@ def show(scores: Mapping[str, Sequence[Score]]) -> None:
             f"{f'[{low:+.2f} {high:+.2f}]':>15}{macro:>9.2f}{skill(macro, macro_foresight(placebo)):>+7.2f}"
             f"{precision:>11.3f}{misleading:>12.3f}"
         )
-    print(f"\n{'foretold':<17}" + "".join(f"{measure:>13}" for measure in MEASURES))
+    print(f"\n{'predicted':<17}" + "".join(f"{measure:>13}" for measure in MEASURES))
     for name, some in arms.items():
         shares = [pool(some, measure) for measure in MEASURES]
         print(f"{name:<17}" + "".join(f"{_percent(share.foretold, share.total):>13}" for share in shares))
@@ -450,7 +450,7 @@ def read_docs(data: Path) -> dict[str, str]:
     """The instruction files (CLAUDE.md, AGENTS.md) as each session found them."""
     path = data.parent / "foresight" / "docs.json.gz"
     if not path.is_file():
-        print(f"{path} is missing, so nothing that the docs say is taken off")
+        print(f"{path} is missing, so what the docs already say is not discounted")
         return {}
     packed = json.loads(gzip.decompress(path.read_bytes()))
     return {session: packed["texts"][number] for session, number in packed["sessions"].items()}

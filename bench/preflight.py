@@ -1,14 +1,13 @@
-"""The overlay before a user's turn: how long it takes, and whether it is right to speak.
+"""The overlay before a user turn: how long it takes, and whether it is right to show something.
 
-Run with `make bench`. Times are of a store with 100,000 messages: the overlay in process, also while another process
-holds the database or the database is ten times slower, and the whole prompt hook against `python -c pass`.
+Run with `make bench`. Times are for a store with 100,000 messages: the overlay in process, also while another process
+locks the database or with a database that is ten times slower, and the whole prompt hook relative to `python -c pass`.
 
-When it speaks is measured on two sets. LoCoMo's conversations are projects: a question asked in its own conversation is
-answered right if the overlay (`always`) quotes a session that has the answer; asked in another conversation, the right
-answer is silence. Of the real messages, which were labelled by hand before any rule was written, 300 of a natural draw
-meet the sessions that had ended before (`smart`): one that points to earlier work is answered right if the overlay
-speaks; where a later one does not, the right answer is silence. Whether what it says is of use is measured by
-`turns.py`.
+Whether it shows something is measured on two sets. LoCoMo's conversations are projects: for a question asked in its own
+conversation, the overlay (`always`) is right if it quotes a session that has the answer; in another conversation, it is
+right to stay silent. The real messages were labelled by hand before any rule was written; 300 of a random draw are
+asked against the sessions that had ended before (`smart`): if a message points to earlier work, it is right to show
+something; if a later message does not, it is right to stay silent. `turns.py` measures whether what is shown is useful.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ RUNS = 30  # of the hook
 
 
 class Made:
-    """Sessions of 50 messages in made-up words with natural frequencies, each with its topic, files and commands."""
+    """Sessions of 50 messages of made-up words with natural frequencies, each with its topic, files and commands."""
 
     def __init__(self, folder: Path) -> None:
         self.projects = [str((folder / f"project{number}").resolve()) for number in range(PROJECTS)]
@@ -76,7 +75,7 @@ class Made:
         return " ".join(self._words[number] for number in drawn)
 
     def fill(self, store: SQLiteSessionStore, messages: int) -> list[str]:
-        """Store sessions with this many messages; returns what to ask."""
+        """Store sessions with this many messages in total; returns questions about them."""
         asked = []
         for number in range(messages // 50):
             topic = np.searchsorted(self._chances, self._chance.random(60) ** 0.7)
@@ -122,7 +121,7 @@ def _cells(times: Sequence[float], shares: Sequence[int] = (50, 95, 99)) -> str:
 
 
 class Times(NamedTuple):
-    """Milliseconds of each overlay, by the clock and of the processor, and how many had no answer."""
+    """Milliseconds for each overlay, wall-clock and CPU time, and how many had no answer."""
 
     clock: list[float]
     processor: list[float]
@@ -130,11 +129,11 @@ class Times(NamedTuple):
 
     def __str__(self) -> str:
         shares = (50, 95, 99, 100)
-        return f"{_cells(self.clock, shares)}; processor {_cells(self.processor, shares)}; {self.silent} silent"
+        return f"{_cells(self.clock, shares)}; CPU {_cells(self.processor, shares)}; {self.silent} silent"
 
 
 def time_overlay(connection: Any, questions: Sequence[str], project: str, deadline: float) -> Times:
-    """Time the overlay of first messages."""
+    """Time the overlay for first messages."""
     times, processor, silent = list[float](), list[float](), 0
     for number, question in enumerate(questions):
         preflight = Preflight(
@@ -152,11 +151,11 @@ def time_overlay(connection: Any, questions: Sequence[str], project: str, deadli
 
 
 class SlowConnection(sqlite3.Connection):
-    """A database that takes ten times as long for every few hundred instructions of its machine."""
+    """A database that takes ten times as long for every few hundred virtual machine instructions."""
 
     def set_progress_handler(self, handler: Any, n: int) -> None:
         def wait() -> object:
-            now = time.thread_time()  # not the clock, or it would add ten times what other processes take
+            now = time.thread_time()  # wall-clock time would multiply the load of other processes by ten
             while time.thread_time() < now + 9 * (now - self._last):
                 pass
             stop = handler()
@@ -190,7 +189,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def show_times(path: Path, questions: Sequence[str], project: str) -> None:
-    print(f"\nthe overlay in process, {len(questions)} first messages; ms at p50 / p95 / p99 / most")
+    print(f"\nthe overlay in process, {len(questions)} first messages; ms at p50 / p95 / p99 / max")
     with closing(_connect(path)) as connection:
         time_overlay(connection, questions[:20], project, 1000)
         print(f"  without a deadline       {time_overlay(connection, questions, project, 1000)}")
@@ -202,7 +201,7 @@ def show_times(path: Path, questions: Sequence[str], project: str) -> None:
 
 
 def show_hook(home: Path, questions: Sequence[str], project: str) -> None:
-    """The whole process of a prompt, in turns with an empty one, and what its imports take."""
+    """Time the whole process for a prompt, alternating with an empty one, and its imports."""
     env = {"PATH": os.environ["PATH"], "HOME": str(home), "WARMSTART_HOME": str(home)}
     command = [sys.executable, "-EPc", CODE, "hook", "claude-code", "UserPromptSubmit"]
     times: dict[str, list[float]] = {"hook": [], "python -c pass": []}
@@ -227,12 +226,12 @@ def show_hook(home: Path, questions: Sequence[str], project: str) -> None:
     print("  imports, ms each: " + ", ".join(f"{name.strip()} {int(own) / 1000:.1f}" for own, _, name in largest))
 
 
-# -- when it speaks
+# -- when it shows something
 
 
 class Rate(NamedTuple):
     right: float
-    silent: float  # where nothing is relevant
+    silent: float  # if nothing is relevant
 
 
 def show_curve(name: str, rates: dict[float, Rate]) -> None:
@@ -298,7 +297,7 @@ def curve_of_messages(store: SQLiteSessionStore, labels: Labels) -> None:
     }  # fmt: skip
     show_curve(
         f"{len(natural)} messages, {len(met)} with earlier sessions: {len(points)} point to earlier work, "
-        f"{len(nothing)} are later ones about the work at hand",
+        f"{len(nothing)} are later ones about the current work",
         rates,
     )
 
@@ -307,7 +306,7 @@ def curve_of_messages(store: SQLiteSessionStore, labels: Labels) -> None:
 
 
 def show_gate(store: SQLiteSessionStore, labels: Labels) -> None:
-    """How well messages are told apart by their words alone."""
+    """How well messages are classified by their words alone."""
     texts = {}
     for row in store.list():
         for message in store.messages(row.session.id):
@@ -324,10 +323,10 @@ def show_gate(store: SQLiteSessionStore, labels: Labels) -> None:
         for key, text in texts.items():
             if chosen(labels[key]):
                 counts[points_to_earlier_work(text, _number(labels[key])), labels[key]["points"]] += 1
-        both, said, meant = counts[True, True], counts[True, False], counts[False, True]
+        both, wrong, missed = counts[True, True], counts[True, False], counts[False, True]
         print(
-            f"  points to earlier work, {name:<13} precision {both / max(1, both + said):.2f} "
-            f"recall {both / max(1, both + meant):.2f} ({both} right, {said} wrong, {meant} missed)"
+            f"  points to earlier work, {name:<13} precision {both / max(1, both + wrong):.2f} "
+            f"recall {both / max(1, both + missed):.2f} ({both} right, {wrong} wrong, {missed} missed)"
         )
     fast = {key: classify(text, _number(labels[key])) == "fast path" for key, text in texts.items()}
     right = sum(bool(labels[key]["fast path"]) for key in fast if fast[key])
@@ -342,7 +341,7 @@ def _number(label: dict[str, Any]) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=DATA)
-    parser.add_argument("--messages", type=int, default=100_000, help="how large the store is (default: %(default)s)")
+    parser.add_argument("--messages", type=int, default=100_000, help="size of the store (default: %(default)s)")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

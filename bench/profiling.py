@@ -1,4 +1,4 @@
-"""Profiling a store against importing it: the same sessions, in the same run.
+"""The time to profile a store, relative to importing it: the same sessions, in the same run.
 
 Run with `make bench`. Figures are ratios, because machines differ and are noisy.
 """
@@ -72,7 +72,7 @@ def main() -> None:
         ("profile all of it", "profile", "import", "limit 0.5"),
         ("again, nothing new", "again", "profile", "limit 0.02"),
         ("load numpy and the report", "load", "import", ""),
-        ("read the kept profiles", "read", "import", ""),
+        ("read the stored profiles", "read", "import", ""),
         ("report with intervals", "report", "import", ""),
     ):
         part = median(each[name] / each[base] for each in rounds)

@@ -1,7 +1,7 @@
-"""What a session's tool calls touched, read from the agents' raw logs: the judge of packets.
+"""What a session's tool calls touched, read from the agents' raw logs: the ground truth for packets.
 
-It shares no code with the product, so that a mistake of the ledger shows. It reads the logs of Claude Code, Codex,
-Copilot CLI and Gemini CLI, and knows the tools and the shell commands that read, write and delete files there.
+It shares no code with the product, so that it exposes mistakes of the ledger. It reads the logs of Claude Code, Codex,
+Copilot CLI and Gemini CLI, and knows their tools and shell commands that read, write and delete files.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Call(NamedTuple):
 
 @dataclass
 class Artifacts:
-    """The files by what was done with them, absolute, and the commands with their last exit codes."""
+    """The files (absolute paths) by what was done with them, and the commands with their last exit codes."""
 
     folder: str = ""
     read: set[str] = field(default_factory=set)
@@ -55,7 +55,7 @@ class Artifacts:
 
 
 def artifacts_of(log: Path, *, until: str = "") -> Artifacts:
-    """The artifacts of a log; `until` is the native id of the message before which to stop."""
+    """The artifacts of a log, up to but not including the message with the native id `until`."""
     calls = list(_calls(log, until))
     found = Artifacts(next((call.folder for call in calls if call.folder), ""))
     for call in calls:

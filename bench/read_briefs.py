@@ -1,8 +1,8 @@
-"""Ten briefs to read: what a session was told at its start, and what it then did.
+"""Ten briefs to read: what a session got at its start, and what it then did.
 
-`foresight.py` counts what a brief foretold. It cannot see whether a line misleads, or whether a rule fits the task; a
-reader can. The sessions are drawn by a seed, in turn from each project, and the last one is of the sample project. Mark
-each line `keep` or `drop` as the model that gets it; at most one in ten should be dropped.
+`foresight.py` counts what a brief predicted. It cannot see whether a line misleads, or whether a rule fits the task; a
+reader can. The sessions are drawn with a seed, in turn from each project, and the last one is from the sample project.
+Mark each line `keep` or `drop`, as the model that gets it would; at most one in ten should be dropped.
 
     python bench/read_briefs.py --seed 1
 """
@@ -30,14 +30,14 @@ SAMPLE = "/home/mara/tidewatch"
 
 
 def draw(projects: Sequence[Sequence[Case]], number: int, seed: int) -> list[Case]:
-    """Cases of many projects: one of each in turn, until there are enough."""
+    """Cases from many projects: one from each in turn, until there are enough."""
     generator = random.Random(seed)
     shuffled = [generator.sample(some, len(some)) for some in projects]
     return [case for turn in zip_longest(*shuffled) for case in turn if case][:number]
 
 
 def sample_case(store: SessionStore) -> Case:
-    """The last session of the sample project, whatever agent the earlier ones were with."""
+    """The last session of the sample project; the earlier ones may be from any agent."""
     sessions = [one for project in read_projects(store) for one in project.sessions if one.session.project == SAMPLE]
     *_, (activity, earlier) = cases(Project(SAMPLE, (SAMPLE,), sorted(sessions, key=lambda one: one.started)))
     return activity, earlier, store
@@ -65,8 +65,8 @@ def _join(texts: Iterator[str] | Sequence[str] | dict[str, int]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seed", type=int, default=0, help="draws other sessions (default: %(default)s)")
-    parser.add_argument("--number", type=int, default=10, help="how many briefs (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="seed for drawing sessions (default: %(default)s)")
+    parser.add_argument("--number", type=int, default=10, help="number of briefs (default: %(default)s)")
     options = parse_options(parser, budget=DEFAULT_TOKENS)
     docs = read_docs(options.data)
     with tempfile.TemporaryDirectory() as folder, ExitStack() as opened:

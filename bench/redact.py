@@ -1,8 +1,8 @@
 """How much the redactor finds, how often it is wrong, and how fast it is.
 
 A secret counts as found if no six consecutive characters of any occurrence survive. Generated secrets are counted by
-kind and by context. Public test sets of secret scanners and real sessions are measured if the data is present. Speed is
-for one core.
+kind and by context. Public test sets of secret scanners and real sessions are included if the data is available. Speed
+is for one core.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from warmstart.redact.redactor import PERSONAL, Redactor
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
-# Rules of the data's own sources that test their machinery, or hold for secret what we leave alone on purpose.
+# Rules in the public test sets that test their own machinery, or treat as secret what we leave alone on purpose.
 NOT_SECRETS = {"example", "filter-comments", "no-homedir"}
 NAME = re.compile(r"^[\w\"'.-]{1,40}[\"']?\s*(?::=|=>|=|:)\s*[\"']?(?=\S)")
 HOSTILE_LENGTH = 200_000
@@ -57,7 +57,7 @@ def is_meant(case: dict[str, Any], secret: str) -> bool:
 
 
 def published(cases: list[dict[str, Any]]) -> Iterator[tuple[bool, str]]:
-    """Whether each secret of the public test sets is found; if a case has only a text, any finding counts."""
+    """Whether each secret in the public test sets is found; if a case has only a text, any finding counts."""
     redactor = Redactor()
     for case in cases:
         for secret in case["secrets"] or [case["text"]]:
@@ -103,7 +103,7 @@ def print_sessions() -> None:
     for text, finding in found:
         before, secret = text[max(0, finding.start - 50) : finding.start], text[finding.start : finding.end]
         print(f"finding  {finding.kind}: {before!r} >>> {secret[:60]!r}")
-    print(f"{'findings in real sessions':40}  {len(found)} in {len(texts)} texts  (each is shown above)")
+    print(f"{'findings in real sessions':40}  {len(found)} in {len(texts)} texts  (all shown above)")
     print(f"{'speed on ordinary text':40}  {sum(map(len, texts)) / 1e6 / seconds:.0f} MB/s  (at least 30)")
 
 
@@ -136,7 +136,7 @@ def main() -> None:
         hits = sum(hit for hit, _ in results)
         negatives = [case["text"] for case in cases if case["kind"] == "neg"]
         flagged = sum(bool(Redactor().find(text)) for text in negatives)
-        print(f"{'secrets of public test sets':40}  {hits}/{len(results)}  {hits / len(results):.1%}")
+        print(f"{'secrets in public test sets':40}  {hits}/{len(results)}  {hits / len(results):.1%}")
         print(f"{'hard negatives flagged':40}  {flagged}/{len(negatives)}  {flagged / len(negatives):.1%}")
         print_sessions()
     else:

@@ -1,6 +1,6 @@
-"""Generated texts to measure redaction with: secrets by kind and by context, and texts that are slow to scan.
+"""Generated texts for the redaction benchmark: secrets by kind and by context, and texts that are slow to scan.
 
-None of the secrets is real. The same seed gives the same texts.
+None of the secrets are real. The same seed gives the same texts.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import random
 import re
 import string
 from collections.abc import Iterator
-from re import _parser as parser  # type: ignore[attr-defined]  # the parser of `re`: a pattern as a tree
+from re import _parser as parser  # type: ignore[attr-defined]  # parses a pattern into a tree
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -162,7 +162,7 @@ def _made_up(rnd: random.Random) -> str:
 
 
 def hostile_units(seed: int = 7) -> Iterator[tuple[str, str]]:
-    """For every rule, what to repeat: its keywords, what it finds, and what it almost finds."""
+    """For every rule, texts to repeat: its keywords, a match, and a near match."""
     rnd = random.Random(seed)
     for rule, _ in (*SHAPES, *PLACES):
         sample = random_match(rule.pattern, rnd)
@@ -232,15 +232,15 @@ def hostile_units(seed: int = 7) -> Iterator[tuple[str, str]]:
 
 
 def repeat(unit: str, length: int) -> str:
-    """A text of about this length. It ends with a whole unit: half of one may be a secret and cost another pass."""
+    """A text of about this length. It ends with a whole unit, because part of one may be a secret and cost a pass."""
     return unit * max(1, length // len(unit))
 
 
-# -- a text that a pattern matches
+# -- a random match of a pattern
 
 
 def random_match(source: str, rnd: random.Random) -> str:
-    """A text that matches this pattern, as far as its syntax tree shows; lookaheads are ignored."""
+    """A random text that matches a pattern, built from its syntax tree; lookaheads are ignored."""
     for _ in range(200):
         text = _sample(parser.parse(source), rnd, {})
         if re.search(source, text, re.IGNORECASE):
@@ -276,7 +276,7 @@ def _sample_node(kind: str, value: Any, rnd: random.Random, groups: dict[int, st
         case "ASSERT" if value[0] < 0:
             return _sample(value[1], rnd, groups)
         case _:
-            return ""  # what is ahead, what must not be there, or a place
+            return ""  # a lookahead, a negative assertion, or a position
 
 
 def _draw_from(items: Any, rnd: random.Random) -> str:

@@ -1,4 +1,4 @@
-"""How long `warmstart --help` and `warmstart mcp` take to start, against importing what each is built on."""
+"""How long `warmstart --help` and `warmstart mcp` take to start, compared with importing the library they build on."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def seconds(command: list[str]) -> float:
 
 
 def seconds_to_answer() -> float:
-    """Until the MCP server has answered the client's first request."""
+    """The time until the MCP server has answered the client's first request."""
     began = time.perf_counter()
     with subprocess.Popen([WARMSTART, "mcp"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdin is not None

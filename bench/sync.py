@@ -1,4 +1,4 @@
-"""Import against a plain baseline: the same logs, every line decoded, its texts put into one table and one index.
+"""Import compared with a plain baseline: the same logs, every line decoded, its texts in one table and one index.
 
 Run with `make bench`. Figures are ratios to the baseline in the same run, because machines differ and are noisy.
 """
@@ -84,7 +84,7 @@ def ours(data: Path, database: Path, redact: bool) -> None:
         report = sync(store, path_sources([data]), redact=redact)
         store.close()
         times.append(time.perf_counter() - began)
-    # In kilobytes, on macOS in bytes.
+    # `ru_maxrss` is in kilobytes, on macOS in bytes.
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024**2 if sys.platform == "darwin" else 1024)
     print(json.dumps({"first": times[0], "second": times[1], "peak_mb": peak, "problems": len(report.problems)}))
 

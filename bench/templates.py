@@ -1,9 +1,9 @@
-"""What templates cost: extracting from a long session, choosing among many templates, and starting warm.
+"""The cost of templates: extracting from a long session, choosing among many templates, and starting warm.
 
-Run with `make bench`. Each is measured against the minimum that anyone would have to do, in the same run and in turns:
+Run with `make bench`. Each is compared with the least work that anyone would have to do, alternating in the same run:
 for extraction, redacting the session's texts once; for selection, comparing the task's words with those of every
-template; for injection, copying the same messages into a list. Times are wall-clock; the column `processor` excludes
-other load.
+template; for injection, copying the same messages into a list. Times are wall-clock; the column `CPU` excludes other
+load.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ class Measured(NamedTuple):
     name: str
     limit: float
     share: float
-    ours: list[tuple[float, float]]  # on the clock and of the processor
+    ours: list[tuple[float, float]]  # wall-clock and CPU time
     base: list[tuple[float, float]]
 
 
 class Made:
-    """Plausible sessions and templates, drawn from a seed."""
+    """Plausible random sessions and templates, from a seed."""
 
     def __init__(self, seed: int = 7) -> None:
         self._random = random.Random(seed)
@@ -71,7 +71,7 @@ class Made:
         return f"Please {pick(DEEDS)} the {part} of the {other} so that part {self._random.randint(1, 999)} works"
 
     def session(self, size: int) -> tuple[Session, list[Message]]:
-        """A session of `size` messages: requests, calls that work or fail, and results of a page each."""
+        """A session of `size` messages: requests, calls that work or fail, and results of one page each."""
         messages: list[Message] = []
         number = 0
         while len(messages) < size:
@@ -145,7 +145,7 @@ class Made:
 
 
 def in_turns(ours: Callable[[], object], base: Callable[[], object], rounds: int) -> list[list[tuple[float, float]]]:
-    """Milliseconds of each, in turns, by the wall clock and by the processor."""
+    """Milliseconds of each, alternating, in wall-clock and CPU time."""
     times: list[list[tuple[float, float]]] = [[], []]
     for _ in range(rounds):
         for side, action in enumerate((ours, base)):
@@ -222,7 +222,7 @@ def injection(rounds: int) -> list[Measured]:
 
 
 def briefing(folder: Path, sessions: int, rounds: int) -> list[Measured]:
-    """The brief of a project with 100 messages a session: after a change of one session, and with nothing new."""
+    """The brief of a project with 100 messages per session: after one session changed, and with nothing new."""
     made = Made()
     with warmstart.open(folder / "briefs.db", home=folder) as ws:
         for number in range(sessions):
@@ -252,7 +252,7 @@ def briefing(folder: Path, sessions: int, rounds: int) -> list[Measured]:
 
 
 def show(measured: list[Measured]) -> None:
-    print(f"\n{'':<44}{'limit ms':>14}{'p50':>9}{'p95':>9}{'processor':>11}{'baseline':>10}{'ratio':>8}")
+    print(f"\n{'':<44}{'limit ms':>14}{'p50':>9}{'p95':>9}{'CPU':>11}{'baseline':>10}{'ratio':>8}")
     for one in measured:
         clock, processor = map(sorted, zip(*one.ours, strict=True))
         p50, p95 = (clock[int(len(clock) * share)] for share in (0.5, 0.95))
@@ -263,7 +263,7 @@ def show(measured: list[Measured]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=20, help="of extraction; the others take ten times as many")
+    parser.add_argument("--rounds", type=int, default=20, help="rounds of extraction; the others run more")
     parser.add_argument("--templates", type=int, default=1000)
     parser.add_argument("--sessions", type=int, default=1000, help="of 100 messages, for the brief")
     options = parser.parse_args()

@@ -1,4 +1,4 @@
-"""Count our functions that run between one line of a Claude Code log and a search result.
+"""Count the functions of ours that run between a line of a Claude Code log and a search result.
 
 Usage: python bench/trace_line.py [--list]. `docs/architecture.md` walks through them.
 """
@@ -36,10 +36,10 @@ QUERY = "which port does the database use"
 
 
 def trace() -> list[tuple[str, str]]:
-    """The functions that run, as (file, name), in the order of their first call."""
+    """The functions that run, as (file, name), in order of their first call."""
     calls: dict[tuple[str, str], None] = {}
     active = False
-    threading.setprofile(lambda *event: record(*event))  # a write ends in a thread of its own
+    threading.setprofile(lambda *event: record(*event))  # a write finishes in another thread
 
     def record(frame: FrameType, event: str, argument: object) -> None:
         code = frame.f_code
@@ -47,14 +47,14 @@ def trace() -> list[tuple[str, str]]:
         if active and event == "call" and is_function and code.co_filename.startswith(SOURCE):
             calls.setdefault((code.co_filename.removeprefix(f"{SOURCE}/"), code.co_qualname))
 
-    # No random name: it may look like a secret, and would then be examined more closely.
+    # Not a random name: it might look like a secret and be examined more closely.
     folder = Path(tempfile.gettempdir(), f"{os.getpid()}-trace")
     try:
         log = folder / "projects" / "-home-mara-tidewatch" / f"{LINE['sessionId']}.jsonl"
         log.parent.mkdir(parents=True)
         log.write_text(json.dumps(LINE) + "\n", encoding="utf-8")
         with warmstart.open(folder / "store.db", home=folder) as ws:
-            # A first run creates the tables, loads every module and fills the caches; its search counts none of that.
+            # A first run creates the tables, loads every module and fills the caches, so that none of it is counted.
             ws.sync([log])
             ws.recall(QUERY, project=None)
             index = Index(ws.store)

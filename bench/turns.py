@@ -2,7 +2,7 @@
 
 For every user turn an overlay is built from the sessions of the project that had ended before, and compared with what
 the agent did until the next turn. The overlay is useful if it has something new (not in the message, the docs or the
-session so far) that the turn then used: a file that it read, changed or searched for, a command, the fix of an error,
+session so far) that the turn then used: a file that was read, changed or searched for, a command, the fix for an error,
 an identifier, the answer to a question. Placebos have the same form.
 
     python bench/turns.py --overlay my.module:overlay     # adds an overlay to the baselines
@@ -112,13 +112,13 @@ class Call(NamedTuple):
 class Turn:
     """What a person asked, and the agent's calls until the person's next request."""
 
-    number: int  # among the requests; a slash command has the number of the request after it
+    number: int  # among the requests; a slash command has the number of the next request
     is_request: bool
     text: str
     words: str  # the person's own
     at: datetime | None
-    start: int  # where it begins in the transcript
-    answer: str = ""  # of the person, if the agent asked back at the end
+    start: int  # where it starts in the transcript
+    answer: str = ""  # of the person, if the agent ended with a question
     calls: list[Call] = field(default_factory=list)
 
     def files(self, kind: str) -> list[str]:
@@ -136,12 +136,12 @@ class Turn:
 @dataclass(slots=True)
 class Transcript:
     turns: list[Turn]
-    text: str  # all that was in the context, in lower case
+    text: str  # everything in the context, in lower case
     turn_of: dict[str, Turn]  # by message
 
 
 def read_transcript(messages: Sequence[Message], roots: tuple[str, ...]) -> Transcript:
-    """Divide a session into turns. An approval or a notification continues the turn before it."""
+    """Split a session into turns. An approval or a notification continues the turn before it."""
     turns: list[Turn] = []
     pieces, length, owners = list[str](), 0, list[Turn | None]()
     turn_of: dict[str, Turn] = {}
@@ -227,14 +227,14 @@ def _is_own(command: str) -> bool:
     return " " in command and not is_plain
 
 
-# -- what a text mentions; texts are in lower case
+# -- what a text mentions; texts are lower-case
 
 _WORD_CONTINUES = re.compile(r"[\w-]|\.[^\W_]")
 _FOLDER = re.compile(r"[\w.@\[\]()-]*$")
 
 
 def mentions(text: str, path: str, end: int | None = None) -> bool:
-    """Whether a text names a file: by its name as a whole word, in the right folder if it gives one."""
+    """Whether a text names a file: its name as a whole word, with the right folder if one is given."""
     *_, parent, name = ("", *path.lower().split("/"))
     is_common = name in _COMMON or len(name) < 5
     if is_common and not parent:
@@ -273,7 +273,7 @@ class Needs(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What the agent can see when a turn begins."""
+    """What the agent can see when a turn starts."""
 
     message: str
     docs: str
@@ -361,7 +361,7 @@ class Past:
         self._commands: set[str] = set()
         self._answers: list[frozenset[str]] = []
         self._known = Known([])
-        # Of the turn at hand:
+        # Of the current turn:
         self.activity: Activity
         self.turn: Turn
         self.seen: Seen
@@ -414,7 +414,7 @@ class Past:
         return self._shown[key]
 
     def ask(self, message: str, policy: Policy) -> Shown:
-        """What the product decides about this turn. A project has several clones here, which are one to it."""
+        """The product's decision for this turn. All clones of a project count as one."""
         connection = self.store.database.connection
         if self._indexed < len(self.sessions):
             self._items.update()
@@ -426,7 +426,7 @@ class Past:
         return preflight.before_turn(message, number=self.turn.number)
 
     def work(self) -> dict[str, tuple[str, list[str], list[str]]]:
-        """For each earlier session what was asked first, its files and its commands, as the product knows them."""
+        """For each earlier session its first request, its files and its commands, as stored by the product."""
         rows = self.store.database.connection.execute(
             "SELECT s.id, t.asked, t.changed, t.read, t.ran FROM session_turns t JOIN sessions s ON s.pk = t.session "
             "WHERE t.changed <> '' OR t.read <> '' OR t.ran <> '' ORDER BY t.session, t.first_seq"
@@ -450,7 +450,7 @@ class Past:
         )
 
     def turns_at(self, hits: Sequence[Evidence]) -> Iterator[tuple[Evidence, Done]]:
-        """The turns that passages are from, each once, if the agent did something in them."""
+        """The distinct turns that passages come from, if the agent did something in them."""
         seen: set[int] = set()
         for hit in hits:
             names = ((hit.session_id, message) for message in hit.message_ids)
@@ -461,7 +461,7 @@ class Past:
 
 
 Overlay = Callable[[Past, str, int], Sequence[str]]
-"""Make the overlay of a turn: `overlay(past, message, budget_tokens) -> passages`; no passage is an abstention."""
+"""Make the overlay of a turn: `overlay(past, message, budget_tokens) -> passages`; without passages it abstains."""
 
 
 # -- overlays
@@ -474,7 +474,7 @@ def cut(text: str, budget: int) -> str:
 
 
 def fit(passages: Sequence[str], budget: int) -> list[str]:
-    """Cut passages to a budget: equal shares, and long ones get what short ones leave."""
+    """Truncate passages to a budget: equal shares, and long ones get what short ones leave."""
     passages = [one for one in passages if one.strip()]
     left, limits = budget - 2 * len(passages), dict[int, int]()
     for rank, place in enumerate(sorted(range(len(passages)), key=lambda place: count(passages[place]))):
@@ -509,7 +509,7 @@ def show_fts5(past: Past, message: str, budget: int) -> list[str]:
 
 
 def _names(paths: Sequence[str]) -> str:
-    """Files by folder. The folder is shown for its first file, and for names that mean nothing without it."""
+    """Files by folder. The folder is shown with its first file, and with names that mean nothing without it."""
     folders: dict[str, list[str]] = {}
     for path in paths:
         folder, _, name = path.rpartition("/")
@@ -545,7 +545,7 @@ def done_line(done: Done) -> str:
 
 
 def show_done(past: Past, message: str, budget: int) -> list[str]:
-    """What was done at the passages that recall finds."""
+    """What was done in the turns that recall finds."""
     hits = past.turns_at(past.search(message, limit=10))
     return fit([done_line(done) for _, done in hits][:3], budget)
 
@@ -598,7 +598,7 @@ def show_any_done(past: Past, _message: str, budget: int, *, seed: int) -> list[
 
 
 def show_any_files(past: Past, message: str, budget: int, *, seed: int) -> list[str]:
-    """The placebo of `show_shared_files`: random turns, cut to the same number of tokens."""
+    """The placebo of `show_shared_files`: random turns, truncated to the same number of tokens."""
     size = sum(map(count, show_shared_files(past, message, budget)))
     return [cut("\n".join(show_any_done(past, message, budget, seed=seed)), size)] if size else []
 
@@ -609,7 +609,7 @@ def show_preflight(past: Past, message: str, _budget: int) -> list[str]:
 
 
 def show_any_work(past: Past, message: str, budget: int, *, seed: int) -> list[str]:
-    """Its placebo: for each line one of a random session, with as many files and commands, drawn at random."""
+    """Its placebo: for each line one from a random session, with as many random files and commands."""
     draw, work, used = _draw(past, seed), past.work(), set[str]()
     whole = ("", *(list(dict.fromkeys(one for some in work.values() for one in some[place])) for place in (1, 2)))
     lines = list[str]()
@@ -657,7 +657,7 @@ OVERLAYS: dict[str, Sequence[Overlay]] = {
 
 
 class Result(NamedTuple):
-    """How one overlay did at one turn."""
+    """How one overlay did in one turn."""
 
     is_first: bool
     is_useful: bool
@@ -719,7 +719,7 @@ def _measure_turn(
 
 
 def show(results: Mapping[str, Sequence[Result]]) -> None:
-    """Print the share of useful turns, of all, the first and later ones; and of the latter that got an overlay."""
+    """Print the share of useful turns among all, first and later ones, and among later ones with an overlay."""
     titles = ("useful", "first", "later", "shown", "later", "useful then", "precision", "tokens", "a session")
     print(f"{'':<18}" + "".join(f"{title:>12}" for title in titles))
     for name, some in results.items():

@@ -1,4 +1,4 @@
-"""An agent that starts warm, on any OpenAI-compatible endpoint. Each argument is a turn of the user.
+"""An agent that starts warm, on any OpenAI-compatible endpoint. Each argument is one user turn.
 
 OPENAI_BASE_URL=http://127.0.0.1:8080/v1 python examples/agent.py "Which port does the database use?"
 """
@@ -14,17 +14,17 @@ from pathlib import Path
 
 import warmstart
 
-COMMANDS = ("ls", "wc", "grep", "pytest", "git status", "git log", "git diff")  # what the tool may run
+COMMANDS = ("ls", "wc", "grep", "pytest", "git status", "git log", "git diff")  # the tool may run only these
 ABOUT = {"shell": f"Run one of: {', '.join(COMMANDS)}.", "read_file": "Read a file of the project by its path."}
 SCHEMA = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
 TOOLS = [{"type": "function", "function": {"name": n, "description": ABOUT[n], "parameters": SCHEMA}} for n in ABOUT]
 
 
 def use_tool(name, arguments):
-    given = json.loads(arguments)["input"]
-    if name == "read_file" and Path(given).resolve().is_relative_to(Path.cwd()):
-        return Path(given).read_text()[:20_000]
-    words = shlex.split(given)
+    text = json.loads(arguments)["input"]
+    if name == "read_file" and Path(text).resolve().is_relative_to(Path.cwd()):
+        return Path(text).read_text()[:20_000]
+    words = shlex.split(text)
     if name != "shell" or not any(words[: len(some.split())] == some.split() for some in COMMANDS):
         return f"Error: not allowed. {ABOUT['shell']} {ABOUT['read_file']}"
     done = subprocess.run(words, capture_output=True, text=True, timeout=120)
@@ -40,7 +40,7 @@ def ask_model(messages):
 
 
 def take_turn(run, history, text):
-    overlay = run.before_turn(text)  # for the requests of this turn only, after all that a provider can cache
+    overlay = run.before_turn(text)  # only for the requests of this turn, after everything a provider can cache
     shown = {"role": "user", "content": f"{text}\n\n{overlay}" if overlay else text}
     before, turn = list(history), [{"role": "user", "content": text}]
     run.record(turn[0])
@@ -55,7 +55,7 @@ def take_turn(run, history, text):
             except Exception as error:
                 output = f"Error: {error}"
             run.record({"role": "tool", "tool_call_id": call["id"], "content": output})
-            if fix := run.after_tool(name, arguments, output):  # it failed before, and this worked instead
+            if fix := run.after_tool(name, arguments, output):  # what worked instead when this failed before
                 output += f"\n{fix}"
             turn.append({"role": "tool", "tool_call_id": call["id"], "content": output})
         if not reply.get("tool_calls"):
@@ -66,7 +66,7 @@ def take_turn(run, history, text):
 def main(turns):
     start = [{"role": "system", "content": "You are a careful engineer. Look before you answer, and answer briefly."}]
     with warmstart.open() as ws, ws.begin(str(uuid.uuid4()), task=turns[0], messages=start, tools=TOOLS) as run:
-        history = list(run.messages)  # with what earlier sessions of this project taught
+        history = list(run.messages)  # includes what earlier sessions of this project taught
         for text in turns:
             print(take_turn(run, history, text), flush=True)
 

@@ -1,4 +1,4 @@
-"""Runs the example agent on a scripted model, in a project with history, and shows what the model receives."""
+"""Run the example agent with a scripted model in a project with history, and show what the model receives."""
 
 import os
 import subprocess
@@ -33,12 +33,12 @@ def main():
         for request, turn in zip(model.requests, TURNS, strict=True):
             messages = request.body["messages"]
             if turn == TURNS[0]:
-                print("\nThe first request begins with:\n")
+                print("\nThe first request starts with:\n")
                 print("\n\n".join(str(message["content"]) for message in messages[:-1]))
             print(f"\nand the user's message {turn!r} arrives as:\n\n{messages[-1]['content']}")
         with warmstart.open() as ws, ws.begin("after") as run:
-            said = [("user", turn, str(number)) for number, turn in enumerate(TURNS)]
-            print(f"\nAfter a compaction the agent is told again:\n\n{run.after_compaction(said)}")
+            messages = [("user", turn, str(number)) for number, turn in enumerate(TURNS)]
+            print(f"\nAfter a compaction the agent is reminded:\n\n{run.after_compaction(messages)}")
 
 
 if __name__ == "__main__":
