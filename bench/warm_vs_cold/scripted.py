@@ -1,4 +1,4 @@
-"""A model that follows a script, for a dry run of the programme: it solves the file tasks and no others."""
+"""A model that follows a script, for a dry run of the experiment: it solves only the file tasks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def answer(messages: list[dict[str, Any]]) -> str:
-    """What the model says next: a call as JSON in a fence, as small models write it."""
+    """The next answer: a call as JSON in a code fence, as small models write it."""
     request = next(str(each["content"]) for each in reversed(messages) if each["role"] == "user")
     results = [str(each["content"]) for each in messages if each["role"] == "tool"]
     last = results[-1] if messages[-1]["role"] == "tool" else ""

@@ -1,6 +1,6 @@
-"""The tasks of the experiment: 16 to learn from and 44 to be measured on, in four types, each with a verifier.
+"""The tasks of the experiment: 16 to learn from and 44 to evaluate on, in four types, each with a verifier.
 
-Source and evaluation tasks need the same tools and conventions, and share no request. They are Inspect tasks:
+Source and evaluation tasks need the same tools and conventions, but share no request. They are Inspect tasks:
 `tasks.py@source` and `tasks.py@evaluation`.
 """
 
@@ -27,14 +27,14 @@ from world import TOOLS, ToolFailure, World
 
 MAX_TURNS = 8
 MAX_TOKENS = 160
-MAX_REPEATS = 2  # of one call with the same arguments, before the session is given up
+MAX_REPEATS = 2  # of one call with the same arguments, before the session is abandoned
 PROMPT = (
     "You work in an office. Use the tools, one call at a time. If a call fails, correct it and try again. "
     "As soon as the task is done, or you know the answer, call return_answer."
 )
 
 Verify = Callable[[World], bool]
-_UNSAFE = re.compile(r"\b(while|import|exec|eval|open|range)\b|__|\*\*|\d{7}")  # code that need not end, or reaches out
+_UNSAFE = re.compile(r"\b(while|import|exec|eval|open|range)\b|__|\*\*|\d{7}")  # code that may hang, or reaches out
 
 
 class Job(NamedTuple):
@@ -204,7 +204,7 @@ def _has_line(path: str, line: str) -> Verify:
 
 
 def _fixed(path: str, name: str, right: str, parameters: str) -> Verify:
-    """Whether the function returns what the right one returns. The code runs without builtins that reach out."""
+    """Whether the function returns the same as the right one. The code runs without builtins that reach out."""
 
     def verify(world: World) -> bool:
         if world.answer is None or _UNSAFE.search(world.files[path]):
@@ -232,7 +232,7 @@ def _booked(entry: tuple[str, str, str, int], status: str) -> Verify:
 
 
 class Office(StoreModel):
-    """The world of one sample, which is in memory only."""
+    """The world of one sample, in memory only."""
 
     job: str = ""
 
@@ -261,7 +261,7 @@ def _tools(key: str) -> list[Any]:
 
 @solver
 def office() -> Any:
-    """Put the agent into its world."""
+    """Set up the agent's world."""
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         job = BY_ID[str(state.sample_id)]
@@ -277,7 +277,7 @@ def office() -> Any:
 
 @solver
 def agent() -> Any:
-    """Call the model and its tools until it returns an answer, goes round in circles, or its turns run out."""
+    """Call the model and its tools until it returns an answer, goes in circles, or runs out of turns."""
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         world = _WORLDS[store_as(Office).job]
@@ -319,7 +319,7 @@ def read_call(text: str) -> ToolCall | None:
 
 
 def call_format() -> dict[str, Any]:
-    """The response format that allows calls only. Without it, a small model falls silent after two or three calls."""
+    """The response format that allows only calls. Without it, a small model goes silent after two or three calls."""
     calls = []
     for name, tool in TOOLS.items():
         arguments = {
@@ -375,5 +375,5 @@ def source() -> Task:
 
 @task
 def evaluation() -> Task:
-    """Tasks to be measured on."""
+    """Tasks to evaluate on."""
     return _task("evaluation")

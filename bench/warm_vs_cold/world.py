@@ -1,8 +1,8 @@
-"""A small office as a world for agents: files, documents, orders and a ledger behind tools with strict conventions.
+"""A small office as an environment: files, documents, orders and a ledger behind tools with strict conventions.
 
-The conventions are like those of real tools: dates in ISO format, amounts in cents, ids with leading zeros, a search
-that needs a scope, read before edit, a strict check before the end. Schemas are clean but terse; what is wrong with a
-call is said in its error. So an agent can succeed cold, if it learns from errors before its turns run out.
+The conventions are like those of real tools: dates in ISO format, amounts in cents, ids with leading zeros, scoped
+searches, read before edit, a strict check at the end. Schemas are clean but terse; errors say what is wrong with a
+call. So an agent can succeed cold if it learns from errors before it runs out of turns.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _DATE = re.compile(r"20\d\d-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])")
 
 
 class ToolFailure(Exception):
-    """A call that the world refuses; the message says why."""
+    """A call that is refused; the message says why."""
 
 
 class Tool(NamedTuple):
-    """A tool: what it is for, and its parameters with type and description."""
+    """A tool: its description, and its parameters with type and description."""
 
     description: str
     parameters: dict[str, tuple[str, str]]
