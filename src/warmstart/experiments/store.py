@@ -7,7 +7,7 @@ affect who is compared with whom.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -66,15 +66,14 @@ class Trial(NamedTuple):
 class Experiments:
     """The experiments of a store."""
 
-    def __init__(self, store: SQLSessionStore, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+    def __init__(self, store: SQLSessionStore) -> None:
         self.store = store
-        self._now = now
         store.database.migrate((*PROFILES, *migrations_of("templates", item_store.__file__), *MIGRATIONS))
 
     # -- designs
 
-    def save(self, text: str, *, state: str = "running") -> Design:
-        """Store a design. Raises `ExperimentError` if a different one with its name already has sessions."""
+    def save(self, text: str) -> Design:
+        """Store a design as running. Raises `ExperimentError` if a different one with its name has sessions."""
         design = parse_design(text)
         if design.name == HOLDOUT:
             raise ExperimentError(f"the name {HOLDOUT!r} is reserved for the holdout of templates: choose another")
@@ -83,9 +82,9 @@ class Experiments:
             raise ExperimentError(f"experiment {design.name!r} was started with another design: choose a new name")
         with self.store.transaction() as connection:
             connection.execute(
-                "INSERT INTO experiments (name, kind, design, state, at) VALUES (?, ?, ?, ?, ?) "
+                "INSERT INTO experiments (name, kind, design, state, at) VALUES (?, ?, ?, 'running', ?) "
                 "ON CONFLICT (name) DO UPDATE SET design = excluded.design, state = excluded.state",
-                (design.name, design.kind, text, state, self._now().timestamp()),
+                (design.name, design.kind, text, datetime.now(UTC).timestamp()),
             )
         return design
 
@@ -128,7 +127,7 @@ class Experiments:
                 sql = f"SELECT {count} FROM experiment_sessions WHERE experiment = ? AND stratum = ?"
                 ((place,),) = self.store.fetch(sql, (design.name, stratum))
                 arm, propensity = assign(shares, design.name, stratum, seed=design.seed, place=place)
-            trial = Trial(session, arm, propensity, stratum, unit, "", self._now(), {})
+            trial = Trial(session, arm, propensity, stratum, unit, "", datetime.now(UTC), {})
             self._insert(design, trial)
         return trial
 
@@ -136,7 +135,7 @@ class Experiments:
         """Store the result of a lab session; without a profile the outcome is missing, and the session can be rerun."""
         measures = {} if profile is None else _measures(profile)
         with self.store.transaction():
-            self._insert(design, Trial(session, arm, 1.0, "", "", task, self._now(), measures), settled=True)
+            self._insert(design, Trial(session, arm, 1.0, "", "", task, datetime.now(UTC), measures), settled=True)
 
     def _insert(self, design: Design, trial: Trial, *, settled: bool = False) -> None:
         at = trial.at.timestamp()
@@ -195,7 +194,7 @@ class Experiments:
         except BAD_SESSION as error:
             log_skip(session, error)
             return False
-        values = (msgspec.json.encode(_measures(profile)).decode(), self._now().timestamp(), trial)
+        values = (msgspec.json.encode(_measures(profile)).decode(), datetime.now(UTC).timestamp(), trial)
         with self.store.transaction() as connection:
             connection.execute("UPDATE experiment_sessions SET measures = ?, settled_at = ? WHERE id = ?", values)
         return True
