@@ -92,7 +92,7 @@ def test_sessions_of_subagents_are_left_out(store):
     worked(store, 1, parent_id=parent.id, parent_kind="subagent")
     (made,) = auto(store, dry_run=True)
     assert made.sessions == (parent.id,)
-    assert "1 of a subagent" in made.why
+    assert "1 from a subagent" in made.why
 
 
 def test_no_more_than_twenty_sessions_are_taken(store):

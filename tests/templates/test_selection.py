@@ -67,7 +67,7 @@ def test_an_empty_store_says_that_it_is_empty(store):
 def test_a_template_of_another_project_is_never_chosen_unless_asked_for(store):
     other = store.add(template_for(ROUNDING, project="/home/mara/other"))
     assert choose(store).arm == "abstained"
-    assert "1 of another project" in choose(store).why
+    assert "1 from another project" in choose(store).why
     assert choose(store, project="").arm == "abstained"
     assert choose(store, project=None).template.id == other.id
 

@@ -262,32 +262,32 @@ def _hosts(current: Settings) -> Iterator[Check]:
     for host in HOSTS:
         subject, fix = f"{host} hooks", f"`warmstart install {host}`"
         try:
-            found = status(host, place, current.home)
+            state = status(host, place, current.home)
         except WarmstartError as error:
             yield Check(subject, "warning", str(error))
             continue
-        if not found.installed:
+        if not state.installed:
             if is_present(host, place):
                 yield Check(subject, "note", "not installed", f"{fix} makes new sessions start warm")
             continue
-        finding = "installed, " + (f"last run {_ago(found.last)}" if found.last else "not run yet")
-        if found.p95_ms is not None:
-            finding += f", prompts wait {found.p95_ms:.0f} ms (95th percentile)"
-        if found.error:
-            finding += f"; last error {_ago(found.error)}: {found.error['error']}"
-        if found.python:
-            yield Check(subject, "problem", f"{finding}; {found.python} no longer exists", f"{fix} updates the hooks")
-        elif found.outdated:
+        finding = "installed, " + (f"last run {_ago(state.last)}" if state.last else "not run yet")
+        if state.p95_ms is not None:
+            finding += f", prompts wait {state.p95_ms:.0f} ms (95th percentile)"
+        if state.error:
+            finding += f"; last error {_ago(state.error)}: {state.error['error']}"
+        if state.python:
+            yield Check(subject, "problem", f"{finding}; {state.python} no longer exists", f"{fix} updates the hooks")
+        elif state.outdated:
             yield Check(
                 subject,
                 "warning",
                 f"{finding}; installed by another version or copy of Warmstart",
                 f"{fix} updates them",
             )
-        elif found.pending:
-            yield Check(subject, "warning", finding, found.pending)
+        elif state.pending:
+            yield Check(subject, "warning", finding, state.pending)
         else:
-            yield Check(subject, "note" if found.error else "ok", finding)
+            yield Check(subject, "note" if state.error else "ok", finding)
 
 
 def _ago(run: Mapping[str, Any]) -> str:

@@ -88,7 +88,7 @@ def set_up(hosts: Sequence[str], place: Place, current: Settings, *, yes: bool, 
     if not place.mcp:
         click.echo("The MCP server was not installed: it needs `pip install 'warmstart[mcp]'`.", err=True)
     click.echo(
-        f"{current.templates_holdout:.0%} of the sessions start without a template, to measure their effect. "
+        f"{current.templates_holdout:.0%} of the sessions start without a template, as a control group. "
         f"Set templates.holdout in {current.home / 'config.toml'} to change that (0 = none).",
         err=True,
     )

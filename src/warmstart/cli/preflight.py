@@ -87,29 +87,27 @@ def report(project: str, all_projects: bool, as_json: bool) -> None:
     with Warmstart(settings()) as ws:
         migrate(ws.store)
         scope = scope_of(project, all_projects, ws.store.projects())
-        found = make_report(ws.store, project=clean(scope.project))
+        data = make_report(ws.store, project=clean(scope.project))
     if as_json:
-        print_json(found)
+        print_json(data)
         return
-    if not found.turns:
+    if not data.turns:
         print_scope(0, "message", scope, create="`warmstart install` sets up the agents that record them")
         return
-    click.echo(
-        f"{counted(found.turns, 'message')} ({scope}), {found.injected} with an overlay ({found.tokens:,} tokens)"
-    )
-    for reason, times in found.reasons.items():
+    click.echo(f"{counted(data.turns, 'message')} ({scope}), {data.injected} with an overlay ({data.tokens:,} tokens)")
+    for reason, times in data.reasons.items():
         click.echo(f"  {times:>6,}  {reason}")
-    click.echo(f"Tool calls per turn: {_mean(found.calls_with)} with an overlay, {_mean(found.calls_without)} without")
-    if found.used_of and found.used_interval:
-        low, high = found.used_interval
+    click.echo(f"Tool calls per turn: {_mean(data.calls_with)} with an overlay, {_mean(data.calls_without)} without")
+    if data.used_of and data.used_interval:
+        low, high = data.used_interval
         click.echo(
-            f"Used what it was shown: {found.used} of {counted(found.used_of, 'turn')} ({low:.0%} to {high:.0%}, 95 %)"
+            f"Used what it was shown: {data.used} of {counted(data.used_of, 'turn')} ({low:.0%} to {high:.0%}, 95 %)"
         )
     click.echo(
-        f"Reads and searches repeated within a session: {found.repeated_calls:,} calls, "
-        f"{found.repeated_tokens:,} tokens in {counted(found.sessions, 'session')}"
+        f"Reads and searches repeated within a session: {data.repeated_calls:,} calls, "
+        f"{data.repeated_tokens:,} tokens in {counted(data.sessions, 'session')}"
     )
-    click.echo(f"Time: p50 {found.p50_ms:.1f} ms, p95 {found.p95_ms:.1f} ms")
+    click.echo(f"Time: p50 {data.p50_ms:.1f} ms, p95 {data.p95_ms:.1f} ms")
 
 
 def _mean(mean: Mean) -> str:

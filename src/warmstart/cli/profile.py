@@ -154,14 +154,14 @@ def _print_rates(name: str, rates: Sequence[Rate]) -> None:
 
 
 def _print_recovery(report: Report) -> None:
-    found = report.recovery
-    if found.errors:
+    rates = report.recovery
+    if rates.errors:
         _heading("Recovery")
         click.echo(
             wrapped(
-                f"{_percent(found.next_call)}{_interval(found.next_call_low, found.next_call_high)} of the errors are "
+                f"{_percent(rates.next_call)}{_interval(rates.next_call_low, rates.next_call_high)} of the errors are "
                 "followed by a success on the next call of the same tool, "
-                f"{_percent(found.within_three)}{_interval(found.within_three_low, found.within_three_high)} "
+                f"{_percent(rates.within_three)}{_interval(rates.within_three_low, rates.within_three_high)} "
                 "within the next three.",
                 "  ",
             )
@@ -187,25 +187,25 @@ def _print_signatures(report: Report) -> None:
 def _print_profile(session: Session, profile: Profile) -> None:
     """Print how one session went."""
     click.secho(one_line(session.title, max_width()) or one_line(session.native_id, max_width()), bold=True)
-    outcome, found = profile.outcome, profile.markers
-    after = "" if found.seconds_to_success is None else f", after {seconds(found.seconds_to_success)}"
+    outcome, markers = profile.outcome, profile.markers
+    after = "" if markers.seconds_to_success is None else f", after {seconds(markers.seconds_to_success)}"
     facts = {
         "session": f"{session.id} ({', '.join(filter(None, (session.agent, local(session.started_at))))})",
         "task": profile.task_type,
         "outcome": outcome.value + (f": {one_line(outcome.evidence, 120)}" if outcome.evidence else ""),
-        "size": f"{counted(found.messages, 'message')}, {counted(found.turns, 'turn')}, "
-        f"{counted(found.calls, 'call')}, {seconds(found.seconds) or 'no times'}",
-        "errors": f"{found.errors} ({_percent(found.error_rate)}; in the first 30 turns "
-        f"{_percent(found.early_error_rate)}), {found.rejected} rejected, {found.unknown} unknown",
+        "size": f"{counted(markers.messages, 'message')}, {counted(markers.turns, 'turn')}, "
+        f"{counted(markers.calls, 'call')}, {seconds(markers.seconds) or 'no times'}",
+        "errors": f"{markers.errors} ({_percent(markers.error_rate)}; in the first 30 turns "
+        f"{_percent(markers.early_error_rate)}), {markers.rejected} rejected, {markers.unknown} unknown",
         "recovered": "no errors"
-        if found.recovery_rate is None
-        else _percent(found.recovery_rate) + " of the errors, within three calls of the tool",
-        "first ok": f"call {found.calls_to_success}{after}" if found.calls_to_success else "none",
-        "tools": "too few calls" if found.diversity is None else f"{found.diversity:.1f} different ones per ten calls",
-        "repeats": f"{counted(found.repeated_calls, 'identical call')}, {counted(found.rereads, 'file')} reread",
-        "user": f"{counted(found.corrections, 'correction')}, {counted(found.compactions, 'compaction')}",
-        "tokens": f"{found.input_tokens:,} in, {found.output_tokens:,} out, {found.cached_tokens:,} cached"
-        + (f", at most {found.context_share:.0%} of the context window" if found.context_share else ""),
+        if markers.recovery_rate is None
+        else _percent(markers.recovery_rate) + " of the errors, within three calls of the tool",
+        "first ok": f"call {markers.calls_to_success}{after}" if markers.calls_to_success else "none",
+        "tools": "too few calls" if markers.diversity is None else f"{markers.diversity:.1f} different per ten calls",
+        "repeats": f"{counted(markers.repeated_calls, 'identical call')}, {counted(markers.rereads, 'file')} reread",
+        "user": f"{counted(markers.corrections, 'correction')}, {counted(markers.compactions, 'compaction')}",
+        "tokens": f"{markers.input_tokens:,} in, {markers.output_tokens:,} out, {markers.cached_tokens:,} cached"
+        + (f", at most {markers.context_share:.0%} of the context window" if markers.context_share else ""),
     }
     print_facts(facts)
     _print_errors(profile)
@@ -234,19 +234,17 @@ def _print_errors(profile: Profile) -> None:
 
 
 def _print_style(profile: Profile) -> None:
-    found = profile.style
-    if not found.messages:
+    user = profile.style
+    if not user.messages:
         return
     _heading("The user's style (weak evidence)")
-    length = "" if found.length is None else f", {found.length:.0f} words each"
-    direct = "" if found.directness is None else f", {found.directness:.0%} direct"
-    click.echo(
-        f"  {counted(found.messages, 'message')}{length}{direct}{found.language and ', language '}{found.language}"
-    )
-    styles = ", ".join(f"{number} {style}" for style, number in found.feedback.items() if number)
+    length = "" if user.length is None else f", {user.length:.0f} words each"
+    direct = "" if user.directness is None else f", {user.directness:.0%} direct"
+    click.echo(f"  {counted(user.messages, 'message')}{length}{direct}{user.language and ', language '}{user.language}")
+    styles = ", ".join(f"{number} {style}" for style, number in user.feedback.items() if number)
     if styles:
         click.echo(f"  feedback: {styles}")
-    for instruction in found.instructions:
+    for instruction in user.instructions:
         click.echo(wrapped(f"“{one_line(instruction, 110)}”", "  "))
 
 

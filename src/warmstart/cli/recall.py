@@ -86,20 +86,20 @@ def search(
             recall.update(progress)
             if semantic is not None and semantic.embedder.local:
                 _refresh(semantic, progress, mode)
-        found = recall.search(" ".join(query), project=scope.project or None, limit=limit, since=since, agents=agents)
+        hits = recall.search(" ".join(query), project=scope.project or None, limit=limit, since=since, agents=agents)
         if not store.index.is_complete:
             click.echo("Warning: older texts are not indexed yet; run `warmstart sync` to search them too.", err=True)
     if as_json:
-        print_json([_as_dict(each, explain=explain) for each in found])
+        print_json([_as_dict(each, explain=explain) for each in hits])
     else:
         names = short_names(known)
-        for each in found:
+        for each in hits:
             _show(each, names.get(each.project, each.project), explain=explain)
     if not known:
         click.echo("No sessions yet. `warmstart sync` imports them from your agents' logs.", err=True)
-    elif not found or not as_json:
+    elif not hits or not as_json:
         filters = describe_filters(agent=", ".join(agents), since=since)
-        print_scope(len(found), "passage", scope, filters, create="try other words")
+        print_scope(len(hits), "passage", scope, filters, create="try other words")
 
 
 @command.command(epilog="Example: warmstart recall index --rebuild")

@@ -68,12 +68,12 @@ def list_command(chosen: Chosen, outcome: SessionOutcome | None, limit: int, as_
     with Warmstart(settings()) as ws:
         known = ws.store.projects()
         scope = chosen.scope(known)
-        found = ws.sessions.list(
+        rows = ws.sessions.list(
             project=scope.project or None, agent=chosen.agent, since=chosen.since, outcome=outcome, limit=limit
         )
     names = short_names(known)
     print_rows(
-        found,
+        rows,
         ("id", "started", "agent", "project", "msgs", "calls", "errors", "outcome", "title"),
         lambda row: _cells(row, names),
         as_json=as_json,
@@ -81,9 +81,9 @@ def list_command(chosen: Chosen, outcome: SessionOutcome | None, limit: int, as_
         spare=(*(["project"] if scope.project else []), "calls", "msgs", "agent", "errors"),
         flexible=("project", "title"),
     )
-    if not found or not as_json:
+    if not rows or not as_json:
         filters = describe_filters(agent=chosen.agent, since=chosen.since, outcome=outcome)
-        print_scope(len(found), "session", scope, filters)
+        print_scope(len(rows), "session", scope, filters)
 
 
 def _cells(row: SessionSummary, names: Mapping[str, str]) -> tuple[object, ...]:

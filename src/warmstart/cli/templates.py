@@ -144,16 +144,16 @@ def list_command(
     with Warmstart(settings()) as ws:
         scope = scope_of(project, all_projects, ws.store.projects())
         settle_uses(ws)
-        found = [
+        rows = [
             each
             for each in ws.templates.list(project=scope.project or None)
             if (task_type in (None, each.task_type) and state in (None, each.state))
             and {tag.casefold() for tag in tags} <= {tag.casefold() for tag in each.tags}
         ]
         counts = count_uses(ws.templates.store)
-    found = [replace(each, effect=counts.get(each.id, Counts()).effect) for each in found]
+    rows = [replace(each, effect=counts.get(each.id, Counts()).effect) for each in rows]
     print_rows(
-        found,
+        rows,
         ("id", "name", "state", "usage", "description"),
         lambda row: (row.id, one_line(row.name, 40), row.state, usage(row), row.description),
         as_json=as_json,
@@ -161,9 +161,9 @@ def list_command(
         spare=("usage",),
         flexible=("name", "description"),
     )
-    if not found or not as_json:
+    if not rows or not as_json:
         filters = "matching" if task_type or tags or state else ""
-        print_scope(len(found), "template", scope, filters, create=_CREATE)
+        print_scope(len(rows), "template", scope, filters, create=_CREATE)
 
 
 @command.command(
@@ -260,9 +260,9 @@ def author() -> str:
 
 def kinds(seed: SessionSeed) -> str:
     """The items of a seed, counted: `2 procedures, 3 commands`."""
-    found = Counter(item.kind for item in seed.items)
+    counts = Counter(item.kind for item in seed.items)
     nouns = {"open": "open point"}
-    return ", ".join(counted(found[kind], nouns.get(kind, kind)) for kind in _TITLES if found[kind]) or "nothing"
+    return ", ".join(counted(counts[kind], nouns.get(kind, kind)) for kind in _TITLES if counts[kind]) or "nothing"
 
 
 def usage(template: WarmTemplate) -> str:

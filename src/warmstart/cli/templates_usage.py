@@ -65,17 +65,17 @@ def suggest(task: tuple[str, ...], project: str, all_projects: bool, seed: int |
         settle_uses(ws)
         selector = ws.templates.selector(deadline_ms=_DEADLINE_MS)
         asked = Task(text, project=scope.project or None)
-        found = selector.suggest(asked)
+        suggestions = selector.suggest(asked)
         choice = selector.choose(asked, seed=seed)
     if as_json:
-        print_json(_suggestions_dict(text, found, choice, seed))
+        print_json(_suggestions_dict(text, suggestions, choice, seed))
         return
-    if not found:
+    if not suggestions:
         click.echo(f"Start cold: {one_line(choice.why, 400)}.")
-        if "of another project" in choice.why:
+        if "from another project" in choice.why:
             click.echo("--all-projects also considers templates of other projects.", err=True)
         return
-    for number, each in enumerate(found, 1):
+    for number, each in enumerate(suggestions, 1):
         click.secho(f"{number}. {printable(each.name)}  {each.id}", bold=True)
         share = choice.odds.get(each.id)
         drawn = "" if share is None else f"; chosen for {percent(share)} of such sessions"
@@ -86,7 +86,7 @@ def suggest(task: tuple[str, ...], project: str, all_projects: bool, seed: int |
         click.echo(wrapped(f"With seed {seed}: {choice.arm}, {one_line(choice.why, 400)}."))
 
 
-def _suggestions_dict(task: str, found: Sequence[Suggestion], choice: Choice, seed: int | None) -> dict[str, Any]:
+def _suggestions_dict(task: str, matches: Sequence[Suggestion], choice: Choice, seed: int | None) -> dict[str, Any]:
     drawn = None
     if seed is not None:
         drawn = {
@@ -98,9 +98,9 @@ def _suggestions_dict(task: str, found: Sequence[Suggestion], choice: Choice, se
         }
     return {
         "task": task,
-        "abstain": not found,
-        "why": choice.why if not found else found[0].why,
-        "suggestions": [{**rename_keys(each, id="template_id"), "odds": choice.odds.get(each.id)} for each in found],
+        "abstain": not matches,
+        "why": choice.why if not matches else matches[0].why,
+        "suggestions": [{**rename_keys(each, id="template_id"), "odds": choice.odds.get(each.id)} for each in matches],
         "holdout": choice.policy.holdout,
         "drawn": drawn,
     }
@@ -116,16 +116,14 @@ def why(session: str, as_json: bool) -> None:
     """
     with Warmstart(settings()) as ws:
         settle_uses(ws)
-        found = find_uses(ws.templates.store, session)
-        carried = {use.id: _carried(ws.templates.store, use) for use in found}
+        uses = find_uses(ws.templates.store, session)
+        carried = {use.id: _carried(ws.templates.store, use) for use in uses}
     if as_json:
-        print_json(
-            [rename_keys(use, session="session_id", template="template_id", calls="tool_calls") for use in found]
-        )
-    elif not found:
+        print_json([rename_keys(use, session="session_id", template="template_id", calls="tool_calls") for use in uses])
+    elif not uses:
         click.echo(f"No record of how session {one_line(session, 60)} started: no template was involved.", err=True)
     else:
-        for use in found:
+        for use in uses:
             _print_use(use)
             for line in carried[use.id]:
                 click.echo(line)
@@ -171,16 +169,16 @@ def stats(as_json: bool) -> None:
     """
     with Warmstart(settings()) as ws:
         settle_uses(ws, always=True)
-        found = count_all(ws.templates.store)
+        statistics = count_all(ws.templates.store)
     if as_json:
         names = ("name", "state", "task_type", "version")
         lines = [
             {"template_id": each.id, **{name: getattr(each, name) for name in names}, "usage": _usage_dict(counts)}
-            for each, counts in found.lines
+            for each, counts in statistics.lines
         ]
-        print_json({**as_data(found), "usage": _usage_dict(found.usage), "lines": lines})
+        print_json({**as_data(statistics), "usage": _usage_dict(statistics.usage), "lines": lines})
     else:
-        _print_statistics(found)
+        _print_statistics(statistics)
 
 
 def _usage_dict(counts: Counts) -> dict[str, Any]:
@@ -188,22 +186,22 @@ def _usage_dict(counts: Counts) -> dict[str, Any]:
     return {**counts._asdict(), "rate": rate, "interval": counts.interval, "effect": counts.effect}
 
 
-def _print_statistics(found: Statistics) -> None:
-    click.echo(f"{counted(found.templates, 'template')} (all projects), {counted(found.examples, 'example')}.")
-    for name, numbers in (("By state", found.states), ("By type", found.types)):
+def _print_statistics(totals: Statistics) -> None:
+    click.echo(f"{counted(totals.templates, 'template')} (all projects), {counted(totals.examples, 'example')}.")
+    for name, numbers in (("By state", totals.states), ("By type", totals.types)):
         parts = ", ".join(f"{number} {each}" for each, number in sorted(numbers.items()))
         if parts:
             click.echo(f"{name}: {parts}.")
-    usage = found.usage
-    if not (usage.used or usage.held_out or found.abstained):
+    usage = totals.usage
+    if not (usage.used or usage.held_out or totals.abstained):
         click.echo("No session has started from them yet, so their effect is not yet known.")
         return
     click.echo(
         f"{counted(usage.used, 'session')} started warm, {usage.held_out} cold as a control group, "
-        f"{found.abstained} cold because nothing fit; {found.open} outcomes are not yet known."
+        f"{totals.abstained} cold because nothing fit; {totals.open} outcomes are not yet known."
     )
     click.echo(f"Effect: {describe_effect(usage.effect)}.")
-    if found.lines:
+    if totals.lines:
         click.echo()
         rows = [
             (
@@ -214,7 +212,7 @@ def _print_statistics(found: Statistics) -> None:
                 _describe_rate(counts),
                 describe_effect(counts.effect),
             )
-            for one, counts in found.lines
+            for one, counts in totals.lines
         ]
         columns = ("id", "name", "state", "used", "success", "effect")
         table(columns, rows, spare=("success", "used"), flexible=("name", "effect"))
@@ -241,7 +239,7 @@ def auto(min_calls: int, max_error_rate: float, project: str, all_projects: bool
         scope = scope_of(project, all_projects, ws.store.projects())
         settle(store, tools=current.profile_tools)
         with progress_bar("Profiling") as progress:
-            made = make_all(
+            results = make_all(
                 store,
                 min_calls=min_calls,
                 max_error_rate=max_error_rate,
@@ -258,13 +256,13 @@ def auto(min_calls: int, max_error_rate: float, project: str, all_projects: bool
                 **rename_keys(each, sessions="session_ids"),
                 "template": template_dict(each.template, seed=False) if each.template else None,
             }
-            for each in made
+            for each in results
         ]
         print_json({"groups": groups, "states": as_data(changed), "dry_run": dry_run})
         return
-    print_scope(sum(len(each.sessions) for each in made), "session", scope)
-    names = short_names(each.project for each in made)
-    skipped = [each for each in made if each.action == "skipped"]
+    print_scope(sum(len(each.sessions) for each in results), "session", scope)
+    names = short_names(each.project for each in results)
+    skipped = [each for each in results if each.action == "skipped"]
     if skipped:
         click.echo(f"Skipped {counted(len(skipped), 'group')} of sessions; --json says why.", err=True)
     rows = [
@@ -276,7 +274,7 @@ def auto(min_calls: int, max_error_rate: float, project: str, all_projects: bool
             each.template.id if each.template else "",
             each.why,
         )
-        for each in made
+        for each in results
         if each.action != "skipped"
     ]
     if rows:

@@ -35,9 +35,9 @@ _template_argument = click.argument("id", shell_complete=complete_templates)
 def history(id: str, as_json: bool) -> None:
     """List the versions of a template: when, by whom and why."""
     with templates() as store:
-        found = store.versions(id)
+        versions = store.versions(id)
     print_rows(
-        found,
+        versions,
         ("version", "at", "author", "reason"),
         lambda row: (row.number, local(row.at), one_line(row.author, 30), row.reason + " (withdrawn)" * row.withdrawn),
         as_json=as_json,

@@ -73,8 +73,8 @@ def page(results: Results, *, made: datetime, template: str = "") -> str:
 
 
 def _forest(results: Results) -> Section:
-    found = results.primary
-    reach = max(abs(bound) for each in found for bound in (each.ci_low, each.ci_high)) or 1.0
+    analyses = results.primary
+    reach = max(abs(bound) for each in analyses for bound in (each.ci_low, each.ci_high)) or 1.0
 
     def share(value: float) -> float:
         return (value / reach + 1) / 2
@@ -87,15 +87,15 @@ def _forest(results: Results) -> Section:
             intervals=((share(each.ci_low), share(each.ci_high)),),
             dot=share(each.difference),
         )
-        for each in found
+        for each in analyses
     ]
     ticks = [Tick(share(value), f"{value:+.2g}") for value in (-reach, 0.0, reach)]
-    numbers = [each.numbers() for each in found]
+    numbers = [each.numbers() for each in analyses]
     table = Table(
         tuple(numbers[0]), [tuple(each.values()) for each in numbers], ("", *("end",) * (len(numbers[0]) - 1))
     )
     drawing = charts.rows("Difference from the baseline", lines, ticks, columns=("difference", "p"))
-    heading = f"Difference from {found[0].baseline.name}"
+    heading = f"Difference from {analyses[0].baseline.name}"
     return Section(heading=heading, charts=(drawing,), table=table, note="Lines are 95 % intervals.")
 
 
@@ -156,9 +156,9 @@ def _survival(results: Results) -> Iterator[Curve]:
         rows = [trial.row("calls_to_success") for trial in results.trials if trial.arm == arm]
         known = [row for row in rows if row.total is not None]
         times = np.array([row.total for row in known], float)
-        found = kaplan_meier(times, np.array([row.observed for row in known], bool))
+        curve = kaplan_meier(times, np.array([row.observed for row in known], bool))
         steps = [(0.0, 1.0)]
-        for time, share in zip(found.times.tolist(), found.share.tolist(), strict=True):
+        for time, share in zip(curve.times.tolist(), curve.share.tolist(), strict=True):
             steps += [(time, steps[-1][1]), (time, share)]
         yield Curve(arm, steps)
 

@@ -72,12 +72,12 @@ def packet(data: Event) -> dict[str, Any]:
     try:
         settings = _settings(data)
         with Warmstart(settings) as app:
-            made = app.handoffs.packet_of(_import(app, data), note=data["note"])
-            path = write_artifact(Path(data["hermes_home"]), settings, made)
+            saved = app.handoffs.packet_of(_import(app, data), note=data["note"])
+            path = write_artifact(Path(data["hermes_home"]), settings, saved)
     except (WarmstartError, OSError) as error:
         return {"text": f"Warmstart: {error}"}
-    run = f"`warmstart handoff resume {made.id} --host hermes --run`"
-    return {"text": f"Packet {made.id} ({made.tokens:,} tokens) is in {path}. {run} starts a fresh session with it."}
+    run = f"`warmstart handoff resume {saved.id} --host hermes --run`"
+    return {"text": f"Packet {saved.id} ({saved.tokens:,} tokens) is in {path}. {run} starts a fresh session with it."}
 
 
 def _settings(data: Event) -> Settings:

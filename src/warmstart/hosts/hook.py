@@ -108,8 +108,8 @@ class Hook:
         variables = [self._env.get(name) for name in _VARIABLES]
         state: list[Any] = [repr(_DEFAULTS), *variables]  # another version may have other settings
         try:
-            found = os.stat(path)
-            state += [found.st_mtime_ns, found.st_size, found.st_ino]
+            stat = os.stat(path)
+            state += [stat.st_mtime_ns, stat.st_size, stat.st_ino]
         except FileNotFoundError:
             if not any(variables):
                 return {**_DEFAULTS, "store_path": f"{self.home}/warmstart.db"}

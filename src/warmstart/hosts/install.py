@@ -187,10 +187,10 @@ def plan_install(host: str, place: Place, home: Path) -> Plan:
             base = _without_ours(file, text, record)
             edit = file.add(base)
             new = before is None or (record is not None and record.new)
-            kept = Record(_hash(base), _hash(edit.text), new, list(edit.insertions), list(edit.created))
+            new_record = Record(_hash(base), _hash(edit.text), new, list(edit.insertions), list(edit.created))
         if edit.text != text:
             check_replaceable(file.path)
-            plan.changes.append(Change(file.path, before, edit.text.encode(), kept))
+            plan.changes.append(Change(file.path, before, edit.text.encode(), new_record))
     return plan
 
 

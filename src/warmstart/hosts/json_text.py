@@ -41,10 +41,10 @@ class Node:
         """The value at the keys, or `None`. Of several members with the same name, the last one counts."""
         node = self
         for key in keys:
-            found = [entry.node for entry in node.entries if entry.key == key]
-            if not found:
+            matches = [entry.node for entry in node.entries if entry.key == key]
+            if not matches:
                 return None
-            node = found[-1]
+            node = matches[-1]
         return node
 
 
@@ -117,8 +117,8 @@ def _container(text: str, start: int, *, is_object: bool) -> Node:
 
 
 def _skip(text: str, at: int) -> int:
-    found = _BLANK.match(text, at)
-    return found.end() if found else at
+    blank = _BLANK.match(text, at)
+    return blank.end() if blank else at
 
 
 def _unexpected(text: str, at: int) -> ValueError:
@@ -186,10 +186,10 @@ def _indent(text: str, at: int) -> str:
 def remove(text: str, keys: Keys) -> str:
     """Remove the entry at the keys."""
     parent = parse(text).at(keys[:-1])
-    found = [] if parent is None else [n for n, entry in enumerate(parent.entries) if entry.key == keys[-1]]
-    if parent is None or not found:
+    numbers = [] if parent is None else [n for n, entry in enumerate(parent.entries) if entry.key == keys[-1]]
+    if parent is None or not numbers:
         return text
-    number = found[-1]
+    number = numbers[-1]
     entry, last = parent.entries[number], number == len(parent.entries) - 1
     before = parent.entries[number - 1].comma if number else parent.start
     start, end = entry.start, entry.node.end if entry.comma < 0 else entry.comma + 1

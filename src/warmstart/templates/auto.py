@@ -73,11 +73,11 @@ def auto(
             group.good.append(session.id)
     known = {(each.project, each.task_type): each for each in store.summaries() if each.origin == ORIGIN}
     names = short_names({*store.sessions.projects(), *(place[0] for place in groups)})
-    made = []
+    results = []
     for place, group in sorted(groups.items(), key=lambda each: each[0]):
         old, chosen = known.get(place), tuple(group.good[:_MAX_SESSIONS])
         if why_not := _why_not(store, group, old):
-            made.append(Made(*place, "skipped", why_not, chosen))
+            results.append(Made(*place, "skipped", why_not, chosen))
             continue
         try:
             template = make(
@@ -94,10 +94,10 @@ def auto(
             )
             action, why, template = _save(store, template, old, dry_run=dry_run)
             left_out = f"; left out: {_list(group.left_out)}" if group.left_out and action != "skipped" else ""
-            made.append(Made(*place, action, why + left_out, chosen, template))
+            results.append(Made(*place, action, why + left_out, chosen, template))
         except (NothingToCarry, InvalidTemplate, SessionNotFound, TemplateChanged) as error:
-            made.append(Made(*place, "skipped", str(error).splitlines()[0], chosen))
-    return made
+            results.append(Made(*place, "skipped", str(error).splitlines()[0], chosen))
+    return results
 
 
 def _flaw(session: Session, profile: Profile, min_calls: int, max_error_rate: float, revoked: Collection[str]) -> str:
@@ -105,7 +105,7 @@ def _flaw(session: Session, profile: Profile, min_calls: int, max_error_rate: fl
     outcome, markers = profile.outcome.value, profile.markers
     flaws = {
         "revoked": session.id in revoked,
-        "of a subagent": session.parent_kind == "subagent",
+        "from a subagent": session.parent_kind == "subagent",
         "failed": outcome == "failure",
         "without a known outcome": outcome == "unknown",
         f"with fewer than {min_calls} calls": markers.calls < min_calls,
@@ -131,21 +131,21 @@ def _why_not(store: SQLTemplateStore, group: _Group, old: Summary | None) -> str
 
 
 def _save(
-    store: SQLTemplateStore, made: WarmTemplate, old: Summary | None, *, dry_run: bool
+    store: SQLTemplateStore, template: WarmTemplate, old: Summary | None, *, dry_run: bool
 ) -> tuple[Action, str, WarmTemplate]:
     """Store a new template, or a new version of the old one; returns the action, the reason and the template."""
     if old is None:
-        why = f"sessions that went well: {len(made.sources)}"
-        return "created", why, made if dry_run else store.add(made, author=AUTHOR, reason=why)
+        why = f"sessions that went well: {len(template.sources)}"
+        return "created", why, template if dry_run else store.add(template, author=AUTHOR, reason=why)
     before = store.get(old.id)
-    if content_hash(made) == content_hash(before):
+    if content_hash(template) == content_hash(before):
         return "skipped", "the new sessions add nothing", before
-    why = f"new sessions that went well: {len(set(made.sources) - set(old.sources))}"
+    why = f"new sessions that went well: {len(set(template.sources) - set(old.sources))}"
     if not dry_run:
         names = ("seed", "description", "described_by", "sources", "tools", "agent")
-        fields = {name: getattr(made, name) for name in names}
-        made = store.change(old.id, author=AUTHOR, reason=why, expected=old.version, **fields)
-    return "changed", why, made
+        fields = {name: getattr(template, name) for name in names}
+        template = store.change(old.id, author=AUTHOR, reason=why, expected=old.version, **fields)
+    return "changed", why, template
 
 
 def _list(counts: Mapping[str, int]) -> str:

@@ -55,15 +55,15 @@ def _copy_deletions(here: Connection, target: SQLTemplateStore, there: Connectio
 def _place(there: Connection, name: str, created_at: float) -> str:
     """The id of a template in the target, reserved if it is new; empty if the template was deleted there."""
     ids = "SELECT id, created_at, deleted_at FROM template_ids WHERE"
-    found = there.execute(f"{ids} id = ?", (name,)).fetchone()
-    if found is None:
+    row = there.execute(f"{ids} id = ?", (name,)).fetchone()
+    if row is None:
         there.execute("INSERT INTO template_ids (id, created_at) VALUES (?, ?)", (name, created_at))
         return name
-    if found[1] != created_at:
-        found = there.execute(f"{ids} created_at = ?", (created_at,)).fetchone()
-    if found is None:
+    if row[1] != created_at:
+        row = there.execute(f"{ids} created_at = ?", (created_at,)).fetchone()
+    if row is None:
         return take_id(there, datetime.fromtimestamp(created_at, UTC))
-    return "" if found[2] is not None else str(found[0])
+    return "" if row[2] is not None else str(row[0])
 
 
 def _copy_versions(here: Connection, there: Connection, old: str, new: str) -> int:

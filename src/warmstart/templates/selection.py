@@ -217,9 +217,9 @@ class Selector:
         left_out = ", ".join(f"{number} {reason}" for reason, number in view.left_out.items())
         if not view.by_id:
             return [], f"no template may be used here: {left_out}"
-        besides = f" (left out: {left_out})" if left_out else ""
+        note = f" (left out: {left_out})" if left_out else ""
         if not says_enough(task.text):
-            return [], f"the task says too little to compare it with templates{besides}"
+            return [], f"the task says too little to compare it with templates{note}"
         fits = view.similarity.by_words(task.text)
         if self._recall is not None:
             recalled = by_recall(
@@ -233,13 +233,13 @@ class Selector:
         if arms:
             return sorted(arms, key=lambda arm: (-arm[0].similarity * (1 + arm[0].utility), arm[0].id)), ""
         if near:
-            return [], f"the templates that fit have done worse than starting cold{besides}"
+            return [], f"the templates that fit have done worse than starting cold{note}"
         if not fits:
-            return [], f"no template has anything in common with the task{besides}"
+            return [], f"no template has anything in common with the task{note}"
         nearest = max(fits, key=lambda each: fits[each].similarity)
         return [], (
             f"no template is similar enough: the closest is {view.by_id[nearest].name!r} with a similarity of "
-            f"{fits[nearest].similarity:.2f}{besides}"
+            f"{fits[nearest].similarity:.2f}{note}"
         )
 
     def _arm(self, summary: Summary, fit: Fit) -> _Arm | None:
@@ -256,12 +256,12 @@ class Selector:
 def _exclusion(template: Summary, task: Task, tools: Mapping[str, str] | None) -> str:
     """Why a template may not be chosen; empty if it may. Only active templates may."""
     if task.project is not None and template.project and not is_project(template.project, task.project):
-        return "of another project"
+        return "from another project"
     if template.state != "active":
         return "not promoted" if template.state == "candidate" else template.state
     if tools is None:
         # Agents name their tools differently: if the tools are unknown, the agent has to match.
-        return "of another agent" if template.agent and task.agent and template.agent != task.agent else ""
+        return "for another agent" if template.agent and task.agent and template.agent != task.agent else ""
     if any(mark and tools.get(tool) and tools[tool] != mark for tool, mark in template.tools.items()):
         return "with a changed tool schema"
     return "without a tool of this session" if template.tools and tools.keys().isdisjoint(template.tools) else ""

@@ -133,12 +133,12 @@ def by_recall(
     recall: Recall, task: str, *, project: str | None, session: str = "", deadline_ms: float = DEADLINE_MS
 ) -> dict[str, float]:
     """The sessions that recall finds for a task, each with a score from 0 to 1."""
-    found = recall.search(
+    hits = recall.search(
         task[:_MAX_TASK], project=project, limit=10, exclude_session=session or None, deadline_ms=deadline_ms
     )
     points: dict[str, float] = {}
-    best = max((each.score for each in found), default=0.0)
-    for each in found:
+    best = max((each.score for each in hits), default=0.0)
+    for each in hits:
         if each.terms and best > 0:
             matched = len(set(each.matched) & set(each.terms)) / len(set(each.terms))
             point = matched * sqrt(max(0.0, each.score / best))

@@ -136,11 +136,11 @@ class SQLTemplateStore:
     def delete(self, id: str, *, author: str = "") -> None:
         """Delete a template with all its versions. Its id is not reused, and the record of its uses stays."""
         with self.database.transaction() as connection:
-            found = self.find(id)
-            connection.execute("DELETE FROM templates WHERE id = ?", (found,))
+            full_id = self.find(id)
+            connection.execute("DELETE FROM templates WHERE id = ?", (full_id,))
             connection.execute(
                 "UPDATE template_ids SET deleted_at = ?, deleted_by = ? WHERE id = ?",
-                (self.now().timestamp(), self.words(author), found),
+                (self.now().timestamp(), self.words(author), full_id),
             )
 
     def rewrite(self, change: Callable[[str], str], rename: Callable[[str], str] | None = None) -> int:
@@ -190,19 +190,19 @@ class SQLTemplateStore:
 
         Raises `TemplateNotFound` or `AmbiguousId`.
         """
-        found = self.find(id)
+        full_id = self.find(id)
         if version is None:
-            (row,) = self.select(f"{BODIES} AND v.version = t.version WHERE t.id = ?", found)
+            (row,) = self.select(f"{BODIES} AND v.version = t.version WHERE t.id = ?", full_id)
             return decode(row)
-        known = {each.number: each for each in self.versions(found)}
+        known = {each.number: each for each in self.versions(full_id)}
         if version not in known:
             numbers = ", ".join(map(str, sorted(known)))
-            raise TemplateNotFound(f"the template {found!r} has no version {version}; it has {numbers}")
+            raise TemplateNotFound(f"the template {full_id!r} has no version {version}; it has {numbers}")
         if known[version].withdrawn:
             raise TemplateNotFound(
-                f"version {version} of the template {found!r} was withdrawn: one of its source sessions was revoked"
+                f"version {version} of the template {full_id!r} was withdrawn: one of its source sessions was revoked"
             )
-        (row,) = self.select(f"{BODIES} AND v.version = ? WHERE t.id = ?", version, found)
+        (row,) = self.select(f"{BODIES} AND v.version = ? WHERE t.id = ?", version, full_id)
         return decode(row)
 
     def list(self) -> builtins.list[WarmTemplate]:

@@ -51,26 +51,26 @@ class Problem(NamedTuple):
 
 def check(template: WarmTemplate, *, tools: Definitions | None = None) -> None:
     """Raise `InvalidTemplate`, with a line per problem, if there are any."""
-    if found := problems(template, tools=tools):
-        raise InvalidTemplate(f"the template {_short(template.name)!r} is not valid", tuple(map(str, found)))
+    if problems_found := problems(template, tools=tools):
+        raise InvalidTemplate(f"the template {_short(template.name)!r} is not valid", tuple(map(str, problems_found)))
 
 
 def problems(template: WarmTemplate, *, tools: Definitions | None = None) -> list[Problem]:
     """All problems of a template, in order. With `tools`, calls must fit their schemas."""
-    found = [*_head_problems(template)]
+    all_problems = [*_head_problems(template)]
     schemas = schemas_of(tools) if tools is not None else {}
     numbers: Counter[str] = Counter()
     for item in template.seed.items:
         numbers[item.kind] += 1
         where = f"{item.kind} {numbers[item.kind]}"
         if numbers[item.kind] <= MAX_ITEMS:
-            found += (Problem(where, what) for what in _item_problems(item, template))
+            all_problems += (Problem(where, what) for what in _item_problems(item, template))
             for call in item.calls[-1:] if item.kind == "trap" else item.calls:  # the first call of a trap failed
                 if (schema := schemas.get(call.tool)) and (what := argument_problem(schema, call.arguments)):
-                    found.append(Problem(where, f"the arguments {what}"))
+                    all_problems.append(Problem(where, f"the arguments {what}"))
         elif numbers[item.kind] == MAX_ITEMS + 1:
-            found.append(Problem(item.kind, f"more than {MAX_ITEMS} items"))
-    return list(dict.fromkeys(found))
+            all_problems.append(Problem(item.kind, f"more than {MAX_ITEMS} items"))
+    return list(dict.fromkeys(all_problems))
 
 
 def without_problems(template: WarmTemplate) -> tuple[Item, ...]:
