@@ -70,3 +70,19 @@ def test_an_entry_without_a_vector_is_found_by_its_words(
         monkeypatch.setattr("warmstart.memory.semantic._UPDATE_SECONDS", -1.0)
         backend.store("mara", "own 10", "value w2n10")
         assert backend.query("mara", "value w2n10")[0].key == "own 10"
+
+
+@pytest.mark.parametrize("database", DATABASES)
+def test_the_nearest_of_many_are_compared_by_meaning(
+    fresh: Callable[[str], AbstractContextManager[SQLBackend]], database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("warmstart.memory.semantic.installed_embedder", lambda: "wordllama")
+    monkeypatch.setattr("warmstart.memory.semantic._UPDATE_SECONDS", 600.0)
+    monkeypatch.setattr("warmstart.memory.semantic._COMPARED", 60)
+    with fresh(database) as backend:
+        for number in range(300):
+            backend.store("mara", f"own {number}", f"value w1n{number}")
+        backend.store("mara", "pet", "value w1n300")
+        backend.query("mara", "value")  # which embeds it
+        backend.store("mara", "pet", "A cat called Tinka, who is seven")
+        assert backend.query("mara", "kitten")[0].key == "pet"

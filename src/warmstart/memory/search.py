@@ -12,16 +12,12 @@ so shared words count against meaning there. `bench/memory.py` prints what other
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from math import log
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from warmstart.text.words import STOPWORDS, identifier_parts, split_words, stem_words, tokenize
-
-if TYPE_CHECKING:
-    from warmstart.embedding.embedders import Matrix
 
 MAX_QUERY = 2000  # characters of a question that count
 MAX_QUERY_WORDS = 12
@@ -93,20 +89,10 @@ class Question:
 
 
 class Similarity(NamedTuple):
-    """The cosines of a question and entries, and the place of each entry there.
+    """The cosines of a question and entries, from 0 to 1, by entry; `floor` is the least that answers a question."""
 
-    `floor` is the least that answers a question; `nearest` has the entries that may.
-    """
-
-    cosines: Matrix
-    places: Mapping[int, int]
+    cosines: Mapping[int, float]
     floor: float
-    nearest: list[int]
-
-    def cosine(self, id: int) -> float:
-        """From 0 to 1; 0 for an entry without a vector."""
-        place = self.places.get(id)
-        return 0.0 if place is None else max(float(self.cosines[place]), 0.0)
 
 
 class _Match(NamedTuple):
@@ -137,7 +123,7 @@ def answer(
     total = sum(weights.values()) or 1.0
     matches = []
     for document in documents:
-        meaning = similarity.cosine(document.id) if similarity else 0.0
+        meaning = similarity.cosines[document.id] if similarity else 0.0
         score, shared = _bm25(weights, document, _KEY_WEIGHT[similarity is not None])
         matches.append(_Match(document, score / total, meaning, has_all=shared == len(weights) > 0))
     # Where an entry has what the question names, one that has none of it must be nearer in meaning.
@@ -156,13 +142,13 @@ def answer(
 
 def _bm25(weights: Mapping[str, float], document: Document, key_weight: float) -> tuple[float, int]:
     """The score, and how many of the words the document has."""
-    key, value = Counter(stems(document.key)), Counter(stems(document.value))
-    beside = Counter(stems(document.metadata))
-    former = Counter(stems(document.former))
-    norm = _SATURATION * (1 - _LENGTH + _LENGTH * (key.total() + value.total()) / _USUAL)
-    score, shared = 0.0, 0
-    for stem, weight in weights.items():
-        often = key_weight * key[stem] + value[stem] + former[stem] + 0.5 * beside[stem]
-        score += weight * often * (_SATURATION + 1) / (often + norm)
-        shared += often > 0
-    return score, shared
+    key, value = stems(document.key), stems(document.value)
+    parts = ((key, key_weight), (value, 1.0), (stems(document.former), 1.0), (stems(document.metadata), 0.5))
+    counts = dict.fromkeys(weights, 0.0)
+    for words, factor in parts:
+        for word in words:
+            if word in counts:
+                counts[word] += factor
+    norm = _SATURATION * (1 - _LENGTH + _LENGTH * (len(key) + len(value)) / _USUAL)
+    score = sum(weights[word] * count * (_SATURATION + 1) / (count + norm) for word, count in counts.items())
+    return score, sum(count > 0 for count in counts.values())

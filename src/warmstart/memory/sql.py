@@ -24,8 +24,8 @@ from warmstart.errors import InvalidEntry, StoreBusy, StoreError, WarmstartError
 from warmstart.memory.backend import MAX_ENTRIES, MemoryBackend
 from warmstart.memory.entries import Prepared, check_texts, check_user, clean_view, prepare
 from warmstart.memory.index import MAX_CANDIDATES, WINDOW, WordIndex, index_text
-from warmstart.memory.search import MAX_QUERY, Document, Question, Similarity, answer, stems
-from warmstart.memory.semantic import SemanticIndex, open_semantic_index
+from warmstart.memory.search import MAX_QUERY, Document, Question, answer, stems
+from warmstart.memory.semantic import Near, SemanticIndex, open_semantic_index
 from warmstart.memory.values import SESSION, SOURCE, MemoryEntry, Record, Version, View, digest
 from warmstart.redact.redactor import Redactor, configured_redactor
 from warmstart.sessions.values import clean
@@ -380,16 +380,15 @@ class SQLBackend(MemoryBackend):
         counts, ids = self._words.candidates(connection, user_id, places, question, entries, limit, unindexed)
         if not any(counts.values()) and (found := self._containing(connection, user_id, text, limit)):
             return found
-        sure = [row.id for row in fresh] + (near.nearest if near else [])
+        sure = [row.id for row in fresh] + (near.nearest() if near else [])
         found = self._visible(connection, sure, len(sure))
         found += self._visible(connection, ids, 2 * max(MAX_CANDIDATES, limit))
         rows = {row.id: row for row in found}
-        # While an entry has no vector yet, those that have one would always be nearer.
-        similarity = near if near and rows.keys() <= near.places.keys() else None
+        similarity = near.similarity(list(rows)) if near else None
         documents = _documents(connection, list(rows.values()))
         return [rows[each.id] for each in answer(question, documents, counts, entries, similarity)]
 
-    def _near(self, user_id: str, text: str) -> Similarity | None:
+    def _near(self, user_id: str, text: str) -> Near | None:
         if (semantic := self._opened.semantic) is None:
             return None
         with suppress(StoreError), self.quickly():  # somebody else is writing, or the disk is full: vectors come later
