@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from warmstart.errors import InvalidEntry
-from warmstart.memory.values import EXPIRES_AT, SCOPE, SCOPES, View
+from warmstart.memory.values import EXPIRES_AT, SCOPE, SCOPES, MemoryEntry, View
 from warmstart.redact.redactor import Finding, Redactor
 from warmstart.sessions.values import clean
 
@@ -38,6 +39,35 @@ class Prepared(NamedTuple):
     value: str
     expires_at: float | None
     metadata: str
+
+
+class Row(NamedTuple):
+    """An entry in the database. For searches, `former` has its previous values."""
+
+    id: int
+    user_id: str
+    key: str
+    place: str
+    value: str
+    metadata: str
+    created_at: float
+    updated_at: float
+    since: float
+    expires_at: float | None
+    former: str = ""
+
+    @property
+    def is_current(self) -> bool:
+        return self.expires_at is None or self.expires_at > time.time()
+
+    @property
+    def text(self) -> str:
+        """What is indexed."""
+        return f"{self.key} {self.value} {self.metadata} {self.former}"
+
+    def entry(self, user_id: str) -> MemoryEntry:
+        metadata = _DECODE(self.metadata) if self.metadata else {}
+        return MemoryEntry(self.key, self.value, user_id, self.created_at, self.updated_at, metadata)
 
 
 def prepare(

@@ -17,6 +17,7 @@ from functools import lru_cache
 from math import log
 from typing import NamedTuple
 
+from warmstart.memory.entries import Row
 from warmstart.text.words import STOPWORDS, identifier_parts, split_words, stem_words, tokenize
 
 MAX_QUERY = 2000  # characters of a question that count
@@ -44,17 +45,6 @@ def _word_stems(word: str) -> tuple[str, ...]:
 def stems(text: str) -> list[str]:
     """The stems of a text in order; a name like `camelCase` or `python3` as a whole and in parts."""
     return [stem for word in split_words(text)[:_MAX_WORDS] for stem in _word_stems(word)]
-
-
-class Document(NamedTuple):
-    """An entry as it is searched. `former` has the values that it had before."""
-
-    id: int
-    key: str
-    value: str
-    metadata: str
-    former: str
-    updated_at: float
 
 
 class Question:
@@ -96,7 +86,7 @@ class Similarity(NamedTuple):
 
 
 class _Match(NamedTuple):
-    document: Document
+    row: Row
     words: float
     meaning: float
     has_all: bool  # words of the question
@@ -113,19 +103,19 @@ def rarity(count: float, entries: int) -> float:
 
 def answer(
     question: Question,
-    documents: Iterable[Document],
+    rows: Iterable[Row],
     counts: Mapping[str, int],
     entries: int,
     similarity: Similarity | None,
-) -> list[Document]:
-    """The documents that answer a question, best first, newest first among equals; none if even the best is weak."""
+) -> list[Row]:
+    """The entries that answer a question, best first, newest first among equals; none if even the best is weak."""
     weights = {stem: rarity(counts.get(stem, 0), max(entries, _MIN_ENTRIES)) for stem in question.resolve(counts)}
     total = sum(weights.values()) or 1.0
     matches = []
-    for document in documents:
-        meaning = similarity.cosines[document.id] if similarity else 0.0
-        score, shared = _bm25(weights, document, _KEY_WEIGHT[similarity is not None])
-        matches.append(_Match(document, score / total, meaning, has_all=shared == len(weights) > 0))
+    for row in rows:
+        meaning = similarity.cosines[row.id] if similarity else 0.0
+        score, shared = _bm25(weights, row, _KEY_WEIGHT[similarity is not None])
+        matches.append(_Match(row, score / total, meaning, has_all=shared == len(weights) > 0))
     # Where an entry has what the question names, one that has none of it must be nearer in meaning.
     named = max((each.meaning for each in matches if each.has_all), default=-1.0)
     matches = [each for each in matches if each.words or each.meaning > named]
@@ -135,15 +125,15 @@ def answer(
         for each in matches
     ):
         return []
-    matches.sort(key=lambda each: (each.score, each.document.updated_at), reverse=True)
+    matches.sort(key=lambda each: (each.score, each.row.updated_at), reverse=True)
     lowest = _MIN_SHARE * matches[0].score
-    return [each.document for each in matches if each.words >= least or each.score >= lowest]
+    return [each.row for each in matches if each.words >= least or each.score >= lowest]
 
 
-def _bm25(weights: Mapping[str, float], document: Document, key_weight: float) -> tuple[float, int]:
-    """The score, and how many of the words the document has."""
-    key, value = stems(document.key), stems(document.value)
-    parts = ((key, key_weight), (value, 1.0), (stems(document.former), 1.0), (stems(document.metadata), 0.5))
+def _bm25(weights: Mapping[str, float], row: Row, key_weight: float) -> tuple[float, int]:
+    """The score, and how many of the words the entry has."""
+    key, value = stems(row.key), stems(row.value)
+    parts = ((key, key_weight), (value, 1.0), (stems(row.former), 1.0), (stems(row.metadata), 0.5))
     counts = dict.fromkeys(weights, 0.0)
     for words, factor in parts:
         for word in words:

@@ -1,7 +1,7 @@
-"""Memory in SQL, for SQLite and PostgreSQL alike.
+"""Memory in SQL, for both SQLite and PostgreSQL.
 
-A write is one statement: an insert, or an update whose trigger keeps the value before. The index of words is updated
-later, in batches, by whoever writes or asks next; entries that it does not have yet are read beside it.
+A write is one statement: an insert, or an update whose trigger saves the previous value. The word index is updated
+later, in batches, by the next write or query; until then, queries scan the entries it lacks.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import cached_property
+from itertools import starmap
 from threading import RLock
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import msgspec
 
@@ -23,8 +24,9 @@ from warmstart.config import Settings, ambient_settings
 from warmstart.errors import InvalidEntry, StoreBusy, StoreError, WarmstartError
 from warmstart.memory.backend import MAX_ENTRIES, MemoryBackend
 from warmstart.memory.entries import Prepared, check_texts, check_user, clean_view, prepare
+from warmstart.memory.entries import Row as Row  # also for the mirror
 from warmstart.memory.index import MAX_CANDIDATES, WINDOW, WordIndex, index_text
-from warmstart.memory.search import MAX_QUERY, Document, Question, answer, stems
+from warmstart.memory.search import MAX_QUERY, Question, answer, stems
 from warmstart.memory.semantic import Near, SemanticIndex, open_semantic_index
 from warmstart.memory.values import SESSION, SOURCE, MemoryEntry, Record, Version, View, digest
 from warmstart.redact.redactor import Redactor, configured_redactor
@@ -39,14 +41,14 @@ Redacting = bool | Redactor | None  # whether secrets are replaced, or by what; 
 _DECODE = msgspec.json.Decoder().decode
 _ENCODE = msgspec.json.Encoder().encode
 _BATCH = 2000  # entries that are indexed in one transaction
-_MAX_UNINDEXED = 64  # entries that a query reads beside the index
-_MAX_FORMER = 3  # former values by which an entry is found
-_MAX_SUBSTRING = 3000  # newest entries in which a query is looked for as it is
+_MAX_UNINDEXED = 64  # entries missing from the index that a query scans
+_MAX_FORMER = 3  # previous values that an entry is found by
+_MAX_SUBSTRING = 3000  # newest entries scanned for the query as a substring
 
 _COLUMNS = "e.id, e.user_id, e.key, e.place, e.value, e.metadata, e.created_at, e.updated_at, e.since, e.expires_at"
 _SELECT = f"SELECT {_COLUMNS} FROM memory_entries e WHERE e.user_id = ?"
 _BY_KEY = f"{_SELECT} AND e.key = ?"
-# Never before an earlier write of the user, whatever the clocks say.
+# Never earlier than the user's previous write, even if the clock went back.
 _LAST = "coalesce((SELECT max(updated_at) FROM memory_entries WHERE user_id = ?1 AND is_indexed = {}), 0) + 1e-6"
 _NOW = f"{{greatest}}(?6, {_LAST.format(0)}, {_LAST.format(1)})"
 INSERT = "INSERT INTO memory_entries (user_id, key, place, value, metadata, created_at, updated_at, since, expires_at)"
@@ -64,40 +66,17 @@ _RANK = "CASE {0}.place WHEN :place0 THEN 0 WHEN :place1 THEN 1 WHEN :place2 THE
 _VISIBLE = (
     f"{_RANK.format('e')} < 3 AND NOT EXISTS (SELECT 1 FROM memory_entries n WHERE n.user_id = e.user_id "
     f"AND n.key = e.key AND {_RANK.format('n')} < {_RANK.format('e')} "
-    "AND (n.expires_at IS NULL OR n.expires_at > :now) LIMIT 1 OFFSET 0)"  # which PostgreSQL does not turn into a join
+    "AND (n.expires_at IS NULL OR n.expires_at > :now) LIMIT 1 OFFSET 0)"  # keeps PostgreSQL from making it a join
 )
 
 
-class Row(NamedTuple):
-    """An entry in the database."""
-
-    id: int
-    user_id: str
-    key: str
-    place: str
-    value: str
-    metadata: str
-    created_at: float
-    updated_at: float
-    since: float
-    expires_at: float | None
-
-    @property
-    def is_current(self) -> bool:
-        return self.expires_at is None or self.expires_at > time.time()
-
-    def entry(self, user_id: str) -> MemoryEntry:
-        metadata = _DECODE(self.metadata) if self.metadata else {}
-        return MemoryEntry(self.key, self.value, user_id, self.created_at, self.updated_at, metadata)
-
-
 class Opened:
-    """The database behind a backend and all its views, opened when it is first needed."""
+    """The database that a backend and its views share, opened on first use."""
 
     def __init__(self, open_database: Callable[[], Database], redact: Redacting, settings: Settings | None) -> None:
         self.lock = RLock()
-        self.unindexed = 0  # writes here since the index was updated
-        self.has_traces = False  # something was deleted whose old pages may be in the log
+        self.unindexed = 0  # writes by this process since the last index update
+        self.has_traces = False  # deleted text may remain in the write-ahead log
         self.open_database = open_database
         self.redact = redact
         self.settings = settings
@@ -140,8 +119,8 @@ class SQLBackend(MemoryBackend):
 
     is_cloud = False
 
-    GREATEST: ClassVar[str]  # the function that returns the greatest of its arguments
-    CONTAINS: ClassVar[str]  # whether a column has the text `:part` in it, whatever the case
+    GREATEST: ClassVar[str]  # the SQL function for the greatest of its arguments
+    CONTAINS: ClassVar[str]  # SQL: whether a column contains `:part`, ignoring case
     _words: ClassVar[WordIndex]
 
     def __init__(self, redact: Redacting, settings: Settings | None) -> None:
@@ -211,7 +190,7 @@ class SQLBackend(MemoryBackend):
         return any(row.is_current for row in rows)
 
     def _remove(self, connection: Connection, user_id: str, rows: Sequence[Row], when: float = 0.0) -> None:
-        """Delete entries with their history; only digests say that there was something."""
+        """Delete entries and their history, leaving tombstones that hold only digests."""
         self._remove_rows(connection, [row.id for row in rows])
         for row in rows:
             self._bury(connection, user_id, digest(row.key), row.place, when or time.time())
@@ -245,7 +224,7 @@ class SQLBackend(MemoryBackend):
             found = self._forget(connection, clean(user_id))
         try:
             self.vacuum() if vacuum else self._sweep()
-        except StoreBusy:  # another process reads: the log is emptied when this backend is closed
+        except StoreBusy:  # another process is reading; `close` tries again
             self._opened.has_traces = True
         return found
 
@@ -256,7 +235,7 @@ class SQLBackend(MemoryBackend):
         return len(rows)
 
     def vacuum(self) -> None:
-        """Erase what is left of deleted text in free space and in the index."""
+        """Erase deleted text from free space and from the index."""
         with self._opened.lock:
             self._words.compact(self._opened.database)
             self._opened.database.vacuum()
@@ -267,7 +246,7 @@ class SQLBackend(MemoryBackend):
     def retrieve(self, user_id: str, key: str) -> MemoryEntry | None:
         check_texts({"a user id": user_id, "a key": key})
         opened = self._opened
-        with opened.lock:  # without a context manager of our own, which would take half of the time
+        with opened.lock:  # a context manager of our own would double the time
             try:
                 rows = self._by_key(opened.database.connection, clean(user_id), key)
             except Exception:
@@ -276,12 +255,12 @@ class SQLBackend(MemoryBackend):
         return rows[0].entry(user_id) if rows else None
 
     def _by_key(self, connection: Connection, user_id: str, key: str, *, expired: bool = False) -> list[Row]:
-        """The entries of a key that are visible: with a view the narrowest, else the user's own first, then newest."""
+        """The visible entries of a key: with a view, the narrowest; without, the user's own first, then the newest."""
         for name in self._names(key):
             found = connection.execute(_BY_KEY, (user_id, name)).fetchall()
             if len(found) == 1 and self._view is None and found[0][-1] is None:
                 return [Row(*found[0])]
-            rows = [row for row in map(Row._make, found) if expired or row.is_current]
+            rows = [row for row in starmap(Row, found) if expired or row.is_current]
             if self._view is not None:
                 rows = [row for place in self._view.places for row in rows if row.place == place][:1]
             if rows:
@@ -289,7 +268,7 @@ class SQLBackend(MemoryBackend):
         return []
 
     def _names(self, key: str) -> Iterator[str]:
-        """A key as it may be stored: as it is, or without the secret in it."""
+        """The names a key may be stored under: as given, and redacted."""
         name = clean(key)
         yield name
         redactor = self._opened.redactor
@@ -353,8 +332,8 @@ class SQLBackend(MemoryBackend):
         condition: str = "true",
         part: str = "",
     ) -> list[Row]:
-        """The newest visible entries, or those among so many newest that meet a condition."""
-        halves = " UNION ALL ".join(  # which one index has in order
+        """The newest visible entries; with `among`, those of that many newest that meet the condition."""
+        halves = " UNION ALL ".join(  # each is sorted by an index
             f"SELECT * FROM (SELECT e.* FROM memory_entries e WHERE e.user_id = :user AND e.is_indexed = {indexed} "
             f"AND {self._condition()} ORDER BY e.updated_at DESC LIMIT {among or limit}) half{indexed}"
             for indexed in (0, 1)
@@ -375,7 +354,7 @@ class SQLBackend(MemoryBackend):
                 f"SELECT count(*) FROM (SELECT 1 FROM memory_entries WHERE user_id = ? LIMIT {WINDOW}) n", (user_id,)
             ).fetchone()[0]
         )
-        unindexed = [set(stems(_text(each))) for each in _documents(connection, fresh)]
+        unindexed = [set(stems(row.text)) for row in _with_former(connection, fresh)]
         places = None if self._view is None else self._view.places
         counts, ids = self._words.candidates(connection, user_id, places, question, entries, limit, unindexed)
         if not any(counts.values()) and (found := self._containing(connection, user_id, text, limit)):
@@ -385,18 +364,17 @@ class SQLBackend(MemoryBackend):
         found += self._visible(connection, ids, 2 * max(MAX_CANDIDATES, limit))
         rows = {row.id: row for row in found}
         similarity = near.similarity(list(rows)) if near else None
-        documents = _documents(connection, list(rows.values()))
-        return [rows[each.id] for each in answer(question, documents, counts, entries, similarity)]
+        return answer(question, _with_former(connection, rows.values()), counts, entries, similarity)
 
     def _near(self, user_id: str, text: str) -> Near | None:
         if (semantic := self._opened.semantic) is None:
             return None
-        with suppress(StoreError), self.quickly():  # somebody else is writing, or the disk is full: vectors come later
+        with suppress(StoreError), self.quickly():  # another process is writing, or the disk is full; try next time
             semantic.update(user_id)
         return semantic.near(user_id, text)
 
     def _visible(self, connection: Connection, ids: Iterable[int], enough: int) -> list[Row]:
-        """The entries with these ids that the view shows; stops once there are enough."""
+        """The entries with these ids that the view shows; stops when it has enough."""
         sql = f"SELECT {_COLUMNS} FROM memory_entries e WHERE e.id IN ({{}}) AND {self._condition()}"
         rows: list[Row] = []
         for some in batches(ids, max(enough, 1)):
@@ -406,7 +384,7 @@ class SQLBackend(MemoryBackend):
         return rows
 
     def _containing(self, connection: Connection, user_id: str, text: str, limit: int) -> list[Row]:
-        """The newest entries that have the text in them, perhaps in the middle of a word."""
+        """The newest entries that contain the text, even inside a word."""
         within = " OR ".join(self.CONTAINS.format(f"e.{column}") for column in ("key", "value", "metadata"))
         return self._newest(connection, user_id, limit, among=_MAX_SUBSTRING, condition=within, part=text)
 
@@ -424,29 +402,25 @@ class SQLBackend(MemoryBackend):
     # -- the index
 
     def _fresh(self, connection: Connection, user_id: str) -> list[Row]:
-        """The entries of a user that the index does not have as they are now; updates it if they are many."""
-        fresh = f"{_SELECT} AND e.is_indexed = 0 LIMIT {_BATCH}"
-        rows = _rows(connection.execute(fresh, (user_id,)))
+        """A user's entries that the index lacks or has outdated; updates the index if there are many."""
+        rows = _unindexed(connection, user_id)
         if len(rows) > _MAX_UNINDEXED:
             self._update_index(user_id)
-            rows = _rows(connection.execute(fresh, (user_id,)))
+            rows = _unindexed(connection, user_id)
         return rows
 
     def _update_index(self, user_id: str) -> None:
-        """Index what is new about a user, unless somebody else is writing."""
+        """Index a user's new entries, unless another process is writing."""
         database = self._opened.database
         rows: list[Any] = [()]
         try:
             while rows:
                 with self.quickly(), database.transaction() as connection:
                     self._expire(connection)
-                    rows = _rows(connection.execute(f"{_SELECT} AND e.is_indexed = 0 LIMIT {_BATCH}", (user_id,)))
+                    rows = _with_former(connection, _unindexed(connection, user_id))
                     ids = [row.id for row in rows]
                     self._words.remove(connection, ids)
-                    found = zip(rows, _documents(connection, rows), strict=True)
-                    self._words.add(
-                        connection, [(row.id, index_text(user_id, row.place, _text(d))) for row, d in found]
-                    )
+                    self._words.add(connection, [(row.id, index_text(user_id, row.place, row.text)) for row in rows])
                     for some in batches(ids):
                         where = f"WHERE id IN ({placeholders(some)})"
                         connection.execute(f"UPDATE memory_entries SET is_indexed = 1 {where}", some)
@@ -470,11 +444,11 @@ class SQLBackend(MemoryBackend):
             return connection.execute(query, values).fetchall()
 
     def _sweep(self) -> None:
-        """Remove old copies of deleted text, if that is quick."""
+        """Erase deleted text from the write-ahead log, if that is quick."""
         self._opened.has_traces = False
 
     def quickly(self) -> AbstractContextManager[object]:
-        """A context in which writes do not wait for other processes."""
+        """A context in which writes barely wait for other processes."""
         return nullcontext()
 
     # -- export and import
@@ -521,25 +495,21 @@ def _rows(cursor: Any) -> list[Row]:
     return [Row(*row) for row in cursor.fetchall()]
 
 
-def _documents(connection: Connection, rows: Sequence[Row]) -> list[Document]:
-    """Entries as they are searched."""
-    former: dict[int, list[str]] = {}
-    for some in batches(row.id for row in rows):
+def _unindexed(connection: Connection, user_id: str) -> list[Row]:
+    return _rows(connection.execute(f"{_SELECT} AND e.is_indexed = 0 LIMIT {_BATCH}", (user_id,)))
+
+
+def _with_former(connection: Connection, rows: Iterable[Row]) -> list[Row]:
+    """Rows with `former`, as they are searched."""
+    found, former = list(rows), dict[int, list[str]]()
+    for some in batches(row.id for row in found):
         last = (
             "SELECT entry, value, row_number() OVER (PARTITION BY entry ORDER BY since DESC) AS place "
             f"FROM memory_versions WHERE entry IN ({', '.join(map(str, some))})"
         )
         for number, value in connection.execute(f"SELECT entry, value FROM ({last}) v WHERE place <= {_MAX_FORMER}"):
             former.setdefault(number, []).append(value)
-    return [
-        Document(row.id, row.key, row.value, row.metadata, " ".join(former.get(row.id, ())), row.updated_at)
-        for row in rows
-    ]
-
-
-def _text(document: Document) -> str:
-    """What is indexed of an entry."""
-    return f"{document.key} {document.value} {document.metadata} {document.former}"
+    return [row._replace(former=" ".join(former[row.id])) if row.id in former else row for row in found]
 
 
 def _values(user_id: str, prepared: Prepared) -> tuple[Any, ...]:
@@ -548,7 +518,7 @@ def _values(user_id: str, prepared: Prepared) -> tuple[Any, ...]:
 
 
 def _end(version: Version) -> float:
-    """When a former value was replaced: after it was stored, even if an older one was imported over it."""
+    """When a former value was replaced; always after `since`, even if an older value was imported over it."""
     return max(version.until or 0.0, math.nextafter(version.since, math.inf))
 
 
