@@ -14,16 +14,7 @@ from typing import Any, NamedTuple
 import click
 
 from warmstart.cli.completion import complete_agents, complete_keys, complete_projects
-from warmstart.cli.options import (
-    Count,
-    Group,
-    When,
-    current_project,
-    json_option,
-    limit_option,
-    scope_of,
-    yes_option,
-)
+from warmstart.cli.options import Count, Group, When, current_project, json_option, limit_option, scope_of, yes_option
 from warmstart.cli.output import (
     Scope,
     confirm,
@@ -43,7 +34,7 @@ from warmstart.errors import ConfigError, EntryNotFound, InvalidEntry, StoreErro
 from warmstart.memory.backend import MAX_ENTRIES, MemoryBackend, NullBackend
 from warmstart.memory.delivery import Delivery, server_problem
 from warmstart.memory.selection import backend_names, open_backend, select_backend, why_not
-from warmstart.memory.tool import entry_dict, moment, query_entries
+from warmstart.memory.tool import as_datetime, entry_dict, query_entries
 from warmstart.memory.values import AGENT, EXPIRES_AT, PROJECT, SCOPE, SOURCE, MemoryEntry, View
 from warmstart.sessions.projects import resolve_project
 from warmstart.sessions.values import clean
@@ -281,13 +272,7 @@ def get(key: str, where: Where, as_json: bool) -> None:
 @click.option("--dialectic/--no-dialectic", default=None, help="Also ask Honcho's language model; takes seconds.")
 @where_options
 @json_option
-def search(
-    query: tuple[str, ...],
-    limit: int,
-    dialectic: bool | None,
-    where: Where,
-    as_json: bool,
-) -> None:
+def search(query: tuple[str, ...], limit: int, dialectic: bool | None, where: Where, as_json: bool) -> None:
     """Find memories by words and, with the extra `vectors`, by meaning; best first.
 
     What a server inferred is marked and comes after the memories.
@@ -316,7 +301,12 @@ def _print_entries(found: list[MemoryEntry], where: Where, scope: Scope, as_json
     print_rows(
         found,
         ("key", "updated", "for", "value"),
-        lambda row: (one_line(row.key, 40), local(_time(row.updated_at)), _scope(row), one_line(row.value, width)),
+        lambda row: (
+            one_line(row.key, 40),
+            local(as_datetime(row.updated_at)),
+            _scope(row),
+            one_line(row.value, width),
+        ),
         as_json=as_json,
         data=entry_dict,
         spare=("for", "updated"),
@@ -333,24 +323,12 @@ def _scope(entry: MemoryEntry) -> str:
     return scope if scope == "user" else f"{scope} {Path(str(entry.metadata.get(scope, ''))).name}".strip()
 
 
-def _time(seconds: float | None) -> datetime | None:
-    try:
-        return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
-    except (OverflowError, OSError, ValueError):
-        return None
-
-
 @command.command(epilog="Example: warmstart memory set pref_editor Helix && warmstart memory delete pref_editor --yes")
 @click.argument("keys", metavar="KEY...", nargs=-1, required=True, shell_complete=complete_keys)
 @yes_option
 @where_options
 @json_option
-def delete(
-    keys: tuple[str, ...],
-    yes: bool,
-    where: Where,
-    as_json: bool,
-) -> None:
+def delete(keys: tuple[str, ...], yes: bool, where: Where, as_json: bool) -> None:
     """Delete memories and their history."""
     deleted, missing = [], []
     with where.open() as (backend, view):
@@ -393,14 +371,14 @@ def history(key: str, where: Where, as_json: bool) -> None:
         versions,
         ("since", "until", "from", "value"),
         lambda row: (
-            local(_time(row.since)),
-            local(_time(row.until)) or "now",
+            local(as_datetime(row.since)),
+            local(as_datetime(row.until)) or "now",
             one_line(row.session or row.source, 40),
             "(deleted)" if row.value is None else row.value,
         ),
         as_json=as_json,
         data=lambda row: (
-            rename_keys(row, session="session_id") | {"since": moment(row.since), "until": moment(row.until)}
+            rename_keys(row, session="session_id") | {"since": as_datetime(row.since), "until": as_datetime(row.until)}
         ),
         spare=("from",),
     )
@@ -454,11 +432,10 @@ def _retry(backend: MemoryBackend) -> None:
 
 def _server(backend: MemoryBackend, user: str) -> dict[str, Any] | None:
     """The state of the server, after fetching what is new; None for a backend without one."""
-    if backend.status() is None:
+    if (status := backend.status()) is None:
         return None
     is_reachable = backend.is_reachable() and backend.sync(user, REMOTE_SECONDS)
-    status = backend.status()
-    assert status is not None  # noqa: S101 - it has a server
+    status = backend.status() or status
     return {
         "address": status.address,
         "is_reachable": is_reachable,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 
@@ -53,11 +54,7 @@ from warmstart.storage.files import write_private
 @command.command("import", epilog="Example: warmstart memory import --from hermes --from claude-code --dry-run")
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
-    "--from",
-    "agents",
-    type=click.Choice(AGENTS),
-    multiple=True,
-    help="Import this agent's memory files; repeatable.",
+    "--from", "agents", type=click.Choice(AGENTS), multiple=True, help="Import this agent's memory files; repeatable."
 )
 @click.option("--project", default="", help="Also read the files of this project. Default: the current one.")
 @click.option("--dry-run", is_flag=True, help="Show what would be imported.")
@@ -85,10 +82,10 @@ def import_command(
     tree = project_of(str(folder.absolute())) if folder.is_dir() else ""
     chosen = [MemoryFile(path.resolve(), agent_of(path.resolve())) for path in files]
     for agent in agents:
-        found = memory_files(agent, os.environ, user_home(), where, tree=tree)
-        if not found:
+        of_agent = memory_files(agent, os.environ, user_home(), where, tree=tree)
+        if not of_agent:
             click.echo(f"No memory files of {agent} found.", err=True)
-        chosen += found
+        chosen += of_agent
     redactor = configured_redactor(settings())
     done = Transfer()
     with open_memory(name, user, writes=True) as backend:
@@ -96,10 +93,11 @@ def import_command(
         for file in chosen:
             if file.path.suffix == ".json":
                 for owner, records in from_json(read_text(file.path), user if user != "default" else "").items():
-                    _add(done, load_records(backend, owner, records, dry_run=dry_run, check=True))
+                    load_records(backend, owner, records, dry_run=dry_run, check=True, into=done)
             else:
-                options = {"redacts": settings().memory_redact or backend.is_cloud, "dry_run": dry_run}
-                _add(done, import_file(backend, user, str(file.path), read_file(file), redactor, **options))
+                redacts, found = settings().memory_redact or backend.is_cloud, read_file(file)
+                source = str(file.path)
+                import_file(backend, user, source, found, redactor, redacts=redacts, dry_run=dry_run, into=done)
         queued = deliver(delivery)
         here = sum(bool(stays_local(backend, each["metadata"])) for each in done.entries)
     for key, reason in done.refused:
@@ -119,23 +117,12 @@ def import_command(
         click.echo(f"Not imported, because the one here is newer: {key}.", err=True)
 
 
-def _add(total: Transfer, more: Transfer) -> None:
-    total.present += more.present
-    for name in ("written", "replaced", "newer", "refused", "entries"):
-        getattr(total, name).extend(getattr(more, name))
-
-
 @command.command("export", epilog="Example: warmstart memory export --format hermes-user -o USER.md")
 @click.option("--format", "format", type=click.Choice(FORMATS), default="json", show_default=True)
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to this file.")
 @offline_option
 @where_options
-def export_command(
-    format: Format,
-    output: Path | None,
-    offline: bool,
-    where: Where,
-) -> None:
+def export_command(format: Format, output: Path | None, offline: bool, where: Where) -> None:
     """Export memories as JSON with their history, as Markdown, or as one of Hermes' files within its size limit.
 
     JSON covers all scopes of the user and can be imported again. Entries that do not fit are listed on standard error.
@@ -168,11 +155,7 @@ def export_command(
     help="The backend to copy from, or a SQLite file. Default: the configured one.",
 )
 @click.option(
-    "--user",
-    "users",
-    multiple=True,
-    callback=check_user,
-    help="Only this user; repeatable. Default: all users.",
+    "--user", "users", multiple=True, callback=check_user, help="Only this user; repeatable. Default: all users."
 )
 @offline_option
 @yes_option
@@ -184,23 +167,19 @@ def copy(target: str, source: str | None, users: tuple[str, ...], offline: bool,
     switch to the other backend, set memory.backend in config.toml.
     """
     done = Transfer()
-    with open_memory(source, everyone=True, whole=not offline) as here:
-        there = open_available(target)
-        try:
-            if isinstance(there, NullBackend):
-                raise ConfigError(f"{target!r} stores nothing; name another backend, or a file")
-            if _is_same(source, here, target, there):
-                raise ConfigError(f"{target!r} is the backend you copy from; name another one")
-            _ask_before_leaving(here, there, yes)
-            synchronize(there, everyone=True)
-            delivery = Delivery(there)
-            chosen = users or tuple(here.users())
-            for user in chosen:
-                _add(done, load_records(there, user, here.dump(user)))
-            missing = [user for user in chosen if len(there.dump(user)) < len(here.dump(user))]
-            queued = deliver(delivery)
-        finally:
-            there.close()
+    with open_memory(source, everyone=True, whole=not offline) as here, closing(open_available(target)) as there:
+        if isinstance(there, NullBackend):
+            raise ConfigError(f"{target!r} stores nothing; name another backend, or a file")
+        if _is_same(source, here, target, there):
+            raise ConfigError(f"{target!r} is the backend you copy from; name another one")
+        _ask_before_leaving(here, there, yes)
+        synchronize(there, everyone=True)
+        delivery = Delivery(there)
+        chosen = users or tuple(here.users())
+        for user in chosen:
+            load_records(there, user, here.dump(user), into=done)
+        missing = [user for user in chosen if len(there.dump(user)) < len(here.dump(user))]
+        queued = deliver(delivery)
     if as_json:
         print_json({"to": target, "users": len(chosen), **asdict(done), "queued": queued})
     else:

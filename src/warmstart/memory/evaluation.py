@@ -1,13 +1,13 @@
-"""How good a memory backend is: the score with its latencies, how well it finds what is asked, and if writes survive.
+"""How good a memory backend is: its score and latencies, how well it finds answers, and whether writes survive.
 
 Everything is measured with throwaway users, so a backend in use can be evaluated. The questions are in `labelled.toml`:
-500 memories of five invented people, written one by one before any question was, and 200 questions in five kinds.
+500 memories of five invented people, all written before the questions, and 200 questions of these kinds:
 
-- `exact`: in words of the memory. `paraphrased`: said differently, with a word in common. `distant`: with none.
+- `exact`: in the memory's own words. `paraphrased`: with a word in common. `distant`: with none.
 - `superseded`: about something that changed; the current value must come back, and a former one must not.
 - `other`: known about somebody else. `unanswerable`: known about nobody. Silence is right.
 
-Nothing that ranks may be tuned question by question: the constants of `search` come from a curve over all of them.
+The ranking must not be tuned to single questions: the constants in `search` come from a curve over all of them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 SILENT: tuple[Kind, ...] = ("other", "unanswerable")  # the right answer is none
 DERIVATION_SECONDS = 60.0
 
-_LATENCY_POINTS = ((10.0, 20), (50.0, 15), (200.0, 10))  # mean milliseconds below which there are so many points
+_LATENCY_POINTS = ((10.0, 20), (50.0, 15), (200.0, 10))  # mean milliseconds below which a backend gets these points
 _RECOMMENDATIONS = ((80, "RECOMMENDED"), (60, "ACCEPTABLE"), (40, "MARGINAL"), (0, "NOT RECOMMENDED"))
 _WRITERS, _WRITES = 8, 25
 
@@ -119,8 +119,8 @@ def evaluate_backend(backend: MemoryBackend, test_user: str = "eval_user") -> Ba
     A backend that fails gets no points for that, and its error is in the notes; this never raises for it.
     """
     location = "the server of its provider" if backend.is_cloud else "this machine"
-    result = BackendEvaluation(backend.backend_name, False, backend.is_cloud, data_location=location)
-    result.requires_api_key = backend.is_cloud
+    result = BackendEvaluation(backend.backend_name, available=False, is_cloud=backend.is_cloud)
+    result.data_location, result.requires_api_key = location, backend.is_cloud
     with _noting(result, "is_available"):
         status = backend.status()
         result.data_location = status.address if status else location
@@ -139,17 +139,13 @@ def evaluate_backend(backend: MemoryBackend, test_user: str = "eval_user") -> Ba
     return result
 
 
-def evaluate_backends(
-    backends: Mapping[str, MemoryBackend] | Sequence[MemoryBackend] | None = None, test_user: str = "eval_user"
-) -> dict[str, Any]:
-    """Evaluate backends side by side: those given, or all that can be opened here."""
+def evaluate_backends(backends: Sequence[MemoryBackend] | None = None, test_user: str = "eval_user") -> dict[str, Any]:
+    """Evaluate backends side by side: those given, or all that are configured."""
     with ExitStack() as stack:
-        if backends is None:
-            backends = []
-            for name in backend_names():
-                with suppress(WarmstartError):  # it is not configured
-                    backends.append(stack.enter_context(closing(open_backend(name, ambient_settings()))))
-        chosen = backends.values() if isinstance(backends, Mapping) else backends
+        chosen = list(backends or ())
+        for name in backend_names() if backends is None else ():
+            with suppress(WarmstartError):  # it is not configured
+                chosen.append(stack.enter_context(closing(open_backend(name, ambient_settings()))))
         found = [evaluate_backend(backend, test_user) for backend in chosen]
     return {
         "timestamp": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
@@ -171,7 +167,7 @@ def _noting(result: BackendEvaluation, what: str) -> Iterator[None]:
 
 
 def _score(backend: MemoryBackend, test_user: str, result: BackendEvaluation) -> None:
-    """Points for what was checked: values that nobody can guess must come back."""
+    """Points for what was verified: random values must come back."""
     word = "zq" + uuid4().hex.translate(str.maketrans("0123456789", "ghjklmnopr"))[:8]
     key, value = f"pref_editor_{word[:4]}", f"Writes code in {word} with evil mode."
     latencies: list[float] = []
@@ -223,7 +219,7 @@ def _relevance(backend: MemoryBackend, test_user: str, result: BackendEvaluation
 
 
 def _await_derivation(backend: MemoryBackend, users: Sequence[str], result: BackendEvaluation) -> None:
-    """A server that derives from what it gets is asked when it is done, or when the time is over."""
+    """Wait until the server has derived what it can from the writes, or until the time limit."""
     if backend.status() is None:
         return
     if not backend.flush(DERIVATION_SECONDS):
@@ -299,15 +295,16 @@ def _recommend(found: Sequence[BackendEvaluation]) -> str:
 
 def table_rows(evaluations: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
     """The evaluations side by side: a row per measure, a column per backend."""
-    rows: list[tuple[str, ...]] = [
-        ("score", *(str(each["score"]) for each in evaluations)),
-        ("", *(str(each["recommendation"]) for each in evaluations)),
-    ]
-    for name in ("store", "retrieve", "query"):
-        rows += [(f"{name} ms", *(_number(each[f"{name}_latency_ms"]) for each in evaluations))]
-    kinds = [(each["relevance"] or {}).get("kinds", {}) for each in evaluations]
-    rows += [(kind, *(_shares(each.get(kind)) for each in kinds)) for kind in KINDS]
-    return [*rows, ("writes lost", *(_number((each["survival"] or {}).get("lost")) for each in evaluations))]
+    names = ("score", "", "store ms", "retrieve ms", "query ms", *KINDS, "writes lost")
+    return list(zip(names, *map(_column, evaluations), strict=True))
+
+
+def _column(found: Mapping[str, Any]) -> list[str]:
+    kinds = (found["relevance"] or {}).get("kinds", {})
+    latencies = (found[f"{name}_latency_ms"] for name in ("store", "retrieve", "query"))
+    shares = (_shares(kinds.get(kind)) for kind in KINDS)
+    lost = (found["survival"] or {}).get("lost")
+    return [str(found["score"]), found["recommendation"], *map(_number, latencies), *shares, _number(lost)]
 
 
 def _number(value: float | None) -> str:

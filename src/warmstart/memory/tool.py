@@ -1,4 +1,4 @@
-"""Memory as one tool for agents: every answer is JSON, and every failure says what to do."""
+"""Memory as one tool for agents: every answer is JSON, and every error says what to do."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from warmstart.memory.backend import MemoryBackend, NullBackend
 from warmstart.memory.delivery import Delivery, server_problem
 from warmstart.memory.values import MemoryEntry
 
-_DELIVERY_SECONDS = 2.0  # that a write waits for a server
+_DELIVERY_SECONDS = 2.0  # how long a write waits for a server
 
-# As data, for hosts that register the tool without importing it.
+# In a file of its own, for hosts that register the tool without importing it.
 MEMORY_BACKEND_SCHEMA: dict[str, Any] = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
 
 _TYPES = {"string": (str, "a string"), "object": (Mapping, "an object"), "boolean": (bool, "true or false")}
 
 
 class _Call(NamedTuple):
-    """The arguments of a call, which have the right types."""
+    """The arguments of a call, with their types checked."""
 
     backend: MemoryBackend
     user_id: str
@@ -43,9 +43,9 @@ def memory_backend(
     metadata: Mapping[str, Any] | None = None,
     dialectic: bool | None = None,
 ) -> str:
-    """Do one thing with the configured memory and return the result as JSON. Never raises.
+    """Run one action on the configured memory and return the result as JSON. Never raises.
 
-    `dialectic` asks the language model of a backend that has one, too.
+    `dialectic` also asks the backend's language model, if it has one.
     """
     from warmstart.memory.selection import get_memory_backend
 
@@ -62,7 +62,7 @@ def memory_backend(
         return _dump({"success": True, "action": action, **_ACTIONS[action](call)})
     except WarmstartError as error:
         return _failed(str(error))
-    except Exception as error:  # an agent's turn must not end here, whatever it was
+    except Exception as error:  # must not end an agent's turn
         return _failed(f"memory failed ({type(error).__name__}: {error}); go on without it and tell the user")
 
 
@@ -132,7 +132,7 @@ def _info(call: _Call) -> dict[str, Any]:
 def _evaluate(call: _Call) -> dict[str, Any]:
     from warmstart.memory.evaluation import evaluate_backends
 
-    if call.backend.is_cloud:  # an agent's word is not enough for that
+    if call.backend.is_cloud:  # only the user may decide that
         raise InvalidEntry(
             f"evaluating {call.backend.backend_name} sends hundreds of made-up memories away from this machine; ask "
             "the user to run `warmstart memory evaluate`, which says what it sends"
@@ -154,7 +154,7 @@ _ACTIONS: dict[str, Callable[[_Call], dict[str, Any]]] = {
 def query_entries(
     backend: MemoryBackend, user_id: str, text: str, limit: int = 10, *, dialectic: bool | None = None
 ) -> list[MemoryEntry]:
-    """Query a backend; `dialectic` is for those that have a language model, and ignored by others."""
+    """Query a backend; those without a language model ignore `dialectic`."""
     from warmstart.memory.honcho import HonchoBackend
 
     if dialectic is not None and isinstance(backend, HonchoBackend):
@@ -176,23 +176,27 @@ def _queued(delivery: Delivery) -> dict[str, Any]:
 
 
 def entry_dict(entry: MemoryEntry) -> dict[str, Any]:
-    """An entry for JSON."""
+    """An entry as an object."""
     return {
         "key": entry.key,
         "value": entry.value,
         "user_id": entry.user_id,
-        "created_at": moment(entry.created_at),
-        "updated_at": moment(entry.updated_at),
+        "created_at": as_datetime(entry.created_at),
+        "updated_at": as_datetime(entry.updated_at),
         "metadata": dict(entry.metadata),
     }
 
 
-def moment(seconds: float | None) -> str | None:
-    """A time for JSON; None if it is not one."""
+def as_datetime(seconds: float | None) -> datetime | None:
+    """A time, or None if a datetime cannot represent it."""
     try:
-        return None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
+        return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
     except (OverflowError, OSError, ValueError):
         return None
+
+
+def _text(value: object) -> str:
+    return value.isoformat().replace("+00:00", "Z") if isinstance(value, datetime) else str(value)
 
 
 def _failed(error: str) -> str:
@@ -200,6 +204,6 @@ def _failed(error: str) -> str:
 
 
 def _dump(answer: Mapping[str, Any]) -> str:
-    # Half a surrogate pair is replaced, so that every reader of JSON accepts it.
-    text = json.dumps(answer, ensure_ascii=False, default=str)
+    text = json.dumps(answer, ensure_ascii=False, default=_text)
+    # Every JSON parser must accept it, so lone surrogates are replaced.
     return text if text.isprintable() else text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")

@@ -22,14 +22,14 @@ VERSION = 1
 
 @dataclass(slots=True)
 class Transfer:
-    """What an import or a copy did."""
+    """The result of imports or a copy."""
 
     written: list[str] = field(default_factory=list)
     present: int = 0
-    replaced: list[str] = field(default_factory=list)  # that the same place of a file said before
-    newer: list[str] = field(default_factory=list)  # in the target, which were left alone
+    replaced: list[str] = field(default_factory=list)  # from an earlier import of the file, now deleted
+    newer: list[str] = field(default_factory=list)  # in the target, and left alone
     refused: list[tuple[str, str]] = field(default_factory=list)  # key and reason
-    entries: list[dict[str, Any]] = field(default_factory=list)  # that were written, without secrets
+    entries: list[dict[str, Any]] = field(default_factory=list)  # what was written, without secrets
 
 
 def to_json(backend: MemoryBackend, users: Iterable[str]) -> dict[str, Any]:
@@ -54,13 +54,19 @@ def from_json(text: str, user_id: str = "") -> dict[str, list[Record]]:
 
 
 def load_records(
-    target: MemoryBackend, user_id: str, records: Sequence[Record], *, dry_run: bool = False, check: bool = False
+    target: MemoryBackend,
+    user_id: str,
+    records: Sequence[Record],
+    *,
+    dry_run: bool = False,
+    check: bool = False,
+    into: Transfer | None = None,
 ) -> Transfer:
     """Store records unless the target has them, or something newer under the same key and scope.
 
-    With `check`, text that must not be carried is refused.
+    With `check`, text that must not be carried is refused. The result is added to `into`.
     """
-    result = Transfer()
+    result = into or Transfer()
     there = {(record.entry.key, record.entry.place): record.entry for record in target.dump(user_id)}
     for record in records:
         entry = record.entry
@@ -89,12 +95,13 @@ def import_file(
     *,
     redacts: bool = True,
     dry_run: bool = False,
+    into: Transfer | None = None,
 ) -> Transfer:
-    """Store the entries of one file, whose path is `source`, and delete what it said before and no longer says.
+    """Store the entries of the file `source`, and delete those from an earlier import that it no longer has.
 
-    `redacts` says that the backend replaces secrets; what is reported never has any.
+    `redacts` says whether the backend replaces secrets; the result never contains any. It is added to `into`.
     """
-    result = Transfer()
+    result = into or Transfer()
     entries = (record.entry for record in backend.dump(user_id))
     before = {(entry.key, entry.place): entry for entry in entries if entry.metadata.get(SOURCE) == source}
     for each in found:
