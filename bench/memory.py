@@ -21,7 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from warmstart.embedding.embedders import MiniLMEmbedder, WordLlamaEmbedder
-from warmstart.memory import search, semantic
+from warmstart.memory import search, semantic, sql
 from warmstart.memory.backend import NullBackend
 from warmstart.memory.evaluation import KINDS, Labelled, Question, Relevance, labelled, measure_relevance
 from warmstart.memory.local import LocalBackend
@@ -199,7 +199,7 @@ def relevance(folder: Path) -> None:
     """The relevance table for each embedder and without one, and the trade-off curve of the thresholds."""
     for name, data in (("labelled", labelled()), ("check", check_set())):
         for embedder in EMBEDDERS:
-            semantic.installed_embedder = (lambda found: lambda: found)(embedder)
+            sql.installed_embedder = (lambda found: lambda: found)(embedder)
             backend = LocalBackend(folder / f"{name}-{embedder}.db", redact=False)
             for place in range(max(map(len, data.memories.values()))):
                 for (person, key), values in data.memories.items():
@@ -251,7 +251,7 @@ def main() -> None:
             compare(Path(folder), options.entries, redact=True)
             compare(Path(folder), options.entries, redact=False)
             for embedder in EMBEDDERS[:2]:
-                semantic.installed_embedder = (lambda found: lambda: found)(embedder)
+                sql.installed_embedder = (lambda found: lambda: found)(embedder)
                 print(f"by words{' and meaning' if embedder else ''}:")
                 questions(Path(folder) / f"by{embedder}", options.sizes)
             null()

@@ -74,7 +74,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(variable)
     monkeypatch.setenv("HOME", str(home))
     # MiniLM takes a hundred times as long; it has tests of its own.
-    monkeypatch.setattr("warmstart.memory.semantic.installed_embedder", lambda: "wordllama")
+    monkeypatch.setattr("warmstart.memory.sql.installed_embedder", lambda: "wordllama")
     return home
 
 

@@ -34,7 +34,7 @@ class TestPostgres(MemoryBackendSuite):
 class TestWithoutVectors(TestLocal):
     @pytest.fixture(autouse=True)
     def _no_vectors(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("warmstart.memory.semantic.installed_embedder", str)
+        monkeypatch.setattr("warmstart.memory.sql.installed_embedder", str)
 
 
 def test_the_suite_passes_as_superuser(postgres: Server, subtests: pytest.Subtests) -> None:

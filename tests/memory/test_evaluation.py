@@ -112,7 +112,7 @@ TARGETS = {  # share of silence; first and among five. As CPUs differ, one quest
 @pytest.mark.parametrize("embedder", TARGETS)
 def test_relevance_holds(embedder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data, (silence, targets) = labelled(), TARGETS[embedder]
-    monkeypatch.setattr("warmstart.memory.semantic.installed_embedder", lambda: embedder)
+    monkeypatch.setattr("warmstart.memory.sql.installed_embedder", lambda: embedder)
     monkeypatch.setattr("warmstart.memory.semantic._UPDATE_SECONDS", 600.0)
     with closing(LocalBackend(tmp_path / "m.db")) as backend:
         store_labelled(backend)

