@@ -1,9 +1,8 @@
 """Memory files of agents: Hermes' entries between `§`, and the Markdown of Claude Code and Codex.
 
-A file is read into entries whose keys come from their words, so that reading the same file again writes nothing new.
-Every entry says which file and section it is from; an import replaces what the same file said before. What must not
-be carried (role tokens, invisible characters, instructions to ignore others) is left out and named, and so is what does
-not fit into an exported file.
+Keys are made from the words of an entry, so that importing an unchanged file writes nothing. Every entry records its
+file and section; importing a file again replaces its earlier entries. Text that must not be carried (role tokens,
+invisible characters, instructions to ignore others) is refused with a reason, and an export lists what did not fit.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from textwrap import dedent
@@ -27,8 +25,8 @@ AGENTS: tuple[Agent, ...] = get_args(Agent)
 Format = Literal["json", "markdown", "hermes-memory", "hermes-user"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 
-FILE = "file"  # in metadata: the name of the file that an entry stood in
-SECTION = "section"  # and the headings above it
+FILE = "file"  # in metadata: the name of the file that an entry is from
+SECTION = "section"  # and the headings above it there
 HERMES_LIMITS = {"hermes-memory": 2200, "hermes-user": 1375}  # characters, as Hermes counts them
 _HERMES_FILES = {"hermes-memory": "MEMORY.md", "hermes-user": "USER.md"}
 _SEPARATOR = "\n§\n"
@@ -43,25 +41,24 @@ _FRONT_MATTER = ("description", "type", "paths")  # of a note
 
 
 class MemoryFile(NamedTuple):
-    """A file with memories, whose agent it belongs to, and the project it is about, if any."""
+    """A file with memories, the agent that wrote it, and the project it is about, if any."""
 
     path: Path
     agent: Agent
     project: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """An entry of a file. `refused` says why it must not be stored."""
+class Found(NamedTuple):
+    """An entry of a file. `refused` says why it must not be stored; it is empty for others."""
 
     key: str
     value: str
-    metadata: dict[str, Any] = field(default_factory=dict)
-    refused: str = ""
+    metadata: dict[str, Any]
+    refused: str
 
 
 class Exported(NamedTuple):
-    """The text of a file, how many entries are in it, and the keys of the others with the reason."""
+    """The text of a file, how many entries it has, and the keys that were left out, with reasons."""
 
     text: str
     written: int
@@ -74,9 +71,9 @@ class Exported(NamedTuple):
 def memory_files(
     agent: Agent, env: Mapping[str, str], home: Path, project: str = "", *, tree: str = ""
 ) -> list[MemoryFile]:
-    """The memory files of an agent that exist here: the user's own, and those of the project.
+    """The memory files of an agent on this machine: the user's own, and those of the project.
 
-    `tree` is the working tree to look in, if it is not the project's main folder.
+    `tree` is the working tree to search, if it is not the project's main folder.
     """
     if agent == "hermes":
         base = Path(env.get("HERMES_HOME") or home / ".hermes")
@@ -87,13 +84,13 @@ def memory_files(
     if agent == "claude-code":
         base = Path(env.get("CLAUDE_CONFIG_DIR") or home / ".claude")
         own = [base / "CLAUDE.md", *sorted(base.glob("rules/**/*.md"))]
-        folder = re.sub(r"[^A-Za-z0-9]", "-", project)  # as Claude Code calls it
+        folder = re.sub(r"[^A-Za-z0-9]", "-", project)  # as Claude Code names it
         notes = sorted((base / "projects" / folder / "memory").glob("**/*.md")) if project else []
         names = ("CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md")
         shared = [root / name for name in names] + sorted(root.glob(".claude/rules/**/*.md")) if root else []
         return _there(own, agent) + _there([*shared, *notes], agent, project)
     base = Path(env.get("CODEX_HOME") or home / ".codex")
-    # Beside these lie Codex' drafts, which say the same at length.
+    # The folder also has Codex' drafts, which repeat these at length.
     own = [base / "AGENTS.md", base / "AGENTS.override.md"]
     own += [base / "memories" / "MEMORY.md", base / "memories" / "memory_summary.md"]
     shared = [root / "AGENTS.md", root / "AGENTS.override.md"] if root else []
@@ -102,15 +99,11 @@ def memory_files(
 
 def agent_of(path: Path) -> Agent:
     """The agent of a file, by its name and folder; Claude Code for other Markdown."""
-    if path.name in _HERMES_FILES.values() and path.parent.name == "memories" and ".codex" not in path.parts:
+    is_codex = ".codex" in path.parts
+    if path.name == "USER.md" or (path.name == "MEMORY.md" and path.parent.name == "memories" and not is_codex):
         return "hermes"
-    if path.name == "USER.md":
-        return "hermes"
-    if path.name in ("CLAUDE.md", "CLAUDE.local.md") or ".claude" in path.parts:
-        return "claude-code"
-    if path.name.startswith("AGENTS") or ".codex" in path.parts:
-        return "codex"
-    return "claude-code"
+    is_claude = path.name in ("CLAUDE.md", "CLAUDE.local.md") or ".claude" in path.parts
+    return "codex" if (is_codex or path.name.startswith("AGENTS")) and not is_claude else "claude-code"
 
 
 def _there(paths: Iterable[Path], agent: Agent, project: str = "") -> list[MemoryFile]:
@@ -127,7 +120,7 @@ def read_file(file: MemoryFile) -> list[Found]:
     if file.project:
         metadata |= {SCOPE: "project", PROJECT: file.project}
     if file.agent == "hermes":
-        # As Hermes reads it: a separator has a line of its own, and duplicates count once.
+        # As Hermes reads it: a separator is a line of its own, and duplicates count once.
         parts = [_Part(part) for part in map(str.strip, text.split(_SEPARATOR)) if not _EMPTY.fullmatch(part)]
     else:
         parts = list(_markdown(text, file.path))
@@ -159,7 +152,7 @@ class _Part(NamedTuple):
 
 
 def _markdown(text: str, path: Path) -> Iterator[_Part]:
-    """Every bullet with what is indented under it, and every paragraph; a note with a name stays whole."""
+    """Every bullet with its indented text, and every paragraph; a note with a name stays whole."""
     head, body = _front_matter(text)
     body = _COMMENT.sub("", body)
     if head.get("name"):
@@ -173,7 +166,7 @@ def _markdown(text: str, path: Path) -> Iterator[_Part]:
             continue
         pointer = _POINTER.fullmatch(block)
         if pointer and (not pointer[1] or (path.parent / pointer[1]).is_file()):
-            continue  # that file is read as well
+            continue  # that file is imported too
         yield _Part(block, " / ".join(name for _, name in sections))
 
 
@@ -205,12 +198,12 @@ def _blocks(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _keyed(parts: Sequence[_Part], metadata: Mapping[str, Any]) -> list[Found]:
-    """Give each part a key of its own: the name it has, or its first words under those of its section."""
+    """Give each part a unique key: its name, or its section and first words."""
     found: list[Found] = []
     taken: set[str] = set()
     for part in parts:
         last = part.section.rpartition(" / ")[2]
-        # In a key, a secret would no longer be recognized.
+        # A secret must not get into the key, where redaction would not recognize it.
         text = part.text if part.key else redact(part.text).text
         key = part.key or _slug(f"{last} {' '.join(text.split()[:_KEY_WORDS])}") or "note"
         section = {SECTION: part.section} if part.section else {}
@@ -235,7 +228,7 @@ def _slug(text: str) -> str:
 def export_file(entries: Sequence[MemoryEntry], format: Format, *, title: str = "Memory") -> Exported:
     """Entries as Markdown, or as one of Hermes' files within its limit.
 
-    If not all fit, the newest do; they are in the order in which they were first stored.
+    If not all fit, the newest are chosen. They are written in the order in which they were first stored.
     """
     ordered = sorted(entries, key=lambda entry: (entry.created_at, entry.key))
     if format == "markdown":
@@ -262,7 +255,7 @@ def export_file(entries: Sequence[MemoryEntry], format: Format, *, title: str = 
 
 
 def _sentence(entry: MemoryEntry) -> str:
-    """The value, with its key if it would say nothing alone; unchanged if it is from Hermes."""
+    """The value, with its key if it is too short to stand alone; unchanged if it is from Hermes."""
     value = entry.value.strip()
     alone = entry.metadata.get(FILE) in _HERMES_FILES.values() or len(value.split()) > 2
     return value if alone else f"{entry.key}: {value}"

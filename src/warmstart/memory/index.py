@@ -1,6 +1,6 @@
-"""The index of words: which entries have which stems.
+"""The word index: which entries have which stems.
 
-A database keeps it by its own means (FTS5, GIN). Whose an entry is stands among its stems, as words that no text has.
+Each database has its own (FTS5, GIN). The user and place of an entry are indexed too, as tokens that no text contains.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from warmstart.memory.search import Question, rarity, stems
 from warmstart.memory.values import digest
 from warmstart.storage.database import Connection, Database
 
-WINDOW = 5000  # newest entries by which the rarity of a common word is estimated
-MAX_CANDIDATES = 40  # that are read and scored
-MAX_STEMS = 64  # of a question that are looked up
-_NEWEST = 200  # entries of a word that are candidates
+WINDOW = 5000  # newest entries from which the rarity of a common word is estimated
+MAX_CANDIDATES = 40  # entries that are read and scored
+MAX_STEMS = 64  # of a question
+_NEWEST = 200  # entries of a stem that are candidates
 
 
 class Candidates(NamedTuple):
-    """How many entries have each stem of a question, and the ids of those that share most of its weight."""
+    """How many entries have each stem of a question, and the ids of the best candidates, best first."""
 
     counts: dict[str, int]
     ids: list[int]
@@ -35,14 +35,14 @@ class WordIndex(ABC):
 
     @abstractmethod
     def remove(self, connection: Connection, ids: Sequence[int]) -> None:
-        """Remove those that are indexed."""
+        """Remove entries; those that are not indexed are ignored."""
 
     @abstractmethod
     def find(self, connection: Connection, every: Sequence[str], some: Sequence[str], limit: int) -> list[int]:
-        """The newest entries that have every one of these stems and, if any are given, some of the others."""
+        """The newest entries that have all the stems of `every`, and any of `some` unless it is empty."""
 
     def compact(self, database: Database) -> None:
-        """Erase what is left of removed stems, if a vacuum of the database does not."""
+        """Erase removed stems, if a vacuum of the database does not."""
         return
 
     def candidates(
@@ -55,9 +55,9 @@ class WordIndex(ABC):
         limit: int,
         unindexed: Sequence[set[str]],
     ) -> Candidates:
-        """The candidates for a question among the entries of a user, or those of these places.
+        """The candidates for a question among the entries of a user, or only those of these places.
 
-        `unindexed` has the stems of entries that the index does not have yet.
+        `unindexed` has the stems of entries that are not in the index yet.
         """
         most = max(_NEWEST, limit) * (1 if places is None else 10)  # some may be hidden by a narrower scope
         user, some = _user_token(user_id), [_place_token(place) for place in places or ()]
@@ -78,7 +78,7 @@ class WordIndex(ABC):
             weight = rarity(counts[stem], entries)
             for number in having[stem]:
                 weights[number] = weights.get(number, 0.0) + weight
-        if window and len(words) > 1:  # the newest with one common word may not be those that have the others too
+        if window and len(words) > 1:  # the newest with a common stem may lack the others
             for together in {tuple(words[:3]), tuple(words[:2])}:  # the rarest
                 weight = sum(rarity(counts[stem], entries) for stem in together)
                 found = self.find(connection, [user, *together], some, MAX_CANDIDATES)
@@ -87,7 +87,7 @@ class WordIndex(ABC):
 
 
 def index_text(user_id: str, place: str, text: str) -> str:
-    """What `add` takes for an entry with this text."""
+    """The stems of an entry, as `add` expects them."""
     return " ".join((_user_token(user_id), _place_token(place), *dict.fromkeys(stems(text))))
 
 

@@ -20,7 +20,7 @@ _WAIT = 20  # milliseconds that an index update or a checkpoint waits for other 
 
 
 class _FTS5(WordIndex):
-    """In a table of stems, and a full-text index over it, which needs the stems of what it shall remove."""
+    """A full-text index, and a table of stems, which FTS5 needs to remove an entry."""
 
     def add(self, connection: Connection, rows: Sequence[tuple[int, str]]) -> None:
         connection.executemany("INSERT INTO memory_index (id, stems) VALUES (?, ?)", rows)
@@ -52,8 +52,8 @@ class _FTS5(WordIndex):
 class LocalBackend(SQLBackend):
     """Memory in a SQLite file, by default that of the store.
 
-    Deleted text is overwritten in the tables at once. Its words stay in the segments of the index until `vacuum`, which
-    `forget_user` calls too.
+    Deleted text is overwritten in the tables at once. Its words stay in segments of the index until `vacuum`, which
+    `forget_user` also calls.
     """
 
     backend_name = "local (SQLite)"
@@ -78,7 +78,7 @@ class LocalBackend(SQLBackend):
     def _store(self, user_id: str, prepared: Prepared) -> None:
         database = self._opened.database
         if not database.is_writing:
-            try:  # a statement by itself is a transaction
+            try:  # a single statement is a transaction
                 if database.connection.execute(self._write, _values(user_id, prepared)).rowcount:
                     return
             except Exception:

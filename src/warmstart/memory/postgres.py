@@ -13,7 +13,7 @@ from warmstart.storage.database import Connection, Database
 
 
 class _GIN(WordIndex):
-    """In a table with a GIN index, which only functions of the database may look into."""
+    """A table with a GIN index, accessible only through functions of the database."""
 
     def add(self, connection: Connection, rows: Sequence[tuple[int, str]]) -> None:
         ids, texts = [row[0] for row in rows], [row[1] for row in rows]
@@ -31,11 +31,11 @@ class _GIN(WordIndex):
 
 
 class PostgresBackend(SQLBackend):
-    """Memory of one tenant in a PostgreSQL database; without a URL, in that of the settings.
+    """Memory of one tenant in a PostgreSQL database, by default that of the settings.
 
-    Only roles that may act for others can name a `tenant`. Raises `ConfigError` if the store of the settings is a file.
+    Only roles that may act for others can name a `tenant`. Raises `ConfigError` if the configured store is a file.
 
-    The server overwrites deleted rows in its files at its next VACUUM; its log and its backups are its own.
+    The server overwrites deleted rows at its next VACUUM; its log and its backups are out of our reach.
     """
 
     backend_name = "postgres (shared)"
@@ -52,7 +52,6 @@ class PostgresBackend(SQLBackend):
             if not url:
                 advice = "for memory on PostgreSQL set store.url to postgresql://…"
                 raise ConfigError(f"the store {settings.store_name!r} is a file; {advice}")
-
         super().__init__(redact, settings)
         self._url, self._tenant = url, tenant
 
