@@ -40,8 +40,8 @@ class Cloud(LocalBackend):
 @pytest.fixture
 def cloud(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cloud]:
     """A cloud backend."""
-    monkeypatch.setitem(sys.modules, "warmstart.memory.cloud", SimpleNamespace(Cloud=Cloud))
-    monkeypatch.setitem(selection._BUILT_IN, "cloud", ("cloud", "Cloud"))
+    monkeypatch.setitem(sys.modules, "warmstart.memory.cloud", SimpleNamespace(CloudBackend=Cloud))
+    monkeypatch.setattr(selection, "_BUILT_IN", (*selection._BUILT_IN, "cloud"))
     with closing(Cloud(settings=load_settings({}))) as backend:
         yield backend
 

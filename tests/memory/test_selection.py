@@ -117,7 +117,7 @@ def test_a_broken_package_is_an_error_that_names_it(tmp_path: Path, subtests) ->
         (f"{__name__}:no_such_name", "AttributeError"),
         (f"{__name__}:broken", "TypeError"),
         (f"{__name__}:late", "RuntimeError: no licence"),
-        (f"{__name__}:no_backend", "gives a dict, which is no MemoryBackend"),
+        (f"{__name__}:no_backend", "returned a dict, which is not a MemoryBackend"),
     ]
     for target, said in cases:
         with subtests.test(target=target, said=said), pytest.MonkeyPatch.context() as patched:

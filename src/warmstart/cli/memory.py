@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import wraps
 from pathlib import Path
@@ -436,14 +436,8 @@ def _server(backend: MemoryBackend, user: str) -> dict[str, Any] | None:
         return None
     is_reachable = backend.is_reachable() and backend.sync(user, REMOTE_SECONDS)
     status = backend.status() or status
-    return {
-        "address": status.address,
-        "is_reachable": is_reachable,
-        "denied": status.denied,
-        "waiting": status.waiting,
-        "rejected": [each._asdict() for each in status.rejected],
-        "error": "" if is_reachable else server_problem(status) or "it does not answer",
-    }
+    error = "" if is_reachable else server_problem(status) or "it does not answer"
+    return {**asdict(status), "is_reachable": is_reachable, "error": error}
 
 
 def _print_server(server: dict[str, Any]) -> None:
@@ -454,7 +448,7 @@ def _print_server(server: dict[str, Any]) -> None:
         click.echo(f"{one_line(server['error'], 200)}.")
     click.echo(f"{counted(server['waiting'], 'write')} queued.")
     for each in server["rejected"]:
-        click.echo(f"Rejected: {each['key']} of {each['user_id']}: {one_line(each['reason'], 120)}; --retry resends it")
+        click.echo(f"Rejected: {each.key} of {each.user_id}: {one_line(each.reason, 120)}; --retry resends it")
 
 
 @command.command(epilog="Example: warmstart memory vacuum")

@@ -1,8 +1,8 @@
-"""Which backend is used: the one in the settings, Honcho if it is configured, or what fits the caller.
+"""Which backend is used: the one in the settings, else Honcho if it is configured, else a default for the caller.
 
-There is no fallback: a write that the chosen backend does not take is an error.
+There is no fallback: if the chosen backend does not accept a write, that is an error.
 
-Other packages add backends with an entry point in the group `warmstart.memory`: its name is the backend's, and its
+Other packages add backends with an entry point in the group `warmstart.memory`: it is named like the backend, and its
 value is called with the `Settings` and returns a `MemoryBackend`.
 """
 
@@ -23,11 +23,7 @@ if TYPE_CHECKING:
 
 GROUP = "warmstart.memory"
 MISSING = "memory at Honcho needs its SDK: pip install 'warmstart[honcho]'"
-_BUILT_IN = {
-    "local": ("local", "LocalBackend"),
-    "postgres": ("postgres", "PostgresBackend"),
-    "honcho": ("honcho", "HonchoBackend"),
-}
+_BUILT_IN = ("local", "postgres", "honcho")  # modules here
 
 
 class _Chosen(NamedTuple):
@@ -43,8 +39,8 @@ _choosing = threading.RLock()
 def get_memory_backend(settings: Settings | None = None, *, host: bool = False) -> MemoryBackend:
     """The backend to use, available or not; the same one each time until `reset_backend`.
 
-    `host` says that this is an agent's host or a command, which uses `local` if nothing is set; a library uses `null`.
-    Without `settings` it is the backend that was chosen before, a host's first, or the one of the environment.
+    If nothing is configured, an agent's host or a command (`host`) gets `local`, and a library `null`. Without
+    `settings`, returns the backend that was chosen before, a host's first, or else the one of the environment.
     """
     with _choosing:
         known = [each for each in _chosen if settings is None or each.settings == settings]
@@ -70,8 +66,8 @@ def open_backend(name: str, settings: Settings) -> MemoryBackend:
     if name in _BUILT_IN:
         if name == "honcho" and not is_installed():
             raise ConfigError(MISSING)
-        module, kind = _BUILT_IN[name]
-        backend: MemoryBackend = getattr(import_module(f"warmstart.memory.{module}"), kind)(settings=settings)
+        module = import_module(f"warmstart.memory.{name}")
+        backend: MemoryBackend = getattr(module, f"{name.capitalize()}Backend")(settings=settings)
         return backend
     from importlib.metadata import entry_points
 
@@ -82,16 +78,16 @@ def open_backend(name: str, settings: Settings) -> MemoryBackend:
 
 
 def is_installed() -> bool:
-    """Whether Honcho's SDK is; another package on PyPI has the same module name."""
+    """Whether Honcho's SDK is installed; another package on PyPI has the same module name."""
     try:
         spec = find_spec("honcho")
-    except ValueError:  # something else has put a module of that name into the process
+    except ValueError:  # the process has another module of that name
         return False
     return bool(spec and spec.origin and Path(spec.origin).with_name("conclusions.py").is_file())
 
 
 def why_not(backend: MemoryBackend) -> str:
-    """Why a backend is not available, as far as it says."""
+    """Why a backend is not available, if that is known."""
     if problem := backend.problem:
         return problem
     try:
@@ -103,27 +99,27 @@ def why_not(backend: MemoryBackend) -> str:
 
 def backend_names() -> list[str]:
     """The names of all backends, those of other packages last."""
-    from importlib.metadata import entry_points  # takes longer to load than all else here
+    from importlib.metadata import entry_points  # slower to load than the rest of this module
 
     return list(dict.fromkeys(["null", *_BUILT_IN, *sorted(entry_points(group=GROUP).names)]))
 
 
 def select_backend(settings: Settings, *, host: bool = True) -> MemoryBackend:
-    """The backend of the settings, new each time."""
+    """A new backend, as configured."""
     has_honcho = (settings.honcho_key or settings.honcho_url) and is_installed()
     usual = "honcho" if has_honcho else "local" if host else "null"
     return open_backend(settings.memory_backend or usual, settings)
 
 
 def _load(point: EntryPoint, settings: Settings) -> MemoryBackend:
-    """The backend of another package, whose errors are not ours."""
+    """The backend of another package."""
     try:
         backend = point.load()(settings)
         if not isinstance(backend, MemoryBackend):
-            raise TypeError(f"it gives a {type(backend).__name__}, which is no MemoryBackend")
+            raise TypeError(f"it returned a {type(backend).__name__}, which is not a MemoryBackend")
     except WarmstartError:
         raise
-    except Exception as error:  # of somebody else's code
+    except Exception as error:  # third-party code may raise anything
         package = f" of {point.dist.name!r}" if point.dist else ""
         raise ConfigError(
             f"the memory backend {point.name!r}{package} cannot be loaded ({type(error).__name__}: {error}); "
