@@ -14,25 +14,25 @@ MAX_ENTRIES = 1_000_000  # of one user
 class MemoryBackend(ABC):
     """Stores entries by user and key. No user ever sees another's entries.
 
-    A method that cannot reach what it needs raises a `WarmstartError`. Text that cannot be stored raises
-    `InvalidEntry`: a key, user id, project or agent of more than 500 characters, or metadata of more than 64 KB. Every
-    process sees what was stored at once. Threads may share a backend.
+    A method that cannot reach its store raises a `WarmstartError`. What cannot be stored raises `InvalidEntry`: a key,
+    user id, project or agent of more than 500 characters, or metadata of more than 64 KB. Every process sees a write
+    at once. Threads may share a backend.
 
-    The methods from `history` on are optional: each has a default for a backend that cannot do it.
+    The methods from `history` on are optional; their defaults are for backends that do not support them.
     """
 
-    problem = ""  # why it is not available, if it knows
-    deletion_note = ""  # what its server keeps of deleted entries
+    problem = ""  # why it is not available, if that is known
+    deletion_note = ""  # which traces of deleted entries its server keeps
 
     @property
     @abstractmethod
     def backend_name(self) -> str:
-        """The name for messages, such as `local (SQLite)`."""
+        """The name to show, such as `local (SQLite)`."""
 
     @property
     @abstractmethod
     def is_cloud(self) -> bool:
-        """Whether entries leave this machine for somebody else's."""
+        """Whether entries are sent to somebody else's machine."""
 
     @abstractmethod
     def is_available(self) -> bool:
@@ -40,7 +40,7 @@ class MemoryBackend(ABC):
 
     @abstractmethod
     def store(self, user_id: str, key: str, value: str, metadata: Mapping[str, Any] | None = None) -> bool:
-        """Store a value under a key and scope. The value before it becomes history. Returns whether it is stored."""
+        """Store a value under a key and scope. The previous value becomes history. Returns whether it was stored."""
 
     @abstractmethod
     def retrieve(self, user_id: str, key: str) -> MemoryEntry | None:
@@ -48,9 +48,9 @@ class MemoryBackend(ABC):
 
     @abstractmethod
     def query(self, user_id: str, query_text: str, limit: int = 10) -> list[MemoryEntry]:
-        """Entries that match a text, best first; the newest for an empty text. No text raises.
+        """Entries that match a text, best first; for an empty text, the newest. No text makes it raise.
 
-        An entry whose key is the text comes first.
+        An entry whose key equals the text comes first.
         """
 
     @abstractmethod
@@ -59,9 +59,9 @@ class MemoryBackend(ABC):
 
     @abstractmethod
     def delete(self, user_id: str, key: str) -> bool:
-        """Delete a key: the entry that the view shows, or without a view the key in all scopes.
+        """Delete a key: the entry that the view shows, or without a view, the key in all scopes.
 
-        Its values, past ones included, and its key are gone. Returns whether there was one.
+        The key and all its values, past ones included, are erased. Returns whether it existed.
         """
 
     # -- optional
@@ -75,21 +75,21 @@ class MemoryBackend(ABC):
         return []
 
     def at(self, view: View) -> MemoryBackend:
-        """The same memory as seen from a project or an agent; entries of others are hidden.
+        """The same memory as seen from a project or an agent, without the entries of others.
 
-        Without a view all entries of a user are visible; `View()` shows those of the user scope.
+        Without a view, all entries of a user are visible; `View()` shows only those of the user scope.
         """
         return self
 
     def forget_user(self, user_id: str, *, vacuum: bool = True) -> int:
-        """Delete everything about a user, the name included; returns how many entries there were.
+        """Delete everything about a user, including the name; returns the number of entries.
 
-        Without `vacuum` the text may stay in the free space of files.
+        Without `vacuum`, text may remain in the free space of files.
         """
         return sum(self.delete(user_id, key) for key in self.list_keys(user_id))
 
     def vacuum(self) -> None:
-        """Erase what is left of deleted text in files and indexes."""
+        """Erase traces of deleted text from files and indexes."""
         return
 
     def dump(self, user_id: str) -> list[Record]:
@@ -103,7 +103,7 @@ class MemoryBackend(ABC):
         return records
 
     def load(self, record: Record) -> None:
-        """Store an entry after its former values. Times are kept where the backend can."""
+        """Store an entry after its former values. Times are preserved if the backend can."""
         entry = record.entry
         for version in record.history:
             said = {**entry.metadata, SESSION: version.session, SOURCE: version.source}
@@ -111,15 +111,15 @@ class MemoryBackend(ABC):
         self.store(entry.user_id, entry.key, entry.value, entry.metadata)
 
     def status(self) -> Status | None:
-        """The state of its server; None for a backend without one, and for one that is not available."""
+        """The state of its server; None if it has none or is not available."""
         return None
 
     def flush(self, seconds: float) -> bool:
-        """Send what waits; returns whether all of it arrived in time."""
+        """Send queued writes; returns whether all of them arrived in time."""
         return True
 
     def sync(self, user_id: str | None, seconds: float) -> bool:
-        """Fetch what is new about a user, or about everyone; returns whether that succeeded in time."""
+        """Fetch changes for a user, or for all users; returns whether that succeeded in time."""
         return True
 
     def is_reachable(self) -> bool:
@@ -127,11 +127,11 @@ class MemoryBackend(ABC):
         return self.is_available()
 
     def is_deriving(self, user_id: str) -> bool:
-        """Whether its server still works on what it was sent about a user."""
+        """Whether its server is still processing what it was sent about a user."""
         return False
 
     def retry(self) -> int:
-        """Queue again what the server rejected; returns how many writes."""
+        """Queue the writes that the server rejected again; returns how many."""
         return 0
 
     def stays_local(self, metadata: Mapping[str, Any]) -> bool:
@@ -139,7 +139,7 @@ class MemoryBackend(ABC):
         return False
 
     def close(self) -> None:
-        """Release what is open."""
+        """Close files and connections."""
         return
 
 

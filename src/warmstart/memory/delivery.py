@@ -1,4 +1,4 @@
-"""What became of writes to a backend with a server, in one line."""
+"""Whether writes reached the server of a backend, as a message for people."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from warmstart.text.truncate import one_line
 
 
 class Delivery:
-    """Sends what is written from now on, if the backend has a server, and says what became of it."""
+    """Sends the writes made since it was created, if the backend has a server, and reports the result."""
 
     def __init__(self, backend: MemoryBackend) -> None:
         self._backend = backend
@@ -19,7 +19,7 @@ class Delivery:
         self._rejected = Counter(status.rejected if status else ())
 
     def finish(self, seconds: float) -> str:
-        """Send what waits; returns a line that says that writes still wait, and why.
+        """Send queued writes; returns a line that says why some are still queued, if any are.
 
         Raises `StoreError` if the server rejected a write.
         """
@@ -27,7 +27,7 @@ class Delivery:
         if status and status.waiting:
             if self._backend.is_reachable():
                 self._backend.flush(seconds)
-            status = self._backend.status()  # with what was learned from that
+            status = self._backend.status()  # after the attempt
         if status is None:
             return ""
         for _, key, reason in Counter(status.rejected) - self._rejected:
@@ -42,7 +42,7 @@ class Delivery:
 
 
 def server_problem(status: Status) -> str:
-    """What is wrong with a server; empty if nothing is known to be."""
+    """What is known to be wrong with a server; empty if nothing is."""
     if status.denied:
         return f"{status.address} does not accept the key (401 or 403); check HONCHO_API_KEY or memory.honcho.key"
     if status.error:

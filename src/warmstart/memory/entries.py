@@ -23,16 +23,16 @@ MAX_NAME = 500  # characters of a key, a user id, a project or an agent
 _MAX_INDEXED = 2000  # bytes of a key and its scope, for an index of PostgreSQL
 _MAX_METADATA = 64 * 1024  # bytes
 
-# Names that may be those of a secret.
+# Names that may belong to a secret.
 _SUSPECT = re.compile("pass|pwd|pswd|secret|token|credential|key|auth|salt|pw", re.IGNORECASE).search
 _PASSWORD = re.compile("(?:password|passwd|passphrase|passcode|pwd|pswd|secret)s?$", re.IGNORECASE).search
 _DIGITS = re.compile(r"[0-9]{4,}(?:\.[0-9]+)?").fullmatch
 _NEUTRAL_NAMES = {"value", "values", "current", "new", "old", "text", "plain", "raw", "data", "content", "default"}
-_NUMBER = "[redacted:password:0000]"  # without a fingerprint, which would make it guessable
+_NUMBER = "[redacted:password:0000]"  # no fingerprint: a short number could be guessed from it
 
 
 class Prepared(NamedTuple):
-    """An entry as it is stored. `place` is empty for the user's own, else `project:NAME` or `agent:NAME`."""
+    """An entry ready to be stored. `place` is empty for the user scope, else `project:NAME` or `agent:NAME`."""
 
     key: str
     place: str
@@ -81,10 +81,10 @@ def prepare(
         key, value = _redact(redactor, key, value)
     if len(key) > MAX_NAME:
         raise InvalidEntry(f"a key has at most {MAX_NAME} characters, not {len(key)}; put the rest into the value")
-    if not metadata and (metadata is None or isinstance(metadata, Mapping)):
-        return Prepared(key, "", value, None, "")
-    if not isinstance(metadata, Mapping):
+    if not isinstance(metadata, Mapping | None):
         raise InvalidEntry(f"metadata must be an object with names and values, not {metadata!r}")
+    if not metadata:
+        return Prepared(key, "", value, None, "")
     said = dict(metadata)
     scope, name = _scope(said, view)
     expires_at = _moment(said.get(EXPIRES_AT))
@@ -119,7 +119,7 @@ def check_texts(texts: Mapping[str, object]) -> None:
 
 
 def clean_view(view: View, redactor: Redactor | None) -> View:
-    """The view with the names that are stored."""
+    """The view with its names as they are stored."""
     project, agent = clean(view.project), clean(view.agent)
     if redactor is not None:
         project, agent = redactor.clean(project), redactor.clean(agent)
@@ -139,11 +139,11 @@ def _check_size(key: str, name: str, metadata: str) -> None:
 
 
 def _redact(redactor: Redactor, key: str, value: str) -> tuple[str, str]:
-    """Key and value without secrets. Often only the name shows that a value is one, such as `password`."""
+    """Key and value without secrets. Often only the key, such as `password`, reveals that a value is one."""
     name = f"{key}: "
     findings = redactor.find(name + value)
     if findings and findings[0].start < len(key) and (clean_key := redactor.clean(key)) != key:
-        return _redact(redactor, clean_key, value)  # the rest of the key is the name
+        return _redact(redactor, clean_key, value)  # what is left of the key may be a telling name
     value = _replace(value, findings, len(name))
     if len(value.split(None, 1)) == 1 and _SUSPECT(key):
         value = _redact_word(redactor, key, value)
@@ -151,18 +151,18 @@ def _redact(redactor: Redactor, key: str, value: str) -> tuple[str, str]:
 
 
 def _redact_word(redactor: Redactor, name: str, value: str) -> str:
-    """A single word under the name of a secret, such as `passwords`, replaced if it is one."""
+    """A single word under a name such as `passwords`, replaced if it is a secret."""
     for each in dict.fromkeys((name, name.removesuffix("s"))):
         if _DIGITS(value) and _PASSWORD(each):
             return _NUMBER
-        before = f'"{each}": "'  # in quotes, also what could be code counts
+        before = f'"{each}": "'  # quoted, because unquoted it might pass as code
         if findings := redactor.find(f'{before}{value}"'):
             return _replace(value, findings, len(before))
     return value
 
 
 def _replace(value: str, findings: list[Finding], before: int) -> str:
-    """A value without the findings in it; `before` is the number of characters in front of it."""
+    """The value with its findings replaced; `before` is the number of characters searched in front of it."""
     parts, at = [], 0
     for finding in findings:
         start, end = (min(max(place - before, 0), len(value)) for place in (finding.start, finding.end))
@@ -173,7 +173,7 @@ def _replace(value: str, findings: list[Finding], before: int) -> str:
 
 
 def _redact_metadata(redactor: Redactor, value: Any, names: tuple[str, ...] = ()) -> Any:
-    """Metadata without secrets. Any of the names that lead to a value may reveal that it is one."""
+    """Metadata without secrets. Any name on the path to a value may reveal that it is one."""
     if isinstance(value, dict):
         return {
             redactor.clean(name): _redact_metadata(redactor, inner, (*names, name)) for name, inner in value.items()
@@ -196,14 +196,14 @@ def _redact_metadata(redactor: Redactor, value: Any, names: tuple[str, ...] = ()
 def _json(metadata: Mapping[str, Any]) -> str:
     try:
         return _ENCODE(metadata).decode()
-    except UnicodeEncodeError:  # half of a surrogate pair is not text
+    except UnicodeEncodeError:  # a lone surrogate
         return _ENCODE(json.loads(clean(json.dumps(metadata, ensure_ascii=False)))).decode()
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidEntry(f"the metadata cannot be written as JSON ({error}); use texts, numbers and lists") from error
 
 
 def _scope(metadata: dict[str, Any], view: View | None) -> tuple[str, str]:
-    """The scope of an entry and the name of its project or agent, which the view fills in if it is missing."""
+    """The scope of an entry and the name of its project or agent; if that is missing, the view's."""
     scope = metadata.get(SCOPE) or "user"
     if scope not in SCOPES:
         raise InvalidEntry(f"there is no scope {scope!r}; use one of {', '.join(SCOPES)}")

@@ -41,7 +41,7 @@ _WRITERS, _WRITES = 8, 25
 
 
 class Question(NamedTuple):
-    """A question of a person, and the key of the memory that answers it; empty if nothing does."""
+    """A question, who asks it, and the key of the memory that answers it; empty if none does."""
 
     kind: Kind
     person: str
@@ -72,7 +72,7 @@ def labelled() -> Labelled:
 
 @dataclass(slots=True)
 class Relevance:
-    """Per kind of question: how many there are, and the shares found first and among five, or silent."""
+    """Per kind of question: how many there are, and the shares answered first and among five, or silent."""
 
     questions: int = 0
     leaked: int = 0  # entries of another user that came back
@@ -82,7 +82,7 @@ class Relevance:
 
 @dataclass(slots=True)
 class BackendEvaluation:
-    """What was measured of one backend."""
+    """The measurements of one backend."""
 
     backend_name: str
     available: bool
@@ -116,7 +116,7 @@ def throwaway_user(backend: MemoryBackend, prefix: str = "eval_user") -> Iterato
 def evaluate_backend(backend: MemoryBackend, test_user: str = "eval_user") -> BackendEvaluation:
     """Measure a backend with users whose names begin with `test_user`; they are removed afterwards.
 
-    A backend that fails gets no points for that, and its error is in the notes; this never raises for it.
+    A check that raises gets no points, and its error goes to the notes.
     """
     location = "the server of its provider" if backend.is_cloud else "this machine"
     result = BackendEvaluation(backend.backend_name, available=False, is_cloud=backend.is_cloud)
@@ -159,7 +159,7 @@ def evaluate_backends(backends: Sequence[MemoryBackend] | None = None, test_user
 def _noting(result: BackendEvaluation, what: str) -> Iterator[None]:
     try:
         yield
-    except Exception as error:  # whatever another package's backend raises is a finding
+    except Exception as error:  # third-party backends may raise anything
         result.notes.append(f"{what} failed: {type(error).__name__}: {error}")
 
 
@@ -257,7 +257,7 @@ def measure_relevance(query: Callable[[str, str], Sequence[Any]], data: Labelled
 
 
 def _survival(backend: MemoryBackend, test_user: str, result: BackendEvaluation) -> None:
-    """Eight writers at once; then compare what is there."""
+    """Write from eight threads at once, then compare what is there."""
 
     def write(user: str, writer: int) -> dict[str, str]:
         done = {}

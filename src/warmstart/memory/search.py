@@ -1,13 +1,12 @@
 """Which entries answer a question: one ranking for every backend, by words and, with the extra `vectors`, by meaning.
 
-The index of a database only proposes candidates; the score is computed from their text, so that every database ranks
-alike. It has two parts. `words` is the BM25 score, as a share of what the words of the question weigh; former values of
-an entry count as its words, so that "are we still on MySQL" finds what replaced it. `meaning` is the cosine of the two
-texts.
+The index of a database only proposes candidates; scores are computed from their text, so that all databases rank alike.
+A score has two parts. `words` is BM25, as a share of the total weight of the question's words; former values of an
+entry count too, so that "are we still on MySQL" finds what replaced it. `meaning` is the cosine of the two texts.
 
-Saying nothing is an answer too. A question has an answer if an entry is strong in either part alone. Entries that share
-some of a question's words are near in meaning for that reason, and often answer another question about the same thing,
-so shared words count against meaning there. `bench/memory.py` prints what other thresholds find.
+No answer can be the right one. A question is answered if some entry is strong in one part alone. Shared words also
+raise the cosine, even of an entry that answers a different question about the same subject, so they are discounted
+from `meaning` in that test. `bench/memory.py` prints the results with other thresholds.
 """
 
 from __future__ import annotations
@@ -20,21 +19,21 @@ from typing import NamedTuple
 from warmstart.memory.entries import Row
 from warmstart.text.words import STOPWORDS, identifier_parts, split_words, stem_words, tokenize
 
-MAX_QUERY = 2000  # characters of a question that count
+MAX_QUERY = 2000  # characters; the rest is ignored
 MAX_QUERY_WORDS = 12
 
 _MAX_WORDS = 2000  # of an entry
-_MAX_UNKNOWN = 6  # words of a question that no entry has, of those that count
-# Of a word in the key, relative to one in the value, without and with vectors, which are made from the key too.
+_MAX_UNKNOWN = 6  # words that no entry has, of those
+# The weight of a word in the key, relative to the value, without and with vectors, which include the key.
 _KEY_WEIGHT = {False: 3.0, True: 2.0}
 _SATURATION, _LENGTH, _USUAL = 1.2, 0.75, 16.0  # BM25's k1 and b, and the usual length of an entry
 _MEANING_WEIGHT = 2.5  # of meaning, relative to words
-_OVERLAP = 0.2  # of `words` that is taken from meaning
-# `words` that answer a question, without and with vectors, in a store of a hundred entries or more; fewer need less,
-# because they are fewer chances for a coincidence.
+_OVERLAP = 0.2  # share of `words` that is subtracted from meaning
+# The least `words` that answers a question, without and with vectors, among a hundred entries or more. In a smaller
+# store less is enough, because chance matches are rarer.
 _MIN_WORDS = {False: 0.19, True: 0.45}
 _MIN_SHARE = 0.4  # of the best score
-_MIN_ENTRIES = 10  # among which a word can be rare
+_MIN_ENTRIES = 10  # for computing how rare a word is
 
 
 @lru_cache(maxsize=100_000)
@@ -48,7 +47,7 @@ def stems(text: str) -> list[str]:
 
 
 class Question:
-    """The words of a question that matter. A name has parts, which are used if nothing has the whole name."""
+    """The words of a question that matter. The parts of a name are used if no entry has the whole name."""
 
     def __init__(self, text: str) -> None:
         words = split_words(text[:MAX_QUERY])[:_MAX_WORDS]
@@ -58,7 +57,7 @@ class Question:
             first, *parts = _word_stems(word) or ("",)
             if word.isascii():
                 self._parts.setdefault(first, tuple(parts))
-            else:  # in a script without spaces every pair of characters is a word
+            else:  # in scripts without spaces, every pair of characters is a word
                 self._parts.update((stem, ()) for stem in (first, *parts))
         self._parts.pop("", None)
 
@@ -68,7 +67,7 @@ class Question:
         return list(dict.fromkeys((*self._parts, *(part for parts in self._parts.values() for part in parts))))
 
     def resolve(self, counts: Mapping[str, int]) -> list[str]:
-        """The stems to score by: of a name that no entry has, the parts that some have; of many, the rarest."""
+        """The stems to score by: the rarest, and for a name that no entry has, its known parts."""
         chosen: dict[str, None] = {}
         for stem, parts in self._parts.items():
             known_parts = [part for part in parts if counts.get(part)]
@@ -79,7 +78,7 @@ class Question:
 
 
 class Similarity(NamedTuple):
-    """The cosines of a question and entries, from 0 to 1, by entry; `floor` is the least that answers a question."""
+    """The cosines of entries with a question, from 0 to 1, by id; `floor` is the least that answers it."""
 
     cosines: Mapping[int, float]
     floor: float
@@ -97,7 +96,7 @@ class _Match(NamedTuple):
 
 
 def rarity(count: float, entries: int) -> float:
-    """BM25's weight of a word that so many of the entries have."""
+    """BM25's weight of a word that `count` of the entries have."""
     return log(1 + (max(entries - count, 0) + 0.5) / (count + 0.5))
 
 
@@ -116,7 +115,7 @@ def answer(
         meaning = similarity.cosines[row.id] if similarity else 0.0
         score, shared = _bm25(weights, row, _KEY_WEIGHT[similarity is not None])
         matches.append(_Match(row, score / total, meaning, has_all=shared == len(weights) > 0))
-    # Where an entry has what the question names, one that has none of it must be nearer in meaning.
+    # If an entry has all the words, one that has none of them must be nearer in meaning.
     named = max((each.meaning for each in matches if each.has_all), default=-1.0)
     matches = [each for each in matches if each.words or each.meaning > named]
     least = _MIN_WORDS[similarity is not None] * min(1.0, log(entries + 1, 100))

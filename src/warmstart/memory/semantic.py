@@ -7,6 +7,7 @@ compared, so two embedders never mix.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from functools import cache
 from time import monotonic
 from typing import Any
@@ -36,11 +37,8 @@ def open_semantic_index(database: Database, settings: Settings, embedder: str) -
     """The vectors of a store, by the embedder that recall uses there, or else by this one; None if that fails."""
     try:
         if has_vectors(database):
-            vectors = open_vectors(database)
-            try:
+            with closing(open_vectors(database)) as vectors:
                 model = vectors.model()
-            finally:
-                vectors.close()
             embedder = model.requested if model else embedder
         is_offline = embedder in OFFLINE
         return SemanticIndex(database, _open_offline(embedder) if is_offline else open_embedder(embedder, settings))

@@ -1,4 +1,4 @@
-"""What is remembered. Values know nothing of where they are stored."""
+"""The values of memory, independent of where they are stored."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from typing import Any, Literal, NamedTuple, get_args
 Scope = Literal["user", "project", "agent"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 
-# The names in metadata that backends understand; everything else in it is the caller's own.
+# The names in metadata that backends understand; all others belong to the caller.
 SCOPE = "scope"  # one of SCOPES; `user` if missing
 PROJECT = "project"  # which project, for the scope `project`
 AGENT = "agent"  # which agent, for the scope `agent`
 EXPIRES_AT = "expires_at"  # seconds since 1970, or a date
 SESSION = "session"  # the id of the session it was learned in
-SOURCE = "source"  # where else it is from: a file, a tool, a person
+SOURCE = "source"  # where it came from otherwise: a file, a tool, a person
 
 
 def digest(*parts: str) -> str:
-    """A few letters that stand for texts, which they do not reveal."""
+    """A short hash that identifies texts without revealing them."""
     return blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 @dataclass(slots=True)
 class MemoryEntry:
-    """A fact about a user under a key. Times are seconds since 1970; now, if they are not given."""
+    """A fact about a user under a key. Times are seconds since 1970, by default now."""
 
     key: str
     value: str
@@ -44,7 +44,7 @@ class MemoryEntry:
 
     @property
     def place(self) -> str:
-        """The scope as one text: empty for the user's own, else `project:NAME` or `agent:NAME`."""
+        """The scope as one text: empty for the user scope, else `project:NAME` or `agent:NAME`."""
         scope = self.metadata.get(SCOPE)
         return f"{scope}:{self.metadata.get(scope, '')}" if scope in SCOPES[1:] else ""
 
@@ -62,7 +62,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """From where memory is seen: the entries of this project and agent, and the user's own."""
+    """Which entries are visible: those of this project, of this agent, and of the user scope."""
 
     project: str = ""
     agent: str = ""
@@ -76,14 +76,14 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """An entry with its former values, oldest first: what an export, an import and a copy carry."""
+    """An entry with its former values, oldest first, for exports, imports and copies."""
 
     entry: MemoryEntry
     history: tuple[Version, ...] = ()
 
 
 class Rejected(NamedTuple):
-    """A write that a server will not take, and why."""
+    """A write that a server rejected, and why."""
 
     user_id: str
     key: str
@@ -92,7 +92,7 @@ class Rejected(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The state of a backend with a server: writes that wait, writes it rejected, and the last error."""
+    """The state of a backend's server: queued writes, rejected writes, and the last error."""
 
     address: str
     waiting: int
