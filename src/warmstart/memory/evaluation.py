@@ -37,7 +37,7 @@ DERIVATION_SECONDS = 60.0
 
 _LATENCY_POINTS = ((10.0, 20), (50.0, 15), (200.0, 10))  # mean milliseconds below which a backend gets these points
 _RECOMMENDATIONS = ((80, "RECOMMENDED"), (60, "ACCEPTABLE"), (40, "MARGINAL"), (0, "NOT RECOMMENDED"))
-_WRITERS, _WRITES = 8, 25
+_WRITERS, _WRITES = 8, 200
 
 
 class Question(NamedTuple):
@@ -258,20 +258,15 @@ def measure_relevance(query: Callable[[str, str], Sequence[Any]], data: Labelled
 
 def _survival(backend: MemoryBackend, test_user: str, result: BackendEvaluation) -> None:
     """Write from eight threads at once, then compare what is there."""
-
-    def write(user: str, writer: int) -> dict[str, str]:
-        done = {}
-        for number in range(_WRITES):
-            for version in ("first", "second"):
-                key, value = f"writer{writer}_{number}", f"{version} value of {writer} {number}"
-                if backend.store(user, key, value):
-                    done[key] = value
-        return done
-
     with throwaway_user(backend, test_user) as user:
+
+        def write(key: str) -> bool:
+            return all(backend.store(user, key, f"{version} value of {key}") for version in ("first", "second"))
+
+        tried = [f"key_{number}" for number in range(_WRITES)]
         with ThreadPoolExecutor(_WRITERS) as pool:
-            parts = list(pool.map(lambda writer: write(user, writer), range(_WRITERS)))
-        written = {key: value for part in parts for key, value in part.items()}
+            stored = zip(tried, pool.map(write, tried), strict=True)
+        written = {key: f"second value of {key}" for key, is_stored in stored if is_stored}
         reopen = getattr(backend, "reopen", None)
         with closing(reopen()) if reopen else nullcontext(backend) as fresh:
             there = {entry.key: entry.value for entry in fresh.query(user, "", limit=10_000)}

@@ -60,7 +60,7 @@ class WordIndex(ABC):
         `unindexed` has the stems of entries that are not in the index yet.
         """
         most = max(_NEWEST, limit) * (1 if places is None else 10)  # some may be hidden by a narrower scope
-        user, some = _user_token(user_id), [_place_token(place) for place in places or ()]
+        user, some = _token("u", user_id), [_token("p", place) for place in places or ()]
         counts: dict[str, int] = {}
         having: dict[str, list[int]] = {}
         window: list[int] = []
@@ -88,12 +88,8 @@ class WordIndex(ABC):
 
 def index_text(user_id: str, place: str, text: str) -> str:
     """The stems of an entry, as `add` expects them."""
-    return " ".join((_user_token(user_id), _place_token(place), *dict.fromkeys(stems(text))))
+    return " ".join((_token("u", user_id), _token("p", place), *dict.fromkeys(stems(text))))
 
 
-def _user_token(user_id: str) -> str:
-    return f"u{digest(user_id)}"
-
-
-def _place_token(place: str) -> str:
-    return f"p{digest(place)}"
+def _token(kind: str, text: str) -> str:
+    return f"{kind}{digest(text)}"
