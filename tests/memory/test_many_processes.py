@@ -14,7 +14,7 @@ import pytest
 from warmstart.memory.index import index_text
 from warmstart.memory.local import LocalBackend
 from warmstart.memory.postgres import PostgresBackend
-from warmstart.memory.sql import _COLUMNS, Row, SQLBackend, _documents, _text
+from warmstart.memory.sql import _COLUMNS, Row, SQLBackend, _with_former
 from warmstart.memory.values import Version
 
 OPEN = """
@@ -78,8 +78,8 @@ def assert_index_fits(backend: SQLBackend) -> None:
     connection = backend._opened.database.connection
     run = connection.execute
     rows = [Row(*row) for row in run(f"SELECT {_COLUMNS} FROM memory_entries e WHERE is_indexed = 1").fetchall()]
-    documents = zip(rows, _documents(connection, rows), strict=True)
-    stems = {row.id: index_text(row.user_id, row.place, _text(document)).split() for row, document in documents}
+    searched = _with_former(connection, rows)
+    stems = {row.id: index_text(row.user_id, row.place, row.text).split() for row in searched}
     if isinstance(backend, LocalBackend):
         indexed = {number: set(text.split()) for number, text in run("SELECT id, stems FROM memory_index").fetchall()}
         assert indexed.keys() <= {row[0] for row in run("SELECT id FROM memory_entries").fetchall()}
