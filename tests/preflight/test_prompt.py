@@ -7,7 +7,7 @@ import pytest
 
 from warmstart.preflight.prompt import TIERS, Prompt, block
 from warmstart.sessions.marks import is_marked, without_ours
-from warmstart.tokens import count_exactly
+from warmstart.tokens import count
 
 
 def example(**changes: object) -> Prompt:
@@ -26,7 +26,7 @@ def example(**changes: object) -> Prompt:
 @pytest.mark.parametrize(("mode", "limit"), [("short", 120), ("full", 400)])
 def test_the_block_is_small_marked_and_procedural(mode, limit) -> None:
     text = block(mode)
-    assert count_exactly(text) <= limit
+    assert count(text, exact=True) <= limit
     assert is_marked(text)
     assert without_ours(text) == ""
     steps = ["identity" if mode == "short" else "who you are", "memory", "profile", "skills", "conversation"]
