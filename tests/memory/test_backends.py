@@ -37,6 +37,7 @@ class TestWithoutVectors(TestLocal):
         monkeypatch.setattr("warmstart.memory.sql.installed_embedder", str)
 
 
+@pytest.mark.slow
 def test_the_suite_passes_as_superuser(postgres: Server, subtests: pytest.Subtests) -> None:
     @contextmanager
     def fresh() -> Iterator[PostgresBackend]:

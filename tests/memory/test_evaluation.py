@@ -109,7 +109,7 @@ TARGETS = {  # share of silence; first and among five. As CPUs differ, one quest
 }
 
 
-@pytest.mark.parametrize("embedder", TARGETS)
+@pytest.mark.parametrize("embedder", ["", "wordllama", pytest.param("minilm", marks=pytest.mark.slow)])
 def test_relevance_holds(embedder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data, (silence, targets) = labelled(), TARGETS[embedder]
     monkeypatch.setattr("warmstart.memory.sql.installed_embedder", lambda: embedder)

@@ -124,7 +124,7 @@ def test_several_processes_write_and_ask_at_once(place: str, workers: int) -> No
         assert_index_fits(backend)
 
 
-@pytest.mark.parametrize("rounds", [4, pytest.param(40, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [2, pytest.param(40, marks=pytest.mark.slow)])
 def test_a_process_killed_at_random_points_loses_and_doubles_nothing(place: str, rounds: int) -> None:
     moments = random.Random(rounds)
     promised: dict[str, str] = {}

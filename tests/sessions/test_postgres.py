@@ -18,6 +18,7 @@ class TestContract(SessionStoreSuite):
             assert fresh.database.integrity() == []
 
 
+@pytest.mark.slow
 def test_a_superuser_passes_the_store_suite(postgres: Server, subtests: pytest.Subtests) -> None:
     suite = SessionStoreSuite()
     for name in filter(lambda name: name.startswith("test_"), dir(suite)):
