@@ -277,6 +277,28 @@ def test_a_process_killed_between_sending_and_noting_it(server, tmp_path, opened
     assert sorted(backend.list_keys("u")) == sorted(entry.split(":")[0] for entry in server.entries())
 
 
+def test_a_process_that_exits_during_a_request_does_not_crash(server, tmp_path):
+    """Python ends daemon threads by unwinding their stacks, and pydantic's frames abort the process instead."""
+    script = f"""{OPEN}
+import atexit, time
+class Slow:
+    def __del__(self):
+        time.sleep(1)  # while Python exits, so that the answer arrives then
+slow = Slow()
+backend.store("u", "k", "v")
+sys.stdin.read()
+atexit.register(print, "exiting", flush=True)
+"""
+    server.held.clear()
+    command = [sys.executable, "-c", script, server.url, tmp_path / "here"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as exiting:
+        assert server.kept.wait(20)
+        exiting.stdin.close()
+        assert exiting.stdout.readline() == b"exiting\n"
+        server.held.set()
+        assert exiting.wait(20) == 0
+
+
 def test_two_processes_delivering_at_once(tmp_path, opened):
     port = free_port()
     url, path = f"http://127.0.0.1:{port}", tmp_path / "here"

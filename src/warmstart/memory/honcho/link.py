@@ -6,10 +6,11 @@ it always gets the address and no key but ours, and repeats nothing.
 
 from __future__ import annotations
 
+import atexit
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -23,6 +24,9 @@ _SDK = threading.Event()  # set when this process has loaded it
 _MAX_IDLE = 2.0  # seconds after which a connection is not used again; Honcho's server hangs up after 5
 _SETTINGS = {"read": "timeout_ms", "write": "write_timeout_ms", "connect": "connect_timeout_ms"}
 _DENIED = frozenset((401, 403))
+_MAX_EXIT = 1.0  # seconds that Python's exit waits for calls of the SDK
+_calls: set[object] = set()  # of the SDK, in any thread
+_is_exiting = threading.Event()
 _free = threading.Semaphore(16)  # threads that may ask at the same time
 _FINAL = frozenset((400, 413, 422))  # statuses that may be about the content; all others may be temporary
 
@@ -71,6 +75,32 @@ class Timeouts(NamedTuple):
         return f"memory.honcho.{_SETTINGS[kind]} = {round(getattr(self, kind) * 1000)}"
 
 
+@contextmanager
+def _using_sdk() -> Iterator[None]:
+    """Where a thread runs code of the SDK. Raises `Away` when Python is about to exit."""
+    call = object()
+    _calls.add(call)
+    try:
+        if _is_exiting.is_set():
+            raise Away("this process is exiting")
+        yield
+    finally:
+        _calls.discard(call)
+
+
+@atexit.register
+def _finish_calls() -> None:
+    """Let calls of the SDK return before Python exits.
+
+    Python ends a daemon thread by unwinding its stack, and Rust frames on it, which pydantic leaves under every call of
+    the SDK, abort the process instead.
+    """
+    _is_exiting.set()
+    deadline = time.monotonic() + _MAX_EXIT
+    while _calls and time.monotonic() < deadline:
+        time.sleep(0.005)
+
+
 class Link:
     """A client of one server and workspace, for many threads. Loads the SDK when it is first asked."""
 
@@ -95,7 +125,7 @@ class Link:
 
     def load(self) -> Any:
         """The SDK's client."""
-        with self._lock:
+        with _using_sdk(), self._lock:
             if self._client is None:
                 import httpx
 
@@ -127,6 +157,7 @@ class Link:
 
     # -- messages
 
+    @_using_sdk()
     def add(self, session: str, peer: str, user_id: str, messages: Sequence[Outgoing]) -> None:
         """Send messages, all or none of which Honcho keeps."""
         from honcho.api_types import MessageConfiguration, MessageCreateParams, ReasoningConfiguration
@@ -218,6 +249,7 @@ class Link:
             return self._send(request)
         return None
 
+    @_using_sdk()
     def _send(self, request: Callable[[], Any]) -> Any:
         import httpx
         from honcho.http import exceptions as sdk
