@@ -199,7 +199,7 @@ class HonchoServer(ThreadingHTTPServer):
             case "POST", ["conclusions", "query"]:
                 self._embeds()
                 rows = [row for row in space.conclusions if _fits(row, body)]
-                rows.sort(key=lambda row: -len(_words(row["content"]) & _words(body["query"])))
+                rows = _nearest(rows, body["query"], body.get("distance"))
                 return 200, rows[: body["top_k"]]
             case "DELETE", ["conclusions", id]:
                 before = len(space.conclusions)
@@ -266,7 +266,8 @@ class HonchoServer(ThreadingHTTPServer):
                 for message in messages
                 if (wanted and wanted <= _words(message["content"])) or query.lower() in message["content"].lower()
             ]
-        return found[::-1][: body["limit"]]
+        near = _nearest(messages, query) if self.has_embeddings else []  # all of them, however far
+        return list({each["id"]: each for each in [*found[::-1], *near]}.values())[: body["limit"]]
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -373,6 +374,13 @@ def _now() -> str:
 
 def _words(text: str) -> set[str]:
     return set(re.findall(r"[a-z0-9]+", text.lower()))
+
+
+def _nearest(rows: list[dict], query: str, distance: float | None = None) -> list[dict]:
+    """By the number of words in common; those with none are 1.0 away, others nearer than any limit."""
+    shared = {row["id"]: len(_words(row["content"]) & _words(query)) for row in rows}
+    near = rows if distance is None else [row for row in rows if shared[row["id"]]]
+    return sorted(near, key=lambda row: -shared[row["id"]])
 
 
 def _metadata(data: dict) -> dict:

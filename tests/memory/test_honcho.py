@@ -190,20 +190,24 @@ def test_a_question_is_put_to_honcho_without_its_punctuation(honcho, server):
     assert honcho.query("u", "?!") == []
 
 
-def test_what_honcho_finds_is_joined(honcho, server, monkeypatch):
-    """By meaning, where it has embeddings; here it simply finds everything."""
-    honcho.store("u", "editor", "vim")
-    honcho.store("u", "editor", "emacs")
-    honcho.store("u", "shell", "fish")
-    assert honcho.flush()
-    monkeypatch.setattr(server, "_search", lambda messages, body: messages)
-    assert [entry.value for entry in honcho.query("u", "what do I type into")] == ["emacs", "fish"]
-
-
 def conclude(server, content, session=None, peer="u"):
     """Have another application, or Honcho itself, conclude something about a peer."""
     body = {"conclusions": [{"content": content, "observer_id": peer, "observed_id": peer, "session_id": session}]}
     server.answer("POST", "/v3/workspaces/warmstart/conclusions", {}, body)
+
+
+def test_what_honcho_finds_by_meaning_needs_a_near_conclusion(honcho, server):
+    """Its search returns the nearest messages however far they are."""
+    honcho.store("u", "editor", "vim")
+    honcho.store("u", "editor", "emacs")
+    honcho.store("u", "shell", "fish")
+    assert honcho.flush()
+    assert honcho.query("u", "what do I type into") == []
+    conclude(server, "u likes to type into emacs as an editor")
+    entry, derived = honcho.query("u", "what do I type into")
+    assert (entry.key, entry.value) == ("editor", "emacs")
+    assert derived.metadata["derived"]
+    assert honcho.query("u", "quantum chromodynamics") == []
 
 
 def conclusions(server):
@@ -369,7 +373,7 @@ def test_an_entry_is_shown_once(honcho, server, monkeypatch):
     conclude(server, "u uses vim on a boat")
     monkeypatch.setattr(server, "_search", lambda messages, body: [*messages, *messages])
     found = honcho.query("u", "vim editor")
-    assert [entry.value for entry in found if not entry.metadata.get("derived")] == ["vim", "fish"]
+    assert [entry.value for entry in found if not entry.metadata.get("derived")] == ["vim"]
     assert [entry.value for entry in found if entry.metadata.get("derived")] == ["u uses vim on a boat"]
 
 

@@ -287,7 +287,9 @@ class HonchoBackend(Mirror):
             user,
             [
                 partial(self._pull, user),
-                lambda: [each for place in searched for each in link.search(session_name(user, place), words, limit)],
+                lambda: [
+                    each for place in searched for each in link.search(session_name(user, place), words, 4 * limit)
+                ],
                 lambda: [each for place in due for each in link.conclusions(peer_name(user, place), words, limit)],
             ],
         )
@@ -299,7 +301,12 @@ class HonchoBackend(Mirror):
         if chat is not None:
             is_there = any(answer.is_answered for answer in answers)
             chat.wait(time.monotonic() + (_DIALECTIC_SECONDS if is_there else self._timeouts.connect))
-        return found.value or [], concluded.value or [], str((chat and chat.value) or "")
+        conclusions = concluded.value or []
+        near = [set(stems(each.content)) for each in conclusions]
+        messages = [
+            each for each in found.value or [] if _is_relevant(set(stems(each.content)), set(stems(words)), near)
+        ]
+        return messages, conclusions, str((chat and chat.value) or "")
 
     def _derived(
         self, user: str, messages: list[Message], conclusions: list[Conclusion], entries: Iterable[MemoryEntry]
@@ -335,6 +342,14 @@ def _problem(base_url: str, api_key: str) -> str:
     if is_production(base_url) and not api_key:
         return f"{base_url} needs a key: set HONCHO_API_KEY; nothing is sent there without"
     return ""
+
+
+def _is_relevant(words: set[str], asked: set[str], near: Iterable[set[str]]) -> bool:
+    """Whether a message that Honcho found answers a query: it has all its words, or a near conclusion has half of its.
+
+    Honcho's search by meaning returns the nearest messages however far they are, and no distances.
+    """
+    return asked <= words or any(2 * len(words & each) >= len(words) for each in near)
 
 
 def _fuse(*rankings: Sequence[MemoryEntry]) -> list[MemoryEntry]:

@@ -24,6 +24,8 @@ _SDK = threading.Event()  # set when this process has loaded it
 _MAX_IDLE = 2.0  # seconds after which a connection is not used again; Honcho's server hangs up after 5
 _SETTINGS = {"read": "timeout_ms", "write": "write_timeout_ms", "connect": "connect_timeout_ms"}
 _DENIED = frozenset((401, 403))
+# Cosine distance of conclusions to a query; nearer ones answer it, as with `EndpointEmbedder` in our own search.
+_MAX_DISTANCE = 0.64
 _MAX_EXIT = 1.0  # seconds that Python's exit waits for calls of the SDK
 _calls: set[object] = set()  # of the SDK, in any thread
 _is_exiting = threading.Event()
@@ -212,7 +214,9 @@ class Link:
     # -- what Honcho derives
 
     def conclusions(self, peer: str, query: str, limit: int) -> list[Conclusion]:
-        return self._ask(lambda: self._peer(peer).conclusions.query(query, top_k=min(limit, 100))) or []
+        """Those that are near to the query."""
+        top = min(limit, 100)
+        return self._ask(lambda: self._peer(peer).conclusions.query(query, top_k=top, distance=_MAX_DISTANCE)) or []
 
     def chat(self, peer: str, query: str, seconds: float) -> str:
         """The answer of Honcho's language model, which takes its time."""
