@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 from tests.cli.memory import data, done
-from tests.memory.honcho_server import HonchoServer, running
+from tests.memory.honcho_server import HonchoServer, free_port, running
 
 from warmstart.config import Settings, load_settings
 from warmstart.memory import selection
@@ -414,6 +414,19 @@ def test_a_wrong_key_is_named_everywhere(run, project, honcho):
     ran = run("doctor")
     assert "does not accept the key" in ran.out
     assert "1 write queued" in ran.out
+
+
+def test_a_server_that_is_down_is_named_everywhere(run, project, honcho, monkeypatch):
+    """With the reason, and not with a timeout, which would not help."""
+    monkeypatch.setenv("HONCHO_URL", f"http://127.0.0.1:{free_port()}")
+    for command in (("info",), ("set", "city", "Bremen"), ("get", "city"), ("get", "other"), ("export",)):
+        ran = run("memory", *command)
+        assert "Connection refused" in ran.out + ran.err, command
+        assert "timeout_ms" not in ran.out + ran.err, command
+    assert "2 writes wait on this machine" in done(run, "set", "a", "b").err
+    assert "2 keys for user 'default'" in done(run, "info").out
+    ran = run("doctor")
+    assert "Connection refused; " in ran.out
 
 
 def test_dialectic_reaches_the_command(run, project, honcho):

@@ -196,8 +196,7 @@ def _memory(current: Settings) -> Iterator[Check]:
             "memory", "problem", server_problem(status), f"{counted(status.waiting, 'write')} queued until then"
         )
     else:
-        late = f"does not answer (memory.honcho.write_timeout_ms = {current.honcho_write_timeout_ms})"
-        yield Check("memory", "warning", f"{status.address} {late}; {counted(status.waiting, 'write')} queued")
+        yield Check("memory", "warning", f"{server_problem(status)}; {counted(status.waiting, 'write')} queued")
 
 
 def _server(current: Settings) -> Check:

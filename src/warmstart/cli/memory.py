@@ -133,10 +133,7 @@ def synchronize(backend: MemoryBackend, user: str = "", *, everyone: bool = Fals
     if is_reached and status.waiting:
         backend.flush(REMOTE_SECONDS)
     if (user or everyone) and not (is_reached and backend.sync(user or None, REMOTE_SECONDS)):
-        status = backend.status()
-        limit = settings().honcho_write_timeout_ms
-        late = f"{status.address} does not answer (memory.honcho.write_timeout_ms = {limit})" if status else ""
-        problem = server_problem(status) if status and (status.denied or status.error) else late
+        problem = server_problem(backend.status() or status) or f"{status.address} does not answer"
         if whole:
             raise StoreUnreachable(f"{problem}; the local copy may be incomplete; try again, or add --offline")
         click.echo(f"{problem}; showing the local copy.", err=True)
@@ -436,7 +433,7 @@ def _server(backend: MemoryBackend, user: str) -> dict[str, Any] | None:
         return None
     is_reachable = backend.is_reachable() and backend.sync(user, REMOTE_SECONDS)
     status = backend.status() or status
-    error = "" if is_reachable else server_problem(status) or "it does not answer"
+    error = "" if is_reachable else server_problem(status) or "no answer"
     return {**asdict(status), "is_reachable": is_reachable, "error": error}
 
 

@@ -139,7 +139,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def _plural(noun: str) -> str:
-    return f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{noun[:-1]}ies" if noun.endswith("y") and noun[-2] not in "aeiou" else f"{noun}s"
 
 
 class Scope(NamedTuple):

@@ -37,8 +37,8 @@ class Delivery:
             )
         if not status.waiting:
             return ""
-        waits = f"{status.waiting} writes wait" if status.waiting != 1 else "1 write waits"
-        return f"{waits} on this machine: {server_problem(status)}. The next command that reaches it sends them."
+        waits, them = (f"{status.waiting} writes wait", "them") if status.waiting != 1 else ("1 write waits", "it")
+        return f"{waits} on this machine: {server_problem(status)}. The next command that reaches it sends {them}."
 
 
 def server_problem(status: Status) -> str:

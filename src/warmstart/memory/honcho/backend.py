@@ -118,6 +118,8 @@ class HonchoBackend(Mirror):
             return False
         answer = ask([self._link.ping], self._timeouts.write)[0]
         (self._breaker.answered if answer.value else self._breaker.failed)()
+        if not answer.is_answered:
+            self._link.error = f"no answer in time ({self._timeouts.named('write')})"
         return bool(answer.value)
 
     def close(self) -> None:
@@ -207,7 +209,10 @@ class HonchoBackend(Mirror):
                 self._pull(user, every_session=True)
 
         answer = ask([read], seconds)[0]
-        return answer.is_answered and answer.error is None
+        if is_read := answer.is_answered and answer.error is None:
+            return is_read
+        self._link.error = str(answer.error or f"not synchronized within {seconds:g} s")
+        return False
 
     def stays_local(self, metadata: Mapping[str, Any]) -> bool:
         is_scoped = metadata.get(SCOPE) not in (None, "user") or metadata.get(EXPIRES_AT) is not None
@@ -268,8 +273,9 @@ class HonchoBackend(Mirror):
     def _why_not(self) -> str:
         if self._link.denied:
             return f"{self.base_url} does not accept the key; check HONCHO_API_KEY"
-        reason = f" ({self._link.error})" if self._link.error else ""
-        return f"{self.base_url} did not answer in time{reason}; raise {self._timeouts.named('connect')} if it is slow"
+        if self._link.error:
+            return f"{self.base_url}: {self._link.error}"
+        return f"{self.base_url} did not answer in time; raise {self._timeouts.named('connect')} if it is slow"
 
     def _ask_all(
         self, user: str, text: str, limit: int, dialectic: bool

@@ -118,7 +118,7 @@ class Link:
         self.answered_at = 0.0  # by the monotonic clock, when anything last came back
         self._closed = False
         self.denied = False  # whether the last answer was that the key is wrong
-        self.error = ""  # of the last read
+        self.error = ""  # why the last read or ping failed
 
     @property
     def is_loaded(self) -> bool:
@@ -234,7 +234,8 @@ class Link:
             return self._send(lambda: self.load().sessions(size=1).total) is not None
         except Gone:
             return True  # the workspace does not exist yet
-        except (Away, Unsure, Rejection):
+        except (Away, Unsure, Rejection) as error:
+            self.error = str(error)
             return False
 
     def _session(self, name: str) -> Any:
