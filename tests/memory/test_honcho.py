@@ -387,6 +387,26 @@ def test_entries_are_not_crowded_out(honcho, server):
     assert ["conclusion" in entry.key for entry in found] == [False] * 4 + [True] * 2
 
 
+def test_deleting_an_entry_that_would_expire_reaches_other_machines(server, opened):
+    here, there = opened(server.url, "here", send_scoped=True), opened(server.url, "there", send_scoped=True)
+    for number in range(40):
+        here.store("u", f"spot_{number}", f"P{number}", {"expires_at": time.time() + 1000})
+    assert here.flush()
+    assert there.sync("u")
+    for number in range(1, 40):
+        assert there.delete("u", f"spot_{number}")
+    assert there.flush()
+    for state in ("deleted", "reaped"):
+        assert here.sync("u"), state
+        assert here.list_keys("u") == ["spot_0"]
+        server.reap()
+    assert here.sync("u")
+    assert len(here.sessions("u")) == 2
+    seen = len(server.requests)
+    assert here.retrieve("u", "spot_0").value == "P0"
+    assert len(server.requests) == seen + 1  # not one for each session
+
+
 # -- a second machine, a slow server, a wrong key
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 WORKSPACE = "warmstart"
 _SETTLE_SECONDS = 5.0
 _FRESH_SECONDS = 1.0  # for which what Honcho said last is used again
-_LIST_SECONDS = 30.0  # between two listings of a user's sessions
+_LIST_SECONDS = 30.0  # between two reads of all sessions of a user
 _DIALECTIC_SECONDS = 20.0
 _NO_CONCLUSIONS_SECONDS = 60.0  # until a server that returned none, or not in time, is asked for them again
 _FUSION = 60  # of reciprocal rank fusion
@@ -235,14 +235,15 @@ class HonchoBackend(Mirror):
         return [place for place in (self._view.places if self._view else ("",)) if not place or self.send_scoped]
 
     def _pull(self, user: str, *, every_session: bool = False) -> None:
-        """Read what is new: the user's own session, those of the view, and others that are due."""
-        back = self._back
-        sessions = [session_name(user, place) for place in self._places()]
+        """Read what is new: in the user's own session and those of the view, and now and then in all others."""
+        back, now = self._back, [session_name(user, place) for place in self._places()]
+        for session in now:
+            pull(back, self._link, user, session)
         if every_session or self._is_due("sessions", user):
             self._due["sessions", user] = time.monotonic() + _LIST_SECONDS
-            sessions += self._link.sessions(user)
-        for session in dict.fromkeys([*sessions, *back.sessions(user)]):
-            pull(back, self._link, user, session)
+            for session in {*self._link.sessions(user), *back.sessions(user)}.difference(now):
+                if not pull(back, self._link, user, session):
+                    back.drop(session)
 
     def _is_due(self, *what: str) -> bool:
         return time.monotonic() >= self._due.get(what, 0.0)

@@ -187,8 +187,8 @@ class Courier:
         self._mirror.done([parcel])
 
 
-def pull(mirror: Mirror, link: Link, user_id: str, session: str) -> None:
-    """Read what is new in a session. It only ever grows, so its length says how far one has come.
+def pull(mirror: Mirror, link: Link, user_id: str, session: str) -> bool:
+    """Read what is new in a session; returns whether it exists. It only ever grows, so we count what we have read.
 
     That holds for the same session: the message that was read last has to be in its place.
     """
@@ -204,7 +204,7 @@ def pull(mirror: Mirror, link: Link, user_id: str, session: str) -> None:
             if not last or last[0].id != before.last:  # the session was deleted at Honcho and begun again
                 mirror.advance(user_id, session, before, [], Position())
                 if not page.total:
-                    return
+                    return False
                 continue
         new = page.messages[before.seen - first :]
         changes = [incoming(message, user_id) for message in new]
@@ -213,7 +213,7 @@ def pull(mirror: Mirror, link: Link, user_id: str, session: str) -> None:
         now = Position(seen, before.is_complete or is_end, last=new[-1].id if new else before.last)
         mirror.advance(user_id, session, before, [change for change in changes if change], now)
         if is_end:
-            return
+            return page.total > 0
         is_same = True
 
 

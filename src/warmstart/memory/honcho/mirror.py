@@ -100,6 +100,8 @@ class Mirror(LocalBackend):
                 continue
             if row.expires_at is not None:
                 self._post(connection, "delete_session", gone)
+                if row.expires_at > when:  # other machines would keep it until then
+                    self._post(connection, "message", replace(gone, expires_at=None))
             else:
                 self._post(connection, "message", gone)
                 self._post(connection, "blank", gone)
@@ -186,6 +188,11 @@ class Mirror(LocalBackend):
         """The sessions of a user that were read before."""
         rows = self.fetch("SELECT session FROM mirror_positions WHERE user_id = ?", (user_id,))
         return [row[0] for row in rows]
+
+    def drop(self, session: str) -> None:
+        """Stop reading a session that no longer exists."""
+        with self.writing() as connection:
+            connection.execute("DELETE FROM mirror_positions WHERE session = ?", (session,))
 
     def advance(self, user_id: str, session: str, before: Position, changes: Sequence[Change], now: Position) -> None:
         """Store what was read and the new position, unless another process has read further in the meantime."""
