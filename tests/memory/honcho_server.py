@@ -1,7 +1,7 @@
 """A server that speaks Honcho's HTTP interface (v3, as server 3.0.12 answers the SDK 2.7), for tests.
 
 It keeps everything in memory. What it does with a query, a filter and a page is what the real one does, read in its
-source and tried on it: punctuation makes a search look for the whole query, otherwise all words must be there;
+source and tried on it: conclusions come nearest first, however far they are unless the query limits the distance;
 messages are listed in the order they came; a batch is kept whole or not at all; what is in a session that was deleted
 is shown until it is reaped, and nothing is added to it meanwhile. It can be slow, fail, refuse, drop an answer, and
 die.
@@ -23,9 +23,7 @@ from urllib.parse import parse_qs, urlsplit
 from uuid import uuid4
 
 NAME = re.compile(r"^[a-zA-Z0-9_-]{1,512}$")
-SPECIAL = re.compile(r"""[~`!@#$%^&*()_+=\[\]{};':"\\|,.<>/?-]""")
 LONGEST = 25_000
-STOPWORDS = {"a", "an", "and", "are", "do", "does", "i", "is", "in", "of", "the", "to", "what", "which", "who"}
 
 
 class Wrong(Exception):
@@ -180,8 +178,6 @@ class HonchoServer(ThreadingHTTPServer):
                 if method == "PUT" and body.get("metadata") is not None:
                     found[0]["metadata"] = _metadata(body["metadata"])
                 return 200, found[0]
-            case "POST", ["sessions", session, "search"]:
-                return 200, self._search(space.messages.get(session, []), body)
             case "GET", ["queue", "status"]:
                 left, self.pending = self.pending, max(self.pending - 1, 0)  # the deriver works on it
                 counts = {"completed": 0, "in_progress": 0, "pending": left, "total": left}
@@ -252,22 +248,6 @@ class HonchoServer(ThreadingHTTPServer):
         ]
         space.messages[session] += made
         return made
-
-    def _search(self, messages: list[dict], body: Any) -> list[dict]:
-        query = body["query"]
-        if not 1 <= body["limit"] <= 100:
-            raise Wrong(422, "limit: 1 to 100")
-        if SPECIAL.search(query):
-            found = [message for message in messages if query.lower() in message["content"].lower()]
-        else:
-            wanted = _words(query) - STOPWORDS
-            found = [
-                message
-                for message in messages
-                if (wanted and wanted <= _words(message["content"])) or query.lower() in message["content"].lower()
-            ]
-        near = _nearest(messages, query) if self.has_embeddings else []  # all of them, however far
-        return list({each["id"]: each for each in [*found[::-1], *near]}.values())[: body["limit"]]
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -376,7 +356,7 @@ def _words(text: str) -> set[str]:
     return set(re.findall(r"[a-z0-9]+", text.lower()))
 
 
-def _nearest(rows: list[dict], query: str, distance: float | None = None) -> list[dict]:
+def _nearest(rows: list[dict], query: str, distance: float | None) -> list[dict]:
     """By the number of words in common; those with none are 1.0 away, others nearer than any limit."""
     shared = {row["id"]: len(_words(row["content"]) & _words(query)) for row in rows}
     near = rows if distance is None else [row for row in rows if shared[row["id"]]]

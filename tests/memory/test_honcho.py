@@ -17,7 +17,7 @@ from warmstart.errors import ConfigError, MemoryBackendError
 from warmstart.memory.delivery import Delivery
 from warmstart.memory.honcho import HonchoBackend
 from warmstart.memory.honcho.link import Timeouts
-from warmstart.memory.honcho.wire import PRODUCTION, Change, outgoing, peer_name, question, session_name
+from warmstart.memory.honcho.wire import PRODUCTION, Change, outgoing, peer_name, session_name
 from warmstart.memory.values import View
 from warmstart.testing.memory import MemoryBackendSuite
 
@@ -180,24 +180,14 @@ def test_what_waited_when_sending_was_turned_off_is_not_sent(opened):
         assert server.entries() == ["editor: vim"]
 
 
-def test_a_question_is_put_to_honcho_without_its_punctuation(honcho, server):
-    honcho.store("u", "k", "v")
-    honcho.flush()
-    honcho.query("u", "Which editor, by the way, does pref_editor say?!")
-    asked = [request.body["query"] for request in server.requests if request.path.endswith("/search")]
-    assert asked == ["Which editor by the way does pref editor say"]
-    assert question("?!…") == ""
-    assert honcho.query("u", "?!") == []
-
-
 def conclude(server, content, session=None, peer="u"):
     """Have another application, or Honcho itself, conclude something about a peer."""
     body = {"conclusions": [{"content": content, "observer_id": peer, "observed_id": peer, "session_id": session}]}
     server.answer("POST", "/v3/workspaces/warmstart/conclusions", {}, body)
 
 
-def test_what_honcho_finds_by_meaning_needs_a_near_conclusion(honcho, server):
-    """Its search returns the nearest messages however far they are."""
+def test_a_near_conclusion_leads_to_its_entry(honcho, server):
+    """And one that is far away does not: without a limit Honcho returns all."""
     honcho.store("u", "editor", "vim")
     honcho.store("u", "editor", "emacs")
     honcho.store("u", "shell", "fish")
@@ -363,15 +353,14 @@ def test_replacing_a_value_deletes_no_conclusion_and_ranks_it_below(fresh_honcho
                 assert each.created_at  # it is dated
 
 
-def test_an_entry_is_shown_once(honcho, server, monkeypatch):
-    """Not again as the message it is at Honcho, nor as a conclusion that says the same."""
+def test_an_entry_is_shown_once(honcho, server):
+    """Not again because conclusions lead to it, nor as a conclusion that says the same."""
     honcho.store("u", "editor", "vim")
     honcho.store("u", "shell", "fish")
     assert honcho.flush()
     server.derive()
     conclude(server, "u uses vim on a boat")
     conclude(server, "u uses vim on a boat")
-    monkeypatch.setattr(server, "_search", lambda messages, body: [*messages, *messages])
     found = honcho.query("u", "vim editor")
     assert [entry.value for entry in found if not entry.metadata.get("derived")] == ["vim"]
     assert [entry.value for entry in found if entry.metadata.get("derived")] == ["u uses vim on a boat"]

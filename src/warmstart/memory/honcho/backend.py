@@ -23,8 +23,8 @@ from warmstart.memory.honcho.circuit_breaker import CircuitBreaker
 from warmstart.memory.honcho.courier import Courier, pull
 from warmstart.memory.honcho.link import Answer, Link, Timeouts, ask
 from warmstart.memory.honcho.mirror import Mirror
-from warmstart.memory.honcho.wire import ID, PRODUCTION, is_production, peer_name, question, session_name
-from warmstart.memory.search import stems
+from warmstart.memory.honcho.wire import PRODUCTION, is_production, peer_name, session_name
+from warmstart.memory.search import MAX_QUERY, stems
 from warmstart.memory.selection import MISSING, is_installed
 from warmstart.memory.values import EXPIRES_AT, SCOPE, SOURCE, MemoryEntry, Record, Status, Version, digest
 from warmstart.redact import Redactor
@@ -33,7 +33,7 @@ from warmstart.sessions.values import clean
 from warmstart.storage.database import Connection, Database
 
 if TYPE_CHECKING:
-    from honcho import Conclusion, Message
+    from honcho import Conclusion
 
 WORKSPACE = "warmstart"
 _SETTLE_SECONDS = 5.0
@@ -41,7 +41,7 @@ _FRESH_SECONDS = 1.0  # for which what Honcho said last is used again
 _LIST_SECONDS = 30.0  # between two reads of all sessions of a user
 _DIALECTIC_SECONDS = 20.0
 _NO_CONCLUSIONS_SECONDS = 60.0  # until a server that returned none, or not in time, is asked for them again
-_FUSION = 60  # of reciprocal rank fusion
+_MAX_LEADS = 3  # conclusions that lead to an entry each
 _CLOSED = "this memory is closed; create a new HonchoBackend"
 
 
@@ -153,7 +153,7 @@ class HonchoBackend(Mirror):
     def query(
         self, user_id: str, query_text: str, limit: int = 10, *, dialectic: bool | None = None
     ) -> list[MemoryEntry]:
-        """Entries first, by our own ranking and by Honcho's search, then what Honcho concluded.
+        """Entries by our own ranking, those that Honcho's nearest conclusions lead to, then the conclusions.
 
         With `dialectic` the answer of Honcho's language model comes first. What is not an entry has a `source` in its
         metadata that begins with `honcho`, and `derived`.
@@ -163,10 +163,12 @@ class HonchoBackend(Mirror):
             self._refresh(user_id)
             return super().query(user_id, query_text, limit)
         dialectic = self._dialectic if dialectic is None else dialectic
-        messages, conclusions, answer = self._ask_all(user, text, limit, dialectic)
-        local = super().query(user_id, query_text, limit)
-        entries = _fuse(local, [entry for message in messages if (entry := self.current(user, message))])
-        derived = self._derived(user, messages, conclusions, entries)
+        conclusions, answer = self._ask_all(user, text, limit, dialectic)
+        local = super().query
+        found = local(user_id, query_text, limit)
+        found += [entry for each in conclusions[:_MAX_LEADS] for entry in local(user_id, each.content, 1)]
+        entries = list({(entry.key, entry.place): entry for entry in found}.values())
+        derived = self._derived(user, conclusions, entries)
         room = min(len(derived), max(limit // 3, limit - len(entries)))
         said = [_derived_entry(user_id, "answer", digest(text)[:8], answer, time.time())] if answer else []
         return [*said, *entries[: limit - room], *derived[:room]][:limit]
@@ -278,14 +280,10 @@ class HonchoBackend(Mirror):
             return f"{self.base_url}: {self._link.error}"
         return f"{self.base_url} did not answer in time; raise {self._timeouts.named('connect')} if it is slow"
 
-    def _ask_all(
-        self, user: str, text: str, limit: int, dialectic: bool
-    ) -> tuple[list[Message], list[Conclusion], str]:
-        """The messages and conclusions that Honcho finds for a query, and what its language model answers."""
-        asked, link, places = self._redactor.clean(text), self._link, self._places()
-        words = question(asked)
-        searched = places if words else []
-        due = searched if self._is_due("conclusions") else []
+    def _ask_all(self, user: str, text: str, limit: int, dialectic: bool) -> tuple[list[Conclusion], str]:
+        """Honcho's conclusions near a query, and what its language model answers."""
+        asked, link = self._redactor.clean(text)[:MAX_QUERY], self._link
+        due = self._places() if self._is_due("conclusions") else []
         chat = None
         if dialectic:
             link.load()  # whoever asks for this has time
@@ -294,31 +292,21 @@ class HonchoBackend(Mirror):
             user,
             [
                 partial(self._pull, user),
-                lambda: [
-                    each for place in searched for each in link.search(session_name(user, place), words, 4 * limit)
-                ],
-                lambda: [each for place in due for each in link.conclusions(peer_name(user, place), words, limit)],
+                lambda: [each for place in due for each in link.conclusions(peer_name(user, place), asked, limit)],
             ],
         )
         if not answers:
-            return [], [], ""
-        pulled, found, concluded = answers
+            return [], ""
+        pulled, concluded = answers
         if pulled.is_answered and concluded.value is None:  # for example without embeddings
             self._due["conclusions",] = time.monotonic() + _NO_CONCLUSIONS_SECONDS
         if chat is not None:
             is_there = any(answer.is_answered for answer in answers)
             chat.wait(time.monotonic() + (_DIALECTIC_SECONDS if is_there else self._timeouts.connect))
-        conclusions = concluded.value or []
-        near = [set(stems(each.content)) for each in conclusions]
-        messages = [
-            each for each in found.value or [] if _is_relevant(set(stems(each.content)), set(stems(words)), near)
-        ]
-        return messages, conclusions, str((chat and chat.value) or "")
+        return concluded.value or [], str((chat and chat.value) or "")
 
-    def _derived(
-        self, user: str, messages: list[Message], conclusions: list[Conclusion], entries: Iterable[MemoryEntry]
-    ) -> list[MemoryEntry]:
-        """What Honcho says of its own, without what an entry says already.
+    def _derived(self, user: str, conclusions: list[Conclusion], entries: Iterable[MemoryEntry]) -> list[MemoryEntry]:
+        """Conclusions, without those that repeat an entry.
 
         Once something was deleted, this omits what Honcho concluded from our sessions, or does not say from where:
         nothing tells which of it repeats what was deleted.
@@ -326,15 +314,13 @@ class HonchoBackend(Mirror):
         if self.has_deleted(user):
             ours = session_name(user)
             conclusions = [each for each in conclusions if each.session_id and not each.session_id.startswith(ours)]
-        others = [message for message in messages if ID not in message.metadata]
-        said = [
-            _derived_entry(user, "conclusion", each.id, each.content, each.created_at.timestamp(), level=each.level)
-            for each in conclusions
-        ]
-        said += [_derived_entry(user, "message", each.id, each.content, each.created_at.timestamp()) for each in others]
         known = [set(stems(f"{user} {entry.key} {entry.value}")) for entry in entries]
-        once = {each.value: each for each in reversed(said)}
-        return [each for each in reversed(once.values()) if not any(set(stems(each.value)) <= words for words in known)]
+        once = {each.content: each for each in reversed(conclusions)}
+        return [
+            _derived_entry(user, "conclusion", each.id, each.content, each.created_at.timestamp(), level=each.level)
+            for each in reversed(once.values())
+            if not any(set(stems(each.content)) <= words for words in known)
+        ]
 
 
 def _problem(base_url: str, api_key: str) -> str:
@@ -349,26 +335,6 @@ def _problem(base_url: str, api_key: str) -> str:
     if is_production(base_url) and not api_key:
         return f"{base_url} needs a key: set HONCHO_API_KEY; nothing is sent there without"
     return ""
-
-
-def _is_relevant(words: set[str], asked: set[str], near: Iterable[set[str]]) -> bool:
-    """Whether a message that Honcho found answers a query: it has all its words, or a near conclusion has half of its.
-
-    Honcho's search by meaning returns the nearest messages however far they are, and no distances.
-    """
-    return asked <= words or any(2 * len(words & each) >= len(words) for each in near)
-
-
-def _fuse(*rankings: Sequence[MemoryEntry]) -> list[MemoryEntry]:
-    """Several rankings as one, by reciprocal rank; each entry once."""
-    scores: dict[tuple[str, str], float] = {}
-    entries: dict[tuple[str, str], MemoryEntry] = {}
-    for ranking in rankings:
-        for rank, entry in enumerate(ranking, 1):
-            same = (entry.key, entry.place)
-            scores[same] = scores.get(same, 0.0) + 1 / (_FUSION + rank)
-            entries[same] = entry
-    return [entries[same] for same in sorted(scores, key=lambda same: -scores[same])]
 
 
 def _derived_entry(user_id: str, kind: str, id: str, text: str, at: float, **more: str) -> MemoryEntry:

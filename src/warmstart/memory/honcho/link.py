@@ -190,9 +190,6 @@ class Link:
         filters = {"metadata": metadata}
         return self._ask(lambda: self._session(session).messages(filters=filters, size=100, reverse=True).items) or []
 
-    def search(self, session: str, query: str, limit: int) -> list[Message]:
-        return self._ask(lambda: self._session(session).search(query, limit=min(limit, 100))) or []
-
     def blank(self, session: str, message: Message) -> None:
         """Clear the metadata of a message; its content cannot be changed."""
         cleared = {ID: message.metadata[ID], DELETED: True}
@@ -220,8 +217,7 @@ class Link:
 
     def chat(self, peer: str, query: str, seconds: float) -> str:
         """The answer of Honcho's language model, which takes its time."""
-        asked = query[:10_000]
-        return self._ask(lambda: self._peer(peer).chat(asked, reasoning_level="minimal", timeout=seconds)) or ""
+        return self._ask(lambda: self._peer(peer).chat(query, reasoning_level="minimal", timeout=seconds)) or ""
 
     def is_busy(self, peer: str) -> bool:
         """Whether Honcho is still deriving something from what a peer said."""

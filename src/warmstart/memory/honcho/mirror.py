@@ -12,18 +12,15 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict, replace
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 from uuid import uuid4
 
 from warmstart.memory.entries import Prepared
-from warmstart.memory.honcho.wire import Change, incoming, session_name
+from warmstart.memory.honcho.wire import Change, session_name
 from warmstart.memory.local import LocalBackend
 from warmstart.memory.sql import INSERT, MIGRATIONS, OR_UPDATE, Redacting, Row, place_digest
-from warmstart.memory.values import MemoryEntry, Rejected, digest
+from warmstart.memory.values import Rejected, digest
 from warmstart.storage.database import Connection, migrations_of
-
-if TYPE_CHECKING:
-    from honcho import Message
 
 Kind = Literal["message", "blank", "delete_session", "forget_user"]
 
@@ -167,16 +164,6 @@ class Mirror(LocalBackend):
     def has_deleted(self, user_id: str) -> bool:
         """Whether any entry of a user was ever deleted, or all of them were."""
         return bool(self.fetch("SELECT 1 FROM memory_tombstones WHERE owner = ? LIMIT 1", (digest(user_id),)))
-
-    def current(self, user_id: str, message: Message) -> MemoryEntry | None:
-        """The entry whose current value this message carries, if the view shows it."""
-        change = incoming(message, user_id)
-        if change is None or change.value is None:
-            return None
-        with self.reading() as connection:
-            rows = self._by_key(connection, user_id, change.key)
-        found = [row for row in rows if (row.place, row.value) == (change.place, change.value)]
-        return found[0].entry(user_id) if found else None
 
     # -- positions
 

@@ -35,7 +35,6 @@ _NAME = re.compile(r"[a-zA-Z0-9_-]{1,200}")  # what Honcho accepts as an id; its
 _HASHED = "user-"
 _SESSION = "warmstart-memory-"
 _MAX_CONTENT = 24_000
-_PUNCTUATION = re.compile(r"[^\w\s]|_")  # any of it makes Honcho search for the whole query as it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,11 +142,6 @@ def incoming(message: Message, user_id: str) -> Change | None:
         return None  # not as we write it
     known = "" if is_farewell else str(message.metadata.get(KEY) or digest(key))
     return Change(change_id, user_id, place, key, value, at, expires_at, metadata, known)
-
-
-def question(text: str) -> str:
-    """A query for Honcho's search: words, all of which a message must have."""
-    return " ".join(_PUNCTUATION.sub(" ", text).split())
 
 
 def _plain(text: str) -> str:
