@@ -42,7 +42,7 @@ def open_backend(options: argparse.Namespace, workspace: str, folder: str) -> Ho
 
 
 def agree(options: argparse.Namespace, workspace: str, backend: HonchoBackend, folder: str) -> None:
-    """Deliver everything, read it on another machine, and compare what is not kept here on purpose."""
+    """Deliver everything, read it on another machine, and compare what was to be sent."""
     assert backend.flush(60), backend.status()
     assert not backend.status().rejected, backend.status()
     with closing(open_backend(options, workspace, folder)) as other:

@@ -1,8 +1,8 @@
 """Memory at Honcho, as a mirror of the local backend.
 
-A write goes to a local file and its outbox in one transaction; a courier delivers it in the background. A read asks
-Honcho what is new, for no longer than the read timeout, and answers from the file. After a failure reads do not wait
-again for a while, in any process.
+A write goes to a local file and its outbox in one transaction; a courier delivers it in the background. A read fetches
+what is new from Honcho, for at most the read timeout, and answers from the file. After a failure, reads in all
+processes skip Honcho for a while.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from warmstart.errors import ConfigError, MemoryBackendError
 from warmstart.memory.backend import MemoryBackend
 from warmstart.memory.honcho.circuit_breaker import CircuitBreaker
 from warmstart.memory.honcho.courier import Courier, pull
-from warmstart.memory.honcho.link import Answer, Link, Timeouts, ask
+from warmstart.memory.honcho.link import SDK_LOADED, Answer, Link, Timeouts, ask
 from warmstart.memory.honcho.mirror import Mirror
 from warmstart.memory.honcho.wire import PRODUCTION, is_production, peer_name, session_name
 from warmstart.memory.search import MAX_QUERY, stems
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 
 WORKSPACE = "warmstart"
 _SETTLE_SECONDS = 5.0
-_FRESH_SECONDS = 1.0  # for which what Honcho said last is used again
+_FRESH_SECONDS = 1.0  # that an answer from Honcho is cached
 _LIST_SECONDS = 30.0  # between two reads of all sessions of a user
 _DIALECTIC_SECONDS = 20.0
-_NO_CONCLUSIONS_SECONDS = 60.0  # until a server that returned none, or not in time, is asked for them again
+_NO_CONCLUSIONS_SECONDS = 60.0  # to wait after a server failed to return any in time
 _MAX_LEADS = 3  # conclusions that lead to an entry each
 _CLOSED = "this memory is closed; create a new HonchoBackend"
 
@@ -48,17 +48,17 @@ _CLOSED = "this memory is closed; create a new HonchoBackend"
 class HonchoBackend(Mirror):
     """Entries as messages at Honcho, and what Honcho concludes from them.
 
-    Without a key and an address those of the settings are used. Without a key nothing is sent to Honcho's own servers.
-    `path` is the folder of the mirror. With `dialectic`, queries are also put to Honcho's language model, which takes
-    seconds. Entries of a project or an agent, and those that expire, stay in the mirror unless `send_scoped` is set.
+    Without `api_key` and `base_url` the settings apply. Nothing is sent to Honcho's own servers without a key. `path`
+    is the folder of the mirror. With `dialectic`, Honcho's language model answers queries too, which takes seconds.
+    Entries of a project or an agent, and those that expire, stay in the mirror unless `send_scoped` is set.
     """
 
     backend_name = "honcho (cloud)"
-    is_cloud = True  # wherever the server is: it hands texts to language models
+    is_cloud = True  # even on this machine: the server passes text to language models
     deletion_note = (
         "Honcho keeps the text of deleted messages and what it concluded from them until the whole user is forgotten"
     )
-    load = MemoryBackend.load  # by way of `store`, which sends
+    load = MemoryBackend.load  # through `store`, which sends
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class HonchoBackend(Mirror):
         api_key, workspace = api_key or "", workspace or WORKSPACE
         self.base_url = (base_url or (PRODUCTION if api_key else "")).rstrip("/")
         self.problem = _problem(self.base_url, api_key)
-        # As in earlier versions, whose files must be found.
+        # If the name changed, existing files would not be found.
         short = blake2b(f"{self.base_url}\0{workspace}".encode(), digest_size=4).hexdigest()
         file = (path or ambient_settings().home) / f"honcho-{short}.db"
         self._redactor = redactor or Redactor()
@@ -109,7 +109,7 @@ class HonchoBackend(Mirror):
         return database
 
     def reopen(self) -> Mirror:
-        """The mirror alone, which asks nobody."""
+        """The mirror alone, without the server."""
         return Mirror(self.path, redact=self._redactor, send_scoped=self.send_scoped)
 
     def is_reachable(self) -> bool:
@@ -123,7 +123,7 @@ class HonchoBackend(Mirror):
         return bool(answer.value)
 
     def close(self) -> None:
-        """Close, after giving open requests the time that a read would have."""
+        """Deliver for at most the read timeout, then close."""
         if not self._courier.is_closed:
             if self._opened.is_open and self._breaker.is_closed:
                 self._courier.flush(self._timeouts.read)
@@ -187,7 +187,7 @@ class HonchoBackend(Mirror):
         return super().history(user_id, key)
 
     def users(self) -> list[str]:
-        """Those with entries here, and those at Honcho whose sessions could not be read in time."""
+        """Users with entries here, and users at Honcho whose sessions could not be read in time."""
         deadline = time.monotonic() + self._timeouts.read
         answers = self._ask("", [self._link.sessions])
         owners = (answers[0].value if answers else None) or {}
@@ -233,7 +233,7 @@ class HonchoBackend(Mirror):
     # -- asking
 
     def _places(self) -> list[str]:
-        """The places whose sessions and peers are asked: those of the view, without one the user's own."""
+        """The scopes to ask Honcho about: those of the view, or the user's own without one."""
         return [place for place in (self._view.places if self._view else ("",)) if not place or self.send_scoped]
 
     def _pull(self, user: str, *, every_session: bool = False) -> None:
@@ -255,13 +255,13 @@ class HonchoBackend(Mirror):
         self._ask(user, [partial(self._pull, user)], first=first)
 
     def _ask(self, user: str, jobs: Sequence[Callable[[], Any]], *, first: bool = False) -> list[Answer]:
-        """Run jobs and wait for them, if Honcho is worth waiting for. The first synchronization may take longer."""
+        """Run jobs and wait for them, unless the circuit breaker is open. The first synchronization may take longer."""
         position = self.position(session_name(user))
         if len(jobs) == 1 and user and time.time() - position.pulled_at < self._fresh_seconds:
             return []
         if not self._breaker.allows():
             return []
-        is_loaded = self._link.is_loaded
+        is_loaded = SDK_LOADED.is_set()
         # The SDK takes longer to load than a read may wait. A complete mirror need not wait for it.
         seconds = self._timeouts.connect if first else self._timeouts.read
         began = time.monotonic()
@@ -286,7 +286,7 @@ class HonchoBackend(Mirror):
         due = self._places() if self._is_due("conclusions") else []
         chat = None
         if dialectic:
-            link.load()  # whoever asks for this has time
+            link.load()  # slow, and so is the answer
             chat = Answer(partial(link.chat, peer_name(user), asked, _DIALECTIC_SECONDS))
         answers = self._ask(
             user,
@@ -308,8 +308,8 @@ class HonchoBackend(Mirror):
     def _derived(self, user: str, conclusions: list[Conclusion], entries: Iterable[MemoryEntry]) -> list[MemoryEntry]:
         """Conclusions, without those that repeat an entry.
 
-        Once something was deleted, this omits what Honcho concluded from our sessions, or does not say from where:
-        nothing tells which of it repeats what was deleted.
+        Once something was deleted, this omits conclusions from our sessions and those without a source: they may
+        repeat it.
         """
         if self.has_deleted(user):
             ours = session_name(user)
@@ -324,16 +324,18 @@ class HonchoBackend(Mirror):
 
 
 def _problem(base_url: str, api_key: str) -> str:
-    """Why it cannot be used; empty if it can."""
+    """Why Honcho cannot be used; empty if it can."""
     if not is_installed():
         return MISSING
     if not base_url:
         return "Honcho is not configured: set HONCHO_API_KEY, or memory.honcho.url to a server of your own"
     parts = urlsplit(base_url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError(f"{base_url!r} is not an address of Honcho; use something like http://127.0.0.1:8000")
+        raise ConfigError(
+            f"{base_url!r} is not an address of a Honcho server; use something like http://127.0.0.1:8000"
+        )
     if is_production(base_url) and not api_key:
-        return f"{base_url} needs a key: set HONCHO_API_KEY; nothing is sent there without"
+        return f"{base_url} needs a key: set HONCHO_API_KEY; nothing is sent there without one"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""Whether to wait for Honcho: yes while it answers; after a failure rarely, in no process."""
+"""A circuit breaker that all processes share: after a failure, reads skip Honcho for a while."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import time
 from warmstart.errors import StoreError
 from warmstart.memory.local import LocalBackend
 
-_MAX_PAUSE = 30.0  # seconds that reads do not wait for a server that failed
+_MAX_PAUSE = 30.0  # seconds that reads skip a server that failed
 
 
 class CircuitBreaker:
-    """What all processes know about the last answers."""
+    """Its state is in the file of the mirror."""
 
     def __init__(self, mirror: LocalBackend) -> None:
         self._mirror = mirror
@@ -23,7 +23,7 @@ class CircuitBreaker:
         return not self._open_until()
 
     def allows(self) -> bool:
-        """Whether a read should wait for Honcho: yes while it answers; after each pause one read tries again."""
+        """Whether a read should ask Honcho. After each pause one read tries again."""
         now, until = time.time(), self._open_until()
         if not until:
             return True
@@ -32,7 +32,7 @@ class CircuitBreaker:
         )
 
     def failed(self) -> None:
-        """Reads do not wait for a while, longer each time."""
+        """Skip Honcho for a while, longer each time."""
         now = time.time()
         self._not_before = now + 1  # in case the update fails
         self._update(
@@ -42,7 +42,7 @@ class CircuitBreaker:
         )
 
     def answered(self) -> None:
-        """Reads wait again."""
+        """Ask Honcho again."""
         self._not_before = 0.0
         if self._open_until():
             self._update("UPDATE circuit_breaker SET until = 0, step = 0", ())
@@ -52,7 +52,7 @@ class CircuitBreaker:
         return max(rows[0][0] if rows else 0.0, self._not_before)
 
     def _update(self, statement: str, values: object) -> bool:
-        """Write if that needs no waiting; returns whether a row changed."""
+        """Write unless the file is locked; returns whether a row changed."""
         try:
             with self._mirror.quickly(), self._mirror.writing() as connection:
                 return connection.execute(statement, values).rowcount > 0

@@ -1,8 +1,8 @@
-"""Delivers the outbox to Honcho: in order, once each, whatever dies in between; and reads what is new there.
+"""Delivers the outbox to Honcho in order and exactly once, whichever process dies; and fetches what is new.
 
-Before a batch is sent, the outbox notes that it may arrive; when Honcho confirms it, it leaves the outbox. A batch that
-is noted but not confirmed is looked for at Honcho before it is sent again. One process delivers at a time, under a lock
-of the operating system, which ends with the process.
+A batch is marked as attempted before it is sent, and removed when Honcho confirms it. An attempted batch that was not
+confirmed is looked up at Honcho before it is resent. One process delivers at a time, under a file lock that ends with
+the process.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from warmstart.memory.honcho.wire import ID, KEY, farewell, incoming, outgoing, 
 
 _MAX_BATCH = 99  # messages in a request; Honcho takes 100, and a farewell may come first
 _FIRST_PAUSE, _MAX_PAUSE = 0.25, 30.0  # seconds after failures, doubling
-_HURRY = 0.5  # seconds that a pause lasts even while somebody waits
-_LOCKED_OUT = 0.05  # seconds between looks at a lock that another process holds
+_HURRY = 0.5  # minimum seconds between attempts, even while a caller waits
+_LOCKED_OUT = 0.05  # seconds between attempts to take the lock
 
 
 class Courier:
@@ -102,10 +102,7 @@ class Courier:
                     self._hurry.wait(max(0.0, self._pause - least))
 
     def _deliver_some(self) -> Exception | None:
-        """Deliver the outbox until there is trouble, which is returned.
-
-        Sessions that Honcho is about to delete are left for later; the others go on.
-        """
+        """Deliver the outbox until an error, which is returned. Skips sessions that Honcho is about to delete."""
         gone: dict[str, Exception] = {}
         while not self._stop.is_set() and (batch := self._mirror.batch(_MAX_BATCH, gone)):
             trouble = self._try(batch)
@@ -118,7 +115,7 @@ class Courier:
         return trouble
 
     def _try(self, batch: Sequence[Parcel]) -> Exception | None:
-        """Deliver a batch; returns the trouble with it, if that may pass."""
+        """Deliver a batch; returns the error if it may be temporary."""
         began = time.monotonic()
         try:
             if batch[0].kind != "message":
@@ -144,7 +141,7 @@ class Courier:
         return None
 
     def _send(self, batch: Sequence[Parcel]) -> None:
-        self._link.load()  # which takes long, and should not lie between reading and sending
+        self._link.load()  # slow, so not between claiming and sending
         if not (batch := self._mirror.claim(batch)):
             return
         change = batch[0].change
@@ -190,7 +187,7 @@ class Courier:
 def pull(mirror: Mirror, link: Link, user_id: str, session: str) -> bool:
     """Read what is new in a session; returns whether it exists. It only ever grows, so we count what we have read.
 
-    That holds for the same session: the message that was read last has to be in its place.
+    If the last message that we read is not in its place, the session was deleted and created again.
     """
     is_same = False
     while True:
@@ -201,7 +198,7 @@ def pull(mirror: Mirror, link: Link, user_id: str, session: str) -> bool:
         first = (number - 1) * size
         if before.seen and not is_same:
             last = page.messages[before.seen - 1 - first : before.seen - first]
-            if not last or last[0].id != before.last:  # the session was deleted at Honcho and begun again
+            if not last or last[0].id != before.last:  # start over
                 mirror.advance(user_id, session, before, [], Position())
                 if not page.total:
                     return False
@@ -219,7 +216,7 @@ def pull(mirror: Mirror, link: Link, user_id: str, session: str) -> bool:
 
 @contextmanager
 def _alone(mirror: Mirror) -> Iterator[bool]:
-    """Hold the lock of those who deliver from this file; whether it was free."""
+    """Hold the delivery lock of this file; yields whether it was free."""
     lock = os.open(f"{mirror.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:

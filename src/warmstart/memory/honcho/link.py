@@ -20,7 +20,7 @@ from warmstart.memory.honcho.wire import DELETED, ID, USER, Outgoing, is_loopbac
 if TYPE_CHECKING:
     from honcho import Conclusion, Message
 
-_SDK = threading.Event()  # set when this process has loaded it
+SDK_LOADED = threading.Event()  # which takes most of a second
 _MAX_IDLE = 2.0  # seconds after which a connection is not used again; Honcho's server hangs up after 5
 _SETTINGS = {"read": "timeout_ms", "write": "write_timeout_ms", "connect": "connect_timeout_ms"}
 _DENIED = frozenset((401, 403))
@@ -34,7 +34,7 @@ _FINAL = frozenset((400, 413, 422))  # statuses that may be about the content; a
 
 
 class Away(Exception):
-    """Honcho did not do it: it was not reached, or said to come back later."""
+    """The request had no effect: Honcho was not reached, or asked to try later."""
 
     def __init__(self, reason: str, retry_after: float | None = None) -> None:
         super().__init__(reason)
@@ -42,11 +42,11 @@ class Away(Exception):
 
 
 class Unsure(Exception):
-    """Honcho may have done it or not: no answer came, or one that does not say."""
+    """The request may have had an effect or not: there was no answer, or an unclear one."""
 
 
 class Rejection(Exception):
-    """Honcho, or a proxy in front of it, will not do it as it was asked."""
+    """Honcho, or a proxy in front of it, rejects this request."""
 
 
 class Gone(Away):
@@ -61,7 +61,7 @@ class Page(NamedTuple):
 
 
 class Timeouts(NamedTuple):
-    """In seconds, by kind: of reads, of writes and listings, and of the first connection. Each is a setting."""
+    """In seconds: for reads, for writes and listings, and for connecting. Each is a setting."""
 
     read: float = 0.3
     write: float = 10.0
@@ -94,8 +94,8 @@ def _using_sdk() -> Iterator[None]:
 def _finish_calls() -> None:
     """Let calls of the SDK return before Python exits.
 
-    Python ends a daemon thread by unwinding its stack, and Rust frames on it, which pydantic leaves under every call of
-    the SDK, abort the process instead.
+    Python ends a daemon thread by unwinding its stack. Under every call of the SDK there are Rust frames of pydantic,
+    which abort the process instead.
     """
     _is_exiting.set()
     deadline = time.monotonic() + _MAX_EXIT
@@ -115,15 +115,10 @@ class Link:
         self._client: Any = None
         self._http: Any = None
         self._known: set[str] = set()
-        self.answered_at = 0.0  # by the monotonic clock, when anything last came back
+        self.answered_at = 0.0  # monotonic time of the last response
         self._closed = False
         self.denied = False  # whether the last answer was that the key is wrong
         self.error = ""  # why the last read or ping failed
-
-    @property
-    def is_loaded(self) -> bool:
-        """Whether it can be asked at once: the SDK takes the better part of a second to load."""
-        return _SDK.is_set()
 
     def load(self) -> Any:
         """The SDK's client."""
@@ -133,13 +128,13 @@ class Link:
 
                 from honcho import Honcho
 
-                _SDK.set()
+                SDK_LOADED.set()
                 here = is_loopback(self.base_url)
                 self._http = httpx.Client(
                     base_url=self.base_url,
                     timeout=httpx.Timeout(self.timeouts.write, connect=self.timeouts.connect),
                     limits=httpx.Limits(keepalive_expiry=_MAX_IDLE),
-                    trust_env=not here,  # no proxy leads to this machine
+                    trust_env=not here,  # loopback needs no proxy
                     event_hooks={"request": [self._going], "response": [self._coming]},
                 )
                 self._client = Honcho(
@@ -147,7 +142,7 @@ class Link:
                     base_url=self.base_url,
                     workspace_id=self._workspace,
                     timeout=self.timeouts.write,
-                    max_retries=0,  # a write that is repeated unasked is there twice
+                    max_retries=0,  # a repeated write would be stored twice
                     http_client=self._http,
                 )
             return self._client
@@ -216,7 +211,7 @@ class Link:
         return self._ask(lambda: self._peer(peer).conclusions.query(query, top_k=top, distance=_MAX_DISTANCE)) or []
 
     def chat(self, peer: str, query: str, seconds: float) -> str:
-        """The answer of Honcho's language model, which takes its time."""
+        """The answer of Honcho's language model; slow."""
         return self._ask(lambda: self._peer(peer).chat(query, reasoning_level="minimal", timeout=seconds)) or ""
 
     def is_busy(self, peer: str) -> bool:
@@ -279,7 +274,7 @@ class Link:
             kind = Rejection if error.status in _FINAL else Away
             raise kind(f"{error.status}: {error}") from error
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise Unsure(f"its answer is not one of Honcho's ({error})") from error
+            raise Unsure(f"this is not an answer of Honcho ({error})") from error
         finally:
             if self._closed:  # by another thread; what was opened since is closed here
                 self._http.close()
@@ -292,16 +287,13 @@ class Link:
         self.denied = response.status_code in _DENIED
         if response.status_code < 500:
             self.answered_at = time.monotonic()
-        if response.status_code >= 400 or self._closed:  # Honcho's server hangs up after 500 without saying so
+        if response.status_code >= 400 or self._closed:  # after a 500 uvicorn hangs up without saying so
             response.read()
             response.extensions["network_stream"].close()
 
 
 class Answer:
-    """The answer to a question that a thread puts to Honcho, so that no caller waits longer than it wants to.
-
-    If all threads are busy, the answer never comes.
-    """
+    """The result of a request in a thread, so that callers can stop waiting; never set if all threads are busy."""
 
     def __init__(self, job: Callable[[], Any]) -> None:
         self._event = threading.Event()
@@ -325,7 +317,7 @@ class Answer:
     def _run(self, job: Callable[[], Any]) -> None:
         try:
             self.value = job()
-        except Exception as error:  # nobody may be waiting for this thread any more
+        except Exception as error:  # nobody else can catch it
             self.error = error
         finally:
             self._event.set()

@@ -1,7 +1,7 @@
-"""What is known here of what is at Honcho: the tables of the local backend, an outbox, and how far sessions were read.
+"""The local copy of what is at Honcho: the local backend's tables, an outbox, and how far each session was read.
 
-A write is in the tables and in the outbox in one transaction, or in neither. Of a change that was read at Honcho, the
-later one wins, by the clock of the machine that made it.
+A write goes to the tables and the outbox in one transaction. Of two changes of a key the later one wins, by the clock
+of the machine that wrote it.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Mirror(LocalBackend):
                 "AND json_extract(body, '$.key') = ? AND json_extract(body, '$.place') = ?",
                 (user_id, row.key, row.place),
             )
-            # Its session may be there whatever the setting is by now.
+            # It may have been sent before the setting changed.
             known = connection.execute("SELECT 1 FROM mirror_positions WHERE session = ?", (gone.session,)).fetchone()
             if known is None and not self._is_sent(gone):
                 continue
@@ -112,7 +112,7 @@ class Mirror(LocalBackend):
         self._post(connection, "forget_user", Change("", user_id, "", "", None, at))
         return found
 
-    # -- what was read at Honcho
+    # -- merging what was read at Honcho
 
     def _merge(self, connection: Connection, changes: Sequence[Change], session: str) -> None:
         for change in changes:
@@ -206,7 +206,7 @@ class Mirror(LocalBackend):
         return int(self.fetch("SELECT count(*) FROM mirror_outbox WHERE rejected IS NULL")[0][0])
 
     def rejected(self) -> list[Rejected]:
-        """The writes that Honcho will not take; they stay here."""
+        """The writes that Honcho rejected; they stay here."""
         query = (
             "SELECT user_id, coalesce(nullif(json_extract(body, '$.key'), ''), kind), rejected FROM mirror_outbox "
             "WHERE rejected IS NOT NULL ORDER BY seq"
@@ -214,7 +214,7 @@ class Mirror(LocalBackend):
         return [Rejected(*row) for row in self.fetch(query)]
 
     def batch(self, limit: int, skip: Collection[str] = ()) -> list[Parcel]:
-        """What to send next: messages of one session, in order, or one other thing; nothing of the sessions to skip."""
+        """What to send next: messages of one session, in order, or one other job; without the sessions to skip."""
         rows = self.fetch(
             "SELECT seq, kind, user_id, id, body, attempted_at FROM mirror_outbox WHERE rejected IS NULL "
             f"ORDER BY seq LIMIT {limit * 10}"
@@ -234,7 +234,7 @@ class Mirror(LocalBackend):
         return found
 
     def claim(self, parcels: Sequence[Parcel]) -> list[Parcel]:
-        """Note, before sending, that these may arrive; drops those that may not be sent, and returns the others.
+        """Mark these as attempted, before they are sent; drops those that may not be sent, and returns the others.
 
         What is deleted before this is not among them; what is deleted after it is followed by its deletion.
         """
@@ -250,7 +250,7 @@ class Mirror(LocalBackend):
         return claimed
 
     def release(self, parcels: Sequence[Parcel]) -> None:
-        """Note that these did not arrive."""
+        """Unmark these: they did not arrive."""
         with self.writing() as connection:
             for parcel in parcels:
                 connection.execute("UPDATE mirror_outbox SET attempted_at = NULL WHERE seq = ?", (parcel.seq,))

@@ -1,13 +1,12 @@
-"""How an entry looks at Honcho: a message of the user's in a session of our own.
+"""How an entry is stored at Honcho: as a message of the user in a session of our own.
 
-The content is what Honcho reads and reasons about, `key: value`. The metadata has what we need to read it back: the id
-of the change, by which it is never taken twice, a digest of the key, by which it is found, and the rest as JSON text,
-which none of Honcho's limits on metadata can alter. The value is there only if the content cannot carry it: Honcho
-takes 25,000 characters and rejects the special tokens of its tokenizer.
+The content, `key: value`, is what Honcho reasons about. The metadata has what we need to read it back: the id of the
+change, so that it is never applied twice; a digest of the key, to find it; and the rest as JSON text, out of reach of
+Honcho's limits on metadata. That includes the value only if the content cannot carry it: Honcho accepts 25,000
+characters, and no special tokens of its tokenizer.
 
-Honcho has neither scopes nor expiry, and reasons about everything a peer says. So entries of a project or an agent are
-said by a peer of their own in a session of their own, and so is every entry that expires: its session is deleted with
-it.
+Honcho has neither scopes nor expiry, and reasons about everything a peer says. So each project and agent has a peer and
+a session of its own, and so has every entry that expires: the session is deleted with it.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ def is_loopback(url: str) -> bool:
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
-        return False  # a name, which may lead anywhere
+        return False  # a name, which may resolve to any address
 
 
 def is_production(url: str) -> bool:
