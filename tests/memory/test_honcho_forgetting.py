@@ -173,3 +173,23 @@ def test_an_earlier_mirror_knows_whom_it_forgot(tmp_path):
     with closing(Mirror(tmp_path / "m.db", redact=True, send_scoped=False)) as mirror:
         assert mirror.has_deleted("mara")
         assert not mirror.has_deleted("ben")
+
+
+def test_a_user_forgotten_elsewhere_is_synchronized(server, opened):
+    """After Honcho has deleted the session: there is nothing to wait for, and a missing key is missing."""
+    here, there = opened(server.url, "here"), opened(server.url, "there", fresh_seconds=60.0)
+    here.store("u", "city", "Leer")
+    assert here.flush()
+    assert there.sync("u")
+    here.forget_user("u")
+    assert here.flush()
+    here.store("u", "city", "Aurich")
+    assert not here.flush(0.5)
+    assert here.status().error == "Honcho has not finished deleting this session yet"
+    assert there.sync("u")
+    server.reap()
+    assert there.sync("u")
+    assert there.retrieve("u", "city") is None
+    assert here.flush()
+    assert there.sync("u")
+    assert there.retrieve("u", "city").value == "Aurich"

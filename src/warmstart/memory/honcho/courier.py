@@ -199,7 +199,7 @@ def pull(mirror: Mirror, link: Link, user_id: str, session: str) -> bool:
         if before.seen and not is_same:
             last = page.messages[before.seen - 1 - first : before.seen - first]
             if not last or last[0].id != before.last:  # start over
-                mirror.advance(user_id, session, before, [], Position())
+                mirror.advance(user_id, session, before, [], Position(is_complete=not page.total))
                 if not page.total:
                     return False
                 continue

@@ -255,7 +255,7 @@ class Link:
             return request()
         except sdk.NotFoundError as error:
             self._known.clear()
-            raise Gone(str(error)) from error
+            raise Gone("Honcho has not finished deleting this session yet") from error
         except (sdk.AuthenticationError, sdk.PermissionDeniedError) as error:
             raise Away(f"it does not accept the key ({error.status}); check HONCHO_API_KEY") from error
         except sdk.RateLimitError as error:
