@@ -150,7 +150,7 @@ def test_a_forgotten_user_may_come_back_and_holds_nobody_up(server, opened):
     here.forget_user("mara")
     here.store("mara", "city", "Leer")
     here.store("ben", "k", "v")
-    wait_until(lambda: here.status().waiting == 1 and "not found" in here.status().error)
+    wait_until(lambda: here.status().waiting == 1 and "not finished deleting" in here.status().error)
     assert "k: v" in server.entries()
     assert here.is_reachable()
     assert here.retrieve("mara", "city").value == "Leer"
