@@ -75,7 +75,7 @@ def test_without_a_key_nothing_leaves(attempts, tmp_path, monkeypatch, subtests)
 
 def test_an_address_that_is_none_is_refused(tmp_path, subtests):
     for url in ["nonsense", "ftp://127.0.0.1", "file:///etc/passwd"]:
-        with subtests.test(url=url), pytest.raises(ConfigError, match="address of Honcho"):
+        with subtests.test(url=url), pytest.raises(ConfigError, match="address of a Honcho server"):
             HonchoBackend(base_url=url, path=tmp_path)
 
 

@@ -332,7 +332,7 @@ def _problem(base_url: str, api_key: str) -> str:
     parts = urlsplit(base_url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigError(
-            f"{base_url!r} is not an address of a Honcho server; use something like http://127.0.0.1:8000"
+            f"{base_url!r} is not the address of a Honcho server; use something like http://127.0.0.1:8000"
         )
     if is_production(base_url) and not api_key:
         return f"{base_url} needs a key: set HONCHO_API_KEY; nothing is sent there without one"
