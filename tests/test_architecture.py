@@ -47,20 +47,20 @@ BUDGETS = {
     ("sessions",): 6882,  # 6,300 by design; then came readers for four more agents (680 lines)
     ("profile",): 3372,
     ("embedding",): 714,  # 700 by design; static vectors find no paraphrases, so there is a sentence model too
-    ("memory",): 4172,  # 3,300 by design; forgetting on every machine, scopes at Honcho and meaning came after it
+    ("memory",): 4171,  # 3,300 by design; forgetting on every machine, scopes at Honcho and meaning came after it
     ("recall",): 1850,
     ("templates",): 5497,
-    ("app", "run", "__init__"): 904,  # 500 by design; `Run` has 320, and the front door opens handoffs and experiments
+    ("app", "run", "__init__"): 931,  # 500 by design; `Run` has 320, and the front door opens handoffs and experiments
     ("preflight",): 1101,  # 700 by design; a hook cannot afford to load numpy, so it has a search of its own
     ("handoff",): 1770,  # 1,600 by design; compaction and its score for two shapes of messages, chains over agents
     ("experiments",): 2193,  # 1,800 by design; the page is 215, running on Inspect 270, reading and refusing data 220
     # 1,800 by design; the installer undoes every change byte for byte (800); Hermes has a plugin and an engine (700)
     ("hosts",): 2588,
     ("report",): 900,
-    ("cli", "mcp"): 5547,  # 5,400 by design; `handoff` and `experiment` have seven commands each
-    ("testing",): 1531,  # 1,500 by design; the scripted model also speaks Gemini's protocol
+    ("cli", "mcp"): 5536,  # 5,400 by design; `handoff` and `experiment` have seven commands each
+    ("testing",): 1534,  # 1,500 by design; the scripted model also speaks Gemini's protocol
 }
-MAX_LINES = 42_621  # 40,000 by design
+MAX_LINES = 42_585  # 40,000 by design
 
 
 def imports(path: Path) -> Iterator[str]:

@@ -11,7 +11,8 @@ from types import SimpleNamespace
 
 import pytest
 from tests.cli.memory import data, done
-from tests.memory.honcho_server import HonchoServer, free_port, running
+from tests.memory.honcho_server import HonchoServer, running
+from tests.ports import free_port
 
 from warmstart.config import Settings, load_settings
 from warmstart.memory import selection

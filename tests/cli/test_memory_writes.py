@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from tests.cli.memory import data, done
-from tests.memory.honcho_server import HonchoServer, Wrong, free_port, running
+from tests.memory.honcho_server import HonchoServer, Wrong, running
+from tests.ports import free_port
 from tests.postgres import Server
 
 from warmstart.errors import WarmstartError

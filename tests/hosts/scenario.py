@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Timer
 
 from tests.hosts.clients import SECONDS, Client
-from tests.memory.waiting import wait_until
+from tests.waiting import wait_until
 from warmstart.sessions.marks import END, END_TAG, MARK, TAG
 from warmstart.sessions.values import Message
 from warmstart.testing.model import Reply, Request

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.hosts.clients import MARKS, SECONDS, ClaudeCode
-from tests.memory.waiting import wait_until
+from tests.waiting import wait_until
 from warmstart.sessions.readers.base import Reading
 from warmstart.sessions.readers.claude_code import ClaudeCodeReader
 from warmstart.sessions.sql_store import SQLiteSessionStore

@@ -9,7 +9,7 @@ import tomllib
 from tests.hosts.clients import MARKS
 from tests.hosts.gemini import GeminiCLI
 from tests.hosts.scenario import FIRST, PORT, stored, work_once
-from tests.memory.waiting import wait_until
+from tests.waiting import wait_until
 from warmstart.sessions.values import steps
 from warmstart.testing.model import Reply
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import warmstart
 from tests.hosts.clients import MARKS, Hermes
 from tests.hosts.scenario import FIRST, PORT, QUESTION, stored, work_once
-from tests.memory.waiting import wait_until
+from tests.waiting import wait_until
 from warmstart.preflight.prompt import block
 from warmstart.sessions.values import Usage
 from warmstart.testing.model import Reply, Request

@@ -21,7 +21,7 @@ from tests.hosts.clients import MARKS, create_project
 from tests.hosts.gemini import GeminiCLI
 from tests.hosts.read_only import SUMMARY, Cline, Pi, QwenCode
 from tests.hosts.scenario import waiting, watching
-from tests.memory.waiting import wait_until
+from tests.waiting import wait_until
 from warmstart.app import Warmstart
 from warmstart.sessions.values import Message, Usage, session_id, steps
 from warmstart.testing.model import Reply, ScriptedModel

@@ -18,7 +18,7 @@ from tests.hosts.clients import MARKS, NEWEST
 from tests.hosts.conftest import ready
 from tests.hosts.scenario import waiting, watching
 from tests.hosts.test_codex_real import app_server
-from tests.memory.waiting import wait_until
+from tests.waiting import wait_until
 from warmstart.sessions.values import Usage, steps
 from warmstart.testing.model import Reply
 

@@ -6,7 +6,7 @@ import json
 
 from tests.hosts.clients import MARKS, OTHERS, Client, Codex, create_project
 from tests.hosts.scenario import FIRST, PORT, QUESTION, RULE, is_extracted, learn, ours, stored, work_once
-from tests.memory.waiting import wait_until
+from tests.waiting import wait_until
 from warmstart.sessions.marks import MARK, TAG, is_ours
 from warmstart.testing.model import Reply
 

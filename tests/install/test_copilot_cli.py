@@ -12,7 +12,7 @@ from typing import Any
 import warmstart
 from tests.install.test_claude_code import Hook
 from tests.install.test_install import tree, write
-from tests.memory.waiting import wait_until
+from tests.waiting import wait_until
 from warmstart.hosts import hook as real
 from warmstart.hosts.copilot_cli import EVENTS, handle
 from warmstart.hosts.install import Place, install, plan_install, plan_uninstall, uninstall

@@ -14,8 +14,9 @@ from contextlib import suppress
 
 import pytest
 
-from tests.memory.honcho_server import a_port_that_answers_nothing, free_port, running
-from tests.memory.waiting import is_quicker, seconds, wait_until
+from tests.memory.honcho_server import running
+from tests.ports import a_port_that_answers_nothing, free_port
+from tests.waiting import is_quicker, seconds, wait_until
 from warmstart.errors import MemoryBackendError
 from warmstart.memory.honcho import HonchoBackend
 from warmstart.memory.honcho.link import Timeouts, ask

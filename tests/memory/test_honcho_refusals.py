@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.memory.honcho_server import Wrong
-from tests.memory.waiting import wait_until
+from tests.waiting import wait_until
 from warmstart.errors import StoreError
 from warmstart.memory.delivery import Delivery
 

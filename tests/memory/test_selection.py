@@ -11,7 +11,8 @@ from tempfile import mkdtemp
 
 import pytest
 
-from tests.memory.honcho_server import HonchoServer, a_port_that_answers_nothing
+from tests.memory.honcho_server import HonchoServer
+from tests.ports import a_port_that_answers_nothing
 from warmstart.config import Settings, load_settings
 from warmstart.errors import ConfigError, StoreUnreachable
 from warmstart.memory import get_memory_backend, reset_backend

@@ -1,13 +1,10 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-
 import pytest
 
 from tests.memory.conftest import DATABASES
 from warmstart.memory.search import Question, stems
-from warmstart.memory.sql import _MAX_UNINDEXED, SQLBackend
+from warmstart.memory.sql import _MAX_UNINDEXED
 
 
 def test_texts_are_divided_into_stems(subtests):
@@ -44,9 +41,7 @@ def test_a_name_that_nothing_has_is_asked_for_by_its_parts() -> None:
 
 
 @pytest.mark.parametrize("database", DATABASES)
-def test_a_rare_word_is_found_beside_many_new_entries(
-    fresh: Callable[[str], AbstractContextManager[SQLBackend]], database: str
-) -> None:
+def test_a_rare_word_is_found_beside_many_new_entries(fresh, database: str) -> None:
     with fresh(database) as backend:
         backend.store(
             "mara", "harbour", "The ferry to the northern islands leaves at dawn, says the harbour master: zq17."
@@ -60,9 +55,7 @@ def test_a_rare_word_is_found_beside_many_new_entries(
 
 
 @pytest.mark.parametrize("database", DATABASES)
-def test_an_entry_without_a_vector_is_found_by_its_words(
-    fresh: Callable[[str], AbstractContextManager[SQLBackend]], database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_entry_without_a_vector_is_found_by_its_words(fresh, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with fresh(database) as backend:
         for number in range(10):
             backend.store("mara", f"own {number}", f"value w1n{number}")
@@ -73,9 +66,7 @@ def test_an_entry_without_a_vector_is_found_by_its_words(
 
 
 @pytest.mark.parametrize("database", DATABASES)
-def test_the_nearest_of_many_are_compared_by_meaning(
-    fresh: Callable[[str], AbstractContextManager[SQLBackend]], database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_nearest_of_many_are_compared_by_meaning(fresh, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("warmstart.memory.semantic._UPDATE_SECONDS", 600.0)
     monkeypatch.setattr("warmstart.memory.semantic._COMPARED", 60)
     with fresh(database) as backend:
