@@ -24,8 +24,11 @@ def main():
         for log in SAMPLES.rglob("*.jsonl"):
             text = log.read_text().replace("/home/mara/tidewatch", str(project))
             (Path(folder) / log.name).write_text(text)
+        home = Path(folder) / "home"
+        home.mkdir()
+        (home / "config.toml").write_text("[context_preflight]\ndeadline_ms = 1000\n")  # also on a busy machine
         os.environ |= {"OPENAI_BASE_URL": f"{model.url}/v1", "WARMSTART_AUTO_INJECT": "smart"}
-        os.environ["WARMSTART_HOME"] = str(Path(folder) / "home")
+        os.environ["WARMSTART_HOME"] = str(home)
         with warmstart.open() as ws:
             ws.sync([folder])
         os.chdir(project)
