@@ -123,6 +123,7 @@ def test_notes_are_kept_in_the_store(home: Path):
     assert hook.last_note("another") == ""
     hook.before_turn(SESSION, "/home/mara/tidewatch", "Which port?")
     assert hook.last_note(SESSION) == "restart"
+    hook._open().close()  # otherwise the end of its process does that
 
 
 def test_installing_and_uninstalling_leaves_the_bytes(home: Path):
