@@ -47,7 +47,7 @@ BUDGETS = {
     ("sessions",): 6882,  # 6,300 by design; then came readers for four more agents (680 lines)
     ("profile",): 3372,
     ("embedding",): 714,  # 700 by design; static vectors find no paraphrases, so there is a sentence model too
-    ("memory",): 4171,  # 3,300 by design; forgetting on every machine, scopes at Honcho and meaning came after it
+    ("memory",): 4169,  # 3,300 by design; forgetting on every machine, scopes at Honcho and meaning came after it
     ("recall",): 1850,
     ("templates",): 5497,
     ("app", "run", "__init__"): 931,  # 500 by design; `Run` has 320, and the front door opens handoffs and experiments
@@ -60,7 +60,7 @@ BUDGETS = {
     ("cli", "mcp"): 5536,  # 5,400 by design; `handoff` and `experiment` have seven commands each
     ("testing",): 1534,  # 1,500 by design; the scripted model also speaks Gemini's protocol
 }
-MAX_LINES = 42_585  # 40,000 by design
+MAX_LINES = 42_583  # 40,000 by design
 
 
 def imports(path: Path) -> Iterator[str]:

@@ -24,8 +24,7 @@ import msgspec
 from warmstart.config import Settings, ambient_settings
 from warmstart.errors import InvalidEntry, StoreBusy, StoreError, WarmstartError
 from warmstart.memory.backend import MAX_ENTRIES, MemoryBackend
-from warmstart.memory.entries import Prepared, check_texts, check_user, clean_view, prepare
-from warmstart.memory.entries import Row as Row  # also for the mirror
+from warmstart.memory.entries import Prepared, Row, check_texts, check_user, clean_view, prepare
 from warmstart.memory.index import MAX_CANDIDATES, WINDOW, WordIndex, index_text
 from warmstart.memory.search import MAX_QUERY, Question, answer, stems
 from warmstart.memory.values import SESSION, SOURCE, MemoryEntry, Record, Version, View, digest
@@ -42,7 +41,6 @@ MIGRATIONS = migrations_of("memory", __file__)
 Redacting = bool | Redactor | None  # whether secrets are replaced, or by what; None leaves it to the settings
 
 _DECODE = msgspec.json.Decoder().decode
-_ENCODE = msgspec.json.Encoder().encode
 _BATCH = 2000  # entries that are indexed in one transaction
 _MAX_UNINDEXED = 64  # entries missing from the index that a query scans
 _MAX_FORMER = 3  # previous values that an entry is found by

@@ -146,14 +146,14 @@ class Courier:
             return
         change = batch[0].change
         peer = peer_name(change.user_id, change.place if change.expires_at is None else change.session)
-        told = self._mirror.farewell(change.user_id)  # for machines that were away when the user was forgotten
-        first = [] if told is None else [farewell(told)]
+        forgotten_at = self._mirror.farewell(change.user_id)  # for machines that were away then
+        first = [] if forgotten_at is None else [farewell(forgotten_at)]
         try:
             self._link.add(change.session, peer, change.user_id, [*first, *(outgoing(each.change) for each in batch)])
         except (Away, Rejection):
             self._mirror.release(batch)
             raise
-        self._mirror.done(batch, told=told)
+        self._mirror.done(batch, forgotten_at=forgotten_at)
 
     def _look_for(self, parcels: Sequence[Parcel]) -> None:
         """Find out which of these have arrived. The others are sent next time."""

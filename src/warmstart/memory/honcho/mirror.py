@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 from uuid import uuid4
 
-from warmstart.memory.entries import Prepared
+from warmstart.memory.entries import Prepared, Row
 from warmstart.memory.honcho.wire import Change, session_name
 from warmstart.memory.local import LocalBackend
-from warmstart.memory.sql import INSERT, MIGRATIONS, OR_UPDATE, Redacting, Row, place_digest
+from warmstart.memory.sql import INSERT, MIGRATIONS, OR_UPDATE, Redacting, place_digest
 from warmstart.memory.values import Rejected, digest
 from warmstart.storage.database import Connection, migrations_of
 
@@ -255,8 +255,8 @@ class Mirror(LocalBackend):
             for parcel in parcels:
                 connection.execute("UPDATE mirror_outbox SET attempted_at = NULL WHERE seq = ?", (parcel.seq,))
 
-    def done(self, parcels: Sequence[Parcel], *, told: float | None = None) -> None:
-        """Remove what has arrived. `told` is the time of a farewell that was sent with it."""
+    def done(self, parcels: Sequence[Parcel], *, forgotten_at: float | None = None) -> None:
+        """Remove what has arrived. `forgotten_at` is the time of a farewell that was sent with it."""
         with self.writing() as connection:
             for parcel in parcels:
                 connection.execute("DELETE FROM mirror_outbox WHERE seq = ?", (parcel.seq,))
@@ -266,10 +266,10 @@ class Mirror(LocalBackend):
                         "VALUES (?, ?, 0, 0, 0, '') ON CONFLICT (session) DO NOTHING",
                         (parcel.change.session, parcel.change.user_id),
                     )
-                if told is not None:
+                if forgotten_at is not None:
                     connection.execute(
                         "UPDATE memory_tombstones SET place = ? WHERE owner = ? AND entry = '' AND deleted_at = ?",
-                        (place_digest(_TOLD), digest(parcel.change.user_id), told),
+                        (place_digest(_TOLD), digest(parcel.change.user_id), forgotten_at),
                     )
 
     def reject(self, parcel: Parcel, reason: str) -> None:
