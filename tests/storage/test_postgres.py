@@ -129,7 +129,7 @@ def test_only_a_role_with_create_privilege_creates_the_tables(postgres: Server, 
 
 def test_a_write_is_all_or_nothing_and_may_commit_in_the_background(url: str) -> None:
     with opened(url) as database:
-        last = [("INSERT INTO notes (body) VALUES (?)", [("b",), ("c",)])]
+        last = [("INSERT INTO notes (body) VALUES (?), (?)", ("b", "c"))]
         with database.transaction(last, wait=False) as connection:
             connection.execute("INSERT INTO notes (body) VALUES ('a')")
         assert bodies(database) == ["a", "b", "c"]

@@ -198,9 +198,12 @@ def strings_in(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, list):
-        yield "".join(each for each in value if isinstance(each, str))
+        texts = [each for each in value if isinstance(each, str)]
+        yield "".join(texts)
+        yield from texts
         for each in value:
-            yield from strings_in(each)
+            if not isinstance(each, str):
+                yield from strings_in(each)
     elif isinstance(value, dict):
         yield from value
         for each in value.values():

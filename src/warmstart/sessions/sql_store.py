@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -34,7 +33,7 @@ from warmstart.sessions.schema import (
 from warmstart.sessions.store import Appended, Filter, Position, SessionSummary
 from warmstart.sessions.text_index import PostgresTextIndex, SQLiteTextIndex, TextIndex
 from warmstart.sessions.values import CallOutcome, Message, Session, SessionOutcome, ToolResult, clean
-from warmstart.storage.database import Connection, Database, Statements
+from warmstart.storage.database import Connection, Database, Statement
 from warmstart.storage.sql import batches, placeholders
 from warmstart.storage.sqlite import SQLiteDatabase
 
@@ -100,8 +99,8 @@ class SQLSessionStore:
         self, *, wait: bool = True, stems: Mapping[str, str] = MappingProxyType({})
     ) -> Iterator[Connection]:
         """Write all or nothing. The text index is updated once, at the end."""
-        is_inner, last = self.database.is_writing, list[Statements]()
-        with self.database.transaction(chain.from_iterable(last), wait=wait) as connection:
+        is_inner, last = self.database.is_writing, list[Statement]()
+        with self.database.transaction(last, wait=wait) as connection:
             if is_inner:
                 yield connection
                 return
@@ -111,8 +110,9 @@ class SQLSessionStore:
             ).fetchone()
             yield connection
             if self._stale:
-                last.append(self.index.remove(self._stale, pending + 1, newest))
-            last.append(self.index.add(max(newest, pending) + 1, stems=self._stems))
+                self.index.remove(self._stale, pending + 1, newest)
+            # Stemmed here: in the background, each row would have to wait for the GIL.
+            last.extend(self.index.add(max(newest, pending) + 1, stems=self._stems))
 
     def fetch(self, sql: str, parameters: Any = ()) -> list[Any]:
         """The rows of a query."""

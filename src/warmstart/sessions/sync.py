@@ -21,7 +21,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from itertools import accumulate, islice
+from itertools import accumulate, islice, takewhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,8 +38,7 @@ from warmstart.sessions.text_worker import TextWorker
 from warmstart.sessions.values import Message, Session
 
 _BATCH_CHARACTERS = 1_000_000  # written in one transaction
-# Characters that may wait for the worker while the next logs are read; more while it is still starting.
-_MIN_WAITING, _MAX_WAITING = 2_000_000, 8_000_000
+_MAX_WAITING = 8_000_000  # characters that may wait for the worker while the next logs are read
 _CONTINUES = "sync.continues"
 _FORCED = "sync.forced"
 _HEAD = 64 * 1024
@@ -257,9 +256,7 @@ class _Sync:
             for chunk in log.chunks():
                 self.pending.append(chunk)
                 self.waiting += chunk.characters
-                first = self.pending[0].scans
-                is_scanned = isinstance(first, list) or first.done()
-                if self.waiting >= (_MIN_WAITING if is_scanned else _MAX_WAITING):
+                if self.waiting >= _MAX_WAITING or _size(self.batch()) >= _BATCH_CHARACTERS:
                     self.flush()
                 yield log.reading.offset
             self.report.problems.extend(log.reading.problems)
@@ -273,10 +270,15 @@ class _Sync:
             reason = f"the reader failed ({type(error).__name__}: {error}); please report this"
             self._report_problem(source, name, reason)
 
+    def batch(self) -> list[_Chunk]:
+        """The oldest pending chunks that are scanned, as many as one transaction writes."""
+        chunks = takewhile(lambda chunk: chunk.is_scanned, self.pending)
+        before = accumulate((chunk.characters for chunk in self.pending), initial=0)
+        return [chunk for chunk, size in zip(chunks, before, strict=False) if size < _BATCH_CHARACTERS]
+
     def flush(self) -> None:
         """Write the oldest pending chunks, which may come from several logs, in one transaction."""
-        sizes = accumulate(chunk.characters for chunk in self.pending)
-        chunks = self.pending[: 1 + sum(size < _BATCH_CHARACTERS for size in sizes)]
+        chunks = self.batch() or self.pending[:1]
         # Before the store is locked.
         scans = [chunk.scans if isinstance(chunk.scans, list) else chunk.scans.result() for chunk in chunks]
         stems: dict[str, str] = {}
@@ -290,7 +292,7 @@ class _Sync:
                 if not chunk.log.overtaken:
                     chunk.log.write(chunk, scanned, stems)
         del self.pending[: len(chunks)]
-        self.waiting -= sum(chunk.characters for chunk in chunks)
+        self.waiting -= _size(chunks)
 
     def _report_problem(self, source: Source, name: str, reason: str) -> None:
         self.report.problems.append(Malformed(name, 0, reason))
@@ -306,6 +308,14 @@ class _Chunk(NamedTuple):
     position: Position
     characters: int
     scans: list[Scan] | Future[list[Scan]]  # of all groups
+
+    @property
+    def is_scanned(self) -> bool:
+        return isinstance(self.scans, list) or self.scans.done()
+
+
+def _size(chunks: Iterable[_Chunk]) -> int:
+    return sum(chunk.characters for chunk in chunks)
 
 
 @dataclass(slots=True)

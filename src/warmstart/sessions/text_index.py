@@ -10,14 +10,14 @@ up to the id `index_state.pending` are not indexed yet.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import ClassVar
 
 import msgspec
 
 from warmstart.sessions.schema import TEXT_USES
-from warmstart.storage.database import Database, Statements
+from warmstart.storage.database import Database, Statement
 from warmstart.storage.sql import batches, placeholders
 from warmstart.text.words import distinct_stems
 
@@ -79,18 +79,21 @@ class TextIndex(ABC):
             if progress:
                 progress(done, total)
 
-    def remove(self, stale: Iterable[int], first: int, last: int) -> Statements:
-        """The statements that delete the unused ones of the stale texts; `first` to `last` are the indexed ids."""
+    def remove(self, stale: Iterable[int], first: int, last: int) -> None:
+        """Delete those of the stale texts that are no longer used; `first` to `last` are the indexed ids."""
+        connection = self._db.connection
         for some in batches(sorted(stale)):
-            unused = self._db.connection.execute(
+            unused = connection.execute(
                 f"SELECT id, body FROM texts t WHERE id IN ({placeholders(some)}) AND {_UNUSED}", some
             ).fetchall()
             if self.REMOVE:
-                indexed = ((each, distinct_stems(body)) for each, body in unused if first <= each <= last)
-                yield self.REMOVE, [*indexed]
-            yield "DELETE FROM texts WHERE id = ?", [(text[0],) for text in unused]
+                indexed = [(each, distinct_stems(body)) for each, body in unused if first <= each <= last]
+                connection.executemany(self.REMOVE, indexed)
+            connection.executemany("DELETE FROM texts WHERE id = ?", [(text[0],) for text in unused])
 
-    def add(self, first: int, last: int = 2**62, stems: Mapping[int, str] = MappingProxyType({})) -> Statements:
+    def add(
+        self, first: int, last: int = 2**62, stems: Mapping[int, str] = MappingProxyType({})
+    ) -> Iterator[Statement]:
         """The statements that index the texts with these ids; `stems` has those that are already stemmed."""
         batch: dict[int, str] = {}
         size = 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from subprocess import DEVNULL, PIPE, Popen
 from typing import IO, Any
 
@@ -19,47 +20,53 @@ from warmstart.text.words import distinct_stems
 
 _COMMAND = "from warmstart.sessions.text_worker import serve; serve()"
 _HEADER = 8  # bytes with the length of a message
+_PIPE_SIZE = 1024 * 1024  # the most that Linux allows without privileges
 
 
 class TextWorker:
-    """Scans texts in a child process, or in this one if none can be started. Close it after use."""
+    """Scans texts in a child process, or in this one if that fails. Close it after use.
+
+    One thread sends texts and another receives the results, so that the child always has work.
+    """
 
     def __init__(self, redactor: Redactor | None) -> None:
         self._redactor = redactor
-        self._thread = ThreadPoolExecutor(max_workers=1)  # waits for the process; starts on first use
+        self._sender, self._receiver = ThreadPoolExecutor(max_workers=1), ThreadPoolExecutor(max_workers=1)
         self._process: Popen[bytes] | None = None
-        self._failed = False
+        # `-P`, so that it imports nothing from the current folder. In a new session, so that Ctrl-C reaches only this
+        # process; the child exits when its input ends. With large pipes, neither process waits for the other to read.
+        command = [sys.executable, "-P", "-c", _COMMAND]
+        with suppress(OSError):
+            self._process = Popen(  # noqa: S603
+                command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, start_new_session=True, pipesize=_PIPE_SIZE
+            )
+        self._sender.submit(self._send, redactor and redactor.options)
 
     def submit(self, texts: Sequence[Texts]) -> Future[list[Scan]]:
         """Scan groups of texts."""
-        return self._thread.submit(self._scan, texts)
+        sent = self._sender.submit(self._send, texts)
+        return self._receiver.submit(self._receive, texts, sent)
 
-    def _scan(self, texts: Sequence[Texts]) -> list[Scan]:
-        if not self._failed:
-            try:
-                return self._ask(texts)
-            except (OSError, EOFError):
-                self._failed = True
-        return [scan(each, self._redactor) for each in texts]
-
-    def _ask(self, texts: Sequence[Texts]) -> list[Scan]:
-        is_new = self._process is None
-        if self._process is None:
-            # `-P`, so that it imports nothing from the current folder. In a new session, so that Ctrl-C reaches only
-            # this process; the child exits when its input ends.
-            command = [sys.executable, "-P", "-c", _COMMAND]
-            self._process = Popen(command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, start_new_session=True)  # noqa: S603
-        if self._process.stdin is None or self._process.stdout is None:
+    def _send(self, value: Any) -> None:
+        if self._process is None or self._process.stdin is None:
             raise EOFError
-        if is_new:
-            _write(self._process.stdin, self._redactor and self._redactor.options)
-        _write(self._process.stdin, texts)
-        return msgspec.msgpack.decode(_read(self._process.stdout), type=list[Scan])
+        _write(self._process.stdin, value)
+
+    def _receive(self, texts: Sequence[Texts], sent: Future[None]) -> list[Scan]:
+        try:
+            sent.result()
+            if self._process is None or self._process.stdout is None:
+                raise EOFError
+            return msgspec.msgpack.decode(_read(self._process.stdout), type=list[Scan])
+        except (OSError, EOFError):
+            return [scan(each, self._redactor) for each in texts]
 
     def close(self) -> None:
-        self._thread.shutdown(cancel_futures=True)
         if self._process is not None:
             self._process.kill()  # it has nothing left to do, and takes a while to exit by itself
+        self._sender.shutdown(cancel_futures=True)
+        self._receiver.shutdown(cancel_futures=True)
+        if self._process is not None:
             self._process.communicate()
 
 

@@ -22,8 +22,7 @@ from warmstart.errors import StoreError, StoreTooNew
 
 BUSY_SECONDS = 120.0
 
-Statement = tuple[str, tuple[object, ...] | list[tuple[object, ...]]]  # SQL, and its parameters or rows of them
-Statements = Iterable[Statement]
+Statement = tuple[str, tuple[object, ...]]  # SQL and its parameters
 
 # The names of all migrations, in order. A store that has any other was migrated by a newer version.
 NAMES = tuple(Path(__file__).with_name("migrations").joinpath("names.txt").read_text(encoding="utf-8").split())
@@ -104,7 +103,7 @@ class Database(ABC):
             self._disconnect()
 
     @contextmanager
-    def transaction(self, last: Statements = (), *, wait: bool = True) -> Iterator[Connection]:
+    def transaction(self, last: Sequence[Statement] = (), *, wait: bool = True) -> Iterator[Connection]:
         """Write all or nothing. A nested transaction becomes part of the outer one.
 
         `last` are statements to run just before the commit. Without `wait`, they and the commit run in the background
@@ -129,13 +128,10 @@ class Database(ABC):
             else:
                 self._commit = self._worker.submit(self._finish, last)
 
-    def _finish(self, last: Statements) -> None:
+    def _finish(self, last: Sequence[Statement]) -> None:
         try:
             for statement, parameters in last:
-                if isinstance(parameters, list):
-                    self.connection.executemany(statement, parameters)
-                else:
-                    self.connection.execute(statement, parameters)
+                self.connection.execute(statement, parameters)
             self.connection.execute("COMMIT")
         except BaseException:
             self._roll_back()
