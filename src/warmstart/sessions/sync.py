@@ -21,7 +21,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from itertools import accumulate, islice, takewhile
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -182,8 +182,7 @@ class _Sync:
     redactor: Redactor | None
     report: SyncReport
     readers: Mapping[str, Reader] = field(default_factory=readers)
-    pending: list[_Chunk] = field(default_factory=list)
-    waiting: int = 0  # characters in `pending`
+    pending: list[_Batch] = field(default_factory=list)
     scanned: int = 0  # characters, including those still to come
     worker: TextWorker | None = None
     foreign: list[Position] = field(default_factory=list)
@@ -254,9 +253,13 @@ class _Sync:
                 return
             log.reader, log.tally = reader, self.report.tallies[reader.agent]
             for chunk in log.chunks():
-                self.pending.append(chunk)
-                self.waiting += chunk.characters
-                if self.waiting >= _MAX_WAITING or _size(self.batch()) >= _BATCH_CHARACTERS:
+                if not self.pending or self.pending[-1].characters >= _BATCH_CHARACTERS:
+                    self.pending.append(_Batch())
+                self.pending[-1].chunks.append(chunk)
+                self.pending[-1].characters += chunk.characters
+                first, waiting = self.pending[0], sum(batch.characters for batch in self.pending)
+                is_scanned = first.chunks[-1].scans.done()
+                if waiting >= _MAX_WAITING or (is_scanned and first.characters >= _BATCH_CHARACTERS):
                     self.flush()
                 yield log.reading.offset
             self.report.problems.extend(log.reading.problems)
@@ -270,17 +273,11 @@ class _Sync:
             reason = f"the reader failed ({type(error).__name__}: {error}); please report this"
             self._report_problem(source, name, reason)
 
-    def batch(self) -> list[_Chunk]:
-        """The oldest pending chunks that are scanned, as many as one transaction writes."""
-        chunks = takewhile(lambda chunk: chunk.is_scanned, self.pending)
-        before = accumulate((chunk.characters for chunk in self.pending), initial=0)
-        return [chunk for chunk, size in zip(chunks, before, strict=False) if size < _BATCH_CHARACTERS]
-
     def flush(self) -> None:
-        """Write the oldest pending chunks, which may come from several logs, in one transaction."""
-        chunks = self.batch() or self.pending[:1]
+        """Write the oldest pending batch in one transaction."""
+        chunks = self.pending[0].chunks
         # Before the store is locked.
-        scans = [chunk.scans if isinstance(chunk.scans, list) else chunk.scans.result() for chunk in chunks]
+        scans = [chunk.scans.result() for chunk in chunks]
         stems: dict[str, str] = {}
         # The next logs are read while this is indexed and committed.
         with self.store.transaction(wait=False, stems=stems):
@@ -291,8 +288,7 @@ class _Sync:
             for chunk, scanned in zip(chunks, scans, strict=True):
                 if not chunk.log.overtaken:
                     chunk.log.write(chunk, scanned, stems)
-        del self.pending[: len(chunks)]
-        self.waiting -= _size(chunks)
+        del self.pending[0]
 
     def _report_problem(self, source: Source, name: str, reason: str) -> None:
         self.report.problems.append(Malformed(name, 0, reason))
@@ -307,15 +303,15 @@ class _Chunk(NamedTuple):
     sessions: list[tuple[Session, list[Group]]]
     position: Position
     characters: int
-    scans: list[Scan] | Future[list[Scan]]  # of all groups
-
-    @property
-    def is_scanned(self) -> bool:
-        return isinstance(self.scans, list) or self.scans.done()
+    scans: Future[list[Scan]]  # of all groups
 
 
-def _size(chunks: Iterable[_Chunk]) -> int:
-    return sum(chunk.characters for chunk in chunks)
+@dataclass(slots=True)
+class _Batch:
+    """Chunks that are written in one transaction, perhaps of several logs. They are scanned in their order."""
+
+    chunks: list[_Chunk] = field(default_factory=list)
+    characters: int = 0
 
 
 @dataclass(slots=True)
@@ -388,13 +384,13 @@ class _Log:
         job, texts = self.job, [group.texts for _, groups in sessions for group in groups]
         if job.redactor and job.redactor.find("\n".join(strings_in(state))):
             position = _from_start(position)
-        scans: list[Scan] | Future[list[Scan]]
         if job.scanned > _MIN_LARGE:
             job.worker = job.worker or TextWorker(job.redactor)
             scans = job.worker.submit(texts)
         else:
             job.scanned += characters
-            scans = [scan(each, job.redactor) for each in texts]
+            scans = Future()
+            scans.set_result([scan(each, job.redactor) for each in texts])
         return _Chunk(self, sessions, position, characters, scans)
 
     def write(self, chunk: _Chunk, scans: Iterable[Scan], stems: dict[str, str]) -> None:
