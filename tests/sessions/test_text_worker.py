@@ -64,6 +64,17 @@ def test_without_the_process_secrets_are_still_found(monkeypatch: pytest.MonkeyP
         assert [scan.has_secret for scan in worker.submit(GROUPS).result()] == [False, False, True, False]
 
 
+def test_every_request_gets_its_own_result_even_if_the_process_dies_meanwhile() -> None:
+    long = "tides " * 400_000  # more than a pipe holds
+    requests = [[Texts([long, f'password: "{SECRET}"' if number % 3 else "harmless"], [])] for number in range(9)]
+    with closing(TextWorker(Redactor())) as worker:
+        futures = [worker.submit(request) for request in requests]
+        futures[2].result()
+        assert worker._process is not None
+        worker._process.kill()
+        assert [future.result()[0].has_secret for future in futures] == [number % 3 > 0 for number in range(9)]
+
+
 def test_a_large_import_is_redacted_and_found(tmp_path: Path) -> None:
     logs = tmp_path / "logs"
     logs.mkdir()
