@@ -6,7 +6,7 @@ import errno
 import os
 import re
 import tomllib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,13 +19,12 @@ _SERVERS = ("postgresql://", "postgres://")
 _AGENT = "the agent's configuration"
 _YES, _NO = ("yes", "true", "on", "1"), ("no", "false", "off", "0")
 
+# The words that a setting accepts, and what each means. Those with `yes` and `no` also accept true and false.
 _CHOICES = {
-    "preflight_mode": {"off": "off", "short": "short", "full": "full", "yes": "short", "no": "off"},
-    "preflight_inject": {"off": "off", "smart": "smart", "always": "always", "yes": "smart", "no": "off"},
-    "handoff_mode": {"prompt_user": "prompt_user", "fresh_session": "fresh_session"},
+    "context_preflight.mode": {"off": "off", "short": "short", "full": "full", "yes": "short", "no": "off"},
+    "context_preflight.auto_inject": {"off": "off", "smart": "smart", "always": "always", "yes": "smart", "no": "off"},
+    "auto_handoff_on_compression.mode": {"prompt_user": "prompt_user", "fresh_session": "fresh_session"},
 }
-
-_WORD_OR_BOOL = ("context_preflight.mode", "context_preflight.auto_inject")  # also accept true and false
 
 
 class Setting(NamedTuple):
@@ -91,6 +90,7 @@ class Settings:
 
 _BY_FIELD: dict[str, Setting] = {each.name: each.metadata["setting"] for each in fields(Settings) if each.metadata}
 SETTINGS = tuple(_BY_FIELD.values())
+_KEYS = {setting.key for setting in SETTINGS}
 
 
 def load_settings(
@@ -114,9 +114,6 @@ def load_settings(
     }
     configured = values.pop("store_url", "")
     url = store or configured
-    for name, choices in _CHOICES.items():
-        if name in values:
-            values[name] = _choose(_BY_FIELD[name], *sources[_BY_FIELD[name].key], choices)
     if "memory_backend" in values:
         values["memory_backend"] = values["memory_backend"].strip().lower()
     if not url.startswith(_SERVERS):
@@ -138,21 +135,15 @@ def ambient_settings(*, home: Path | None = None, store: str | None = None) -> S
     return load_settings(os.environ, home=home, store=store)
 
 
-def _choose(setting: Setting, value: Any, source: str, choices: Mapping[str, str]) -> str:
-    """The value as one of the allowed words; yes and no are aliases for two of them."""
-    text = str(value).strip().lower()
-    text = choices.get("yes" if text in _YES else "no" if text in _NO else text, text)
-    if text not in choices.values():
-        words = ", ".join(dict.fromkeys(choices.values()))
-        raise ConfigError(f"the setting {setting.key!r} in {source!r} must be one of {words}, not {value!r}")
-    return text
-
-
 def _convert(setting: Setting, value: Any, source: str) -> Any:
     """The value converted to the type of the default. Environment variables are text."""
     kind = type(setting.default)
     text = str(value).strip().lower()
-    if kind is bool:
+    if choices := _CHOICES.get(setting.key):
+        word = "yes" if text in _YES else "no" if text in _NO else text
+        wanted, fits = f"one of {', '.join(dict.fromkeys(choices.values()))}", word in choices
+        value = choices.get(word, value)
+    elif kind is bool:
         wanted, fits = "yes or no", text in _YES + _NO
         value = text in _YES if fits else value
     elif kind is int:
@@ -169,18 +160,17 @@ def _convert(setting: Setting, value: Any, source: str) -> Any:
         wanted = "a table of strings in quotes"
         fits = isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
     else:
-        wanted, fits = "a string in quotes", isinstance(value, str) or setting.key in _WORD_OR_BOOL
+        wanted, fits = "a string in quotes", isinstance(value, str)
     if not fits:
         raise ConfigError(f"the setting {setting.key!r} in {source!r} must be {wanted}, not {value!r}")
     return value
 
 
 def _read(path: Path) -> dict[str, Any]:
-    known = {setting.key for setting in SETTINGS}
     try:
         if path.is_fifo():
             raise OSError(errno.EINVAL, "it is a pipe")  # reading it would block forever
-        values = dict(_flatten(tomllib.loads(path.read_text(encoding="utf-8")), known))
+        values = dict(_flatten(tomllib.loads(path.read_text(encoding="utf-8"))))
     except FileNotFoundError:
         return {}
     except RecursionError as error:
@@ -197,17 +187,16 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _check_keys(values: Mapping[str, Any], source: str) -> dict[str, Any]:
-    known = {setting.key for setting in SETTINGS}
     for key in values:
-        if key not in known:
-            raise ConfigError(f"unknown setting {key!r} in {source}; known: {', '.join(sorted(known))}")
+        if key not in _KEYS:
+            raise ConfigError(f"unknown setting {key!r} in {source}; known: {', '.join(sorted(_KEYS))}")
     return dict(values)
 
 
-def _flatten(tables: dict[str, Any], known: Collection[str], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _flatten(tables: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for name, value in tables.items():
-        if isinstance(value, dict) and f"{prefix}{name}" not in known:
-            yield from _flatten(value, known, f"{prefix}{name}.")
+        if isinstance(value, dict) and f"{prefix}{name}" not in _KEYS:
+            yield from _flatten(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", value
 
