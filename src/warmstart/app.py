@@ -144,18 +144,16 @@ class Warmstart:
         Agents write their logs with a delay, so the user's latest message may still be missing. If a tool call of the
         session is what calls this, wait up to `wait_seconds` until that call is in the log too.
         """
-        deadline = monotonic() + wait_seconds
-        self._import_log(native_id)
-        while monotonic() < deadline and not self._is_calling(native_id):
-            sleep(0.05)
-            self._import_log(native_id)
-
-    def _import_log(self, native_id: str) -> None:
         from warmstart.sessions.sync import default_sources
 
-        logs = (source.path for source in default_sources(os.environ, expand_user(Path("~"))))
-        if matching := [path for path in logs if native_id in f"{path.parent.name}/{path.name}"]:
-            self.import_logs(matching)
+        deadline = monotonic() + wait_seconds
+        while True:
+            logs = (source.path for source in default_sources(os.environ, expand_user(Path("~"))))
+            if matching := [path for path in logs if native_id in f"{path.parent.name}/{path.name}"]:
+                self.import_logs(matching)
+            if monotonic() >= deadline or self._is_calling(native_id):
+                return
+            sleep(0.05)
 
     def _is_calling(self, native_id: str) -> bool:
         """Whether the last tool call of a session has no result yet."""
@@ -227,11 +225,9 @@ class Warmstart:
         if has_vectors(self.store.database):
             from warmstart.recall import open_semantic_index
 
-            semantic = open_semantic_index(self.store, self.settings)
-            if semantic is not None:
-                with semantic:
-                    if semantic.embedder.local:
-                        semantic.update(progress)
+            with open_semantic_index(self.store, self.settings) or nullcontext() as semantic:
+                if semantic and semantic.embedder.local:
+                    semantic.update(progress)
 
     def report(
         self,
@@ -245,8 +241,7 @@ class Warmstart:
         from warmstart.profile.corpus import summarize
         from warmstart.profile.profiler import profiled
 
-        where = "" if project is None else resolve_project(project)
-        chosen = Filter(agent=agent, project=where, since=since)
+        chosen = Filter(agent=agent, project="" if project is None else resolve_project(project), since=since)
         profiles = profiled(self.store, tools=self.settings.profile_tools, filter=chosen, progress=progress)
         return summarize(list(profiles), redact=self.redactor.clean)
 
@@ -405,7 +400,7 @@ class Sessions:
 
     def steps(self, id: str) -> Iterator[Step]:
         """The tool calls of a session, each with its result, outcome and duration."""
-        return iter(steps(list(self.messages(id))))
+        return steps(list(self.messages(id)))
 
     def profile(self, id: str) -> Profile:
         """How a session went."""
