@@ -7,7 +7,7 @@ a match. Automata and patterns are built on first use, because a hook that scans
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, cached_property, partial
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -73,70 +73,53 @@ def in_characters(hits: list[Hit], data: bytes) -> list[Hit]:
 class Scanner:
     """Rules whose keywords are found by one automaton.
 
-    With `reach`, a pattern sees only that many bytes on either side of a keyword, so that the time is proportional to
-    the length of the text. Without it, a pattern sees the whole text. Matching is case-sensitive.
+    A pattern sees only `reach` bytes on either side of a keyword, so that the time is proportional to the length of the
+    text. Matching is case-sensitive.
     """
 
-    def __init__(self, rules: Iterable[Rule], reach: int | None = None) -> None:
-        self.rules = tuple(rules)
+    def __init__(self, rules: Iterable[Rule], reach: int) -> None:
+        self._rules = tuple(rules)
         self._reach = reach
         by_keyword: dict[str, list[int]] = {}
-        for number, rule in enumerate(self.rules):
+        for number, rule in enumerate(self._rules):
             for keyword in rule.keywords:
                 by_keyword.setdefault(keyword, []).append(number)
         self._numbers = list(by_keyword.values())
         self._keywords = Keywords(by_keyword)
 
-    def candidates(self, text: str) -> list[Rule]:
-        """The rules with a keyword in the text, in their order."""
-        hits = self._keywords.find_bytes(text.encode(errors="replace"))
-        numbers = {number for index in {hit[0] for hit in hits} for number in self._numbers[index]}
-        return [self.rules[number] for number in sorted(numbers)]
-
-    def matches(self, text: str | bytes) -> Iterator[tuple[Rule, re.Match[str]]]:
-        """The first match of each rule that has one, in the order of their keywords in the text."""
-        data = text.encode(errors="replace") if isinstance(text, str) else text
+    def first(self, data: bytes) -> str | None:
+        """The meaning of the rule that matches a text in UTF-8; of several, the one whose keyword comes first."""
         windows: dict[int, list[list[int]]] = {}
         for index, start, end in self._keywords.find_bytes(data):
             for number in self._numbers[index]:
-                _widen(windows.setdefault(number, []), start, end, self._reach)
+                _widen(windows.setdefault(number, []), start - self._reach, end + self._reach)
         for number, spans in windows.items():
-            rule = self.rules[number]
-            for start, end in spans:
-                if found := rule.regex.search(data[start:end].decode(errors="ignore")):
-                    yield rule, found
-                    break
-
-    def first(self, text: str | bytes) -> str | None:
-        """The meaning of the first match, if there is one."""
-        return next((rule.meaning for rule, _ in self.matches(text)), None)
+            rule = self._rules[number]
+            if any(rule.regex.search(data[start:end].decode(errors="ignore")) for start, end in spans):
+                return rule.meaning
+        return None
 
 
-def _widen(spans: list[list[int]], start: int, end: int, reach: int | None) -> None:
-    """Add the window around a keyword to those of a rule, and merge windows that overlap."""
-    if reach is None:
-        spans[:] = [[0, 1 << 62]]
-    elif spans and start - reach <= spans[-1][1]:
-        spans[-1][1] = end + reach
+def _widen(spans: list[list[int]], start: int, end: int) -> None:
+    """Add a window to those of a rule, and merge windows that overlap."""
+    if spans and start <= spans[-1][1]:
+        spans[-1][1] = end
     else:
-        spans.append([max(0, start - reach), end + reach])
+        spans.append([max(0, start), end])
 
 
-def load_rules(rows: Iterable[Any], fragments: Mapping[str, str] | None = None) -> tuple[Rule, ...]:
+def load_rules(rows: Iterable[Any], fragments: Mapping[str, str]) -> tuple[Rule, ...]:
     """The rules in a TOML table with rows of `[[keyword, ...], pattern or [alternative, ...], meaning]`.
 
     `{name}` in a pattern is replaced by the fragment of that name; fragments may contain other fragments.
     """
-    return tuple(_load_rule(*row, fragments=fragments or {}) for row in rows)
-
-
-def _load_rule(
-    keywords: list[str], pattern: str | list[str], meaning: str = "", *, fragments: Mapping[str, str]
-) -> Rule:
-    if not keywords:
-        raise ValueError(f"the rule {meaning!r} has no keywords")
-    pattern = pattern if isinstance(pattern, str) else "|".join(pattern)
-    for _ in range(2):
-        for name, fragment in fragments.items():
-            pattern = pattern.replace(f"{{{name}}}", fragment)
-    return Rule(tuple(keywords), pattern, meaning)
+    rules: list[Rule] = []
+    for keywords, pattern, meaning in rows:
+        if not keywords:
+            raise ValueError(f"the rule {meaning!r} has no keywords")
+        expanded = pattern if isinstance(pattern, str) else "|".join(pattern)
+        for _ in range(2):
+            for name, fragment in fragments.items():
+                expanded = expanded.replace(f"{{{name}}}", fragment)
+        rules.append(Rule(tuple(keywords), expanded, meaning))
+    return tuple(rules)
