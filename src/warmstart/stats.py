@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # numpy takes 0.1 s to load, and a hook that needs Wilson's i
     Floats = npt.NDArray[np.float64]
 
 LEVEL = 0.95
+_Z = 1.959963984540054  # standard errors to either side of an estimate, for that level
 
 _DRAWS, _MIN_DRAWS = 1000, 200
 _MAX_CELLS = 4_000_000  # draws times sessions: with many sessions, fewer draws are enough
@@ -49,37 +50,28 @@ class Estimate(NamedTuple):
 NOTHING = Estimate(None, None, None)
 
 
-def wilson(successes: float, n: float, level: float = LEVEL) -> Interval | None:
+def wilson(successes: float, n: float) -> Interval | None:
     """Wilson's score interval for a proportion; `None` for n = 0. With weights, n is the effective sample size."""
-    return _wilson(successes / n, n, level) if n else None
+    return _wilson(successes / n, n) if n else None
 
 
-def _wilson(share: float, n: float, level: float) -> Interval:
-    shrink = _z(level) ** 2 / n
+def _wilson(share: float, n: float) -> Interval:
+    shrink = _Z**2 / n
     middle = share + shrink / 2
     half = sqrt(shrink * (share * (1 - share) + shrink / 4))
     low, high = (middle - half) / (1 + shrink), (middle + half) / (1 + shrink)
     return Interval(low if share else 0.0, high if share < 1 else 1.0)
 
 
-def newcombe(successes: int, n: int, other_successes: int, other_n: int, level: float = LEVEL) -> Interval | None:
+def newcombe(successes: int, n: int, other_successes: int, other_n: int) -> Interval | None:
     """Newcombe's interval (method 10) for the first proportion minus the other; `None` if either n is 0."""
-    one, other = wilson(successes, n, level), wilson(other_successes, other_n, level)
+    one, other = wilson(successes, n), wilson(other_successes, other_n)
     if one is None or other is None:
         return None
     share, other_share = successes / n, other_successes / other_n
     below = sqrt((share - one.low) ** 2 + (other.high - other_share) ** 2)
     above = sqrt((one.high - share) ** 2 + (other_share - other.low) ** 2)
     return Interval(share - other_share - below, share - other_share + above)
-
-
-@lru_cache(maxsize=8)
-def _z(level: float) -> float:
-    if level == 0.95:
-        return 1.959963984540054
-    from statistics import NormalDist  # slow to load
-
-    return NormalDist().inv_cdf((1 + level) / 2)
 
 
 # -- confidence sequences: intervals that are valid at every look
@@ -229,22 +221,10 @@ def _assumed_interval(rate: float, calls: Floats) -> Interval:
     total = float(calls.sum())
     mean = float(calls @ calls) / total
     n = total / (1 + (mean - 1) * _ASSUMED_CORRELATION)
-    return _wilson(rate, n, LEVEL)
+    return _wilson(rate, n)
 
 
 # -- reproducible randomness
-
-
-def draw(question: str, session: str, seed: int | None = None) -> float:
-    """A uniform number in [0, 1), determined by the question, the session's id and the seed.
-
-    The numbers for different questions are independent: whether a session is held out says nothing about which template
-    it would have started from. Without a session and a seed, every call draws a new number.
-    """
-    from random import Random
-
-    known = session or seed is not None
-    return Random(ascii((question, session, seed)) if known else None).random()  # noqa: S311 - no secret
 
 
 def assign(
@@ -252,21 +232,24 @@ def assign(
 ) -> tuple[str, float]:
     """Assign a session to an arm. Returns the arm and its probability; every assignment is made here.
 
-    `shares` are relative weights. With `place`, the number of earlier sessions in the same stratum, arms come in
-    shuffled blocks that contain each arm in proportion to its share, so that the stratum stays balanced; `session` then
-    names the stratum. Otherwise the session's id decides.
+    `shares` are relative weights. The question, the session's id and the seed determine the arm; without a session and
+    a seed, every call draws a new one. The draws for different questions are independent: whether a session is held out
+    says nothing about which template it would have started from. With `place`, the number of earlier sessions in the
+    same stratum, arms come in shuffled blocks that contain each arm in proportion to its share, so that the stratum
+    stays balanced; `session` then names the stratum.
     """
+    from random import Random
+
     total = sum(shares.values())
     probabilities = {arm: share / total for arm, share in shares.items()}
-    number = draw(question, session, seed)
     if place is not None:
-        from random import Random
-
         smallest = min(share for share in probabilities.values() if share > 0)
         block = [arm for arm, share in probabilities.items() for _ in range(round(2 * share / smallest))]
         block_number, within = divmod(place, len(block))
         Random(ascii((question, session, seed, block_number))).shuffle(block)  # noqa: S311 - no secret
         return block[within], block.count(block[within]) / len(block)
+    known = session or seed is not None
+    number = Random(ascii((question, session, seed)) if known else None).random()  # noqa: S311 - no secret
     for arm, share in probabilities.items():
         if number < share:
             return arm, share
