@@ -22,6 +22,7 @@ _SHORT = {name[:3]: number for name, number in _MONTH.items() if name not in ("m
 _SEASON = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+_DAYS_AGO = {"yesterday": 1, "last night": 1, "the day before yesterday": 2}
 _NUMBER = {word: number for number, word in enumerate(_NUMBERS, 1)} | {"a": 1, "an": 1, "couple": 2, "few": 3}
 
 # Names are matched as ASCII: otherwise a long s would match an s, and the name would not be in the tables above.
@@ -35,7 +36,7 @@ _SEASONS = re.compile(r"\b((?a:spring|summer|autumn|fall|winter))(?: of)?(?: (20
 _YEAR = re.compile(r"\b(20[012]\d)\b")
 _BEFORE_A_MONTH = re.compile(r"\b(?:in|of|since|until|during|last|by|early|late|mid)[ -]$", re.IGNORECASE)
 _RELATIVE = re.compile(
-    r"\b(?:(today|tonight|this morning|this afternoon)|(the day before yesterday)|(yesterday|last night)"
+    rf"\b(?:(today|tonight|this morning|this afternoon|{'|'.join(_DAYS_AGO)})"
     rf"|(last|this|past|previous) (week|month|year|weekend|{'|'.join(_WEEKDAYS)})"
     rf"|(\d{{1,3}}|a couple of|a few|an?|{'|'.join(_NUMBER)}) (day|week|month|year)s? ago)\b",
     re.IGNORECASE,
@@ -128,13 +129,9 @@ def _end_of_month(year: int, month: int) -> date:
 
 def _relative(text: str, today: date) -> Iterator[Span]:
     for found in _RELATIVE.finditer(text):
-        now, before_yesterday, yesterday, which, unit, number, ago = found.groups()
-        if now:
-            yield Span(today, today)
-        elif before_yesterday:
-            yield _days_ago(today, 2)
-        elif yesterday:
-            yield _days_ago(today, 1)
+        day, which, unit, number, ago = found.groups()
+        if day:
+            yield _days_ago(today, _DAYS_AGO.get(day.lower(), 0))
         elif which:
             yield _last_or_this(today, unit.lower(), this=which.lower() == "this")
         else:
@@ -160,9 +157,8 @@ def _last_or_this(today: date, unit: str, *, this: bool) -> Span:
 
 def _ago(today: date, count: int, unit: str) -> Span:
     """`three weeks ago` is vague: the larger the unit, the longer the span."""
-    days = count * {"day": 1, "week": 7, "month": 30, "year": 365}[unit]
-    slack = {"day": 0, "week": 3, "month": 15, "year": 180}[unit]
-    return Span(_shift(today, -days - slack), _shift(today, -days + slack))
+    days, slack = {"day": (1, 0), "week": (7, 3), "month": (30, 15), "year": (365, 180)}[unit]
+    return Span(_shift(today, -count * days - slack), _shift(today, -count * days + slack))
 
 
 def _count(number: str) -> int:

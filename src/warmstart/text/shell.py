@@ -22,33 +22,20 @@ _MAX_CACHED = 4_096  # characters of a command that is cached
 
 SHELL_PROGRAMS = frozenset(("sh", "bash", "zsh", "dash", "ksh"))
 # Programs that run the program in their arguments, with the options that take a value.
-WRAPPERS = {
+WRAPPERS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("time", "nohup", "command", "exec", "builtin", "cross-env", "rtk", "nyc", "c8"), ()),
+    **dict.fromkeys(("bunx", "pipx", "poetry", "bundle", "pipenv"), ()),
+    **dict.fromkeys(("timeout", "gtimeout"), ("-k", "-s")),
     "sudo": ("-u", "-g"),
     "env": ("-u", "-C"),
-    "time": (),
-    "timeout": ("-k", "-s"),
-    "gtimeout": ("-k", "-s"),
-    "nohup": (),
     "nice": ("-n",),
-    "command": (),
-    "exec": (),
-    "builtin": (),
     "stdbuf": ("-o", "-e", "-i"),
     "xargs": ("-n", "-I", "-P", "-L", "-d"),
     "npx": ("-p", "--package"),
-    "bunx": (),
     "uvx": ("--from", "--with"),
-    "pipx": (),
-    "poetry": (),
     "uv": ("--with", "--extra", "--python", "-p", "--group"),
-    "rtk": (),
-    "bundle": (),
-    "pipenv": (),
     "conda": ("-n", "--name", "-p"),
     "coverage": ("--source", "--rcfile"),
-    "cross-env": (),
-    "nyc": (),
-    "c8": (),
 }
 # Wrappers only when this word follows: `uv run ...`.
 _RUN_WORD = {

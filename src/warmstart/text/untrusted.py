@@ -77,11 +77,6 @@ def find_controls(text: str) -> str:
     return "".join(_CONTROL.findall(text))
 
 
-def is_concealed(text: str) -> bool:
-    """Whether the text tells a terminal to hide part of it."""
-    return "\x1b" in text and bool(_CONCEALED.search(text))
-
-
 def neutralize(text: str) -> str:
     """The text without invisible characters and without forged role markers.
 
@@ -176,7 +171,7 @@ def find_hidden(text: str) -> str | None:
     """How a text hides something from its reader; `None` if it does not."""
     if find_invisible(text):
         return "has invisible characters"
-    return "has a part that a terminal conceals" if is_concealed(text) else None
+    return "has a part that a terminal conceals" if "\x1b" in text and _CONCEALED.search(text) else None
 
 
 def find_injection(text: str) -> str | None:
