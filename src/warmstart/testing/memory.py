@@ -29,27 +29,8 @@ from warmstart.memory.values import MemoryEntry, Version, View
 USER, OTHER = "suite-user", "suite-other"
 
 HOSTILE = (
-    '"',
-    "'; DROP TABLE memories; --",
-    "key:value AND",
-    "NEAR(a b)",
-    "a* OR",
-    "(((",
-    "^x",
-    "%",
-    "_",
-    "\\",
-    "a\0b",
-    "\ud800",
-    "-",
-    "{key value}: x",
-    "*",
-    "AND OR NOT",
-    "🦀🦀",
-    "x" * 5000,
-    "word " * 3000,
-    "\n\t",
-    "the of and",
+    *('"', "'; DROP TABLE memories; --", "key:value AND", "NEAR(a b)", "a* OR", "(((", "^x", "%", "_", "\\", "a\0b"),
+    *("\ud800", "-", "{key value}: x", "*", "AND OR NOT", "🦀🦀", "x" * 5000, "word " * 3000, "\n\t", "the of and"),
 )
 
 
@@ -57,6 +38,13 @@ def _pass(moment: float) -> None:
     """Wait until the clock has moved on from this moment."""
     while time.time() < moment + 0.01:
         time.sleep(0.001)
+
+
+def _get(backend: MemoryBackend, key: str, user: str = USER) -> MemoryEntry:
+    """The entry of a key, which must exist."""
+    found = backend.retrieve(user, key)
+    assert found is not None, key
+    return found
 
 
 class MemoryBackendSuite:
@@ -107,12 +95,10 @@ class MemoryBackendSuite:
     def test_storing_a_key_again_replaces_the_value_and_keeps_created_at(self, backend: MemoryBackend) -> None:
         self._needs()
         backend.store(USER, "pref_editor", "vim", {"session": "s-1"})
-        first = backend.retrieve(USER, "pref_editor")
-        assert first is not None
+        first = _get(backend, "pref_editor")
         _pass(first.created_at)
         backend.store(USER, "pref_editor", "emacs")
-        second = backend.retrieve(USER, "pref_editor")
-        assert second is not None
+        second = _get(backend, "pref_editor")
         assert second.value == "emacs"
         assert "session" not in second.metadata
         assert second.created_at == pytest.approx(first.created_at, abs=0.001)
@@ -125,8 +111,7 @@ class MemoryBackendSuite:
         backend.store(USER, "pref_editor", "vim", metadata)
         metadata["tags"].append("b")
         for _ in range(2):
-            found = backend.retrieve(USER, "pref_editor")
-            assert found is not None
+            found = _get(backend, "pref_editor")
             assert (found.value, found.metadata["tags"]) == ("vim", ["a"])
             found.value = "emacs"
             found.metadata["tags"].append("c")
@@ -140,8 +125,7 @@ class MemoryBackendSuite:
         with closing(reopen()) as other:
             assert other.list_keys(USER) == []
             backend.store(USER, "pref_editor", "vim")
-            found = other.retrieve(USER, "pref_editor")
-            assert found is not None
+            found = _get(other, "pref_editor")
             assert (found.value, [entry.key for entry in other.query(USER, "vim")]) == ("vim", ["pref_editor"])
             assert other.delete(USER, "pref_editor") is True
         assert backend.retrieve(USER, "pref_editor") is None
@@ -165,9 +149,7 @@ class MemoryBackendSuite:
         for key, value in odd.items():
             assert backend.store(USER, key, value)
         for key, value in odd.items():
-            found = backend.retrieve(USER, key)
-            assert found is not None, key
-            assert found.value == value
+            assert _get(backend, key).value == value
 
     def test_text_that_databases_reject_does_no_harm(self, backend: MemoryBackend) -> None:
         backend.store(USER, "a\0b", "nul \0 and half \ud800 a pair", {"note": "\udc00"})
@@ -195,8 +177,7 @@ class MemoryBackendSuite:
         backend.store(OTHER, "pref_editor", "emacs")
         assert [entry.value for entry in backend.query(USER, "editor")] == ["vim"]
         assert backend.delete(USER, "pref_editor") is True
-        found = backend.retrieve(OTHER, "pref_editor")
-        assert found is not None
+        found = _get(backend, "pref_editor", OTHER)
         assert (found.value, backend.list_keys(OTHER), backend.list_keys(USER)) == ("emacs", ["pref_editor"], [])
 
     # -- query
@@ -308,13 +289,11 @@ class MemoryBackendSuite:
     def test_storing_after_a_deletion_creates_a_new_entry(self, backend: MemoryBackend) -> None:
         self._needs()
         backend.store(USER, "pref_editor", "vim", {"session": "s-1"})
-        first = backend.retrieve(USER, "pref_editor")
-        assert first is not None
+        first = _get(backend, "pref_editor")
         backend.delete(USER, "pref_editor")
         _pass(first.created_at)
         backend.store(USER, "pref_editor", "nano")
-        second = backend.retrieve(USER, "pref_editor")
-        assert second is not None
+        second = _get(backend, "pref_editor")
         assert second.created_at >= first.created_at + 0.009
         assert "session" not in second.metadata
 
@@ -340,9 +319,7 @@ class MemoryBackendSuite:
         assert [entry.key for entry in backend.query(USER, "")] == ["lasting"]
         assert backend.retrieve(USER, "lasting") is not None
         backend.store(USER, "old", "quokka again")
-        found = backend.retrieve(USER, "old")
-        assert found is not None
-        assert found.value == "quokka again"
+        assert _get(backend, "old").value == "quokka again"
 
     def test_an_entry_expires_over_time(self, backend: MemoryBackend) -> None:
         self._needs()
@@ -434,9 +411,7 @@ class MemoryBackendSuite:
     def test_a_view_fills_in_the_project(self, backend: MemoryBackend) -> None:
         self._needs("scopes")
         backend.at(View(project="/tides")).store(USER, "port", "5433", {"scope": "project"})
-        found = backend.at(View(project="/tides")).retrieve(USER, "port")
-        assert found is not None
-        assert found.metadata["project"] == "/tides"
+        assert _get(backend.at(View(project="/tides")), "port").metadata["project"] == "/tides"
         assert backend.at(View(project="/other")).retrieve(USER, "port") is None
 
     def test_deleting_from_a_view_deletes_the_visible_entry(self, backend: MemoryBackend) -> None:
@@ -445,9 +420,7 @@ class MemoryBackendSuite:
         backend.store(USER, "style", "spaces", {"scope": "project", "project": "/tides"})
         here = backend.at(View(project="/tides"))
         assert here.delete(USER, "style") is True
-        found = here.retrieve(USER, "style")
-        assert found is not None
-        assert found.value == "tabs"
+        assert _get(here, "style").value == "tabs"
 
     @pytest.mark.parametrize(
         "metadata", [{"scope": "galaxy"}, {"scope": "project"}, {"expires_at": "soon"}, {"what": object()}]
@@ -554,6 +527,5 @@ class MemoryBackendSuite:
         backend.store(
             USER, "note", "value", {"passwords": ["Tr0ub4dor&3xyz!"], "db": {"password": {"value": 48151623}}}
         )
-        found = backend.retrieve(USER, "note")
-        assert found is not None
+        found = _get(backend, "note")
         assert not [secret for secret in ("Tr0ub4dor", "48151623") if secret in str(found.metadata)]

@@ -296,9 +296,7 @@ def _create_response(model: ScriptedModel, name: str, reply: Reply) -> JSON:
 
 
 def _stream_response(response: JSON) -> Iterator[JSON]:
-    number = -1
-    for event in _response_events(response):
-        number += 1
+    for number, event in enumerate(_response_events(response)):
         yield {**event, "sequence_number": number}
 
 

@@ -427,20 +427,8 @@ class SessionStoreSuite:
 
     def test_the_index_accepts_any_words(self, store: SQLSessionStore) -> None:
         store.append(session(), [said("m1", "harmless")])
-        for text in (
-            '"',
-            "AND",
-            "a OR",
-            "NEAR(",
-            "*",
-            "-x",
-            "^a:b",
-            "(",
-            "'; DROP TABLE x",
-            "\0",
-            "\ud800",
-            "\U00018cd6",
-        ):
+        hostile = ('"', "AND", "a OR", "NEAR(", "*", "-x", "^a:b", "(", "'; DROP TABLE x", "\0", "\ud800", "\U00018cd6")
+        for text in hostile:
             assert find_texts(store, text) == [], text
 
     def test_the_index_knows_words_their_forms_and_their_parts(self, store: SQLSessionStore) -> None:
