@@ -220,10 +220,11 @@ class PostgresDatabase(Database):
     def _act_for(self, tenant: str) -> str:
         """Act for a tenant, by default the role that logged in, and check that the server allows it."""
         wanted = tenant or (self._login if self._unbound else "")
+        set_tenant = f"SET LOCAL warmstart.tenant = {Literal(wanted).as_string()}"
         if self._unbound:
-            self._setup_sql = [*_set_role(SERVICE, self._schemas), *_set_tenant(wanted)]
+            self._setup_sql = [*_set_role(SERVICE, self._schemas), set_tenant]
         elif tenant not in ("", self._login):
-            self._setup_sql = _set_tenant(tenant)
+            self._setup_sql = [set_tenant]
         reached, is_bound = self.execute("SELECT warmstart_tenant(), row_security_active('tenants')").fetchone()
         if wanted and reached != wanted:
             advice = f"unset WARMSTART_TENANT, or ask the owner of the server to GRANT {SERVICE} TO it"
@@ -371,11 +372,6 @@ def _set_role(role: str, schemas: list[str]) -> list[str]:
     """The statements that set a role for a transaction, with the schemas of the login."""
     name, *path = (Identifier(each).as_string() for each in (role, *schemas))
     return [f"SET LOCAL ROLE {name}", f"SET LOCAL search_path = {', '.join(path)}"]
-
-
-def _set_tenant(tenant: str) -> list[str]:
-    """The statements that set the tenant for a transaction."""
-    return [f"SET LOCAL warmstart.tenant = {Literal(tenant).as_string()}"]
 
 
 @contextmanager
