@@ -10,7 +10,7 @@ import builtins
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext, suppress
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -30,7 +30,7 @@ from warmstart.errors import (
 )
 from warmstart.redact.redactor import Redactor, configured_redactor
 from warmstart.sessions.projects import branch_of, project_of_log, resolve_project
-from warmstart.sessions.sql_store import open_store
+from warmstart.sessions.sql_store import SQLSessionStore, open_store
 from warmstart.sessions.store import Filter, SessionSummary
 from warmstart.sessions.values import Message, Session, SessionOutcome, Step, clean, steps
 
@@ -45,16 +45,15 @@ if TYPE_CHECKING:
     from warmstart.recall.evidence import Evidence
     from warmstart.recall.recall import Recall
     from warmstart.run import Run
-    from warmstart.sessions.sql_store import SQLSessionStore
     from warmstart.sessions.sync import SyncReport
     from warmstart.templates.brief import Brief
     from warmstart.templates.item_store import ItemStore
     from warmstart.templates.selection import Selector
     from warmstart.templates.start import Started
-    from warmstart.templates.store import SQLTemplateStore
     from warmstart.templates.template import WarmTemplate
 
 _log = logging.getLogger("warmstart")
+_ALL = Filter()
 
 HANDOFF = "handoff/0001_tables"  # a store without it has no packets
 PREFLIGHT = "preflight/0001_turns"  # a store without it has no turns to show yet
@@ -157,10 +156,9 @@ class Warmstart:
 
     def _is_calling(self, native_id: str) -> bool:
         """Whether the last tool call of a session has no result yet."""
-        try:
+        with suppress(SessionNotFound):
             return any(step.result is None for step in list(self.sessions.steps(native_id))[-1:])
-        except SessionNotFound:
-            return False
+        return False
 
     def update(self, *, progress: Bar = lambda _: nullcontext()) -> None:
         """The second half of `sync`: update the search index, the profiles, the items and the vectors.
@@ -198,12 +196,7 @@ class Warmstart:
         sql = "SELECT 1 FROM sessions WHERE pk NOT IN (SELECT session FROM preflight_sessions) LIMIT 1"
         return bool(self.store.fetch(sql))
 
-    def update_profiles(
-        self,
-        filter: Filter = Filter(),  # noqa: B008 - Filter is frozen
-        *,
-        progress: StepProgress | None = None,
-    ) -> bool:
+    def update_profiles(self, filter: Filter = _ALL, *, progress: StepProgress | None = None) -> bool:
         """Profile the sessions that changed, which also determines their outcomes. Returns whether any did."""
         from warmstart.profile.rules import rules_version
         from warmstart.profile.store import SQLProfileStore
@@ -467,7 +460,7 @@ class Templates:
         from warmstart.templates.store import SQLTemplateStore
 
         self._app = app
-        self.store: SQLTemplateStore = SQLTemplateStore(app.store, redactor=app.redactor)
+        self.store = SQLTemplateStore(app.store, redactor=app.redactor)
 
     def extract(self, *sessions: str, name: str, author: str = "", **options: Any) -> WarmTemplate:
         """Create a template from sessions: extract, redact, check and save it. There is no other way to create one.

@@ -112,17 +112,16 @@ def load_settings(
     values = {
         name: _convert(setting, *sources[setting.key]) for name, setting in _BY_FIELD.items() if setting.key in sources
     }
-    configured = values.pop("store_url", "")
-    url = store or configured
+    url = store or values.get("store_url", "")
     if "memory_backend" in values:
         values["memory_backend"] = values["memory_backend"].strip().lower()
-    if not url.startswith(_SERVERS):
-        return Settings(home=folder, store_path=_store_path(url, folder), **values)
-    if not url.isprintable():
+    is_server = url.startswith(_SERVERS)
+    if is_server and not url.isprintable():
         raise ConfigError(
             f"the store {without_password(url)!r} has characters that are not allowed in a URL; remove them"
         )
-    return Settings(**{**values, "home": folder, "store_path": folder / "warmstart.db", "store_url": url})
+    values["store_url"] = url if is_server else ""
+    return Settings(home=folder, store_path=_store_path("" if is_server else url, folder), **values)
 
 
 def home_directory(env: Mapping[str, str], home: Path | None = None) -> Path:
