@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from warmstart.recall import query
 from warmstart.recall.evidence import Matcher
-from warmstart.recall.query import Word, index_terms, parse, rarest
+from warmstart.recall.query import MAX_TERMS, Word, index_terms, parse, rarest
 
 
 @given(st.text(alphabet='abcDE19_-./: "`', max_size=40))
@@ -45,8 +45,8 @@ def test_a_word_that_occurs_nowhere_does_not_keep_out_the_others():
     words = [Word(word, word) for word in ("mistyped", "tide", "table", "the")]
     known = {"tide": 900, "table": 5000, "the": 90_000}
     for budget in (2000, 500):
-        assert [word.word for word in rarest(words, known, budget, 60)] == ["mistyped", "tide"]
-    assert len(rarest(words, {}, 2, 3)) == 3
+        assert [word.word for word in rarest(words, known, budget)] == ["mistyped", "tide"]
+    assert len(rarest([Word(str(number), str(number)) for number in range(100)], {}, 2)) == MAX_TERMS
 
 
 def test_stop_words_count_only_where_there_is_nothing_else():

@@ -298,17 +298,10 @@ def _documents(lookup: SessionLookup, session: int) -> dict[tuple[bool, int, int
             found.append(Document(field, text.message, SHORT_HASH.unpack_from(text.hash)[0], text.text))
     first = next((document.message for document in found if document.field < SAID), 0)
     facts = (title, "" if branch in _TRUNKS else branch.split("/", 1)[-1])
-    headline = [
-        Document(
-            COMMANDS,
-            first,
-            SHORT_HASH.unpack(blake2b(fact.encode("utf-8", "replace"), digest_size=8).digest())[0],
-            0,
-            fact,
-        )
-        for fact in facts
-        if fact
-    ]
+    headline = []
+    for fact in filter(None, facts):
+        digest = blake2b(fact.encode("utf-8", "replace"), digest_size=8).digest()
+        headline.append(Document(COMMANDS, first, SHORT_HASH.unpack(digest)[0], 0, fact))
     ordered = sorted((*headline, *found), key=lambda document: document.field >= SAID)
     # A message may contain the same text twice.
     return {(document.field >= SAID, document.message, document.hash): document for document in ordered}

@@ -12,6 +12,7 @@ from warmstart.text.words import MAX_WORD, STOPWORDS, identifier_parts, split_wo
 MAX_CHARACTERS = 20_000  # of a query; only the beginning and the end of a longer one are read
 MAX_WORDS = 400
 MAX_NAMES = 4
+MAX_TERMS = 60  # that are looked up; their numbers fit into six bits
 
 _MAX_IDENTIFIER = 40  # letters; longer mixed-case words are data
 _QUOTED = re.compile(r'`([^`\n]{3,120})`|"([^"\n]{3,120})"')
@@ -122,7 +123,7 @@ def _find_names(text: str) -> tuple[Name, ...]:
     return tuple(found.values())
 
 
-def rarest(words: Iterable[Word], frequencies: Mapping[str, int], budget: int, limit: int) -> list[Word]:
+def rarest(words: Iterable[Word], frequencies: Mapping[str, int], budget: int) -> list[Word]:
     """The rarest words first, as long as their postings together stay within the budget.
 
     At least one of them occurs somewhere, if any does: a misspelled word must not crowd out all others.
@@ -131,7 +132,7 @@ def rarest(words: Iterable[Word], frequencies: Mapping[str, int], budget: int, l
     used, any_known = 0, False
     for word in sorted(words, key=lambda word: frequencies.get(word.stem, 1)):
         used += frequencies.get(word.stem, 1)
-        if len(chosen) >= limit or (any_known and used > budget):
+        if len(chosen) >= MAX_TERMS or (any_known and used > budget):
             break
         chosen.append(word)
         any_known = any_known or word.stem in frequencies

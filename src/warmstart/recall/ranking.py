@@ -21,7 +21,6 @@ from warmstart.recall.index import COLUMNS, DELETED, FIELD, FIELDS, FIRST, LENGT
 from warmstart.storage.database import Database, Interrupted
 
 K1, B = 1.2, 0.75
-MAX_TERMS = 60  # of a query that are looked up; their numbers fit into six bits
 _FIELD = 15 << FIELD
 _POSITIONS = 17  # bits for the position of a window
 _POSITION = (1 << _POSITIONS) - 1
@@ -64,12 +63,9 @@ class Scope(NamedTuple):
 class Postings(NamedTuple):
     """The documents that have each term; those of term `i` are the ones where `term == i`."""
 
-    ids: Ids
-    term: Ids
-    counts: Ids  # by term: how many documents in scope have it
-
-
-EMPTY = Postings(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64))
+    ids: Ids = np.zeros(0, np.int64)
+    term: Ids = np.zeros(0, np.int64)
+    counts: Ids = np.zeros(0, np.int64)  # by term: how many documents in scope have it
 
 
 class CorpusStats:

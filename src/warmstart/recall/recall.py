@@ -14,19 +14,8 @@ import numpy as np
 from warmstart.errors import EmbedderError, StoreError
 from warmstart.recall.evidence import Evidence, Hit, SearchResult, choose_spots, read_passages
 from warmstart.recall.index import GROUPS, Group, Index, Progress
-from warmstart.recall.query import MAX_NAMES, Name, Query, Word, parse, rarest
-from warmstart.recall.ranking import (
-    EMPTY,
-    MAX_TERMS,
-    CorpusStats,
-    Floats,
-    Postings,
-    Ranked,
-    Scope,
-    Weights,
-    rank,
-    rank_sessions,
-)
+from warmstart.recall.query import MAX_NAMES, MAX_TERMS, Name, Query, Word, parse, rarest
+from warmstart.recall.ranking import CorpusStats, Floats, Postings, Ranked, Scope, Weights, rank, rank_sessions
 from warmstart.sessions.lookup import Selection, Use
 from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.storage.database import Interrupted
@@ -173,7 +162,7 @@ class Recall:
             if affordable < _MIN_POSTINGS:
                 raise Interrupted
             budget = int(min(budget, affordable))
-            words = {group: rarest(query.words, known[group], budget, MAX_TERMS) for group in groups}
+            words = {group: rarest(query.words, known[group], budget) for group in groups}
             stems = {group: [word.stem for word in some] for group, some in words.items()}
             ids = self._terms.postings(stems, 2 * budget)
             found = {
@@ -183,7 +172,7 @@ class Recall:
             }
             if monotonic() > deadline:
                 raise Interrupted
-            did = found.get("did", EMPTY)
+            did = found.get("did", Postings())
             also = () if near is None else near.parts
             ranked = rank(found["said"], did, scope, stats.lengths, self._weights, also)
             # The words that are rarest over all projects may not occur in this one.
