@@ -48,10 +48,8 @@ class Pseudonyms:
         if not name or (called and called[1] in known_tools()):
             return name
         if found := _MCP.fullmatch(name):
-            server, tool = (
-                self.hash("server", found["server"], digits=8),
-                self.hash("tool", found["tool"] or "", digits=8),
-            )
+            server = self.hash("server", found["server"], digits=8)
+            tool = self.hash("tool", found["tool"] or "", digits=8)
             return f"mcp__{server}{tool and '__'}{tool}"
         return f"other:{self.hash('tool', name, digits=8)}"
 

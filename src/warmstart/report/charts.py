@@ -78,10 +78,8 @@ class Tick(NamedTuple):
 def rows(title: str, lines: Sequence[Row], axis: Sequence[Tick], *, columns: Sequence[str] = ()) -> Markup:
     """One row per item: name, bars on a common axis, and numbers in columns at the right end."""
     ends = _column_ends(lines, columns)
-    left, right = (
-        min(max((text_width(one_line(row.name)) for row in lines), default=0) + 9, _MAX_NAMES),
-        ends[0][0] - 12,
-    )
+    left = min(max((text_width(one_line(row.name)) for row in lines), default=0) + 9, _MAX_NAMES)
+    right = ends[0][0] - 12
     top = 22.0 if columns else 6.0
     bottom = top + _ROW * len(lines)
 
@@ -337,14 +335,12 @@ def tick_text(share: float) -> str:
 
 
 def _grid(plot: _Plot) -> Markup:
-    lines = (
-        join(
-            element("line", class_="grid", x1=plot.left, x2=plot.right, y1=plot.y(tick), y2=plot.y(tick)),
-            label(plot.left - 8, plot.y(tick) + 4, tick_text(tick), "end"),
-        )
-        for tick in plot.ticks
-    )
-    return join(*lines)
+    parts = []
+    for tick in plot.ticks:
+        y = plot.y(tick)
+        parts.append(element("line", class_="grid", x1=plot.left, x2=plot.right, y1=y, y2=y))
+        parts.append(label(plot.left - 8, y + 4, tick_text(tick), "end"))
+    return join(*parts)
 
 
 def _dot(plot: _Plot, x: float, point: Point, *, size: float = 4) -> Markup:
