@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 
 from warmstart.embedding.embedders import Embedder, Matrix
 from warmstart.errors import ConfigError, StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreReadOnly, StoreTooNew
-from warmstart.storage.database import Database
-from warmstart.storage.sql import batches, placeholders
+from warmstart.storage.database import Database, batches, placeholders
 from warmstart.storage.sqlite import use_wal
 
 Keys: TypeAlias = NDArray[np.int64]

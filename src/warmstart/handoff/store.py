@@ -27,8 +27,7 @@ from warmstart.sessions.redaction import redacted_messages
 from warmstart.sessions.schema import to_time
 from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.sessions.values import Message, Session
-from warmstart.storage.database import Connection, migrations_of
-from warmstart.storage.sql import placeholders
+from warmstart.storage.database import Connection, migrations_of, placeholders
 
 MIGRATIONS = migrations_of("handoff", __file__)
 _TITLE = re.compile(rf"{re.escape(PACKET)}(\w+)")

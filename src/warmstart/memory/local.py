@@ -12,8 +12,7 @@ from warmstart.errors import StoreError
 from warmstart.memory.entries import Prepared
 from warmstart.memory.index import WordIndex
 from warmstart.memory.sql import MIGRATIONS, Redacting, SQLBackend, _values
-from warmstart.storage.database import Connection, Database, Migration
-from warmstart.storage.sql import batches
+from warmstart.storage.database import Connection, Database, Migration, batches
 from warmstart.storage.sqlite import SQLiteDatabase
 
 _WAIT = 20  # milliseconds that an index update or a checkpoint waits for other processes

@@ -30,8 +30,7 @@ from warmstart.memory.search import MAX_QUERY, Question, answer, stems
 from warmstart.memory.values import SESSION, SOURCE, MemoryEntry, Record, Version, View, digest
 from warmstart.redact.redactor import Redactor, configured_redactor
 from warmstart.sessions.values import clean
-from warmstart.storage.database import Connection, Database, migrations_of
-from warmstart.storage.sql import batches, placeholders
+from warmstart.storage.database import Connection, Database, batches, migrations_of, placeholders
 
 if TYPE_CHECKING:
     from warmstart.memory.semantic import Near, SemanticIndex

@@ -21,7 +21,7 @@ from warmstart.sessions.schema import OUTCOME_RULES
 from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.sessions.store import Filter
 from warmstart.sessions.values import Message, Session, Step, ToolCall, steps
-from warmstart.storage.sql import batches
+from warmstart.storage.database import batches
 from warmstart.text.shell import parse_commands
 
 _EARLY_TURNS = 30

@@ -17,8 +17,7 @@ from warmstart.profile.values import Profile, Profiled
 from warmstart.sessions.schema import SESSION_COLUMNS, to_session
 from warmstart.sessions.sql_store import SQLSessionStore, where
 from warmstart.sessions.store import Filter
-from warmstart.storage.database import migrations_of
-from warmstart.storage.sql import batches, placeholders
+from warmstart.storage.database import batches, migrations_of, placeholders
 
 MIGRATIONS = migrations_of("profile", __file__)
 

@@ -19,8 +19,7 @@ from warmstart.recall.query import Query, Word
 from warmstart.recall.ranking import Postings, Ranked, SessionScore
 from warmstart.sessions.lookup import SessionLookup, StoredMessage, TextUse
 from warmstart.sessions.values import Role
-from warmstart.storage.database import Connection, Interrupted
-from warmstart.storage.sql import batches
+from warmstart.storage.database import Connection, Interrupted, batches
 from warmstart.text.words import stem_words, tokenize
 
 MAX_TEXT, MAX_REPLY, MAX_COMMAND = 600, 300, 120  # characters

@@ -34,8 +34,7 @@ from warmstart.sessions.bad_sessions import BAD_SESSION, log_skip
 from warmstart.sessions.lookup import SessionLookup
 from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.sessions.values import clean
-from warmstart.storage.database import Connection, Interrupted, migrations_of
-from warmstart.storage.sql import batches, placeholders
+from warmstart.storage.database import Connection, Interrupted, batches, migrations_of, placeholders
 from warmstart.storage.sqlite import SQLiteDatabase
 
 if TYPE_CHECKING:  # numpy takes a tenth of a second to load, and only a search needs it; psycopg is an extra

@@ -27,8 +27,7 @@ from warmstart.sessions.schema import (
 )
 from warmstart.sessions.store import Appended
 from warmstart.sessions.values import Session, clean, session_id
-from warmstart.storage.database import Connection
-from warmstart.storage.sql import batches, next_ids, placeholders
+from warmstart.storage.database import Connection, batches, next_ids, placeholders
 
 # Whether a log says nothing new about where its session ran. After a working tree is deleted, nothing on disk shows
 # which repository it belonged to, or which working tree a folder belonged to.

@@ -15,7 +15,7 @@ from warmstart.sessions.append import insert_messages, texts_of
 from warmstart.sessions.schema import SESSION_COLUMNS, TEXT_USES, read_rows
 from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.sessions.store import Position
-from warmstart.storage.sql import batches, next_ids, placeholders
+from warmstart.storage.database import batches, next_ids, placeholders
 
 _BATCH = 2000  # messages per transaction, plus the rest of the last session
 _COLUMNS = f"revision, rules, {SESSION_COLUMNS}"

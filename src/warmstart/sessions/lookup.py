@@ -14,8 +14,7 @@ from typing import Any, Literal, NamedTuple
 from warmstart.sessions.marks import MARK
 from warmstart.sessions.schema import IN_PROJECT
 from warmstart.sessions.values import Role, clean
-from warmstart.storage.database import Connection
-from warmstart.storage.sql import batches, placeholders
+from warmstart.storage.database import Connection, batches, placeholders
 
 Use = Literal["text", "arguments", "result"]
 

@@ -16,8 +16,7 @@ import msgspec
 
 from warmstart.sessions.marks import MARK, TAG, without_ours
 from warmstart.sessions.values import CallOutcome, Message, Role, Session, ToolCall, ToolResult, Usage, clean
-from warmstart.storage.database import Database, migrations_of
-from warmstart.storage.sql import placeholders
+from warmstart.storage.database import Database, migrations_of, placeholders
 
 MIGRATIONS = migrations_of("sessions", __file__)
 # Increment it whenever a reader judges outcomes differently, so that `rejudge` updates the stored results.

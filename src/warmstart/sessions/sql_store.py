@@ -33,8 +33,7 @@ from warmstart.sessions.schema import (
 from warmstart.sessions.store import Appended, Filter, Position, SessionSummary
 from warmstart.sessions.text_index import PostgresTextIndex, SQLiteTextIndex, TextIndex
 from warmstart.sessions.values import CallOutcome, Message, Session, SessionOutcome, ToolResult, clean
-from warmstart.storage.database import Connection, Database, Statement
-from warmstart.storage.sql import batches, placeholders
+from warmstart.storage.database import Connection, Database, Statement, batches, placeholders
 from warmstart.storage.sqlite import SQLiteDatabase
 
 _COUNTS = """

@@ -17,8 +17,7 @@ from typing import ClassVar
 import msgspec
 
 from warmstart.sessions.schema import TEXT_USES
-from warmstart.storage.database import Database, Statement
-from warmstart.storage.sql import batches, placeholders
+from warmstart.storage.database import Database, Statement, batches, placeholders
 from warmstart.text.words import distinct_stems
 
 _BATCH_CHARACTERS = 400_000  # characters of stems per statement

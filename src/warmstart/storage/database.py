@@ -12,15 +12,19 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
+from itertools import count, islice
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from warmstart.errors import StoreError, StoreTooNew
 
 BUSY_SECONDS = 120.0
+MAX_PARAMETERS = 500  # values in one IN list
+
+T = TypeVar("T")
 
 Statement = tuple[str, tuple[object, ...]]  # SQL and its parameters
 
@@ -204,3 +208,25 @@ class Database(ABC):
 
     @abstractmethod
     def _run_script(self, script: str) -> None: ...
+
+
+# -- helpers for the SQL of all packages
+
+
+def batches(items: Iterable[T], size: int = MAX_PARAMETERS) -> Iterator[list[T]]:
+    """Split `items` into lists of at most `size`, short enough for an IN list."""
+    rest = iter(items)
+    while batch := list(islice(rest, size)):
+        yield batch
+
+
+def placeholders(items: Sized) -> str:
+    """A question mark for each item, for an IN list or VALUES."""
+    return ", ".join("?" * len(items))
+
+
+def next_ids(connection: Connection, table: str, column: str, *, session: int | None = None) -> Iterator[int]:
+    """Yield unused ids, counting up from the highest in the table or session. Call it inside a transaction."""
+    where = "" if session is None else f" WHERE session = {session:d}"
+    highest = connection.execute(f"SELECT coalesce(max({column}), 0) FROM {table}{where}").fetchone()[0]
+    return count(int(highest) + 1)

@@ -17,8 +17,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from warmstart.errors import SessionNotFound
-from warmstart.storage.database import Connection
-from warmstart.storage.sql import batches, placeholders
+from warmstart.storage.database import Connection, batches, placeholders
 from warmstart.templates.item import EDIT, Item
 from warmstart.templates.store import SQLTemplateStore, sources_of, with_children
 from warmstart.templates.template import SessionSeed, State, WarmTemplate
