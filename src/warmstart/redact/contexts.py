@@ -53,9 +53,8 @@ def private_key(text: str, at: int) -> Iterator[Span]:
 
 def encoded_key(text: str, at: int) -> Iterator[Span]:
     """Base64 that contains the words PRIVATE KEY, or begins like a private key."""
-    start = _start_of(
-        text, at, 64, _BASE64_CHARACTERS
-    )  # a key begins with its header, or with some bytes of its length
+    # A key begins with its header, or with some bytes of its length.
+    start = _start_of(text, at, 64, _BASE64_CHARACTERS)
     run = PATTERNS.base64.match(text, start) if len(set(text[start : start + 400])) > 10 else None
     if run:
         yield Span(start, run.start() + len(run.group().rstrip()), "private-key")
