@@ -14,10 +14,7 @@ from typing import Any, NamedTuple
 
 Hit = tuple[int, int, int]  # the index of a keyword, where it starts and where it ends
 
-
-@cache
-def _compile(pattern: str, flags: int) -> re.Pattern[str]:
-    return re.compile(pattern, flags)
+_compile = cache(re.compile)
 
 
 class Rule(NamedTuple):
