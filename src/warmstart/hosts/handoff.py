@@ -10,8 +10,7 @@ from warmstart.handoff.ledger import Ledger, build_ledger
 from warmstart.handoff.packet import PacketWriter
 from warmstart.redact.redactor import Redactor, configured_redactor
 from warmstart.sessions.marks import END, MARK
-from warmstart.sessions.readers.base import Reading
-from warmstart.sessions.readers.registry import readers
+from warmstart.sessions.readers.base import Reading, readers
 from warmstart.sessions.redaction import redacted_messages
 from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.sessions.values import Session
