@@ -20,8 +20,7 @@ from warmstart.experiments.units import Row
 from warmstart.profile.profiler import profile_of
 from warmstart.profile.store import MIGRATIONS as PROFILES
 from warmstart.profile.values import Profile
-from warmstart.sessions.bad_sessions import BAD_SESSION, log_skip
-from warmstart.sessions.sql_store import SQLSessionStore
+from warmstart.sessions.sql_store import BAD_SESSION, SQLSessionStore, log_skip
 from warmstart.sessions.values import clean
 from warmstart.stats import assign
 from warmstart.storage.database import migrations_of

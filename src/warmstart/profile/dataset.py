@@ -24,7 +24,7 @@ from warmstart.profile.corpus import week
 from warmstart.profile.pseudonyms import Pseudonyms, public_version
 from warmstart.profile.rules import load_table
 from warmstart.profile.values import Feedback, Profiled
-from warmstart.sessions.bad_sessions import BAD_SESSION, log_skip
+from warmstart.sessions.sql_store import BAD_SESSION, log_skip
 
 CARD = "README.md"
 MARK = "<!-- Written by `warmstart dataset export`, which replaces it. Remove this line to keep your own text. -->"

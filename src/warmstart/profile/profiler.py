@@ -16,9 +16,8 @@ from warmstart.profile.signatures import error_signature
 from warmstart.profile.store import SQLProfileStore, Stale
 from warmstart.profile.tools import SHELLS, Tools, command_in, fields_of, path_in, reads, role_of, task_type, tool_names
 from warmstart.profile.values import AnnotatedStep, Markers, Profile, Profiled
-from warmstart.sessions.bad_sessions import BAD_SESSION, Skip, log_skip
 from warmstart.sessions.schema import OUTCOME_RULES
-from warmstart.sessions.sql_store import SQLSessionStore
+from warmstart.sessions.sql_store import BAD_SESSION, Skip, SQLSessionStore, log_skip
 from warmstart.sessions.store import Filter
 from warmstart.sessions.values import Message, Session, Step, ToolCall, steps
 from warmstart.storage.database import batches

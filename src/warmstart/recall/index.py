@@ -30,9 +30,8 @@ import msgspec
 from warmstart.embedding.files import MIGRATIONS as VECTOR_MIGRATIONS
 from warmstart.profile.tools import SHELLS
 from warmstart.recall.query import index_terms
-from warmstart.sessions.bad_sessions import BAD_SESSION, log_skip
 from warmstart.sessions.lookup import SessionLookup
-from warmstart.sessions.sql_store import SQLSessionStore
+from warmstart.sessions.sql_store import BAD_SESSION, SQLSessionStore, log_skip
 from warmstart.sessions.values import clean
 from warmstart.storage.database import Connection, Interrupted, batches, migrations_of, placeholders
 from warmstart.storage.sqlite import SQLiteDatabase

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,9 +16,8 @@ from typing import Any
 import msgspec
 
 from warmstart.config import Settings
-from warmstart.errors import AmbiguousId, SessionNotFound
+from warmstart.errors import AmbiguousId, SessionNotFound, StoreCorrupt, WarmstartError
 from warmstart.sessions.append import Append, texts_of
-from warmstart.sessions.bad_sessions import BAD_SESSION, log_skip
 from warmstart.sessions.redaction import exchange_text, forget_state, rewrite_facts
 from warmstart.sessions.schema import (
     IN_PROJECT,
@@ -61,6 +61,19 @@ _FILTERS = {
     "since": "s.started_at >= :since",
     "outcome": "s.outcome = :outcome",
 }
+# What the content of a session can make our code raise. Errors of the database or the disk are not among them.
+BAD_SESSION = (
+    *(ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError),
+    *(msgspec.MsgspecError, StoreCorrupt),
+)
+Skip = Callable[[str, Exception], None]
+
+
+def log_skip(session: str, error: Exception) -> None:
+    """Log that a session was skipped, and why: one bad session never stops a batch."""
+    kind = "" if isinstance(error, WarmstartError) else f"unexpected {type(error).__name__}: "
+    reason = f"{kind}{' '.join(str(error).split())[:200]}"
+    logging.getLogger("warmstart").warning("skipped session %s: %s", session, reason)
 
 
 def where(filter: Filter) -> tuple[str, dict[str, object]]:

@@ -18,7 +18,7 @@ import msgspec
 from warmstart.errors import SessionNotFound
 from warmstart.profile.profiler import profile_of
 from warmstart.profile.values import TaskType
-from warmstart.sessions.bad_sessions import BAD_SESSION, log_skip
+from warmstart.sessions.sql_store import BAD_SESSION, log_skip
 from warmstart.storage.database import placeholders
 from warmstart.templates.lifecycle import Counts, count_uses, total
 from warmstart.templates.selection import Arm, Choice, Task

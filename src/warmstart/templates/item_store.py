@@ -9,8 +9,7 @@ import msgspec
 from warmstart.errors import SessionNotFound
 from warmstart.profile.profiler import Profiler, Progress
 from warmstart.redact.redactor import Redactor
-from warmstart.sessions.bad_sessions import BAD_SESSION, log_skip
-from warmstart.sessions.sql_store import SQLSessionStore, where
+from warmstart.sessions.sql_store import BAD_SESSION, SQLSessionStore, log_skip, where
 from warmstart.sessions.store import Filter
 from warmstart.storage.database import migrations_of
 from warmstart.templates.extract import ITEM_RULES, extract_items

@@ -18,8 +18,7 @@ from warmstart.profile.profiler import Profiler, profile_of
 from warmstart.profile.tools import SHELLS
 from warmstart.profile.values import Profile, TaskType
 from warmstart.redact import Redactor
-from warmstart.sessions.bad_sessions import BAD_SESSION, Skip, log_skip
-from warmstart.sessions.sql_store import SQLSessionStore
+from warmstart.sessions.sql_store import BAD_SESSION, Skip, SQLSessionStore, log_skip
 from warmstart.sessions.values import Message, Session
 from warmstart.templates.brief import Sources, fails_now
 from warmstart.templates.extract import extract_items
