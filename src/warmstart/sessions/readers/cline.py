@@ -24,7 +24,7 @@ import msgspec
 
 from warmstart.sessions.readers.base import Pair, Reader
 from warmstart.sessions.readers.content import as_json, as_text, from_json, join_blocks, joined
-from warmstart.sessions.readers.fields import as_dict, as_int, as_list, as_str, as_time, usage_of
+from warmstart.sessions.readers.fields import Fields, as_dict, as_int, as_list, as_str, as_time, usage_of
 from warmstart.sessions.readers.transcript import Transcript, call_outcome
 from warmstart.sessions.values import CallOutcome, Message, ToolResult
 
@@ -36,7 +36,7 @@ _EXIT = re.compile(r"\bCommand exited with code (-?\d{1,10})\b")
 
 class _Document(msgspec.Struct):
     session_id: str = msgspec.field(default="", name="sessionId")
-    origin: dict[str, Any] = {}  # msgspec copies it
+    origin: Fields = {}  # msgspec copies it
     messages: list[Any] = []
 
 
@@ -63,7 +63,7 @@ class _Messages(Transcript[_Document]):
             for message in [self.answer_of(item)] if is_answer else self.prompt(item, is_summary):
                 yield from self.pair_unless_empty(message)
 
-    def read_sibling(self, name: str) -> dict[str, Any]:
+    def read_sibling(self, name: str) -> Fields:
         """A document in the same folder; empty if there is none."""
         with suppress(OSError):
             return as_dict(from_json((self.path.parent / name).read_bytes()))
@@ -84,13 +84,13 @@ class _Messages(Transcript[_Document]):
         if "fork" in self.state:
             self.set_parent(self.state["fork"], "branch")
 
-    def answer_of(self, item: Mapping[str, Any]) -> Message:
+    def answer_of(self, item: Fields) -> Message:
         names = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens")
         usage = usage_of(as_dict(item.get("metrics")), *names, all_input=True)
         model = as_str(as_dict(item.get("modelInfo")).get("id"))
         return self.answer(item.get("content"), "tool_use", "input", model=model, usage=usage)
 
-    def prompt(self, item: Mapping[str, Any], is_summary: bool) -> Iterator[Message]:
+    def prompt(self, item: Fields, is_summary: bool) -> Iterator[Message]:
         """The results of calls, and what the user said."""
         content = item.get("content")
         blocks = [as_dict(block) for block in as_list(content)]
@@ -107,7 +107,7 @@ class _Messages(Transcript[_Document]):
         text = typed[1] if typed else words
         yield self.message("user", text, compaction_summary=is_summary, injected=by_machine)
 
-    def result_of(self, block: Mapping[str, Any]) -> ToolResult:
+    def result_of(self, block: Fields) -> ToolResult:
         content = block.get("content")
         listed = content if isinstance(content, list) else from_json(content)
         entries = [as_dict(entry) for entry in (listed if isinstance(listed, list) else [listed])]
@@ -135,7 +135,7 @@ class ClineReader(Reader):
         return [Path(env.get("CLINE_SESSION_DATA_DIR") or data / "sessions")]
 
 
-def _entry_text(entry: Mapping[str, Any]) -> str:
+def _entry_text(entry: Fields) -> str:
     if not entry.keys() & {"result", "error", "text"}:
         return as_json(entry)
     output, error = (as_text(entry.get(name)) for name in ("result", "error"))

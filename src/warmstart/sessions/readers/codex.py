@@ -24,14 +24,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from warmstart.sessions.readers.base import Pair, Reader, Reading
 from warmstart.sessions.readers.content import as_json, as_text, from_json, joined
-from warmstart.sessions.readers.fields import as_dict, as_int, as_list, as_str, as_time, usage_of
-from warmstart.sessions.readers.transcript import DECODE_ERRORS, UUID, Line, OpenMessage, Transcript, decode
+from warmstart.sessions.readers.fields import Fields, as_dict, as_int, as_list, as_str, as_time, usage_of
+from warmstart.sessions.readers.transcript import UUID, Line, OpenMessage, Transcript
 from warmstart.sessions.values import CallOutcome, Message, ParentKind, ToolCall, ToolResult, Usage
 
 MIN_ID = 24  # characters of an id that is unique
@@ -87,10 +86,6 @@ class Record(msgspec.Struct):
     payload: msgspec.Raw = msgspec.Raw()
 
 
-_Item = dict[str, Any]
-_ITEM = msgspec.json.Decoder(dict[str, Any])
-
-
 class _Response(OpenMessage, kw_only=True):
     """`later` are the messages that came before the response was complete."""
 
@@ -116,11 +111,7 @@ class _Rollout(Transcript[Record]):
         handler = getattr(self, f"on_{record.type}", None)
         if not handler:
             self.reading.skip(record.type or "?")
-            return
-        try:
-            item = decode(record.payload, _ITEM)
-        except DECODE_ERRORS as error:
-            self.reading.report(line.number, error, once=True)
+        if not handler or (item := self.decode_payload(record.payload, line)) is None:
             return
         self.native_id, self.time = as_str(item.get("id")), as_time(record.timestamp)
         if len(self.native_id) < MIN_ID:
@@ -135,7 +126,7 @@ class _Rollout(Transcript[Record]):
     def pair(self, message: Message) -> Pair:
         return super().pair(replace(message, origin=self.state.get("origin", "")))
 
-    def on_session_meta(self, item: _Item) -> Iterator[Pair]:
+    def on_session_meta(self, item: Fields) -> Iterator[Pair]:
         yield from self.finish()
         state, native_id = self.state, as_str(item.get("id"))
         if native_id and state.setdefault("named", native_id) != native_id:
@@ -150,7 +141,7 @@ class _Rollout(Transcript[Record]):
         if parent := _parent(item):
             self.set_parent(*parent)
 
-    def on_turn_context(self, item: _Item) -> Iterator[Pair]:
+    def on_turn_context(self, item: Fields) -> Iterator[Pair]:
         yield from self.finish()
         self.find_origin(item.get("turn_id"))
         self.learn(cwd=item.get("cwd"), model=item.get("model"))
@@ -163,14 +154,14 @@ class _Rollout(Transcript[Record]):
             writer = max(older, default=self.state["ancestors"][-1])
             self.state["origin"] = "" if writer == own else writer
 
-    def on_compacted(self, item: _Item) -> Iterator[Pair]:
+    def on_compacted(self, item: Fields) -> Iterator[Pair]:
         text = as_text(item.get("message"))
         if self.open and (answer := self.open.message().text.strip()):
             self.open.summary = answer == text.strip() or (text.startswith(_SUMMARY) and answer in text)
         yield from self.finish()
         yield self.pair(self.message("user", text, compaction_summary=True))
 
-    def on_event_msg(self, item: _Item) -> Iterator[Pair]:
+    def on_event_msg(self, item: Fields) -> Iterator[Pair]:
         kind = as_str(item.get("type"))
         if kind == "token_count":
             yield from self.on_token_usage_record(item)
@@ -185,7 +176,7 @@ class _Rollout(Transcript[Record]):
                 self.ends = dict(list({**self.ends, end.call_id: end}.items())[-MAX_OPEN:])
             self.reading.skip(kind or "event_msg")
 
-    def on_token_usage_record(self, item: _Item) -> Iterator[Pair]:
+    def on_token_usage_record(self, item: Fields) -> Iterator[Pair]:
         """Close the open response with its token usage."""
         info = as_dict(item.get("info"))
         total = as_int(as_dict(info.get("total_token_usage")).get("total_tokens"))
@@ -200,7 +191,7 @@ class _Rollout(Transcript[Record]):
             yield from self.finish(usage)
         self.total = self.total if total is None else total
 
-    def on_response_item(self, item: _Item) -> Iterator[Pair]:
+    def on_response_item(self, item: Fields) -> Iterator[Pair]:
         kind, role = as_str(item.get("type")), as_str(item.get("role"))
         if kind == "reasoning" or (kind == "message" and role == "assistant") or kind.endswith("_call"):
             yield from self.respond(item)
@@ -221,7 +212,7 @@ class _Rollout(Transcript[Record]):
         else:
             self.reading.skip(kind or "response_item")
 
-    def respond(self, item: _Item) -> Iterator[Pair]:
+    def respond(self, item: Fields) -> Iterator[Pair]:
         if self.open and self.open.answered:
             yield from self.finish()
         self.open = response = self.open or _Response(native_id=self.native_id, timestamp=self.time)
@@ -239,7 +230,7 @@ class _Rollout(Transcript[Record]):
                 result = self.message("tool", tool_results=(ToolResult(call_id=call.id, outcome=outcome),))
                 response.later.append(replace(result, native_id=f"{self.native_id}:result"))
 
-    def add_result(self, item: _Item) -> None:
+    def add_result(self, item: Fields) -> None:
         call, output = as_str(item.get("call_id")), item.get("output")
         if output is None and item.get("tools") is not None:
             # A search for tools: its result is a list of tools, whose text says nothing about the search.
@@ -306,7 +297,7 @@ class CodexReader(Reader):
         return name.endswith(".jsonl") and (name.startswith("rollout-") or UUID.fullmatch(name[:-6]) is not None)
 
 
-def _parent(item: _Item) -> tuple[str, ParentKind] | None:
+def _parent(item: Fields) -> tuple[str, ParentKind] | None:
     """The parent that a `session_meta` names. A subagent that names none belongs to the enclosing session."""
     spawn, fork = as_dict(item.get("source")).get("subagent"), as_str(item.get("forked_from_id"))
     thread = as_dict(as_dict(spawn).get("thread_spawn")).get("parent_thread_id") or item.get("parent_thread_id")
@@ -317,7 +308,7 @@ def _parent(item: _Item) -> tuple[str, ParentKind] | None:
     return (fork, "branch") if fork else None
 
 
-def _call(item: _Item, native_id: str) -> ToolCall:
+def _call(item: Fields, native_id: str) -> ToolCall:
     kind, name, space = as_str(item.get("type")), as_str(item.get("name")), as_str(item.get("namespace"))
     name = f"{space.rstrip('_')}__{name.lstrip('_')}" if space else name or kind.removesuffix("_call")
     arguments = next((item[key] for key in ("arguments", "input") if key in item), item.get("action") or {})
@@ -343,7 +334,7 @@ def result_of(call_id: str, output: object) -> ToolResult:
     return judge(result)
 
 
-def _end(item: _Item) -> ToolResult | None:
+def _end(item: Fields) -> ToolResult | None:
     """How a call ended according to an event. The outcome is set only if it was declined. `flag` means success."""
     fields = as_dict(item.get("item")) if item.get("type") == "item_completed" else item
     call = as_str(fields.get("call_id")) or as_str(fields.get("id"))

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from warmstart.redact import redact
-from warmstart.sessions.readers.fields import as_dict, as_str
+from warmstart.sessions.readers.fields import Fields, as_dict, as_str
 
 
 def as_text(value: object) -> str:
@@ -38,7 +38,7 @@ def from_json(text: object) -> Any:
         return None
 
 
-def object_in(text: str) -> dict[str, Any]:
+def object_in(text: str) -> Fields:
     """The object in JSON text; empty if the text is anything else."""
     return as_dict(from_json(text)) if text.lstrip()[:1] == "{" else {}
 

@@ -19,14 +19,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from warmstart.sessions.readers.base import Pair, Reader, Reading
 from warmstart.sessions.readers.content import as_text, joined
-from warmstart.sessions.readers.fields import as_dict, as_int, as_list, as_str, as_time, usage_of
-from warmstart.sessions.readers.transcript import DECODE_ERRORS, UUID, Line, Transcript, decode, id_in_name, remember
+from warmstart.sessions.readers.fields import Fields, as_dict, as_int, as_list, as_str, as_time, usage_of
+from warmstart.sessions.readers.transcript import UUID, Line, Transcript, id_in_name, remember
 from warmstart.sessions.values import CallOutcome, Message, ToolCall, ToolResult
 
 MAX_ENTRIES = 200
@@ -49,10 +48,6 @@ class Event(msgspec.Struct, rename="camel"):
     data: msgspec.Raw = msgspec.Raw()
 
 
-_Data = dict[str, Any]
-_DATA = msgspec.json.Decoder(_Data)
-
-
 class _Events(Transcript[Event]):
     """The events of a log. An event of the kind `a.b_c` is handled by `on_a_b_c`."""
 
@@ -69,11 +64,7 @@ class _Events(Transcript[Event]):
         handler = getattr(self, f"on_{event.type.replace('.', '_')}", None)
         if not handler:
             self.reading.skip(event.type)
-            return []
-        try:
-            data = decode(event.data, _DATA)
-        except DECODE_ERRORS as error:
-            self.reading.report(line.number, error, once=True)
+        if not handler or (data := self.decode_payload(event.data, line)) is None:
             return []
         self.subagent = event.agent_id or as_str(data.get("parentToolCallId"))
         self.native_id = event.id or f"{self.state['id']}:{line.start}"
@@ -88,7 +79,7 @@ class _Events(Transcript[Event]):
         facts = {**self.state, "id": own, "title": "", "model": message.model, "started": "", "parent": parent}
         return replace(self.session_from(facts), ended_at=message.timestamp), message
 
-    def on_session_start(self, data: _Data) -> None:
+    def on_session_start(self, data: Fields) -> None:
         self.state["id"] = self.state.setdefault("named", as_str(data.get("sessionId")) or self.state["id"])
         if "started" not in self.state:
             self.learn(started=as_str(data.get("startTime")) or (self.time and self.time.isoformat()))
@@ -99,44 +90,44 @@ class _Events(Transcript[Event]):
 
     on_session_resume = on_session_start
 
-    def on_session_context_changed(self, data: _Data) -> None:
+    def on_session_context_changed(self, data: Fields) -> None:
         self.learn(cwd=data.get("gitRoot") or data.get("cwd"), branch=data.get("branch"))
 
-    def on_session_title_changed(self, data: _Data) -> None:
+    def on_session_title_changed(self, data: Fields) -> None:
         self.learn(title=data.get("title"), model="" if self.subagent else data.get("newModel"))
 
     on_session_model_change = on_session_title_changed
 
-    def on_session_usage_record(self, data: _Data) -> None:
+    def on_session_usage_record(self, data: Fields) -> None:
         counts = {key: value for key, value in as_dict(data.get("usage")).items() if key in _COUNTS}
         remember(self.state, "costs", self.subagent, counts, MAX_ENTRIES)
 
-    def on_permission_completed(self, data: _Data) -> None:
+    def on_permission_completed(self, data: Fields) -> None:
         call = as_str(data.get("toolCallId"))
         if call and as_str(as_dict(data.get("result")).get("kind")).startswith("denied"):
             remember(self.state, "refused", call, True, MAX_ENTRIES)
 
-    def on_tool_execution_start(self, data: _Data) -> None:
+    def on_tool_execution_start(self, data: Fields) -> None:
         self.start_call(as_str(data.get("toolCallId")))
 
-    def on_session_compaction_complete(self, data: _Data) -> Message | None:
+    def on_session_compaction_complete(self, data: Fields) -> Message | None:
         text = as_text(data.get("summaryContent"))
         if not text:
             self.reading.skip("session.compaction_complete")
             return None
         return self.message("user", text, compaction_summary=True)
 
-    def on_system_message(self, data: _Data) -> Message:
+    def on_system_message(self, data: Fields) -> Message:
         return self.message("system", joined(data.get("content")))
 
-    def on_system_notification(self, data: _Data) -> Message:
+    def on_system_notification(self, data: Fields) -> Message:
         return self.message("user", joined(data.get("content")), injected=True)
 
-    def on_user_message(self, data: _Data) -> Message:
+    def on_user_message(self, data: Fields) -> Message:
         added = as_str(data.get("source")) not in ("", "user") or data.get("isAutopilotContinuation") is True
         return self.message("user", joined(data.get("content")), injected=not self.is_prompt(data) and added)
 
-    def is_prompt(self, data: _Data) -> bool:
+    def is_prompt(self, data: Fields) -> bool:
         """Whether a message is a subagent's prompt: its first message that is not the text of a skill."""
         if not self.subagent or as_str(data.get("source")).startswith("skill"):
             return False
@@ -144,7 +135,7 @@ class _Events(Transcript[Event]):
         self.state["prompts"] = dict(list(first.items())[:MAX_ENTRIES])
         return bool(first[self.subagent] == self.native_id)
 
-    def on_assistant_message(self, data: _Data) -> Message:
+    def on_assistant_message(self, data: Fields) -> Message:
         # Use the usage record if it is for the same API call, otherwise the message's own output tokens.
         cost = as_dict(as_dict(self.state.get("costs")).pop(self.subagent, None))
         counts = cost if cost.get("apiCallId") == data.get("apiCallId") else {}
@@ -163,7 +154,7 @@ class _Events(Transcript[Event]):
             usage=usage_of(counts, *_COUNTS[1:], all_input=True),
         )
 
-    def on_tool_execution_complete(self, data: _Data) -> Message:
+    def on_tool_execution_complete(self, data: Fields) -> Message:
         call_id, result, error = as_str(data.get("toolCallId")), as_dict(data.get("result")), as_dict(data.get("error"))
         refused = as_dict(self.state.get("refused")).pop(call_id, False) or error.get("code") in ("denied", "rejected")
         text = as_text(result.get("content")) or as_text(error.get("message")) or as_text(data.get("error"))

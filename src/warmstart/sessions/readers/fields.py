@@ -8,6 +8,8 @@ from typing import Any
 
 from warmstart.sessions.values import Usage
 
+Fields = dict[str, Any]
+
 # From 2000 to 2200: a number outside this range, in seconds or milliseconds, is not a time.
 _EARLIEST, _LATEST = 946_684_800.0, 7_258_118_400.0
 
@@ -45,7 +47,7 @@ def as_int(value: object) -> int | None:
     return int(value) if -(2**53) < value < 2**53 else None
 
 
-def as_dict(value: object) -> dict[str, Any]:
+def as_dict(value: object) -> Fields:
     """The value if it is an object, otherwise an empty one."""
     return value if isinstance(value, dict) else {}
 

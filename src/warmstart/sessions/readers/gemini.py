@@ -25,14 +25,11 @@ from contextlib import suppress
 from dataclasses import replace
 from hashlib import blake2b, sha256
 from pathlib import Path
-from typing import Any
-
-import msgspec
 
 from warmstart.sessions.readers.base import Pair, Reader, Reading
 from warmstart.sessions.readers.content import as_text, from_json, join_blocks
-from warmstart.sessions.readers.fields import as_dict, as_int, as_list, as_str, as_time, usage_of
-from warmstart.sessions.readers.transcript import Line, Transcript, call_outcome
+from warmstart.sessions.readers.fields import Fields, as_dict, as_int, as_list, as_str, as_time, usage_of
+from warmstart.sessions.readers.transcript import OBJECT, Line, Transcript, call_outcome
 from warmstart.sessions.values import CallOutcome, Message, ToolResult
 
 _SHELL = "run_shell_command"
@@ -55,15 +52,12 @@ _TRAILER = re.compile(
 )
 _TRAILER_LINE = re.compile(r"^([^:\n]+): (.*?)\s*$", re.MULTILINE)
 
-_Record = dict[str, Any]  # a message, facts of the session, or a change to them
-_RECORD = msgspec.json.Decoder(_Record)
 
-
-class _Chat(Transcript[_Record]):
+class _Chat(Transcript[Fields]):
     """The chat so far. `seen` has digests of its messages."""
 
     agent = "gemini-cli"
-    decoder = _RECORD
+    decoder = OBJECT  # of messages, facts of the session, and changes to them
 
     def __init__(self, path: Path, reading: Reading) -> None:
         super().__init__(path, reading)
@@ -75,12 +69,12 @@ class _Chat(Transcript[_Record]):
     def pairs(self) -> Iterator[Pair]:
         return super().pairs() if self.path.suffix == ".jsonl" else self.document_pairs()
 
-    def take(self, record: _Record, line: Line) -> Iterator[Pair]:
+    def take(self, record: Fields, line: Line) -> Iterator[Pair]:
         yield from self.take_record(record)
         self.state.setdefault("seen", []).extend(self.new_digests)
         self.new_digests = []
 
-    def take_record(self, record: _Record) -> list[Pair]:
+    def take_record(self, record: Fields) -> list[Pair]:
         if isinstance(record.get("$rewindTo"), str):
             self.reading.skip("$rewindTo")
             return []
@@ -98,7 +92,7 @@ class _Chat(Transcript[_Record]):
         self.learn_facts(record)
         return [pair for item in _listed(record.get("messages")) for pair in self.take_message(item)]
 
-    def take_document(self, document: _Record) -> Iterator[Pair]:
+    def take_document(self, document: Fields) -> Iterator[Pair]:
         messages = document.get("messages", [])
         if not isinstance(messages, list):
             raise ValueError("`messages` is not a list")
@@ -109,7 +103,7 @@ class _Chat(Transcript[_Record]):
             else:
                 self.reading.report(number, "the message is not a JSON object")
 
-    def change(self, change: _Record) -> list[Pair]:
+    def change(self, change: Fields) -> list[Pair]:
         title = self.session.title
         self.learn_facts(change)
         pairs: list[Pair] = [(self.session, None)] if self.session.title != title else []
@@ -118,7 +112,7 @@ class _Chat(Transcript[_Record]):
             pairs += [pair for item in _listed(change["messages"]) for pair in self.take_message(item, restated=True)]
         return pairs
 
-    def learn_facts(self, facts: _Record) -> None:
+    def learn_facts(self, facts: Fields) -> None:
         if "cwd" not in self.state or facts.keys() & {"projectHash", "directories"}:
             self.learn(hash=facts.get("projectHash"))
             folders = as_list(facts.get("directories"))
@@ -135,7 +129,7 @@ class _Chat(Transcript[_Record]):
         if self.state.get("kind") == "subagent" and folder.parent.name == "chats":
             self.set_parent(folder.name, "subagent")
 
-    def take_message(self, record: _Record, *, restated: bool = False) -> list[Pair]:
+    def take_message(self, record: Fields, *, restated: bool = False) -> list[Pair]:
         """The message of `record` and the results of its calls; from a repeated history, only what is new."""
         messages = self.messages(record)
         if not messages:
@@ -150,7 +144,7 @@ class _Chat(Transcript[_Record]):
         sidechain = self.state.get("kind") == "subagent"  # in a copy of its log, too
         return [(self.session, replace(message, sidechain=sidechain)) for message in messages]
 
-    def messages(self, record: _Record) -> list[Message]:
+    def messages(self, record: Fields) -> list[Message]:
         kind = as_str(record.get("type"))
         if kind not in ("user", "gemini"):
             self.reading.skip(kind or "unknown message")
@@ -165,7 +159,7 @@ class _Chat(Transcript[_Record]):
             self.reading.skip("tool response" if kind == "user" else "empty message")
         return messages
 
-    def user_messages(self, record: _Record) -> list[Message]:
+    def user_messages(self, record: Fields) -> list[Message]:
         text = text_of(record.get("content"))
         if not text.strip():
             return []
@@ -178,7 +172,7 @@ class _Chat(Transcript[_Record]):
         words = typed if typed.strip() else text
         return [self.message("user", words, compaction_summary=summary, injected=injected)]
 
-    def assistant_messages(self, record: _Record) -> list[Message]:
+    def assistant_messages(self, record: Fields) -> list[Message]:
         self.learn(model=record.get("model"))
         thoughts = [
             ": ".join(filter(None, (as_str(thought.get("subject")), as_str(thought.get("description")))))
@@ -196,7 +190,7 @@ class _Chat(Transcript[_Record]):
             return []
         return [answer, *self.results(calls, answer)]
 
-    def results(self, calls: Mapping[str, _Record], answer: Message) -> Iterator[Message]:
+    def results(self, calls: Mapping[str, Fields], answer: Message) -> Iterator[Message]:
         for key, call in calls.items():
             status = as_str(call.get("status"))
             if status not in ("success", "error", "cancelled") and (status or call.get("result") is None):
@@ -242,7 +236,7 @@ class GeminiReader(Reader):
         return self.is_log(path.name) and super().claims(path, head)
 
 
-def _listed(messages: object) -> list[_Record]:
+def _listed(messages: object) -> list[Fields]:
     return [item for item in as_list(messages) if isinstance(item, dict) and as_str(item.get("id"))]
 
 
@@ -269,7 +263,7 @@ def _project_root(path: Path, project_hash: str) -> str:
     return ""
 
 
-def parts_of(content: object) -> list[_Record]:
+def parts_of(content: object) -> list[Fields]:
     """The parts of a message's content, which may be plain text."""
     listed = content if isinstance(content, list) else [content]
     return [{"text": part} if isinstance(part, str) else as_dict(part) for part in listed]
@@ -301,11 +295,11 @@ def _without_hooks(text: str) -> str:
     return ("".join(kept) + text[at:]).lstrip("\n").rstrip() if kept else text
 
 
-def _calls(record: _Record) -> dict[str, _Record]:
+def _calls(record: Fields) -> dict[str, Fields]:
     """The calls by id: those in `toolCalls`, and those that are only in the parts."""
     listed = [as_dict(call) for call in as_list(record.get("toolCalls"))]
     listed += [as_dict(part["functionCall"]) for part in parts_of(record.get("content")) if "functionCall" in part]
-    calls: dict[str, _Record] = {}
+    calls: dict[str, Fields] = {}
     for number, call in enumerate(listed):
         if call:
             calls.setdefault(as_str(call.get("id")) or f"{as_str(record.get('id'))}#{number}", call)

@@ -42,7 +42,7 @@ from warmstart.sessions.marks import PACKET, is_ours, without_ours
 from warmstart.sessions.projects import project_of
 from warmstart.sessions.readers.base import SQLITE, Pair, Reader, Reading, open_database, table_columns
 from warmstart.sessions.readers.content import as_text, from_json, joined, object_in
-from warmstart.sessions.readers.fields import as_dict, as_int, as_list, as_str, as_time, usage_of
+from warmstart.sessions.readers.fields import Fields, as_dict, as_int, as_list, as_str, as_time, usage_of
 from warmstart.sessions.readers.openai import FAILED
 from warmstart.sessions.readers.transcript import Transcript
 from warmstart.sessions.values import CallOutcome, Message, ParentKind, Role, Session, ToolCall, ToolResult
@@ -61,7 +61,6 @@ _SESSION_COLUMNS = (
 )
 # No other agent's tables of these names have all these columns.
 _MARKS = {"messages": {"session_id", "role", "content", "tool_call_id"}, "sessions": {"id", "source", "started_at"}}
-_Fields = dict[str, Any]
 _SUMMARY_OPENINGS = ("[CONTEXT COMPACTION — REFERENCE ONLY]", "[CONTEXT SUMMARY]:")
 # Hermes appends the open tasks as a user message when it compacts.
 _TASKS_OPENING = "[Your active task list was preserved across context compression]"
@@ -407,11 +406,11 @@ class _Database(Transcript[_Row]):
         )
         return _Story(session, tuple(lineage), sidechain, forked)
 
-    def session_row(self, name: str) -> _Fields:
+    def session_row(self, name: str) -> Fields:
         cells = self.db.execute(f"SELECT * FROM {self.sessions} WHERE id = ?", (name,)).fetchone()
         return dict(zip(_SESSION_COLUMNS, cells, strict=True)) if cells else {}
 
-    def chain(self, name: str) -> Iterator[_Fields]:
+    def chain(self, name: str) -> Iterator[Fields]:
         """The rows of a session and its ancestors."""
         seen: set[str] = set()
         while name and name not in seen and len(seen) < MAX_ANCESTORS:
@@ -556,7 +555,7 @@ class HermesReader(Reader):
         return f"cannot read {str(path)!r} ({reason}); if Hermes cannot either, run `hermes sessions repair`"
 
 
-def _relation(fields: _Fields, before: _Fields) -> tuple[ParentKind | None, bool]:
+def _relation(fields: Fields, before: Fields) -> tuple[ParentKind | None, bool]:
     """The relation of a session to its parent, and whether it is a subagent's.
 
     A session after a compaction inherits the config of the one before: if it names another session than the parent, it
@@ -575,7 +574,7 @@ def _relation(fields: _Fields, before: _Fields) -> tuple[ParentKind | None, bool
     return "compaction", sidechain
 
 
-def _config(fields: _Fields) -> _Fields:
+def _config(fields: Fields) -> Fields:
     return as_dict(from_json(fields.get("model_config")))
 
 

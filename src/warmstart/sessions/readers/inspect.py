@@ -25,13 +25,11 @@ from warmstart.errors import LogError
 from warmstart.sessions.marks import is_ours
 from warmstart.sessions.readers.base import Pair
 from warmstart.sessions.readers.content import joined
-from warmstart.sessions.readers.fields import as_dict, as_int, as_list, as_str, usage_of
+from warmstart.sessions.readers.fields import Fields, as_dict, as_int, as_list, as_str, usage_of
 from warmstart.sessions.readers.openai import Chats, OpenAIReader
-from warmstart.sessions.readers.transcript import decode
+from warmstart.sessions.readers.transcript import OBJECT, decode
 from warmstart.sessions.values import Message, Session, SessionOutcome
 
-_Fields = dict[str, Any]
-_OBJECT = msgspec.json.Decoder(_Fields)
 _ATTACHMENT = "attachment://"
 _GRADES = {"c": 1.0, "i": 0.0, "p": 0.5, "n": 0.0}  # correct, incorrect, partial, no answer
 _COUNTS = ("input_tokens", "output_tokens", "input_tokens_cache_read", "input_tokens_cache_write", "reasoning_tokens")
@@ -64,9 +62,9 @@ class _Evaluation(Chats):
             with zipfile.ZipFile(self.path) as archive:
                 names = archive.namelist()
                 head = "header.json" if "header.json" in names else "_journal/start.json"
-                header = decode(archive.read(head), _OBJECT)
+                header = decode(archive.read(head), OBJECT)
                 for number, name in enumerate(name for name in names if name.startswith("samples/")):
-                    yield from self.take_sample(header, decode(archive.read(name), _OBJECT), number)
+                    yield from self.take_sample(header, decode(archive.read(name), OBJECT), number)
         except NotImplementedError as error:
             raise LogError(f"{str(self.path)!r} is compressed: pip install 'warmstart[experiments]'") from error
         except (zipfile.BadZipFile, KeyError, msgspec.MsgspecError) as error:
@@ -78,7 +76,7 @@ class _Evaluation(Chats):
         for number, sample in enumerate(as_list(document.get("samples"))):
             yield from self.take_sample(document, as_dict(sample), number)
 
-    def take_sample(self, header: _Fields, sample: _Fields, number: int) -> Iterator[Pair]:
+    def take_sample(self, header: Fields, sample: Fields, number: int) -> Iterator[Pair]:
         about = as_dict(header.get("eval"))
         name = f"{as_str(about.get('task'))}/{sample.get('id', number)}"
         own = as_str(sample.get("uuid")) or f"{as_str(about.get('eval_id'))}:{name}:{sample.get('epoch', 1)}"
@@ -100,9 +98,9 @@ class _Evaluation(Chats):
         for message in messages or (None,):
             yield session, message
 
-    def sample_message(self, item: _Fields, native_id: str, facts: _Fields) -> Message | None:
+    def sample_message(self, item: Fields, native_id: str, facts: Fields) -> Message | None:
         key = as_str(item.get("id"))
-        shaped: _Fields = {
+        shaped: Fields = {
             "role": item.get("role"),
             "content": _whole(item.get("content"), facts["attachments"]),
             "model": item.get("model"),
@@ -129,10 +127,10 @@ class _Evaluation(Chats):
         return replace(message, tool_results=tuple(results))
 
 
-def _message_facts(events: list[_Fields]) -> _Fields:
+def _message_facts(events: list[Fields]) -> Fields:
     """Times and usage by message id, times and durations by call id."""
-    times: _Fields = {}
-    usage: _Fields = {}
+    times: Fields = {}
+    usage: Fields = {}
     durations: dict[str, float] = {}
     for event in events:
         ended = event.get("completed") or event.get("timestamp")
@@ -158,7 +156,7 @@ def _whole(content: object, attachments: Mapping[str, object]) -> object:
     return content
 
 
-def _with_outcome(session: Session, scores: _Fields) -> Session:
+def _with_outcome(session: Session, scores: Fields) -> Session:
     """The session with the first score as its outcome; other scores are details of the evaluation."""
     for name, score in scores.items():
         if (value := score_value(as_dict(score).get("value"))) is not None:

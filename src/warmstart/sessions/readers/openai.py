@@ -29,13 +29,12 @@ import msgspec
 
 from warmstart.sessions.readers.base import Pair, Reader, Reading
 from warmstart.sessions.readers.content import as_text, from_json, joined, object_in
-from warmstart.sessions.readers.fields import as_dict, as_int, as_list, as_str, as_time, usage_of
+from warmstart.sessions.readers.fields import Fields, as_dict, as_int, as_list, as_str, as_time, usage_of
 from warmstart.sessions.readers.transcript import DECODE_ERRORS, MAX_DOCUMENT, MAX_LINE, Line, Transcript, decode
 from warmstart.sessions.values import CallOutcome, Message, Role, Session, SessionOutcome, ToolCall, ToolResult
 
 MIN_ID = 20  # characters of an id that is unique; UUIDs and providers' ids are longer
 
-_Fields = dict[str, Any]
 _ROLES: dict[str, Role] = {role: role for role in get_args(Role)} | {"developer": "system"}
 _BOM = b"\xef\xbb\xbf"
 # Keys in the logs of other agents that also contain messages with roles.
@@ -54,7 +53,7 @@ _EXIT = re.compile(r"\s*(?:Error: )?Exit code:? (-?\d{1,9})\b", re.IGNORECASE)
 _Document = dict[str, msgspec.Raw] | list[msgspec.Raw]  # sessions stay raw until they are read
 _DOCUMENT = msgspec.json.Decoder(_Document)
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
-_OBJECT = msgspec.json.Decoder(_Fields)
+_OBJECT = msgspec.json.Decoder(Fields)
 _ANY = msgspec.json.Decoder(Any)
 
 
@@ -80,7 +79,7 @@ class Chats(Transcript[Any]):
         self.decoder = _DOCUMENT
         return self.document_pairs()
 
-    def take(self, fields: _Fields, line: Line) -> Iterator[Pair]:
+    def take(self, fields: Fields, line: Line) -> Iterator[Pair]:
         position: int = self.state.get("position", 0)
         if "messages" in fields or "traj" in fields:
             yield from self.take_session(fields, self.native_id_of(fields, position))
@@ -99,7 +98,7 @@ class Chats(Transcript[Any]):
             seen.add(native_id)
             yield from self.take_session(record, native_id)
 
-    def native_id_of(self, record: _Fields, index: int | None) -> str:
+    def native_id_of(self, record: Fields, index: int | None) -> str:
         base = self.file_id
         for key in ("id", "session_id", "conversation_id"):
             if own := _id(record.get(key)):
@@ -108,7 +107,7 @@ class Chats(Transcript[Any]):
             return f"{base}:{as_text(record.get('task_id', index))}:{as_text(record.get('trial', 0))}"
         return base if index is None else f"{base}:{index}"
 
-    def take_session(self, record: _Fields, native_id: str) -> Iterator[Pair]:
+    def take_session(self, record: Fields, native_id: str) -> Iterator[Pair]:
         items = record.get("traj", record.get("messages"))
         if not isinstance(items, list):
             self.reading.skip("no messages")
@@ -120,7 +119,7 @@ class Chats(Transcript[Any]):
         for message in messages or (None,):
             yield session, message
 
-    def session_of(self, record: _Fields, native_id: str, messages: list[Message]) -> Session:
+    def session_of(self, record: Fields, native_id: str, messages: list[Message]) -> Session:
         times = [message.timestamp for message in messages if message.timestamp]
         named_times = [as_time(record.get(key)) for key in ("start_time", "created", "created_at")]
         model = as_str(record.get("model")) or next((message.model for message in messages if message.model), "")
@@ -174,9 +173,9 @@ def chat_message(item: object, native_id: str, model: str = "") -> Message | Non
     )
 
 
-def _sessions(document: _Document) -> Iterator[tuple[int | None, _Fields]]:
+def _sessions(document: _Document) -> Iterator[tuple[int | None, Fields]]:
     """The sessions of a document, decoded one at a time, with their index if there can be several."""
-    shared: _Fields = {}
+    shared: Fields = {}
     if isinstance(document, list):
         items = document
         if items and "role" in as_dict(decode(items[0], _ANY)):
@@ -229,7 +228,7 @@ def _is_in_lines(path: Path, head: bytes) -> bool:
     return isinstance(fields, dict) and (bool(rest.strip()) or "role" in fields)
 
 
-def _is_record(record: _Fields) -> bool:
+def _is_record(record: Fields) -> bool:
     """Whether a session has messages, judging by the first one."""
     items = record.get("traj" if "task_id" in record and "traj" in record else "messages")
     first = as_dict(items[0]) if isinstance(items, list) and items else {}
@@ -244,7 +243,7 @@ def _id(value: object) -> str:
     return as_str(value) if number is None else str(number)
 
 
-def _calls(fields: _Fields, native_id: str) -> tuple[ToolCall, ...]:
+def _calls(fields: Fields, native_id: str) -> tuple[ToolCall, ...]:
     calls: list[ToolCall] = []
     for index, call in enumerate(map(as_dict, as_list(fields.get("tool_calls")))):
         if call:
@@ -255,7 +254,7 @@ def _calls(fields: _Fields, native_id: str) -> tuple[ToolCall, ...]:
     return tuple(calls)
 
 
-def _result(fields: _Fields, native_id: str) -> ToolResult:
+def _result(fields: Fields, native_id: str) -> ToolResult:
     call_id = _id(fields.get("tool_call_id")) or _id(fields.get("id")) or f"{native_id}.0"
     text = joined(fields.get("content"))
     body = object_in(text)
@@ -266,7 +265,7 @@ def _result(fields: _Fields, native_id: str) -> ToolResult:
     return ToolResult(call_id=call_id, outcome=outcome, text=text, flag=flag, exit_code=code)
 
 
-def _exit_code(body: _Fields, text: str) -> int | None:
+def _exit_code(body: Fields, text: str) -> int | None:
     for key in ("exit_code", "exitCode", "returncode"):
         if (code := as_int(body.get(key))) is not None:
             return code
@@ -274,7 +273,7 @@ def _exit_code(body: _Fields, text: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def _outcome(body: _Fields, text: str, flag: bool | None, exit_code: int | None) -> CallOutcome:
+def _outcome(body: Fields, text: str, flag: bool | None, exit_code: int | None) -> CallOutcome:
     error = body.get("error")
     if _REJECTED.match(text) or _REJECTED.match(as_str(error)):
         return "rejected"

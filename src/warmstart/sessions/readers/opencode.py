@@ -35,12 +35,10 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from warmstart.sessions.readers.base import SQLITE, Pair, Reader, files_below, open_database
 from warmstart.sessions.readers.content import as_json, as_text, join_blocks
-from warmstart.sessions.readers.fields import as_dict, as_int, as_list, as_str, as_time, usage_of
-from warmstart.sessions.readers.transcript import DECODE_ERRORS, Transcript, decode
+from warmstart.sessions.readers.fields import Fields, as_dict, as_int, as_list, as_str, as_time, usage_of
+from warmstart.sessions.readers.transcript import DECODE_ERRORS, OBJECT, Transcript, decode
 from warmstart.sessions.values import CallOutcome, Message, Session, ToolCall, ToolResult, Usage
 
 MARGIN_MS = 1000  # a transaction may be committed a moment after the times it wrote
@@ -56,22 +54,20 @@ _SHELLS = ("bash", "shell")
 _PARTS = ("text", "reasoning", "tool", "file", "subtask", "step-start", "step-finish")
 _Rows = dict[str, tuple[int, str]]  # for each table, the number and the digest of a row
 _NO_ROWS: _Rows = {"message": (0, ""), "part": (0, "")}
-_Fields = dict[str, Any]
-_OBJECT = msgspec.json.Decoder(_Fields)
 
 
-class _Sessions(Transcript[_Fields]):
+class _Sessions(Transcript[Fields]):
     """The sessions in a database, or the one in an export."""
 
     agent = "opencode"
-    decoder = _OBJECT
+    decoder = OBJECT
 
     def pairs(self) -> Iterator[Pair]:
         with self.path.open("rb") as file:
             is_database = file.read(len(SQLITE)) == SQLITE or self.path.suffix == ".db"
         return self.database_pairs() if is_database else self.document_pairs()
 
-    def take_document(self, document: _Fields) -> Iterator[Pair]:
+    def take_document(self, document: Fields) -> Iterator[Pair]:
         facts, seen = as_dict(document.get("info")), Counter[str]()
         facts["id"] = as_str(facts.get("id")) or self.session.native_id
         for number, message in enumerate(as_list(document.get("messages")), 1):
@@ -108,7 +104,7 @@ class _Sessions(Transcript[_Fields]):
                         yield from self.take_message(facts, info, list(parts))
             self.state |= {"since": next_since, "rows": next_rows}
 
-    def objects(self, rows: Iterable[tuple[Any, Any]], kind: str) -> Iterator[_Fields]:
+    def objects(self, rows: Iterable[tuple[Any, Any]], kind: str) -> Iterator[Fields]:
         """The objects in rows of ids and JSON."""
         for key, data in rows:
             fields = _object(data)
@@ -117,7 +113,7 @@ class _Sessions(Transcript[_Fields]):
             else:
                 yield {**fields, "id": key}
 
-    def take_message(self, facts: _Fields, info: _Fields, parts: list[_Fields]) -> Iterator[Pair]:
+    def take_message(self, facts: Fields, info: Fields, parts: list[Fields]) -> Iterator[Pair]:
         """The message of `info` and `parts`, followed by the results of its calls."""
         if info.get("role") not in ("user", "assistant"):
             self.reading.skip(as_str(info.get("role")) or "unknown message")
@@ -132,7 +128,7 @@ class _Sessions(Transcript[_Fields]):
         for message in self.prompt(known) if info["role"] == "user" else self.reply(info, known):
             yield session, message
 
-    def session_at(self, facts: _Fields, info: _Fields) -> Session:
+    def session_at(self, facts: Fields, info: Fields) -> Session:
         """The session as it is at a message with this `info`."""
         time, parent, fork = as_dict(facts.get("time")), as_str(facts.get("parentID")), as_str(facts.get("forkOf"))
         more = {
@@ -144,14 +140,14 @@ class _Sessions(Transcript[_Fields]):
         }
         return self.session_from({**facts, **more})
 
-    def prompt(self, parts: list[_Fields]) -> Iterator[Message]:
+    def prompt(self, parts: list[Fields]) -> Iterator[Message]:
         spoken = [_spoken(part) for part in parts if not part.get("synthetic")]
         added = [_spoken(part) for part in parts if part.get("synthetic")]
         typed = any(part["type"] in ("text", "subtask") and not part.get("synthetic") for part in parts)
         if text := join_blocks("\n", spoken if typed else [*added, *spoken]):
             yield self.message("user", text, injected=not typed and bool(added))
 
-    def reply(self, info: _Fields, parts: list[_Fields]) -> Iterator[Message]:
+    def reply(self, info: Fields, parts: list[Fields]) -> Iterator[Message]:
         tools = _tools(info, parts)
         text, thoughts = (
             join_blocks("\n", (as_str(part.get("text")) for part in parts if part["type"] == kind))
@@ -223,7 +219,7 @@ class _Sessions(Transcript[_Fields]):
         )
         return [key for (key,) in rows if isinstance(key, str)]
 
-    def facts_of(self, key: str) -> _Fields:
+    def facts_of(self, key: str) -> Fields:
         """The `info` of a session, as in an export."""
         cursor = self.db.execute("SELECT * FROM session WHERE id = ?", (key,))
         facts = dict(zip((name for name, *_ in cursor.description), cursor.fetchone() or (), strict=False))
@@ -289,31 +285,31 @@ def _role(table: str) -> str:
     return f"CASE WHEN json_valid({table}.data) THEN json_extract({table}.data, '$.role') END"
 
 
-def _object(data: object) -> _Fields | None:
+def _object(data: object) -> Fields | None:
     raw = data.encode("utf-8", "replace") if isinstance(data, str) else data
     try:
-        return decode(raw, _OBJECT) if isinstance(raw, bytes) else None
+        return decode(raw, OBJECT) if isinstance(raw, bytes) else None
     except DECODE_ERRORS:
         return None
 
 
-def _spoken(part: _Fields) -> str:
+def _spoken(part: Fields) -> str:
     if part["type"] == "file":
         image = as_str(part.get("mime")).startswith("image/")
         return "[image]" if image else f"[file {as_str(part.get('filename'))}]".replace(" ]", "]")
     return as_str(part.get({"text": "text", "subtask": "prompt"}.get(part["type"], "")))
 
 
-def _tools(info: _Fields, parts: Iterable[_Fields]) -> dict[str, _Fields]:
+def _tools(info: Fields, parts: Iterable[Fields]) -> dict[str, Fields]:
     """The tool parts by call id, which is made unique within the message."""
-    tools: dict[str, _Fields] = {}
+    tools: dict[str, Fields] = {}
     for number, part in enumerate(part for part in parts if part["type"] == "tool"):
         key = as_str(part.get("callID")) or as_str(part.get("id")) or f"{info['id']}#{number}"
         tools[f"{key}#{number}" if key in tools else key] = part
     return tools
 
 
-def _usage(info: _Fields, parts: Iterable[_Fields]) -> Usage | None:
+def _usage(info: Fields, parts: Iterable[Fields]) -> Usage | None:
     steps = [as_dict(part.get("tokens")) for part in parts if part["type"] == "step-finish"]
     total: Counter[str] = Counter()
     for tokens in steps or [as_dict(info.get("tokens"))]:

@@ -22,7 +22,7 @@ import msgspec
 
 from warmstart.sessions.readers.base import Pair, Reader
 from warmstart.sessions.readers.content import join_blocks, joined
-from warmstart.sessions.readers.fields import as_dict, as_str, as_time, usage_of
+from warmstart.sessions.readers.fields import Fields, as_dict, as_str, as_time, usage_of
 from warmstart.sessions.readers.transcript import DECODE_ERRORS, Line, Transcript, call_outcome, id_in_name
 from warmstart.sessions.values import CallOutcome, Message, ToolResult
 
@@ -41,7 +41,7 @@ class _Entry(msgspec.Struct, rename="camel"):
     name: str = ""
     summary: str = ""
     content: str | list[Any] = ""
-    message: dict[str, Any] = {}  # msgspec copies it
+    message: Fields = {}  # msgspec copies it
 
 
 _ENTRY = msgspec.json.Decoder(_Entry)
@@ -98,11 +98,11 @@ class _Tree(Transcript[_Entry]):
             self.reading.skip(entry.type if entry.type != "message" else f"message/{role}")
         return None
 
-    def answer_of(self, item: Mapping[str, Any]) -> Message:
+    def answer_of(self, item: Fields) -> Message:
         usage = usage_of(as_dict(item.get("usage")), "input", "output", "cacheRead", "cacheWrite")
         return self.answer(item.get("content"), "toolCall", "arguments", model=as_str(item.get("model")), usage=usage)
 
-    def result_of(self, item: Mapping[str, Any]) -> ToolResult:
+    def result_of(self, item: Fields) -> ToolResult:
         text, flag = joined(item.get("content")), item.get("isError") is True
         code = _EXIT.search(text[-200:]) if flag else None
         return self.result(as_str(item.get("toolCallId")), text, flag=flag, exit_code=int(code[1]) if code else None)

@@ -15,13 +15,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from warmstart.sessions.readers.base import Pair, Reader
 from warmstart.sessions.readers.content import as_text
-from warmstart.sessions.readers.fields import as_dict, as_int, as_list, as_str, as_time, usage_of
+from warmstart.sessions.readers.fields import Fields, as_dict, as_int, as_list, as_str, as_time, usage_of
 from warmstart.sessions.readers.gemini import parts_of, shell_exit, text_of
 from warmstart.sessions.readers.transcript import MAX_CALLS, Line, OpenMessage, Transcript, id_in_name, remember
 from warmstart.sessions.values import Message, ToolResult, Usage
@@ -44,11 +43,11 @@ class _Record(msgspec.Struct, rename="camel"):
     model: str = ""
     agent_id: str = ""
     agent_round: int | None = None
-    message: dict[str, Any] = {}  # msgspec copies it, and those below
-    usage_metadata: dict[str, Any] = {}
-    tool_call_result: dict[str, Any] = {}
-    system_payload: dict[str, Any] = {}
-    forked_from: dict[str, Any] = {}
+    message: Fields = {}  # msgspec copies it, and those below
+    usage_metadata: Fields = {}
+    tool_call_result: Fields = {}
+    system_payload: Fields = {}
+    forked_from: Fields = {}
 
 
 class _Chat(Transcript[_Record]):
@@ -153,7 +152,7 @@ class QwenReader(Reader):
         return [Path(folder) / "projects"]
 
 
-def _usage(counts: Mapping[str, Any]) -> Usage | None:
+def _usage(counts: Fields) -> Usage | None:
     """Providers differ in whether `candidatesTokenCount` includes thoughts; the total always does."""
     total, prompt = (as_int(counts.get(name)) or 0 for name in ("totalTokenCount", "promptTokenCount"))
     names = ("promptTokenCount", "output", "cachedContentTokenCount", "", "thoughtsTokenCount")

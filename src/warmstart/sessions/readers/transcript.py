@@ -31,11 +31,12 @@ from warmstart.errors import LogError
 from warmstart.sessions.projects import project_of
 from warmstart.sessions.readers.base import Pair, Reading
 from warmstart.sessions.readers.content import as_json, join_blocks
-from warmstart.sessions.readers.fields import as_dict, as_list, as_str, as_time
+from warmstart.sessions.readers.fields import Fields, as_dict, as_list, as_str, as_time
 from warmstart.sessions.values import CallOutcome, Message, Role, Session, ToolCall, ToolResult, Usage, session_id
 
 R = TypeVar("R")
 T = TypeVar("T")
+OBJECT = msgspec.json.Decoder(Fields)
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 MAX_CALLS = 32
@@ -201,6 +202,14 @@ class Transcript(Generic[R]):
     def finish(self) -> Iterable[Pair]:
         """The pairs of what is still `open` at the end of the log."""
         raise NotImplementedError
+
+    def decode_payload(self, payload: msgspec.Raw, line: Line) -> Fields | None:
+        """The object in a record's raw payload; `None` if it is malformed, which is reported."""
+        try:
+            return decode(payload, OBJECT)
+        except DECODE_ERRORS as error:
+            self.reading.report(line.number, error, once=True)
+            return None
 
     def pairs(self) -> Iterator[Pair]:
         """All pairs of the log from `reading` on.
