@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
 from warmstart.sessions.marks import MARK
-from warmstart.sessions.schema import IN_PROJECT
+from warmstart.sessions.schema import IN_PROJECT, to_time
 from warmstart.sessions.values import Role, clean
 from warmstart.storage.database import Connection, batches, placeholders
 
@@ -170,8 +170,7 @@ class SessionLookup:
                 f"LEFT JOIN texts t ON t.id = m.text WHERE m.pk IN ({placeholders(batch)})",
                 batch,
             ):
-                date = None if at is None else datetime.fromtimestamp(at, UTC)
-                found[pk] = StoredMessage(native_id, role, date, *rest)
+                found[pk] = StoredMessage(native_id, role, to_time(at), *rest)
         return found
 
     def first_messages(self, session: int) -> list[int]:

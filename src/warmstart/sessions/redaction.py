@@ -142,10 +142,8 @@ def redacted_name(name: str, redactor: Redactor) -> str:
     pieces: list[str] = []
     at = 0
     for found in redactor.find(name):
-        pieces += (
-            name[at : found.start],
-            f"[redacted:{found.kind[:27]}-{found.fingerprint[4:]}:{found.fingerprint[:4]}]",
-        )
+        mark = f"[redacted:{found.kind[:27]}-{found.fingerprint[4:]}:{found.fingerprint[:4]}]"
+        pieces += (name[at : found.start], mark)
         at = found.end
     return "".join((*pieces, name[at:])) if pieces else name
 
