@@ -27,7 +27,7 @@ from warmstart.sessions.schema import (
 )
 from warmstart.sessions.store import Appended
 from warmstart.sessions.values import Session, clean, session_id
-from warmstart.storage.database import Connection, batches, next_ids, placeholders
+from warmstart.storage.database import Connection, batches, next_ids, placeholders, select_in
 
 # Whether a log says nothing new about where its session ran. After a working tree is deleted, nothing on disk shows
 # which repository it belonged to, or which working tree a folder belonged to.
@@ -103,9 +103,9 @@ class Append:
             for row in self.rows
             if row.origin == self.native_id and (renamed := f"{self.native_id}/{row.native_id}")
         }
-        for keys in batches([*(row.key for row in self.rows), *(row.key for row in own.values())]):
-            query = f"SELECT key, pk, session, seq, digest, origin FROM messages WHERE key IN ({placeholders(keys)})"
-            self.known.update((key, _Known(*rest)) for key, *rest in self.connection.execute(query, keys))
+        query = "SELECT key, pk, session, seq, digest, origin FROM messages WHERE key IN ({})"
+        rows = select_in(self.connection, query, (row.key for row in (*self.rows, *own.values())))
+        self.known.update((key, _Known(*rest)) for key, *rest in rows)
         if own:
             self._rename_collisions(own, mine)
         count = len(self.rows)
@@ -150,21 +150,17 @@ class Append:
 
     def _drop_deleted(self) -> bool:
         """Drop copies of deleted messages. Returns whether this session, or a subagent's parent, was deleted."""
-        session, deleted = self.session, set[str]()
+        session = self.session
         own = {session.id, session.parent_id if session.parent_kind == "subagent" else None}
         origins = {row.key: session_id(session.agent, row.origin) for row in self.rows if row.origin}
-        for ids in batches({*own, *origins.values()} - {None}):
-            query = f"SELECT id FROM deleted_sessions WHERE id IN ({placeholders(ids)})"
-            deleted.update(each for (each,) in self.connection.execute(query, ids))
+        query, ids = "SELECT id FROM deleted_sessions WHERE id IN ({})", {*own, *origins.values()} - {None}
+        deleted = {each for (each,) in select_in(self.connection, query, ids)}
         if not own.isdisjoint(deleted):
             return True
         gone = {key for key, origin in origins.items() if origin in deleted}
-        for keys in batches(row.key for row in self.rows if row.key not in self.known and row.origin != self.native_id):
-            found = self.connection.execute(
-                f"SELECT key FROM deleted_messages WHERE session_id <> ? AND key IN ({placeholders(keys)})",
-                (self.session.id, *keys),
-            )
-            gone.update(key for (key,) in found)
+        keys = (row.key for row in self.rows if row.key not in self.known and row.origin != self.native_id)
+        query = "SELECT key FROM deleted_messages WHERE key IN ({}) AND session_id <> ?"
+        gone.update(key for (key,) in select_in(self.connection, query, keys, session.id))
         self.rows = [row for row in self.rows if row.key not in gone]
         return False
 
@@ -287,9 +283,7 @@ def insert_messages(
 
 def save_texts(connection: Connection, bodies: Mapping[bytes, str]) -> dict[bytes, int]:
     """Store the new texts. Returns the id of every text by its hash."""
-    ids: dict[bytes, int] = {}
-    for hashes in batches(bodies):
-        ids.update(connection.execute(f"SELECT hash, id FROM texts WHERE hash IN ({placeholders(hashes)})", hashes))
+    ids: dict[bytes, int] = dict(select_in(connection, "SELECT hash, id FROM texts WHERE hash IN ({})", bodies))
     new = zip(next_ids(connection, "texts", "id"), [key for key in bodies if key not in ids], strict=False)
     rows = [(number, key, bodies[key]) for number, key in new]
     connection.executemany("INSERT INTO texts (id, hash, body) VALUES (?, ?, ?)", rows)

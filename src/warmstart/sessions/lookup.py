@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from warmstart.sessions.marks import MARK
 from warmstart.sessions.schema import IN_PROJECT, to_time
 from warmstart.sessions.values import Role, clean
-from warmstart.storage.database import Connection, batches, placeholders
+from warmstart.storage.database import Connection, batches, placeholders, select_in
 
 Use = Literal["text", "arguments", "result"]
 
@@ -82,6 +83,7 @@ class SessionLookup:
 
     def __init__(self, connection: Connection) -> None:
         self._run = connection.execute
+        self._select_in = partial(select_in, connection)
 
     # -- sessions
 
@@ -155,23 +157,17 @@ class SessionLookup:
 
     def bodies(self, texts: Iterable[int]) -> dict[int, str]:
         """Texts by their ids."""
-        found: dict[int, str] = {}
-        for batch in batches(texts):
-            found.update(self._run(f"SELECT id, body FROM texts WHERE id IN ({placeholders(batch)})", batch))
-        return found
+        return dict(self._select_in("SELECT id, body FROM texts WHERE id IN ({})", texts))
 
     def messages(self, messages: Iterable[int]) -> dict[int, StoredMessage]:
         """The messages with these row numbers, if they exist."""
-        found: dict[int, StoredMessage] = {}
-        for batch in batches(messages):
-            for pk, native_id, role, at, *rest in self._run(
-                "SELECT m.pk, m.native_id, m.role, coalesce(m.at, s.started_at), s.id, s.native_id, s.agent, "
-                "s.project, coalesce(t.body, '') FROM messages m JOIN sessions s ON s.pk = m.session "
-                f"LEFT JOIN texts t ON t.id = m.text WHERE m.pk IN ({placeholders(batch)})",
-                batch,
-            ):
-                found[pk] = StoredMessage(native_id, role, to_time(at), *rest)
-        return found
+        rows = self._select_in(
+            "SELECT m.pk, m.native_id, m.role, coalesce(m.at, s.started_at), s.id, s.native_id, s.agent, s.project, "
+            "coalesce(t.body, '') FROM messages m JOIN sessions s ON s.pk = m.session "
+            "LEFT JOIN texts t ON t.id = m.text WHERE m.pk IN ({})",
+            messages,
+        )
+        return {pk: StoredMessage(native_id, role, to_time(at), *rest) for pk, native_id, role, at, *rest in rows}
 
     def first_messages(self, session: int) -> list[int]:
         """The first two messages of a session."""
@@ -196,29 +192,22 @@ class SessionLookup:
         Yields the message, the tool and the arguments.
         """
         names = sorted(tools)
-        for batch in batches(messages):
-            yield from self._run(
-                "SELECT a.pk, c.name, t.body FROM messages a JOIN messages m ON m.session = a.session "
-                "AND m.seq >= a.seq AND m.seq < coalesce((SELECT min(u.seq) FROM messages u "
-                "WHERE u.session = a.session AND u.seq > a.seq AND u.role = 'user' AND u.flags & 3 = 0 "
-                "AND u.text IS NOT NULL), 2147483647) "
-                "JOIN tool_calls c ON c.message = m.pk JOIN texts t ON t.id = c.arguments "
-                f"WHERE a.pk IN ({placeholders(batch)}) AND c.name IN ({placeholders(names)}) "
-                "ORDER BY a.pk, m.seq, c.position",
-                [*batch, *names],
-            )
+        return self._select_in(
+            "SELECT a.pk, c.name, t.body FROM messages a JOIN messages m ON m.session = a.session "
+            "AND m.seq >= a.seq AND m.seq < coalesce((SELECT min(u.seq) FROM messages u "
+            "WHERE u.session = a.session AND u.seq > a.seq AND u.role = 'user' AND u.flags & 3 = 0 "
+            "AND u.text IS NOT NULL), 2147483647) "
+            "JOIN tool_calls c ON c.message = m.pk JOIN texts t ON t.id = c.arguments "
+            f"WHERE a.pk IN ({{}}) AND c.name IN ({placeholders(names)}) ORDER BY a.pk, m.seq, c.position",
+            messages,
+            *names,
+        )
 
     def containing(self, texts: Iterable[int], part: str) -> list[int]:
         """The texts that contain `part`, ignoring case, newest first."""
         pattern = "%" + re.sub(r"([\\%_])", r"\\\1", part.lower()) + "%"
-        found: list[int] = []
-        for batch in batches(texts):
-            rows = self._run(
-                f"SELECT id FROM texts WHERE id IN ({placeholders(batch)}) AND lower(body) LIKE ? ESCAPE '\\'",
-                [*batch, pattern],
-            )
-            found += [row[0] for row in rows]
-        return sorted(found, reverse=True)
+        query = "SELECT id FROM texts WHERE id IN ({}) AND lower(body) LIKE ? ESCAPE '\\'"
+        return sorted((row[0] for row in self._select_in(query, texts, pattern)), reverse=True)
 
     def uses(self, texts: Sequence[int], uses: Iterable[Use], selection: Selection, limit: int) -> list[TextUse]:
         """Where sessions in scope use these texts, at most `limit` uses of each kind, in the order of `texts`."""

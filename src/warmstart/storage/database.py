@@ -225,6 +225,12 @@ def placeholders(items: Sized) -> str:
     return ", ".join("?" * len(items))
 
 
+def select_in(connection: Connection, query: str, items: Iterable[object], *parameters: object) -> Iterator[Any]:
+    """The rows of a query with the list `({})` for `items`, before its other parameters. Runs once per batch."""
+    for batch in batches(items):
+        yield from connection.execute(query.format(placeholders(batch)), [*batch, *parameters])
+
+
 def next_ids(connection: Connection, table: str, column: str, *, session: int | None = None) -> Iterator[int]:
     """Yield unused ids, counting up from the highest in the table or session. Call it inside a transaction."""
     where = "" if session is None else f" WHERE session = {session:d}"
