@@ -15,7 +15,7 @@ import pytest
 from tests.profile.talks import asked, bash, talk
 
 import warmstart
-from warmstart.hosts import firings
+from warmstart.hosts.hook import record_run
 from warmstart.testing.stores import session
 
 HELLO = '{\n    // mine\n    "model": "opus",\n}\n'
@@ -302,10 +302,10 @@ def test_doctor_reports_each_agent(run, home, claude, monkeypatch):
     run("install", "claude-code", "--yes")
     assert (hooks()["status"], hooks()["finding"]) == ("ok", "installed, not run yet")
     kept = str(home / ".warmstart")
-    firings.record(kept, "claude-code", "UserPromptSubmit", 41.7)
+    record_run(kept, "claude-code", "UserPromptSubmit", 41.7)
     assert "last run UserPromptSubmit at 20" in hooks()["finding"]
     assert "prompts wait 42 ms (95th percentile)" in hooks()["finding"]
-    firings.record(kept, "claude-code", "Stop", 12, "StoreBusy")
+    record_run(kept, "claude-code", "Stop", 12, "StoreBusy")
     assert hooks()["status"] == "note"
     assert ": StoreBusy" in hooks()["finding"]
     text = claude.read_text().replace(sys.executable, "/gone/bin/python")

@@ -194,6 +194,6 @@ def test_an_event_without_its_fields_is_no_error():
 
 
 def test_the_adapter_loads_nothing_heavy():
-    code = "import sys, warmstart.hosts.claude_code, warmstart.hosts.firings; print(*sys.modules)"
+    code = "import sys, warmstart.hosts.claude_code, warmstart.hosts.hook; print(*sys.modules)"
     modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"dataclasses", "pathlib", "typing", "click", "msgspec", "numpy", "subprocess"} & set(modules)

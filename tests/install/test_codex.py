@@ -14,7 +14,7 @@ from tests.install.test_claude_code import Hook, context
 from tests.install.test_install import tree, write
 from warmstart.errors import ConfigError
 from warmstart.hosts.codex import EVENTS, handle
-from warmstart.hosts.codex_config import ServerTable
+from warmstart.hosts.files import ServerTable
 from warmstart.hosts.install import Place, install, plan_install, plan_uninstall, status, uninstall
 
 SESSION = "01a1e549-1ac5-71d0-b924-27cf43b3a38d"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from warmstart.errors import ConfigError
-from warmstart.hosts import firings
 from warmstart.hosts.hermes import rows_of
+from warmstart.hosts.hook import record_run
 from warmstart.hosts.install import Place, install, plan_install, plan_uninstall, status, uninstall
 
 
@@ -53,8 +53,8 @@ def test_a_store_of_its_own_stays_when_the_plugin_is_updated(home: Path) -> None
 
 def test_the_status_says_how_long_turns_wait(home: Path) -> None:
     set_up(home)
-    firings.record(str(home / ".warmstart"), "hermes", "turn", 80.0)
-    firings.record(str(home / ".warmstart"), "hermes", "end", 9.0)
+    record_run(str(home / ".warmstart"), "hermes", "turn", 80.0)
+    record_run(str(home / ".warmstart"), "hermes", "end", 9.0)
     found = status("hermes", Place(home, {}), home / ".warmstart")
     assert found.installed
     assert found.p95_ms == 80.0

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from warmstart.hosts.hermes_config import PluginList
+from warmstart.hosts.files import PluginList
 
 FILE = PluginList(Path("config.yaml"))
 MODEL = "model:\n  default: opus  # the good one\n"

@@ -18,8 +18,9 @@ import warmstart
 from tests.install.test_json_text import written
 from tests.unprivileged import as_nobody, let_in
 from warmstart.errors import ConfigError
-from warmstart.hosts import firings, json_text
+from warmstart.hosts import json_text
 from warmstart.hosts.claude_code import EVENTS
+from warmstart.hosts.hook import MAX_RUNS, read_runs, record_run
 from warmstart.hosts.install import Place, install, plan_install, plan_uninstall, status, uninstall
 
 HOST = "claude-code"
@@ -420,8 +421,8 @@ def test_the_status_tells_when_hooks_ran_and_how(place, kept):
     assert status(HOST, place, kept) == (False, False, "", None, None, None, "")
     set_up(place, kept)
     for ms in range(1, 101):
-        firings.record(str(kept), HOST, "UserPromptSubmit", ms, "StoreBusy:\n locked" if ms == 7 else "")
-    firings.record(str(kept), HOST, "SessionStart", 300)
+        record_run(str(kept), HOST, "UserPromptSubmit", ms, "StoreBusy:\n locked" if ms == 7 else "")
+    record_run(str(kept), HOST, "SessionStart", 300)
     found = status(HOST, place, kept)
     assert (found.last["event"], found.last["ms"], found.p95_ms) == ("SessionStart", 300, 95)
     assert (found.error["error"], found.error["ms"]) == ("StoreBusy: locked", 7)
@@ -432,16 +433,16 @@ def test_the_status_tells_when_hooks_ran_and_how(place, kept):
 def test_the_record_of_runs_stays_small_and_survives_damage(kept):
     (kept / "hosts").mkdir(parents=True)
     for _ in range(2000):
-        firings.record(str(kept), HOST, "UserPromptSubmit", 30.04, "x" * 1000)
+        record_run(str(kept), HOST, "UserPromptSubmit", 30.04, "x" * 1000)
     files = list((kept / "hosts").iterdir())
     assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
-    assert sum(path.stat().st_size for path in files) <= 2 * firings.MAX_BYTES + 1000
+    assert sum(path.stat().st_size for path in files) <= 2 * MAX_RUNS + 1000
     with (kept / "hosts" / "claude-code.jsonl").open("a") as file:
         file.write('{"at": 1\n[]\n')
-    assert 100 < len(firings.read(kept, HOST)) < 2000
+    assert 100 < len(read_runs(kept, HOST)) < 2000
 
 
 def test_without_a_place_to_write_a_run_is_not_recorded(kept):
-    firings.record(str(kept), HOST, "Stop", 1)
-    assert firings.read(kept, HOST) == []
+    record_run(str(kept), HOST, "Stop", 1)
+    assert read_runs(kept, HOST) == []
     assert not kept.exists()

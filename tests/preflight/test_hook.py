@@ -18,7 +18,7 @@ import pytest
 
 import warmstart
 from tests.preflight.conftest import talk
-from warmstart.hosts import firings
+from warmstart.hosts.hook import read_runs
 
 CODE = "from warmstart.__main__ import main; main()"
 ASKED = "compute the storm surge for harbours without a gauge"
@@ -74,7 +74,7 @@ def test_a_prompt_brings_what_earlier_sessions_did(warm: Path, project: Path) ->
     assert "src/surge.py" in context(answer)
     assert answer["hookSpecificOutput"]["hookEventName"] == "UserPromptSubmit"
     assert run_hook("UserPromptSubmit", prompt(project, "yes")) is None
-    assert [one["event"] for one in firings.read(warm, "claude-code")] == ["UserPromptSubmit"] * 2
+    assert [one["event"] for one in read_runs(warm, "claude-code")] == ["UserPromptSubmit"] * 2
 
 
 def test_a_session_starts_with_the_block_and_the_brief(warm: Path, project: Path) -> None:
@@ -230,7 +230,7 @@ def test_a_locked_store_costs_neither_the_rules_nor_the_brief(warm: Path, projec
         assert rule in context(run_hook("SessionStart", compacted))
         assert "surge.py" in str(run_hook("turn", first, host="hermes"))
         connection.execute("ROLLBACK")
-    assert [run.get("error") for run in firings.read(warm, "claude-code")] == ["OperationalError"]
+    assert [run.get("error") for run in read_runs(warm, "claude-code")] == ["OperationalError"]
 
 
 def test_the_log_has_neither_the_prompt_nor_the_environment(warm: Path, project: Path) -> None:

@@ -54,8 +54,7 @@ def folder(place: Place) -> Path:
 
 def files(place: Place) -> list[HostFile]:
     """Hooks in `hooks.json`, the MCP server in `config.toml` as `codex mcp add` writes it, and the skill `$warm`."""
-    from warmstart.hosts.codex_config import ServerTable
-    from warmstart.hosts.files import OwnFile, hooks_file
+    from warmstart.hosts.files import OwnFile, ServerTable, hooks_file
 
     own = folder(place)
     return [

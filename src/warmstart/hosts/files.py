@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import tempfile
+import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -18,6 +20,13 @@ from warmstart.hosts import json_text
 from warmstart.hosts.json_text import Insertion, Keys
 
 State = Literal["absent", "outdated", "current"]
+
+_TABLE, _NAME = "mcp_servers", "warmstart"
+_END = r"[ \t]*(?:#.*)?(?:\r?\n|\Z)"
+_PLUGINS = re.compile(rf"^plugins:{_END}(?P<body>(?:(?:[ #].*|\r?)\n|[ #].*\Z)*)", re.MULTILINE)
+_CHILD = re.compile(r"^( +)[^\s#]", re.MULTILINE)
+_LIST = rf"enabled:[ \t]*(?P<row>\[[^][{{}}#]*\])?{_END}(?P<items>(?:(?: *(?:-.*|#.*)?)\r?(?:\n|(?<=.)\Z))*)"
+_ITEM = re.compile(rf"^( *)- +(['\"]?){_NAME}\2{_END}", re.MULTILINE)
 
 
 class Edit(NamedTuple):
@@ -172,6 +181,124 @@ def _at(data: Any, keys: Keys) -> Any:
 
 def _canonical(entry: tuple[Keys, Any]) -> str:
     return json.dumps(entry, sort_keys=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerTable(HostFile):
+    """Codex's `config.toml` with our MCP server at its end; `server` is `None` if it should not be there."""
+
+    server: Mapping[str, Any] | None
+
+    def state(self, text: str) -> State:
+        current = _servers(text).get(_NAME)
+        if current is None:
+            return "absent"
+        # Codex also stores in this table which of our tools the user allows.
+        wanted = self.server or {}
+        return "current" if wanted and {key: current.get(key) for key in wanted} == wanted else "outdated"
+
+    def add(self, text: str) -> Edit:
+        if self.server is None:
+            return Edit(text, ())
+        import tomlkit
+
+        newline = "\r\n" if "\r\n" in text else "\n"
+        gap = newline * ((not text.endswith("\n")) + 1) if text else ""
+        piece = gap + tomlkit.dumps({_TABLE: {_NAME: self.server}}).replace("\n", newline)
+        servers = _servers(text)
+        if _servers(text + piece) != {**servers, _NAME: self.server}:
+            raise ValueError(f"{_TABLE!r} is not a table")
+        created = () if _TABLE in tomllib.loads(text) else ((_TABLE,),)
+        return Edit(text + piece, (Insertion(len(text), len(piece)),), created)
+
+    def remove(self, text: str, created: Collection[Keys] | None) -> str:
+        servers = _servers(text)
+        if _NAME not in servers:
+            return text
+        import tomlkit
+
+        document: Any = tomlkit.parse(text)
+        del document[_TABLE][_NAME]
+        if not document[_TABLE] and (created is None or (_TABLE,) in created):
+            del document[_TABLE]
+        left = tomlkit.dumps(document)
+        if _servers(left) != {name: server for name, server in servers.items() if name != _NAME}:
+            raise ValueError(f"cannot remove {_TABLE}.{_NAME}")
+        return left
+
+
+def _servers(text: str) -> dict[str, Any]:
+    servers = tomllib.loads(text).get(_TABLE, {})
+    if not isinstance(servers, dict):
+        raise ValueError(f"{_TABLE!r} is not a table")
+    return servers
+
+
+@dataclass(frozen=True, slots=True)
+class PluginList(HostFile):
+    """Hermes' `config.yaml` with our name in `plugins.enabled`, added and removed as text.
+
+    Parsing and rewriting the file would drop its comments, as Hermes' own writer does. So we insert or remove a few
+    lines and leave every other byte alone. A file in a form that we do not recognise is refused.
+    """
+
+    def state(self, text: str) -> State:
+        return "absent" if self.remove(text, ()) == text else "current"
+
+    def add(self, text: str) -> Edit:
+        newline = "\r\n" if "\r\n" in text else "\n"
+        if text and not text.endswith("\n"):
+            edit = self.add(text + newline)
+            return edit._replace(insertions=(Insertion(len(text), len(newline)), *edit.insertions))
+        plugins, enabled, indent = _find(text)
+        created: tuple[Keys, ...] = ()
+        if enabled and enabled["row"]:
+            at, piece = enabled.start("row") + 1, f"{_NAME}, " if enabled["row"][1:-1].strip() else _NAME
+        elif enabled:
+            first = _CHILD.search(enabled["items"])
+            at, piece = enabled.start("items"), f"{first[1] if first else indent}- {_NAME}{newline}"
+        else:
+            at, piece = len(text), f"{indent}enabled:{newline}{indent}- {_NAME}{newline}"
+            created = (("plugins", "enabled"),)
+            if plugins:
+                at = plugins.start("body")
+            else:
+                piece, created = f"plugins:{newline}{piece}", (("plugins",), *created)
+        return Edit(text[:at] + piece + text[at:], (Insertion(at, len(piece)),), created)
+
+    def remove(self, text: str, created: Collection[Keys] | None) -> str:
+        plugins, enabled, _ = _find(text)
+        if not plugins or not enabled:
+            return text
+        row, items = enabled["row"] or "", _ITEM.sub("", enabled["items"])
+        names = [name.strip() for name in row[1:-1].split(",") if name.strip()]
+        others = [name for name in names if name.strip("'\"") != _NAME]
+        if others == names and items == enabled["items"]:
+            return text
+        key = text[enabled.start() : enabled.start("items")].replace(row, f"[{', '.join(others)}]" if row else "")
+        if not others and not _CHILD.search(items):
+            if created is None or ("plugins", "enabled") in created:
+                key = ""
+            elif not row:
+                key = key.replace(":", ": []", 1)
+        start, end = enabled.span()
+        if not key and not (text[plugins.start("body") : start] + items + text[end : plugins.end()]).strip():
+            start = plugins.start() if created is None or ("plugins",) in created else start
+        return text[:start] + key + items + text[end:]
+
+
+def _find(text: str) -> tuple[re.Match[str] | None, re.Match[str] | None, str]:
+    """The section `plugins`, the list `enabled` in it, and the indentation there."""
+    plugins = _PLUGINS.search(text)
+    child = _CHILD.search(plugins["body"]) if plugins else None
+    indent = child[1] if child else "  "
+    where = re.compile(f"^{indent}{_LIST}", re.MULTILINE)
+    enabled = where.search(text, plugins.start("body"), plugins.end()) if plugins else None
+    if not plugins and re.search(r"^(?:[\"']?plugins\b|\ufeff?\{)", text, re.MULTILINE):
+        raise ValueError("'plugins' is not a block of lines")
+    if plugins and not enabled and re.search(rf"^{indent}[\"']?enabled\b", plugins["body"], re.MULTILINE):
+        raise ValueError("'enabled' is not a list of names")
+    return plugins, enabled, indent
 
 
 def read_file(path: Path) -> bytes | None:

@@ -137,8 +137,7 @@ def files(place: Place) -> list[HostFile]:
     """A plugin in the chosen profile and in those that already have it, and its name in their `config.yaml`."""
     from pathlib import Path
 
-    from warmstart.hosts.files import OwnFile
-    from warmstart.hosts.hermes_config import PluginList
+    from warmstart.hosts.files import OwnFile, PluginList
 
     here = Path(__file__).parent
     manifest, code = (here.joinpath("hermes_files", name).read_text("utf-8") for name in ("plugin.yaml", "init.txt"))

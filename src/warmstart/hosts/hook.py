@@ -15,12 +15,14 @@ import time
 TYPE_CHECKING = False  # `typing` itself takes milliseconds to load
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
     from typing import Any
 
     from warmstart.app import Warmstart
     from warmstart.preflight.overlay import Preflight
 
 MAX_INPUT = 32_000_000  # bytes of an event
+MAX_RUNS = 32_768  # bytes of each of the two files with the last runs
 CODE = "from warmstart.__main__ import main; main()"
 
 _PACKAGES = ("sessions/", "recall/", "templates/", "preflight/")  # a hook reads their tables
@@ -35,6 +37,7 @@ _DEFAULTS: dict[str, Any] = {
     "store_url": "",
 }
 _MAX_WAIT = 30  # seconds for a log to appear: Copilot CLI writes it after the turn
+_MAX_ERROR = 200  # characters
 _COLD = 4  # factor for the deadline, because a new process reads the index for the first time
 _VARIABLES = ("WARMSTART_STORE", "WARMSTART_PREFLIGHT", "WARMSTART_AUTO_INJECT")
 
@@ -53,9 +56,7 @@ def main(arguments: list[str]) -> None:
         if hook is not None:
             hook.log(event, failure)
     if hook is not None:
-        from warmstart.hosts import firings
-
-        firings.record(hook.home, host, event, (time.monotonic() - began) * 1000, hook.abstained)
+        record_run(hook.home, host, event, (time.monotonic() - began) * 1000, hook.abstained)
 
 
 class Hook:
@@ -297,3 +298,51 @@ def _migrations() -> list[str]:
     folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     with open(f"{folder}/storage/migrations/names.txt", encoding="utf-8") as file:
         return file.read().split()
+
+
+# -- the last runs: one line per run, in `$WARMSTART_HOME/hosts/HOST.jsonl` and its predecessor
+
+
+def record_run(home: str, host: str, event: str, ms: float, error: str = "") -> None:
+    """Record a hook run. `error` must not contain text of the session. Never raises."""
+    from json import dumps
+
+    path = f"{home}/hosts/{host}.jsonl"
+    data: dict[str, Any] = {"at": round(time.time(), 3), "event": event[:40], "ms": round(ms, 1)}
+    if error:
+        data["error"] = " ".join(error.split())[:_MAX_ERROR]
+    try:
+        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+        try:
+            os.write(file, dumps(data).encode() + b"\n")
+            full = os.fstat(file).st_size > MAX_RUNS
+        finally:
+            os.close(file)
+        if full:
+            os.replace(path, f"{path}.1")
+    except OSError:
+        return  # not writable, or not installed: the agent's turn goes on
+
+
+def run_files(host: str) -> tuple[str, str]:
+    """The names of the files with the last runs, the older one first."""
+    return f"{host}.jsonl.1", f"{host}.jsonl"
+
+
+def read_runs(home: Path, host: str) -> list[dict[str, Any]]:
+    """The last runs, oldest first: `at` (seconds since 1970), `event`, `ms`, and `error` if there was one."""
+    from json import loads
+
+    runs: list[dict[str, Any]] = []
+    for name in run_files(host):
+        try:
+            lines = (home / "hosts" / name).read_bytes().splitlines()
+        except OSError:
+            continue
+        for line in lines:
+            try:
+                run = loads(line)
+                runs.append({**run, "at": float(run["at"]), "event": str(run["event"]), "ms": float(run["ms"])})
+            except (ValueError, TypeError, KeyError):
+                continue  # damaged
+    return runs

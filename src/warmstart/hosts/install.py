@@ -31,9 +31,8 @@ import msgspec
 
 from warmstart.config import HOME_VARIABLE
 from warmstart.errors import ConfigError
-from warmstart.hosts import firings
 from warmstart.hosts.files import HostFile, check_replaceable, make_folders, read_file, replace_file
-from warmstart.hosts.hook import CODE
+from warmstart.hosts.hook import CODE, read_runs, run_files
 
 # The agents that can be set up; the module of each has the same name, with `_` for `-`.
 HOSTS = (
@@ -273,7 +272,7 @@ def uninstall(plan: Plan, place: Place, home: Path) -> None:
     if state.files:
         state.write(home, plan.host)
         return
-    for name in (f"{plan.host}.json", *firings.names(plan.host)):
+    for name in (f"{plan.host}.json", *run_files(plan.host)):
         (home / "hosts" / name).unlink(missing_ok=True)
     if not any((home / "hosts" / f"{host}.json").exists() for host in HOSTS):
         shutil.rmtree(home / "hosts", ignore_errors=True)  # caches and logs of the hooks
@@ -294,7 +293,7 @@ def status(host: str, place: Place, home: Path) -> Status:
                 installed |= file.state(data.decode()) != "absent"
     with suppress(ConfigError):  # `install` explains it
         outdated = installed and bool(plan_install(host, place, home).changes)
-    runs = firings.read(home, host)
+    runs = read_runs(home, host)
     module = host_module(host)
     times = sorted(run["ms"] for run in runs if run["event"] == module.PROMPT)
     is_pending = getattr(module, "pending", None) if installed else None
