@@ -12,8 +12,7 @@ from tests.handoff.talk import BEGAN, SESSION, Talk
 from warmstart import Warmstart
 from warmstart.errors import HandoffRefused
 from warmstart.handoff.packet import GitState
-from warmstart.handoff.store import Handoffs, read_git
-from warmstart.hosts.handoff import find_compacted
+from warmstart.handoff.store import Handoffs, find_compacted, read_git
 from warmstart.sessions.values import Message, Session
 
 

@@ -14,7 +14,7 @@ from warmstart.cli.output import confirm, counted, one_line, progress_bar, setti
 from warmstart.cli.terminal import printable
 from warmstart.errors import HandoffRefused
 from warmstart.handoff.score import compare_summaries
-from warmstart.hosts.handoff import find_compacted
+from warmstart.handoff.store import find_compacted
 from warmstart.hosts.install import Place
 from warmstart.sessions.projects import resolve_project, short_names
 from warmstart.sessions.sync import default_sources

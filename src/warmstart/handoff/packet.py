@@ -25,6 +25,8 @@ from warmstart.text.untrusted import neutralize
 from warmstart.tokens import count
 
 BUDGET, MAX_BUDGET = 3_000, 6_000  # tokens
+MAX_NOTE = 8_900  # characters; Claude Code truncates anything above 10,000
+_MIN_GOAL = 300  # characters of the goal in a note
 _MAX_REQUEST = 800  # tokens of a request that is quoted in full
 _CHARACTERS = 3  # per token at least, to cut a text
 _MAX_QUOTE = 1_000  # characters of any other message
@@ -37,6 +39,11 @@ _WEIGHTS = {"check": 0, "commit": 0, "run": 1, "edit": 1}  # of commands by role
 _ORDER = (
     *("What the user wrote", "Files", "Files read", "Commands", "Tests and build", "Open work"),
     *("Approvals and refused calls", "Decisions and dead ends", "Errors and what worked instead", "Identifiers"),
+)
+_NOTED = ("Files", "Tests and build", "Open work", "Files read")  # after a compaction
+_COMPACTED = (
+    "This conversation was compacted. Here is what the log says about it; quotes are the user's own words. The latest "
+    "message of the user wins. Check files before you edit them."
 )
 _REST = "`warmstart sessions show {0}` shows the whole session, and with `--message N` message #N in full."
 _FOOTER = (
@@ -144,6 +151,30 @@ def render_constraints(ledger: Ledger, redactor: Redactor) -> str:
     """The constraints alone as a note, for after a compaction; empty if there are none."""
     lines = [*PacketWriter(ledger, redactor).constraints()][1:]
     return "\n".join((MARK, *lines, END)) if lines else ""
+
+
+def render_note(ledger: Ledger, redactor: Redactor) -> str:
+    """The constraints, the goal and the files for after a compaction; empty if the user has said nothing.
+
+    Constraints come first and get as much room as they need; of a long goal, the head and the tail are quoted.
+    """
+    if not (ledger.requests or ledger.constraints):
+        return ""
+    writer = PacketWriter(ledger, redactor)
+    room = MAX_NOTE - len(f"{MARK} {_COMPACTED}\n\n{END}") - _MIN_GOAL
+    rules = list(writer.constraints())
+    shown = 0
+    while shown < len(rules) and (room := room - len(rules[shown]) - 1) >= 0:
+        shown += 1
+    if shown < len(rules):
+        rules[shown - 1 :] = [f"({len(rules) - shown + 1} more: `warmstart handoff packet {ledger.session.id}`)"]
+    lines = [f"{MARK} {_COMPACTED}", *rules, head_and_tail("\n".join(writer.goal()), max(room, 0) + _MIN_GOAL)]
+    left = (MAX_NOTE - len("\n".join((*lines, END)))) // _CHARACTERS
+    for section in writer.sections():
+        if section.title in _NOTED:
+            left = section.fill(left, measure=lambda line: len(line) // _CHARACTERS + 1)
+            lines += section.render()
+    return redactor.clean("\n".join((*lines, END)))
 
 
 def verify(text: str) -> str:

@@ -76,6 +76,12 @@ def read_git(directory: str) -> GitState | None:
     return GitState("" if branch[0] == "(" else branch, "" if head[0] == "(" else head[:12], tuple(dirty))
 
 
+def find_compacted(store: SQLSessionStore, limit: int) -> list[str]:
+    """The newest sessions that were compacted by their agent."""
+    query = "SELECT s.id FROM sessions s JOIN messages m ON m.session = s.pk AND m.flags & 1 = 1 GROUP BY s.id"
+    return [row[0] for row in store.fetch(f"{query} ORDER BY max(m.at) DESC NULLS LAST, s.id LIMIT ?", (limit,))]
+
+
 class Handoffs:
     """The packets and handoffs of a store."""
 

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from warmstart.app import Warmstart
+    from warmstart.handoff.ledger import Ledger
     from warmstart.preflight.overlay import Preflight
+    from warmstart.redact.redactor import Redactor
 
 MAX_INPUT = 32_000_000  # bytes of an event
 MAX_RUNS = 32_768  # bytes of each of the two files with the last runs
@@ -235,15 +237,34 @@ class Hook:
     def constraints(self, transcript: str, agent: str) -> str:
         """The user's constraints (must, must not, only), read from the agent's own log."""
         from warmstart.handoff.packet import render_constraints
-        from warmstart.hosts.handoff import read_ledger
 
-        return render_constraints(*read_ledger(transcript, agent, self._env))
+        return render_constraints(*self._read_ledger(transcript, agent))
 
     def note_after_compaction(self, transcript: str, agent: str) -> str:
         """The constraints, the goal and the files of a compacted conversation."""
-        from warmstart.hosts.handoff import note_after_compaction
+        from warmstart.handoff.packet import render_note
 
-        return note_after_compaction(transcript, agent, self._env)
+        return render_note(*self._read_ledger(transcript, agent))
+
+    def _read_ledger(self, transcript: str, agent: str) -> tuple[Ledger, Redactor]:
+        """The ledger of a session, read from the agent's own log because the store may lag behind."""
+        from pathlib import Path
+
+        from warmstart.config import load_settings
+        from warmstart.handoff.ledger import build_ledger
+        from warmstart.redact.redactor import configured_redactor
+        from warmstart.sessions.readers.base import Reading
+        from warmstart.sessions.readers.base import readers
+        from warmstart.sessions.redaction import redacted_messages
+        from warmstart.sessions.values import Session
+
+        path, settings = Path(transcript), load_settings(self._env)
+        redactor, session, messages = configured_redactor(settings), Session(agent=agent, native_id=path.stem), []
+        for owner, message in readers()[agent].read(path, Reading(path)):
+            if message and not message.sidechain:
+                session = owner
+                messages.append(message)
+        return build_ledger(session, redacted_messages(messages, redactor), settings.profile_tools), redactor
 
     def sync(self, *paths: str) -> None:
         """Import these logs in a background process: one at a time, with low priority, outliving the agent."""
