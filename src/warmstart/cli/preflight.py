@@ -11,9 +11,8 @@ from warmstart.app import Warmstart
 from warmstart.cli.options import DefaultGroup, Group, json_option, project_option, project_options, scope_of
 from warmstart.cli.output import counted, print_json, print_scope, settings
 from warmstart.cli.terminal import printable
-from warmstart.preflight.prompt import Prompt
+from warmstart.preflight.prompt import Prompt, read_skills
 from warmstart.preflight.report import Mean
-from warmstart.preflight.skills import read_skills
 from warmstart.sessions.projects import resolve_project
 from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.sessions.values import clean

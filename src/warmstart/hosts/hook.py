@@ -170,7 +170,7 @@ class Hook:
         from warmstart.sessions.projects import repository_of
 
         settings = self.settings
-        policy = Policy.of(_Attributes(settings), default="smart")
+        policy = Policy.of(type("Settings", (), settings), default="smart")
         policy.deadline_ms *= _COLD
         project = repository_of(folder)
         if settings["store_url"]:
@@ -207,8 +207,7 @@ class Hook:
     def note(self, session: str, event: str) -> None:
         """Record an event of a conversation."""
         try:
-            preflight = self._preflight(session, "")
-            if preflight is not None:
+            if preflight := self._preflight(session, ""):
                 preflight.note(event)
         except Exception as error:  # the rest of the answer, such as the user's rules, does not need the store
             self.log(event, error)
@@ -294,11 +293,6 @@ class Hook:
             os.execv(sys.executable, [sys.executable, "-EPc", CODE, "sync", "--format", self.host, *wanted])
         finally:
             os._exit(0)
-
-
-class _Attributes:
-    def __init__(self, values: dict[str, Any]) -> None:
-        self.__dict__.update(values)
 
 
 def _due(connection: Any) -> str:

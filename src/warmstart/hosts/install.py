@@ -35,14 +35,7 @@ from warmstart.hosts.files import HostFile, check_replaceable, make_folders, rea
 from warmstart.hosts.hook import CODE, read_runs, run_files
 
 # The agents that can be set up; the module of each has the same name, with `_` for `-`.
-HOSTS = (
-    "claude-code",
-    "codex",
-    "copilot-cli",
-    "gemini-cli",
-    "hermes",
-    "opencode",
-)
+HOSTS = ("claude-code", "codex", "copilot-cli", "gemini-cli", "hermes", "opencode")
 
 _LONG_LINE = 1000  # characters; in a diff, longer lines are broken after commas and brackets
 
@@ -63,14 +56,9 @@ class Place(NamedTuple):
 
     def text(self, name: str) -> str:
         """The text of a command or skill for an agent, with our commands filled in."""
-        words = {
-            "brief": ["brief"],
-            "recall": ["recall"],
-            "packet": ["handoff", "packet"],
-            "resume": ["handoff", "resume"],
-        }
+        lines = {"brief": "brief", "recall": "recall", "packet": "handoff packet", "resume": "handoff resume"}
         template = Template((Path(__file__).parent / "command_files" / name).read_text("utf-8"))
-        return template.safe_substitute({name: join(self.command(*each)) for name, each in words.items()})
+        return template.safe_substitute({name: join(self.command(*line.split())) for name, line in lines.items()})
 
     def hook(self, host: str, event: str) -> str:
         """The shell command of a hook. It always succeeds, because exit code 2 would block the user's prompt.

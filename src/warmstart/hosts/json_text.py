@@ -80,12 +80,8 @@ def _value(text: str, at: int) -> Node:
     opening = text[at : at + 1]
     if opening in ("{", "["):
         return _container(text, at, is_object=opening == "{")
-    return Node(*_scalar(text, at))
-
-
-def _scalar(text: str, at: int) -> tuple[Any, int, int]:
     value, end = _DECODER.raw_decode(text, at)
-    return value, at, end
+    return Node(value, at, end)
 
 
 def _container(text: str, start: int, *, is_object: bool) -> Node:
@@ -98,7 +94,7 @@ def _container(text: str, start: int, *, is_object: bool) -> Node:
         if is_object:
             if text[at : at + 1] != '"':
                 raise _unexpected(text, at)
-            key, _, at = _scalar(text, at)
+            key, at = _DECODER.raw_decode(text, at)
             at = _skip(text, at)
             if text[at : at + 1] != ":":
                 raise _unexpected(text, at)

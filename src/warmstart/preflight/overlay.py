@@ -11,6 +11,7 @@ Everything shown was checked and redacted when its session was synced. The same 
 from __future__ import annotations
 
 import json
+import re
 import time
 from _blake2 import blake2b  # `hashlib` loads OpenSSL, which takes as long as the search
 from math import log, sqrt
@@ -44,6 +45,8 @@ _SECOND = 0.5  # share of these limits for the second message
 _HALF_LIFE = 5  # sessions
 _EVERYDAY, _FEW = 0.3, 3  # share of the sessions, and minimum number, that makes a command too common to show
 _SURE = 0.36  # share of a message's words, weighted by rarity, that a hit needs to be quoted
+_FAILED = r"(?i)\A\s*(?:error\b|exit code:? [1-9])|\"exit_code\":\s*[1-9]|\bexit(?:ed with)? code [1-9]"
+_MAX_OUTPUT = 2_000  # characters of a call's output
 _WORK = "SELECT session, changed, read, ran FROM session_turns WHERE session IN ({0})"
 _ASKED = (
     "SELECT s.id, t.at, t.asked FROM session_turns t JOIN sessions s ON s.pk = t.session "
@@ -79,14 +82,12 @@ class Policy:
 class Overlay:
     """What to add to a request: `text` may be empty, and `reason` says why."""
 
-    __slots__ = ("evidence", "milliseconds", "reason", "shown", "text", "tokens")
-
     def __init__(self, reason: str, lines: Sequence[str] = (), evidence: Sequence[str] = (), salt: str = "") -> None:
         self.reason = reason
         self.evidence = tuple(evidence)
         self.shown: tuple[str, ...] = ()  # further keys to record with the evidence
         self.text = _frame(lines, salt) if lines else ""
-        self.tokens = count(self.text) if lines else 0
+        self.tokens = count(self.text)
         self.milliseconds = 0.0
 
 
@@ -118,10 +119,8 @@ class Preflight:
         sql = "SELECT DISTINCT t.command FROM session_traps t JOIN sessions s ON s.pk = t.session WHERE s.project = ?"
         rows, text = self._connection.execute(sql, (self._project,)), str(arguments)
         if not any(command.partition(" ")[0] in text for (command,) in rows):
-            return None  # most calls: the import below takes longer than all the rest
-        from warmstart.preflight.failures import failed_commands
-
-        commands = failed_commands(tool, arguments, output)
+            return None  # most calls: loading the rest takes longer than everything else
+        commands = _failed_commands(tool, arguments, output)
         return self._decide("tool", lambda: self._for_failure(commands)).text or None if commands else None
 
     def note(self, event: str) -> None:
@@ -429,6 +428,20 @@ def _name_bonus(files: Iterable[str], message: str) -> dict[str, float]:
         for path in named:
             bonus[path] = bonus.get(path, 0.0) + log(1 + len(lower) / len(named))
     return bonus
+
+
+def _failed_commands(tool: str, arguments: str | Mapping[str, Any], output: str) -> list[str]:
+    """The programs of a failed shell call, each with its subcommand; empty for any other call."""
+    from warmstart.profile.tools import SHELLS, command_in
+    from warmstart.templates.commands import shell_commands
+    from warmstart.templates.rules import load_table
+
+    text = output[:_MAX_OUTPUT]
+    failed = re.search(_FAILED, text) or any(phrase in text for phrase in load_table("rules")["hidden_failures"])
+    if tool not in SHELLS or not failed:
+        return []
+    fields = arguments if isinstance(arguments, str) else json.dumps(dict(arguments))
+    return [command.family for command in shell_commands(command_in(fields))]
 
 
 class time_limit:  # noqa: N801 - reads as a function; `contextlib` would be one more import for a hook
