@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from warmstart.errors import ConfigError, HandoffRefused
 from warmstart.handoff.ledger import Ledger, build_ledger, shown_call, words_of_refusal
@@ -89,10 +89,7 @@ class Conversation:
         return sum(unit.tokens for unit in self.units)
 
 
-class Strategy(Protocol):
-    """Shortens a conversation in place, to its budget if it can."""
-
-    def __call__(self, conversation: Conversation, /) -> None: ...
+Strategy = Callable[[Conversation], None]  # shortens a conversation in place, to its budget if it can
 
 
 def compact(
@@ -186,8 +183,7 @@ def _mask_unit(talk: Conversation, unit: Unit) -> None:
             notes[name] = f"{MARK} Output{of} left out here: {lines} lines, {tokens} tokens.{get} {END}"
             unit.tokens += count(notes[name]) - tokens
     talk.masked += len(notes)
-    pairs = zip(unit.messages, unit.values, strict=True)
-    unit.messages = [_replace_results(given, value, notes) for given, value in pairs]
+    unit.messages = [_replace_results(*pair, notes) for pair in zip(unit.messages, unit.values, strict=True)]
 
 
 def _replace_results(given: Any, value: Message, notes: Mapping[str, str]) -> Any:

@@ -99,9 +99,10 @@ class JSONFile(HostFile):
     def state(self, text: str) -> State:
         data = _data(text)
         ours = [(keys[:-1] if isinstance(keys[-1], int) else keys, _at(data, keys)) for keys in self.find(data)]
-        if sorted(map(_canonical, ours)) == sorted(_canonical(entry[:2]) for entry in self.entries):
-            return "current" if ours else "absent"
-        return "outdated" if ours else "absent"
+        if not ours:
+            return "absent"
+        wanted = (entry[:2] for entry in self.entries)
+        return "current" if sorted(map(_canonical, ours)) == sorted(map(_canonical, wanted)) else "outdated"
 
     def add(self, text: str) -> Edit:
         insertions: list[Insertion] = []
@@ -333,12 +334,10 @@ def replace_file(path: Path, data: bytes | None) -> None:
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
-            with suppress(FileNotFoundError):
+            with suppress(FileNotFoundError, PermissionError):  # only root can give a file away
                 old = path.stat()
                 os.fchmod(file.fileno(), stat.S_IMODE(old.st_mode))
-                if (old.st_uid, old.st_gid) != (os.geteuid(), os.getegid()):
-                    with suppress(PermissionError):
-                        os.fchown(file.fileno(), old.st_uid, old.st_gid)
+                os.fchown(file.fileno(), old.st_uid, old.st_gid)
             file.flush()
             os.fsync(file.fileno())
         Path(name).replace(path)

@@ -297,7 +297,9 @@ class Hook:
 
 def _due(connection: Any) -> str:
     """Why the store cannot be used; empty if it can."""
-    known = set(_migrations())
+    folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    with open(f"{folder}/storage/migrations/names.txt", encoding="utf-8") as file:
+        known = set(file.read().split())
     applied = {name for (name,) in connection.execute("SELECT name FROM migrations")}
     if missing := [name for name in known if name.startswith(_PACKAGES) and name not in applied]:
         return f"the store needs the migration {min(missing)}; run `warmstart sync`"
@@ -307,12 +309,6 @@ def _due(connection: Any) -> str:
     if not indexed and connection.execute("SELECT 1 FROM sessions LIMIT 1").fetchone():
         return "the store is not indexed; run `warmstart sync`"
     return ""
-
-
-def _migrations() -> list[str]:
-    folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    with open(f"{folder}/storage/migrations/names.txt", encoding="utf-8") as file:
-        return file.read().split()
 
 
 # -- the last runs: one line per run, in `$WARMSTART_HOME/hosts/HOST.jsonl` and its predecessor

@@ -37,6 +37,7 @@ from warmstart.hosts.hook import CODE, read_runs, run_files
 # The agents that can be set up; the module of each has the same name, with `_` for `-`.
 HOSTS = ("claude-code", "codex", "copilot-cli", "gemini-cli", "hermes", "opencode")
 
+_OUR_NAME = b"warmstart"  # a file without it has no entries of ours, and we need not be able to parse it
 _LONG_LINE = 1000  # characters; in a diff, longer lines are broken after commas and brackets
 
 
@@ -186,7 +187,7 @@ def plan_uninstall(host: str, place: Place, home: Path) -> Plan:
     plan, records = Plan(host, [], []), Installed.read(home, host).files
     for file in host_module(host).files(place):
         before, record = read_file(file.path), records.pop(str(file.path), None)
-        if before is None or not (file.is_ours or _has_our_name(before)):
+        if before is None or not (file.is_ours or _OUR_NAME in before):
             continue
         with _readable(file.path):
             text = before.decode()
@@ -201,11 +202,6 @@ def plan_uninstall(host: str, place: Place, home: Path) -> Plan:
             plan.changes.append(Change(file.path, before, None if empty else base.encode()))
     plan.notes.extend(f"{path} belongs to another setup of this agent; leaving it alone" for path in records)
     return plan
-
-
-def _has_our_name(data: bytes) -> bool:
-    """Whether a file may have our entries. If not, we need not be able to parse it."""
-    return b"warmstart" in data
 
 
 def _without_ours(file: HostFile, text: str, record: Record | None) -> str:
@@ -277,7 +273,7 @@ def status(host: str, place: Place, home: Path) -> Status:
     for file in host_module(host).files(place):
         data = read_file(file.path)
         with _readable(file.path):
-            if data is not None and (str(file.path) in record.files or (not file.is_ours and _has_our_name(data))):
+            if data is not None and (str(file.path) in record.files or (not file.is_ours and _OUR_NAME in data)):
                 installed |= file.state(data.decode()) != "absent"
     with suppress(ConfigError):  # `install` explains it
         outdated = installed and bool(plan_install(host, place, home).changes)

@@ -82,46 +82,29 @@ def files(place: Place) -> list[HostFile]:
     from json import dumps
     from pathlib import Path
 
-    from warmstart.hosts.files import OwnFile, member_file
+    from warmstart.hosts.files import OwnFile, member_file, read_file
     from warmstart.hosts.hook import CODE
 
     here, own = Path(__file__).parent / "opencode_files", folder(place)
-    plugin = (here / "plugin.js").read_text("utf-8")
     home = place.env.get("WARMSTART_HOME")
-    values = {
-        "command": [place.python, "-EPc", CODE, "hook", HOST],
-        "environment": {"WARMSTART_HOME": home} if home else {},
-    }
-    for name, value in values.items():
-        plugin = plugin.replace(f'"{{{name}}}"', dumps(value))
+    environment = {"WARMSTART_HOME": home} if home else {}
+    plugin = (here / "plugin.js").read_text("utf-8").replace('"{environment}"', dumps(environment))
+    plugin = plugin.replace('"{command}"', dumps([place.python, "-EPc", CODE, "hook", HOST]))
     server = {"type": "local", "command": place.command("mcp"), "enabled": True}
     if home:
-        server["environment"] = {"WARMSTART_HOME": home}
-    there = [name for name in _CONFIGURATIONS if (own / name).exists()] or ["opencode.json"]
-    wanted = [server if place.mcp else None, *[None] * len(there[1:])]
-    servers = (member_file(own / name, ("mcp", "warmstart"), value) for name, value in zip(there, wanted, strict=True))
-    stand_in = _stand_in(own, (here / "stand_in.js").read_text("utf-8"))
-    return [OwnFile(own / "plugin" / "warmstart.js", plugin), *servers, *stand_in]
-
-
-def _stand_in(own: Path, code: str) -> list[HostFile]:
-    """The files that keep OpenCode from installing its package, unless it already has.
-
-    OpenCode looks for `node_modules` and for the package in `package-lock.json`, not for its version.
-    """
-    from json import dumps
-
-    from warmstart.hosts.files import OwnFile, member_file
-
-    package = own / "node_modules" / PACKAGE
-    manifest = dumps({"name": PACKAGE, "version": "0.0.0-warmstart", "type": "module", "main": "index.js"}) + "\n"
-    is_ours = (package / "package.json").is_file() and (package / "package.json").read_text(
-        "utf-8", "replace"
-    ) == manifest
-    if (own / "node_modules").exists() and not is_ours:
-        return []
-    return [
-        OwnFile(package / "package.json", manifest),
-        OwnFile(package / "index.js", code),
-        member_file(own / "package-lock.json", ("packages", "", "dependencies", PACKAGE), "0.0.0-warmstart"),
-    ]
+        server["environment"] = environment
+    first, *others = [name for name in _CONFIGURATIONS if (own / name).exists()] or ["opencode.json"]
+    wanted = {first: server if place.mcp else None, **dict.fromkeys(others)}
+    host_files: list[HostFile] = [OwnFile(own / "plugin" / "warmstart.js", plugin)]
+    host_files += [member_file(own / name, ("mcp", "warmstart"), value) for name, value in wanted.items()]
+    # The stub keeps OpenCode from installing its package, unless it already has. OpenCode looks for `node_modules` and
+    # for the package in `package-lock.json`, not for its version.
+    package, version = own / "node_modules" / PACKAGE, "0.0.0-warmstart"
+    manifest = dumps({"name": PACKAGE, "version": version, "type": "module", "main": "index.js"}) + "\n"
+    if not (own / "node_modules").exists() or read_file(package / "package.json") == manifest.encode():
+        host_files += [
+            OwnFile(package / "package.json", manifest),
+            OwnFile(package / "index.js", (here / "stand_in.js").read_text("utf-8")),
+            member_file(own / "package-lock.json", ("packages", "", "dependencies", PACKAGE), version),
+        ]
+    return host_files
