@@ -80,13 +80,13 @@ class Policy:
 
 
 class Overlay:
-    """What to add to a request: `text` may be empty, and `reason` says why."""
+    """What to add to a request: `text` may be empty, and `reason` says why. `notes` are lines, each with its key."""
 
-    def __init__(self, reason: str, lines: Sequence[str] = (), evidence: Sequence[str] = (), salt: str = "") -> None:
+    def __init__(self, reason: str, notes: Sequence[tuple[str, str]] = (), salt: str = "") -> None:
         self.reason = reason
-        self.evidence = tuple(evidence)
+        self.evidence = tuple(key for _, key in notes if key)
         self.shown: tuple[str, ...] = ()  # further keys to record with the evidence
-        self.text = _frame(lines, salt) if lines else ""
+        self.text = _frame([line for line, _ in notes], salt) if notes else ""
         self.tokens = count(self.text)
         self.milliseconds = 0.0
 
@@ -213,7 +213,7 @@ class Preflight:
             return self._remember(Overlay("nothing found"), number, words)
         if quotes_only:
             quotes = self._quote(unquoted, self._policy.max_tokens, self._policy.max_passages)
-            return Overlay("quoted" if quotes else "nothing certain", *_unzip(quotes), self._session)
+            return Overlay("quoted" if quotes else "nothing certain", quotes, self._session)
         is_first = not any(key.startswith("file:") for key in shown)
         done, files = self._show_done(hits, message, shown, 1 if is_first else _SECOND)
         reason = "done before" if done else "nothing done"
@@ -221,7 +221,7 @@ class Preflight:
             left = self._policy.max_tokens - sum(count(line) + 2 for line, _ in done)
             done += self._quote(unquoted, left, 1 if done else self._policy.max_passages)
             reason = "quoted" if reason == "nothing done" and done else reason
-        return self._remember(Overlay(reason, *_unzip(done), self._session), number, words, files)
+        return self._remember(Overlay(reason, done, self._session), number, words, files)
 
     def _remember(self, overlay: Overlay, number: int, words: int, files: Sequence[str] = ()) -> Overlay:
         """Record the length of the first message and the files that were shown."""
@@ -237,12 +237,12 @@ class Preflight:
             "AND t.fix <> '' AND s.id NOT IN (SELECT session FROM template_revoked) "
             "ORDER BY s.started_at DESC NULLS LAST LIMIT 1",
             (self._project, *commands),
-        ).fetchall()
+        )
         for command, error, fix, session, at in rows:
             key = _digest("trap", f"{command}\n{fix}")
             if key not in shown:
                 line = f"{_day(at)} {session[:8]}: `{command}` failed here ({error}); `{fix}` worked instead"
-                return Overlay("known trap", [line], [key], self._session)
+                return Overlay("known trap", [(line, key)], self._session)
         return Overlay("no known trap")
 
     def _known_trap(self, sessions: Sequence[int], shown: set[str]) -> list[tuple[str, str]]:
@@ -469,10 +469,6 @@ class time_limit:  # noqa: N801 - reads as a function; `contextlib` would be one
 
 
 # -- text
-
-
-def _unzip(pairs: Sequence[tuple[str, str]]) -> tuple[list[str], list[str]]:
-    return [line for line, _ in pairs], [key for _, key in pairs if key]
 
 
 def _key(hit: Hit, *, said: bool = False) -> str:
