@@ -15,7 +15,7 @@ from warmstart.text.words import topic_terms
 
 TYPE_CHECKING = False  # `typing` itself takes milliseconds to load
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from warmstart.storage.database import Connection
 
@@ -96,8 +96,12 @@ def find_turns(connection: Connection, dialect: str, text: str, *, project: str,
         scores = {number: score + near[number >> PART] for number, score in scores.items()}
         best = sorted(scores, key=lambda number: (-scores[number], -number))[:MAX_DOCUMENTS]
         having = {term: set(ids) for term, ids in postings.items()}
-        terms_of = {number: [term for term in having if number in having[term]] for number in best}
-        _add_hits(connection, hits, terms_of, scores, {term: GROUPS[group] * rarity[term] for term in having})
+        for document, of_session, message, first in _turns_of(connection, best):
+            hit = hits.setdefault((of_session, first), Hit(of_session, first))
+            hit.nearness = max(hit.nearness, scores[document])
+            hit.messages[message] = max(hit.messages.get(message, 0.0), scores[document])
+            for term in (term for term in having if document in having[term]):
+                hit.terms[term] = max(hit.terms.get(term, 0.0), GROUPS[group] * rarity[term])
     total = sum(rarity.values())
     for hit in hits.values():
         hit.score = sum(hit.terms.values()) / total
@@ -149,25 +153,10 @@ def _postings(
     return postings
 
 
-def _add_hits(
-    connection: Connection,
-    hits: dict[tuple[int, int], Hit],
-    terms_of: dict[int, list[str]],
-    scores: dict[int, float],
-    worth: dict[str, float],
-) -> None:
-    """Add documents, with their terms, to the hits of their turns."""
-    if not terms_of:
-        return
-    rows = connection.execute(
-        _TURNS.format(", ".join(f"({number >> PART}, {number & _WITHIN_PART})" for number in terms_of))
-    ).fetchall()
-    for part, number, session, message, first in rows:
-        if first is None:
-            continue
-        hit = hits.setdefault((session, first), Hit(session, first))
-        document = part << PART | number
-        hit.nearness = max(hit.nearness, scores[document])
-        hit.messages[message] = max(hit.messages.get(message, 0.0), scores[document])
-        for term in terms_of[document]:
-            hit.terms[term] = max(hit.terms.get(term, 0.0), worth[term])
+def _turns_of(connection: Connection, documents: Sequence[int]) -> Iterator[tuple[int, int, int, int]]:
+    """The documents that are in a turn, each with its session, its message and the start of the turn."""
+    if documents:
+        ids = ", ".join(f"({number >> PART}, {number & _WITHIN_PART})" for number in documents)
+        for part, number, session, message, first in connection.execute(_TURNS.format(ids)).fetchall():
+            if first is not None:
+                yield part << PART | number, session, message, first
