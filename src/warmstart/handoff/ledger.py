@@ -220,8 +220,11 @@ class Ledger:
     @property
     def latest_request(self) -> Request | None:
         """The latest request that is more than a go-ahead and was not withdrawn."""
-        open_requests = (one for one in reversed(self.requests) if one not in self.withdrawn)
-        return next((one for one in open_requests if not _is_go_ahead(one)), None)
+        for request in reversed(self.requests):
+            is_go_ahead = len(request.words.split()) <= _MAX_GO_AHEAD and agrees(request.words)
+            if not is_go_ahead and request not in self.withdrawn:
+                return request
+        return None
 
     # -- what was done
 
@@ -377,10 +380,6 @@ def _shown_command(text: str, roots: Iterable[str] = ()) -> str:
     for root in roots:
         text = text.removeprefix(f"cd {root} && ")
     return one_line(_HEREDOC.sub(r"<<\1 …", text) if "<<" in text else text, _MAX_COMMAND)
-
-
-def _is_go_ahead(request: Request) -> bool:
-    return len(request.words.split()) <= _MAX_GO_AHEAD and agrees(request.words)
 
 
 def _first_text(row: Mapping[str, Any]) -> str:

@@ -322,13 +322,11 @@ def record_run(home: str, host: str, event: str, ms: float, error: str = "") -> 
     data: dict[str, Any] = {"at": round(time.time(), 3), "event": event[:40], "ms": round(ms, 1)}
     if error:
         data["error"] = " ".join(error.split())[:_MAX_ERROR]
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
-        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
-        try:
-            os.write(file, dumps(data).encode() + b"\n")
-            full = os.fstat(file).st_size > MAX_RUNS
-        finally:
-            os.close(file)
+        with os.fdopen(os.open(path, flags, 0o600), "ab") as file:
+            file.write(dumps(data).encode() + b"\n")
+            full = file.tell() > MAX_RUNS
         if full:
             os.replace(path, f"{path}.1")
     except OSError:
@@ -342,18 +340,14 @@ def run_files(host: str) -> tuple[str, str]:
 
 def read_runs(home: Path, host: str) -> list[dict[str, Any]]:
     """The last runs, oldest first: `at` (seconds since 1970), `event`, `ms`, and `error` if there was one."""
+    from contextlib import suppress
     from json import loads
 
     runs: list[dict[str, Any]] = []
     for name in run_files(host):
-        try:
-            lines = (home / "hosts" / name).read_bytes().splitlines()
-        except OSError:
-            continue
-        for line in lines:
-            try:
-                run = loads(line)
-                runs.append({**run, "at": float(run["at"]), "event": str(run["event"]), "ms": float(run["ms"])})
-            except (ValueError, TypeError, KeyError):
-                continue  # damaged
+        with suppress(OSError):
+            for line in (home / "hosts" / name).read_bytes().splitlines():
+                with suppress(ValueError, TypeError, KeyError):  # damaged
+                    run = loads(line)
+                    runs.append({**run, "at": float(run["at"]), "event": str(run["event"]), "ms": float(run["ms"])})
     return runs

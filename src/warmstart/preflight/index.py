@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import msgspec
 
 from warmstart.profile.tools import SHELLS
@@ -67,16 +65,14 @@ def _write(connection: Connection, session: int, rules: str, items: SessionItems
     )
     connection.executemany(
         "INSERT INTO unquotable_messages (message) VALUES (?) ON CONFLICT DO NOTHING",
-        [(message,) for message in _unquotable(connection, session, redactor)],
+        [
+            (message,)
+            for message, text in connection.execute(_SPOKEN, (session,)).fetchall()
+            if neutralize(text) != text or find_injection(text) or redactor.clean(text) != text
+        ],
     )
     connection.execute(
         "INSERT INTO preflight_sessions (session, rules) VALUES (?, ?) "
         "ON CONFLICT (session) DO UPDATE SET rules = excluded.rules",
         (session, rules),
     )
-
-
-def _unquotable(connection: Connection, session: int, redactor: Redactor) -> Iterator[int]:
-    for message, text in connection.execute(_SPOKEN, (session,)).fetchall():
-        if neutralize(text) != text or find_injection(text) or redactor.clean(text) != text:
-            yield message

@@ -374,7 +374,9 @@ class Preflight:
         for one in (*files, *commands):
             left.pop(one, None)
         session, at, asked = row
-        title = f" “{_short(asked)}”" if asked else ""
+        if len(asked) > _MAX_ASKED:
+            asked = f"{asked[:_MAX_ASKED].rpartition(' ')[0]} …"
+        title = f" “{asked}”" if asked else ""
         return f"{_day(at)} {session[:8]}{title}: {render_work(files, commands)}"
 
     def _work_of(self, sessions: set[int]) -> dict[int, Work]:
@@ -479,10 +481,6 @@ def _key(hit: Hit, *, said: bool = False) -> str:
 def _digest(kind: str, text: str) -> str:
     """The key under which a shown file or trap is recorded: a hash, because the audit log holds no text."""
     return f"{kind}:{blake2b(text.encode('utf-8', 'replace'), digest_size=4).hexdigest()}"
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _MAX_ASKED else f"{text[:_MAX_ASKED].rpartition(' ')[0]} …"
 
 
 def _day(at: float | None) -> str:
