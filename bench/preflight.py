@@ -34,11 +34,11 @@ import numpy as np
 from activity import read_projects
 from foresight import open_corpus
 from recall import DATA, _questions, _vocabulary, locomo
-from turns import Past, measure
+from turns import Past, measure, policy_with
 from warmstart.hosts.hook import CODE
 from warmstart.preflight.gate import classify, points_to_earlier_work
 from warmstart.preflight.index import update_turns
-from warmstart.preflight.overlay import Overlay, Policy, Preflight
+from warmstart.preflight.overlay import Overlay, Preflight
 from warmstart.profile.feedback import own_words
 from warmstart.recall.recall import Recall
 from warmstart.redact.redactor import Redactor
@@ -49,7 +49,7 @@ from warmstart.templates.item_store import ItemStore
 LABELS = Path(__file__).with_name("preflight_labels.json")
 SCORES = (0.2, 0.25, 0.3, 0.34, 0.36, 0.38, 0.4, 0.5)
 PROJECTS, TURNS = 5, 10
-DEADLINE = Policy().deadline_ms
+DEADLINE = policy_with().deadline_ms
 RUNS = 30  # of the hook
 
 # -- a large store
@@ -138,7 +138,7 @@ def time_overlay(connection: Any, questions: Sequence[str], project: str, deadli
     for number, question in enumerate(questions):
         preflight = Preflight(
             *(connection, "sqlite"),
-            session=f"asks-{time.monotonic_ns()}-{number}", project=project, policy=Policy(deadline_ms=deadline),
+            session=f"asks-{time.monotonic_ns()}-{number}", project=project, policy=policy_with(deadline_ms=deadline),
         )  # fmt: skip
         began, used = time.perf_counter(), time.thread_time()
         try:
@@ -256,7 +256,7 @@ def curve_of_locomo(path: Path, folder: Path) -> None:
         others = [chance.choice([one for one in projects if one != each.project]) for each in questions]
 
         def ask(question: str, project: str, score: float) -> set[str]:
-            policy = Policy(inject="always", min_score=score, deadline_ms=1000)
+            policy = policy_with(inject="always", min_score=score, deadline_ms=1000)
             preflight = Preflight(connection, "sqlite", session="asks", project=project, policy=policy)
             overlay = preflight.before_turn(question, number=2, record=False)
             return {names[int(key.partition(":")[0])] for key in overlay.evidence}
@@ -282,7 +282,7 @@ def curve_of_messages(store: SQLiteSessionStore, labels: Labels) -> None:
 
     def watch(past: Past, message: str, _budget: int) -> list[str]:
         for score, found in answers.items():
-            found.setdefault(key_of(message), past.ask(message, Policy(min_score=score, deadline_ms=1000)))
+            found.setdefault(key_of(message), past.ask(message, policy_with(min_score=score, deadline_ms=1000)))
         return []
 
     for project in read_projects(store):

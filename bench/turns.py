@@ -26,7 +26,7 @@ from functools import partial
 from importlib import import_module
 from math import log
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from activity import (
     SILENT,
@@ -59,6 +59,7 @@ from foresight import (
     read_docs,
 )
 from warmstart import Evidence, Message, SessionStore, Step
+from warmstart.config import Settings
 from warmstart.preflight.index import update_turns
 from warmstart.preflight.overlay import FRAME, Policy, Preflight, render_work
 from warmstart.preflight.overlay import Overlay as Shown
@@ -338,6 +339,12 @@ class Done(NamedTuple):
     turn: Turn
 
 
+def policy_with(**changes: Any) -> Policy:
+    """The overlay's default settings, with changes."""
+    settings = Settings(home=Path(), store_path=Path(), **{f"preflight_{name}": new for name, new in changes.items()})
+    return Policy(settings)
+
+
 class Past:
     """What an overlay may use: the sessions that had ended, and what the current session has seen."""
 
@@ -410,7 +417,7 @@ class Past:
         """The overlay of the product."""
         key = (self.activity.id, self.turn.number)
         if key not in self._shown:
-            self._shown[key] = self.ask(message, Policy(deadline_ms=10_000)).text
+            self._shown[key] = self.ask(message, policy_with(deadline_ms=10_000)).text
         return self._shown[key]
 
     def ask(self, message: str, policy: Policy) -> Shown:

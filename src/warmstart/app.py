@@ -317,7 +317,7 @@ class Warmstart:
 
         database, where = self.store.database, clean(resolve_project(project))
         migrate(self.store)
-        policy = Policy.of(self.settings, default="smart")
+        policy = Policy(self.settings)
         policy.deadline_ms = 1000  # no turn is waiting for it
         run = Preflight(database.connection, database.DIALECT, session="", project=where, policy=policy)
         return run.before_turn(clean(message), number=0 if first else 2, record=False)

@@ -207,7 +207,7 @@ class Run:
 
     @cached_property
     def _preflight(self) -> Preflight:
-        policy = Policy.of(self._app.settings, default="smart" if self.host else "off")
+        policy = Policy(self._app.settings, default="smart" if self.host else "off")
         database = self._app.store.database
         migrate(self._app.store)
         return Preflight(

@@ -170,7 +170,7 @@ class Hook:
         from warmstart.sessions.projects import repository_of
 
         settings = self.settings
-        policy = Policy.of(type("Settings", (), settings), default="smart")
+        policy = Policy(type("Settings", (), settings))
         policy.deadline_ms *= _COLD
         project = repository_of(folder)
         if settings["store_url"]:

@@ -44,7 +44,6 @@ _MAX_FILES, _MAX_COMMANDS = 12, 3
 _SECOND = 0.5  # share of these limits for the second message
 _HALF_LIFE = 5  # sessions
 _EVERYDAY, _FEW = 0.3, 3  # share of the sessions, and minimum number, that makes a command too common to show
-_SURE = 0.36  # share of a message's words, weighted by rarity, that a hit needs to be quoted
 _FAILED = r"(?i)\A\s*(?:error\b|exit code:? [1-9])|\"exit_code\":\s*[1-9]|\bexit(?:ed with)? code [1-9]"
 _MAX_OUTPUT = 2_000  # characters of a call's output
 _WORK = "SELECT session, changed, read, ran FROM session_turns WHERE session IN ({0})"
@@ -59,24 +58,15 @@ _RECORD = (
 
 
 class Policy:
-    """The settings of the overlay."""
+    """The settings of the overlay; `default` applies if they do not say when to inject."""
 
-    def __init__(
-        self,
-        inject: str = "smart",
-        max_tokens: int = 400,
-        max_passages: int = 3,
-        min_score: float = _SURE,
-        deadline_ms: float = 5,
-    ) -> None:
-        self.inject, self.deadline_ms = inject, deadline_ms
-        self.max_tokens, self.max_passages, self.min_score = max_tokens, max_passages, min_score
-
-    @classmethod
-    def of(cls, settings: Any, *, default: str) -> Policy:
-        """The policy in the settings; `default` applies if they do not say when to inject."""
-        names = ("max_tokens", "max_passages", "min_score", "deadline_ms")
-        return cls(settings.preflight_inject or default, *(getattr(settings, f"preflight_{name}") for name in names))
+    def __init__(self, settings: Any, *, default: str = "smart") -> None:
+        self.inject: str = settings.preflight_inject or default
+        self.max_tokens: int = settings.preflight_max_tokens
+        self.max_passages: int = settings.preflight_max_passages
+        # The share of a message's words, weighted by rarity, that a hit needs to be quoted.
+        self.min_score: float = settings.preflight_min_score
+        self.deadline_ms: float = settings.preflight_deadline_ms
 
 
 class Overlay:
