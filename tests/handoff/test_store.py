@@ -12,20 +12,30 @@ from tests.handoff.talk import BEGAN, SESSION, Talk
 from warmstart import Warmstart
 from warmstart.errors import HandoffRefused
 from warmstart.handoff.packet import GitState
-from warmstart.handoff.store import Handoffs, find_compacted, read_git
+from warmstart.handoff.store import find_compacted, read_git
 from warmstart.sessions.values import Message, Session
 
 
-def test_a_packet_is_made_again_from_its_session(opened: Warmstart) -> None:
-    ws = opened
+def git(folder: Path, *words: str) -> str:
+    author = ("-c", "user.name=Mara", "-c", "user.email=mara@example.org")
+    done = subprocess.run(["git", *author, "-C", folder, *words], check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def test_a_packet_is_made_again_from_its_session(opened: Warmstart, tmp_path: Path) -> None:
+    ws, handoffs, repository = opened, opened.handoffs, tmp_path / "repository"
+    subprocess.run(["git", "init", "-q", "-b", "main", repository], check=True)
+    git(repository, "commit", "-q", "--allow-empty", "-m", "Begin")
+    (repository / "a.py").write_text("x")
+    head = git(repository, "rev-parse", "HEAD")[:12]
+    session = replace(SESSION, directory=str(repository))
     talk = Talk().user("Never push. Add a storm table.").bash("make test")
-    ws.store.append(SESSION, talk.messages)
-    states = iter((GitState("main", "1a2b3c4", ("a.py",)), GitState("other")))
-    handoffs = Handoffs(ws.store, ws.redactor, git=lambda directory: next(states))
+    ws.store.append(session, talk.messages)
     first = handoffs.packet(SESSION.id, note="soon")
+    assert f"branch main · head {head} · uncommitted: a.py" in first.text
+    git(repository, "switch", "-q", "-c", "other")
     assert handoffs.packet(SESSION.id, note="soon") == first  # git is read once
-    assert "branch main · head 1a2b3c4 · uncommitted: a.py" in first.text
-    ws.store.append(SESSION, talk.user("and a gauge").messages)
+    ws.store.append(session, talk.user("and a gauge").messages)
     assert handoffs.find(first.id[:6]) == first
     second = handoffs.packet(SESSION.id)
     assert "branch other" in second.text

@@ -11,7 +11,7 @@ import json
 import re
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
@@ -86,19 +86,12 @@ class Handoffs:
     """The packets and handoffs of a store."""
 
     def __init__(
-        self,
-        store: SQLSessionStore,
-        redactor: Redactor,
-        *,
-        tools: Mapping[str, str] | None = None,
-        max_handoffs: int = 2,
-        git: Callable[[str], GitState | None] = read_git,
+        self, store: SQLSessionStore, redactor: Redactor, *, tools: Mapping[str, str], max_handoffs: int
     ) -> None:
         self.store = store
         self.redactor = redactor
         self._tools = tools
         self._max = max_handoffs
-        self._git = git
         store.database.migrate(MIGRATIONS)
 
     # -- packets
@@ -135,7 +128,7 @@ class Handoffs:
 
     def _git_state(self, ledger: Ledger, session: Session) -> GitState:
         """The repository as it is now, or else as the log shows it."""
-        read = self._git(session.directory)
+        read = read_git(session.directory)
         if read:
             return read._replace(dirty=tuple(map(self.redactor.clean, read.dirty)))
         commits = [one.split()[1] for one in ledger.identifiers if one.startswith("commit ")]
@@ -164,12 +157,10 @@ class Handoffs:
         session_id, messages, budget, note, git = rows[0]
         return self._build(self.ledger(session_id, messages), note, budget, GitState(*json.loads(git)))
 
-    def packets(self, *, limit: int = 0) -> list[dict[str, Any]]:
+    def packets(self) -> list[dict[str, Any]]:
         """All packets, newest first by the last message of their session."""
-        rows = self.store.fetch(
-            f"SELECT p.id, s.id, p.messages, p.note, p.at {_PACKETS} ORDER BY p.at DESC NULLS LAST, p.id LIMIT ?",
-            (limit or 2**62,),
-        )
+        columns = "p.id, s.id, p.messages, p.note, p.at"
+        rows = self.store.fetch(f"SELECT {columns} {_PACKETS} ORDER BY p.at DESC NULLS LAST, p.id")
         names = ("id", "session_id", "messages", "note", "at")
         return [dict(zip(names, (*row[:4], to_time(row[4])), strict=True)) for row in rows]
 
