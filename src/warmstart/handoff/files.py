@@ -52,9 +52,8 @@ def _tool(step: AnnotatedStep) -> Iterator[FileOperation]:
         creates = own.lower() in _CREATES or fields.get("command") == "create"
         is_new = creates and step.result and _CREATED.search(step.result.text[:300])
         deletes = own.lower() == "delete_file"
-        yield FileOperation(
-            "deleted" if deletes else "created" if is_new else "written" if creates else "changed", path
-        )
+        kind: Operation = "deleted" if deletes else "created" if is_new else "written" if creates else "changed"
+        yield FileOperation(kind, path)
 
 
 def _patch(text: str) -> Iterator[FileOperation]:

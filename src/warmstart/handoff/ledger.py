@@ -117,6 +117,7 @@ class Ledger:
     numbers: dict[str, tuple[str, int]] = field(default_factory=dict)  # message id to session id and number
     last: Message | None = None
     model: str = ""
+    root: str = field(init=False)  # the folder that file paths are relative to; empty if unknown
     _constraints: dict[str, Quote] = field(default_factory=dict)
     _profiler: Profiler = field(init=False)
     _state: WorkState = field(init=False)
@@ -127,6 +128,7 @@ class Ledger:
         self._profiler = Profiler(self.tools)
         places = (self.session.directory, self.session.project)
         self._roots = tuple(dict.fromkeys(one.replace("\\", "/").rstrip("/") for one in places if one))
+        self.root = self._roots[0] if self._roots else ""
         self._state = WorkState(self.root)
 
     @property
@@ -161,14 +163,9 @@ class Ledger:
         self.session, self.messages = session, 0
 
     def reference(self, message_id: str) -> str:
-        """The number of a message, with its session if it is an earlier one."""
+        """The number of a message, with its session if it is an earlier one, as ` (#12)`; empty if it is unknown."""
         session, number = self.numbers.get(message_id, ("", 0))
-        return f"{'' if session == self.session.id else session}#{number}" if number else ""
-
-    @property
-    def root(self) -> str:
-        """The folder that file paths are relative to; empty if unknown."""
-        return self._roots[0] if self._roots else ""
+        return f" ({'' if session == self.session.id else session}#{number})" if number else ""
 
     # -- what was said
 

@@ -194,7 +194,7 @@ class PacketWriter:
     def __init__(self, ledger: Ledger, redactor: Redactor) -> None:
         self.ledger = ledger
         self.failures = ledger.failures()
-        self.clean = redactor.clean
+        self.clean, self.reference = redactor.clean, ledger.reference
         titles: dict[Request | None, str] = dict.fromkeys(ledger.requests[-1:], "The user's last words")
         titles |= {ledger.latest_request: "Latest request"} | dict.fromkeys(ledger.requests[:1], "First request")
         self.goals = {one: titles[one] for one in ledger.requests if one in titles}
@@ -204,10 +204,6 @@ class PacketWriter:
 
     def quote(self, text: str) -> str:
         return neutralize(self.clean(text))
-
-    def reference(self, message_id: str) -> str:
-        found = self.ledger.reference(message_id)
-        return f" ({found})" if found else ""
 
     # -- what is never cut
 

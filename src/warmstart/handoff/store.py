@@ -196,10 +196,8 @@ class Handoffs:
 
     def handoff(self, session_id: str) -> Handoff | None:
         """The automatic handoff that ended a session."""
-        rows = self.store.fetch(
-            "SELECT h.child, h.packet, h.ledger FROM handoffs h JOIN sessions s ON s.pk = h.parent WHERE s.id = ?",
-            (session_id,),
-        )
+        sql = "SELECT h.child, h.packet, h.ledger FROM handoffs h JOIN sessions s ON s.pk = h.parent WHERE s.id = ?"
+        rows = self.store.fetch(sql, (session_id,))
         return Handoff(*rows[0]) if rows else None
 
     def automatic(self, session_id: str) -> list[Handoff]:
@@ -233,9 +231,8 @@ class Handoffs:
             messages, parent_id = parent[0]
             digest = self.ledger(parent_id, messages).digest() if child.parent_kind == "compaction" else ""
             with self.store.transaction() as connection:
-                connection.execute(
-                    "UPDATE sessions SET parent_id = ?, parent_kind = 'handoff' WHERE id = ?", (parent_id, child_id)
-                )
+                sql = "UPDATE sessions SET parent_id = ?, parent_kind = 'handoff' WHERE id = ?"
+                connection.execute(sql, (parent_id, child_id))
                 if digest:
                     self._end(connection, parent_id, Handoff(child_id, packet, digest))
 
@@ -285,11 +282,9 @@ class Handoffs:
 
     def prompted(self, session_id: str, digest: str) -> None:
         """Record that the user was asked to hand over, and reset the count of compressions."""
+        sql = "UPDATE compressions SET count = 0, prompts = prompts + 1, ledger = ? WHERE session = ?"
         with self.store.transaction() as connection:
-            connection.execute(
-                "UPDATE compressions SET count = 0, prompts = prompts + 1, ledger = ? WHERE session = ?",
-                (digest, self._conversation(session_id)),
-            )
+            connection.execute(sql, (digest, self._conversation(session_id)))
 
     def _conversation(self, session_id: str) -> str:
         """The first session of a conversation: some agents start a new one at every compression."""
