@@ -84,15 +84,13 @@ def _constraint(bare: str, lower: str) -> str:
 
 @cache
 def _rules() -> dict[str, re.Pattern[str]]:
-    return {name: re.compile(_join(rows)) for name, rows in load_rows().items()}
-
-
-def _join(rows: list[str]) -> str:
-    """One pattern for all rows. Those at the start of a clause share its prefix, which saves a third of the time."""
-    start = _load_tables()["fragments"]["start"]
-    anywhere = [row for row in rows if not row.startswith(start)]
-    starts = "|".join(row.removeprefix(start) for row in rows if row.startswith(start))
-    return "|".join([*anywhere, f"{start}(?:{starts})"] if starts else anywhere)
+    """A pattern for each kind. Rows at the start of a clause share its prefix, which saves a third of the time."""
+    start, rules = _load_tables()["fragments"]["start"], {}
+    for name, rows in load_rows().items():
+        anywhere = [row for row in rows if not row.startswith(start)]
+        starts = "|".join(row.removeprefix(start) for row in rows if row.startswith(start))
+        rules[name] = re.compile("|".join([*anywhere, f"{start}(?:{starts})"] if starts else anywhere))
+    return rules
 
 
 def load_rows() -> dict[str, list[str]]:

@@ -226,9 +226,8 @@ class Ledger:
     # -- what was done
 
     def _add_step(self, call: ToolCall, result: ToolResult, message_id: str, turn: int) -> None:
-        step = self._profiler.annotate(
-            self.session.agent, Step(call, result, None), message_id, turn, len(self.steps), signature=False
-        )
+        agent, place, plain = self.session.agent, len(self.steps), Step(call, result, None)
+        step = self._profiler.annotate(agent, plain, message_id, turn, place, signature=False)
         self.steps.append(step if step.outcome == "error" else step._replace(result=None))
         if step.outcome == "rejected":
             said = words_of_refusal(result).splitlines()[:_MAX_REFUSAL]
@@ -295,8 +294,7 @@ class Ledger:
             task = _TASK.search(output)
             self.todos[task[1] if task else str(len(self.todos) + 1)] = (text, "pending")
         elif name == "taskupdate" and (known := self.todos.get(str(fields.get("taskId")))):
-            changed = (_first_text(fields) or known[0], str(fields.get("status") or known[1]))
-            self.todos[str(fields["taskId"])] = changed
+            self.todos[str(fields["taskId"])] = (_first_text(fields) or known[0], str(fields.get("status") or known[1]))
         elif "question" in name or "ask_user" in name:
             self._add_answers(fields, output, step.message_id)
 
@@ -305,11 +303,10 @@ class Ledger:
         questions = fields.get("questions")
         for one in questions if isinstance(questions, list) else ():
             question = str(one.get("question", "")) if isinstance(one, dict) else ""
-            if question in answers:
-                answer = answers[question]
+            if answer := answers.get(question):
                 self.decisions.append(Quote(f"{one_line(question, 200)} — {answer}", message_id, "answer"))
                 options = (option for option in one.get("options") or () if isinstance(option, dict))
-                labels = [str(option.get("label", "")) for option in options]
+                labels = (str(option.get("label", "")) for option in options)
                 if rejected := [label for label in labels if label and label not in answer]:
                     self.decisions.append(Quote(", ".join(rejected), message_id, "rejected"))
 

@@ -25,8 +25,7 @@ from warmstart.text.untrusted import neutralize
 from warmstart.tokens import count
 
 BUDGET, MAX_BUDGET = 3_000, 6_000  # tokens
-MAX_NOTE = 8_900  # characters; Claude Code truncates anything above 10,000
-_MIN_GOAL = 300  # characters of the goal in a note
+MAX_NOTE, _MIN_GOAL = 8_900, 300  # characters of a note and of its goal; Claude Code truncates anything above 10,000
 _MAX_REQUEST = 800  # tokens of a request that is quoted in full
 _CHARACTERS = 3  # per token at least, to cut a text
 _MAX_QUOTE = 1_000  # characters of any other message
@@ -162,8 +161,7 @@ def render_note(ledger: Ledger, redactor: Redactor) -> str:
         return ""
     writer = PacketWriter(ledger, redactor)
     room = MAX_NOTE - len(f"{MARK} {_COMPACTED}\n\n{END}") - _MIN_GOAL
-    rules = list(writer.constraints())
-    shown = 0
+    rules, shown = list(writer.constraints()), 0
     while shown < len(rules) and (room := room - len(rules[shown]) - 1) >= 0:
         shown += 1
     if shown < len(rules):

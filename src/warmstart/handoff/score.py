@@ -84,9 +84,8 @@ def score_strategies(
     size = sum(map(measure, chat))
     options: dict[str, Any] = {"budget_tokens": budget_tokens, "redactor": redactor}
     for name in strategies:
-        text, tokens, fits = "", 0, True
         if name == "packet":
-            text = build_packet(ledger, **options).text
+            text, tokens, fits = build_packet(ledger, **options).text, 0, True
         else:
             done = compact(chat, strategy=name, session=session.id, ledger=ledger, **options)
             text = "\n".join(f"{one['content']} {one.get('tool_calls') or ''}" for one in done.messages)

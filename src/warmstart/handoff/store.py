@@ -128,8 +128,7 @@ class Handoffs:
 
     def _git_state(self, ledger: Ledger, session: Session) -> GitState:
         """The repository as it is now, or else as the log shows it."""
-        read = read_git(session.directory)
-        if read:
+        if read := read_git(session.directory):
             return read._replace(dirty=tuple(map(self.redactor.clean, read.dirty)))
         commits = [one.split()[1] for one in ledger.identifiers if one.startswith("commit ")]
         return GitState(session.branch, commits[-1] if commits else "")
