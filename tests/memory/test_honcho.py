@@ -15,7 +15,7 @@ from tests.memory.honcho_server import running
 from tests.ports import free_port
 from tests.waiting import put_forward
 from warmstart.errors import ConfigError, MemoryBackendError
-from warmstart.memory.delivery import Delivery
+from warmstart.memory.backend import Delivery
 from warmstart.memory.honcho import HonchoBackend
 from warmstart.memory.honcho.link import Timeouts
 from warmstart.memory.honcho.wire import PRODUCTION, Change, outgoing, peer_name, session_name

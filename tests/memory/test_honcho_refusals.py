@@ -7,7 +7,7 @@ import pytest
 from tests.memory.honcho_server import Wrong
 from tests.waiting import wait_until
 from warmstart.errors import StoreError
-from warmstart.memory.delivery import Delivery
+from warmstart.memory.backend import Delivery
 
 
 def test_a_status_that_passes_costs_no_write(fresh_honcho, subtests):

@@ -24,7 +24,6 @@ from warmstart.embedding import vectors_path
 from warmstart.errors import ConfigError, StoreError, StoreTooNew, WarmstartError
 from warmstart.hosts.install import HOSTS, Place, is_present, status
 from warmstart.log import NAME, last_error
-from warmstart.memory.delivery import server_problem
 from warmstart.memory.selection import select_backend, why_not
 from warmstart.memory.sql import MIGRATIONS as MEMORY
 from warmstart.preflight.index import MIGRATIONS as PREFLIGHT
@@ -192,11 +191,9 @@ def _memory(current: Settings) -> Iterator[Check]:
     if status is None or is_reached:
         yield Check("memory", "ok", f"{backend.backend_name} at {status.address if status else 'its server'}")
     elif status.denied:
-        yield Check(
-            "memory", "problem", server_problem(status), f"{counted(status.waiting, 'write')} queued until then"
-        )
+        yield Check("memory", "problem", status.problem, f"{counted(status.waiting, 'write')} queued until then")
     else:
-        yield Check("memory", "warning", f"{server_problem(status)}; {counted(status.waiting, 'write')} queued")
+        yield Check("memory", "warning", f"{status.problem}; {counted(status.waiting, 'write')} queued")
 
 
 def _server(current: Settings) -> Check:

@@ -31,8 +31,7 @@ from warmstart.cli.output import (
 from warmstart.cli.terminal import write_data
 from warmstart.config import expand_user
 from warmstart.errors import ConfigError, EntryNotFound, InvalidEntry, StoreError, StoreUnreachable, WarmstartError
-from warmstart.memory.backend import MAX_ENTRIES, MemoryBackend, NullBackend
-from warmstart.memory.delivery import Delivery, server_problem
+from warmstart.memory.backend import MAX_ENTRIES, Delivery, MemoryBackend, NullBackend
 from warmstart.memory.selection import backend_names, open_backend, select_backend, why_not
 from warmstart.memory.tool import as_datetime, entry_dict, query_entries
 from warmstart.memory.values import AGENT, EXPIRES_AT, PROJECT, SCOPE, SOURCE, MemoryEntry, View
@@ -133,7 +132,7 @@ def synchronize(backend: MemoryBackend, user: str = "", *, everyone: bool = Fals
     if is_reached and status.waiting:
         backend.flush(REMOTE_SECONDS)
     if (user or everyone) and not (is_reached and backend.sync(user or None, REMOTE_SECONDS)):
-        problem = server_problem(backend.status() or status) or f"{status.address} does not answer"
+        problem = (backend.status() or status).problem or f"{status.address} does not answer"
         if whole:
             raise StoreUnreachable(f"{problem}; the local copy may be incomplete; try again, or add --offline")
         click.echo(f"{problem}; showing the local copy.", err=True)
@@ -433,7 +432,7 @@ def _server(backend: MemoryBackend, user: str) -> dict[str, Any] | None:
         return None
     is_reachable = backend.is_reachable() and backend.sync(user, REMOTE_SECONDS)
     status = backend.status() or status
-    error = "" if is_reachable else server_problem(status) or "no answer"
+    error = "" if is_reachable else status.problem or "no answer"
     return {**asdict(status), "is_reachable": is_reachable, "error": error}
 
 

@@ -29,8 +29,7 @@ from warmstart.cli.options import current_project, json_option, user_home, yes_o
 from warmstart.cli.output import confirm, counted, one_line, print_json, settings, table
 from warmstart.cli.terminal import write_data
 from warmstart.errors import ConfigError, StoreError
-from warmstart.memory.backend import MAX_ENTRIES, MemoryBackend, NullBackend
-from warmstart.memory.delivery import Delivery
+from warmstart.memory.backend import MAX_ENTRIES, Delivery, MemoryBackend, NullBackend
 from warmstart.memory.files import (
     AGENTS,
     FORMATS,

@@ -1,12 +1,15 @@
-"""The contract of a memory backend, and the backend that stores nothing."""
+"""The contract of a memory backend, the backend that stores nothing, and the delivery of writes to a server."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from warmstart.errors import StoreError
 from warmstart.memory.values import SESSION, SOURCE, MemoryEntry, Record, Status, Version, View
+from warmstart.text.truncate import one_line
 
 MAX_ENTRIES = 1_000_000  # of one user
 
@@ -172,3 +175,34 @@ def view_of(entry: MemoryEntry) -> View:
     """The view that shows an entry."""
     scope, _, name = entry.place.partition(":")
     return View(**{scope: name}) if scope else View()
+
+
+class Delivery:
+    """Sends the writes made since it was created, if the backend has a server, and reports the result."""
+
+    def __init__(self, backend: MemoryBackend) -> None:
+        self._backend = backend
+        status = backend.status()
+        self._rejected = Counter(status.rejected if status else ())
+
+    def finish(self, seconds: float) -> str:
+        """Send queued writes; returns a line that says why some are still queued, if any are.
+
+        Raises `StoreError` if the server rejected a write.
+        """
+        status = self._backend.status()
+        if status and status.waiting:
+            if self._backend.is_reachable():
+                self._backend.flush(seconds)
+            status = self._backend.status()  # after the attempt
+        if status is None:
+            return ""
+        for _, key, reason in Counter(status.rejected) - self._rejected:
+            raise StoreError(
+                f"{status.address} rejected {key!r} ({one_line(reason, 160)}); it stays on this machine; change it, or "
+                "resend it with `warmstart memory info --retry`"
+            )
+        if not status.waiting:
+            return ""
+        waits, them = (f"{status.waiting} writes wait", "them") if status.waiting != 1 else ("1 write waits", "it")
+        return f"{waits} on this machine: {status.problem}. The next command that reaches it sends {them}."

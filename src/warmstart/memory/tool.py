@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 from warmstart.config import ambient_settings
 from warmstart.errors import EntryNotFound, InvalidEntry, WarmstartError
-from warmstart.memory.backend import MemoryBackend, NullBackend
-from warmstart.memory.delivery import Delivery, server_problem
+from warmstart.memory.backend import Delivery, MemoryBackend, NullBackend
 from warmstart.memory.values import MemoryEntry
 
 _DELIVERY_SECONDS = 2.0  # how long a write waits for a server
@@ -124,7 +123,7 @@ def _info(call: _Call) -> dict[str, Any]:
         "is_cloud": backend.is_cloud,
         "entries": len(backend.list_keys(call.user_id)) if available else None,
         "max_value": ambient_settings().memory_max_value,
-        **({"server": status.address, "waiting": status.waiting, "error": server_problem(status)} if status else {}),
+        **({"server": status.address, "waiting": status.waiting, "error": status.problem} if status else {}),
         **_note(backend),
     }
 

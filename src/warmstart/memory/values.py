@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Literal, NamedTuple, get_args
 
+from warmstart.text.truncate import one_line
+
 Scope = Literal["user", "project", "agent"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 
@@ -99,3 +101,12 @@ class Status:
     rejected: tuple[Rejected, ...]
     error: str
     denied: bool = False  # the server does not accept the key
+
+    @property
+    def problem(self) -> str:
+        """What is known to be wrong with the server; empty if nothing is."""
+        if self.denied:
+            return f"{self.address} does not accept the key (401 or 403); check HONCHO_API_KEY or memory.honcho.key"
+        if self.error:
+            return f"{self.address}: {one_line(self.error, 160)}"
+        return f"{self.address} has not answered yet" if self.waiting else ""
