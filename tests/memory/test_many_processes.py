@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from warmstart.memory.index import index_text
 from warmstart.memory.local import LocalBackend
 from warmstart.memory.postgres import PostgresBackend
+from warmstart.memory.search import index_text
 from warmstart.memory.sql import _COLUMNS, Row, SQLBackend, _with_former
 from warmstart.memory.values import Version
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 from warmstart.config import Settings, ambient_settings
 from warmstart.errors import StoreError
 from warmstart.memory.entries import Prepared
-from warmstart.memory.index import WordIndex
+from warmstart.memory.search import WordIndex
 from warmstart.memory.sql import MIGRATIONS, Redacting, SQLBackend, _values
 from warmstart.storage.database import Connection, Database, Migration, batches
 from warmstart.storage.sqlite import SQLiteDatabase

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from warmstart.config import Settings
 from warmstart.errors import ConfigError
-from warmstart.memory.index import WordIndex
+from warmstart.memory.search import WordIndex
 from warmstart.memory.sql import MIGRATIONS, Redacting, SQLBackend
 from warmstart.storage.database import Connection, Database
 

@@ -11,12 +11,15 @@ from `meaning` in that test. `bench/memory.py` prints the results with other thr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from math import log
 from typing import NamedTuple
 
 from warmstart.memory.entries import Row
+from warmstart.memory.values import digest
+from warmstart.storage.database import Connection, Database
 from warmstart.text.words import STOPWORDS, identifier_parts, split_words, stem_words, tokenize
 
 MAX_QUERY = 2000  # characters; the rest is ignored
@@ -34,6 +37,11 @@ _OVERLAP = 0.2  # share of `words` that is subtracted from meaning
 _MIN_WORDS = {False: 0.19, True: 0.45}
 _MIN_SHARE = 0.4  # of the best score
 _MIN_ENTRIES = 10  # for computing how rare a word is
+
+WINDOW = 5000  # newest entries from which the rarity of a common word is estimated
+MAX_CANDIDATES = 40  # entries that are read and scored
+MAX_STEMS = 64  # of a question
+_NEWEST = 200  # entries of a stem that are candidates
 
 
 @lru_cache(maxsize=100_000)
@@ -141,3 +149,79 @@ def _bm25(weights: Mapping[str, float], row: Row, key_weight: float) -> tuple[fl
     norm = _SATURATION * (1 - _LENGTH + _LENGTH * (len(key) + len(value)) / _USUAL)
     score = sum(weights[word] * count * (_SATURATION + 1) / (count + norm) for word, count in counts.items())
     return score, sum(count > 0 for count in counts.values())
+
+
+# -- the index
+
+
+class WordIndex(ABC):
+    """Which entries have which stems: each database has its own index (FTS5, GIN).
+
+    Adding and removing is part of the caller's transaction. The user and place of an entry are indexed too, as tokens
+    that no text contains.
+    """
+
+    @abstractmethod
+    def add(self, connection: Connection, rows: Sequence[tuple[int, str]]) -> None:
+        """Add entries with their stems, separated by spaces."""
+
+    @abstractmethod
+    def remove(self, connection: Connection, ids: Sequence[int]) -> None:
+        """Remove entries; those that are not indexed are ignored."""
+
+    @abstractmethod
+    def find(self, connection: Connection, every: Sequence[str], some: Sequence[str], limit: int) -> list[int]:
+        """The newest entries that have all the stems of `every`, and any of `some` unless it is empty."""
+
+    def compact(self, database: Database) -> None:
+        """Erase removed stems, if a vacuum of the database does not."""
+        return
+
+    def candidates(
+        self,
+        connection: Connection,
+        user_id: str,
+        places: Sequence[str] | None,
+        question: Question,
+        entries: int,
+        limit: int,
+        unindexed: Sequence[set[str]],
+    ) -> tuple[dict[str, int], list[int]]:
+        """How many entries of a user, or of these places, have each stem of a question; and candidates, best first.
+
+        The candidates are ids. `unindexed` has the stems of entries that are not in the index yet.
+        """
+        most = max(_NEWEST, limit) * (1 if places is None else 10)  # some may be hidden by a narrower scope
+        user, some = _token("u", user_id), [_token("p", place) for place in places or ()]
+        counts: dict[str, int] = {}
+        having: dict[str, list[int]] = {}
+        window: list[int] = []
+        for stem in question.stems[:MAX_STEMS]:
+            found = self.find(connection, [user, stem], some, most)
+            count = float(len(found))
+            if len(found) == most:
+                window = window or self.find(connection, [user], some, WINDOW)
+                count *= max(1.0, (window[0] - window[-1] + 1) / (found[0] - found[-1] + 1))
+            counts[stem] = round(min(count, entries)) + sum(stem in words for words in unindexed)
+            having[stem] = found
+        words = [stem for stem in question.resolve(counts) if having.get(stem)]
+        weights: dict[int, float] = {}
+        for stem in words:
+            weight = rarity(counts[stem], entries)
+            for number in having[stem]:
+                weights[number] = weights.get(number, 0.0) + weight
+        if window and len(words) > 1:  # the newest with a common stem may lack the others
+            for together in {tuple(words[:3]), tuple(words[:2])}:  # the rarest
+                weight = sum(rarity(counts[stem], entries) for stem in together)
+                found = self.find(connection, [user, *together], some, MAX_CANDIDATES)
+                weights.update((each, max(weight, weights.get(each, 0.0))) for each in found)
+        return counts, sorted(weights, key=lambda each: (weights[each], each), reverse=True)
+
+
+def index_text(user_id: str, place: str, text: str) -> str:
+    """The stems of an entry, as `add` expects them."""
+    return " ".join((_token("u", user_id), _token("p", place), *dict.fromkeys(stems(text))))
+
+
+def _token(kind: str, text: str) -> str:
+    return f"{kind}{digest(text)}"

@@ -25,8 +25,7 @@ from warmstart.config import Settings, ambient_settings
 from warmstart.errors import InvalidEntry, StoreBusy, StoreError, WarmstartError
 from warmstart.memory.backend import MAX_ENTRIES, MemoryBackend
 from warmstart.memory.entries import Prepared, Row, check_texts, check_user, clean_view, prepare
-from warmstart.memory.index import MAX_CANDIDATES, WINDOW, WordIndex, index_text
-from warmstart.memory.search import MAX_QUERY, Question, answer, stems
+from warmstart.memory.search import MAX_CANDIDATES, MAX_QUERY, WINDOW, Question, WordIndex, answer, index_text, stems
 from warmstart.memory.values import SESSION, SOURCE, MemoryEntry, Record, Version, View, digest
 from warmstart.redact.redactor import Redactor, configured_redactor
 from warmstart.sessions.values import clean
