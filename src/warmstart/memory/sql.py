@@ -334,28 +334,19 @@ class SQLBackend(MemoryBackend):
         once = {row.id: row for row in reversed(rows)}
         return [once.pop(row.id).entry(user_id) for row in rows if row.id in once][:limit]
 
-    def _newest(
-        self,
-        connection: Connection,
-        user_id: str,
-        limit: int,
-        *,
-        among: int = 0,
-        condition: str = "true",
-        part: str = "",
-    ) -> list[Row]:
-        """The newest visible entries; with `among`, those of that many newest that meet the condition."""
+    def _newest(self, connection: Connection, user_id: str, limit: int, *, containing: str = "") -> list[Row]:
+        """The newest visible entries; with `containing`, those that contain this text, even inside a word."""
+        among, condition = limit, "true"
+        if containing:
+            columns = ("e.key", "e.value", "e.metadata")
+            among, condition = _MAX_SUBSTRING, " OR ".join(map(self.CONTAINS.format, columns))
         halves = " UNION ALL ".join(  # each is sorted by an index
             f"SELECT * FROM (SELECT e.* FROM memory_entries e WHERE e.user_id = :user AND e.is_indexed = {indexed} "
-            f"AND {self._condition()} ORDER BY e.updated_at DESC LIMIT {among or limit}) half{indexed}"
+            f"AND {self._condition()} ORDER BY e.updated_at DESC LIMIT {among}) half{indexed}"
             for indexed in (0, 1)
         )
-        return _rows(
-            connection.execute(
-                f"SELECT {_COLUMNS} FROM ({halves}) e WHERE {condition} ORDER BY e.updated_at DESC LIMIT {limit}",
-                {"user": user_id, "part": part, **self._values()},
-            )
-        )
+        sql = f"SELECT {_COLUMNS} FROM ({halves}) e WHERE {condition} ORDER BY e.updated_at DESC LIMIT {limit}"
+        return _rows(connection.execute(sql, {"user": user_id, "part": containing, **self._values()}))
 
     def _search(self, connection: Connection, user_id: str, text: str, limit: int) -> list[Row]:
         near = self._near(user_id, text)
@@ -369,7 +360,7 @@ class SQLBackend(MemoryBackend):
         unindexed = [set(stems(row.text)) for row in _with_former(connection, fresh)]
         places = None if self._view is None else self._view.places
         counts, ids = self._words.candidates(connection, user_id, places, question, entries, limit, unindexed)
-        if not any(counts.values()) and (found := self._containing(connection, user_id, text, limit)):
+        if not any(counts.values()) and (found := self._newest(connection, user_id, limit, containing=text)):
             return found
         sure = [row.id for row in fresh] + (near.nearest() if near else [])
         found = self._visible(connection, sure, len(sure))
@@ -394,11 +385,6 @@ class SQLBackend(MemoryBackend):
             if len(rows) >= enough:
                 break
         return rows
-
-    def _containing(self, connection: Connection, user_id: str, text: str, limit: int) -> list[Row]:
-        """The newest entries that contain the text, even inside a word."""
-        within = " OR ".join(self.CONTAINS.format(f"e.{column}") for column in ("key", "value", "metadata"))
-        return self._newest(connection, user_id, limit, among=_MAX_SUBSTRING, condition=within, part=text)
 
     # -- what the view shows
 
