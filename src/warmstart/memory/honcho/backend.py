@@ -19,10 +19,9 @@ from urllib.parse import urlsplit
 from warmstart.config import Settings, ambient_settings
 from warmstart.errors import ConfigError, MemoryBackendError
 from warmstart.memory.backend import MemoryBackend
-from warmstart.memory.honcho.circuit_breaker import CircuitBreaker
 from warmstart.memory.honcho.courier import Courier, pull
 from warmstart.memory.honcho.link import SDK_LOADED, Answer, Link, Timeouts, ask
-from warmstart.memory.honcho.mirror import Mirror
+from warmstart.memory.honcho.mirror import CircuitBreaker, Mirror
 from warmstart.memory.honcho.wire import PRODUCTION, is_production, peer_name, session_name
 from warmstart.memory.search import MAX_QUERY, stems
 from warmstart.memory.selection import MISSING, is_installed
@@ -95,7 +94,7 @@ class HonchoBackend(Mirror):
         self._link = Link(self.base_url, api_key=api_key, workspace=workspace, timeouts=self._timeouts)
         # Threads have a mirror of their own, so that callers never wait for them.
         self._back = Mirror(file, redact=self._redactor, send_scoped=send_scoped)
-        self._courier = Courier(self._back, CircuitBreaker(self._back), self._link, settle=settle_seconds)
+        self._courier = Courier(self._back, self._link, settle=settle_seconds)
         self._breaker = CircuitBreaker(self)
         self._due: dict[tuple[str, ...], float] = {}  # when to ask for something again; all views share it
         self._back._opened.open_database = self._open_database

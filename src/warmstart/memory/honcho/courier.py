@@ -15,9 +15,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from warmstart.errors import WarmstartError
-from warmstart.memory.honcho.circuit_breaker import CircuitBreaker
 from warmstart.memory.honcho.link import Away, Gone, Link, Rejection, Unsure
-from warmstart.memory.honcho.mirror import Mirror, Parcel, Position
+from warmstart.memory.honcho.mirror import CircuitBreaker, Mirror, Parcel, Position
 from warmstart.memory.honcho.wire import ID, KEY, farewell, incoming, outgoing, peer_name
 
 _MAX_BATCH = 99  # messages in a request; Honcho takes 100, and a farewell may come first
@@ -29,9 +28,9 @@ _LOCKED_OUT = 0.05  # seconds between attempts to take the lock
 class Courier:
     """A background thread that ends when there is nothing left to deliver."""
 
-    def __init__(self, mirror: Mirror, breaker: CircuitBreaker, link: Link, *, settle: float) -> None:
+    def __init__(self, mirror: Mirror, link: Link, *, settle: float) -> None:
         self._mirror = mirror
-        self._breaker = breaker
+        self._breaker = CircuitBreaker(mirror)
         self._link = link
         self._settle = settle  # seconds in which a request without an answer may still take effect
         self._starting = threading.Lock()
@@ -194,23 +193,23 @@ def pull(mirror: Mirror, link: Link, user_id: str, session: str) -> bool:
         before = mirror.position(session)
         size = 20 if before.is_complete else 100
         number = (before.seen if is_same else max(before.seen - 1, 0)) // size + 1
-        page = link.page(session, number, size)
+        messages, total = link.page(session, number, size)
         first = (number - 1) * size
         if before.seen and not is_same:
-            last = page.messages[before.seen - 1 - first : before.seen - first]
+            last = messages[before.seen - 1 - first : before.seen - first]
             if not last or last[0].id != before.last:  # start over
-                mirror.advance(user_id, session, before, [], Position(is_complete=not page.total))
-                if not page.total:
+                mirror.advance(user_id, session, before, [], Position(is_complete=not total))
+                if not total:
                     return False
                 continue
-        new = page.messages[before.seen - first :]
+        new = messages[before.seen - first :]
         changes = [incoming(message, user_id) for message in new]
         seen = before.seen + len(new)
-        is_end = seen >= page.total or (is_same and not new)
+        is_end = seen >= total or (is_same and not new)
         now = Position(seen, before.is_complete or is_end, last=new[-1].id if new else before.last)
         mirror.advance(user_id, session, before, [change for change in changes if change], now)
         if is_end:
-            return page.total > 0
+            return total > 0
         is_same = True
 
 

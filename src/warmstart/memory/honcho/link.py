@@ -53,13 +53,6 @@ class Gone(Away):
     """The session does not exist, or is about to be deleted."""
 
 
-class Page(NamedTuple):
-    """Some of a session's messages, oldest first, and how many there are."""
-
-    messages: list[Message]
-    total: int
-
-
 class Timeouts(NamedTuple):
     """In seconds: for reads, for writes and listings, and for connecting. Each is a setting."""
 
@@ -175,10 +168,10 @@ class Link:
         ]
         self._send(lambda: self._session(session).add_messages(made))
 
-    def page(self, session: str, number: int, size: int) -> Page:
-        """A page of a session; empty if there is no such session."""
+    def page(self, session: str, number: int, size: int) -> tuple[list[Message], int]:
+        """Some messages of a session, oldest first, and how many it has; none if there is no such session."""
         found = self._ask(lambda: self._session(session).messages(page=number, size=size))
-        return Page(found.items, found.total or 0) if found else Page([], 0)
+        return (found.items, found.total or 0) if found else ([], 0)
 
     def find(self, session: str, metadata: dict[str, Any]) -> list[Message]:
         """The newest messages with this metadata."""
