@@ -120,10 +120,8 @@ def check_texts(texts: Mapping[str, object]) -> None:
 
 def clean_view(view: View, redactor: Redactor | None) -> View:
     """The view with its names as they are stored."""
-    project, agent = clean(view.project), clean(view.agent)
-    if redactor is not None:
-        project, agent = redactor.clean(project), redactor.clean(agent)
-    return View(project=project, agent=agent)
+    names = (clean(view.project), clean(view.agent))
+    return View(*(map(redactor.clean, names) if redactor is not None else names))
 
 
 def _check_size(key: str, name: str, metadata: str) -> None:

@@ -128,12 +128,9 @@ def evaluate_backend(backend: MemoryBackend, test_user: str = "eval_user") -> Ba
     if not result.available:
         result.notes.append(backend.problem or "not available")
         return result
-    with _noting(result, "the score"):
-        _score(backend, test_user, result)
-    with _noting(result, "relevance"):
-        _relevance(backend, test_user, result)
-    with _noting(result, "survival"):
-        _survival(backend, test_user, result)
+    for what, measure in (("the score", _score), ("relevance", _relevance), ("survival", _survival)):
+        with _noting(result, what):
+            measure(backend, test_user, result)
     with _noting(result, "removing the test users"):
         backend.flush(DERIVATION_SECONDS)
     return result

@@ -104,17 +104,16 @@ def outgoing(change: Change) -> Outgoing:
     metadata = {ID: change.id, KEY: change.key_digest or digest(change.key)}
     if change.value is None:
         return Outgoing("(forgotten)", {**metadata, ENTRY: json.dumps({**entry, "deleted": True})}, change.at, False)
-    entry["key"] = change.key
-    if change.place:
-        entry["place"] = change.place
-    if change.metadata:
-        entry["metadata"] = change.metadata
-    if change.expires_at is not None:
-        entry["expires_at"] = change.expires_at
     whole = f"{change.key}: {change.value}"
     content = _plain(whole)
-    if content != whole:
-        entry["value"] = change.value
+    more = {
+        "key": change.key,
+        "place": change.place or None,
+        "metadata": change.metadata or None,
+        "expires_at": change.expires_at,
+        "value": None if content == whole else change.value,
+    }
+    entry |= {name: value for name, value in more.items() if value is not None}
     return Outgoing(content, {**metadata, ENTRY: json.dumps(entry)}, change.at, change.expires_at is None)
 
 
