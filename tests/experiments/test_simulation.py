@@ -10,9 +10,15 @@ import pytest
 from scipy import stats as scipy_stats
 
 from warmstart.experiments import statistics
-from warmstart.experiments.power import plan
 from warmstart.experiments.results import policy_values
-from warmstart.experiments.statistics import at_every_look, cluster_mean, difference, intraclass_correlation, t_test
+from warmstart.experiments.statistics import (
+    at_every_look,
+    cluster_mean,
+    difference,
+    intraclass_correlation,
+    plan,
+    t_test,
+)
 from warmstart.stats import newcombe, wilson
 
 pytestmark = pytest.mark.slow

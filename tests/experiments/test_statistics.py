@@ -10,9 +10,8 @@ import pytest
 from scipy import stats as scipy_stats
 
 from warmstart.experiments import statistics
-from warmstart.experiments.power import plan
 from warmstart.experiments.statistics import Test as Result
-from warmstart.experiments.statistics import cluster_mean, difference, t_test
+from warmstart.experiments.statistics import cluster_mean, difference, plan, t_test
 from warmstart.stats import sequence_factor
 
 RANDOM = np.random.default_rng(11)

@@ -22,8 +22,8 @@ from warmstart.errors import ExperimentError
 from warmstart.experiments.analysis import Analysis, Question, analyze, in_words
 from warmstart.experiments.design import example, parse_design
 from warmstart.experiments.metrics import METRICS
-from warmstart.experiments.power import DEFAULT_ICC, plan
 from warmstart.experiments.results import Results, evaluate, policy_values
+from warmstart.experiments.statistics import DEFAULT_ICC, plan
 from warmstart.experiments.store import HOLDOUT
 from warmstart.experiments.units import read_csv
 from warmstart.storage.files import write_private

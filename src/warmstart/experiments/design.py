@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from warmstart.errors import ExperimentError
 from warmstart.experiments.metrics import DEFAULT_METRIC, metric_of
-from warmstart.experiments.power import DEFAULT_ICC, Power, plan
+from warmstart.experiments.statistics import DEFAULT_ICC, Power, plan
 
 # The parts of a start. `template` is the whole template; single kinds of its items can be shown alone.
 KINDS = {

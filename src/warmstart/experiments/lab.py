@@ -47,18 +47,12 @@ class Todo(NamedTuple):
         return f"{self.task}/{self.arm}/{self.epoch}"
 
 
-def load_inspect() -> Any:
-    """Import `inspect_ai`, which takes seconds and needs the extra `experiments`."""
-    try:
-        import inspect_ai
-    except ImportError as error:
-        raise ExperimentError("inspect-ai is not installed: pip install 'warmstart[experiments]'") from error
-    return inspect_ai
-
-
 def load_task(spec: str, folder: Path) -> Any:
     """Load the Inspect task of a design: `file.py@name`, relative to the design, or `module:name`."""
-    load_inspect()
+    try:
+        import inspect_ai  # noqa: F401 - the extra `experiments`, which the tasks need too
+    except ImportError as error:
+        raise ExperimentError("inspect-ai is not installed: pip install 'warmstart[experiments]'") from error
     path, at, name = spec.partition("@")
     if not at:
         path, _, name = spec.partition(":")

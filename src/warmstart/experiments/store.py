@@ -133,8 +133,7 @@ class Experiments:
     def record(self, design: Design, session: str, arm: str, *, task: str, profile: Profile | None) -> None:
         """Store the result of a lab session; without a profile the outcome is missing, and the session can be rerun."""
         measures = {} if profile is None else _measures(profile)
-        with self.store.transaction():
-            self._insert(design, Trial(session, arm, 1.0, "", "", task, datetime.now(UTC), measures), settled=True)
+        self._insert(design, Trial(session, arm, 1.0, "", "", task, datetime.now(UTC), measures), settled=True)
 
     def _insert(self, design: Design, trial: Trial, *, settled: bool = False) -> None:
         at = trial.at.timestamp()
