@@ -9,8 +9,8 @@ import pytest
 
 from warmstart.errors import LogError
 from warmstart.memory import MemoryEntry
-from warmstart.memory.files import MemoryFile, agent_of, export_file, memory_files, read_file
 from warmstart.memory.local import LocalBackend
+from warmstart.memory.transfer import MemoryFile, agent_of, export_file, memory_files, read_file
 
 
 def written(path: Path, text: str) -> Path:

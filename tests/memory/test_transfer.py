@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from warmstart.errors import LogError
-from warmstart.memory.files import MemoryFile, export_file, read_file
 from warmstart.memory.local import LocalBackend
-from warmstart.memory.transfer import from_json, import_file, load_records, to_json
+from warmstart.memory.transfer import MemoryFile, export_file, from_json, import_file, load_records, read_file, to_json
 from warmstart.memory.values import View
 from warmstart.redact.redactor import Redactor
 

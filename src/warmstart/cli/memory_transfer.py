@@ -30,20 +30,24 @@ from warmstart.cli.output import confirm, counted, one_line, print_json, setting
 from warmstart.cli.terminal import write_data
 from warmstart.errors import ConfigError, StoreError
 from warmstart.memory.backend import MAX_ENTRIES, Delivery, MemoryBackend, NullBackend
-from warmstart.memory.files import (
+from warmstart.memory.transfer import (
     AGENTS,
     FORMATS,
     Agent,
     Exported,
     Format,
     MemoryFile,
+    Transfer,
     agent_of,
     export_file,
+    from_json,
+    import_file,
+    load_records,
     memory_files,
     read_file,
     read_text,
+    to_json,
 )
-from warmstart.memory.transfer import Transfer, from_json, import_file, load_records, to_json
 from warmstart.memory.values import EXPIRES_AT
 from warmstart.redact.redactor import configured_redactor
 from warmstart.sessions.projects import project_of, resolve_project
