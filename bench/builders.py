@@ -18,9 +18,9 @@ from activity import Activity, alike, stems
 from warmstart import SessionStore
 from warmstart.profile.profiler import Profiler
 from warmstart.templates import Selector, SessionItems, SQLTemplateStore, Task, build_brief, render
-from warmstart.templates.auto import auto
 from warmstart.templates.brief import ProjectFiles
 from warmstart.templates.extract import extract_items
+from warmstart.templates.make import auto
 from warmstart.tokens import count
 
 PLACEBOS = 5  # draws

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from tests.templates.crowd import PROJECT, happened, outcomes
-from warmstart.templates.auto import auto
 from warmstart.templates.lifecycle import promote, review
+from warmstart.templates.make import auto
 from warmstart.templates.revoke import revoke
 
 TASKS = (

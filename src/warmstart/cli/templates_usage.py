@@ -40,9 +40,9 @@ from warmstart.sessions.projects import short_names
 from warmstart.templates.audit import Statistics, Use, settle
 from warmstart.templates.audit import stats as count_all
 from warmstart.templates.audit import why as find_uses
-from warmstart.templates.auto import auto as make_all
 from warmstart.templates.item import item_id
 from warmstart.templates.lifecycle import Counts, review
+from warmstart.templates.make import auto as make_all
 from warmstart.templates.selection import Choice, Suggestion, Task
 from warmstart.templates.store import SQLTemplateStore
 
