@@ -153,7 +153,6 @@ def _in_turns(items: Sequence[Item]) -> list[Item]:
 def create(store: SQLTemplateStore, sessions: Sequence[str], *, author: str = "", **options: Any) -> WarmTemplate:
     """Make a template, check it and save it; `options` are those of `make`."""
     template = make(store.sessions, sessions, revoked=store.revoked(), **options)
-    check(template, tools=options.get("tools"))
     count = len(template.sources)
     return store.add(template, author=author, reason=f"extracted from {count} session{'' if count == 1 else 's'}")
 
@@ -209,7 +208,7 @@ def make(
         state=state,
         origin=origin,
     )
-    check(template)
+    check(template, tools=tools)
     return template
 
 
