@@ -37,8 +37,8 @@ class Prepared(NamedTuple):
     key: str
     place: str
     value: str
-    expires_at: float | None
-    metadata: str
+    metadata: str = ""
+    expires_at: float | None = None
 
 
 class Row(NamedTuple):
@@ -84,7 +84,7 @@ def prepare(
     if not isinstance(metadata, Mapping | None):
         raise InvalidEntry(f"metadata must be an object with names and values, not {metadata!r}")
     if not metadata:
-        return Prepared(key, "", value, None, "")
+        return Prepared(key, "", value)
     said = dict(metadata)
     scope, name = _scope(said, view)
     expires_at = _moment(said.get(EXPIRES_AT))
@@ -101,7 +101,7 @@ def prepare(
             text = _json(said)
     place = f"{scope}:{name}" if name else ""
     _check_size(key, name, text)
-    return Prepared(key, place, value, expires_at, text)
+    return Prepared(key, place, value, text, expires_at)
 
 
 def check_user(user_id: str) -> None:

@@ -352,11 +352,8 @@ class SQLBackend(MemoryBackend):
         near = self._near(user_id, text)
         fresh = self._fresh(connection, user_id)
         question = Question(text)
-        entries = int(
-            connection.execute(
-                f"SELECT count(*) FROM (SELECT 1 FROM memory_entries WHERE user_id = ? LIMIT {WINDOW}) n", (user_id,)
-            ).fetchone()[0]
-        )
+        some = f"SELECT 1 FROM memory_entries WHERE user_id = ? LIMIT {WINDOW}"
+        entries = int(connection.execute(f"SELECT count(*) FROM ({some}) n", (user_id,)).fetchone()[0])
         unindexed = [set(stems(row.text)) for row in _with_former(connection, fresh)]
         places = None if self._view is None else self._view.places
         counts, ids = self._words.candidates(connection, user_id, places, question, entries, limit, unindexed)
@@ -469,14 +466,12 @@ class SQLBackend(MemoryBackend):
                     history.append(_version(row.value, row.since, entry.updated_at, row.metadata))
                 self._remove_rows(connection, [row.id])
             since = max(map(_end, history), default=entry.created_at)
-            key, place, value, expires_at, metadata = prepared
-            times = (entry.created_at, entry.updated_at, since, expires_at)
             number = connection.execute(
                 f"{INSERT} VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
-                (user_id, key, place, value, metadata, *times),
+                (user_id, *prepared[:4], entry.created_at, entry.updated_at, since, prepared.expires_at),
             ).fetchall()[0][0]
             for version in {(each.value, each.since): each for each in history}.values():
-                self._put_version(connection, number, key, version)
+                self._put_version(connection, number, prepared.key, version)
             self._opened.unindexed += 1
 
     def _put_version(self, connection: Connection, id: int, key: str, version: Version) -> None:
@@ -511,8 +506,7 @@ def _with_former(connection: Connection, rows: Iterable[Row]) -> list[Row]:
 
 
 def _values(user_id: str, prepared: Prepared) -> tuple[Any, ...]:
-    key, place, value, expires_at, metadata = prepared
-    return user_id, key, place, value, metadata, time.time(), expires_at
+    return user_id, *prepared[:4], time.time(), prepared.expires_at
 
 
 def _end(version: Version) -> float:

@@ -67,7 +67,7 @@ class Mirror(LocalBackend):
     # -- writing
 
     def _store(self, user_id: str, prepared: Prepared) -> None:
-        key, place, value, expires_at, metadata = prepared
+        key, place, value, metadata, expires_at = prepared
         with self.writing() as connection:
             query = "SELECT updated_at, expires_at FROM memory_entries WHERE user_id = ? AND key = ? AND place = ?"
             before = connection.execute(query, (user_id, key, place)).fetchone()
