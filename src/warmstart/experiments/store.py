@@ -37,9 +37,6 @@ class _TaskType(msgspec.Struct):
     task_type: str = ""
 
 
-_TASK_TYPE = msgspec.json.Decoder(_TaskType)
-
-
 class Trial(NamedTuple):
     """A session of an experiment. `measures` is empty until it has ended."""
 
@@ -171,7 +168,7 @@ class Experiments:
             "ORDER BY s.started_at DESC LIMIT 10",
             (project,),
         )
-        types = Counter(_TASK_TYPE.decode(body).task_type for (body,) in rows)
+        types = Counter(msgspec.json.decode(body, type=_TaskType).task_type for (body,) in rows)
         return types.most_common(1)[0][0] if types else ""
 
     def settle(self, *, tools: Mapping[str, str] | None = None) -> int:
