@@ -58,7 +58,7 @@ NEW = "warmstart templates extract 58e3c7d9 --name surges && "
 
 @click.group(
     cls=Group,
-    modules=("templates_usage", "templates_versions"),
+    modules=("templates_lifecycle",),
     epilog="Example: warmstart templates extract 58e3c7d9 --name surges && warmstart templates list",
 )
 def command() -> None:
