@@ -43,7 +43,14 @@ COMMANDS = {
 }
 
 # Commands that share a module. A module has its own command as `command`, the others as `NAME_command`.
-_MODULES = {"hook": "commands", "mcp": "commands", "uninstall": "install", "brief": "preflight", "prompt": "preflight"}
+_MODULES = {
+    "brief": "preflight",
+    "dataset": "profile",
+    "hook": "commands",
+    "mcp": "commands",
+    "prompt": "preflight",
+    "uninstall": "install",
+}
 
 # Errors that are worth a log entry; typos and wrong names are not.
 _LOGGED = (StoreError, MemoryBackendError, EmbedderError, OSError)

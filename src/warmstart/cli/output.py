@@ -70,7 +70,7 @@ def as_data(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: as_data(part) for name, part in value.items()}
     if isinstance(value, datetime):
-        return iso(value)
+        return value.isoformat().replace("+00:00", "Z")
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
@@ -79,11 +79,6 @@ def as_data(value: Any) -> Any:
 def rename_keys(row: Any, **names: str) -> dict[str, Any]:
     """A value as an object for JSON, with some of its keys renamed."""
     return {names.get(key, key): value for key, value in as_data(row).items()}
-
-
-def iso(time: datetime | None) -> str | None:
-    """A time in ISO 8601."""
-    return None if time is None else time.isoformat().replace("+00:00", "Z")
 
 
 def local(time: datetime | None) -> str:
@@ -162,14 +157,10 @@ def print_scope(count: int, noun: str, scope: Scope, filters: str = "", *, creat
     click.echo(printable(f"{total} ({where}{hint})."), err=True)
 
 
-def describe_filters(*, agent: str = "", since: datetime | None = None, outcome: str | None = None) -> str:
-    """The filters of a command in words; empty without any."""
-    parts = (
-        f"agent {agent}" if agent else "",
-        f"since {since:%Y-%m-%d}" if since else "",
-        f"outcome {outcome}" if outcome else "",
-    )
-    return ", ".join(filter(None, parts))
+def describe_filters(**filters: str | datetime | None) -> str:
+    """The filters of a command in words: `agent codex, since 2026-09-01`; empty without any."""
+    words = {name: f"{value:%Y-%m-%d}" if isinstance(value, datetime) else value for name, value in filters.items()}
+    return ", ".join(f"{name} {value}" for name, value in words.items() if value)
 
 
 def print_rows(

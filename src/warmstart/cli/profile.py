@@ -1,4 +1,4 @@
-"""`warmstart profile`: how sessions went, one or many."""
+"""`warmstart profile` and `warmstart dataset`: how sessions went, on the screen and as rows for research."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ import click
 
 from warmstart.app import Warmstart
 from warmstart.cli.completion import complete_sessions
-from warmstart.cli.options import Chosen, html_option, json_option, session_options
+from warmstart.cli.options import Chosen, Group, html_option, json_option, session_options
 from warmstart.cli.output import (
     as_data,
     counted,
     describe_filters,
-    iso,
     local,
     max_width,
     one_line,
@@ -29,9 +28,13 @@ from warmstart.cli.output import (
     table,
     wrapped,
 )
+from warmstart.errors import DatasetError
 from warmstart.profile.recoveries import describe_recovery
 from warmstart.profile.values import Profile, redact_profile
+from warmstart.redact.redactor import load_key
 from warmstart.sessions.projects import short_names
+from warmstart.sessions.sql_store import open_store
+from warmstart.sessions.store import Filter
 from warmstart.sessions.values import Session
 from warmstart.storage.files import write_private
 
@@ -85,33 +88,20 @@ def _show_one(id: str, as_json: bool) -> None:
         session = ws.store.get(id)
         profile = redact_profile(ws.sessions.profile(session.id), ws.redactor.clean)
     if as_json:
-        facts = {
-            "session_id": session.id,
-            "agent": session.agent,
-            "native_id": session.native_id,
-            "project": session.project,
-            "title": session.title,
-        }
-        print_json({**facts, "started_at": iso(session.started_at), **as_data(profile)})
+        names = ("agent", "native_id", "project", "title", "started_at")
+        facts = {name: getattr(session, name) for name in names}
+        print_json({"session_id": session.id, **facts, **as_data(profile)})
     else:
         _print_profile(session, profile)
 
 
 def _print_report(report: Report, scope: str) -> None:
     """Print the conclusion first, then the rates, then the errors and their fixes."""
-    sessions = counted(report.sessions, "session") + (f" ({scope})" if scope else "")
-    rate = "" if report.rate is None else f", {_percent(report.rate)}{_interval(report.low, report.high)}"
-    click.secho(
-        wrapped(
-            f"{sessions}, {counted(report.calls, 'call')}, {counted(report.errors, 'error')}{rate}, "
-            f"{report.rejected:,} rejected"
-        ),
-        bold=True,
-    )
-    click.echo()
-    click.secho(
-        f"Do sessions learn, or do the bad ones just end early? {report.diagnostics.reading.capitalize()}.", bold=True
-    )
+    sessions, calls = f"{counted(report.sessions, 'session')} ({scope})", counted(report.calls, "call")
+    rate = "" if report.rate is None else f", {_rate(report.rate, report.low, report.high)}"
+    errors = f"{counted(report.errors, 'error')}{rate}, {report.rejected:,} rejected"
+    click.secho(wrapped(f"{sessions}, {calls}, {errors}"), bold=True)
+    _heading(f"Do sessions learn, or do the bad ones just end early? {report.diagnostics.reading.capitalize()}.")
     for sentence in report.diagnostics.explanation:
         click.echo(wrapped(sentence, "  "))
     _print_rates("Messages", report.by_length)
@@ -157,15 +147,10 @@ def _print_recovery(report: Report) -> None:
     rates = report.recovery
     if rates.errors:
         _heading("Recovery")
-        click.echo(
-            wrapped(
-                f"{_percent(rates.next_call)}{_interval(rates.next_call_low, rates.next_call_high)} of the errors are "
-                "followed by a success on the next call of the same tool, "
-                f"{_percent(rates.within_three)}{_interval(rates.within_three_low, rates.within_three_high)} "
-                "within the next three.",
-                "  ",
-            )
-        )
+        next_call = _rate(rates.next_call, rates.next_call_low, rates.next_call_high)
+        within_three = _rate(rates.within_three, rates.within_three_low, rates.within_three_high)
+        how = f"followed by a success on the next call of the same tool, {within_three} within the next three"
+        click.echo(wrapped(f"{next_call} of the errors are {how}.", "  "))
 
 
 def _print_signatures(report: Report) -> None:
@@ -175,13 +160,8 @@ def _print_signatures(report: Report) -> None:
             (each.count, each.sessions, each.tool, one_line(each.signature, 70), each.fix or "")
             for each in report.signatures[:_MAX_ROWS]
         ]
-        table(
-            ("count", "sessions", "tool", "error", "usual fix"),
-            rows,
-            right=("count", "sessions"),
-            spare=("sessions",),
-            flexible=("tool", "error", "usual fix"),
-        )
+        columns = ("count", "sessions", "tool", "error", "usual fix")
+        table(columns, rows, spare=("sessions",), flexible=columns[2:])
 
 
 def _print_profile(session: Session, profile: Profile) -> None:
@@ -215,19 +195,14 @@ def _print_profile(session: Session, profile: Profile) -> None:
 def _print_errors(profile: Profile) -> None:
     if not profile.markers.errors:
         return
-    recovered = {recovery.failed: recovery for recovery in profile.recoveries}
+    fixes = {recovery.failed: describe_recovery(recovery) for recovery in profile.recoveries}
     rows = [
-        (
-            place + 1,
-            call.tool,
-            one_line(call.signature, 60),
-            describe_recovery(recovered[place]) if place in recovered else "–",
-        )
+        (place + 1, call.tool, one_line(call.signature, 60), fixes.get(place, "–"))
         for place, call in enumerate(profile.calls)
         if call.outcome == "error"
     ]
     click.echo()
-    table(("call", "tool", "error", "recovered by"), rows, right=("call",), flexible=("error", "recovered by"))
+    table(("call", "tool", "error", "recovered by"), rows, flexible=("error", "recovered by"))
     for end in profile.dead_ends:
         tool, error = one_line(end.tool, 60) or "(unknown)", one_line(end.signature, 80)
         click.echo(wrapped(f"Dead end: {tool}: {error} ({end.times} times, never resolved)"))
@@ -257,8 +232,9 @@ def _percent(share: float | None) -> str:
     return "–" if share is None else f"{share:.1%}"
 
 
-def _interval(low: float | None, high: float | None) -> str:
-    return "" if low is None or high is None else f" ({low:.1%} to {high:.1%})"
+def _rate(share: float | None, low: float | None, high: float | None) -> str:
+    """A share with its interval."""
+    return _percent(share) + ("" if low is None or high is None else f" ({low:.1%} to {high:.1%})")
 
 
 def _range(each: Rate) -> str:
@@ -271,3 +247,53 @@ def _bar(share: float | None, most: float) -> str:
         return ""
     eighths = round(8 * _BAR_WIDTH * share / most)
     return "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
+
+
+@click.group("dataset", cls=Group, epilog="Example: warmstart dataset export markers --since 30d")
+def dataset_command() -> None:
+    """Export how sessions went, without their text.
+
+    For research or your own notebooks.
+    """
+
+
+@dataset_command.command(epilog="Example: warmstart dataset export markers --agent claude-code --since 30d")
+@click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+@session_options
+@json_option
+def export(directory: Path, chosen: Chosen, as_json: bool) -> None:
+    """Export sessions and tool calls, with a data card, to DIR.
+
+    Writes one row per session with its metrics and one per tool call with its outcome, as JSON lines and, if pyarrow is
+    installed, as Parquet. No message text is included; everything that is not a public name is hashed with your own
+    key: sessions, projects, error messages, and tools and models that are not well known.
+    """
+    from warmstart.profile.dataset import export_dataset
+    from warmstart.profile.profiler import profiled
+
+    current = settings()
+    _refuse_home(directory, current.home)
+    key = load_key(current.home / "dataset.key")
+    with open_store(current) as store, progress_bar("Profiling") as progress:
+        scope = chosen.scope(store.projects())
+        sessions = profiled(
+            store,
+            tools=current.profile_tools,
+            filter=Filter(agent=chosen.agent, project=scope.project, since=chosen.since),
+            progress=progress,
+        )
+        written = export_dataset(sessions, directory, key=key, made=datetime.now(UTC))
+    if as_json:
+        print_json({**written._asdict(), "directory": str(directory)})
+    else:
+        what = f"{counted(written.sessions, 'session')} and {counted(written.calls, 'call')}"
+        click.echo(f"{what} ({scope}) written to {directory}: {', '.join(written.files)}.")
+    if not any(name.endswith(".parquet") for name in written.files):
+        click.echo("No Parquet files: they need pyarrow (pip install 'warmstart[dataset]').", err=True)
+
+
+def _refuse_home(directory: Path, home: Path) -> None:
+    """Raise `DatasetError` if the directory contains the key of its own hashes."""
+    target, key_folder = directory.resolve(), home.resolve()
+    if target == key_folder or target in key_folder.parents:
+        raise DatasetError(f"{str(directory)!r} contains {str(home)!r} and its key; choose another directory")

@@ -19,7 +19,6 @@ from warmstart.cli.output import (
     confirm,
     counted,
     describe_filters,
-    iso,
     local,
     max_width,
     one_line,
@@ -44,6 +43,7 @@ from warmstart.storage.files import write_private
 _OUTCOMES = click.Choice(get_args(SessionOutcome))
 _COLOURS = {"ok": "green", "error": "red", "rejected": "yellow", "unknown": "bright_black"}
 _ROLES = {"user": "cyan", "assistant": "magenta", "system": "bright_black"}
+_MARKS = {"compaction_summary": "compaction summary", "injected": "injected", "sidechain": "subagent"}
 _MAX_LINES = 12
 _MAX_RESULT_LINES = 4
 _MIN_ARGUMENTS = 30  # characters, however narrow the terminal
@@ -157,7 +157,7 @@ def _print_whole(message: Message, as_json: bool) -> None:
 
 
 def _message_dict(message: Message) -> dict[str, Any]:
-    return {**as_object(message), "timestamp": iso(message.timestamp)}
+    return {**as_object(message), "timestamp": message.timestamp}
 
 
 def _print_transcript(session: Session, messages: Sequence[Message], *, tools_only: bool, full: bool) -> None:
@@ -191,17 +191,9 @@ def _print_head(session: Session, messages: Sequence[Message], calls: list[Step]
 
 def _print_message(message: Message, full: bool) -> None:
     when = f"{message.timestamp.astimezone():%H:%M:%S} " if message.timestamp else ""
-    marks = [
-        name
-        for name, applies in (
-            ("compaction summary", message.compaction_summary),
-            ("injected", message.injected),
-            ("subagent", message.sidechain),
-        )
-        if applies
-    ]
+    marks = ", ".join(words for name, words in _MARKS.items() if getattr(message, name))
     click.echo()
-    click.secho(f"{when}{message.role}" + (f" ({', '.join(marks)})" if marks else ""), fg=_ROLES.get(message.role))
+    click.secho(f"{when}{message.role}" + (f" ({marks})" if marks else ""), fg=_ROLES.get(message.role))
     if message.text:
         click.echo(_cut(message.text, None if full else _MAX_LINES))
 
