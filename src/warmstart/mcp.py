@@ -34,6 +34,7 @@ _CODEX_META = "x-codex-turn-metadata"
 _ROOTS_SECONDS = 1.0
 _LOG_SECONDS = 2.0  # until a call must be in the log of its agent
 _SUGGESTIONS_MS = 200.0
+_TYPES = {"string": (str, "a string"), "integer": (int, "a whole number"), "object": (dict, "an object")}
 
 
 class Place(NamedTuple):
@@ -204,10 +205,10 @@ def _check(name: str, arguments: Mapping[str, Any]) -> None:
 
 
 def _check_value(name: str, value: object, schema: Mapping[str, Any]) -> None:
-    kind = {"string": str, "integer": int, "object": dict}[schema["type"]]
+    kind, noun = _TYPES[schema["type"]]
     low, high = schema.get("minimum", value), schema.get("maximum", value)
     if not isinstance(value, kind) or isinstance(value, bool):
-        wanted = {"string": "a string", "integer": "a whole number", "object": "an object"}[schema["type"]]
+        wanted = noun
     elif isinstance(value, int) and not low <= value <= high:
         wanted = f"from {low} to {high}"
     elif "enum" in schema and value not in schema["enum"]:
@@ -284,19 +285,10 @@ def _as_mcp_tool(name: str, tool: Mapping[str, Any]) -> types.Tool:
     import mcp_types as types
 
     reads_only = name != "memory_backend"
-    return types.Tool(
-        name=name,
-        description=tool["description"],
-        input_schema={
-            "type": "object",
-            "properties": tool["properties"],
-            "required": tool["required"],
-            "additionalProperties": False,
-        },
-        annotations=types.ToolAnnotations(
-            read_only_hint=reads_only, destructive_hint=not reads_only, open_world_hint=False
-        ),
-    )
+    hints = types.ToolAnnotations(read_only_hint=reads_only, destructive_hint=not reads_only, open_world_hint=False)
+    arguments = {"properties": tool["properties"], "required": tool["required"]}
+    schema = {"type": "object", **arguments, "additionalProperties": False}
+    return types.Tool(name=name, description=tool["description"], input_schema=schema, annotations=hints)
 
 
 def _as_mcp_prompt(name: str, row: Mapping[str, Any]) -> types.Prompt:
