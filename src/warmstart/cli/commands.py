@@ -42,14 +42,12 @@ COMMANDS = {
     "completion": "Print a completion script for your shell.",
 }
 
-# Commands that share a module. A module has its own command as `command`, the others as `NAME_command`.
-_MODULES = {
-    "brief": "preflight",
-    "dataset": "profile",
-    "hook": "commands",
-    "mcp": "commands",
-    "prompt": "preflight",
-    "uninstall": "install",
+# Modules with more commands than their own: that one is called `command`, the others are `NAME_command`.
+_SHARED = {
+    "commands": ("hook", "mcp"),
+    "install": ("uninstall",),
+    "preflight": ("brief", "prompt"),
+    "profile": ("dataset",),
 }
 
 # Errors that are worth a log entry; typos and wrong names are not.
@@ -64,8 +62,9 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = import_module(f"warmstart.cli.{_MODULES.get(cmd_name, cmd_name)}")
-        command: click.Command = getattr(module, f"{cmd_name}_command" if cmd_name in _MODULES else "command")
+        module = next((module for module, names in _SHARED.items() if cmd_name in names), cmd_name)
+        attribute = "command" if module == cmd_name else f"{cmd_name}_command"
+        command: click.Command = getattr(import_module(f"warmstart.cli.{module}"), attribute)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -92,7 +91,7 @@ def root(debug: bool) -> None:
     """Carry what your agent learned in one session into the next, and measure whether that helps."""
 
 
-@click.command("mcp", epilog="Example: warmstart mcp < /dev/null")
+@click.command(epilog="Example: warmstart mcp < /dev/null")
 def mcp_command() -> None:
     """Serve recall, memory, briefs, templates and sessions to an agent over MCP.
 
@@ -108,7 +107,6 @@ def mcp_command() -> None:
 
 
 @click.command(
-    "hook",
     context_settings={"ignore_unknown_options": True},
     epilog="Example: warmstart hook claude-code SessionStart < event.json",
 )

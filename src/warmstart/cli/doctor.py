@@ -88,9 +88,8 @@ def _python() -> Check:
         try:
             connection.execute("CREATE VIRTUAL TABLE probe USING fts5 (body)")
         except sqlite3.OperationalError:
-            return Check(
-                "installation", "problem", f"{versions} without FTS5", "install a Python whose SQLite has FTS5"
-            )
+            remedy = "install a Python whose SQLite has FTS5"
+            return Check("installation", "problem", f"{versions} without FTS5", remedy)
     return Check("installation", "ok", versions)
 
 
@@ -245,11 +244,11 @@ def _histories(current: Settings) -> Iterator[Check]:
             yield Check(reader.agent, "problem", finding, remedy)
             continue
         new = sum(str(path) not in seen for path in logs)
-        remedy = "`warmstart sync` imports them" if new else ""
-        finding = f"{counted(len(logs), 'log')} in {', '.join(map(str, present))}" + (
-            f", {new} not imported yet" if new else ""
-        )
-        yield Check(reader.agent, "note" if new else "ok", finding, remedy)
+        finding = f"{counted(len(logs), 'log')} in {', '.join(map(str, present))}"
+        if new:
+            yield Check(reader.agent, "note", f"{finding}, {new} not imported yet", "`warmstart sync` imports them")
+        else:
+            yield Check(reader.agent, "ok", finding)
 
 
 def _hosts(current: Settings) -> Iterator[Check]:
@@ -274,12 +273,8 @@ def _hosts(current: Settings) -> Iterator[Check]:
         if state.python:
             yield Check(subject, "problem", f"{finding}; {state.python} no longer exists", f"{fix} updates the hooks")
         elif state.outdated:
-            yield Check(
-                subject,
-                "warning",
-                f"{finding}; installed by another version or copy of Warmstart",
-                f"{fix} updates them",
-            )
+            finding += "; installed by another version or copy of Warmstart"
+            yield Check(subject, "warning", finding, f"{fix} updates them")
         elif state.pending:
             yield Check(subject, "warning", finding, state.pending)
         else:
@@ -297,19 +292,13 @@ def _extras() -> Iterator[Check]:
         required = metadata.requires("warmstart") or []
     except metadata.PackageNotFoundError:
         return
-    for extra in filter(lambda name: name != "all", package.get_all("Provides-Extra") or []):
+    for extra in package.get_all("Provides-Extra") or []:
+        if extra == "all":
+            continue
         names = [re.split(r"[^\w.-]", line)[0] for line in required if re.search(rf"extra == .{extra}.$", line)]
-        missing = [name for name in names if not _is_installed(name)]
+        missing = [name for name in names if not any(metadata.distributions(name=name))]
         if missing:
             remedy = f"pip install 'warmstart[{extra}]' if you want it"
             yield Check(f"extra {extra}", "note", f"not installed (needs {', '.join(missing)})", remedy)
         else:
             yield Check(f"extra {extra}", "ok", "installed")
-
-
-def _is_installed(name: str) -> bool:
-    try:
-        metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return False
-    return True

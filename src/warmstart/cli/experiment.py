@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from warmstart.app import Warmstart
-from warmstart.cli.options import SHARE, Count, Finite, Group, Tags, json_option
+from warmstart.cli.options import FILE, SHARE, Count, Finite, Group, Tags, json_option
 from warmstart.cli.output import counted, local, print_json, seconds, settings, table
 from warmstart.errors import ExperimentError
 from warmstart.experiments.analysis import Analysis, Question, analyze, in_words
@@ -60,10 +60,6 @@ def command() -> None:
 @json_option
 def analyze_command(
     source: str,
-    unit: str,
-    arm: str,
-    outcome: str,
-    paired_by: str,
     baseline_arm: str,
     arms: tuple[str, ...],
     lower_is_better: bool,
@@ -71,6 +67,7 @@ def analyze_command(
     sequential: bool,
     metric: str | None,
     as_json: bool,
+    **columns: str,
 ) -> None:
     """Compare the arms of an experiment, or of a CSV file with one row per observation.
 
@@ -94,19 +91,17 @@ def analyze_command(
             print_json(results.as_json() | ({"policies": values} if values else {}))
         else:
             print_results(results)
-            for value in values:
-                interval = f"{value.low:.0%} to {value.high:.0%}"
-                click.echo(
-                    f"{value.policy}: {value.value:.0%} ({interval}), effective sample size {value.effective:.0f}"
-                )
+            for each in values:
+                interval = f"{each.low:.0%} to {each.high:.0%}"
+                click.echo(f"{each.policy}: {each.value:.0%} ({interval}), effective sample size {each.effective:.0f}")
         return
     question = Question(lower_is_better, smallest_effect, sequential)
-    rows = read_csv(Path(source), arm=arm, outcome=outcome, unit=unit, paired_by=paired_by)
+    rows = read_csv(Path(source), **columns)
     analyses = analyze(rows, question, baseline=baseline_arm, only=arms)
     if as_json:
         print_json(asdict(analyses[0]) | ({"comparisons": analyses} if len(analyses) > 1 else {}))
     else:
-        print_analyses(analyses, unit="pairs" if paired_by else "units")
+        print_analyses(analyses, unit="pairs" if columns["paired_by"] else "units")
 
 
 def print_analyses(analyses: Sequence[Analysis], *, unit: str) -> None:
@@ -143,9 +138,8 @@ def power(
     baseline: float, effect: float, icc: float, calls: int, sessions: int | None, higher_is_better: bool, as_json: bool
 ) -> None:
     """Show how many sessions it takes to detect an effect on a rate."""
-    planned = plan(
-        baseline, effect, icc=icc, calls=calls, sessions=sessions, higher_is_better=higher_is_better or calls == 1
-    )
+    rises = higher_is_better or calls == 1
+    planned = plan(baseline, effect, icc=icc, calls=calls, sessions=sessions, higher_is_better=rises)
     print_json(planned) if as_json else click.echo(planned.in_words())
 
 
@@ -157,11 +151,9 @@ def print_results(results: Results) -> None:
     for check in results.checks:
         click.echo(f"Check: {check}")
     for name, analyses in results.secondary.items():
-        for each in analyses:
-            if each.verdict in ("helps", "harms"):
-                click.echo(
-                    f"Also: {METRICS[name].words}: {each.treatment.name} {each.verdict} ({each.difference:+.3g})"
-                )
+        for one in analyses:
+            if one.verdict in ("helps", "harms"):
+                click.echo(f"Also: {METRICS[name].words}: {one.treatment.name} {one.verdict} ({one.difference:+.3g})")
 
 
 def _settle(ws: Warmstart) -> None:
@@ -174,7 +166,7 @@ def _settle(ws: Warmstart) -> None:
 
 @command.command(epilog="Example: warmstart experiment new first-try")
 @click.argument("name")
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="The file to write. [default: NAME.toml]")
+@click.option("--out", type=FILE, help="The file to write. [default: NAME.toml]")
 def new(name: str, out: Path | None) -> None:
     """Write an example experiment file."""
     path, text = out or Path(f"{name}.toml"), example(name)
@@ -186,7 +178,7 @@ def new(name: str, out: Path | None) -> None:
 
 
 @command.command(epilog="Example: warmstart experiment run warm-vs-cold.toml --limit 20")
-@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("file", type=FILE)
 @click.option("--resume", is_flag=True, help="Continue a run that was interrupted.")
 @click.option("--limit", type=Count(0), default=0, help="Maximum number of sessions to run now (0 = no limit).")
 def run(file: Path, resume: bool, limit: int) -> None:
@@ -298,15 +290,14 @@ def status(name: str, as_json: bool) -> None:
         print_json({"name": name, "kind": design.kind, "state": state, "metric": design.metric, "arms": arms})
         return
     click.echo(f"{name}: {state}, {METRICS[design.metric].words}.")
-    rows = [(arm, counts[arm], known[arm]) for arm in design.arms]
-    table(("arm", "sessions", "with outcome"), rows, right=("sessions", "with outcome"))
+    table(("arm", "sessions", "with outcome"), [(arm, counts[arm], known[arm]) for arm in design.arms])
     if (least := min(counts[arm] for arm in design.arms)) > 1 and design.power:
         click.echo(design.plan(least).in_words())
 
 
 @command.command(epilog="Example: warmstart experiment report warm-vs-cold --html report.html")
 @click.argument("name")
-@click.option("--html", required=True, type=click.Path(dir_okay=False, path_type=Path), help="The file to write.")
+@click.option("--html", required=True, type=FILE, help="The file to write.")
 @_metric_option
 def report(name: str, html: Path, metric: str | None) -> None:
     """Write an HTML page with the verdict, charts, and all raw numbers."""

@@ -82,16 +82,11 @@ def _show_compaction(ws: Warmstart) -> None:
             compared = list(compare_summaries(session, list(ws.store.messages(id_)), redactor=ws.redactor))
         except HandoffRefused:  # its constraints are too long for a packet
             continue
-        if compared:
-            score = compared[-1].summary
-            shares = {
-                "rules (word for word)": score.constraints,
-                "files": score.artifact_recall,
-                "commands": score.commands,
-            }
-            lost = [
-                f"{1 - share:.0%} of the {name}" for name, share in shares.items() if share is not None and share < 1
-            ]
-            click.echo(f"\nWhat the last compaction lost ({session.agent}, session {id_}):")
-            click.echo(f"  {', '.join(lost) or 'none of the rules, files and commands'}")
-            return
+        if not compared:
+            continue
+        kept = compared[-1].summary
+        shares = {"rules (word for word)": kept.constraints, "files": kept.artifact_recall, "commands": kept.commands}
+        lost = [f"{1 - share:.0%} of the {name}" for name, share in shares.items() if share is not None and share < 1]
+        click.echo(f"\nWhat the last compaction lost ({session.agent}, session {id_}):")
+        click.echo(f"  {', '.join(lost) or 'none of the rules, files and commands'}")
+        return

@@ -105,7 +105,6 @@ def _show(plans: Sequence[Plan], place: Place) -> bool:
 
 
 @click.command(
-    "uninstall",
     epilog="\b\nExamples:\n  warmstart uninstall claude-code --dry-run\n  warmstart uninstall --all --purge --yes",
 )
 @_hosts_argument

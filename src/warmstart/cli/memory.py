@@ -176,7 +176,7 @@ def stays_local(backend: MemoryBackend, metadata: Mapping[str, Any]) -> str:
 
 @click.group(
     cls=Group,
-    modules=("memory_transfer",),
+    module="memory_transfer",
     epilog='Example: warmstart memory set pref_editor "Helix" && warmstart memory search editor',
 )
 def command() -> None:
@@ -293,16 +293,11 @@ def list_command(limit: int, where: Where, as_json: bool) -> None:
 
 
 def _print_entries(found: list[MemoryEntry], where: Where, scope: Scope, as_json: bool) -> None:
-    width = 200 if sys.stdout.isatty() else sys.maxsize
+    size = 200 if sys.stdout.isatty() else sys.maxsize
     print_rows(
         found,
         ("key", "updated", "for", "value"),
-        lambda row: (
-            one_line(row.key, 40),
-            local(as_datetime(row.updated_at)),
-            _scope(row),
-            one_line(row.value, width),
-        ),
+        lambda row: (one_line(row.key, 40), local(as_datetime(row.updated_at)), _scope(row), one_line(row.value, size)),
         as_json=as_json,
         data=entry_dict,
         spare=("for", "updated"),
@@ -347,9 +342,8 @@ def delete(keys: tuple[str, ...], yes: bool, where: Where, as_json: bool) -> Non
     if as_json:
         print_json({"deleted": deleted, "missing": missing, "queued": queued})
     if missing:
-        raise EntryNotFound(
-            f"no memory has the key {', '.join(map(repr, missing))}; `warmstart memory list` shows the keys"
-        )
+        names = ", ".join(map(repr, missing))
+        raise EntryNotFound(f"no memory has the key {names}; `warmstart memory list` shows the keys")
 
 
 @command.command(epilog="Example: warmstart memory set database PostgreSQL && warmstart memory history database")
@@ -437,9 +431,8 @@ def _server(backend: MemoryBackend, user: str) -> dict[str, Any] | None:
 
 
 def _print_server(server: dict[str, Any]) -> None:
-    click.echo(
-        f"{server['address']} {'answers' if server['is_reachable'] else 'cannot be used; showing the local copy'}."
-    )
+    state = "answers" if server["is_reachable"] else "cannot be used; showing the local copy"
+    click.echo(f"{server['address']} {state}.")
     if server["error"]:
         click.echo(f"{one_line(server['error'], 200)}.")
     click.echo(f"{counted(server['waiting'], 'write')} queued.")

@@ -25,7 +25,7 @@ from warmstart.cli.memory import (
     user_option,
     where_options,
 )
-from warmstart.cli.options import current_project, json_option, user_home, yes_option
+from warmstart.cli.options import FILE, current_project, json_option, user_home, yes_option
 from warmstart.cli.output import confirm, counted, one_line, print_json, settings, table
 from warmstart.cli.terminal import write_data
 from warmstart.errors import ConfigError, StoreError
@@ -122,7 +122,7 @@ def import_command(
 
 @command.command("export", epilog="Example: warmstart memory export --format hermes-user -o USER.md")
 @click.option("--format", "format", type=click.Choice(FORMATS), default="json", show_default=True)
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to this file.")
+@click.option("-o", "--output", type=FILE, help="Write to this file.")
 @offline_option
 @where_options
 def export_command(format: Format, output: Path | None, offline: bool, where: Where) -> None:

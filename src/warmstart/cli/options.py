@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from functools import partial, wraps
 from importlib import import_module
@@ -33,16 +33,16 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 class Group(click.Group):
     """A group whose help shows the whole first line of each command, which click would truncate.
 
-    `modules` contain more of its commands and are loaded when needed.
+    `module` contains more of its commands and is loaded when needed.
     """
 
-    def __init__(self, *, modules: Sequence[str] = (), **options: Any) -> None:
+    def __init__(self, *, module: str = "", **options: Any) -> None:
         super().__init__(**options)
-        self._modules = modules
+        self._module = module
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        for name in self._modules:
-            import_module(f"warmstart.cli.{name}")
+        if self._module:
+            import_module(f"warmstart.cli.{self._module}")
         return list(self.commands)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -91,8 +91,8 @@ class Finite(click.FloatRange):
         return number
 
 
-SECONDS = Finite(0.1, 86_400.0)
 SHARE = Finite(0, 1)
+FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 class When(click.ParamType[datetime]):
@@ -136,12 +136,7 @@ since_option = click.option(
 limit_option = click.option(
     "--limit", type=Count(0), default=20, show_default=True, help="Maximum to show (0 = no limit)."
 )
-output_option = click.option(
-    "-o", "--output", "--out", type=click.Path(dir_okay=False, path_type=Path), help="Write to this file."
-)
-html_option = click.option(
-    "--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a page with charts to this file."
-)
+output_option = click.option("-o", "--output", "--out", type=FILE, help="Write to this file.")
 _project_option = partial(
     click.option,
     "--project",

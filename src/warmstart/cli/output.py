@@ -76,6 +76,11 @@ def as_data(value: Any) -> Any:
     return value
 
 
+def attributes(value: object, *names: str) -> dict[str, Any]:
+    """Some attributes of a value, as an object for JSON."""
+    return {name: getattr(value, name) for name in names}
+
+
 def rename_keys(row: Any, **names: str) -> dict[str, Any]:
     """A value as an object for JSON, with some of its keys renamed."""
     return {names.get(key, key): value for key, value in as_data(row).items()}

@@ -9,7 +9,7 @@ import click
 
 from warmstart.app import Warmstart
 from warmstart.cli.options import Count, DefaultGroup, Group, json_option, project_option, project_options, scope_of
-from warmstart.cli.output import counted, print_json, print_scope, read_stdin, settings, wrapped
+from warmstart.cli.output import attributes, counted, print_json, print_scope, read_stdin, settings, wrapped
 from warmstart.cli.terminal import printable
 from warmstart.preflight.prompt import Prompt, read_skills
 from warmstart.preflight.report import Mean
@@ -23,7 +23,6 @@ _MAX_IDS = 3  # of sessions behind a line of a brief
 
 
 @click.command(
-    "brief",
     epilog='\b\nExamples:\n  warmstart brief\n  warmstart brief --task "add a storm table" --explain\n'
     "  git log -1 --format=%B | warmstart brief --task -",
 )
@@ -96,15 +95,9 @@ def show(message: tuple[str, ...], project: str, later: bool, explain: bool, as_
         overlay = ws.preflight(" ".join(message), project=project, first=not later)
         sources = dict.fromkeys(_source(ws.store, turn) for turn in overlay.evidence if turn[0].isdigit())
     if as_json:
-        print_json(
-            {
-                "text": overlay.text,
-                "reason": overlay.reason,
-                "evidence": [{"session_id": session, "message": number} for session, number in sources],
-                "tokens": overlay.tokens,
-                "milliseconds": overlay.milliseconds,
-            }
-        )
+        evidence = [{"session_id": session, "message": number} for session, number in sources]
+        data = attributes(overlay, "text", "reason", "evidence", "tokens", "milliseconds")
+        print_json(data | {"evidence": evidence})
         return
     if overlay.text:
         click.echo(printable(overlay.text))
@@ -150,9 +143,8 @@ def report(project: str, all_projects: bool, as_json: bool) -> None:
     click.echo(f"Tool calls per turn: {_mean(data.calls_with)} with an overlay, {_mean(data.calls_without)} without")
     if data.used_of and data.used_interval:
         low, high = data.used_interval
-        click.echo(
-            f"Used what it was shown: {data.used} of {counted(data.used_of, 'turn')} ({low:.0%} to {high:.0%}, 95 %)"
-        )
+        used = f"{data.used} of {counted(data.used_of, 'turn')}"
+        click.echo(f"Used what it was shown: {used} ({low:.0%} to {high:.0%}, 95 %)")
     click.echo(
         f"Reads and searches repeated within a session: {data.repeated_calls:,} calls, "
         f"{data.repeated_tokens:,} tokens in {counted(data.sessions, 'session')}"
@@ -189,16 +181,15 @@ def show_prompt(project: str, as_json: bool) -> None:
             memories=ws.memory.of_project(str(where)),
             date=f"{datetime.now(UTC):%Y-%m-%d}",
         )
+    tiers = prompt.tiers
+    total = sum(tier.tokens for tier in tiers)
     if as_json:
-        tiers = [
-            {"tier": one.name, "cached": one.is_cached, "tokens": one.tokens, "text": one.text} for one in prompt.tiers
-        ]
-        print_json({"tiers": tiers, "tokens": sum(one.tokens for one in prompt.tiers)})
+        data = [{"tier": one.name, "cached": one.is_cached, "tokens": one.tokens, "text": one.text} for one in tiers]
+        print_json({"tiers": data, "tokens": total})
         return
-    for tier in prompt.tiers:
+    for tier in tiers:
         cost = f"{counted(tier.tokens, 'token')}, {'cached' if tier.is_cached else 'not cached'}"
         click.secho(f"== {tier.name} ({cost})", bold=True)
         click.echo(f"{tier.text}\n" if tier.text else "")
-    cached = sum(tier.tokens for tier in prompt.tiers if tier.is_cached)
-    total = sum(tier.tokens for tier in prompt.tiers)
+    cached = sum(tier.tokens for tier in tiers if tier.is_cached)
     click.echo(f"{counted(total, 'token')}, {cached:,} of them in the cached prefix.", err=True)

@@ -11,9 +11,10 @@ import click
 
 from warmstart.app import Warmstart
 from warmstart.cli.completion import complete_sessions
-from warmstart.cli.options import Chosen, Group, html_option, json_option, session_options
+from warmstart.cli.options import FILE, Chosen, Group, json_option, session_options
 from warmstart.cli.output import (
     as_data,
+    attributes,
     counted,
     describe_filters,
     local,
@@ -53,7 +54,7 @@ _MAX_ROWS = 10
 )
 @click.argument("session", required=False, shell_complete=complete_sessions)
 @session_options
-@html_option
+@click.option("--html", type=FILE, help="Write a page with charts to this file.")
 @json_option
 def command(session: str | None, chosen: Chosen, html: Path | None, as_json: bool) -> None:
     """Show how sessions went: errors, recoveries, and whether sessions learn.
@@ -88,8 +89,7 @@ def _show_one(id: str, as_json: bool) -> None:
         session = ws.store.get(id)
         profile = redact_profile(ws.sessions.profile(session.id), ws.redactor.clean)
     if as_json:
-        names = ("agent", "native_id", "project", "title", "started_at")
-        facts = {name: getattr(session, name) for name in names}
+        facts = attributes(session, "agent", "native_id", "project", "title", "started_at")
         print_json({"session_id": session.id, **facts, **as_data(profile)})
     else:
         _print_profile(session, profile)
@@ -126,16 +126,8 @@ def _print_rates(name: str, rates: Sequence[Rate]) -> None:
     most = max((each.rate or 0.0 for each in shown), default=0.0)
     click.echo()
     rows = [
-        (
-            one_line(each.key, 40),
-            each.sessions,
-            f"{each.calls:,}",
-            each.errors,
-            _percent(each.rate),
-            _range(each),
-            _bar(each.rate, most),
-        )
-        for each in shown
+        (one_line(key, 40), sessions, f"{calls:,}", errors, _percent(rate), _range(low, high), _bar(rate, most))
+        for key, sessions, calls, errors, rate, low, high in shown
     ]
     columns = (name.lower(), "sessions", "calls", "errors", "rate", "95 %", "")
     table(columns, rows, right=("sessions", "calls", "errors", "rate"), spare=("errors", "sessions"))
@@ -237,8 +229,8 @@ def _rate(share: float | None, low: float | None, high: float | None) -> str:
     return _percent(share) + ("" if low is None or high is None else f" ({low:.1%} to {high:.1%})")
 
 
-def _range(each: Rate) -> str:
-    return "" if each.low is None or each.high is None else f"{each.low:.1%}–{each.high:.1%}"
+def _range(low: float | None, high: float | None) -> str:
+    return "" if low is None or high is None else f"{low:.1%}–{high:.1%}"
 
 
 def _bar(share: float | None, most: float) -> str:
@@ -272,7 +264,9 @@ def export(directory: Path, chosen: Chosen, as_json: bool) -> None:
     from warmstart.profile.profiler import profiled
 
     current = settings()
-    _refuse_home(directory, current.home)
+    if current.home.resolve().is_relative_to(directory.resolve()):
+        home = str(current.home)
+        raise DatasetError(f"{str(directory)!r} contains {home!r} and its key; choose another directory")
     key = load_key(current.home / "dataset.key")
     with open_store(current) as store, progress_bar("Profiling") as progress:
         scope = chosen.scope(store.projects())
@@ -290,10 +284,3 @@ def export(directory: Path, chosen: Chosen, as_json: bool) -> None:
         click.echo(f"{what} ({scope}) written to {directory}: {', '.join(written.files)}.")
     if not any(name.endswith(".parquet") for name in written.files):
         click.echo("No Parquet files: they need pyarrow (pip install 'warmstart[dataset]').", err=True)
-
-
-def _refuse_home(directory: Path, home: Path) -> None:
-    """Raise `DatasetError` if the directory contains the key of its own hashes."""
-    target, key_folder = directory.resolve(), home.resolve()
-    if target == key_folder or target in key_folder.parents:
-        raise DatasetError(f"{str(directory)!r} contains {str(home)!r} and its key; choose another directory")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any, get_args
 
@@ -11,16 +12,7 @@ import click
 
 from warmstart.cli.completion import complete_agents
 from warmstart.cli.options import Count, DefaultGroup, json_option, project_options, scope_of, since_option
-from warmstart.cli.output import (
-    as_data,
-    counted,
-    describe_filters,
-    local,
-    print_json,
-    print_scope,
-    progress_bar,
-    settings,
-)
+from warmstart.cli.output import counted, describe_filters, local, print_json, print_scope, progress_bar, settings
 from warmstart.cli.terminal import printable
 from warmstart.config import Settings
 from warmstart.embedding.embedders import DEFAULT_EMBEDDER
@@ -143,7 +135,7 @@ def index(rebuild: bool, embedder: str | None, as_json: bool) -> None:
 
 def _as_dict(found: Evidence, *, explain: bool) -> dict[str, Any]:
     explanation = () if explain else ("matched", "terms", "components")
-    return {name: value for name, value in as_data(found).items() if name not in explanation}
+    return {name: value for name, value in asdict(found).items() if name not in explanation}
 
 
 def _open_vectors(store: SQLSessionStore, current: Settings, mode: Mode | None) -> SemanticIndex | None:

@@ -120,9 +120,7 @@ def show(id: str, tools: bool, full: bool, only: str | None, as_json: bool) -> N
         return
     calls = [
         {
-            "id": step.call.id,
-            "name": step.call.name,
-            "arguments": step.call.arguments,
+            **as_data(step.call),
             "outcome": step.outcome,
             "seconds": step.seconds,
             "exit_code": step.result.exit_code if step.result else None,

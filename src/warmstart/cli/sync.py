@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -11,7 +12,7 @@ from typing import Any, NoReturn
 import click
 
 from warmstart.app import Warmstart
-from warmstart.cli.options import SECONDS, json_option
+from warmstart.cli.options import Finite, json_option
 from warmstart.cli.output import as_data, counted, print_json, progress_bar, seconds, settings, table
 from warmstart.cli.terminal import printable
 from warmstart.config import Settings
@@ -44,7 +45,13 @@ _AGENTS = click.Choice(list(readers()))
 @json_option
 @click.option("-v", "--verbose", is_flag=True, help="List what was skipped, and why.")
 @click.option("--watch", is_flag=True, help="Keep importing what the agents write, until interrupted.")
-@click.option("--interval", type=SECONDS, default=2.0, show_default=True, help="Seconds between checks, with --watch.")
+@click.option(
+    "--interval",
+    type=Finite(0.1, 86_400.0),
+    default=2.0,
+    show_default=True,
+    help="Seconds between checks, with --watch.",
+)
 def command(
     agents: tuple[str, ...],
     paths: tuple[Path, ...],
@@ -135,11 +142,9 @@ def _read_before(store: SQLSessionStore, paths: tuple[Path, ...], format: str) -
 
 
 def _claimed(format: str, path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            return readers()[format].claims(path, file.read(64 * 1024))
-    except OSError:
-        return False
+    with suppress(OSError), path.open("rb") as file:
+        return readers()[format].claims(path, file.read(64 * 1024))
+    return False
 
 
 def _show(report: SyncReport, *, as_json: bool, verbose: bool) -> None:

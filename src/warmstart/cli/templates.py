@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import getpass
+import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_args
@@ -16,6 +17,7 @@ from warmstart.cli.completion import complete_sessions, complete_templates
 from warmstart.cli.options import Count, Group, Tags, json_option, project_options, scope_of
 from warmstart.cli.output import (
     as_data,
+    attributes,
     counted,
     local,
     one_line,
@@ -53,13 +55,13 @@ _TITLES: dict[Kind, str] = {
 }
 _SESSION_CHARS = 10  # of a session's id
 _CREATE = "`warmstart templates extract SESSION --name NAME` creates one"
-NEW = "warmstart templates extract 58e3c7d9 --name surges && "
+NEW = "Example: warmstart templates extract 58e3c7d9 --name surges && "
 
 
 @click.group(
     cls=Group,
-    modules=("templates_lifecycle",),
-    epilog="Example: warmstart templates extract 58e3c7d9 --name surges && warmstart templates list",
+    module="templates_lifecycle",
+    epilog=f"{NEW}warmstart templates list",
 )
 def command() -> None:
     """Start new sessions from what worked in past ones.
@@ -166,9 +168,7 @@ def list_command(
         print_scope(len(rows), "template", scope, filters, create=_CREATE)
 
 
-@command.command(
-    epilog="Example: warmstart templates extract 58e3c7d9 --name surges && warmstart templates show surges"
-)
+@command.command(epilog=f"{NEW}warmstart templates show surges")
 @click.argument("id", shell_complete=complete_templates)
 @click.option("--version", type=Count(1), help="An earlier version.")
 @json_option
@@ -183,10 +183,7 @@ def show(id: str, version: int | None, as_json: bool) -> None:
         print_template(template)
 
 
-@command.command(
-    epilog="Example: warmstart templates extract 58e3c7d9 --name surges && "
-    'warmstart templates test surges "keep the storm warnings in the database"'
-)
+@command.command(epilog=f'{NEW}warmstart templates test surges "keep the storm warnings in the database"')
 @click.argument("id", shell_complete=complete_templates)
 @click.argument("message")
 @click.option(
@@ -223,7 +220,9 @@ def test(id: str, message: str, renderer: Renderer, as_json: bool) -> None:
             err=True,
         )
     if as_json:
-        print_json(_rendering_dict(template, warm.rendering, messages))
+        costs = attributes(warm.rendering, "tokens", "budget", "renderer", "parts", "items", "dropped")
+        head = {"template_id": template.id, **attributes(template, "version", "state")}
+        print_json({**head, "messages": messages, **costs})
     else:
         _print_messages(messages)
         _print_costs(warm.rendering)
@@ -339,19 +338,19 @@ def print_template(template: WarmTemplate, *, whole: bool = False) -> None:
             click.echo()
             click.secho(title, bold=True)
         for item in items:
-            first, *rest = item_lines(item, _uncut if whole else one_line)
+            first, *rest = item_lines(item, whole=whole)
             sessions = dict.fromkeys(source.session[:_SESSION_CHARS] for source in item.sources)
             click.echo(f"  {first}" + click.style(f"  [{', '.join(map(printable, sessions))}]", dim=True))
             for line in rest:
                 click.echo(f"    {line}")
 
 
-def _uncut(text: str, _: int) -> str:
-    return one_line(text, len(text) + 1)
+def item_lines(item: Item, *, whole: bool = False) -> Iterator[str]:
+    """An item in a few lines, truncated unless `whole`."""
 
+    def cut(text: str, width: int) -> str:
+        return one_line(text, sys.maxsize if whole else width)
 
-def item_lines(item: Item, cut: Callable[[str, int], str] = one_line) -> Iterator[str]:
-    """An item in a few lines."""
     seen = f", last {item.last_seen:%Y-%m-%d}" if item.last_seen else ""
     times = f" ({item.count}×{seen})" if item.count > 1 else ""
     label = {"edit": "changed", "read": "read first"}.get(item.tool, item.tool)
@@ -366,23 +365,8 @@ def item_lines(item: Item, cut: Callable[[str, int], str] = one_line) -> Iterato
         yield f"worked: {cut(worked.arguments, 160)}"
         return
     for call in item.calls:
-        yield f"{cut(call.tool, 60)} {cut(call.arguments, 160)}" + (
-            f" → {cut(call.result, 160)}" if call.result else ""
-        )
-
-
-def _rendering_dict(
-    template: WarmTemplate, rendering: Rendering, messages: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
-    """The output of `test --json`: the messages as they would be sent, and their tokens."""
-    names = ("tokens", "budget", "renderer", "parts", "items", "dropped")
-    return {
-        "template_id": template.id,
-        "version": template.version,
-        "state": template.state,
-        "messages": list(messages),
-        **{name: getattr(rendering, name) for name in names},
-    }
+        result = f" → {cut(call.result, 160)}" if call.result else ""
+        yield f"{cut(call.tool, 60)} {cut(call.arguments, 160)}{result}"
 
 
 def _print_messages(messages: Sequence[Mapping[str, Any]]) -> None:

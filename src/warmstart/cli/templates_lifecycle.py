@@ -17,6 +17,7 @@ from warmstart.cli.completion import complete_sessions, complete_templates
 from warmstart.cli.options import SHARE, Count, json_option, project_options, scope_of, yes_option
 from warmstart.cli.output import (
     as_data,
+    attributes,
     confirm,
     counted,
     local,
@@ -53,6 +54,7 @@ from warmstart.templates.audit import stats as count_all
 from warmstart.templates.audit import why as find_uses
 from warmstart.templates.item import item_id
 from warmstart.templates.lifecycle import Counts, promote, review
+from warmstart.templates.make import auto as make_all
 from warmstart.templates.revoke import revoke
 from warmstart.templates.selection import Choice, Suggestion, Task
 from warmstart.templates.sharing import export, export_text, import_file, read_file
@@ -65,7 +67,7 @@ _DEADLINE_MS = 5000.0  # a person can wait longer than a host
 _template_argument = click.argument("id", shell_complete=complete_templates)
 
 
-@command.command(epilog=f'Example: {NEW}warmstart templates suggest "keep a table of storm warnings" --all-projects')
+@command.command(epilog=f'{NEW}warmstart templates suggest "keep a table of storm warnings" --all-projects')
 @click.argument("task", nargs=-1, required=True)
 @project_options
 @click.option("--seed", type=Count(0), help="Also draw an arm as a session would, with this random seed.")
@@ -189,7 +191,7 @@ def stats(as_json: bool) -> None:
     if as_json:
         names = ("name", "state", "task_type", "version")
         lines = [
-            {"template_id": each.id, **{name: getattr(each, name) for name in names}, "usage": _usage_dict(counts)}
+            {"template_id": each.id, **attributes(each, *names), "usage": _usage_dict(counts)}
             for each, counts in statistics.lines
         ]
         print_json({**as_data(statistics), "usage": _usage_dict(statistics.usage), "lines": lines})
@@ -220,15 +222,8 @@ def _print_statistics(totals: Statistics) -> None:
     if totals.lines:
         click.echo()
         rows = [
-            (
-                one.id,
-                one_line(one.name, 40),
-                one.state,
-                counts.used,
-                _describe_rate(counts),
-                describe_effect(counts.effect),
-            )
-            for one, counts in totals.lines
+            (one.id, one_line(one.name, 40), one.state, uses.used, _describe_rate(uses), describe_effect(uses.effect))
+            for one, uses in totals.lines
         ]
         columns = ("id", "name", "state", "used", "success", "effect")
         table(columns, rows, spare=("success", "used"), flexible=("name", "effect"))
@@ -308,7 +303,7 @@ def _describe_rate(counts: Counts) -> str:
     return f"{percent(counts.successes / counts.known)} ({low} to {high})"
 
 
-@command.command("history", epilog=f"Example: {NEW}warmstart templates history surges")
+@command.command(epilog=f"{NEW}warmstart templates history surges")
 @_template_argument
 @json_option
 def history(id: str, as_json: bool) -> None:
@@ -324,9 +319,7 @@ def history(id: str, as_json: bool) -> None:
     )
 
 
-@command.command(
-    "diff", epilog=f"Example: {NEW}warmstart templates retire surges && warmstart templates diff surges 1 2"
-)
+@command.command(epilog=f"{NEW}warmstart templates retire surges && warmstart templates diff surges 1 2")
 @_template_argument
 @click.argument("old", metavar="V1", type=Count(1))
 @click.argument("new", metavar="V2", type=Count(1))
@@ -344,7 +337,7 @@ def diff_command(id: str, old: int, new: int, as_json: bool) -> None:
             click.echo(printable(line))
 
 
-@command.command("revert", epilog=f"Example: {NEW}warmstart templates revert surges 1")
+@command.command(epilog=f"{NEW}warmstart templates revert surges 1")
 @_template_argument
 @click.argument("version", metavar="V", type=Count(1))
 def revert(id: str, version: int) -> None:
@@ -358,7 +351,7 @@ def revert(id: str, version: int) -> None:
         click.echo(f"Restored version {version} of {template.id} as version {template.version}.", err=True)
 
 
-@command.command("edit", epilog=f"Example: {NEW}warmstart templates edit surges")
+@command.command(epilog=f"{NEW}warmstart templates edit surges")
 @_template_argument
 def edit(id: str) -> None:
     """Edit a template as text in your editor.
@@ -412,7 +405,7 @@ def _read(draft: Path) -> str:
         raise InvalidTemplate("the file is not valid UTF-8; save it as UTF-8") from error
 
 
-@command.command("delete", epilog=f"Example: {NEW}warmstart templates delete surges --yes")
+@command.command(epilog=f"{NEW}warmstart templates delete surges --yes")
 @click.argument("ids", metavar="ID...", nargs=-1, required=True, shell_complete=complete_templates)
 @yes_option
 def delete(ids: tuple[str, ...], yes: bool) -> None:
@@ -434,9 +427,7 @@ def _name(store: SQLTemplateStore, id: str) -> str:
         return "damaged"
 
 
-@command.command(
-    "promote", epilog=f"Example: {NEW}warmstart templates retire surges && warmstart templates promote surges --yes"
-)
+@command.command(epilog=f"{NEW}warmstart templates retire surges && warmstart templates promote surges --yes")
 @_template_argument
 @yes_option
 def promote_command(id: str, yes: bool) -> None:
@@ -460,7 +451,7 @@ def promote_command(id: str, yes: bool) -> None:
     click.echo(f"{template.id} is active.", err=True)
 
 
-@command.command("retire", epilog=f'Example: {NEW}warmstart templates retire surges --because "the API changed"')
+@command.command(epilog=f'{NEW}warmstart templates retire surges --because "the API changed"')
 @_template_argument
 @click.option("--because", default="", help="The reason.")
 def retire(id: str, because: str) -> None:
@@ -472,7 +463,7 @@ def retire(id: str, because: str) -> None:
     click.echo(f"{template.id} is retired.", err=True)
 
 
-@command.command("revoke", epilog=f"Example: {NEW}warmstart templates revoke 58e3c7d9 --yes")
+@command.command(epilog=f"{NEW}warmstart templates revoke 58e3c7d9 --yes")
 @click.argument("session", shell_complete=complete_sessions)
 @yes_option
 @json_option
@@ -503,7 +494,7 @@ def revoke_command(session: str, yes: bool, as_json: bool) -> None:
         click.echo(f"No template had items from session {one_line(session, 60)}; none ever will.", err=True)
 
 
-@command.command("export", epilog=f"Example: {NEW}warmstart templates export surges surges.json")
+@command.command(epilog=f"{NEW}warmstart templates export surges surges.json")
 @_template_argument
 @click.argument("file", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
 @click.option("--overwrite", is_flag=True, help="Overwrite an existing file.")
@@ -522,10 +513,7 @@ def export_command(id: str, file: Path, overwrite: bool) -> None:
     click.echo(f"{template.id} written to {file}.", err=True)
 
 
-@command.command(
-    "import",
-    epilog=f"Example: {NEW}warmstart templates export surges surges.json && warmstart templates import surges.json",
-)
+@command.command(epilog=f"{NEW}warmstart templates export surges surges.json && warmstart templates import surges.json")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @json_option
 def import_command(file: Path, as_json: bool) -> None:
@@ -549,7 +537,7 @@ def import_command(file: Path, as_json: bool) -> None:
     )
 
 
-@command.command("validate", epilog=f"Example: {NEW}warmstart templates validate surges")
+@command.command(epilog=f"{NEW}warmstart templates validate surges")
 @click.argument("what", metavar="ID|FILE", shell_complete=complete_templates)
 @json_option
 def validate(what: str, as_json: bool) -> None:
