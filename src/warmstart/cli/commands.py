@@ -42,12 +42,14 @@ COMMANDS = {
     "completion": "Print a completion script for your shell.",
 }
 
-# Modules with more commands than their own: that one is called `command`, the others are `NAME_command`.
-_SHARED = {
-    "commands": ("hook", "mcp"),
-    "install": ("uninstall",),
-    "preflight": ("brief", "prompt"),
-    "profile": ("dataset",),
+# Commands that share a module. A module has its own command as `command`, the others as `NAME_command`.
+_MODULES = {
+    "brief": "preflight",
+    "dataset": "profile",
+    "hook": "commands",
+    "mcp": "commands",
+    "prompt": "preflight",
+    "uninstall": "install",
 }
 
 # Errors that are worth a log entry; typos and wrong names are not.
@@ -62,9 +64,8 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = next((module for module, names in _SHARED.items() if cmd_name in names), cmd_name)
-        attribute = "command" if module == cmd_name else f"{cmd_name}_command"
-        command: click.Command = getattr(import_module(f"warmstart.cli.{module}"), attribute)
+        module = import_module(f"warmstart.cli.{_MODULES.get(cmd_name, cmd_name)}")
+        command: click.Command = getattr(module, f"{cmd_name}_command" if cmd_name in _MODULES else "command")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

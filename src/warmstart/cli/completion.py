@@ -47,7 +47,8 @@ def _completer(find: Callable[[str], Iterable[tuple[str, str]]]) -> Completer:
 @_completer
 def complete_sessions(incomplete: str) -> Iterable[tuple[str, str]]:
     """Session ids, newest first."""
-    from warmstart.cli.output import local, one_line, settings
+    from warmstart.cli.output import settings
+    from warmstart.cli.terminal import local, one_line
     from warmstart.sessions.sql_store import open_store
 
     with open_store(settings()) as store:
@@ -80,7 +81,8 @@ def complete_agents(incomplete: str) -> Iterable[tuple[str, str]]:
 @_completer
 def complete_templates(incomplete: str) -> Iterable[tuple[str, str]]:
     """Template names and ids."""
-    from warmstart.cli.output import one_line, settings
+    from warmstart.cli.output import settings
+    from warmstart.cli.terminal import one_line
     from warmstart.sessions.sql_store import open_store
     from warmstart.templates.store import SQLTemplateStore
 
@@ -95,7 +97,8 @@ def complete_templates(incomplete: str) -> Iterable[tuple[str, str]]:
 @_completer
 def complete_keys(incomplete: str) -> Iterable[tuple[str, str]]:
     """Memory keys of the default user."""
-    from warmstart.cli.output import one_line, settings
+    from warmstart.cli.output import settings
+    from warmstart.cli.terminal import one_line
     from warmstart.memory.selection import select_backend
 
     with closing(select_backend(settings())) as backend:

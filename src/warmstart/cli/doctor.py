@@ -17,8 +17,8 @@ from typing import Any, Literal, NamedTuple
 import click
 
 from warmstart.cli.options import json_option, user_home
-from warmstart.cli.output import counted, local, print_json, settings
-from warmstart.cli.terminal import printable
+from warmstart.cli.output import print_json, settings
+from warmstart.cli.terminal import counted, local, printable
 from warmstart.config import Settings
 from warmstart.embedding import vectors_path
 from warmstart.errors import ConfigError, StoreError, StoreTooNew, WarmstartError

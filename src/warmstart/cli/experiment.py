@@ -17,7 +17,8 @@ import click
 
 from warmstart.app import Warmstart
 from warmstart.cli.options import FILE, SHARE, Count, Finite, Group, Tags, json_option
-from warmstart.cli.output import counted, local, print_json, seconds, settings, table
+from warmstart.cli.output import print_json, settings, table
+from warmstart.cli.terminal import counted, local, seconds
 from warmstart.errors import ExperimentError
 from warmstart.experiments.analysis import Analysis, Question, analyze, in_words
 from warmstart.experiments.design import example, parse_design

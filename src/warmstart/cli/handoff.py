@@ -14,8 +14,8 @@ import click
 from warmstart.app import Warmstart
 from warmstart.cli.completion import complete_sessions
 from warmstart.cli.options import Count, Group, json_option, limit_option, output_option, project_options, scope_of
-from warmstart.cli.output import counted, local, print_json, print_rows, print_scope, settings, table
-from warmstart.cli.terminal import write_data
+from warmstart.cli.output import print_json, print_rows, print_scope, settings, table
+from warmstart.cli.terminal import counted, local, write_data
 from warmstart.errors import ConfigError
 from warmstart.handoff.compact import STRATEGIES, measure
 from warmstart.handoff.packet import BUDGET, verify

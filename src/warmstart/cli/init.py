@@ -10,8 +10,8 @@ import click
 from warmstart.app import Warmstart
 from warmstart.cli.install import found_hosts, set_up
 from warmstart.cli.options import user_home, yes_option
-from warmstart.cli.output import confirm, counted, one_line, progress_bar, settings, wrapped
-from warmstart.cli.terminal import printable
+from warmstart.cli.output import confirm, progress_bar, settings
+from warmstart.cli.terminal import counted, one_line, printable, wrapped
 from warmstart.errors import HandoffRefused
 from warmstart.handoff.score import compare_summaries
 from warmstart.handoff.store import find_compacted

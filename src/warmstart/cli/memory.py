@@ -15,20 +15,8 @@ import click
 
 from warmstart.cli.completion import complete_agents, complete_keys, complete_projects
 from warmstart.cli.options import Count, Group, When, current_project, json_option, limit_option, scope_of, yes_option
-from warmstart.cli.output import (
-    Scope,
-    confirm,
-    counted,
-    local,
-    one_line,
-    print_json,
-    print_rows,
-    print_scope,
-    rename_keys,
-    settings,
-    table,
-)
-from warmstart.cli.terminal import write_data
+from warmstart.cli.output import Scope, confirm, print_json, print_rows, print_scope, rename_keys, settings, table
+from warmstart.cli.terminal import counted, local, one_line, write_data
 from warmstart.config import expand_user
 from warmstart.errors import ConfigError, EntryNotFound, InvalidEntry, StoreError, StoreUnreachable, WarmstartError
 from warmstart.memory.backend import MAX_ENTRIES, Delivery, MemoryBackend, NullBackend

@@ -26,8 +26,8 @@ from warmstart.cli.memory import (
     where_options,
 )
 from warmstart.cli.options import FILE, current_project, json_option, user_home, yes_option
-from warmstart.cli.output import confirm, counted, one_line, print_json, settings, table
-from warmstart.cli.terminal import write_data
+from warmstart.cli.output import confirm, print_json, settings, table
+from warmstart.cli.terminal import counted, one_line, write_data
 from warmstart.errors import ConfigError, StoreError
 from warmstart.memory.backend import MAX_ENTRIES, Delivery, MemoryBackend, NullBackend
 from warmstart.memory.transfer import (

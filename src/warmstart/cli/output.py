@@ -1,4 +1,4 @@
-"""How commands print JSON, tables, dates and progress, and ask questions; and the settings they use."""
+"""How commands print JSON, tables and progress, and ask questions; and the settings they use."""
 
 from __future__ import annotations
 
@@ -9,20 +9,18 @@ import os
 import re
 import shutil
 import sys
-import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
 import click
 
-from warmstart.cli.terminal import CONTROL, printable, raw
+from warmstart.cli.terminal import CONTROL, counted, plural, printable, raw, wrapped
 from warmstart.config import Settings, load_settings
 from warmstart.errors import ConfigError
 
-_MAX_WIDTH = 100
 _MIN_WIDTH = 24  # of the last column; other columns are dropped or shrunk first
 
 Row = TypeVar("Row")
@@ -76,47 +74,9 @@ def as_data(value: Any) -> Any:
     return value
 
 
-def attributes(value: object, *names: str) -> dict[str, Any]:
-    """Some attributes of a value, as an object for JSON."""
-    return {name: getattr(value, name) for name in names}
-
-
 def rename_keys(row: Any, **names: str) -> dict[str, Any]:
     """A value as an object for JSON, with some of its keys renamed."""
     return {names.get(key, key): value for key, value in as_data(row).items()}
-
-
-def local(time: datetime | None) -> str:
-    """A time for people, in the local time zone."""
-    return "" if time is None else time.astimezone().strftime("%Y-%m-%d %H:%M")
-
-
-def seconds(value: float | None) -> str:
-    """A duration for people."""
-    if value is None:
-        return ""
-    if value < 60:
-        return f"{value:.1f} s"
-    try:
-        return str(timedelta(seconds=round(value)))
-    except (OverflowError, ValueError):  # some logs claim absurd durations
-        return f"{value:.3g} s"
-
-
-def max_width() -> int:
-    """The maximum width of a line of text: that of the terminal, but no wider than is readable."""
-    return min(_MAX_WIDTH, shutil.get_terminal_size().columns) if sys.stdout.isatty() else _MAX_WIDTH
-
-
-def wrapped(text: str, indent: str = "") -> str:
-    """The text wrapped to the width of a line, with a hanging indent."""
-    return textwrap.fill(
-        printable(text),
-        max(max_width(), len(indent) + _MIN_WIDTH),
-        initial_indent=indent,
-        subsequent_indent=" " * len(indent),
-        break_on_hyphens=False,
-    )
 
 
 def print_facts(facts: Mapping[str, str]) -> None:
@@ -125,21 +85,6 @@ def print_facts(facts: Mapping[str, str]) -> None:
     for name, value in facts.items():
         if value:
             click.echo(wrapped(value, f"{name:>{width}}  "))
-
-
-def one_line(text: str, width: int) -> str:
-    """The text on one line, truncated to `width` characters."""
-    line = printable(" ".join(text.split()))
-    return line if len(line) <= width else line[: width - 1].rstrip() + "…"
-
-
-def counted(number: int, noun: str) -> str:
-    """`1 log`, `2,000 logs`, `2 entries`."""
-    return f"{number:,} {noun if number == 1 else _plural(noun)}"
-
-
-def _plural(noun: str) -> str:
-    return f"{noun[:-1]}ies" if noun.endswith("y") and noun[-2] not in "aeiou" else f"{noun}s"
 
 
 class Scope(NamedTuple):
@@ -155,17 +100,11 @@ class Scope(NamedTuple):
 def print_scope(count: int, noun: str, scope: Scope, filters: str = "", *, create: str = "") -> None:
     """Print on standard error how many were found, and where; `create` says how to get some."""
     where = f"{scope}, {filters}" if filters else str(scope)
-    total = counted(count, noun) if count else f"No {_plural(noun)}"
+    total = counted(count, noun) if count else f"No {plural(noun)}"
     hint = "; --all-projects shows all" if scope.project else ""
     if not count and where == "all projects":
         hint = f"; {create or '`warmstart sync` imports them from your agents'}"
     click.echo(printable(f"{total} ({where}{hint})."), err=True)
-
-
-def describe_filters(**filters: str | datetime | None) -> str:
-    """The filters of a command in words: `agent codex, since 2026-09-01`; empty without any."""
-    words = {name: f"{value:%Y-%m-%d}" if isinstance(value, datetime) else value for name, value in filters.items()}
-    return ", ".join(f"{name} {value}" for name, value in words.items() if value)
 
 
 def print_rows(

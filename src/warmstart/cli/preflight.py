@@ -9,8 +9,8 @@ import click
 
 from warmstart.app import Warmstart
 from warmstart.cli.options import Count, DefaultGroup, Group, json_option, project_option, project_options, scope_of
-from warmstart.cli.output import attributes, counted, print_json, print_scope, read_stdin, settings, wrapped
-from warmstart.cli.terminal import printable
+from warmstart.cli.output import print_json, print_scope, read_stdin, settings
+from warmstart.cli.terminal import counted, printable, wrapped
 from warmstart.preflight.prompt import Prompt, read_skills
 from warmstart.preflight.report import Mean
 from warmstart.sessions.projects import resolve_project
@@ -95,9 +95,9 @@ def show(message: tuple[str, ...], project: str, later: bool, explain: bool, as_
         overlay = ws.preflight(" ".join(message), project=project, first=not later)
         sources = dict.fromkeys(_source(ws.store, turn) for turn in overlay.evidence if turn[0].isdigit())
     if as_json:
+        names = ("text", "reason", "evidence", "tokens", "milliseconds")
         evidence = [{"session_id": session, "message": number} for session, number in sources]
-        data = attributes(overlay, "text", "reason", "evidence", "tokens", "milliseconds")
-        print_json(data | {"evidence": evidence})
+        print_json({name: getattr(overlay, name) for name in names} | {"evidence": evidence})
         return
     if overlay.text:
         click.echo(printable(overlay.text))

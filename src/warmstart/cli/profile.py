@@ -12,23 +12,8 @@ import click
 from warmstart.app import Warmstart
 from warmstart.cli.completion import complete_sessions
 from warmstart.cli.options import FILE, Chosen, Group, json_option, session_options
-from warmstart.cli.output import (
-    as_data,
-    attributes,
-    counted,
-    describe_filters,
-    local,
-    max_width,
-    one_line,
-    print_facts,
-    print_json,
-    print_scope,
-    progress_bar,
-    seconds,
-    settings,
-    table,
-    wrapped,
-)
+from warmstart.cli.output import as_data, print_facts, print_json, print_scope, progress_bar, settings, table
+from warmstart.cli.terminal import counted, describe_filters, local, max_width, one_line, seconds, wrapped
 from warmstart.errors import DatasetError
 from warmstart.profile.recoveries import describe_recovery
 from warmstart.profile.values import Profile, redact_profile
@@ -89,7 +74,8 @@ def _show_one(id: str, as_json: bool) -> None:
         session = ws.store.get(id)
         profile = redact_profile(ws.sessions.profile(session.id), ws.redactor.clean)
     if as_json:
-        facts = attributes(session, "agent", "native_id", "project", "title", "started_at")
+        names = ("agent", "native_id", "project", "title", "started_at")
+        facts = {name: getattr(session, name) for name in names}
         print_json({"session_id": session.id, **facts, **as_data(profile)})
     else:
         _print_profile(session, profile)

@@ -12,8 +12,8 @@ import click
 
 from warmstart.cli.completion import complete_agents
 from warmstart.cli.options import Count, DefaultGroup, json_option, project_options, scope_of, since_option
-from warmstart.cli.output import counted, describe_filters, local, print_json, print_scope, progress_bar, settings
-from warmstart.cli.terminal import printable
+from warmstart.cli.output import print_json, print_scope, progress_bar, settings
+from warmstart.cli.terminal import counted, describe_filters, local, printable
 from warmstart.config import Settings
 from warmstart.embedding.embedders import DEFAULT_EMBEDDER
 from warmstart.errors import ConfigError, StoreError

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from warmstart.cli.output import counted, print_json, read_stdin, settings
-from warmstart.cli.terminal import printable, raw
+from warmstart.cli.output import print_json, read_stdin, settings
+from warmstart.cli.terminal import counted, printable, raw
 from warmstart.redact.redactor import PERSONAL, Redactor, configured_redactor
 from warmstart.sessions.redaction import redacted_name
 from warmstart.sessions.sql_store import open_store

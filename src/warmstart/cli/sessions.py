@@ -14,22 +14,8 @@ import click
 from warmstart.app import Warmstart
 from warmstart.cli.completion import complete_sessions
 from warmstart.cli.options import Chosen, Group, json_option, limit_option, output_option, session_options, yes_option
-from warmstart.cli.output import (
-    as_data,
-    confirm,
-    counted,
-    describe_filters,
-    local,
-    max_width,
-    one_line,
-    print_facts,
-    print_json,
-    print_rows,
-    print_scope,
-    seconds,
-    settings,
-)
-from warmstart.cli.terminal import printable, write_data
+from warmstart.cli.output import as_data, confirm, print_facts, print_json, print_rows, print_scope, settings
+from warmstart.cli.terminal import counted, describe_filters, local, max_width, one_line, printable, seconds, write_data
 from warmstart.errors import SessionNotFound
 from warmstart.redact.redactor import PERSONAL, configured_redactor
 from warmstart.sessions.export import Format, as_object, export

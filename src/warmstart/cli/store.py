@@ -7,7 +7,8 @@ import os
 import click
 
 from warmstart.cli.options import Group, json_option
-from warmstart.cli.output import counted, print_json, progress_bar, settings
+from warmstart.cli.output import print_json, progress_bar, settings
+from warmstart.cli.terminal import counted
 from warmstart.config import load_settings
 from warmstart.errors import ConfigError, StoreError
 from warmstart.sessions.copy import copy_store

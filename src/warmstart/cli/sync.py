@@ -13,8 +13,8 @@ import click
 
 from warmstart.app import Warmstart
 from warmstart.cli.options import Finite, json_option
-from warmstart.cli.output import as_data, counted, print_json, progress_bar, seconds, settings, table
-from warmstart.cli.terminal import printable
+from warmstart.cli.output import as_data, print_json, progress_bar, settings, table
+from warmstart.cli.terminal import counted, printable, seconds
 from warmstart.config import Settings
 from warmstart.errors import LogError, StoreBusy, StoreUnreachable
 from warmstart.sessions.readers.base import Malformed, readers, skip_reason
@@ -24,6 +24,7 @@ from warmstart.sessions.sync import SyncReport, path_sources
 
 _MAX_WAIT = 30.0  # seconds between attempts to reach a server again
 _AGENTS = click.Choice(list(readers()))
+_SECONDS = Finite(0.1, 86_400.0)
 
 
 @click.command(
@@ -45,13 +46,7 @@ _AGENTS = click.Choice(list(readers()))
 @json_option
 @click.option("-v", "--verbose", is_flag=True, help="List what was skipped, and why.")
 @click.option("--watch", is_flag=True, help="Keep importing what the agents write, until interrupted.")
-@click.option(
-    "--interval",
-    type=Finite(0.1, 86_400.0),
-    default=2.0,
-    show_default=True,
-    help="Seconds between checks, with --watch.",
-)
+@click.option("--interval", type=_SECONDS, default=2.0, show_default=True, help="Seconds between checks, with --watch.")
 def command(
     agents: tuple[str, ...],
     paths: tuple[Path, ...],

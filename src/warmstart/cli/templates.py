@@ -15,20 +15,8 @@ import click
 from warmstart.app import Warmstart
 from warmstart.cli.completion import complete_sessions, complete_templates
 from warmstart.cli.options import Count, Group, Tags, json_option, project_options, scope_of
-from warmstart.cli.output import (
-    as_data,
-    attributes,
-    counted,
-    local,
-    one_line,
-    print_facts,
-    print_json,
-    print_rows,
-    print_scope,
-    rename_keys,
-    settings,
-)
-from warmstart.cli.terminal import printable
+from warmstart.cli.output import as_data, print_facts, print_json, print_rows, print_scope, rename_keys, settings
+from warmstart.cli.terminal import counted, local, one_line, printable
 from warmstart.profile.tools import SHELLS
 from warmstart.profile.values import TaskType
 from warmstart.templates.item import Item, Kind, item_id
@@ -220,8 +208,9 @@ def test(id: str, message: str, renderer: Renderer, as_json: bool) -> None:
             err=True,
         )
     if as_json:
-        costs = attributes(warm.rendering, "tokens", "budget", "renderer", "parts", "items", "dropped")
-        head = {"template_id": template.id, **attributes(template, "version", "state")}
+        head = {"template_id": template.id, "version": template.version, "state": template.state}
+        names = ("tokens", "budget", "renderer", "parts", "items", "dropped")
+        costs = {name: getattr(warm.rendering, name) for name in names}
         print_json({**head, "messages": messages, **costs})
     else:
         _print_messages(messages)

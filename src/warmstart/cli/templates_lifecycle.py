@@ -17,11 +17,7 @@ from warmstart.cli.completion import complete_sessions, complete_templates
 from warmstart.cli.options import SHARE, Count, json_option, project_options, scope_of, yes_option
 from warmstart.cli.output import (
     as_data,
-    attributes,
     confirm,
-    counted,
-    local,
-    one_line,
     print_facts,
     print_json,
     print_rows,
@@ -30,7 +26,6 @@ from warmstart.cli.output import (
     rename_keys,
     settings,
     table,
-    wrapped,
 )
 from warmstart.cli.templates import (
     NEW,
@@ -46,7 +41,7 @@ from warmstart.cli.templates import (
     template_dict,
     templates,
 )
-from warmstart.cli.terminal import printable, write_data
+from warmstart.cli.terminal import counted, local, one_line, printable, wrapped, write_data
 from warmstart.errors import ConfigError, InvalidTemplate, StoreBusy, StoreCorrupt, TemplateNotFound
 from warmstart.sessions.projects import short_names
 from warmstart.templates.audit import Statistics, Use, settle
@@ -191,7 +186,7 @@ def stats(as_json: bool) -> None:
     if as_json:
         names = ("name", "state", "task_type", "version")
         lines = [
-            {"template_id": each.id, **attributes(each, *names), "usage": _usage_dict(counts)}
+            {"template_id": each.id, **{name: getattr(each, name) for name in names}, "usage": _usage_dict(counts)}
             for each, counts in statistics.lines
         ]
         print_json({**as_data(statistics), "usage": _usage_dict(statistics.usage), "lines": lines})
