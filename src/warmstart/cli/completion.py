@@ -10,6 +10,8 @@ from pathlib import PurePath
 import click
 from click.shell_completion import BashComplete, CompletionItem, get_completion_class
 
+from warmstart.cli.terminal import local, one_line
+
 _VARIABLE = "_WARMSTART_COMPLETE"
 _MAX_ITEMS = 50
 
@@ -48,7 +50,6 @@ def _completer(find: Callable[[str], Iterable[tuple[str, str]]]) -> Completer:
 def complete_sessions(incomplete: str) -> Iterable[tuple[str, str]]:
     """Session ids, newest first."""
     from warmstart.cli.output import settings
-    from warmstart.cli.terminal import local, one_line
     from warmstart.sessions.sql_store import open_store
 
     with open_store(settings()) as store:
@@ -82,7 +83,6 @@ def complete_agents(incomplete: str) -> Iterable[tuple[str, str]]:
 def complete_templates(incomplete: str) -> Iterable[tuple[str, str]]:
     """Template names and ids."""
     from warmstart.cli.output import settings
-    from warmstart.cli.terminal import one_line
     from warmstart.sessions.sql_store import open_store
     from warmstart.templates.store import SQLTemplateStore
 
@@ -98,7 +98,6 @@ def complete_templates(incomplete: str) -> Iterable[tuple[str, str]]:
 def complete_keys(incomplete: str) -> Iterable[tuple[str, str]]:
     """Memory keys of the default user."""
     from warmstart.cli.output import settings
-    from warmstart.cli.terminal import one_line
     from warmstart.memory.selection import select_backend
 
     with closing(select_backend(settings())) as backend:

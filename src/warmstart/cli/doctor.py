@@ -205,8 +205,7 @@ def _server(current: Settings) -> Check:
             store.database.migrate(MEMORY)
             store.database.migrate(PREFLIGHT)
             wrong = store.database.integrity()
-            contents = _contents(store.list())
-            finding = f"{store.name}: {store.about}, {contents}"
+            finding = f"{store.name}: {store.about}, {_contents(store.list())}"
     except WarmstartError as error:
         return Check("store", "problem", str(error))
     if wrong:
@@ -292,9 +291,7 @@ def _extras() -> Iterator[Check]:
         required = metadata.requires("warmstart") or []
     except metadata.PackageNotFoundError:
         return
-    for extra in package.get_all("Provides-Extra") or []:
-        if extra == "all":
-            continue
+    for extra in filter(lambda name: name != "all", package.get_all("Provides-Extra") or []):
         names = [re.split(r"[^\w.-]", line)[0] for line in required if re.search(rf"extra == .{extra}.$", line)]
         missing = [name for name in names if not any(metadata.distributions(name=name))]
         if missing:

@@ -39,7 +39,6 @@ def check_user(ctx: click.Context, parameter: click.Parameter, given: Any) -> An
 user_option = click.option(
     "--user", default="default", show_default=True, callback=check_user, help="The user whose memories to use."
 )
-offline_option = click.option("--offline", is_flag=True, help="Use the local copy if the server does not answer.")
 backend_option = click.option(
     "--backend", "name", metavar="NAME", help="Use this backend instead of the configured one, or a SQLite file."
 )

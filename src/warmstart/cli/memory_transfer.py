@@ -17,7 +17,6 @@ from warmstart.cli.memory import (
     check_user,
     command,
     deliver,
-    offline_option,
     open_available,
     open_memory,
     stays_local,
@@ -52,6 +51,8 @@ from warmstart.memory.values import EXPIRES_AT
 from warmstart.redact.redactor import configured_redactor
 from warmstart.sessions.projects import project_of, resolve_project
 from warmstart.storage.files import write_private
+
+_offline_option = click.option("--offline", is_flag=True, help="Use the local copy if the server does not answer.")
 
 
 @command.command("import", epilog="Example: warmstart memory import --from hermes --from claude-code --dry-run")
@@ -123,7 +124,7 @@ def import_command(
 @command.command("export", epilog="Example: warmstart memory export --format hermes-user -o USER.md")
 @click.option("--format", "format", type=click.Choice(FORMATS), default="json", show_default=True)
 @click.option("-o", "--output", type=FILE, help="Write to this file.")
-@offline_option
+@_offline_option
 @where_options
 def export_command(format: Format, output: Path | None, offline: bool, where: Where) -> None:
     """Export memories as JSON with their history, as Markdown, or as one of Hermes' files within its size limit.
@@ -160,7 +161,7 @@ def export_command(format: Format, output: Path | None, offline: bool, where: Wh
 @click.option(
     "--user", "users", multiple=True, callback=check_user, help="Only this user; repeatable. Default: all users."
 )
-@offline_option
+@_offline_option
 @yes_option
 @json_option
 def copy(target: str, source: str | None, users: tuple[str, ...], offline: bool, yes: bool, as_json: bool) -> None:

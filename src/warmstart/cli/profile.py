@@ -74,8 +74,7 @@ def _show_one(id: str, as_json: bool) -> None:
         session = ws.store.get(id)
         profile = redact_profile(ws.sessions.profile(session.id), ws.redactor.clean)
     if as_json:
-        names = ("agent", "native_id", "project", "title", "started_at")
-        facts = {name: getattr(session, name) for name in names}
+        facts = {name: getattr(session, name) for name in ("agent", "native_id", "project", "title", "started_at")}
         print_json({"session_id": session.id, **facts, **as_data(profile)})
     else:
         _print_profile(session, profile)

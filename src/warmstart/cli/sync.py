@@ -203,9 +203,5 @@ def _as_dict(report: SyncReport) -> dict[str, Any]:
         }
         for tally in report.tallies.values()
     ]
-    return {
-        "agents": agents,
-        "problems": report.problems,
-        "foreign": report.foreign,
-        "seconds": round(report.seconds, 3),
-    }
+    what = {"agents": agents, "problems": report.problems, "foreign": report.foreign}
+    return {**what, "seconds": round(report.seconds, 3)}
