@@ -44,8 +44,6 @@ COMMANDS = {
 
 # Commands that share a module. A module has its own command as `command`, the others as `NAME_command`.
 _MODULES = {
-    "brief": "preflight",
-    "dataset": "profile",
     "hook": "commands",
     "mcp": "commands",
     "prompt": "preflight",
