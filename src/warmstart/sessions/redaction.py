@@ -142,8 +142,10 @@ def redacted_name(name: str, redactor: Redactor) -> str:
     pieces: list[str] = []
     at = 0
     for found in redactor.find(name):
-        mark = f"[redacted:{found.kind[:27]}-{found.fingerprint[4:]}:{found.fingerprint[:4]}]"
-        pieces += (name[at : found.start], mark)
+        pieces += (
+            name[at : found.start],
+            f"[redacted:{found.kind[:27]}-{found.fingerprint[4:]}:{found.fingerprint[:4]}]",
+        )
         at = found.end
     return "".join((*pieces, name[at:])) if pieces else name
 

@@ -333,15 +333,21 @@ class _Log(Transcript[Record]):
         is_mixed, is_child = bool(results) or bool(words and machine), session.parent_kind == "subagent"
         messages: list[Message] = []
         if results:
-            self.native_id, self.origin = self.identity_of(session, record, results[0].call_id)
-            messages.append(self.message("tool", tool_results=tuple(results)))
-        is_summary = record.is_compact_summary
+            native_id, origin = self.identity_of(session, record, results[0].call_id)
+            messages.append(
+                Message(
+                    native_id=native_id, role="tool", tool_results=tuple(results), timestamp=self.time, origin=origin
+                )
+            )
+        facts: dict[str, Any] = {"timestamp": self.time, "compaction_summary": record.is_compact_summary}
         for blocks, kind, injected in ((machine, ":machine", True), (words, ":words", record.is_meta)):
-            if text := join_blocks("\n\n", blocks):
+            if text := join_blocks("\n\n", blocks) if len(blocks) > 1 else "".join(blocks):
                 name = _digest(text) if is_child or not record.uuid else ""
-                self.native_id, self.origin = self.identity_of(session, record, name)
-                self.native_id += kind if is_mixed else ""
-                messages.append(self.message("user", text, injected=injected, compaction_summary=is_summary))
+                native_id, origin = self.identity_of(session, record, name)
+                native_id += kind if is_mixed else ""
+                messages.append(
+                    Message(native_id=native_id, role="user", text=text, injected=injected, origin=origin, **facts)
+                )
         is_prompt = any(message.role == "user" for message in messages)
         pairs = self.interrupt(session.native_id, close=is_prompt) if self.open else []
         return pairs + [(session, message) for message in messages]
