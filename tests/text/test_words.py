@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from hypothesis import given
 from hypothesis import strategies as st
 
-from warmstart.text.words import MAX_WORD, STOPWORDS, identifier_parts, split_words, stem_words, tokenize
+from warmstart.text.words import MAX_WORD, STOPWORDS, identifier_parts, split_words, stem_word, tokenize
 
 TOKENS = {
     "": [],
@@ -60,7 +60,7 @@ def test_tokenize(subtests):
 def test_stems(subtests):
     for text, words in STEMS.items():
         with subtests.test(text):
-            assert stem_words(tokenize(text)) == words
+            assert [*map(stem_word, tokenize(text))] == words
 
 
 def test_identifier_parts(subtests):
@@ -82,7 +82,7 @@ def test_tokenizing_the_split_words_gives_the_words_of_the_text(text):
 def test_words_have_no_spaces_and_are_stable(text):
     words = tokenize(text)
     assert all(word and not word.isspace() for word in words)
-    assert all(len(stem) <= MAX_WORD for stem in stem_words(words))
+    assert all(len(each) <= MAX_WORD for each in map(stem_word, words))
     assert tokenize(" ".join(words)) == words
 
 
@@ -95,7 +95,7 @@ def test_english_words_are_stemmed_as_in_fts5():
     connection.execute("INSERT INTO words VALUES (?)", (text,))
     expected = [term for (term,) in connection.execute("SELECT term FROM terms ORDER BY offset")]
     connection.close()
-    assert stem_words(text.split()) == expected
+    assert [*map(stem_word, text.split())] == expected
 
 
 def test_threads_share_the_stemmer():
@@ -104,8 +104,8 @@ def test_threads_share_the_stemmer():
         for number in range(50)
     ]
     with ThreadPoolExecutor(8) as threads:
-        found = list(threads.map(lambda text: stem_words(tokenize(text)), texts))
-        assert found == [stem_words(tokenize(text)) for text in texts]
+        found = list(threads.map(lambda text: [*map(stem_word, tokenize(text))], texts))
+        assert found == [[*map(stem_word, tokenize(text))] for text in texts]
 
 
 def test_stopwords_are_words():

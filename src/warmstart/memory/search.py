@@ -20,7 +20,7 @@ from typing import NamedTuple
 from warmstart.memory.entries import Row
 from warmstart.memory.values import digest
 from warmstart.storage.database import Connection, Database
-from warmstart.text.words import STOPWORDS, identifier_parts, split_words, stem_words, tokenize
+from warmstart.text.words import STOPWORDS, identifier_parts, split_words, stem_word, tokenize
 
 MAX_QUERY = 2000  # characters; the rest is ignored
 MAX_QUERY_WORDS = 12
@@ -46,7 +46,7 @@ _NEWEST = 200  # entries of a stem that are candidates
 
 @lru_cache(maxsize=100_000)
 def _word_stems(word: str) -> tuple[str, ...]:
-    return tuple(stem_words(tokenize(word) + identifier_parts(word)))
+    return tuple(map(stem_word, tokenize(word) + identifier_parts(word)))
 
 
 def stems(text: str) -> list[str]:

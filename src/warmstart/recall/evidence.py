@@ -20,7 +20,7 @@ from warmstart.recall.ranking import Postings, Ranked, SessionScore
 from warmstart.sessions.lookup import SessionLookup, StoredMessage, TextUse
 from warmstart.sessions.values import Role
 from warmstart.storage.database import Connection, Interrupted, batches
-from warmstart.text.words import stem_words, tokenize
+from warmstart.text.words import stem_word, tokenize
 
 MAX_TEXT, MAX_REPLY, MAX_COMMAND = 600, 300, 120  # characters
 MAX_COMMANDS = 3
@@ -76,7 +76,7 @@ class Matcher(NamedTuple):
         """A matcher for these words and names."""
         by_stem: dict[str, str] = {}
         for word in words:
-            for stem in stem_words(tokenize(word)):
+            for stem in map(stem_word, tokenize(word)):
                 by_stem.setdefault(stem, word)
         return cls(by_stem, tuple(name for name in dict.fromkeys(names) if not name.isalnum()))
 
@@ -90,9 +90,9 @@ class Matcher(NamedTuple):
                 found += (Match(at.start(), at.end(), name) for at in re.finditer(re.escape(name), lower))
         words = list(_WORD.finditer(text))
         if text.isascii():
-            stems: list[Iterable[str]] = [(stem,) for stem in stem_words([word[0].lower() for word in words])]
+            stems: list[Iterable[str]] = [(stem_word(word[0].lower()),) for word in words]
         else:
-            stems = [stem_words(tokenize(word[0])) for word in words]
+            stems = [map(stem_word, tokenize(word[0])) for word in words]
         for word, some in zip(words, stems, strict=True):
             if matched := next((self.words[stem] for stem in some if stem in self.words), ""):
                 found.append(Match(word.start(), word.end(), matched))
@@ -300,11 +300,11 @@ def _evidence(passage: _Passage, result: SearchResult, matcher: Matcher, command
         texts.append(matcher.excerpt(reply.body, MAX_REPLY))
     if commands and not spot.document:
         stems = {word.stem for word in result.query.words}
-        shared = Counter({command: len(stems.intersection(stem_words(tokenize(command)))) for command in commands})
+        shared = Counter({command: len(stems.intersection(map(stem_word, tokenize(command)))) for command in commands})
         best = {command for command, _ in shared.most_common(MAX_COMMANDS)}
         texts.append("\n".join(f"$ {matcher.excerpt(each, MAX_COMMAND)}" for each in commands if each in best))
     text = "\n\n".join(filter(None, texts))
-    stems, lower = set(stem_words(tokenize(text))), text.lower()
+    stems, lower = set(map(stem_word, tokenize(text))), text.lower()
     words = [word for stem, word in matcher.words.items() if stem in stems]
     return Evidence(
         session_id=message.session_id,

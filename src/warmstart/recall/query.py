@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from warmstart.sessions.values import clean
-from warmstart.text.words import MAX_WORD, STOPWORDS, identifier_parts, split_words, stem_words, tokenize
+from warmstart.text.words import MAX_WORD, STOPWORDS, identifier_parts, split_words, stem_word, tokenize
 
 MAX_CHARACTERS = 20_000  # of a query; only the beginning and the end of a longer one are read
 MAX_WORDS = 400
@@ -74,13 +74,13 @@ def parse(text: str) -> Query:
     if not text.isascii() or _MIXED_CASE.search(text):
         tokens += _name_parts(text)
     tokens = list(dict.fromkeys(tokens))
-    stems = dict(zip(tokens, stem_words(tokens), strict=True))
-    dates = set(stem_words(_DATES.split()))
+    stems = {token: stem_word(token) for token in tokens}
+    dates = set(map(stem_word, _DATES.split()))
     may_have_date = not dates.isdisjoint(stems.values()) or any(map(_YEAR.fullmatch, tokens))
     tokens = [word for word in tokens if word not in _IGNORED] or tokens
     by_stem = {stems[word]: Word(word, stems[word]) for word in tokens}
     words = tuple(by_stem.values())[:MAX_WORDS]
-    times = dates.union(stem_words(_TIMES.split()))
+    times = dates.union(map(stem_word, _TIMES.split()))
     content = {word.stem for word in words if word.stem not in times and not word.word.isdigit()}
     return Query(text, words, _find_names(text) if _MAY_BE_NAME.search(text) else (), content, may_have_date)
 
@@ -96,7 +96,7 @@ def index_terms(text: str) -> tuple[int, set[str]]:
         words += _name_parts(text)
     if not text.isascii():
         words += {character for word in words if len(word) == 2 and not word.isascii() for character in word}
-    return count, set(stem_words(words))
+    return count, set(map(stem_word, words))
 
 
 def _name_parts(text: str) -> list[str]:
@@ -117,7 +117,7 @@ def _find_names(text: str) -> tuple[Name, ...]:
         if key and key not in found:
             words = tokenize(candidate)
             if words and not all(word in STOPWORDS or len(word) >= MAX_WORD for word in words):
-                found[key] = Name(key, tuple(stem_words(words[:20])))
+                found[key] = Name(key, tuple(map(stem_word, words[:20])))
         if len(found) >= MAX_NAMES:
             break
     return tuple(found.values())

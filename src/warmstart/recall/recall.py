@@ -20,7 +20,7 @@ from warmstart.sessions.lookup import Selection, Use
 from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.storage.database import Interrupted
 from warmstart.text.dates import find_spans
-from warmstart.text.words import stem_words, tokenize
+from warmstart.text.words import stem_word, tokenize
 
 if TYPE_CHECKING:  # loads what only a semantic search needs
     from warmstart.recall.semantic import Near, SemanticIndex
@@ -203,7 +203,7 @@ class Recall:
         """The messages near the query, with rare words weighted more; `None` if they cannot be determined."""
 
         def weigh(words: Sequence[str]) -> Floats:
-            stems = [next(iter(stem_words(tokenize(word))), "") for word in words]
+            stems = [next(map(stem_word, tokenize(word)), "") for word in words]
             known = self._index.frequencies(list(set(stems)))["said"]
             having = np.array([known.get(stem, 1) for stem in stems])
             return np.log(1 + (self._stats.everything.said - having + 0.5) / (having + 0.5))

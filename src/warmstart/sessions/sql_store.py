@@ -33,7 +33,7 @@ from warmstart.sessions.schema import (
 from warmstart.sessions.store import Appended, Filter, Position, SessionSummary
 from warmstart.sessions.text_index import PostgresTextIndex, SQLiteTextIndex, TextIndex
 from warmstart.sessions.values import CallOutcome, Message, Session, SessionOutcome, ToolResult, clean
-from warmstart.storage.database import Connection, Database, Statement, batches, placeholders
+from warmstart.storage.database import Connection, Database, Statement, select_in
 from warmstart.storage.sqlite import SQLiteDatabase
 
 _COUNTS = """
@@ -281,10 +281,11 @@ class SQLSessionStore:
     # -- what sync needs
 
     def positions(self, paths: Iterable[str] | None = None) -> dict[str, Position]:
-        query, rows = f"SELECT {_POSITION} FROM positions", list[Any]()
-        for some in ((),) if paths is None else batches(paths):
-            rows += self.fetch(f"{query} WHERE path IN ({placeholders(some)})" if some else query, some)
-        return {row[0]: Position(*(*row[:6], json.loads(row[6]), row[7])) for row in rows}
+        query, connection = f"SELECT {_POSITION} FROM positions", self.database.connection
+        with self.database.translate_errors():
+            chosen = f"{query} WHERE path IN ({{}})"
+            rows = iter(connection.execute(query)) if paths is None else select_in(connection, chosen, paths)
+            return {row[0]: Position(*(*row[:6], json.loads(row[6]), row[7])) for row in rows}
 
     def save_position(self, position: Position) -> int:
         state = clean(msgspec.json.encode(position.state).decode())

@@ -22,7 +22,7 @@ from warmstart.sessions.schema import OUTCOME_RULES
 from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.sessions.store import Appended, Filter, Position, SessionStore
 from warmstart.sessions.values import CallOutcome, Message, Session, ToolCall, ToolResult, Usage, session_id
-from warmstart.text.words import stem_words, tokenize
+from warmstart.text.words import stem_word, tokenize
 
 START = datetime(2026, 9, 1, 8, 0, tzinfo=UTC)
 
@@ -44,7 +44,7 @@ def session(native_id: str = "one", **fields: object) -> Session:
 
 def find_texts(store: SQLSessionStore, words: str, *, limit: int = 1000) -> list[str]:
     """The texts that contain all of these words, newest first, according to the store's text index."""
-    ids = store.index.find(set(stem_words(tokenize(words))), limit=limit)
+    ids = store.index.find(set(map(stem_word, tokenize(words))), limit=limit)
     return [store.fetch("SELECT body FROM texts WHERE id = ?", (text,))[0][0] for text in ids]
 
 

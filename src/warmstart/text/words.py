@@ -14,7 +14,6 @@ from threading import Lock
 
 TYPE_CHECKING = False  # `typing` itself takes milliseconds to load
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from typing import Any
 
 MAX_WORD = 64
@@ -118,20 +117,15 @@ class _Stems(dict[str, str]):
         return stem
 
 
-_stem = _Stems().__getitem__
-
-
-def stem_words(words: Iterable[str]) -> list[str]:
-    """The words without their English endings. Words that are not English are unchanged."""
-    return list(map(_stem, words))
+stem_word = _Stems().__getitem__  # a word without its English ending; one that is not English is unchanged
 
 
 def distinct_stems(text: str) -> str:
     """The distinct stems of a text, in any order, separated by spaces."""
-    return " ".join(map(_stem, set(tokenize(text))))
+    return " ".join(map(stem_word, set(tokenize(text))))
 
 
 def topic_terms(text: str) -> list[str]:
     """What a text is about: its words and the parts of its identifiers, stemmed, without stopwords."""
     words = (part for word in split_words(text) for part in identifier_parts(word) or (word.lower(),))
-    return stem_words([word for word in words if len(word) > 1 and word not in STOPWORDS])
+    return [stem_word(word) for word in words if len(word) > 1 and word not in STOPWORDS]

@@ -50,9 +50,7 @@ class _Evaluation(Chats):
     agent = "inspect"
 
     def pairs(self) -> Iterator[Pair]:
-        if self.path.suffix != ".eval":
-            return self.document_pairs()
-        return self.archive_pairs()
+        return self.archive_pairs() if self.path.suffix == ".eval" else self.document_pairs()
 
     def archive_pairs(self) -> Iterator[Pair]:
         self.reading.offset = self.reading.line = 0
