@@ -40,27 +40,28 @@ LEVEL = {package: number for number, layer in enumerate(LAYERS) for package in l
 
 # Maximum lines of Python per package. Raising one needs a reason beside it.
 BUDGETS = {
-    ("errors", "config", "tokens", "log"): 576,  # 550 by design; then came the settings of preflight, hosts and agents
-    ("text", "stats"): 1360,  # 1,300 by design; `own_words`, for hooks, and the assignment to arms were moved here
+    ("errors", "config", "tokens", "log"): 564,  # 550 by design; then came the settings of preflight, hosts and agents
+    ("text", "stats"): 1300,
     ("storage",): 900,
     ("redact",): 900,
-    ("sessions",): 6882,  # 6,300 by design; then came readers for four more agents (680 lines)
-    ("profile",): 3372,
-    ("embedding",): 714,  # 700 by design; static vectors find no paraphrases, so there is a sentence model too
-    ("memory",): 4169,  # 3,300 by design; forgetting on every machine, scopes at Honcho and meaning came after it
-    ("recall",): 1850,
-    ("templates",): 5497,
-    ("app", "run", "__init__"): 931,  # 500 by design; `Run` has 320, and the front door opens handoffs and experiments
-    ("preflight",): 1101,  # 700 by design; a hook cannot afford to load numpy, so it has a search of its own
-    ("handoff",): 1770,  # 1,600 by design; compaction and its score for two shapes of messages, chains over agents
-    ("experiments",): 2193,  # 1,800 by design; the page is 215, running on Inspect 270, reading and refusing data 220
+    # 6,300 by design; then came readers for four more agents (680), and queries that other packages had (75)
+    ("sessions",): 6885,
+    ("profile",): 3400,
+    ("embedding",): 713,  # 700 by design; static vectors find no paraphrases, so there is a sentence model too
+    ("memory",): 4094,  # 3,300 by design; forgetting on every machine, scopes at Honcho and meaning came after it
+    ("recall",): 1818,
+    ("templates",): 5466,
+    ("app", "run", "__init__"): 919,  # 500 by design; `Run` has 320, and the front door opens handoffs and experiments
+    ("preflight",): 1034,  # 700 by design; a hook cannot afford to load numpy, so it has a search of its own
+    ("handoff",): 1753,  # 1,600 by design; compaction and its score for two shapes of messages, chains over agents
+    ("experiments",): 2169,  # 1,800 by design; the page is 215, running on Inspect 270, reading and refusing data 220
     # 1,800 by design; the installer undoes every change byte for byte (800); Hermes has a plugin and an engine (700)
-    ("hosts",): 2588,
-    ("report",): 900,
-    ("cli", "mcp"): 5536,  # 5,400 by design; `handoff` and `experiment` have seven commands each
-    ("testing",): 1534,  # 1,500 by design; the scripted model also speaks Gemini's protocol
+    ("hosts",): 2450,
+    ("report",): 729,
+    ("cli", "mcp"): 5400,
+    ("testing",): 1500,
 }
-MAX_LINES = 42_583  # 40,000 by design
+MAX_LINES = 41_837  # 40,000 by design
 
 
 def imports(path: Path) -> Iterator[str]:
@@ -116,6 +117,19 @@ def test_every_package_keeps_to_its_budget(subtests) -> None:
             assert sum(lines[package] for package in packages) <= budget
     assert {package for packages in BUDGETS for package in packages} == lines.keys() - {"__main__"}
     assert sum(lines.values()) <= MAX_LINES
+
+
+def test_only_sessions_writes_to_its_tables_and_reads_messages(subtests) -> None:
+    """Other packages may join their own tables to `sessions`. A hook cannot load the store, so it reads by itself."""
+    write = r"(?:INSERT INTO|UPDATE|DELETE FROM) (?:sessions|messages|texts|tool_calls|tool_results|positions)\b"
+    read = r"(?:FROM|JOIN) (?:messages|texts|tool_calls|tool_results|positions)\b"
+    for path in files():
+        name = str(path.relative_to(SOURCE))
+        allowed = package_of(module_of(path)) in ("sessions", "testing")
+        is_hook = name in ("preflight/overlay.py", "preflight/search.py")
+        with subtests.test(name):
+            found = re.search(write if is_hook else f"{write}|{read}", path.read_text(encoding="utf-8"))
+            assert allowed or not found, found
 
 
 def test_there_is_no_import_cycle() -> None:

@@ -12,7 +12,7 @@ from tests.handoff.talk import BEGAN, SESSION, Talk
 from warmstart import Warmstart
 from warmstart.errors import HandoffRefused
 from warmstart.handoff.packet import GitState
-from warmstart.handoff.store import find_compacted, read_git
+from warmstart.handoff.store import read_git
 from warmstart.sessions.values import Message, Session
 
 
@@ -72,8 +72,8 @@ def test_sessions_that_their_agent_compacted_are_found_newest_first(opened: Warm
         summary = Message(native_id=name, role="user", text="Tides.", timestamp=at, compaction_summary=name != "plain")
         opened.store.append(replace(SESSION, native_id=name), [*talk.messages, summary])
     old, new = (replace(SESSION, native_id=name).id for name in ("old", "new"))
-    assert find_compacted(opened.store, 5) == [new, old]
-    assert find_compacted(opened.store, 1) == [new]
+    assert opened.store.compacted(5) == [new, old]
+    assert opened.store.compacted(1) == [new]
 
 
 def test_sessions_without_times_are_linked_too(opened: Warmstart) -> None:

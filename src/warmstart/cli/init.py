@@ -14,7 +14,6 @@ from warmstart.cli.output import confirm, progress_bar, settings
 from warmstart.cli.terminal import counted, one_line, printable, wrapped
 from warmstart.errors import HandoffRefused
 from warmstart.handoff.score import compare_summaries
-from warmstart.handoff.store import find_compacted
 from warmstart.hosts.install import Place
 from warmstart.sessions.projects import resolve_project, short_names
 from warmstart.sessions.sync import default_sources
@@ -76,7 +75,7 @@ def _show_facts(ws: Warmstart) -> None:
 
 def _show_compaction(ws: Warmstart) -> None:
     """Show what the latest compaction summary of an agent lost, if there is one."""
-    for id_ in find_compacted(ws.store, _MAX_COMPACTED):
+    for id_ in ws.store.compacted(_MAX_COMPACTED):
         session = ws.store.get(id_)
         try:
             compared = list(compare_summaries(session, list(ws.store.messages(id_)), redactor=ws.redactor))

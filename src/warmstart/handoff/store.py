@@ -25,7 +25,7 @@ from warmstart.redact.redactor import Redactor
 from warmstart.sessions.marks import PACKET
 from warmstart.sessions.redaction import redacted_messages
 from warmstart.sessions.schema import to_time
-from warmstart.sessions.sql_store import SQLSessionStore
+from warmstart.sessions.sql_store import MAX_OPENING, SQLSessionStore
 from warmstart.sessions.values import Message, Session
 from warmstart.storage.database import Connection, migrations_of, placeholders
 
@@ -37,11 +37,6 @@ _WORDS_BEFORE_PATH = {"1": 8, "2": 9, "u": 10, "?": 1}  # in the lines of `git s
 _CONTINUES = {"handoff": "handoff", "compaction": "compression"}  # parent kind to how the parent ended
 _MAX_CHAIN = 100
 _PACKETS = "FROM packets p JOIN sessions s ON s.pk = p.session"
-_STARTED = (  # with a packet among the first messages
-    "FROM sessions s JOIN messages m ON m.session = s.pk JOIN texts t ON t.id = m.text "
-    "WHERE m.role = 'user' AND m.seq < 8 AND t.body LIKE ?"
-)
-_LIKE = f"%{PACKET}%"
 
 
 class Handoff(NamedTuple):
@@ -74,12 +69,6 @@ def read_git(directory: str) -> GitState | None:
     branch, head = (facts.get(name, "(") for name in ("branch.head", "branch.oid"))  # `(detached)`, `(initial)`
     dirty = (line.split(" ", places)[-1] for line in lines if (places := _WORDS_BEFORE_PATH.get(line[:1])))
     return GitState("" if branch[0] == "(" else branch, "" if head[0] == "(" else head[:12], tuple(dirty))
-
-
-def find_compacted(store: SQLSessionStore, limit: int) -> list[str]:
-    """The newest sessions that were compacted by their agent."""
-    query = "SELECT s.id FROM sessions s JOIN messages m ON m.session = s.pk AND m.flags & 1 = 1 GROUP BY s.id"
-    return [row[0] for row in store.fetch(f"{query} ORDER BY max(m.at) DESC NULLS LAST, s.id LIMIT ?", (limit,))]
 
 
 class Handoffs:
@@ -212,12 +201,8 @@ class Handoffs:
 
         If the agent itself created the session at a compression, it counts as an automatic handoff.
         """
-        rows = self.store.fetch(
-            f"SELECT DISTINCT s.id {_STARTED} AND coalesce(s.parent_kind, '') NOT IN ('handoff', 'subagent') "
-            "AND coalesce(s.started_at, 1e18) >= (SELECT min(coalesce(at, 0)) FROM packets)",
-            (_LIKE,),
-        )
-        for (child_id,) in rows:
+        first = self.store.fetch("SELECT min(coalesce(at, 0)) FROM packets")[0][0]
+        for child_id in [] if first is None else self.store.opened_with(PACKET, first):
             packet = self._packet_in(child_id)
             parent = self.store.fetch(
                 f"SELECT p.messages, s.id {_PACKETS} "
@@ -230,16 +215,15 @@ class Handoffs:
             messages, parent_id = parent[0]
             digest = self.ledger(parent_id, messages).digest() if child.parent_kind == "compaction" else ""
             with self.store.transaction() as connection:
-                sql = "UPDATE sessions SET parent_id = ?, parent_kind = 'handoff' WHERE id = ?"
-                connection.execute(sql, (parent_id, child_id))
+                self.store.set_parent(child_id, parent_id, "handoff")
                 if digest:
                     self._end(connection, parent_id, Handoff(child_id, packet, digest))
 
     def _packet_in(self, session_id: str) -> str:
         """The id of the packet that a session began with."""
-        rows = self.store.fetch(f"SELECT t.body {_STARTED} AND s.id = ? ORDER BY m.seq LIMIT 1", (_LIKE, session_id))
-        found = _TITLE.search(rows[0][0]) if rows else None
-        return found[1] if found else ""
+        opening = islice(self.store.messages(session_id), MAX_OPENING)
+        found = (_TITLE.search(message.text) for message in opening if message.role == "user")
+        return next((title[1] for title in found if title), "")
 
     def _end(self, connection: Connection, parent_id: str, handoff: Handoff) -> bool:
         """Record how a session ended; false if that is already recorded."""

@@ -7,6 +7,7 @@ import msgspec
 from warmstart.profile.tools import SHELLS
 from warmstart.recall.index import Index
 from warmstart.redact.redactor import Redactor
+from warmstart.sessions.lookup import SessionLookup
 from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.storage.database import Connection, migrations_of
 from warmstart.templates import item_store
@@ -20,10 +21,6 @@ _DECODE = msgspec.json.Decoder(SessionItems).decode
 _STALE = """
     SELECT i.session, i.rules, i.body FROM session_items i LEFT JOIN preflight_sessions p ON p.session = i.session
     WHERE coalesce(p.rules, '') <> i.rules ORDER BY i.session LIMIT ?
-"""
-_SPOKEN = """
-    SELECT m.pk, t.body FROM messages m JOIN texts t ON t.id = m.text
-    WHERE m.session = ? AND m.role IN ('user', 'assistant') AND m.flags & 3 = 0
 """
 
 
@@ -45,7 +42,8 @@ def update_turns(store: SQLSessionStore, redactor: Redactor) -> None:
 def _write(connection: Connection, session: int, rules: str, items: SessionItems, redactor: Redactor) -> None:
     connection.execute("DELETE FROM session_turns WHERE session = ?", (session,))
     connection.execute("DELETE FROM session_traps WHERE session = ?", (session,))
-    order = dict(connection.execute("SELECT native_id, seq FROM messages WHERE session = ?", (session,)).fetchall())
+    lookup = SessionLookup(connection)
+    order = lookup.sequence(session)
     connection.executemany(
         "INSERT INTO session_turns (session, first_seq, at, asked, changed, read, ran) VALUES (?, ?, ?, ?, ?, ?, ?) "
         "ON CONFLICT DO NOTHING",
@@ -67,7 +65,7 @@ def _write(connection: Connection, session: int, rules: str, items: SessionItems
         "INSERT INTO unquotable_messages (message) VALUES (?) ON CONFLICT DO NOTHING",
         [
             (message,)
-            for message, text in connection.execute(_SPOKEN, (session,)).fetchall()
+            for message, text in lookup.spoken(session)
             if neutralize(text) != text or find_injection(text) or redactor.clean(text) != text
         ],
     )

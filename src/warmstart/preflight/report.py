@@ -14,23 +14,13 @@ from math import ceil
 from typing import Any, NamedTuple
 
 from warmstart.profile.tools import role_of
+from warmstart.sessions.lookup import SessionLookup
 from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.stats import Interval, wilson
 from warmstart.tokens import count
 
 _MAX_DELAY = 120.0  # seconds between a hook and the message in the agent's log
-_REPEATED = """
-    SELECT c.name, a.body, count(*) - 1, max(r.body) FROM messages m
-    JOIN tool_calls c ON c.message = m.pk JOIN texts a ON a.id = c.arguments
-    LEFT JOIN (SELECT x.call_id, t.body FROM messages m JOIN tool_results x ON x.message = m.pk
-        JOIN texts t ON t.id = x.text WHERE m.session = ?1) r ON r.call_id = c.call_id
-    WHERE m.session = ?1 GROUP BY c.name, c.arguments, a.body HAVING count(*) > 1
-"""
-_CALLS = """
-    SELECT count(*) FROM messages m JOIN tool_calls c ON c.message = m.pk
-    WHERE m.session = ?1 AND m.seq >= ?2 AND m.seq < coalesce((
-        SELECT min(first_seq) FROM session_turns WHERE session = ?1 AND first_seq > ?2), 2147483647)
-"""
+_NEXT = "SELECT coalesce(min(first_seq), 2147483647) FROM session_turns WHERE session = ? AND first_seq > ?"
 
 
 class Mean(NamedTuple):
@@ -62,7 +52,7 @@ class PreflightReport:
 
 def report(store: SQLSessionStore, *, project: str = "") -> PreflightReport:
     """The report on one project, or on all of them."""
-    run = store.database.connection.execute
+    run, lookup = store.database.connection.execute, SessionLookup(store.database.connection)
     rows = run(
         "SELECT p.at, p.reason, p.evidence, p.tokens, p.milliseconds, s.pk FROM preflight_turns p "
         "LEFT JOIN sessions s ON s.native_id = p.session WHERE p.event = 'prompt' AND (? = '' OR p.project = ?) "
@@ -75,14 +65,14 @@ def report(store: SQLSessionStore, *, project: str = "") -> PreflightReport:
         seq, own = _turn(run, "session = ? AND abs(at - ?) < ? ORDER BY abs(at - ?)", session, at, _MAX_DELAY, at)
         if seq is None:
             continue
-        calls[tokens > 0].append(run(_CALLS, (session, seq)).fetchone()[0])
+        calls[tokens > 0].append(lookup.count_calls(session, seq, run(_NEXT, (session, seq)).fetchone()[0]))
         if tokens:
             keys = (key.split(":") for key in json.loads(evidence) if key[0].isdigit())
             shown = (_turn(run, "session = ? AND first_seq = ?", int(key[0]), int(key[1]))[1] for key in keys)
             used_of += 1
             used += not own.isdisjoint(set[str]().union(*shown))
     sessions = {row[5] for row in rows if row[5]}
-    repeated = [_repeated(run, session) for session in sorted(sessions)]
+    repeated = [_repeated(lookup, session) for session in sorted(sessions)]
     times = sorted(row[4] for row in rows)
     return PreflightReport(
         turns=len(rows),
@@ -108,10 +98,10 @@ def _turn(run: Any, condition: str, *values: object) -> tuple[int | None, set[st
     return (row[0], {one for text in row[1:] for one in text.split("\n") if one}) if row else (None, set())
 
 
-def _repeated(run: Any, session: int) -> tuple[int, int]:
+def _repeated(lookup: SessionLookup, session: int) -> tuple[int, int]:
     """Repeated reads and searches of a session, and the tokens of their results."""
     calls = tokens = 0
-    for tool, arguments, times, result in run(_REPEATED, (session,)).fetchall():
+    for tool, arguments, times, result in lookup.repeated_calls(session):
         if role_of(tool, arguments) in ("read", "look"):
             calls += times
             tokens += times * count(result or "")

@@ -38,7 +38,7 @@ class SQLProfileStore:
     """Profiles in the database of a session store. Do not use it after that store is closed."""
 
     def __init__(self, sessions: SQLSessionStore) -> None:
-        self._db = sessions.database
+        self._sessions, self._db = sessions, sessions.database
         self._db.migrate(MIGRATIONS)
 
     def stale(self, rules: str, filter: Filter = Filter()) -> list[Stale]:  # noqa: B008 - Filter is frozen
@@ -61,11 +61,8 @@ class SQLProfileStore:
 
         A profile whose session has changed meanwhile is left out.
         """
-        with self._db.transaction() as connection:
-            connection.executemany(
-                "UPDATE sessions SET outcome = ?, evidence = ? WHERE id = ? AND revision = ?",
-                [(*profile.outcome[:2], *session) for session, profile in new],
-            )
+        with self._sessions.transaction() as connection:
+            self._sessions.save_outcomes((*profile.outcome[:2], *session) for session, profile in new)
             connection.executemany(
                 "INSERT INTO profiles (session, rules, body) "
                 "SELECT pk, ?, ? FROM sessions WHERE id = ? AND revision = ? "

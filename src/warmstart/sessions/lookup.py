@@ -138,6 +138,40 @@ class SessionLookup:
             {**selection.values, "first": first, "last": last, "limit": limit},
         ).fetchall()
 
+    # -- messages
+
+    def sequence(self, session: int) -> dict[str, int]:
+        """The position of every message of a session, by native id."""
+        return dict(self._run("SELECT native_id, seq FROM messages WHERE session = ?", (session,)).fetchall())
+
+    def spoken(self, session: int) -> list[tuple[int, str]]:
+        """What the user and the assistant said in a session."""
+        return self._run(
+            "SELECT m.pk, t.body FROM messages m JOIN texts t ON t.id = m.text "
+            f"WHERE m.session = ? AND m.role IN ('user', 'assistant') AND {_SPOKEN}",
+            (session,),
+        ).fetchall()
+
+    def count_calls(self, session: int, first: int, end: int) -> int:
+        """The number of tool calls from one position in a session up to another."""
+        row = self._run(
+            "SELECT count(*) FROM messages m JOIN tool_calls c ON c.message = m.pk "
+            "WHERE m.session = ? AND m.seq >= ? AND m.seq < ?",
+            (session, first, end),
+        ).fetchone()
+        return int(row[0])
+
+    def repeated_calls(self, session: int) -> list[tuple[str, str, int, str | None]]:
+        """Calls that were made again: tool, arguments, how often again, and a result."""
+        return self._run(
+            "SELECT c.name, a.body, count(*) - 1, max(r.body) FROM messages m "
+            "JOIN tool_calls c ON c.message = m.pk JOIN texts a ON a.id = c.arguments "
+            "LEFT JOIN (SELECT x.call_id, t.body FROM messages m JOIN tool_results x ON x.message = m.pk "
+            "JOIN texts t ON t.id = x.text WHERE m.session = ?1) r ON r.call_id = c.call_id "
+            "WHERE m.session = ?1 GROUP BY c.name, c.arguments, a.body HAVING count(*) > 1",
+            (session,),
+        ).fetchall()
+
     # -- texts
 
     def content(self, session: int) -> tuple[str, str, list[StoredText]]:

@@ -32,7 +32,7 @@ from warmstart.sessions.schema import (
 )
 from warmstart.sessions.store import Appended, Filter, Position, SessionSummary
 from warmstart.sessions.text_index import PostgresTextIndex, SQLiteTextIndex, TextIndex
-from warmstart.sessions.values import CallOutcome, Message, Session, SessionOutcome, ToolResult, clean
+from warmstart.sessions.values import CallOutcome, Message, ParentKind, Session, SessionOutcome, ToolResult, clean
 from warmstart.storage.database import Connection, Database, Statement, select_in
 from warmstart.storage.sqlite import SQLiteDatabase
 
@@ -53,6 +53,7 @@ _TITLE = """
 _SESSION = ", ".join(f"s.{name}" for name in SESSION_COLUMNS.split(", ")).replace("s.title", _TITLE)
 _POSITION = 'path, agent, signature, mark, "offset", line, state, revision'
 _NEWEST_FIRST = "ORDER BY s.started_at DESC NULLS LAST, s.id"
+MAX_OPENING = 7  # messages at the start of a session, where a packet may be
 _REWRITE_PAGE = 200  # texts rewritten in one transaction
 _FILTERS = {
     "id": "s.id = :id",
@@ -156,6 +157,18 @@ class SQLSessionStore:
                 "UPDATE sessions SET outcome = ?, evidence = ?, judge = 'user', revision = revision + 1 WHERE id = ?",
                 (outcome, clean(because), session.id),
             )
+
+    def save_outcomes(self, outcomes: Iterable[tuple[SessionOutcome, str, str, int]]) -> None:
+        """Save outcomes that profiles found: each with its evidence, and the session's id and revision then."""
+        with self.transaction() as connection:
+            connection.executemany(
+                "UPDATE sessions SET outcome = ?, evidence = ? WHERE id = ? AND revision = ?", [*outcomes]
+            )
+
+    def set_parent(self, session_id: str, parent_id: str, kind: ParentKind) -> None:
+        with self.transaction() as connection:
+            values = (parent_id, kind, session_id)
+            connection.execute("UPDATE sessions SET parent_id = ?, parent_kind = ? WHERE id = ?", values)
 
     def delete(self, session_id: str) -> bool:
         with self.transaction() as connection:
@@ -277,6 +290,25 @@ class SQLSessionStore:
 
     def projects(self) -> list[str]:
         return [row[0] for row in self.fetch("SELECT DISTINCT project FROM sessions ORDER BY project")]
+
+    def compacted(self, limit: int) -> list[str]:
+        """The sessions that were compacted by their agent, newest first."""
+        rows = self.fetch(
+            "SELECT s.id FROM sessions s JOIN messages m ON m.session = s.pk AND m.flags & 1 = 1 GROUP BY s.id "
+            "ORDER BY max(m.at) DESC NULLS LAST, s.id LIMIT ?",
+            (limit,),
+        )
+        return [row[0] for row in rows]
+
+    def opened_with(self, text: str, since: float) -> list[str]:
+        """The sessions since then with this text in one of their first messages, if no handoff links them yet."""
+        rows = self.fetch(
+            "SELECT DISTINCT s.id FROM sessions s JOIN messages m ON m.session = s.pk JOIN texts t ON t.id = m.text "
+            "WHERE m.role = 'user' AND m.seq <= ? AND t.body LIKE ? AND coalesce(s.started_at, 1e18) >= ? "
+            "AND coalesce(s.parent_kind, '') NOT IN ('handoff', 'subagent')",
+            (MAX_OPENING, f"%{text}%", since),
+        )
+        return [row[0] for row in rows]
 
     # -- what sync needs
 
