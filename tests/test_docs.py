@@ -22,7 +22,7 @@ from warmstart.cli import main
 from warmstart.cli.commands import root
 from warmstart.config import HOME_VARIABLE, SETTINGS
 from warmstart.sessions import export, values
-from warmstart.sessions.readers.base import readers
+from warmstart.sessions.readers.registry import readers
 
 SOURCE = Path(warmstart.__file__).parent
 ROOT = Path(__file__).resolve().parents[1]

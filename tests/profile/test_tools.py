@@ -9,7 +9,7 @@ import pytest
 from warmstart.errors import ConfigError
 from warmstart.profile.tools import Tools, agent_tools, task_type
 from warmstart.profile.values import Kind
-from warmstart.sessions.readers.base import readers
+from warmstart.sessions.readers.registry import readers
 
 
 def kind(agent: str, tool: str, arguments: str = "{}", **extra: str) -> Kind:

@@ -33,7 +33,7 @@ from tests.sessions.readers.test_all import (
 )
 from warmstart.cli import main
 from warmstart.redact.redactor import Redactor
-from warmstart.sessions.readers.base import readers
+from warmstart.sessions.readers.registry import readers
 from warmstart.sessions.redaction import redacted_name
 from warmstart.sessions.sql_store import PostgresSessionStore, SQLiteSessionStore, SQLSessionStore
 from warmstart.sessions.sync import Source, SyncReport, sync

@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 import pytest
 
-from warmstart.sessions.readers.base import judge, readers
+from warmstart.sessions.readers.registry import judge, readers
 from warmstart.sessions.schema import OUTCOME_RULES
 from warmstart.sessions.sql_store import SQLiteSessionStore
 from warmstart.sessions.sync import path_sources, sync

@@ -74,7 +74,7 @@ def complete_projects(incomplete: str) -> Iterable[tuple[str, str]]:
 @_completer
 def complete_agents(incomplete: str) -> Iterable[tuple[str, str]]:
     """Names of agents whose logs can be read."""
-    from warmstart.sessions.readers.base import readers
+    from warmstart.sessions.readers.registry import readers
 
     return ((agent, "") for agent in readers() if agent.startswith(incomplete))
 

@@ -29,7 +29,7 @@ from warmstart.memory.sql import MIGRATIONS as MEMORY
 from warmstart.preflight.index import MIGRATIONS as PREFLIGHT
 from warmstart.profile.store import SQLProfileStore
 from warmstart.recall.index import Index
-from warmstart.sessions.readers.base import readers
+from warmstart.sessions.readers.registry import readers
 from warmstart.sessions.sql_store import open_store
 from warmstart.sessions.store import SessionSummary
 from warmstart.templates.store import SQLTemplateStore

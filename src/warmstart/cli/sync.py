@@ -17,7 +17,8 @@ from warmstart.cli.output import as_data, print_json, progress_bar, settings, ta
 from warmstart.cli.terminal import counted, printable, seconds
 from warmstart.config import Settings
 from warmstart.errors import LogError, StoreBusy, StoreUnreachable
-from warmstart.sessions.readers.base import Malformed, readers, skip_reason
+from warmstart.sessions.readers.base import Malformed, skip_reason
+from warmstart.sessions.readers.registry import readers
 from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.sessions.store import Filter
 from warmstart.sessions.sync import SyncReport, path_sources

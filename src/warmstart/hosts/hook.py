@@ -252,7 +252,8 @@ class Hook:
         from warmstart.config import load_settings
         from warmstart.handoff.ledger import build_ledger
         from warmstart.redact.redactor import configured_redactor
-        from warmstart.sessions.readers.base import Reading, readers
+        from warmstart.sessions.readers.base import Reading
+        from warmstart.sessions.readers.registry import readers
         from warmstart.sessions.redaction import redacted_messages
         from warmstart.sessions.values import Session
 

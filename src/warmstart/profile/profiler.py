@@ -243,7 +243,7 @@ def update(
     Afterwards the selected sessions have the outcome of their profiles. With `skip=None`, a session that cannot be
     profiled raises its error.
     """
-    from warmstart.sessions.readers.base import judge  # deferred: it takes milliseconds to load
+    from warmstart.sessions.readers.registry import judge  # deferred: the readers are slow to load
 
     store.rejudge(judge, OUTCOME_RULES)
     stale = profiles.stale(profiler.rules, filter)

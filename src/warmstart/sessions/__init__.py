@@ -6,7 +6,7 @@ Names are loaded on first use. Import `sync` and `export` from the modules of th
 TYPE_CHECKING = False  # `typing` itself takes milliseconds to load
 if TYPE_CHECKING:
     from warmstart.sessions.copy import copy_store
-    from warmstart.sessions.readers.base import judge
+    from warmstart.sessions.readers.registry import judge
     from warmstart.sessions.schema import OUTCOME_RULES
     from warmstart.sessions.sql_store import PostgresSessionStore, SQLiteSessionStore, SQLSessionStore, open_store
     from warmstart.sessions.store import Filter, SessionStore, SessionSummary
@@ -37,7 +37,7 @@ __all__ = [
     "steps",
 ]
 
-_MODULES = ("values", "store", "schema", "sql_store", "copy", "sync", "readers.base")  # the fastest to load first
+_MODULES = ("values", "store", "schema", "sql_store", "copy", "sync", "readers.registry")  # the fastest to load first
 
 
 def __getattr__(name: str) -> object:

@@ -30,7 +30,8 @@ import msgspec
 from warmstart.errors import LogError, WarmstartError
 from warmstart.redact.redactor import Redactor
 from warmstart.sessions.projects import repository_of
-from warmstart.sessions.readers.base import Malformed, Reader, Reading, readers
+from warmstart.sessions.readers.base import Malformed, Reader, Reading
+from warmstart.sessions.readers.registry import readers
 from warmstart.sessions.redaction import Group, Scan, group_messages, redacted_log, redacted_name, scan, strings_in
 from warmstart.sessions.store import Position, SessionStore
 from warmstart.sessions.text_worker import TextWorker

@@ -30,7 +30,8 @@ from hypothesis import strategies as st
 
 import warmstart
 from warmstart.errors import WarmstartError
-from warmstart.sessions.readers.base import Reader, Reading, readers
+from warmstart.sessions.readers.base import Reader, Reading
+from warmstart.sessions.readers.registry import readers
 from warmstart.sessions.sql_store import SQLiteSessionStore
 from warmstart.sessions.values import Message, Session
 

@@ -16,8 +16,9 @@ import pytest
 
 from tests.sessions.readers.logs import cuts
 from warmstart.errors import LogError
-from warmstart.sessions.readers.base import Reading, judge
+from warmstart.sessions.readers.base import Reading
 from warmstart.sessions.readers.claude_code import ClaudeCodeReader
+from warmstart.sessions.readers.registry import judge
 from warmstart.sessions.values import Message, Session, ToolCall, Usage, session_id
 
 READER = ClaudeCodeReader()

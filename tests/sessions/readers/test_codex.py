@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from tests.sessions.readers.logs import continued, cuts, latest, write
 from warmstart.errors import LogError, WarmstartError
-from warmstart.sessions.readers.base import Reading, judge
+from warmstart.sessions.readers.base import Reading
 from warmstart.sessions.readers.codex import CodexReader, result_of
+from warmstart.sessions.readers.registry import judge
 from warmstart.sessions.values import Message, Session, session_id, steps
 
 OWN = "01a00000-0000-7000-8000-00000000000b"

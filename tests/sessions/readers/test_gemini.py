@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from tests.sessions.readers.logs import imported
 from warmstart.errors import LogError, WarmstartError
-from warmstart.sessions.readers.base import Reading, judge
+from warmstart.sessions.readers.base import Reading
 from warmstart.sessions.readers.gemini import GeminiReader
+from warmstart.sessions.readers.registry import judge
 from warmstart.sessions.readers.transcript import MAX_DOCUMENT
 from warmstart.sessions.values import Message, Usage, session_id
 

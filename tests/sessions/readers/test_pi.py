@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from warmstart.sessions.readers.base import GROUP, Reading, readers
+from warmstart.sessions.readers.base import Reading
 from warmstart.sessions.readers.pi import PiReader
+from warmstart.sessions.readers.registry import GROUP, readers
 from warmstart.sessions.sql_store import SQLiteSessionStore
 from warmstart.sessions.sync import path_sources, sync
 from warmstart.sessions.values import Message, Session, Usage, session_id, steps

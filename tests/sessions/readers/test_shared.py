@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from tests.sessions.readers.logs import continued
 from tests.unprivileged import as_nobody, let_in
-from warmstart.sessions.readers.base import GROUP, Pair, Reading, files_below, readers
+from warmstart.sessions.readers.base import Pair, Reading, files_below
 from warmstart.sessions.readers.fields import as_time
 from warmstart.sessions.readers.openai import OpenAIReader
+from warmstart.sessions.readers.registry import GROUP, readers
 from warmstart.sessions.readers.transcript import Line, Transcript, split_objects
 
 READERS = readers()

@@ -1,1 +1,1 @@
-"""Readers of agents' logs, one file per agent; `base.readers` has them all."""
+"""Readers of agents' logs, one file per agent; `registry` has them all."""

@@ -1,4 +1,4 @@
-"""The contract of a reader, how logs are found, and all readers.
+"""The contract of a reader, and how logs are found.
 
 A reader turns one log (a file or a database) into a stream of `(Session, Message)` pairs. The session has what is known
 about it so far; the pair `(Session, None)` updates the session without a message, for example with a title that comes
@@ -11,7 +11,6 @@ message not yielded before. It may repeat some; stores ignore repeats.
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import sqlite3
@@ -20,7 +19,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol
 from urllib.parse import quote
@@ -32,15 +30,6 @@ MAX_PROBLEMS = 20
 MAX_QUOTE = 1000  # characters; sync truncates further after redacting
 
 SQLITE = b"SQLite format 3\0"  # the first bytes of a database
-
-GROUP = "warmstart.readers"  # the entry points with which other packages add readers
-# The order in which they are tried on a log of unknown format. The format of `openai` is the least distinctive, so that
-# reader is tried last, even after those of other packages. Our reader for pi is registered as theirs are.
-_BUILT_IN = (
-    *("claude_code:ClaudeCodeReader", "codex:CodexReader", "gemini:GeminiReader", "opencode:OpenCodeReader"),
-    *("copilot:CopilotReader", "hermes:HermesReader", "qwen:QwenReader", "cline:ClineReader"),
-    *("inspect:InspectReader", "openai:OpenAIReader"),
-)
 
 Pair = tuple[Session, Message | None]
 
@@ -149,32 +138,6 @@ class Reader:
     def explain(self, path: Path, error: Exception) -> str:
         """Why a log cannot be read, and what to do about it."""
         return f"cannot read {str(path)!r}: {getattr(error, 'strerror', None) or error}"
-
-
-@cache
-def readers() -> dict[str, Reader]:
-    """Every reader by the name of its agent. A reader of another package takes no arguments."""
-    from importlib.metadata import EntryPoint, entry_points  # slow to load
-
-    built_in = [EntryPoint("", f"warmstart.sessions.readers.{name}", GROUP).load()() for name in _BUILT_IN]
-    found: dict[str, Reader] = {reader.agent: reader for reader in built_in}
-    for point in entry_points(group=GROUP):
-        try:
-            reader: Reader = point.load()()
-            found.setdefault(reader.agent, reader)
-        except Exception as error:  # another package's reader must not stop ours
-            logging.getLogger("warmstart").warning("cannot load the reader %s: %s", point.value, error)
-    found["openai"] = found.pop("openai")
-    return found
-
-
-def judge(agent: str, tool: str, result: ToolResult) -> CallOutcome:
-    """The outcome of a stored result by the current rules; `tool` is empty if the call is unknown.
-
-    `store.rejudge(judge, OUTCOME_RULES)` applies a better rule to old sessions without their logs.
-    """
-    reader = readers().get(agent)
-    return reader.outcome_of(tool, result) if reader else result.outcome
 
 
 def files_below(root: Path, is_wanted: Callable[[str], bool]) -> Iterator[Path]:
