@@ -44,8 +44,8 @@ BUDGETS = {
     ("text", "stats"): 1300,
     ("storage",): 900,
     ("redact",): 900,
-    # 6,300 by design; then came readers for four more agents (680), and queries that other packages had (75)
-    ("sessions",): 6885,
+    # 6,300 by design; then came readers for four more agents (680), and queries that other packages had (80)
+    ("sessions",): 6923,
     ("profile",): 3400,
     ("embedding",): 713,  # 700 by design; static vectors find no paraphrases, so there is a sentence model too
     ("memory",): 4094,  # 3,300 by design; forgetting on every machine, scopes at Honcho and meaning came after it
@@ -53,15 +53,15 @@ BUDGETS = {
     ("templates",): 5466,
     ("app", "run", "__init__"): 919,  # 500 by design; `Run` has 320, and the front door opens handoffs and experiments
     ("preflight",): 1034,  # 700 by design; a hook cannot afford to load numpy, so it has a search of its own
-    ("handoff",): 1753,  # 1,600 by design; compaction and its score for two shapes of messages, chains over agents
-    ("experiments",): 2169,  # 1,800 by design; the page is 215, running on Inspect 270, reading and refusing data 220
+    ("handoff",): 1762,  # 1,600 by design; compaction and its score for two shapes of messages, chains over agents
+    ("experiments",): 2173,  # 1,800 by design; the page is 215, running on Inspect 270, reading and refusing data 220
     # 1,800 by design; the installer undoes every change byte for byte (800); Hermes has a plugin and an engine (700)
-    ("hosts",): 2450,
+    ("hosts",): 2455,
     ("report",): 729,
     ("cli", "mcp"): 5400,
     ("testing",): 1500,
 }
-MAX_LINES = 41_837  # 40,000 by design
+MAX_LINES = 41_898  # 40,000 by design
 
 
 def imports(path: Path) -> Iterator[str]:

@@ -286,8 +286,12 @@ def _as_mcp_tool(name: str, tool: Mapping[str, Any]) -> types.Tool:
 
     reads_only = name != "memory_backend"
     hints = types.ToolAnnotations(read_only_hint=reads_only, destructive_hint=not reads_only, open_world_hint=False)
-    arguments = {"properties": tool["properties"], "required": tool["required"]}
-    schema = {"type": "object", **arguments, "additionalProperties": False}
+    schema = {
+        "type": "object",
+        "properties": tool["properties"],
+        "required": tool["required"],
+        "additionalProperties": False,
+    }
     return types.Tool(name=name, description=tool["description"], input_schema=schema, annotations=hints)
 
 

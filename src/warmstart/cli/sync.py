@@ -204,5 +204,5 @@ def _as_dict(report: SyncReport) -> dict[str, Any]:
         }
         for tally in report.tallies.values()
     ]
-    what = {"agents": agents, "problems": report.problems, "foreign": report.foreign}
-    return {**what, "seconds": round(report.seconds, 3)}
+    problems, foreign = report.problems, report.foreign
+    return {"agents": agents, "problems": problems, "foreign": foreign, "seconds": round(report.seconds, 3)}

@@ -48,7 +48,7 @@ NEW = "Example: warmstart templates extract 58e3c7d9 --name surges && "
 
 @click.group(
     cls=Group,
-    module="templates_lifecycle",
+    module="templates_manage",
     epilog=f"{NEW}warmstart templates list",
 )
 def command() -> None:

@@ -19,7 +19,7 @@ CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u
 _OUR_STYLES = r"\x1b\[(?:[0-2]|1;36|3[1-6]|90)m"
 _ACTING = re.compile(f"({_OUR_STYLES})|{_ESCAPE}|{CONTROL}")
 _MAX_WIDTH = 100
-_MIN_WIDTH = 24  # beside an indent
+_MIN_WIDTH = 24  # of the text after an indent
 
 
 def printable(text: str) -> str:

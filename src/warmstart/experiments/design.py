@@ -117,25 +117,29 @@ def parse_design(text: str, *, where: str = "the design") -> Design:
 
 
 def _problems(design: Design) -> list[str]:
+    problems = []
+    if len(design.arms) < 2:
+        problems.append("at least two arms are needed")
+    if design.baseline and design.baseline not in design.arms:
+        problems.append(f"the baseline {design.baseline!r} is not one of the arms")
+    if design.kind == "lab" and not (design.tasks and design.model):
+        problems.append("a lab experiment needs tasks and a model")
+    if design.power is None:
+        problems.append(f"add a line with the effect that the experiment should detect, such as {_POWER_LINE}")
     metric_of(design.metric)
-    problems = {
-        "at least two arms are needed": len(design.arms) < 2,
-        f"the baseline {design.baseline!r} is not one of the arms": design.baseline not in ("", *design.arms),
-        "a lab experiment needs tasks and a model": design.kind == "lab" and not (design.tasks and design.model),
-        f"add a line with the effect that the experiment should detect, such as {_POWER_LINE}": design.power is None,
-    }
     for name, arm in design.arms.items():
-        problems |= {f"arm {name!r}: {problem}": holds for problem, holds in _arm_problems(design, arm).items()}
-    return [problem for problem, holds in problems.items() if holds]
+        problems += [f"arm {name!r}: {problem}" for problem in _arm_problems(design, arm)]
+    return problems
 
 
-def _arm_problems(design: Design, arm: Arm) -> dict[str, bool]:
-    is_lab, parts = design.kind == "lab", set(arm.start)
-    is_for_lab = bool(parts - {"brief", "template"} or arm.procedures or arm.compaction)
-    needs_template, needs_loop = bool(parts - {"brief"}), bool(arm.compaction or arm.preflight)
-    return {
-        "a field experiment can only start with brief and template": not is_lab and is_for_lab,
-        "name the template that it starts from": is_lab and needs_template and not (arm.template or design.template),
-        "name a template from unrelated work with placebo = NAME": "placebo" in parts and not design.placebo,
-        'compaction and preflight need agent = "loop"': is_lab and needs_loop and design.agent != "loop",
-    }
+def _arm_problems(design: Design, arm: Arm) -> list[str]:
+    problems = []
+    if design.kind == "field" and (set(arm.start) - {"brief", "template"} or arm.procedures or arm.compaction):
+        problems.append("a field experiment can only start with brief and template")
+    if set(arm.start) - {"brief"} and design.kind == "lab" and not (arm.template or design.template):
+        problems.append("name the template that it starts from")
+    if "placebo" in arm.start and not design.placebo:
+        problems.append("name a template from unrelated work with placebo = NAME")
+    if (arm.compaction or arm.preflight) and design.kind == "lab" and design.agent != "loop":
+        problems.append('compaction and preflight need agent = "loop"')
+    return problems

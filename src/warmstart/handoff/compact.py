@@ -20,7 +20,7 @@ from warmstart.profile.profiler import Profiler
 from warmstart.redact.redactor import Redactor
 from warmstart.sessions.marks import END, MARK, PACKET, is_marked, is_marked_call
 from warmstart.sessions.readers.openai import chat_message
-from warmstart.sessions.values import Message, Session
+from warmstart.sessions.values import Message, Session, ToolResult
 from warmstart.templates.extract import extract_items
 from warmstart.templates.item import Item
 from warmstart.tokens import count
@@ -251,11 +251,12 @@ def read_message(fields: Fields, native_id: str) -> Message | None:
         return chat_message(fields, native_id)
     rest = [one for one in blocks if not (_is(one, "tool_use") or _is(one, "tool_result"))]
     message = chat_message({**fields, "content": rest, "tool_calls": calls}, native_id)
-    tools = ({**one, "role": "tool", "tool_call_id": one.get("tool_use_id")} for one in answers)
-    read = filter(None, (chat_message(one, native_id) for one in tools))
-    results = tuple(result for one in read for result in one.tool_results)
+    results: list[ToolResult] = []
+    for one in answers:
+        answer = chat_message({**one, "role": "tool", "tool_call_id": one.get("tool_use_id")}, native_id)
+        results += answer.tool_results if answer else ()
     role = message.role if message and (rest or not results) else "tool"
-    return message and replace(message, role=role, tool_results=results)
+    return message and replace(message, role=role, tool_results=tuple(results))
 
 
 def _is(block: Any, kind: str) -> bool:

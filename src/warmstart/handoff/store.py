@@ -25,7 +25,7 @@ from warmstart.redact.redactor import Redactor
 from warmstart.sessions.marks import PACKET
 from warmstart.sessions.redaction import redacted_messages
 from warmstart.sessions.schema import to_time
-from warmstart.sessions.sql_store import MAX_OPENING, SQLSessionStore
+from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.sessions.values import Message, Session
 from warmstart.storage.database import Connection, migrations_of, placeholders
 
@@ -36,6 +36,7 @@ _GIT_SECONDS = 3.0
 _WORDS_BEFORE_PATH = {"1": 8, "2": 9, "u": 10, "?": 1}  # in the lines of `git status`, by how they begin
 _CONTINUES = {"handoff": "handoff", "compaction": "compression"}  # parent kind to how the parent ended
 _MAX_CHAIN = 100
+_MAX_OPENING = 7  # messages at the start of a session, where a packet may be
 _PACKETS = "FROM packets p JOIN sessions s ON s.pk = p.session"
 
 
@@ -178,7 +179,7 @@ class Handoffs:
         for number, (session, child) in enumerate(zip(sessions, [*sessions[1:], None], strict=True), 1):
             row = {"number": number, "session_id": session.id, "title": session.title}
             reason = _CONTINUES[str(child.parent_kind)] if child else ""
-            packet, at = (self._packet_in(child.id), child.started_at) if child else ("", None)
+            packet, at = (self._opening_packet(child.id), child.started_at) if child else ("", None)
             found.append({**row, "end_reason": reason, "packet": packet, "at": at})
         return found
 
@@ -202,14 +203,16 @@ class Handoffs:
         If the agent itself created the session at a compression, it counts as an automatic handoff.
         """
         first = self.store.fetch("SELECT min(coalesce(at, 0)) FROM packets")[0][0]
-        for child_id in [] if first is None else self.store.opened_with(PACKET, first):
-            packet = self._packet_in(child_id)
+        opened = {} if first is None else self.store.opened_with(PACKET, within=_MAX_OPENING, since=first)
+        for child_id, opening in opened.items():
+            child, packet = self.store.get(child_id), _packet_in(opening)
+            if child.parent_kind in ("handoff", "subagent"):
+                continue
             parent = self.store.fetch(
                 f"SELECT p.messages, s.id {_PACKETS} "
                 "JOIN sessions c ON c.project = s.project AND c.id <> s.id WHERE p.id = ? AND c.id = ?",
                 (packet, child_id),
             )
-            child = self.store.get(child_id)
             if not parent or child_id in [one.id for one in self.ancestors(parent[0][1])]:
                 continue  # a packet of another project, or of a session that comes later
             messages, parent_id = parent[0]
@@ -219,11 +222,10 @@ class Handoffs:
                 if digest:
                     self._end(connection, parent_id, Handoff(child_id, packet, digest))
 
-    def _packet_in(self, session_id: str) -> str:
+    def _opening_packet(self, session_id: str) -> str:
         """The id of the packet that a session began with."""
-        opening = islice(self.store.messages(session_id), MAX_OPENING)
-        found = (_TITLE.search(message.text) for message in opening if message.role == "user")
-        return next((title[1] for title in found if title), "")
+        opening = islice(self.store.messages(session_id), _MAX_OPENING)
+        return next(filter(None, (_packet_in(message.text) for message in opening if message.role == "user")), "")
 
     def _end(self, connection: Connection, parent_id: str, handoff: Handoff) -> bool:
         """Record how a session ended; false if that is already recorded."""
@@ -273,3 +275,9 @@ class Handoffs:
         """The first session of a conversation: some agents start a new one at every compression."""
         sessions = self.ancestors(session_id)
         return next((one.id for one in reversed(sessions) if one.parent_kind == "handoff"), sessions[0].id)
+
+
+def _packet_in(text: str) -> str:
+    """The id of the packet in a message."""
+    found = _TITLE.search(text)
+    return found[1] if found else ""

@@ -21,12 +21,12 @@ from warmstart.hosts.json_text import Insertion, Keys
 
 State = Literal["absent", "outdated", "current"]
 
-_TABLE, _NAME = "mcp_servers", "warmstart"
+_SERVERS_TABLE, _NAME = "mcp_servers", "warmstart"
 _END = r"[ \t]*(?:#.*)?(?:\r?\n|\Z)"
 _PLUGINS = re.compile(rf"^plugins:{_END}(?P<body>(?:(?:[ #].*|\r?)\n|[ #].*\Z)*)", re.MULTILINE)
 _CHILD = re.compile(r"^( +)[^\s#]", re.MULTILINE)
-_LIST = rf"enabled:[ \t]*(?P<row>\[[^][{{}}#]*\])?{_END}(?P<items>(?:(?: *(?:-.*|#.*)?)\r?(?:\n|(?<=.)\Z))*)"
-_ITEM = re.compile(rf"^( *)- +(['\"]?){_NAME}\2{_END}", re.MULTILINE)
+_PLUGIN_LIST = rf"enabled:[ \t]*(?P<row>\[[^][{{}}#]*\])?{_END}(?P<items>(?:(?: *(?:-.*|#.*)?)\r?(?:\n|(?<=.)\Z))*)"
+_PLUGIN_ITEM = re.compile(rf"^( *)- +(['\"]?){_NAME}\2{_END}", re.MULTILINE)
 
 
 class Edit(NamedTuple):
@@ -205,11 +205,11 @@ class ServerTable(HostFile):
 
         newline = "\r\n" if "\r\n" in text else "\n"
         gap = newline * ((not text.endswith("\n")) + 1) if text else ""
-        piece = gap + tomlkit.dumps({_TABLE: {_NAME: self.server}}).replace("\n", newline)
+        piece = gap + tomlkit.dumps({_SERVERS_TABLE: {_NAME: self.server}}).replace("\n", newline)
         servers = _servers(text)
         if _servers(text + piece) != {**servers, _NAME: self.server}:
-            raise ValueError(f"{_TABLE!r} is not a table")
-        created = () if _TABLE in tomllib.loads(text) else ((_TABLE,),)
+            raise ValueError(f"{_SERVERS_TABLE!r} is not a table")
+        created = () if _SERVERS_TABLE in tomllib.loads(text) else ((_SERVERS_TABLE,),)
         return Edit(text + piece, (Insertion(len(text), len(piece)),), created)
 
     def remove(self, text: str, created: Collection[Keys] | None) -> str:
@@ -219,19 +219,19 @@ class ServerTable(HostFile):
         import tomlkit
 
         document: Any = tomlkit.parse(text)
-        del document[_TABLE][_NAME]
-        if not document[_TABLE] and (created is None or (_TABLE,) in created):
-            del document[_TABLE]
+        del document[_SERVERS_TABLE][_NAME]
+        if not document[_SERVERS_TABLE] and (created is None or (_SERVERS_TABLE,) in created):
+            del document[_SERVERS_TABLE]
         left = tomlkit.dumps(document)
         if _servers(left) != {name: server for name, server in servers.items() if name != _NAME}:
-            raise ValueError(f"cannot remove {_TABLE}.{_NAME}")
+            raise ValueError(f"cannot remove {_SERVERS_TABLE}.{_NAME}")
         return left
 
 
 def _servers(text: str) -> dict[str, Any]:
-    servers = tomllib.loads(text).get(_TABLE, {})
+    servers = tomllib.loads(text).get(_SERVERS_TABLE, {})
     if not isinstance(servers, dict):
-        raise ValueError(f"{_TABLE!r} is not a table")
+        raise ValueError(f"{_SERVERS_TABLE!r} is not a table")
     return servers
 
 
@@ -251,7 +251,7 @@ class PluginList(HostFile):
         if text and not text.endswith("\n"):
             edit = self.add(text + newline)
             return edit._replace(insertions=(Insertion(len(text), len(newline)), *edit.insertions))
-        plugins, enabled, indent = _find(text)
+        plugins, enabled, indent = _find_plugins(text)
         created: tuple[Keys, ...] = ()
         if enabled and enabled["row"]:
             at, piece = enabled.start("row") + 1, f"{_NAME}, " if enabled["row"][1:-1].strip() else _NAME
@@ -268,10 +268,10 @@ class PluginList(HostFile):
         return Edit(text[:at] + piece + text[at:], (Insertion(at, len(piece)),), created)
 
     def remove(self, text: str, created: Collection[Keys] | None) -> str:
-        plugins, enabled, _ = _find(text)
+        plugins, enabled, _ = _find_plugins(text)
         if not plugins or not enabled:
             return text
-        row, items = enabled["row"] or "", _ITEM.sub("", enabled["items"])
+        row, items = enabled["row"] or "", _PLUGIN_ITEM.sub("", enabled["items"])
         names = [name.strip() for name in row[1:-1].split(",") if name.strip()]
         others = [name for name in names if name.strip("'\"") != _NAME]
         if others == names and items == enabled["items"]:
@@ -288,12 +288,12 @@ class PluginList(HostFile):
         return text[:start] + key + items + text[end:]
 
 
-def _find(text: str) -> tuple[re.Match[str] | None, re.Match[str] | None, str]:
+def _find_plugins(text: str) -> tuple[re.Match[str] | None, re.Match[str] | None, str]:
     """The section `plugins`, the list `enabled` in it, and the indentation there."""
     plugins = _PLUGINS.search(text)
     child = _CHILD.search(plugins["body"]) if plugins else None
     indent = child[1] if child else "  "
-    where = re.compile(f"^{indent}{_LIST}", re.MULTILINE)
+    where = re.compile(f"^{indent}{_PLUGIN_LIST}", re.MULTILINE)
     enabled = where.search(text, plugins.start("body"), plugins.end()) if plugins else None
     if not plugins and re.search(r"^(?:[\"']?plugins\b|\ufeff?\{)", text, re.MULTILINE):
         raise ValueError("'plugins' is not a block of lines")
@@ -334,10 +334,12 @@ def replace_file(path: Path, data: bytes | None) -> None:
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
-            with suppress(FileNotFoundError, PermissionError):  # only root can give a file away
+            with suppress(FileNotFoundError):
                 old = path.stat()
                 os.fchmod(file.fileno(), stat.S_IMODE(old.st_mode))
-                os.fchown(file.fileno(), old.st_uid, old.st_gid)
+                if (old.st_uid, old.st_gid) != (os.geteuid(), os.getegid()):
+                    with suppress(PermissionError):  # only root can give a file away
+                        os.fchown(file.fileno(), old.st_uid, old.st_gid)
             file.flush()
             os.fsync(file.fileno())
         Path(name).replace(path)

@@ -166,11 +166,13 @@ class Hook:
         return self._connection
 
     def _preflight(self, session: str, folder: str) -> Preflight | None:
+        from types import SimpleNamespace
+
         from warmstart.preflight.overlay import Policy, Preflight
         from warmstart.sessions.projects import repository_of
 
         settings = self.settings
-        policy = Policy(type("Settings", (), settings))
+        policy = Policy(SimpleNamespace(**settings))
         policy.deadline_ms *= _COLD
         project = repository_of(folder)
         if settings["store_url"]:

@@ -109,7 +109,7 @@ class Preflight:
         sql = "SELECT DISTINCT t.command FROM session_traps t JOIN sessions s ON s.pk = t.session WHERE s.project = ?"
         rows, text = self._connection.execute(sql, (self._project,)), str(arguments)
         if not any(command.partition(" ")[0] in text for (command,) in rows):
-            return None  # most calls: loading the rest takes longer than everything else
+            return None  # most calls end here; what is imported below takes longer than all the rest
         commands = _failed_commands(tool, arguments, output)
         return self._decide("tool", lambda: self._for_failure(commands)).text or None if commands else None
 

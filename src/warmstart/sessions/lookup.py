@@ -1,7 +1,7 @@
-"""Queries that a search runs on the session store: which sessions are in scope, their texts, and where a text is used.
+"""Queries on the session store for search and preflight: sessions in scope, their messages, calls and texts.
 
-Sessions and messages are identified by their row numbers here. Injected text, compaction summaries and system prompts
-are always left out, because nobody said them.
+Sessions and messages are identified by their row numbers here. What is searched or quoted leaves out injected text,
+compaction summaries and system prompts, because nobody said them.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ class SessionLookup:
         return int(row[0])
 
     def repeated_calls(self, session: int) -> list[tuple[str, str, int, str | None]]:
-        """Calls that were made again: tool, arguments, how often again, and a result."""
+        """Tool calls made more than once: tool, arguments, repeats, and one result."""
         return self._run(
             "SELECT c.name, a.body, count(*) - 1, max(r.body) FROM messages m "
             "JOIN tool_calls c ON c.message = m.pk JOIN texts a ON a.id = c.arguments "

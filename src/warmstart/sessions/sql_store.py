@@ -53,7 +53,6 @@ _TITLE = """
 _SESSION = ", ".join(f"s.{name}" for name in SESSION_COLUMNS.split(", ")).replace("s.title", _TITLE)
 _POSITION = 'path, agent, signature, mark, "offset", line, state, revision'
 _NEWEST_FIRST = "ORDER BY s.started_at DESC NULLS LAST, s.id"
-MAX_OPENING = 7  # messages at the start of a session, where a packet may be
 _REWRITE_PAGE = 200  # texts rewritten in one transaction
 _FILTERS = {
     "id": "s.id = :id",
@@ -124,8 +123,11 @@ class SQLSessionStore:
             yield connection
             if self._stale:
                 self.index.remove(self._stale, pending + 1, newest)
-            # Stemmed here: in the background, each row would have to wait for the GIL.
-            last.extend(self.index.add(max(newest, pending) + 1, stems=self._stems))
+            for statement in self.index.add(max(newest, pending) + 1, stems=self._stems):
+                if wait:
+                    connection.execute(*statement)
+                else:  # only this runs in the background: stemming there would have to wait for the GIL at each row
+                    last.append(statement)
 
     def fetch(self, sql: str, parameters: Any = ()) -> list[Any]:
         """The rows of a query."""
@@ -159,13 +161,14 @@ class SQLSessionStore:
             )
 
     def save_outcomes(self, outcomes: Iterable[tuple[SessionOutcome, str, str, int]]) -> None:
-        """Save outcomes that profiles found: each with its evidence, and the session's id and revision then."""
+        """Save outcomes, each with its evidence, the session's id and the revision that was profiled."""
         with self.transaction() as connection:
             connection.executemany(
                 "UPDATE sessions SET outcome = ?, evidence = ? WHERE id = ? AND revision = ?", [*outcomes]
             )
 
     def set_parent(self, session_id: str, parent_id: str, kind: ParentKind) -> None:
+        """Link a session to the one that it continues."""
         with self.transaction() as connection:
             values = (parent_id, kind, session_id)
             connection.execute("UPDATE sessions SET parent_id = ?, parent_kind = ? WHERE id = ?", values)
@@ -300,15 +303,18 @@ class SQLSessionStore:
         )
         return [row[0] for row in rows]
 
-    def opened_with(self, text: str, since: float) -> list[str]:
-        """The sessions since then with this text in one of their first messages, if no handoff links them yet."""
+    def opened_with(self, text: str, *, within: int, since: float) -> dict[str, str]:
+        """The sessions started since `since` with `text` in one of their first `within` user messages.
+
+        Returns that message by session id.
+        """
         rows = self.fetch(
-            "SELECT DISTINCT s.id FROM sessions s JOIN messages m ON m.session = s.pk JOIN texts t ON t.id = m.text "
-            "WHERE m.role = 'user' AND m.seq <= ? AND t.body LIKE ? AND coalesce(s.started_at, 1e18) >= ? "
-            "AND coalesce(s.parent_kind, '') NOT IN ('handoff', 'subagent')",
-            (MAX_OPENING, f"%{text}%", since),
+            "SELECT s.id, t.body FROM sessions s JOIN messages m ON m.session = s.pk JOIN texts t ON t.id = m.text "
+            "WHERE m.role = 'user' AND m.seq <= ? AND replace(t.body, ?, '') <> t.body "
+            "AND coalesce(s.started_at, 1e18) >= ? ORDER BY s.pk, m.seq DESC",
+            (within, text, since),
         )
-        return [row[0] for row in rows]
+        return dict(rows)
 
     # -- what sync needs
 

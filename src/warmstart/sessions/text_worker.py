@@ -5,6 +5,7 @@ It is not a thread, because the GIL would make that slow down the reading.
 
 from __future__ import annotations
 
+import fcntl
 import sys
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -20,7 +21,7 @@ from warmstart.text.words import distinct_stems
 
 _COMMAND = "from warmstart.sessions.text_worker import serve; serve()"
 _HEADER = 8  # bytes with the length of a message
-_PIPE_SIZE = 1024 * 1024  # the most that Linux allows without privileges
+_PIPE_SIZE = 1024 * 1024  # the most that Linux allows by default
 
 
 class TextWorker:
@@ -34,12 +35,15 @@ class TextWorker:
         self._sender, self._receiver = ThreadPoolExecutor(max_workers=1), ThreadPoolExecutor(max_workers=1)
         self._process: Popen[bytes] | None = None
         # `-P`, so that it imports nothing from the current folder. In a new session, so that Ctrl-C reaches only this
-        # process; the child exits when its input ends. With large pipes, neither process waits for the other to read.
+        # process; the child exits when its input ends.
         command = [sys.executable, "-P", "-c", _COMMAND]
         with suppress(OSError):
-            self._process = Popen(  # noqa: S603
-                command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, start_new_session=True, pipesize=_PIPE_SIZE
-            )
+            self._process = Popen(command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, start_new_session=True)  # noqa: S603
+        streams = (self._process.stdin, self._process.stdout) if self._process else ()
+        for stream in filter(None, streams):
+            # With large pipes, neither process often waits for the other. Not every system has or allows them.
+            with suppress(OSError, AttributeError):
+                fcntl.fcntl(stream, fcntl.F_SETPIPE_SZ, _PIPE_SIZE)
         self._sender.submit(self._send, redactor and redactor.options)
 
     def submit(self, texts: Sequence[Texts]) -> Future[list[Scan]]:

@@ -36,7 +36,7 @@ _SEASONS = re.compile(r"\b((?a:spring|summer|autumn|fall|winter))(?: of)?(?: (20
 _YEAR = re.compile(r"\b(20[012]\d)\b")
 _BEFORE_A_MONTH = re.compile(r"\b(?:in|of|since|until|during|last|by|early|late|mid)[ -]$", re.IGNORECASE)
 _RELATIVE = re.compile(
-    rf"\b(?:(today|tonight|this morning|this afternoon|{'|'.join(_DAYS_AGO)})"
+    rf"\b(?:((?a:today|tonight|this morning|this afternoon|{'|'.join(_DAYS_AGO)}))"
     rf"|(last|this|past|previous) (week|month|year|weekend|{'|'.join(_WEEKDAYS)})"
     rf"|(\d{{1,3}}|a couple of|a few|an?|{'|'.join(_NUMBER)}) (day|week|month|year)s? ago)\b",
     re.IGNORECASE,

@@ -111,7 +111,9 @@ class _Rollout(Transcript[Record]):
         handler = getattr(self, f"on_{record.type}", None)
         if not handler:
             self.reading.skip(record.type or "?")
-        if not handler or (item := self.decode_payload(record.payload, line)) is None:
+            return
+        item = self.decode_payload(record.payload, line)
+        if item is None:
             return
         self.native_id, self.time = as_str(item.get("id")), as_time(record.timestamp)
         if len(self.native_id) < MIN_ID:

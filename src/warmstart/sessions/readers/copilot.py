@@ -64,7 +64,9 @@ class _Events(Transcript[Event]):
         handler = getattr(self, f"on_{event.type.replace('.', '_')}", None)
         if not handler:
             self.reading.skip(event.type)
-        if not handler or (data := self.decode_payload(event.data, line)) is None:
+            return []
+        data = self.decode_payload(event.data, line)
+        if data is None:
             return []
         self.subagent = event.agent_id or as_str(data.get("parentToolCallId"))
         self.native_id = event.id or f"{self.state['id']}:{line.start}"

@@ -30,7 +30,15 @@ import msgspec
 from warmstart.sessions.readers.base import Pair, Reader, Reading
 from warmstart.sessions.readers.content import as_text, from_json, joined, object_in
 from warmstart.sessions.readers.fields import Fields, as_dict, as_int, as_list, as_str, as_time, usage_of
-from warmstart.sessions.readers.transcript import DECODE_ERRORS, MAX_DOCUMENT, MAX_LINE, Line, Transcript, decode
+from warmstart.sessions.readers.transcript import (
+    DECODE_ERRORS,
+    MAX_DOCUMENT,
+    MAX_LINE,
+    OBJECT,
+    Line,
+    Transcript,
+    decode,
+)
 from warmstart.sessions.values import CallOutcome, Message, Role, Session, SessionOutcome, ToolCall, ToolResult
 
 MIN_ID = 20  # characters of an id that is unique; UUIDs and providers' ids are longer
@@ -53,7 +61,6 @@ _EXIT = re.compile(r"\s*(?:Error: )?Exit code:? (-?\d{1,9})\b", re.IGNORECASE)
 _Document = dict[str, msgspec.Raw] | list[msgspec.Raw]  # sessions stay raw until they are read
 _DOCUMENT = msgspec.json.Decoder(_Document)
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
-_OBJECT = msgspec.json.Decoder(Fields)
 _ANY = msgspec.json.Decoder(Any)
 
 
@@ -61,7 +68,7 @@ class Chats(Transcript[Any]):
     """A file: a document with one or more sessions, or one message or session per line."""
 
     agent = "openai"
-    decoder = _OBJECT
+    decoder = OBJECT
 
     def __init__(self, path: Path, reading: Reading) -> None:
         super().__init__(path, reading)

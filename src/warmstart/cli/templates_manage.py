@@ -1,4 +1,4 @@
-"""`warmstart templates`: the life of a template. Its use and effect, its versions and states, and its file."""
+"""`warmstart templates`, the commands for templates that exist: their use, effect, versions, states and files."""
 
 from __future__ import annotations
 
