@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -323,7 +322,7 @@ class SQLSessionStore:
         with self.database.translate_errors():
             chosen = f"{query} WHERE path IN ({{}})"
             rows = iter(connection.execute(query)) if paths is None else select_in(connection, chosen, paths)
-            return {row[0]: Position(*(*row[:6], json.loads(row[6]), row[7])) for row in rows}
+            return {row[0]: Position(*(*row[:6], msgspec.json.decode(row[6]), row[7])) for row in rows}
 
     def save_position(self, position: Position) -> int:
         state = clean(msgspec.json.encode(position.state).decode())

@@ -30,7 +30,7 @@ import msgspec
 from warmstart.errors import LogError, WarmstartError
 from warmstart.redact.redactor import Redactor
 from warmstart.sessions.projects import repository_of
-from warmstart.sessions.readers.base import Malformed, Reader, Reading
+from warmstart.sessions.readers.base import Malformed, Reader, Reading, files_below
 from warmstart.sessions.readers.registry import readers
 from warmstart.sessions.redaction import Group, Scan, group_messages, redacted_log, redacted_name, scan, strings_in
 from warmstart.sessions.store import Position, SessionStore
@@ -110,9 +110,17 @@ def path_sources(paths: Iterable[Path], format: str | None = None) -> list[Sourc
         elif path.is_file():
             found[path] = Source(path, None)
         else:
-            logs = (each for reader in readers().values() for each in _find(reader, path))
-            found.update((each, Source(each, None)) for each in logs if each not in found)
+            found.update((each, Source(each, None)) for each in _logs_below(path) if each not in found)
     return list(found.values())
+
+
+def _logs_below(folder: Path) -> Iterator[Path]:
+    """The logs of all readers below a folder. Readers that go by names alone share one walk."""
+    by_name = [reader for reader in readers().values() if type(reader).find is Reader.find]
+    yield from files_below(folder, lambda name: any(reader.is_log(name) for reader in by_name))
+    for reader in readers().values():
+        if reader not in by_name:
+            yield from _find(reader, folder)
 
 
 def _find(reader: Reader, root: Path) -> list[Path]:
