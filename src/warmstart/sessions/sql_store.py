@@ -125,7 +125,7 @@ class SQLSessionStore:
             for statement in self.index.add(max(newest, pending) + 1, stems=self._stems):
                 if wait:
                     connection.execute(*statement)
-                else:  # only this runs in the background: stemming there would have to wait for the GIL at each row
+                else:  # runs in the background; stemming there would wait for the GIL at every row
                     last.append(statement)
 
     def fetch(self, sql: str, parameters: Any = ()) -> list[Any]:
@@ -303,7 +303,7 @@ class SQLSessionStore:
         return [row[0] for row in rows]
 
     def opened_with(self, text: str, *, within: int, since: float) -> dict[str, str]:
-        """The sessions started since `since` with `text` in one of their first `within` user messages.
+        """The sessions started since `since` whose user wrote `text` in one of the first `within` messages.
 
         Returns that message by session id.
         """

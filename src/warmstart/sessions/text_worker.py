@@ -41,7 +41,7 @@ class TextWorker:
             self._process = Popen(command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, start_new_session=True)  # noqa: S603
         streams = (self._process.stdin, self._process.stdout) if self._process else ()
         for stream in filter(None, streams):
-            # With large pipes, neither process often waits for the other. Not every system has or allows them.
+            # With large pipes, the two processes rarely wait for each other. Not every system supports or allows them.
             with suppress(OSError, AttributeError):
                 fcntl.fcntl(stream, fcntl.F_SETPIPE_SZ, _PIPE_SIZE)
         self._sender.submit(self._send, redactor and redactor.options)
