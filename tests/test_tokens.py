@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import warmstart
@@ -45,13 +45,11 @@ def test_the_estimate_is_hardly_ever_low_and_not_much_too_high(subtests):
             assert 0.9 <= tokens.count(text) / tokens.count(text, exact=True) <= 1.25
 
 
-@settings(max_examples=50)
 @given(st.text(), st.text())
 def test_joined_lines_never_cost_more_than_separate_ones(first, second):
     assert tokens.count(f"{first}\n{second}") <= tokens.count(f"{first}\n") + tokens.count(second)
 
 
-@settings(max_examples=50)
 @given(st.text(min_size=1))
 def test_more_text_never_costs_less(text):
     assert tokens.count(text) <= tokens.count(f"{text}\nand more")

@@ -39,7 +39,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.delay.wait(10)
+        self.server.delay.wait(180)
         self.server.asked.append(asked)
         self.server.keys.append(self.headers["Authorization"])
         if self.server.failures:

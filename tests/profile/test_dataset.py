@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 import tracemalloc
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,7 +15,7 @@ import pytest
 
 from tests.unprivileged import as_nobody, let_in
 from warmstart.errors import DatasetError
-from warmstart.profile.dataset import FILES, DatasetExport, export_dataset
+from warmstart.profile.dataset import FILES, TEMPLATES, DatasetExport, export_dataset
 from warmstart.profile.pseudonyms import Pseudonyms
 from warmstart.profile.rules import load_table
 from warmstart.profile.values import Call, Change, DeadEnd, Markers, Outcome, Profile, Profiled, Recovery, WritingStyle
@@ -69,14 +69,17 @@ PROFILE = Profile(
 PARENT = Session(agent="claude-code", native_id="native-parent", project=CHILD.project)
 CORPUS = (Profiled(CHILD, PROFILE), Profiled(PARENT, Profile()))
 # Nothing of these may stand in what is written, in whatever case.
+WITHOUT_TEMPLATES = tuple(name for name in FILES if name != TEMPLATES)
 PRIVATE = (
     *("marlene", "tide-watch", "tidewatch", "ostsee", "harbour", "gauge", "deployed", "friday", "voss", "S3cr3tP4ss"),
     *("native-7b31", "native-parent", CHILD.id, PARENT.id, "2026-09-07", "09:30"),
 )
 
 
-def export(directory: Path, profiled: Iterable[Profiled] = CORPUS, *, key: bytes = KEY) -> DatasetExport:
-    return export_dataset(profiled, directory, key=key, made=MADE)
+def export(
+    directory: Path, profiled: Iterable[Profiled] = CORPUS, *, key: bytes = KEY, templates: Iterable[Mapping] = ()
+) -> DatasetExport:
+    return export_dataset(profiled, directory, key=key, made=MADE, templates=templates)
 
 
 def column_names(table: str) -> list[str]:
@@ -101,7 +104,7 @@ def session_at(project: str, *calls: Call) -> Profiled:
 
 def test_a_session_is_one_row_with_its_markers(tmp_path):
     written = export(tmp_path)
-    assert written == (2, 6, FILES)
+    assert written == (2, 6, 0, WITHOUT_TEMPLATES)
     row, parent = lines(tmp_path / "sessions.jsonl")
     assert list(row) == column_names("sessions")
     assert re.fullmatch("[0-9a-f]{16}", str(row["session"]))
@@ -170,7 +173,7 @@ def test_parquet_has_the_same_rows(tmp_path):
 
 
 def test_no_sessions_make_an_empty_dataset(tmp_path):
-    assert export(tmp_path, []) == (0, 0, FILES)
+    assert export(tmp_path, []) == (0, 0, 0, WITHOUT_TEMPLATES)
     assert (tmp_path / "sessions.jsonl").read_bytes() == (tmp_path / "calls.jsonl").read_bytes() == b""
     table = parquet.read_table(tmp_path / "calls.parquet")
     assert (table.num_rows, table.column_names) == (0, column_names("calls"))
@@ -330,6 +333,20 @@ def test_the_card_explains_every_column_and_counts(tmp_path):
     assert "It contains no message text." in text
 
 
+def test_templates_are_a_file_of_their_own_that_the_card_explains(tmp_path):
+    rows = [{"template": "1a2b", "name": "tests", "items": []}, {"template": "3c4d", "name": "docs", "items": []}]
+    assert export(tmp_path, templates=rows) == (2, 6, 2, FILES)
+    assert lines(tmp_path / TEMPLATES) == rows
+    text = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert "`templates.jsonl` has the active templates (2), with their text." in text
+    assert "- config_name: templates\n  data_files: templates.jsonl\n" in text
+    for column in column_names("templates"):
+        assert f"| `{column}` | " in text
+    export(tmp_path)
+    assert not (tmp_path / TEMPLATES).exists()
+    assert "templates" not in (tmp_path / "README.md").read_text(encoding="utf-8")
+
+
 def test_no_time_is_exact_enough_to_identify_a_session(tmp_path):
     call = Call("Bash", "ok", "code", 1, 12.345, 3.14159)
     markers = Markers(seconds=3600.789, seconds_to_success=15.486)
@@ -374,7 +391,7 @@ def test_an_interrupted_export_leaves_what_was_there(tmp_path, error):
     with pytest.raises(type(error)):
         export(tmp_path, interrupted(error))
     assert contents(tmp_path) == before
-    assert {path.name for path in tmp_path.iterdir()} == {*FILES, "notes.txt", "home"}
+    assert {path.name for path in tmp_path.iterdir()} == {*WITHOUT_TEMPLATES, "notes.txt", "home"}
     with pytest.raises(type(error)):
         export(tmp_path / "not" / "yet", interrupted(error))
     assert not (tmp_path / "not").exists()
@@ -385,7 +402,7 @@ def test_a_dataset_is_replaced_and_other_files_stay(tmp_path):
     export(tmp_path)
     export(tmp_path, CORPUS[:1])
     assert len(lines(tmp_path / "sessions.jsonl")) == 1
-    assert set(contents(tmp_path)) == {*FILES, "notes.txt"}
+    assert set(contents(tmp_path)) == {*WITHOUT_TEMPLATES, "notes.txt"}
     before = contents(tmp_path)
     export(tmp_path, CORPUS[:1])
     assert contents(tmp_path) == before

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from warmstart.profile.pseudonyms import PublicSignature, public_signature
@@ -202,7 +202,6 @@ def test_nothing_private_remains() -> None:
     assert not re.search(r"secret", error_signature("Bash", "Exit code 1\nError: bad value 'my secret\nsecret more"))
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     tool=st.sampled_from(["Bash", "Edit", "get_user", ""]), text=st.text(max_size=400), arguments=st.text(max_size=80)
 )
@@ -223,7 +222,6 @@ def test_any_text_has_a_short_signature_of_one_line(tool: str, text: str, argume
 
 
 @pytest.mark.parametrize(("tool", "template"), TEMPLATES)
-@settings(max_examples=20, deadline=None)
 @given(data=st.data())
 def test_what_varies_does_not_matter(tool: str, template: str, data: st.DataObject) -> None:
     first, second = (
@@ -250,15 +248,15 @@ HOSTILE_TEXT_TAKES_NO_TIME = (
 def test_hostile_text_takes_no_time(subtests: pytest.Subtests) -> None:
     for text in HOSTILE_TEXT_TAKES_NO_TIME:
         with subtests.test(text=text):
-            started = time.perf_counter()
+            started = time.process_time()
             for tool in ("Bash", "Edit"):
                 assert len(error_signature(tool, text)) <= 160
-            assert time.perf_counter() - started < 10
+            assert time.process_time() - started < 10
 
 
 def test_a_megabyte_is_read_at_its_ends() -> None:
     noise = "compiled module in 12 ms\n" * 40_000
     error_signature("Bash", "Exit code 1")  # loads the rules
-    started = time.perf_counter()
+    started = time.process_time()
     assert error_signature("Bash", f"Exit code 1\n{noise}FAILED tests/test_a.py::test_b\n") == "tests failed"
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.recall.stores import NOW, keep
@@ -354,7 +354,6 @@ def searched(lasting):
     return Recall(lasting, clock=lambda: NOW)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.text(max_size=60)
     | st.from_regex(r"[\"'`*^:()\-+ a-zA-Z.#/_]{1,40}", fullmatch=True)

@@ -118,7 +118,7 @@ def test_several_machines_import_the_same_logs_at_once(postgres_url: str, tmp_pa
         )
         for number in range(4)
     ]
-    results = [process.communicate(timeout=120) for process in processes]
+    results = [process.communicate(timeout=180) for process in processes]
     assert [(process.returncode, errors) for process, (_, errors) in zip(processes, results, strict=True)] == [
         (0, "")
     ] * 4

@@ -78,7 +78,7 @@ def test_eight_processes_sync_and_append_at_once(tmp_path: Path) -> None:
     commands = [[*SYNC, str(logs)] for _ in range(4)]
     commands += [[sys.executable, "-c", APPENDER, str(home / "warmstart.db"), str(worker)] for worker in range(4)]
     with running(commands, home) as processes:
-        results = [process.communicate(timeout=120) for process in processes]
+        results = [process.communicate(timeout=180) for process in processes]
         assert [(process.returncode, errors) for process, (_, errors) in zip(processes, results, strict=True)] == [
             (0, "")
         ] * 8
@@ -107,10 +107,10 @@ def test_a_log_written_to_while_it_is_read_is_complete_in_the_end(tmp_path: Path
             with suppress(subprocess.TimeoutExpired):
                 alive[0].wait(0.02)
         for process in processes:
-            _, errors = process.communicate(timeout=120)
+            _, errors = process.communicate(timeout=180)
             assert (process.returncode, errors) == (0, "")
     with running([[*SYNC, str(logs)]], home) as (last,):
-        _, errors = last.communicate(timeout=120)
+        _, errors = last.communicate(timeout=180)
         assert (last.returncode, errors) == (0, "")
     with closing(SQLiteSessionStore(home / "warmstart.db")) as store:
         texts = [message.text for message in store.messages(session_id("claude-code", name("live")))]
@@ -150,7 +150,7 @@ def test_an_import_killed_at_random_points_is_completed_by_the_next(tmp_path: Pa
             content(store)
         if attempt % 5 == 4:
             with running([[*SYNC, str(logs)]], home) as (process,):
-                out, errors = process.communicate(timeout=120)
+                out, errors = process.communicate(timeout=180)
                 assert (process.returncode, errors) == (0, ""), out
             assert content(store) == wanted
             done = True

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from warmstart.redact.redactor import Redactor
@@ -45,7 +45,6 @@ def messages(draw: st.DrawFn) -> list[Message]:
 
 
 @given(messages())
-@settings(max_examples=150, deadline=None)
 def test_redacting_a_batch_equals_redacting_each(drawn: list[Message]) -> None:
     assert list(redacted_messages(drawn, REDACTOR)) == [redacted_message(message, REDACTOR) for message in drawn]
 

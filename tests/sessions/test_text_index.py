@@ -100,7 +100,7 @@ def test_several_processes_fill_an_index_and_one_is_killed(path: Path) -> None:
     assert processes[0].stdout is not None
     processes[0].stdout.readline()
     processes[0].kill()
-    said = [process.communicate(timeout=60)[1] for process in processes]
+    said = [process.communicate(timeout=180)[1] for process in processes]
     assert [process.returncode for process in processes[1:]] == [0, 0], said
     with closing(SQLiteSessionStore(path)) as store:
         assert store.index.is_complete

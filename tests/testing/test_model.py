@@ -30,7 +30,7 @@ PROTOCOLS = {
 
 def post(model: ScriptedModel, path: str, body: dict[str, Any]) -> bytes:
     request = urllib.request.Request(model.url + path, json.dumps({"model": "m", **body}).encode())
-    with urllib.request.urlopen(request, timeout=10) as response:
+    with urllib.request.urlopen(request, timeout=180) as response:
         return bytes(response.read())
 
 
@@ -261,7 +261,7 @@ def test_what_it_does_not_speak_is_not_found_and_not_recorded() -> None:
         with pytest.raises(urllib.error.HTTPError, match="404") as refused:
             post(model, "/api/show", {})
         refused.value.close()
-        with urllib.request.urlopen(f"{model.url}/v1/models", timeout=10) as response:
+        with urllib.request.urlopen(f"{model.url}/v1/models", timeout=180) as response:
             assert json.loads(response.read())["data"][0]["id"] == "scripted"
         assert json.loads(post(model, "/v1/messages/count_tokens", {}))["input_tokens"] > 0
     assert model.requests == []

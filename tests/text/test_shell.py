@@ -134,12 +134,21 @@ def test_long_commands_are_cut_and_not_cached():
     assert programs("a" * shell.MAX_LENGTH + "; make test") == ["a" * shell.MAX_LENGTH]
 
 
+def test_a_command_keeps_its_characters_of_any_script():
+    commands = parse_commands("echo {\U00031860}; grep 'größe 漢' ñ.txt > ü.txt && É=1 make")
+    assert [(command.program, command.words, command.outputs) for command in commands] == [
+        ("grep", ("größe 漢", "ñ.txt"), ("ü.txt",)),
+        ("É=1", ("make",), ()),
+    ]
+
+
 HOSTILE = {
     **{unit: unit * 200_000 for unit in ("sudo ", "<a>", "A=1 ", "env -u x ", "[[ ", "case ", "x;;", "cd a;", "if ")},
     **{unit: unit * 20_000 for unit in ("$(", "`", "(", "{ ", "a | ", "'", '"\\', "<<E\n", "\n", "f() {", "sh -c '")},
     "unclosed heredoc": "cat <<EOF\n" + "a line\n" * 20_000,
     "surrogate": "echo \ud800; make",
     "nul": "echo \0; make",
+    "a character of a high plane": "cat {\U00031860\U000f3041",
 }
 
 

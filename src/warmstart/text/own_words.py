@@ -26,6 +26,12 @@ def without_pasted(text: str, max_characters: int) -> str:
     return text.strip()[:max_characters]
 
 
+def first_sentence(text: str, max_characters: int = 500) -> str:
+    """The first sentence of the user's own words, or its beginning."""
+    sentences = SENTENCE.split(without_pasted(text, max_characters).strip(" -*\t\n"), maxsplit=1)
+    return " ".join(sentences[0].split())
+
+
 def _without_tags(text: str) -> str:
     """The text without `<tag>…</tag>` blocks; the closing tag of an unclosed one is searched for only once."""
     parts: list[str] = []

@@ -65,7 +65,7 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
 _RUNS_TEXT = re.compile(r"-[a-z]*c")
 _ERREXIT = re.compile(r"\bset -[a-z]*e")
 _PIPEFAIL = re.compile(r"\bset -[a-z]*o pipefail")
-
+_IN_ASCII = bytes(range(128)) + b"." * 128  # the parser reads outside its memory after `{` and, for example, 𱡠
 
 Cut = Callable[[slice], str]  # returns the text of a node
 
@@ -182,7 +182,7 @@ def _flatten(text: str) -> list[_Part]:
     # The parser's offsets are bytes; in ASCII they equal character offsets.
     cut: Cut = text.__getitem__ if text.isascii() else lambda span: source[span].decode(errors="replace")
     parts: list[_Part] = []
-    stack = [_parser()(source).root_node]
+    stack = [_parser()(source.translate(_IN_ASCII)).root_node]
     while stack:
         node = stack.pop()
         kind = node.type

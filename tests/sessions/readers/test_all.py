@@ -25,7 +25,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import warmstart
@@ -647,34 +647,12 @@ def survive(
         stored(store, gathered(reader, path))
 
 
-QUICK = settings(
-    max_examples=40,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
-)
-# A found example is not shrunk for minutes: it is small enough.
-DEEP = settings(QUICK, max_examples=500, phases=[Phase.explicit, Phase.reuse, Phase.generate])
-
-
 @pytest.mark.parametrize("name", SEEDS)
-def test_no_damaged_log_breaks_a_reader(name: str, tmp_path: Path, store: SQLiteSessionStore) -> None:
-    @QUICK
-    @given(CHANGES, DAMAGES, st.sampled_from(sorted(READERS)))
-    def run(changes: list[Any], damages: list[Any], other: str) -> None:
-        survive(name, changes, damages, other, tmp_path / "log", store)
-
-    run()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SEEDS)
-def test_no_damaged_log_breaks_a_reader_in_depth(name: str, tmp_path: Path, store: SQLiteSessionStore) -> None:
-    @DEEP
-    @given(CHANGES, DAMAGES, st.sampled_from(sorted(READERS)))
-    def run(changes: list[Any], damages: list[Any], other: str) -> None:
-        survive(name, changes, damages, other, tmp_path / "log", store)
-
-    run()
+@given(changes=CHANGES, damages=DAMAGES, other=st.sampled_from(sorted(READERS)))
+def test_no_damaged_log_breaks_a_reader(
+    name: str, changes: list[Any], damages: list[Any], other: str, tmp_path: Path, store: SQLiteSessionStore
+) -> None:
+    survive(name, changes, damages, other, tmp_path / "log", store)
 
 
 def fill_every_place(name: str, folder: Path, values: Callable[[int], Iterable[Any]]) -> None:

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.sessions.readers.logs import continued, cuts, imported, latest, write
@@ -308,7 +308,6 @@ VALUES = st.recursive(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150, deadline=None)
 @given(changes=st.lists(st.tuples(st.integers(0, len(WHOLE) - 1), st.integers(0, 12), VALUES), max_size=12))
 def test_fields_of_any_type_never_break_the_reader(tmp_path: Path, changes: list[tuple[int, int, Any]]) -> None:
     events = json.loads(json.dumps(WHOLE))
@@ -323,7 +322,6 @@ def test_fields_of_any_type_never_break_the_reader(tmp_path: Path, changes: list
     messages(path)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_damaged_bytes_never_break_the_reader(tmp_path: Path, seed: int) -> None:
     random = Random(seed)

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unprivileged import as_nobody, let_in
 from warmstart.errors import LogError
+from warmstart.preflight.prompt import block
 from warmstart.profile.profiler import profile_of
 from warmstart.sessions.readers.base import Reading
 from warmstart.sessions.readers.hermes import HermesReader
@@ -253,6 +254,14 @@ def test_tokens_are_the_total_of_the_session(hermes: Hermes, tmp_path: Path) -> 
         assert store.get(own).usage == Usage(input=1400, output=55, cache_read=600, reasoning=15)
         found = profile_of(store, store.get(own)).markers
         assert (found.input_tokens, found.output_tokens, found.cached_tokens) == (1400, 55, 600)
+
+
+def test_the_block_in_a_system_prompt_is_left_out(tmp_path: Path) -> None:
+    hermes = Hermes(tmp_path / "state.db", 22)
+    with closing(hermes.db):
+        hermes.session(system_prompt=f"You are Hermes.\n\n{block('full')}\n\nUse tools.")
+        hermes.say("user", "hello")
+        assert messages(hermes)[0].text.split() == ["You", "are", "Hermes.", "Use", "tools."]
 
 
 def test_the_system_prompt_comes_first_and_once(hermes: Hermes) -> None:
@@ -664,7 +673,6 @@ CELLS = st.one_of(
 
 
 @given(rows=st.lists(st.tuples(*[CELLS] * 8), max_size=6), story=st.tuples(*[CELLS] * 8))
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 def test_whatever_is_in_the_cells_nothing_but_messages_comes_out(
     tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[Any, ...]], story: tuple[Any, ...]
 ) -> None:

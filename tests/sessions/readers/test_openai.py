@@ -6,7 +6,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from warmstart.errors import LogError, WarmstartError
@@ -495,7 +495,6 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     value=json_values, cut=st.integers(0, 400), noise=st.binary(max_size=3), suffix=st.sampled_from(["json", "jsonl"])
 )

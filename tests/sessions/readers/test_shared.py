@@ -62,9 +62,9 @@ def test_a_line_of_many_values_is_split_in_no_time(subtests: pytest.Subtests) ->
     for word in ["1 ", '{"a": 1} ', "{}", "{} x", '"a" ']:
         with subtests.test(word=word):
             data = (word * (1_000_000 // len(word))).encode()
-            began = time.monotonic()
+            began = time.process_time()
             parts = split_objects(data)
-            assert time.monotonic() - began < 10
+            assert time.process_time() - began < 10
             assert bool(parts) == ("{" in word and "x" not in word)
 
 
