@@ -38,10 +38,11 @@ _TYPES = {"string": (str, "a string"), "integer": (int, "a whole number"), "obje
 
 
 class Place(NamedTuple):
-    """Where a call comes from: the client's folder, and its session if known."""
+    """Where a call comes from: the client's folder, and its session and name if known."""
 
     folder: str
     session: str = ""
+    agent: str = ""
 
 
 # -- the tools
@@ -114,10 +115,13 @@ def _handoff_packet(ws: Warmstart, arguments: Mapping[str, Any], place: Place) -
 
 def _memory_backend(ws: Warmstart, arguments: Mapping[str, Any], place: Place) -> str:
     from warmstart.memory.selection import get_memory_backend
-    from warmstart.memory.tool import memory_backend
+    from warmstart.memory.tool import Caller, memory_backend
 
     get_memory_backend(ws.settings, host=True)  # turns memory on by default
-    return memory_backend(**arguments)
+    answer = memory_backend(**arguments, caller=Caller(place.agent, place.folder))
+    if arguments["action"] == "store":
+        ws.memory.screen()
+    return answer
 
 
 def _note(heading: str, parts: list[str]) -> str:
@@ -249,7 +253,7 @@ def build_server() -> Server[Any]:
     one_at_a_time = anyio.CapacityLimiter(1)
 
     async def run(context: Context, name: str, arguments: Mapping[str, Any] | None) -> tuple[str, bool]:
-        place = Place(await _client_folder(context), _client_session(context))
+        place = Place(await _client_folder(context), _client_session(context), _client_agent(context))
         return await run_sync(call, name, arguments, place, limiter=one_at_a_time)
 
     async def list_tools(context: Context, params: object) -> types.ListToolsResult:
@@ -342,3 +346,12 @@ def _client_session(context: Context) -> str:
     named = next(filter(None, map(os.environ.get, _SESSION_VARIABLES)), "")
     turn = (context.meta or {}).get(_CODEX_META)
     return named or (str(turn.get("session_id") or "") if isinstance(turn, dict) else "")
+
+
+def _client_agent(context: Context) -> str:
+    """The client's name as a host of ours, such as `codex` for `codex-mcp-client`; else as it says."""
+    from warmstart.hosts.install import HOSTS
+
+    parameters = context.session.client_params
+    name = parameters.client_info.name.lower() if parameters else ""
+    return next((host for host in HOSTS if host.removesuffix("-cli") in name), name)

@@ -49,7 +49,8 @@ def cloud(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cloud]:
 
 def test_memories_are_set_found_listed_and_deleted(run, project):
     ran = done(run, "set", "pref_editor", "Uses Helix.")
-    assert (ran.out, ran.err) == ("", "Stored pref_editor.\n")
+    assert ran.out == "pref_editor: Uses Helix. (every project)\n"
+    assert ran.err == "Stored pref_editor.\n"
     done(run, "set", "shell", "fish")
     assert done(run, "get", "pref_editor").out == "Uses Helix.\n"
     assert list(data(run, "get", "pref_editor")) == ENTRY
@@ -437,3 +438,14 @@ def test_dialectic_reaches_the_command(run, project, honcho):
     found = data(run, "search", "which", "editor", "--dialectic")
     assert (found[0]["value"], found[0]["metadata"]["derived"]) == ("They use vim.", True)
     assert "derived" in done(run, "search", "which", "editor", "--dialectic").out
+
+
+def test_a_key_made_of_a_sentence_has_no_secret(run):
+    for sentence, secret in (
+        ("the password: hunter2secret99", "hunter2secret99"),
+        ("AWS key AKIAQ3EGR7ZKT2PLM4XW works", "akiaq3egr7zkt2plm4xw"),
+    ):
+        ran = run("memory", "set", sentence)
+        assert ran.code == 0
+        assert secret not in (ran.out + ran.err).lower()
+    assert "hunter2" not in run("memory", "list", "--json").out

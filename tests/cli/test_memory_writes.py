@@ -260,7 +260,8 @@ def test_info_says_that_memories_go_to_the_server(run, project, monkeypatch):
 
 
 def test_a_write_that_has_arrived_says_so(run, project, honcho):
-    assert data(run, "set", "city", "Bremen") == {"key": "city", "backend": "honcho (cloud)", "queued": False}
+    stored = {"key": "city", "value": "Bremen", "scope": "user", "backend": "honcho (cloud)", "queued": False}
+    assert data(run, "set", "city", "Bremen") == stored
     assert data(run, "delete", "city", "--yes") == {"deleted": ["city"], "missing": [], "queued": False}
     answer = json.loads(memory_backend("store", key="city", value="Bremen"))
     reset_backend()

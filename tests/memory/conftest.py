@@ -18,7 +18,7 @@ from warmstart.memory.sql import SQLBackend
 
 DATABASES = ("local", "postgres")
 
-PATIENT = Timeouts(read=5.0)
+PATIENT = Timeouts(read=60.0)
 
 OpenHoncho = Callable[..., HonchoBackend]
 

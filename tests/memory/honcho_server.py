@@ -264,12 +264,12 @@ class _Handler(BaseHTTPRequestHandler):
         writes = self.command == "POST" and parts.path.endswith("/messages")
         with server.lock:
             server.requests.append(Request(self.command, parts.path, asked, self.headers["Authorization"]))
-        server.going.wait(30)
+        server.going.wait(180)
         server.delay()
         status, answer = self._status(parts.path, parse_qs(parts.query), asked)
         if writes and status == 201:
             server.kept.set()
-            server.held.wait(30)
+            server.held.wait(180)
             with server.lock:
                 drop = server.dropped > 0
                 server.dropped -= drop

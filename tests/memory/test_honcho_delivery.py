@@ -15,15 +15,16 @@ from contextlib import suppress
 import pytest
 
 from tests.memory.honcho_server import running
-from tests.ports import a_port_that_answers_nothing, free_port
+from tests.ports import a_port_that_answers_nothing, connections, free_port, silent_port
 from tests.waiting import is_quicker, seconds, wait_until
 from warmstart.errors import MemoryBackendError
 from warmstart.memory.honcho import HonchoBackend
 from warmstart.memory.honcho.link import Timeouts, ask
 
 LIMIT = 0.3  # seconds, the default
-SLACK = 5.0  # for a machine that does other things too; who waits for a request to end waits for ten
-IMPATIENT = {"timeouts": Timeouts(read=LIMIT, connect=LIMIT)}
+SLACK = 100.0  # for a machine that does other things too; who waits for a request to end waits much longer
+LONG = 600.0
+IMPATIENT = {"timeouts": Timeouts(read=LIMIT, write=LONG, connect=LIMIT)}
 
 # A process that writes `count` entries called PREFIX_0, PREFIX_1, …, and one that delivers what waits.
 OPEN = """
@@ -39,7 +40,7 @@ for number in range(int(count)):
     assert backend.store("u", f"{{prefix}}_{{number}}", f"value {{number}}")
 print("written", flush=True)
 """
-DELIVERER = f"{OPEN}print(backend.flush(60), flush=True)"
+DELIVERER = f"{OPEN}print(backend.flush(180), flush=True)"
 
 
 def process(script: str, *arguments: object) -> subprocess.Popen:
@@ -74,19 +75,18 @@ def reads(backend: HonchoBackend) -> list[Callable[[], object]]:
 
 
 def test_a_server_that_says_nothing_costs_one_read_its_time_and_the_others_none(opened):
-    with a_port_that_answers_nothing() as url:
-        backend = opened(url, **IMPATIENT)
+    with silent_port() as port:
+        backend = opened(f"http://127.0.0.1:{port.getsockname()[1]}", **IMPATIENT)
         backend._link.load()
         assert seconds(lambda: backend.store("u", "k", "v")) < SLACK
-        times = [seconds(act) for act in reads(backend) * 10]
-        assert max(times) < LIMIT + SLACK
-        assert sum(times) < LIMIT * 4 + SLACK  # after 1, 2, 4… seconds somebody tries again; all would take 24
+        assert max(seconds(act) for act in reads(backend) * 10) < SLACK
+        assert connections(port) < 15  # after 1, 2, 4… seconds somebody tries again; all would be 70
         assert backend.retrieve("u", "k").value == "v"
         assert seconds(backend.close) < SLACK
 
 
 def test_a_server_that_is_gone_costs_nothing(opened):
-    backend = opened(f"http://127.0.0.1:{free_port()}", timeouts=Timeouts(read=60, connect=60))
+    backend = opened(f"http://127.0.0.1:{free_port()}", timeouts=Timeouts(read=LONG, connect=LONG))
     backend._link.load()
     backend.store("u", "k", "v")
     assert max(seconds(act) for act in reads(backend)) < SLACK
@@ -110,11 +110,11 @@ def test_a_name_that_is_not_resolved_in_time_does_not_block(opened, monkeypatch)
 
     def wait(*_, **__):
         asked.set()
-        is_over.wait(60)
+        is_over.wait(LONG)
         raise OSError("no such name")
 
     monkeypatch.setattr("socket.getaddrinfo", wait)
-    assert seconds(lambda: backend.query("u", "k")) < LIMIT + SLACK
+    assert seconds(lambda: backend.query("u", "k")) < SLACK
     assert asked.is_set()
     is_over.set()
 
@@ -131,9 +131,9 @@ def test_another_process_does_not_wait_again(opened):
         first = opened(url, **IMPATIENT)
         first._link.load()
         assert seconds(lambda: first.list_keys("u")) > LIMIT * 0.9
-        # For a second from then on; for a minute, so that a busy machine begins in time.
-        first._breaker._update("UPDATE circuit_breaker SET until = until + 60", ())
-        assert seconds(lambda: opened(url, timeouts=Timeouts(read=60, connect=60)).list_keys("u")) < SLACK
+        # For a second from then on; longer here, so that a busy machine begins in time.
+        first._breaker._update("UPDATE circuit_breaker SET until = until + 600", ())
+        assert seconds(lambda: opened(url, timeouts=Timeouts(read=LONG, connect=LONG)).list_keys("u")) < SLACK
 
 
 def test_loading_the_sdk_is_not_waited_for_where_the_index_is_whole(server, tmp_path, opened):
@@ -180,7 +180,7 @@ def test_a_write_that_fails_arrives_once(fresh_honcho, subtests):
             backend = opened(server.url)
             for number in range(150):
                 backend.store("u", f"a_{number}", "v")
-            assert backend.flush(20)
+            assert backend.flush(180)
             assert numbers(server.entries(), "a") == list(range(150))
 
 
@@ -205,7 +205,7 @@ def test_a_write_that_takes_effect_late_is_not_sent_twice(server, opened):
 
     server.delay = slow_once
     backend.store("u", "a_0", "v")
-    assert backend.flush(20)
+    assert backend.flush(180)
     assert numbers(server.entries(), "a") == [0]
 
 
@@ -225,11 +225,11 @@ def test_a_server_gone_in_the_middle(opened):
                     break
             backend.flush(0.1)
         for number in range(3):
-            assert seconds(lambda: backend.retrieve("u", "a_0")) < LIMIT + SLACK
+            assert seconds(lambda: backend.retrieve("u", "a_0")) < SLACK
             backend.store("u", f"away_{life * 3 + number}", "v")
     with running(port) as server:
         server.workspaces = kept
-        assert backend.flush(30)
+        assert backend.flush(180)
         arrived = numbers(server.entries(), "a")
         assert arrived == sorted(set(arrived))
         assert len(arrived) == sum(key.startswith("a_") for key in backend.list_keys("u"))
@@ -251,10 +251,10 @@ def test_an_hour_of_writes_by_several_processes_while_honcho_is_gone(tmp_path, o
             times += [seconds(act) for act in reads(reader)]
         for writer in writers:
             assert writer.communicate()[0].split() == ["written"]
-    assert max(times) < LIMIT + SLACK
+    assert max(times) < SLACK
     assert len(reader.list_keys("u")) == 2 * at_once * count
     with running(port) as server:
-        assert reader.flush(60)
+        assert reader.flush(180)
         entries = server.entries()
         assert len(entries) == len(set(entries)) == 2 * at_once * count
         for turn in range(2):
@@ -264,15 +264,15 @@ def test_an_hour_of_writes_by_several_processes_while_honcho_is_gone(tmp_path, o
 
 def test_a_process_killed_between_sending_and_noting_it(server, tmp_path, opened):
     server.held.clear()
-    writer = process(WRITER + "\nbackend.flush(30)\n", server.url, tmp_path / "here", "a", 20)
-    assert server.kept.wait(20)
+    writer = process(WRITER + "\nbackend.flush(180)\n", server.url, tmp_path / "here", "a", 20)
+    assert server.kept.wait(180)
     writer.kill()
     writer.communicate()
     server.held.set()
     backend = opened(server.url)
     before = len(server.entries())
     assert before
-    assert backend.flush(20)
+    assert backend.flush(180)
     assert numbers(server.entries(), "a") == list(range(len(server.entries())))
     assert len(server.entries()) >= before
     assert sorted(backend.list_keys("u")) == sorted(entry.split(":")[0] for entry in server.entries())
@@ -293,11 +293,11 @@ atexit.register(print, "exiting", flush=True)
     server.held.clear()
     command = [sys.executable, "-c", script, server.url, tmp_path / "here"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as exiting:
-        assert server.kept.wait(20)
+        assert server.kept.wait(180)
         exiting.stdin.close()
         assert exiting.stdout.readline() == b"exiting\n"
         server.held.set()
-        assert exiting.wait(20) == 0
+        assert exiting.wait(180) == 0
 
 
 def test_two_processes_delivering_at_once(tmp_path, opened):
@@ -309,7 +309,7 @@ def test_two_processes_delivering_at_once(tmp_path, opened):
         server.delay = lambda: time.sleep(0.02)
         deliverers = [process(DELIVERER, url, path) for _ in range(4)]
         backend = opened(url)
-        assert backend.flush(60)
+        assert backend.flush(180)
         assert [deliverer.communicate()[0].strip() for deliverer in deliverers] == ["True"] * 4
         assert numbers(server.entries(), "a") == list(range(500))
 
@@ -321,12 +321,12 @@ def test_killed_at_any_moment(server, tmp_path, opened):
     server.delay = lambda: time.sleep(0.005)
     for turn in range(25):
         seen = len(server.requests) + chance.randrange(8)
-        writer = process(WRITER + "\nbackend.flush(30)\n", server.url, tmp_path / "here", f"r{turn}", 60)
+        writer = process(WRITER + "\nbackend.flush(180)\n", server.url, tmp_path / "here", f"r{turn}", 60)
         wait_until(lambda: len(server.requests) > seen or writer.poll() is not None)  # noqa: B023 - called at once
         writer.send_signal(signal.SIGKILL)
         writer.communicate()
     backend = opened(server.url)
-    assert backend.flush(60)
+    assert backend.flush(180)
     entries = server.entries()
     assert len(entries) == len(set(entries))
     assert sorted(backend.list_keys("u")) == sorted(entry.split(":")[0] for entry in entries)

@@ -23,7 +23,7 @@ def test_a_status_that_passes_costs_no_write(fresh_honcho, subtests):
             assert backend.status().rejected == ()
             assert backend.status().waiting == 6
             server.failing = 0
-            assert backend.flush(20)
+            assert backend.flush(180)
             assert server.entries() == [*(f"a_{number}: v" for number in range(5)), "k: v"]
 
 
@@ -48,7 +48,7 @@ def test_one_that_is_refused_does_not_stop_the_others(server, opened, refuse):
     backend = opened(server.url)
     for number in range(10):
         backend.store("u", f"a_{number}", "forbidden" if number == 4 else "v")
-    assert backend.flush(20)
+    assert backend.flush(180)
     assert server.entries() == [f"a_{number}: v" for number in range(10) if number != 4]
     [(user, key, reason)] = backend.status().rejected
     assert (user, key) == ("u", "a_4")
@@ -61,7 +61,7 @@ def test_a_batch_that_is_too_large_is_sent_one_by_one(server, opened, refuse):
     backend = opened(server.url)
     for number in range(5):
         backend.store("u", f"a_{number}", "v")
-    assert backend.flush(20)
+    assert backend.flush(180)
     assert server.entries() == [f"a_{number}: v" for number in range(5)]
     assert backend.status().rejected == ()
 
@@ -70,11 +70,11 @@ def test_what_was_refused_can_be_sent_again(server, opened, refuse):
     refuse(422, bool)
     backend = opened(server.url)
     backend.store("u", "city", "Oldenburg")
-    assert backend.flush(20)
+    assert backend.flush(180)
     assert [key for _, key, _ in backend.status().rejected] == ["city"]
     refuse(422, lambda messages: False)
     assert backend.retry() == 1
-    assert backend.flush(20)
+    assert backend.flush(180)
     assert backend.status().rejected == ()
     assert server.entries() == ["city: Oldenburg"]
     assert backend.retry() == 0
@@ -84,7 +84,7 @@ def test_a_refused_deletion_of_what_was_refused_is_an_error(server, opened, refu
     refuse(422, bool)
     backend = opened(server.url)
     backend.store("u", "city", "Oldenburg")
-    assert backend.flush(20)
+    assert backend.flush(180)
     delivery = Delivery(backend)
     assert backend.delete("u", "city")
     with pytest.raises(StoreError, match="not today"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -89,7 +90,7 @@ def test_a_report_is_a_dictionary(local: LocalBackend) -> None:
     assert [each["backend_name"] for each in report["evaluations"]] == ["null (disabled)", "local (SQLite)"]
     assert set(FIELDS) <= set(report["evaluations"][0])
     assert report["recommendation"].startswith("Use local (SQLite)")
-    assert report["timestamp"].endswith("Z")
+    assert abs(time.time() - report["timestamp"]) < 3600
     assert json.loads(json.dumps(report)) == report
 
 
@@ -99,7 +100,7 @@ def test_the_tool_speaks_the_keys_of_the_specification(local: LocalBackend) -> N
     found = call("retrieve", key="pref_editor")
     assert (found["success"], found["key"], found["value"]) == (True, "pref_editor", "Helix")
     assert found["metadata"] == {"session": "s-1"}
-    assert found["updated_at"].endswith("Z")
+    assert abs(time.time() - found["updated_at"]) < 3600
     asked = call("query", query_text="which editor")
     assert asked["count"] == 1
     assert {"key", "value", "metadata"} <= set(asked["results"][0])
@@ -109,6 +110,7 @@ def test_the_tool_speaks_the_keys_of_the_specification(local: LocalBackend) -> N
     assert (info["backend"], info["available"], info["is_cloud"]) == ("local (SQLite)", True, False)
     report = call("evaluate")
     assert {"success", "timestamp", "backends_evaluated", "evaluations", "recommendation"} <= set(report)
+    assert report["backends_evaluated"] >= 2
     assert call("delete", key="pref_editor")["success"] is True
 
 

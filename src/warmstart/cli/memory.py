@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import wraps
@@ -13,16 +13,31 @@ from typing import Any, NamedTuple
 
 import click
 
+from warmstart.app import Warmstart
 from warmstart.cli.completion import complete_agents, complete_keys, complete_projects
 from warmstart.cli.options import Count, Group, When, current_project, json_option, limit_option, scope_of, yes_option
 from warmstart.cli.output import Scope, confirm, print_json, print_rows, print_scope, rename_keys, settings, table
 from warmstart.cli.terminal import counted, local, one_line, write_data
 from warmstart.config import expand_user
 from warmstart.errors import ConfigError, EntryNotFound, InvalidEntry, StoreError, StoreUnreachable, WarmstartError
-from warmstart.memory.backend import MAX_ENTRIES, Delivery, MemoryBackend, NullBackend
+from warmstart.memory.authors import COMMAND_LINE, author_of, is_note
+from warmstart.memory.backend import MAX_ENTRIES, Delivery, MemoryBackend, NullBackend, view_of
+from warmstart.memory.keys import make_key
 from warmstart.memory.selection import backend_names, open_backend, select_backend, why_not
-from warmstart.memory.tool import as_datetime, entry_dict, query_entries
-from warmstart.memory.values import AGENT, EXPIRES_AT, PROJECT, SCOPE, SOURCE, MemoryEntry, View
+from warmstart.memory.tool import ASKED_MODEL, DIALECTIC_COST, as_datetime, entry_dict, query_entries
+from warmstart.memory.values import (
+    AGENT,
+    AUTHOR,
+    CANDIDATE,
+    EXPIRES_AT,
+    PROJECT,
+    SCOPE,
+    SOURCE,
+    USER,
+    MemoryEntry,
+    View,
+)
+from warmstart.redact import redact
 from warmstart.sessions.projects import resolve_project
 from warmstart.sessions.values import clean
 
@@ -62,7 +77,8 @@ class Where(NamedTuple):
             if self.all_projects or (lists and not self.scope(backend).project):
                 yield backend, backend
             else:
-                yield backend, backend.at(View(resolve_project(self.project) or current_project(), self.agent))
+                project = resolve_project(self.project) or current_project()
+                yield backend, backend.at(View(project, self.agent, note=project))
 
     def scope(self, backend: MemoryBackend) -> Scope:
         """The project; all projects outside of one, unless an agent is named. A folder with memories is a project."""
@@ -174,19 +190,23 @@ def command() -> None:
     """
 
 
-@command.command("set", epilog='Example: warmstart memory set test_command "make check" --project . --expires 90d')
+@command.command(
+    "set",
+    epilog="\b\nExamples:\n  warmstart memory set test_command 'make check' --project . --expires 90d\n"
+    "  warmstart memory set 'Releases go out on Tuesdays.'",
+)
 @click.argument("key")
-@click.argument("value")
+@click.argument("value", required=False)
 @user_option
 @click.option("--project", default="", shell_complete=complete_projects, help="Only for this project.")
 @click.option("--agent", default="", shell_complete=complete_agents, help="Only for this agent.")
 @click.option("--expires", type=When(future=True), help="Expiry date: 2027-01-31, 30d, 12h.")
-@click.option("--source", default="command line", show_default=True, help="Where it came from.")
+@click.option("--source", default=COMMAND_LINE, show_default=True, help="Where it came from.")
 @backend_option
 @json_option
 def set_command(
     key: str,
-    value: str,
+    value: str | None,
     user: str,
     project: str,
     agent: str,
@@ -195,9 +215,17 @@ def set_command(
     name: str | None,
     as_json: bool,
 ) -> None:
-    """Store VALUE under KEY. The previous value becomes history."""
+    """Store VALUE under KEY, as yours. The previous value becomes history.
+
+    Every later session is shown it, unless it is for one project or agent. A sentence alone gets a key made of its
+    first words.
+    """
     if project and agent:
         raise click.UsageError("--project and --agent contradict each other; give one of them")
+    if value is None:
+        if len(key.split()) < 2:
+            raise click.UsageError("Missing argument 'VALUE'; give KEY and VALUE, or a sentence in quotes")
+        key, value = make_key(redact(key).text), key
     if not key.strip() or not value.strip():
         raise click.UsageError("KEY and VALUE must not be empty; `warmstart memory delete KEY` deletes a key")
     limit = settings().memory_max_value
@@ -205,7 +233,29 @@ def set_command(
         raise InvalidEntry(
             f"VALUE has {len(value):,} characters and the limit is {limit:,}; shorten it, or raise memory.max_value"
         )
-    metadata: dict[str, Any] = {SOURCE: source} if source else {}
+    metadata = _metadata(project, agent, expires, source)
+    with open_memory(name, writes=True) as backend:
+        delivery = Delivery(backend)
+        _store(backend, user, key, value, metadata)
+        waits = delivery.finish(REMOTE_SECONDS)
+        view = View(project=str(metadata.get(PROJECT, "")), agent=agent)
+        kept = backend.at(view).retrieve(user, key)
+        if isinstance(backend, NullBackend):
+            click.echo(f"Memory is switched off, so {key} was not stored. Set memory.backend in config.toml.", err=True)
+        else:
+            secret = ", with its secret replaced" if kept is not None and kept.value != clean(value) else ""
+            click.echo(f"Stored {kept.key if kept else key}{secret}{stays_local(backend, metadata)}.", err=True)
+        if waits:
+            click.echo(waits, err=True)
+        queued = bool(waits) and not stays_local(backend, metadata)  # the queue may hold other writes
+        _print_stored(kept, as_json, key=key, backend=backend.backend_name, queued=queued)
+    if name is None:
+        screen_memories()
+
+
+def _metadata(project: str, agent: str, expires: datetime | None, source: str) -> dict[str, Any]:
+    """The metadata of an entry of the user."""
+    metadata: dict[str, Any] = {AUTHOR: USER, **({SOURCE: source} if source else {})}
     if project:
         metadata |= {SCOPE: "project", PROJECT: resolve_project(project)}
     if agent:
@@ -214,23 +264,85 @@ def set_command(
         if expires <= datetime.now(UTC):
             raise click.UsageError(f"--expires {expires:%Y-%m-%d %H:%M} is in the past; give a future date")
         metadata[EXPIRES_AT] = expires.timestamp()
-    with open_memory(name, writes=True) as backend:
+    return metadata
+
+
+def _store(backend: MemoryBackend, user: str, key: str, value: str, metadata: Mapping[str, Any]) -> None:
+    if not backend.store(user, key, value, metadata):
+        raise StoreError(f"{backend.backend_name} did not store {key!r}; `warmstart memory info` shows why")
+
+
+def _print_stored(entry: MemoryEntry | None, as_json: bool, **more: Any) -> None:
+    """Print what was stored: key, value and scope. Nothing is if memory is off."""
+    if as_json:
+        stored = {"key": entry.key, "value": entry.value, "scope": entry.metadata.get(SCOPE, "user")} if entry else {}
+        print_json({**more, **stored})
+    elif entry:
+        where = "every project" if _scope(entry) == "user" else _scope(entry)
+        click.echo(f"{one_line(entry.key, 80)}: {one_line(entry.value, 500)} ({where})")
+
+
+def screen_memories() -> None:
+    """Judge what was stored, so that hooks need not. A store that cannot be opened is of no concern here."""
+    current = settings()
+    if current.store_url or current.store_path.exists():
+        with suppress(WarmstartError), Warmstart(current) as ws:
+            ws.memory.screen()
+
+
+@command.command(epilog="Example: warmstart memory promote deploy_day --yes")
+@click.argument("key", shell_complete=complete_keys)
+@user_option
+@click.option("--project", default="", shell_complete=complete_projects, help="Keep it for this project only.")
+@yes_option
+@backend_option
+@json_option
+def promote(key: str, user: str, project: str, yes: bool, name: str | None, as_json: bool) -> None:
+    """Make an agent's note yours, or a sentence that a hook noted.
+
+    It replaces your own value of this key. Every later session is then shown it, or with --project, those of one
+    project.
+    """
+    where = resolve_project(project)
+    with open_memory(name, user, writes=True) as backend:
         delivery = Delivery(backend)
-        if not backend.store(user, key, value, metadata):
-            raise StoreError(f"{backend.backend_name} did not store {key!r}; `warmstart memory info` shows why")
-        waits = delivery.finish(REMOTE_SECONDS)
-        if isinstance(backend, NullBackend):
-            click.echo(f"Memory is switched off, so {key} was not stored. Set memory.backend in config.toml.", err=True)
-        else:
-            view = View(project=str(metadata.get(PROJECT, "")), agent=agent)
-            kept = backend.at(view).retrieve(user, key)
-            secret = ", with its secret replaced" if kept is not None and kept.value != clean(value) else ""
-            click.echo(f"Stored {key}{secret}{stays_local(backend, metadata)}.", err=True)
-        if waits:
-            click.echo(waits, err=True)
-        if as_json:
-            queued = bool(waits) and not stays_local(backend, metadata)  # the queue may hold other writes
-            print_json({"key": key, "backend": backend.backend_name, "queued": queued})
+        note = _find_note(backend, user, key, where or current_project())
+        if note is None:
+            click.echo(f"{key} is already yours.", err=True)
+            return
+        if not confirm(f"Make {note.key} ({one_line(note.value, 200)}) yours?", yes=yes):
+            click.echo(f"Left {key} as it was.", err=True)
+            return
+        left_out = (AUTHOR, SCOPE, PROJECT, CANDIDATE)
+        metadata = {label: value for label, value in note.metadata.items() if label not in left_out}
+        metadata[AUTHOR] = USER
+        if author_of(note.metadata) != USER:
+            metadata.setdefault(SOURCE, author_of(note.metadata))
+        if where:
+            metadata |= {SCOPE: "project", PROJECT: where}
+        _store(backend, user, note.key, note.value, metadata)
+        kept = backend.at(View(project=where)).retrieve(user, note.key)
+        if kept is not None and kept.place != note.place:
+            backend.at(view_of(note)).delete(user, note.key)
+        deliver(delivery)
+        click.echo(f"{note.key} is yours now.", err=True)
+        _print_stored(kept, as_json, backend=backend.backend_name)
+    if name is None:
+        screen_memories()
+
+
+def _find_note(backend: MemoryBackend, user: str, key: str, project: str) -> MemoryEntry | None:
+    """The note with this key: that of the project, or the only one. None if the entry is the user's already."""
+    found = [entry for entry in backend.query(user, key, limit=MAX_ENTRIES) if entry.key == key]
+    notes = [entry for entry in found if entry.metadata.get(CANDIDATE) or author_of(entry.metadata) != USER]
+    here = [entry for entry in notes if entry.metadata.get(PROJECT) == project]
+    if not found:
+        raise EntryNotFound(f"no memory has the key {key!r}; `warmstart memory list` shows the keys")
+    if not notes:
+        return None
+    if not here and len(notes) > 1:
+        raise EntryNotFound(f"several projects have a note {key!r}; run the command in the folder of one of them")
+    return (here or notes)[0]
 
 
 @command.command(epilog="Example: warmstart memory set pref_editor Helix && warmstart memory get pref_editor")
@@ -252,7 +364,7 @@ def get(key: str, where: Where, as_json: bool) -> None:
 @command.command(epilog='Example: warmstart memory search "which editor"')
 @click.argument("query", nargs=-1, required=True)
 @click.option("--limit", type=Count(1), default=10, show_default=True, help="Maximum number of memories.")
-@click.option("--dialectic/--no-dialectic", default=None, help="Also ask Honcho's language model; takes seconds.")
+@click.option("--dialectic/--no-dialectic", default=None, help=f"Also ask {DIALECTIC_COST}.")
 @where_options
 @json_option
 def search(query: tuple[str, ...], limit: int, dialectic: bool | None, where: Where, as_json: bool) -> None:
@@ -263,6 +375,8 @@ def search(query: tuple[str, ...], limit: int, dialectic: bool | None, where: Wh
     with where.open(lists=True) as (backend, view):
         found = query_entries(view, where.user, " ".join(query), limit, dialectic=dialectic)
         _print_entries(found, where, where.scope(backend), as_json)
+    if any(entry.metadata.get(SOURCE) == ASKED_MODEL for entry in found):
+        click.echo(f"One result is from {DIALECTIC_COST}.", err=True)
 
 
 @command.command("list", epilog="Example: warmstart memory list --limit 50")
@@ -297,6 +411,10 @@ def _print_entries(found: list[MemoryEntry], where: Where, scope: Scope, as_json
 def _scope(entry: MemoryEntry) -> str:
     if entry.metadata.get("derived"):
         return "derived"
+    if is_note(entry.metadata):
+        name = Path(str(entry.metadata.get(PROJECT))).name
+        kind = "candidate" if entry.metadata.get(CANDIDATE) else f"note by {author_of(entry.metadata)}"
+        return f"{kind} in {name}"
     scope = str(entry.metadata.get(SCOPE) or "user")
     return scope if scope == "user" else f"{scope} {Path(str(entry.metadata.get(scope, ''))).name}".strip()
 
@@ -469,3 +587,4 @@ def evaluate(names: tuple[str, ...], as_json: bool) -> None:
         for note in each["notes"]:
             click.echo(f"{each['backend_name']}: {note}.")
     click.echo(report["recommendation"])
+    click.echo(f"Evaluated {local(as_datetime(report['timestamp']))}.", err=True)

@@ -1,8 +1,8 @@
 """What is known: preferences and facts that outlive sessions, in any backend."""
 
 from importlib import import_module
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # hooks load this package, and `typing` takes milliseconds to load
 if TYPE_CHECKING:
     from warmstart.memory.backend import MemoryBackend, NullBackend
     from warmstart.memory.local import LocalBackend

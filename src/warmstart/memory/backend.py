@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from typing import Any
 
 from warmstart.errors import StoreError
@@ -206,3 +207,16 @@ class Delivery:
             return ""
         waits, them = (f"{status.waiting} writes wait", "them") if status.waiting != 1 else ("1 write waits", "it")
         return f"{waits} on this machine: {status.problem}. The next command that reaches it sends {them}."
+
+
+@contextmanager
+def local_copy(backend: MemoryBackend) -> Iterator[MemoryBackend | None]:
+    """The backend, or what this machine has of a cloud backend, for when nobody should wait for a server."""
+    reopen = getattr(backend, "reopen", None)
+    if not backend.is_available() or (backend.is_cloud and reopen is None):
+        yield None
+    elif backend.is_cloud and reopen:
+        with closing(reopen()) as copy:
+            yield copy
+    else:
+        yield backend

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from warmstart.errors import InvalidEntry
-from warmstart.memory.values import EXPIRES_AT, SCOPE, SCOPES, MemoryEntry, View
+from warmstart.memory.authors import PROJECT, SCOPE, place_of
+from warmstart.memory.values import EXPIRES_AT, SCOPES, MemoryEntry, View
 from warmstart.redact.redactor import Finding, Redactor
 from warmstart.sessions.values import clean
 
@@ -32,7 +33,7 @@ _NUMBER = "[redacted:password:0000]"  # no fingerprint: a short number could be 
 
 
 class Prepared(NamedTuple):
-    """An entry ready to be stored. `place` is empty for the user scope, else `project:NAME` or `agent:NAME`."""
+    """An entry ready to be stored; `place` is that of `MemoryEntry`."""
 
     key: str
     place: str
@@ -86,7 +87,7 @@ def prepare(
     if not metadata:
         return Prepared(key, "", value)
     said = dict(metadata)
-    scope, name = _scope(said, view)
+    scope = _scope(said, view)
     expires_at = _moment(said.get(EXPIRES_AT))
     text = _json(said)
     if redactor is not None:
@@ -95,12 +96,12 @@ def prepare(
             said = _redact_metadata(redactor, before)
         except RecursionError:
             raise InvalidEntry("the metadata is nested too deeply; use texts, numbers and lists") from None
-        if name:
-            name = said[scope] = redactor.clean(name)
+        for name in {scope, PROJECT} & said.keys() - {"user"}:
+            said[name] = redactor.clean(str(said[name]))
         if said != before:
             text = _json(said)
-    place = f"{scope}:{name}" if name else ""
-    _check_size(key, name, text)
+    place = place_of(said)
+    _check_size(key, place.partition(":")[2], text)
     return Prepared(key, place, value, text, expires_at)
 
 
@@ -120,7 +121,7 @@ def check_texts(texts: Mapping[str, object]) -> None:
 
 def clean_view(view: View, redactor: Redactor | None) -> View:
     """The view with its names as they are stored."""
-    names = (clean(view.project), clean(view.agent))
+    names = map(clean, (view.project, view.agent, view.note))
     return View(*(map(redactor.clean, names) if redactor is not None else names))
 
 
@@ -200,18 +201,20 @@ def _json(metadata: Mapping[str, Any]) -> str:
         raise InvalidEntry(f"the metadata cannot be written as JSON ({error}); use texts, numbers and lists") from error
 
 
-def _scope(metadata: dict[str, Any], view: View | None) -> tuple[str, str]:
-    """The scope of an entry and the name of its project or agent; if that is missing, the view's."""
+def _scope(metadata: dict[str, Any], view: View | None) -> str:
+    """The scope of an entry. If the name of its project or agent is missing, it becomes the view's."""
     scope = metadata.get(SCOPE) or "user"
     if scope not in SCOPES:
         raise InvalidEntry(f"there is no scope {scope!r}; use one of {', '.join(SCOPES)}")
+    if isinstance(metadata.get(PROJECT), str):
+        metadata[PROJECT] = clean(metadata[PROJECT])
     if scope == "user":
-        return scope, ""
+        return scope
     name = metadata.get(scope) or (getattr(view, scope) if view else "")
     if not name or not isinstance(name, str):
         raise InvalidEntry(f"an entry of the scope {scope!r} needs the name of its {scope}, as {scope!r} in metadata")
-    metadata[scope] = name = clean(name)
-    return scope, name
+    metadata[scope] = clean(name)
+    return str(scope)
 
 
 def _moment(given: object) -> float | None:

@@ -9,6 +9,7 @@ value is called with the `Settings` and returns a `MemoryBackend`.
 from __future__ import annotations
 
 import threading
+from contextlib import closing
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -106,9 +107,25 @@ def backend_names() -> list[str]:
 
 def select_backend(settings: Settings, *, host: bool = True) -> MemoryBackend:
     """A new backend, as configured."""
-    has_honcho = (settings.honcho_key or settings.honcho_url) and is_installed()
-    usual = "honcho" if has_honcho else "local" if host else "null"
+    usual = "honcho" if _has_honcho(settings) else "local" if host else "null"
     return open_backend(settings.memory_backend or usual, settings)
+
+
+def memory_file(settings: Settings) -> str:
+    """Where a turn can read memories: `store` for the store itself, a SQLite file, or empty for nowhere."""
+    name = settings.memory_backend or ("honcho" if _has_honcho(settings) else "local")
+    if name == "local":
+        return str(settings.store_path) if settings.store_url else "store"
+    if name == "postgres":
+        return "store" if settings.store_url else ""
+    if name != "honcho" or not is_installed():
+        return ""
+    with closing(open_backend(name, settings)) as backend:
+        return "" if backend.problem else str(getattr(backend, "path", ""))
+
+
+def _has_honcho(settings: Settings) -> bool:
+    return bool(settings.honcho_key or settings.honcho_url) and is_installed()
 
 
 def _load(point: EntryPoint, settings: Settings) -> MemoryBackend:

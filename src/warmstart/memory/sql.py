@@ -23,6 +23,7 @@ import msgspec
 
 from warmstart.config import Settings, ambient_settings
 from warmstart.errors import InvalidEntry, StoreBusy, StoreError, WarmstartError
+from warmstart.memory.authors import NOTES
 from warmstart.memory.backend import MAX_ENTRIES, MemoryBackend
 from warmstart.memory.entries import Prepared, Row, check_texts, check_user, clean_view, prepare
 from warmstart.memory.search import MAX_CANDIDATES, MAX_QUERY, WINDOW, Question, WordIndex, answer, index_text, stems
@@ -61,9 +62,9 @@ _WRITE = (
     "WHERE memory_entries.expires_at IS NULL OR memory_entries.expires_at > excluded.updated_at"
 )
 _CURRENT = "(e.expires_at IS NULL OR e.expires_at > :now)"
-_RANK = "CASE {0}.place WHEN :place0 THEN 0 WHEN :place1 THEN 1 WHEN :place2 THEN 2 ELSE 3 END"
+_RANK = "CASE {0}.place WHEN :place0 THEN 0 WHEN :place1 THEN 1 WHEN :place2 THEN 2 WHEN :place3 THEN 3 ELSE 4 END"
 _VISIBLE = (
-    f"{_RANK.format('e')} < 3 AND NOT EXISTS (SELECT 1 FROM memory_entries n WHERE n.user_id = e.user_id "
+    f"{_RANK.format('e')} < 4 AND NOT EXISTS (SELECT 1 FROM memory_entries n WHERE n.user_id = e.user_id "
     f"AND n.key = e.key AND {_RANK.format('n')} < {_RANK.format('e')} "
     "AND (n.expires_at IS NULL OR n.expires_at > :now) LIMIT 1 OFFSET 0)"  # keeps PostgreSQL from making it a join
 )
@@ -276,7 +277,7 @@ class SQLBackend(MemoryBackend):
             if self._view is not None:
                 rows = [row for place in self._view.places for row in rows if row.place == place][:1]
             if rows:
-                return sorted(rows, key=lambda row: (row.place == "", row.updated_at), reverse=True)
+                return sorted(rows, key=_precedence, reverse=True)
         return []
 
     def _names(self, key: str) -> Iterator[str]:
@@ -391,7 +392,8 @@ class SQLBackend(MemoryBackend):
     def _values(self) -> dict[str, Any]:
         if self._view is None:
             return {"now": time.time()}
-        places = [*self._view.places, *[""] * 2][:3]
+        places = list(self._view.places)
+        places += places[-1:] * (4 - len(places))
         return {"now": time.time(), **{f"place{number}": place for number, place in enumerate(places)}}
 
     # -- the index
@@ -482,6 +484,11 @@ class SQLBackend(MemoryBackend):
             "ON CONFLICT DO NOTHING",
             (id, prepared.value, version.since, _end(version), prepared.metadata),
         )
+
+
+def _precedence(row: Row) -> tuple[bool, bool, float]:
+    """Without a view, the user's own entry comes first, and an agent's note last."""
+    return row.place == "", not row.place.startswith(NOTES), row.updated_at
 
 
 def _rows(cursor: Any) -> list[Row]:

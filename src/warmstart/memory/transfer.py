@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
@@ -23,7 +22,8 @@ import msgspec
 from warmstart.errors import LogError
 from warmstart.memory.backend import MemoryBackend, view_of
 from warmstart.memory.entries import prepare
-from warmstart.memory.values import PROJECT, SCOPE, SOURCE, MemoryEntry, Record
+from warmstart.memory.keys import make_key
+from warmstart.memory.values import AUTHOR, PROJECT, SCOPE, SOURCE, USER, MemoryEntry, Record
 from warmstart.redact.redactor import Redactor, redact
 from warmstart.text.untrusted import find_injection
 
@@ -39,7 +39,6 @@ HERMES_LIMITS = {"hermes-memory": 2200, "hermes-user": 1375}  # characters, as H
 _HERMES_FILES = {"hermes-memory": "MEMORY.md", "hermes-user": "USER.md"}
 _SEPARATOR = "\n§\n"
 _MAX_BYTES = 4_000_000
-_KEY_WORDS = 6
 
 _EMPTY = re.compile(r"[\s§]*")
 _BULLET = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s*")
@@ -129,14 +128,15 @@ def import_file(
 
     `redacts` says whether the backend replaces secrets; the result never contains any. It is added to `into`.
     """
-    result = into or Transfer()
+    result, author = into or Transfer(), _author(Path(source), found)
     entries = (record.entry for record in backend.dump(user_id))
     before = {(entry.key, entry.place): entry for entry in entries if entry.metadata.get(SOURCE) == source}
     for each in found:
         if each.refused:
             result.refused.append((each.key, each.refused))
             continue
-        prepared = prepare(each.key, each.value, each.metadata, view=None, redactor=redactor)
+        given = {**each.metadata, **author}
+        prepared = prepare(each.key, each.value, given, view=None, redactor=redactor)
         metadata = json.loads(prepared.metadata) if prepared.metadata else {}
         new = MemoryEntry(prepared.key, prepared.value, user_id, metadata=metadata)
         old = before.pop((new.key, new.place), None)
@@ -146,12 +146,19 @@ def import_file(
         result.written.append(new.key)
         result.entries.append({"key": new.key, "value": new.value, "metadata": metadata})
         if not dry_run:
-            backend.store(user_id, each.key, each.value, each.metadata)
+            backend.store(user_id, each.key, each.value, given)
     for entry in before.values():
         result.replaced.append(entry.key)
         if not dry_run:
             backend.at(view_of(entry)).delete(user_id, entry.key)
     return result
+
+
+def _author(path: Path, found: Sequence[Found]) -> dict[str, Any]:
+    """Who wrote a file: an agent its memories, the user their own rules. Files of a repository may be anybody's."""
+    if path.parent.name in ("memory", "memories") and path.name != "USER.md":
+        return {AUTHOR: agent_of(path)}
+    return {} if any(each.metadata.get(PROJECT) for each in found) else {AUTHOR: USER}
 
 
 class MemoryFile(NamedTuple):
@@ -319,7 +326,7 @@ def _keyed(parts: Sequence[_Part], metadata: Mapping[str, Any]) -> list[Found]:
         last = part.section.rpartition(" / ")[2]
         # A secret must not get into the key, where redaction would not recognize it.
         text = part.text if part.key else redact(part.text).text
-        key = part.key or _slug(f"{last} {' '.join(text.split()[:_KEY_WORDS])}") or "note"
+        key = part.key or make_key(text, last)
         section = {SECTION: part.section} if part.section else {}
         number, unique = 2, key
         while unique in taken:
@@ -328,12 +335,6 @@ def _keyed(parts: Sequence[_Part], metadata: Mapping[str, Any]) -> list[Found]:
         refused = find_injection(f"{part.section}\n{part.text}") or ""
         found.append(Found(unique, part.text, {**metadata, **section, **dict(part.said)}, refused))
     return found
-
-
-def _slug(text: str) -> str:
-    plain = unicodedata.normalize("NFKD", text.lower())
-    words = re.findall(r"[^\W_]+", "".join(letter for letter in plain if not unicodedata.combining(letter)))
-    return "_".join(words)[:80].rstrip("_")
 
 
 # -- writing them

@@ -7,18 +7,16 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Literal, NamedTuple, get_args
 
+from warmstart.memory.authors import AGENT, AUTHOR, CANDIDATE, NOTES, PROJECT, SCOPE, SOURCE, USER, place_of
 from warmstart.text.truncate import one_line
+
+__all__ = ["AGENT", "AUTHOR", "CANDIDATE", "PROJECT", "SCOPE", "SOURCE", "USER"]  # those of `authors`
 
 Scope = Literal["user", "project", "agent"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 
-# The names in metadata that backends understand; all others belong to the caller.
-SCOPE = "scope"  # one of SCOPES; `user` if missing
-PROJECT = "project"  # which project, for the scope `project`
-AGENT = "agent"  # which agent, for the scope `agent`
-EXPIRES_AT = "expires_at"  # seconds since 1970, or a date
+EXPIRES_AT = "expires_at"  # in metadata: seconds since 1970, or a date
 SESSION = "session"  # the id of the session it was learned in
-SOURCE = "source"  # where it came from otherwise: a file, a tool, a person
 
 
 def digest(*parts: str) -> str:
@@ -46,9 +44,8 @@ class MemoryEntry:
 
     @property
     def place(self) -> str:
-        """The scope as one text: empty for the user scope, else `project:NAME` or `agent:NAME`."""
-        scope = self.metadata.get(SCOPE)
-        return f"{scope}:{self.metadata.get(scope, '')}" if scope in SCOPES[1:] else ""
+        """The scope as one text: empty for the user scope, else `project:NAME`, `agent:NAME` or `note:PROJECT`."""
+        return place_of(self.metadata)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +61,25 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Which entries are visible: those of this project, of this agent, and of the user scope."""
+    """Which entries are visible: those of this project, of this agent, and of the user scope.
+
+    `note` adds what agents noted in a project; a view that names nothing else shows only that.
+    """
 
     project: str = ""
     agent: str = ""
+    note: str = ""
 
     @property
     def places(self) -> tuple[str, ...]:
-        """The visible places, the narrowest first."""
+        """The visible places, the narrowest first. Notes come last: they never hide what the user stored."""
         named = ((AGENT, self.agent), (PROJECT, self.project))
-        return (*(f"{scope}:{name}" for scope, name in named if name), "")
+        places = [f"{scope}:{name}" for scope, name in named if name]
+        if places or not self.note:
+            places.append("")
+        if self.note:
+            places.append(f"{NOTES}{self.note}")
+        return tuple(places)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from warmstart.config import Settings, ambient_settings
 from warmstart.errors import ConfigError, MemoryBackendError
+from warmstart.memory.authors import NOTES
 from warmstart.memory.backend import MemoryBackend
 from warmstart.memory.honcho.courier import Courier, pull
 from warmstart.memory.honcho.link import SDK_LOADED, Answer, Link, Timeouts, ask
@@ -233,7 +234,8 @@ class HonchoBackend(Mirror):
 
     def _places(self) -> list[str]:
         """The scopes to ask Honcho about: those of the view, or the user's own without one."""
-        return [place for place in (self._view.places if self._view else ("",)) if not place or self.send_scoped]
+        places = self._view.places if self._view else ("",)
+        return [place for place in places if not place or place.startswith(NOTES) or self.send_scoped]
 
     def _pull(self, user: str, *, every_session: bool = False) -> None:
         """Read what is new: in the user's own session and those of the view, and now and then in all others."""

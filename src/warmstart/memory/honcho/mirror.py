@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 from uuid import uuid4
 
 from warmstart.errors import StoreError
+from warmstart.memory.authors import NOTES, SCOPE, USER
 from warmstart.memory.entries import Prepared, Row
 from warmstart.memory.honcho.wire import Change, session_name
 from warmstart.memory.local import LocalBackend
@@ -81,7 +82,11 @@ class Mirror(LocalBackend):
             self._post(connection, "message", change)
 
     def _is_sent(self, change: Change) -> bool:
-        return self.send_scoped or (not change.place and change.expires_at is None)
+        """What an agent noted is sent unless the agent asked for a scope."""
+        is_note = change.place.startswith(NOTES)
+        scope = json.loads(change.metadata).get(SCOPE) if is_note and change.metadata else None
+        is_scoped = scope not in (None, USER) if is_note else bool(change.place)
+        return self.send_scoped or (not is_scoped and change.expires_at is None)
 
     def _remove(self, connection: Connection, user_id: str, rows: Sequence[Row], when: float = 0.0) -> None:
         when = when or time.time()
@@ -95,7 +100,7 @@ class Mirror(LocalBackend):
             )
             # It may have been sent before the setting changed.
             known = connection.execute("SELECT 1 FROM mirror_positions WHERE session = ?", (gone.session,)).fetchone()
-            if known is None and not self._is_sent(gone):
+            if known is None and not self._is_sent(replace(gone, metadata=row.metadata)):
                 continue
             if row.expires_at is not None:
                 self._post(connection, "delete_session", gone)
