@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 
@@ -10,9 +11,11 @@ import pytest
 
 import warmstart
 from warmstart import Warmstart
+from warmstart.preflight.prompt import block
 
 SAMPLES = Path(warmstart.__file__).parent / "samples"
 SYSTEM = {"role": "system", "content": "You watch the tide."}
+BLOCK = {"role": "system", "content": block("full")}
 CALL = {"id": "c1", "function": {"name": "bash", "arguments": '{"command": "make test"}'}}
 
 
@@ -31,17 +34,68 @@ def tidewatch(ws: Warmstart) -> str:
 
 def test_a_run_starts_with_the_brief_of_its_project(ws: Warmstart, tidewatch: str) -> None:
     run = ws.begin("s1", project=tidewatch, messages=[SYSTEM])
-    assert run.messages[0] == SYSTEM
-    assert "Commands that work here" in str(run.messages[1]["content"])
+    assert run.messages[:2] == [SYSTEM, BLOCK]
+    assert "Commands that work here" in str(run.messages[2]["content"])
     assert "Commands that work here" in run.start_text
     for other in ("/nowhere", ""):
-        assert ws.begin("s2", project=other, messages=[SYSTEM]).messages == [SYSTEM]
+        assert ws.begin("s2", project=other, messages=[SYSTEM]).messages == [SYSTEM, BLOCK]
+
+
+def developer(message: dict[str, str]) -> dict[str, str]:
+    return {**message, "role": "developer"}
+
+
+def test_the_block_follows_what_the_program_says_about_itself(ws: Warmstart, tidewatch: str) -> None:
+    user = {"role": "user", "content": "add a storm table"}
+    cases = {
+        "two system messages": ([SYSTEM, SYSTEM, user], [SYSTEM, SYSTEM, BLOCK]),
+        "no system message": ([user], [BLOCK]),
+        "a developer message": ([developer(SYSTEM), user], [developer(SYSTEM), developer(BLOCK)]),
+    }
+    for name, (messages, start) in cases.items():
+        first, again = (ws.begin(name, project=tidewatch, messages=messages).messages for _ in range(2))
+        assert first[: len(start)] == start
+        assert first == again
+        assert sum(message["content"] == block("full") for message in first) == 1
+        assert first[-1] == user
+    started = ws.begin("again", project=tidewatch, messages=first)
+    assert sum(message["content"] == block("full") for message in started.messages) == 1
+
+
+def test_a_memory_of_the_brief_is_in_no_overlay(ws: Warmstart, tidewatch: str) -> None:
+    ws.settings = replace(ws.settings, preflight_deadline_ms=60_000)
+    ws.memory.set("review", "Pull request 337 waits for review")
+    run = ws.begin("s1", project=tidewatch, host="hermes")
+    assert run.start_text.count("Pull request 337 waits for review") == 1
+    assert "337" not in str(run.before_turn("is pull request 337 reviewed?"))
+    ws.memory.set("draft", "Pull request 338 is a draft")
+    for _ in range(2):  # an overlay is gone after its turn
+        assert "Pull request 338 is a draft" in str(run.before_turn("is pull request 338 reviewed?"))
+    run.after_compaction()
+    assert "Pull request 337 waits for review" in str(run.before_turn("is pull request 337 reviewed?"))
+
+
+def test_the_block_has_a_setting(ws: Warmstart, tidewatch: str) -> None:
+    for mode in ("short", "off"):
+        ws.settings = replace(ws.settings, preflight_mode=mode)
+        run = ws.begin(mode, project=tidewatch, messages=[SYSTEM])
+        said = [message["content"] for message in run.messages]
+        assert said[0] == SYSTEM["content"]
+        assert block("full") not in said
+        assert (block("short") in said) == (mode == "short")
+        assert run.start_text.count("Before you call a tool") == (mode == "short")
 
 
 def test_anthropic_gets_its_system_text_apart(ws: Warmstart, tidewatch: str) -> None:
-    run = ws.begin("s1", project=tidewatch, shape="anthropic", messages=[{"role": "user", "content": "hello"}])
-    assert all(message["role"] in ("user", "assistant") for message in run.messages)
-    assert "Commands that work here" in str(run.messages) + run.system
+    hello = {"role": "user", "content": "hello"}
+    blocks = [{"role": "user", "content": [{"type": "text", "text": "hello"}]}]
+    for shape, messages in (("anthropic", [hello]), ("anthropic", [SYSTEM, hello]), (None, blocks)):
+        run = ws.begin("s1", project=tidewatch, shape=shape, messages=messages)
+        assert all(message["role"] in ("user", "assistant") for message in run.messages)
+        assert "Commands that work here" in str(run.messages) + run.system
+        own = f"{SYSTEM['content']}\n\n" if SYSTEM in messages else ""
+        assert run.system.startswith(own + block("full"))
+        assert block("full") not in str(run.messages)
 
 
 def test_a_run_records_its_messages_and_their_outcome(ws: Warmstart, tmp_path: Path) -> None:
@@ -56,6 +110,20 @@ def test_a_run_records_its_messages_and_their_outcome(ws: Warmstart, tmp_path: P
     assert "AKIAIOSFODNN7EXAMPLQ" not in str(list(ws.sessions.messages(row.id)))
     assert [one.text for one in run.constraints] == ["Never push to main."]
     assert "Never push to main." in run.after_compaction()
+
+
+def test_the_program_s_system_prompt_is_recorded_and_carried(ws: Warmstart, tmp_path: Path) -> None:
+    prompt = {"role": "system", "content": "The database listens on 5433. Never drop a table."}
+    for _ in range(2):  # resumed: the prompt is stored once
+        with ws.begin("prompted", project=str(tmp_path), messages=[prompt]) as run:
+            run.record({"role": "user", "content": "List the newest orders of the shop."})
+            run.record({"role": "assistant", "content": "", "tool_calls": [CALL]})
+            run.record({"role": "tool", "tool_call_id": "c1", "content": "3 passed"})
+    stored = [message.text for message in ws.sessions.messages("prompted") if message.role == "system"]
+    assert stored == [prompt["content"]]
+    template = ws.templates.extract("prompted", name="orders")
+    facts = [item.text for item in template.seed.system_context if item.kind == "context"]
+    assert facts == ["The database listens on 5433.", "Never drop a table."]
 
 
 def test_a_session_that_is_resumed_keeps_its_earlier_messages(ws: Warmstart, tmp_path: Path) -> None:
@@ -92,8 +160,8 @@ def test_a_run_goes_on_when_the_store_fails(ws: Warmstart, tidewatch: str) -> No
     run.record({"role": "user", "content": "hello"})
     assert run.after_compaction() == ""
     run.end("success")
-    assert ws.begin("s2", project=tidewatch, messages=[SYSTEM]).messages == [SYSTEM]
-    assert "read what you already have" in ws.begin("s3", project=tidewatch, host="test").start_text
+    assert ws.begin("s2", project=tidewatch, messages=[SYSTEM]).messages == [SYSTEM, BLOCK]
+    assert ws.begin("s3", project=tidewatch, host="test").start_text == block("full")
     log = (ws.settings.home / "warmstart.log").read_text(encoding="utf-8")
     assert "run before_turn" in log
     assert "storm warnings" not in log
@@ -105,7 +173,7 @@ def test_a_run_goes_on_in_a_folder_that_is_gone(ws: Warmstart, tmp_path: Path, m
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
-    assert ws.begin("s1", messages=[SYSTEM]).messages == [SYSTEM]
+    assert ws.begin("s1", messages=[SYSTEM]).messages == [SYSTEM, BLOCK]
 
 
 def test_threads_may_share_a_run(ws: Warmstart, tmp_path: Path) -> None:
@@ -143,5 +211,5 @@ def test_a_turn_does_not_wait_for_another_thread(ws: Warmstart, tidewatch: str) 
         answers: list[str | None] = []
         turn = Thread(target=lambda: answers.append(run.before_turn("add a table of storm warnings")))
         turn.start()
-        turn.join(30)
+        turn.join(180)
         assert answers == [None]

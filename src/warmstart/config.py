@@ -21,7 +21,7 @@ _YES, _NO = ("yes", "true", "on", "1"), ("no", "false", "off", "0")
 
 # The words that a setting accepts, and what each means. Those with `yes` and `no` also accept true and false.
 _CHOICES = {
-    "context_preflight.mode": {"off": "off", "short": "short", "full": "full", "yes": "short", "no": "off"},
+    "context_preflight.mode": {"off": "off", "short": "short", "full": "full", "yes": "full", "no": "off"},
     "context_preflight.auto_inject": {"off": "off", "smart": "smart", "always": "always", "yes": "smart", "no": "off"},
     "auto_handoff_on_compression.mode": {"prompt_user": "prompt_user", "fresh_session": "fresh_session"},
 }
@@ -60,7 +60,7 @@ class Settings:
     honcho_connect_timeout_ms: int = _setting("memory.honcho.connect_timeout_ms", default=5_000)
     honcho_dialectic: bool = _setting("memory.honcho.dialectic", default=False)
     honcho_send_scoped: bool = _setting("memory.honcho.send_scoped", default=False)
-    preflight_mode: str = _setting("context_preflight.mode", "WARMSTART_PREFLIGHT", "short")
+    preflight_mode: str = _setting("context_preflight.mode", "WARMSTART_PREFLIGHT", "full")
     preflight_inject: str = _setting("context_preflight.auto_inject", "WARMSTART_AUTO_INJECT")
     preflight_max_tokens: int = _setting("context_preflight.max_tokens", default=400)
     preflight_max_passages: int = _setting("context_preflight.max_passages", default=3)

@@ -20,11 +20,11 @@ from warmstart.handoff.ledger import Ledger
 from warmstart.handoff.packet import render_constraints
 from warmstart.log import log_error
 from warmstart.preflight.index import migrate
-from warmstart.preflight.overlay import Policy, Preflight, time_limit
+from warmstart.preflight.overlay import ONE_TURN, Policy, Preflight, memory_key, time_limit
 from warmstart.preflight.prompt import block
 from warmstart.sessions.projects import resolve_project
 from warmstart.sessions.values import Message, Session, SessionOutcome, clean, session_id
-from warmstart.templates.start import insert_brief
+from warmstart.templates.start import insert_brief, is_prompt, shape_of
 
 if TYPE_CHECKING:
     from threading import RLock
@@ -58,6 +58,8 @@ class Services(Protocol):
     @property
     def redactor(self) -> Redactor: ...
     @property
+    def memory(self) -> Any: ...
+    @property
     def templates(self) -> Any: ...
     @property
     def sessions(self) -> Any: ...
@@ -90,7 +92,7 @@ class Run:
         self._app = app
         self._task = task
         self._tools = tools
-        self._shape = shape
+        self._shape: Shape = shape or shape_of(messages, tools or ())
         self._lock = app.lock
         self.project = self._step("project", lambda: resolve_project(project), "")
         self._session = Session(
@@ -103,7 +105,8 @@ class Run:
         self.handoff: HandoffResult | None = None
         self.system = ""
         self.messages: list[Any] = list(messages)
-        self.messages = self._step("begin", self._begin, self.messages)
+        self._prompt = [message for message in messages if isinstance(message, Mapping) and is_prompt(message)]
+        self._split(self._step("begin", self._start, self._with_block()))
 
     def __enter__(self) -> Self:
         return self
@@ -127,28 +130,43 @@ class Run:
 
     # -- the start
 
-    def _begin(self) -> list[Any]:
-        messages = self._start()
+    def _split(self, messages: list[Any]) -> None:
+        """Set `messages`, and `system` for Anthropic, whose messages have no system role."""
+        self.messages = messages
         if self._shape == "anthropic":
-            leading = [one for one in messages if one.get("role") == "system"]
-            self.system = "\n\n".join(str(one["content"]) for one in leading)
-            return [one for one in messages if one.get("role") != "system"]
-        return messages
+            leading = [message for message in messages if message.get("role") == "system"]
+            self.system = "\n\n".join(str(message["content"]) for message in leading)
+            self.messages = [message for message in messages if message.get("role") != "system"]
+
+    def _with_block(self) -> list[Any]:
+        """The messages with the preflight block after the program's own system messages: always the same bytes."""
+        text = "" if self._skips_preflight else block(self._app.settings.preflight_mode)
+        return insert_brief(self.messages, text, "openai")
 
     def _start(self) -> list[Any]:
-        """The messages with the brief, and a template if one fits. If the template fails, the brief remains."""
+        """The messages with the block and the brief, and a template if one fits. If it fails, the brief remains."""
         if not self.project:
-            return self.messages  # the host does not say where it works, and an empty project would mean all of them
+            return self._with_block()  # the host does not say where it works, and "" would mean all projects
         database = self._app.store.database
         with time_limit(database.connection, database.DIALECT, time.monotonic() + START_SECONDS):
             self.arm, parts = self._step("assign", self._assign, ("", _PARTS))
             brief: Brief | str = ""
             if "brief" in parts:
                 brief = self._app.brief(project=self._session.directory, task=self._task, update=not self.host)
-            with_brief = insert_brief(self.messages, brief, self._shape)
+                if self.host in ONE_TURN:
+                    self._step("memories", lambda: self._note_memories(str(brief)), None)
+            messages = self._with_block()
+            with_brief = insert_brief(messages, brief, self._shape)
             if "template" not in parts:
                 return with_brief
-            return self._step("template", lambda: self._with_template(brief), with_brief)
+            return self._step("template", lambda: self._with_template(messages, brief), with_brief)
+
+    def _note_memories(self, brief: str) -> None:
+        """Record which memories the brief has, so that no overlay repeats them: both are in the same message."""
+        known = self._app.memory.of_project(self.project, self._task)
+        lines = zip((*known.memories, *known.notes), known.entries, strict=True)
+        if keys := [memory_key(entry) for line, entry in lines if line in brief]:
+            self._preflight.note("brief", keys)
 
     def _assign(self) -> tuple[str, tuple[str, ...]]:
         """The arm of the project's field experiment, if there is one, and the parts of the start.
@@ -169,15 +187,15 @@ class Run:
         self._skips_preflight = arm.preflight is False
         return trial.arm, arm.start
 
-    def _with_template(self, brief: Brief | str) -> list[Any]:
-        options: dict[str, Any] = {"shape": self._shape} if self._shape else {}
+    def _with_template(self, messages: list[Any], brief: Brief | str) -> list[Any]:
+        options: dict[str, Any] = {"shape": self._shape}
         if self.host:
             options["renderer"] = "system"
         if self.arm:
             options["holdout"] = 0.0  # the experiment has already decided
         started: Started = self._app.templates.start(
             self.session_id,
-            self.messages,
+            messages,
             project=self.project,
             task=self._task,
             tools=self._tools,
@@ -193,9 +211,7 @@ class Run:
         return self._step("start", self._start_text, "")
 
     def _start_text(self) -> str:
-        mode = self._app.settings.preflight_mode
-        texts = [block(mode)] if mode in ("short", "full") and not self._skips_preflight else []
-        texts += [self.system] if self.system else []
+        texts = [self.system] if self.system else []
         for message in self.messages:
             content = message.get("content")
             texts += [content] if isinstance(content, str) else [str(part.get("text", "")) for part in content or ()]
@@ -260,7 +276,11 @@ class Run:
         ledger, own = self._ledger, session_id(self._session.agent, self._session.native_id)
         options: dict[str, Any] = {"ledger": ledger, "session": own, "redactor": self._app.redactor}
         done = compact(messages, budget_tokens=budget_tokens, strategy=strategy, **options)
-        if done.report.tokens_before <= budget_tokens or not self._app.settings.handoff_enabled:
+        if done.report.tokens_before <= budget_tokens:
+            return done.messages
+        if self._recorded:
+            self._step("compressed", lambda: self._app.handoffs.compressed(own), None)
+        if not self._app.settings.handoff_enabled:
             return done.messages
         policy = AutoHandoff(self._app.handoffs, self._app.settings)
         name, _, number = self.session_id.rpartition("+")
@@ -298,9 +318,16 @@ class Run:
         message = replace(message, timestamp=message.timestamp or now)
         self._session = replace(self._session, started_at=self._session.started_at or now, ended_at=now)
         redactor = self._app.redactor
-        cleaned = list(redacted_messages([message], redactor))
+        new = [*self._prompt_messages(), message] if self._recorded == 1 else [message]
+        cleaned = list(redacted_messages(new, redactor))
         self._ledger.extend(cleaned)
         self._app.store.append(redacted_session(self._session, redactor), cleaned)
+
+    def _prompt_messages(self) -> list[Message]:
+        """The program's system messages, under ids that stay the same when the session is resumed."""
+        ids = (f"{self.session_id}#system-{number}" for number in range(len(self._prompt)))
+        read = (read_message(message, id_) for message, id_ in zip(self._prompt, ids, strict=True))
+        return [message for message in read if message is not None]
 
     def end(self, outcome: SessionOutcome | None = None) -> None:
         """Close the session: record its outcome, profile it, and settle its template. Safe to call twice."""

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 
+import warmstart
 from warmstart.preflight.prompt import TIERS
 
 PROJECT = "/home/mara/tidewatch"
@@ -24,6 +25,27 @@ def test_preflight_says_why_it_shows_nothing(run, synced):
     shown = run("preflight", "hello", "--project", PROJECT)
     assert (shown.code, shown.out) == (0, "")
     assert "Nothing to show: " in shown.err
+
+
+def test_a_report_has_every_measure(run, synced):
+    with warmstart.open() as ws:
+        ws.begin("now", project=PROJECT, host="test").before_turn("the surge is negative at low tide")
+    shown = run("preflight", "report", "--project", PROJECT)
+    assert shown.code == 0
+    for line in (
+        "1 message (",
+        "Tool calls per turn: unknown with an overlay, unknown without",
+        "Corrections by the user per turn: unknown with an overlay, unknown without",
+        "Look-ups of what was known already: 0 calls, 0 tokens in 0 sessions",
+        "Time in the first turn: p50 ",
+        "Time in all turns: p50 ",
+    ):
+        assert line in shown.out
+    data = json.loads(run("preflight", "report", "--project", PROJECT, "--json").out)
+    assert data["turns"] == 1
+    assert data["corrections_with"] == {"value": None, "turns": 0}
+    assert data["first_turn_p95_ms"] == data["p95_ms"] > 0
+    assert data["known_lookup_tokens"] == 0
 
 
 def test_prompt_show_prints_the_tiers_of_a_project(run, tmp_path, monkeypatch):

@@ -62,7 +62,7 @@ def expect_silence(client: Client, good: Turn) -> Turn:
     usual = good.requests[0].text
     for request in turn.requests:
         assert [noise for noise in NOISE if noise in request.text and noise not in usual] == []
-        assert "earlier sessions" not in ours(request)  # how to use what it has may be there
+        assert "earlier sessions here" not in ours(request)  # how to use what it has may be there
     return turn
 
 

@@ -109,12 +109,18 @@ def test_three_compressions_give_a_linked_child_in_mode_fresh_session(hermes: He
         assert len(ws.handoffs.automatic(session_id("hermes", sessions(hermes)[-1][0]))) == 1
 
 
-def test_a_session_that_keeps_its_id_gives_a_packet_only_and_says_so(hermes: Hermes) -> None:
+def test_a_session_that_keeps_its_id_is_compressed_as_ever_in_mode_fresh_session(hermes: Hermes) -> None:
     configure(hermes, in_place=True, mode="fresh_session", after_compressions=1)
-    turn = compress(hermes, 1, "a")
-    assert len(packets(hermes)) == 1
-    assert "`compression.in_place`" in turn.errors
+    turn = compress(hermes, 2, "a")
+    assert "left out here" in turn.requests[-1].text
+    assert packets(hermes) == []
+    assert "acket" not in turn.errors
     assert len(sessions(hermes)) == 1
+    with hermes.open() as ws:
+        (only,) = ws.store.list()
+        assert ws.handoffs.packets() == []
+        assert ws.handoffs.compressions(only.session.id).prompts == 0
+        assert "- context: compressed 2 times, last at 20" in ws.handoffs.packet(only.session.id).text
 
 
 def test_without_warmstart_the_engine_compresses_as_hermes_does(hermes: Hermes) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 from tests.hosts.clients import MARKS, Hermes
 from tests.hosts.scenario import RULE, work_once
@@ -15,11 +16,18 @@ def test_templates_are_extracted_listed_tested_started_and_deleted(hermes: Herme
     hermes.install()
     session = work_once(hermes)
     described = ("--name", "tides", "--description", "Work on the tide gauge")
-    assert "tides" in warm(hermes, "extract", session, *described)
-    listed = warm(hermes, "list")
-    assert "tides" in listed
-    assert "Work on the tide gauge" in listed
+    extracted = hermes.run("warm", "extract", session, *described)
+    assert "tides" in extracted.stdout
+    assert "`hermes warm test warm_" in extracted.stderr
     (template,) = json.loads(warm(hermes, "list", "--json"))
+    assert warm(hermes, "list").splitlines() == [
+        "=== Warm Session Templates ===",
+        "",
+        f"ID: {template['template_id']}",
+        "Name: tides",
+        "Description: Work on the tide gauge",
+        "Usage: not used yet",
+    ]
     message = "Add a storm table to the tide gauge."
     tested = warm(hermes, "test", template["template_id"], message)
     assert "make test" in tested
@@ -29,8 +37,26 @@ def test_templates_are_extracted_listed_tested_started_and_deleted(hermes: Herme
     turn = hermes.ask(message, "--resume", command.split("--resume")[1].split()[0].strip("`'\""))
     assert turn.requests[0].text.count("`make test`") >= 1
     assert RULE in turn.requests[0].text
+    assert "Usage: 1 time, outcome unknown" in warm(hermes, "list")
     warm(hermes, "delete", template["template_id"], "--yes")
     assert json.loads(warm(hermes, "list", "--json")) == []
+
+
+def test_names_are_optional_and_messages_name_hermes_own_command(hermes: Hermes) -> None:
+    hermes.install()
+    session = work_once(hermes)
+    (name,) = re.findall(r"\w+_\w+_\d{8}_\d{6}", warm(hermes, "create", session))
+    assert f"_{session[:8]}_" in name
+    assert name in warm(hermes, "list")
+    for words in (("test", "nothing", "Hello."), ("start", "Hello.", "--template", "nothing")):
+        failed = hermes.run("warm", *words, check=False)
+        assert failed.returncode == 1
+        assert "`hermes warm list` shows them" in failed.stderr
+    assert warm(hermes, "extract", "--help").startswith("Usage: hermes warm extract ")
+    compressed = hermes.run("warm", "compress", session, "--name", "small")
+    assert "Compressed 1 session from" in compressed.stderr
+    warm(hermes, "delete", name, "--yes")
+    assert name not in warm(hermes, "list")
 
 
 def warm(hermes: Hermes, *arguments: str) -> str:

@@ -54,8 +54,9 @@ class Hook:
 
     host = "claude-code"
 
-    def __init__(self, answer: str | None = "TEXT", rule: str = "") -> None:
+    def __init__(self, answer: str | None = "TEXT", rule: str = "", notice: str = "") -> None:
         self.answer = answer
+        self.notice = notice
         self.rules = f"{MARK}\n- {rule}\n{END}" if rule else ""
         self.asked: list[tuple[Any, ...]] = []
 
@@ -191,6 +192,13 @@ def test_an_event_without_its_fields_is_no_error():
         for answer in ("TEXT", None):
             handle(event, {}, Hook(answer))  # type: ignore[arg-type]
     assert handle("UserPromptSubmit", {**COMMON, "prompt": "x"}, Hook(None)) is None  # type: ignore[arg-type]
+
+
+def test_a_notice_is_for_the_user_alone():
+    told = {"systemMessage": "Warmstart noted it."}
+    for answer, more in (("TEXT", context("UserPromptSubmit")), (None, {})):
+        hook = Hook(answer, notice="Warmstart noted it.")
+        assert handle("UserPromptSubmit", {**COMMON, "prompt": "x"}, hook) == {**told, **more}  # type: ignore[arg-type]
 
 
 def test_the_adapter_loads_nothing_heavy():

@@ -88,7 +88,7 @@ def test_a_log_that_is_written_after_the_turn_is_imported(home: Path):
     log.parent.mkdir(parents=True)
     data = json.dumps({**COMMON, "cwd": str(home), "transcriptPath": str(log)})
     line = [sys.executable, "-EPc", real.CODE, "hook", "copilot-cli", "agentStop"]
-    subprocess.run(line, input=data, text=True, check=True, timeout=60)
+    subprocess.run(line, input=data, text=True, check=True, timeout=180)
     wait_until((home / ".warmstart" / "hosts").is_dir)  # the process that imports creates it, then waits for the log
     assert not (home / ".warmstart" / "warmstart.db").exists()
     said = {"type": "user.message", "id": "u1", "timestamp": "2026-11-16T17:14:33.401Z", "parentId": None}

@@ -116,7 +116,7 @@ def test_installing_adds_hooks_a_server_and_a_command_and_undoing_it_restores_th
 
 
 def test_without_the_extra_there_is_no_server_and_a_home_of_its_own_is_kept(tmp_path: Path) -> None:
-    (bare, _), (full, _) = (
+    (bare, *_), (full, *_) = (
         files(Place(tmp_path, {"WARMSTART_HOME": "/w", "GEMINI_CLI_HOME": "/g"}, mcp=mcp)) for mcp in (False, True)
     )
     assert full.path == Path("/g/.gemini/settings.json")

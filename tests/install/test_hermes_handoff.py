@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -52,7 +53,7 @@ def compress(hermes: Hermes, session: str = "s1", *, rotates: bool = False, **se
 
 
 def compressed(hermes: Hermes, session: str = "s1", parent: str = "s1", packet: str = "", **settings: Any) -> str:
-    data = {"parent": parent, "packet": packet, "in_place": session == parent, "settings": settings or None}
+    data = {"parent": parent, "packet": packet, "settings": settings or None}
     return str(ask(hermes, "compressed", session_id=session, **data).get("notice"))
 
 
@@ -86,16 +87,45 @@ def test_a_handoff_is_off_by_default(hermes: Hermes) -> None:
     assert not (hermes.path.parent / "handoffs").exists()
 
 
-def test_a_packet_is_written_and_the_user_is_told_that_the_session_goes_on(hermes: Hermes) -> None:
-    assert ask(hermes, "packet", note="", settings=True)["text"].startswith("Packet ")  # a plain `true` is fine too
-    for path in (hermes.path.parent / "handoffs").glob("*.md"):
-        path.unlink()
-    assert compressed(hermes, **FRESH) == ""
-    notice = compressed(hermes, **FRESH)
+def test_prompt_user_writes_a_packet_and_tells_the_user(hermes: Hermes) -> None:
+    prompt = {**FRESH, "mode": "prompt_user"}
+    assert compressed(hermes, **prompt) == ""
+    notice = compressed(hermes, **prompt)
     (path,) = (hermes.path.parent / "handoffs").glob("*.md")
     assert verify(path.read_text()) in notice
-    assert "`compression.in_place`" in notice
     assert RULE in path.read_text()
+
+
+def test_a_session_that_keeps_its_id_is_compressed_as_ever_in_mode_fresh_session(hermes: Hermes) -> None:
+    assert [compressed(hermes, **FRESH) for _ in range(4)] == [""] * 4
+    assert not (hermes.path.parent / "handoffs").exists()
+    with warmstart.open() as ws:
+        assert ws.handoffs.packets() == []
+        assert ws.handoffs.compressions(session_id("hermes", "s1")).prompts == 0
+    rotate(hermes, compress(hermes, rotates=True, **FRESH), "s1", "s2")  # now Hermes may, and the count is whole
+    with warmstart.open() as ws:
+        ws.sync([hermes.path])
+        assert len(ws.handoffs.automatic(session_id("hermes", "s2"))) == 1
+
+
+def test_a_packet_says_how_often_hermes_compressed_the_context(hermes: Hermes) -> None:
+    assert "compressed" not in packet_text(hermes)
+    compressed(hermes)
+    work(hermes, 8)
+    compressed(hermes)
+    text = packet_text(hermes)
+    assert re.search(r"\n- context: compressed 2 times, last at \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\n", text)
+    assert packet_text(hermes) == text
+    compressed(hermes)
+    with warmstart.open() as ws:
+        assert ws.handoffs.find(verify(text)).text == text
+
+
+def packet_text(hermes: Hermes) -> str:
+    """The packet of the session, which was imported."""
+    assert ask(hermes, "packet", note="", settings=True)["text"].startswith("Packet ")  # a plain `true` is fine too
+    newest = max((hermes.path.parent / "handoffs").glob("*.md"), key=lambda path: path.stat().st_mtime_ns)
+    return newest.read_text()
 
 
 def test_a_session_that_hermes_made_is_linked_counted_once_and_bounded(hermes: Hermes) -> None:

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import warmstart
@@ -150,7 +150,6 @@ def test_every_installed_line_answers_with_json_or_nothing(place, kept, home, su
 # -- there and back
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(written(), written(), st.sampled_from([0o600, 0o644, 0o640]))
 def test_uninstalling_restores_the_bytes_of_any_file(tmp_path_factory, settings_text, configuration, mode):
     home = tmp_path_factory.mktemp("home")
@@ -169,7 +168,6 @@ def test_uninstalling_restores_the_bytes_of_any_file(tmp_path_factory, settings_
     assert tree(home) == before
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(written(), st.booleans())
 def test_if_the_agent_has_rewritten_the_file_only_our_entries_go(tmp_path_factory, text, record):
     home = tmp_path_factory.mktemp("home")

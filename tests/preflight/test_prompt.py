@@ -29,11 +29,18 @@ def test_the_block_is_small_marked_and_procedural(mode, limit) -> None:
     assert count(text, exact=True) <= limit
     assert is_marked(text)
     assert without_ours(text) == ""
-    steps = ["identity" if mode == "short" else "who you are", "memory", "profile", "skills", "conversation"]
-    places = [text.index(step) for step in (*steps, "straight to tools", "stop")]
+    identity, tools = ("identity", "straight to tools") if mode == "short" else ("who you are", "tools at once")
+    steps = (identity, "memory", "profile", "skills", "conversation", tools, "stop")
+    places = [text.index(step) for step in steps]
     assert places == sorted(places)
-    for exception in ("direct command", "check", "first turn"):
+    for exception in ("direct command", "change", "check", "first turn"):
         assert exception in text
+
+
+def test_the_full_block_has_five_steps() -> None:
+    steps = [line.partition(".")[0] for line in block("full").splitlines() if line[1:3] == ". "]
+    assert steps == ["1", "2", "3", "4", "5"]
+    assert Prompt(identity="I am.").render().endswith(block("full"))
 
 
 def test_switched_off_there_is_no_block() -> None:
@@ -43,7 +50,7 @@ def test_switched_off_there_is_no_block() -> None:
 
 def test_the_block_comes_before_anything_about_tools() -> None:
     rendered = example().render()
-    assert rendered.index("Before you call a tool") < rendered.index("make check") < rendered.index("Read tide tables")
+    assert rendered.index(block("full")) < rendered.index("make check") < rendered.index("Read tide tables")
 
 
 def test_the_prefix_stays_the_same_when_only_volatile_things_change() -> None:

@@ -19,6 +19,8 @@ from warmstart.sessions.values import clean
 from warmstart.templates.brief import read_texts
 from warmstart.templates.rules import DOCS
 
+_MAX_MEMORIES = 1_000  # newest, of those that an agent need not have looked up
+
 
 @click.group(
     cls=DefaultGroup,
@@ -70,9 +72,11 @@ def _source(store: SQLSessionStore, turn: str) -> tuple[str, int]:
 @project_options
 @json_option
 def report(project: str, all_projects: bool, as_json: bool) -> None:
-    """Show how often agents were shown something, what it cost, and whether they used it.
+    """Show how often agents were shown something, what it cost, and what happened then.
 
-    Turns with and without an overlay differ in other ways too, so the difference is not the effect of the overlay.
+    Compares tool calls and the user's corrections in turns with and without an overlay; the turns differ in other ways
+    too, so the difference is not its effect. A look-up is of something known if its result repeats an earlier look-up,
+    names a session that an overlay had shown, or returns a memory that was stored before.
     """
     from warmstart.preflight.index import migrate
     from warmstart.preflight.report import report as make_report
@@ -80,7 +84,8 @@ def report(project: str, all_projects: bool, as_json: bool) -> None:
     with Warmstart(settings()) as ws:
         migrate(ws.store)
         scope = scope_of(project, all_projects, ws.store.projects())
-        data = make_report(ws.store, project=clean(scope.project))
+        memories = [] if ws.memory.backend.is_cloud else ws.memory.list(limit=_MAX_MEMORIES)
+        data = make_report(ws.store, project=clean(scope.project), memories=memories)
     if as_json:
         print_json(data)
         return
@@ -90,20 +95,27 @@ def report(project: str, all_projects: bool, as_json: bool) -> None:
     click.echo(f"{counted(data.turns, 'message')} ({scope}), {data.injected} with an overlay ({data.tokens:,} tokens)")
     for reason, times in data.reasons.items():
         click.echo(f"  {times:>6,}  {reason}")
-    click.echo(f"Tool calls per turn: {_mean(data.calls_with)} with an overlay, {_mean(data.calls_without)} without")
+    click.echo(f"Tool calls per turn: {_compare(data.calls_with, data.calls_without, 1)}")
+    click.echo(f"Corrections by the user per turn: {_compare(data.corrections_with, data.corrections_without, 2)}")
     if data.used_of and data.used_interval:
         low, high = data.used_interval
         used = f"{data.used} of {counted(data.used_of, 'turn')}"
         click.echo(f"Used what it was shown: {used} ({low:.0%} to {high:.0%}, 95 %)")
     click.echo(
-        f"Reads and searches repeated within a session: {data.repeated_calls:,} calls, "
-        f"{data.repeated_tokens:,} tokens in {counted(data.sessions, 'session')}"
+        f"Look-ups of what was known already: {counted(data.known_lookups, 'call')}, "
+        f"{counted(data.known_lookup_tokens, 'token')} in {counted(data.sessions, 'session')}"
     )
-    click.echo(f"Time: p50 {data.p50_ms:.1f} ms, p95 {data.p95_ms:.1f} ms")
+    click.echo(f"Time in the first turn: p50 {data.first_turn_p50_ms:.1f} ms, p95 {data.first_turn_p95_ms:.1f} ms")
+    click.echo(f"Time in all turns: p50 {data.p50_ms:.1f} ms, p95 {data.p95_ms:.1f} ms")
 
 
-def _mean(mean: Mean) -> str:
-    return "unknown" if mean.value is None else f"{mean.value:.1f} ({counted(mean.turns, 'turn')})"
+def _compare(with_overlay: Mean, without: Mean, digits: int) -> str:
+    """Two means, each with the number of turns behind it."""
+    texts: list[str] = []
+    for mean in (with_overlay, without):
+        known = "unknown" if mean.value is None else f"{mean.value:.{digits}f} ({counted(mean.turns, 'turn')})"
+        texts.append(known)
+    return f"{texts[0]} with an overlay, {texts[1]} without"
 
 
 @click.group("prompt", cls=Group, epilog="Example: warmstart prompt show")
@@ -123,12 +135,13 @@ def show_prompt(project: str, as_json: bool) -> None:
     current = settings()
     where = Path(resolve_project(project))
     with Warmstart(current) as ws:
+        known = ws.memory.of_project(str(where))
         prompt = Prompt(
             mode=current.preflight_mode,
             guidance=ws.brief(project=project).text,
             skills=read_skills(where),
             context=dict(read_texts(where, DOCS)),
-            memories=ws.memory.of_project(str(where)),
+            memories=[*known.memories, *known.notes],
             date=f"{datetime.now(UTC):%Y-%m-%d}",
         )
     tiers = prompt.tiers

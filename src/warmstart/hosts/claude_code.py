@@ -51,7 +51,7 @@ def handle(event: str, data: dict[str, Any], hook: Hook) -> dict[str, Any] | str
         prompt = str(data.get("prompt") or "")
         if not prompt or prompt.lstrip().startswith("<task-notification>"):
             return None  # a background task has ended
-        return context(event, hook.before_turn(session, project, prompt))
+        return context(event, hook.before_turn(session, project, prompt), hook.notice)
     if event in ("PostToolUseFailure", "PostToolBatch"):
         fixes = [hook.after_tool(session, project, *call) for call in _calls(event, data)]
         return context(event, "\n\n".join(filter(None, fixes)))
@@ -89,9 +89,12 @@ def _calls(event: str, data: dict[str, Any]) -> Iterator[tuple[str, Any, str]]:
             yield "Bash", call.get("tool_input") or {}, output
 
 
-def context(event: str, text: str | None) -> dict[str, Any] | None:
-    """The answer to an event that adds text to the conversation."""
-    return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}} if text else None
+def context(event: str, text: str | None, notice: str = "") -> dict[str, Any] | None:
+    """The answer to an event that adds text to the conversation, and a notice that only the user sees."""
+    answer: dict[str, Any] = {"systemMessage": notice} if notice else {}
+    if text:
+        answer["hookSpecificOutput"] = {"hookEventName": event, "additionalContext": text}
+    return answer or None
 
 
 # -- installed files

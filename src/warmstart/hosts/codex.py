@@ -35,7 +35,7 @@ def handle(event: str, data: dict[str, Any], hook: Hook) -> dict[str, Any] | Non
     if event == "SessionStart":
         return context(event, start(data, hook, session, project, transcript))
     if event == "UserPromptSubmit" and (prompt := str(data.get("prompt") or "")):
-        return context(event, hook.before_turn(session, project, prompt))
+        return context(event, hook.before_turn(session, project, prompt), hook.notice)
     output = data.get("tool_response")
     if event == "PostToolUse" and data.get("tool_name") == "Bash" and isinstance(output, str):
         return context(event, hook.after_tool(session, project, "Bash", data.get("tool_input") or {}, output))

@@ -46,7 +46,7 @@ def handle(event: str, data: dict[str, Any], hook: Hook) -> dict[str, Any] | Non
         text = hook.before_turn(session, project, prompt) or ""
     elif event in ("AfterAgent", "SessionEnd") and (transcript := str(data.get("transcript_path") or "")):
         hook.sync(transcript, *_more_logs(transcript, session))
-    return context(event, text)
+    return context(event, text, hook.notice)
 
 
 def _typed(prompt: str) -> str:
@@ -73,7 +73,7 @@ def folder(place: Place) -> Path:
 
 
 def files(place: Place) -> list[HostFile]:
-    """Hooks and the MCP server in `settings.json`, and the command `/warm:recall`."""
+    """Hooks and the MCP server in `settings.json`, and the commands `/warm:recall` and `/warm:remember`."""
     from warmstart.hosts.files import JSONFile, OwnFile, hooks_file, member_file
 
     path = folder(place) / "settings.json"
@@ -81,5 +81,8 @@ def files(place: Place) -> list[HostFile]:
     member = member_file(path, ("mcpServers", "warmstart"), place.server() if place.mcp else None)
     return [
         JSONFile(path, hooks.entries + member.entries, lambda data: [*hooks.find(data), *member.find(data)]),
-        OwnFile(folder(place) / "commands" / "warm" / "recall.toml", place.text("gemini_recall.toml")),
+        *(
+            OwnFile(folder(place) / "commands" / "warm" / f"{name}.toml", place.text(f"gemini_{name}.toml"))
+            for name in ("recall", "remember")
+        ),
     ]

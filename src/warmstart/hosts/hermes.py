@@ -23,7 +23,7 @@ def handle(event: str, data: dict[str, Any], hook: Hook) -> dict[str, Any] | Non
     """Answer one event of the plugin."""
     session, project = str(data.get("session_id") or ""), str(data.get("cwd") or "")
     if event == "turn":
-        return {"context": _turn(data, hook, session, project)}
+        return _turn(data, hook, session, project)
     if event == "failed":
         output = f"exit code {data['exit_code']}"
         return {"context": hook.after_tool(session, project, data["tool_name"], data["args"], output)}
@@ -31,10 +31,6 @@ def handle(event: str, data: dict[str, Any], hook: Hook) -> dict[str, Any] | Non
         hook.after_compaction(session)
     elif event == "end":
         hook.sync(f"{data['hermes_home']}/state.db")
-    elif event == "block":
-        from warmstart.preflight.prompt import block
-
-        return {"block": block("full" if data["mode"] == "full" else "short")}
     elif event in ("compress", "compressed", "packet"):
         from warmstart.hosts import hermes_handoff
 
@@ -50,25 +46,45 @@ def handle(event: str, data: dict[str, Any], hook: Hook) -> dict[str, Any] | Non
     return None
 
 
-def _turn(data: Mapping[str, Any], hook: Hook, session: str, project: str) -> str:
+def _turn(data: Mapping[str, Any], hook: Hook, session: str, project: str) -> dict[str, Any]:
+    """The start of a session, which stays; the overlay, which this turn alone gets; the block, for the prompt."""
+    from warmstart.preflight.prompt import block
+
+    mode = hook.settings["preflight_mode"]
+    own, wanted = block(mode), block(_mode(data.get("mode"), mode))
     start = hook.start(session, project, HOST, str(data["model"])) if data["is_first"] else ""
+    if data["is_first"] and not start.startswith(own):
+        wanted = ""  # an experiment starts this session without it
     try:
         overlay = hook.before_turn(session, project, data["message"]) or ""
     except Exception as error:  # the session still starts with the brief
         hook.log("turn", error)
         overlay = ""
-    return "\n\n".join(filter(None, (start, overlay)))
+    context = start.removeprefix(own).lstrip()
+    return {"context": context, "overlay": overlay, "block": wanted, "notice": hook.notice}
+
+
+def _mode(value: object, mode: str) -> str:
+    """The mode of the block: what `agent.context_preflight` in Hermes says, or else our own setting."""
+    word = str(value).lower()
+    if value is None or (word == "true" and mode != "off"):
+        return mode
+    return {"true": "full", "short": "short", "full": "full"}.get(word, "off")
 
 
 def _call_tool(app: Warmstart, data: Mapping[str, Any], session: str, project: str) -> dict[str, Any]:
     arguments: dict[str, Any] = data["args"]
     if data["tool_name"] == "memory_backend":
         from warmstart.memory.selection import get_memory_backend
-        from warmstart.memory.tool import MEMORY_BACKEND_SCHEMA, memory_backend
+        from warmstart.memory.tool import MEMORY_BACKEND_SCHEMA, Caller, memory_backend
 
         get_memory_backend(host=True)  # turns memory on by default
         known = MEMORY_BACKEND_SCHEMA["parameters"]["properties"]
-        return {"result": memory_backend(**{name: value for name, value in arguments.items() if name in known})}
+        given = {name: value for name, value in arguments.items() if name in known}
+        result = memory_backend(**given, caller=Caller(HOST, project))
+        if given.get("action") == "store":
+            app.memory.screen()
+        return {"result": result}
     from warmstart.sessions.marks import END, MARK
     from warmstart.text.untrusted import neutralize
 
@@ -81,28 +97,22 @@ def _call_tool(app: Warmstart, data: Mapping[str, Any], session: str, project: s
 
 def _seed(app: Warmstart, data: Mapping[str, Any], session: str, project: str) -> dict[str, Any]:
     """The rows of a session that starts with the brief and a template, or an error to show."""
-    from types import SimpleNamespace
-
     from warmstart.errors import WarmstartError
-    from warmstart.preflight.prompt import block
-    from warmstart.templates import Choice, Suggestion, WarmSessionBootstrapper
+    from warmstart.templates import WarmSessionBootstrapper
+    from warmstart.templates.selection import Named
 
     options: dict[str, Any] = {"task": data["task"], "agent": HOST, "tools": data["tools"], "shape": "openai"}
     try:
         if data["template"]:
-            named, why = app.templates.get(data["template"]), "the user named it"
+            named = app.templates.get(data["template"])
             WarmSessionBootstrapper(named)  # raises for a template that no session may start from
-            facts: dict[str, Any] = {name: getattr(named, name) for name in ("id", "name", "version", "state")}
-            suggestion = Suggestion(**facts, sure=1.0, similarity=1.0, utility=0.0, why=why)
-            choice = Choice(arm="warm", why=why, template=suggestion)
-            options["selector"] = SimpleNamespace(choose=lambda _: choice)
+            options["selector"] = Named(named, "the user named it")
         started = app.templates.start(session, [], project=project, **options)
     except WarmstartError as error:
         return {"error": str(error)}
     if not started.messages:
         return {"error": f"nothing to start from: {started.choice.why}"}
-    preflight = block(app.settings.preflight_mode)
-    return {"messages": rows_of([{"role": "system", "content": preflight}] * bool(preflight) + started.messages)}
+    return {"messages": rows_of(started.messages)}
 
 
 def rows_of(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

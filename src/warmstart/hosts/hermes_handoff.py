@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +18,6 @@ from warmstart.sessions.values import session_id
 
 _MIN_SAVED = 0.1  # share of the tokens; if we save less, Hermes' own compressor takes over
 _ACKNOWLEDGED = {"role": "assistant", "content": f"{MARK} The packet was read. {END}"}  # separates two user messages
-_IN_PLACE = (
-    " The session continues, because `compression.in_place` is true in Hermes' config.yaml; set it to false to start a "
-    "fresh one instead."
-)
 
 Event = Mapping[str, Any]
 
@@ -55,16 +50,16 @@ def compress(data: Event) -> dict[str, Any]:
 def compressed(data: Event) -> dict[str, Any]:
     """Count a compression by Hermes, and hand over if it is due. `notice` is for the user."""
     try:
-        settings = _settings(data)
-        is_kept = settings.handoff_mode == "fresh_session" and data["in_place"]
-        with Warmstart(replace(settings, handoff_mode="prompt_user") if is_kept else settings) as app:
+        with Warmstart(_settings(data)) as app:
             ledger = _import(app, data)
+            if not data["packet"]:  # otherwise the context is a fresh one
+                app.handoffs.compressed(ledger.session.id)
             policy = _policy(app, data)
             parent = session_id("hermes", data["parent"])
             done = policy.linked(parent) if data["packet"] else policy.after_compression(ledger)
     except WarmstartError as error:
         return {"notice": f"Warmstart: {error}"}
-    return {"notice": done.message + _IN_PLACE if done.message and is_kept else done.message}
+    return {"notice": done.message}
 
 
 def packet(data: Event) -> dict[str, Any]:

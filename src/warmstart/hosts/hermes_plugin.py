@@ -26,15 +26,17 @@ import uuid
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 _log = logging.getLogger(__name__)
 
 _CODE = "from warmstart.__main__ import main; main()"
 _TURN, _START, _TOOL = 3, 10, 60  # seconds until we continue without an answer
+_END = "[/warmstart]"  # how the block ends
 _SUMMARY = "[CONTEXT COMPACTION"  # prefix of a message that replaces earlier ones
 _NO_ANSWER = "Warmstart did not answer (`warmstart doctor` shows why); continue without it"
 ENGINE = "warmstart"  # in `context.engine`
+_COMMANDS, _CALLED_AS = "warmstart templates", "hermes warm"  # the commands that we run, and how the user calls them
 _FIELDS = ("role", "content", "tool_calls", "tool_call_id")  # of a message, that we need
 _COMPRESSION = {  # settings under `compression`, and the arguments of the compressor that ours extends
     "threshold": "threshold_percent",
@@ -65,8 +67,7 @@ def register(ctx: Any, python: str = "", home: str = "") -> None:
             ctx.register_context_engine(create_engine(plugin))
         except Exception as error:  # another version of Hermes; the rest of the plugin works without it
             _log.warning("warmstart's context engine is not available: %s", error)
-    if plugin.preflight:
-        ctx.register_middleware("llm_request", plugin.add_block)
+    ctx.register_middleware("llm_request", plugin.before_request)
     # Read from files, because Hermes' Python may not be able to import the tools.
     here = Path(__file__).parent
     for path in (here.parent / "memory" / "tool.json", here / "recall_tool.json"):
@@ -76,6 +77,15 @@ def register(ctx: Any, python: str = "", home: str = "") -> None:
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="COMMAND ...", help="see above")
+
+
+class Turn(NamedTuple):
+    """What the requests of one turn get: the block in the system prompt, and an overlay after the user's message."""
+
+    id: object
+    message: str
+    block: str
+    overlay: str
 
 
 class Plugin:
@@ -91,12 +101,11 @@ class Plugin:
         self.handoff = settings.get("auto_handoff_on_compression")
         self.is_engine = (config.get("context") or {}).get("engine") == ENGINE
         self.notices: dict[str, str] = {}  # by session, for the end of the turn
-        self.block: str | None = None
+        self.turns: dict[str, Turn] = {}  # the latest of each session
         self.subagents: set[object] = set()  # their sessions, which look like a person's otherwise
         self.summaries: dict[str, str] = {}  # by session
         self.command = command
-        own = {"WARMSTART_HOME": home, "WARMSTART_PREFLIGHT": "" if self.preflight is None else "off"}
-        self.environment = {**os.environ, **{name: value for name, value in own.items() if value}}
+        self.environment = {**os.environ, "WARMSTART_HOME": home} if home else {**os.environ}
 
     def ask(self, event: str, data: dict[str, Any], timeout: float) -> dict[str, Any]:
         """The answer of our process to an event; empty if there is none."""
@@ -125,14 +134,24 @@ class Plugin:
     # -- hooks
 
     def before_turn(self, **event: Any) -> dict[str, Any] | None:
-        """The brief for the first message, an overlay later. Hermes adds it to the user's message for good."""
+        """The brief for the first message, which Hermes adds to it for good. The rest is added to each request."""
         if not self._is_main(event):
             return None
         self.after_turn(**event)
+        session, message = str(event["session_id"]), _text(event["user_message"])
         is_first = bool(event.get("is_first_turn"))
-        data = {"session_id": event["session_id"], "model": event.get("model"), "is_first": is_first}
-        answer = self.ask("turn", {**data, "message": _text(event["user_message"])}, _START if is_first else _TURN)
-        return answer if answer.get("context") else None
+        data = {"session_id": session, "model": event.get("model"), "is_first": is_first, "message": message}
+        answer = self.ask("turn", {**data, "mode": self.preflight}, _START if is_first else _TURN)
+        if not answer:
+            return None
+        known = self.turns.get(session)
+        block = known.block if known else answer["block"]
+        self.turns[session] = Turn(event.get("turn_id"), message, block, answer["overlay"])
+        if block:
+            _store_block(session, block)
+        if answer["notice"]:
+            self.notices[session] = answer["notice"]
+        return {"context": answer["context"]} if answer["context"] else None
 
     def after_turn(self, **event: Any) -> None:
         """Detect a compaction, for which Hermes has no hook: text that was added before may then be added again."""
@@ -145,13 +164,20 @@ class Plugin:
             self.summaries[session] = summary
             self.ask("compacted", {"session_id": session}, _TURN)
 
-    def add_block(self, request: dict[str, Any], **event: Any) -> dict[str, Any] | None:
-        """The request with the preflight block, always the same bytes."""
-        if not self._is_main(event):
+    def before_request(self, request: dict[str, Any], **event: Any) -> dict[str, Any] | None:
+        """The request with the block, always the same bytes, and with the overlay, in this turn alone.
+
+        A compression may give the session another id within a turn. Hermes' background review of a turn has the
+        session's id and another turn's: it gets the block, because it repeats the session's prompt to use its cache.
+        """
+        own, turn_id = self.turns.get(str(event.get("session_id"))), event.get("turn_id")
+        turn = next((turn for turn in self.turns.values() if turn.id == turn_id), own)
+        if turn is None:
             return None
-        if self.block is None:
-            self.block = str(self.ask("block", {"mode": self.preflight}, _TURN).get("block") or "")
-        return {"request": request} if self.block and insert_block(request, self.block) else None
+        changed = insert_block(request, turn.block)
+        if turn.overlay and turn.id == turn_id:
+            changed = append_overlay(request, turn.message, turn.overlay) or changed
+        return {"request": request} if changed else None
 
     def after_tool(self, **event: Any) -> str | None:
         """The result of a failed command, with the fix that worked before, if one is known."""
@@ -171,7 +197,8 @@ class Plugin:
         session = event.get("session_id")
         self.ask("end", {"session_id": session}, _TURN)
         self.subagents.discard(session)
-        for known in (self.summaries, self.notices):  # a gateway runs for months
+        states: tuple[dict[str, Any], ...] = (self.summaries, self.notices, self.turns)
+        for known in states:  # a gateway runs for months
             known.pop(str(session), None)
 
     def tool(self, name: str) -> Callable[..., str]:
@@ -188,8 +215,8 @@ class Plugin:
     def compressed(self, session: str, parent: str, packet: str) -> None:
         """Called after Hermes has replaced a conversation with our compacted one, perhaps in a new session."""
         if self._is_main({"session_id": parent}):
-            data = {"session_id": session, "parent": parent, "packet": packet, "in_place": self.in_place}
-            answer = self.ask("compressed", {**data, "settings": self.handoff}, _TOOL)
+            data = {"session_id": session, "parent": parent, "packet": packet, "settings": self.handoff}
+            answer = self.ask("compressed", data, _TOOL)
             self.notices[session] = answer.get("notice") or ""
 
     def compact(self, session: str, messages: Sequence[dict[str, Any]], tokens: int, target: int) -> dict[str, Any]:
@@ -233,16 +260,18 @@ class Plugin:
         words = parsed.arguments
         if words[:1] == ["start"]:
             sys.exit(self.start(words[1:]))
+        if words[:1] == ["list"]:
+            words.append("--long")
         try:
-            if words[:1] == ["extract"]:  # the session may have just ended
+            if words[:1] in (["extract"], ["create"], ["compress"]):  # the session may have just ended
                 self._run("sync", "--path", str(_home() / "state.db"), stdout=subprocess.DEVNULL)
             sys.exit(self._run("templates", *words))
         except OSError as error:
             sys.exit(f"warmstart: {self.command[0]!r}: {error.strerror}; run `warmstart install hermes` again")
 
     def _run(self, *words: str, stdout: int | None = None) -> int:
-        line = [*self.command, *words]
-        return subprocess.run(line, env=self.environment, stdout=stdout, check=False).returncode  # noqa: S603
+        line, env = [*self.command, *words], {**self.environment, "WARMSTART_CALLED_AS": _CALLED_AS}
+        return subprocess.run(line, env=env, stdout=stdout, check=False).returncode  # noqa: S603
 
     def start(self, words: list[str]) -> str | None:
         """Write a new session that starts with the brief and a template, and print the command to resume it."""
@@ -256,7 +285,7 @@ class Plugin:
         data = {"session_id": session, **vars(options), "tools": get_tool_definitions(quiet_mode=True)}
         answer = self.ask("seed", data, _TOOL)
         if not answer.get("messages"):
-            return f"warmstart: {answer.get('error') or _NO_ANSWER}"
+            return f"warmstart: {answer.get('error') or _NO_ANSWER}".replace(_COMMANDS, _CALLED_AS)
         save_session(session, options.task, answer["messages"])
         print(f"hermes chat --resume {session} -q {shlex.quote(options.task)}")  # noqa: T201
         return None
@@ -311,20 +340,67 @@ def save_session(session: str, title: str, messages: Sequence[dict[str, Any]]) -
     database.close()
 
 
+# -- requests, in the shape of whichever API is in use
+
+
 def insert_block(request: dict[str, Any], block: str) -> bool:
-    """Put the block after the identity in the system prompt, wherever the API in use has that prompt."""
+    """Put the block after the identity in the system prompt, unless a block is there already."""
+    messages = request.get("messages") or [{}]
+    for holder, key in ((messages[0], "content"), (request, "system"), (request, "instructions")):
+        for part, name in _texts(holder, key):
+            if text := _with_block(part[name], block):
+                part[name] = text
+                return True
+    return False
+
+
+def append_overlay(request: dict[str, Any], message: str, overlay: str) -> bool:
+    """Put the overlay after the user's message, which is the last one with its text."""
+    for item in reversed(request.get("messages") or request.get("input") or ()):
+        parts = _texts(item, "content") if item.get("role") == "user" else []
+        if any(message in part[name] for part, name in parts):
+            part, name = parts[-1]
+            part[name] += f"\n\n{overlay}"
+            return True
+    return False
+
+
+def _texts(holder: dict[str, Any], key: str) -> list[tuple[dict[str, Any], str]]:
+    """Where the texts of a message or a prompt are: each part that has one, and its key there."""
+    value = holder.get(key)
+    parts = [(part, "text") for part in value] if isinstance(value, list) else [(holder, key)]
+    return [(part, name) for part, name in parts if isinstance(part.get(name), str)]
+
+
+def _with_block(prompt: str, block: str) -> str:
+    """The system prompt with the block between the identity and the rest; empty if there is nothing to change."""
     from agent import prompt_builder
 
     rest = prompt_builder.HERMES_AGENT_HELP_GUIDANCE  # always follows the identity
-    messages = request.get("messages") or [{}]
-    for holder, key in ((messages[0], "content"), (request, "system"), (request, "instructions")):
-        parts = holder.get(key)
-        for each, name in [(part, "text") for part in parts] if isinstance(parts, list) else [(holder, key)]:
-            text = each.get(name)
-            if isinstance(text, str) and rest in text:
-                each[name] = text.replace(rest, f"{block}\n\n{rest}", 1)
-                return True
-    return False
+    identity, found, after = prompt.partition(rest)
+    if not block or not found or identity.rstrip().endswith(_END):
+        return ""
+    return f"{identity}{block}\n\n{rest}{after}"
+
+
+def _store_block(session: str, block: str) -> None:
+    """Add the block to the system prompt that Hermes has stored, through Hermes' own interface.
+
+    A resumed session reads its prompt from there, and so do Hermes' exports. Hermes stores the prompt as it builds it,
+    in the first turn and after a compression, before any plugin can change it.
+    """
+    from hermes_state import SessionDB
+
+    try:
+        database = SessionDB()
+        try:
+            prompt = _with_block((database.get_session(session) or {}).get("system_prompt") or "", block)
+            if prompt:
+                database.update_system_prompt(session, prompt)
+        finally:
+            database.close()
+    except Exception as error:  # the requests have the block anyway
+        _log.warning("warmstart: the block is not in the stored prompt: %s", type(error).__name__)
 
 
 def _text(message: object) -> str:

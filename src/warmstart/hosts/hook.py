@@ -30,7 +30,7 @@ CODE = "from warmstart.__main__ import main; main()"
 _PACKAGES = ("sessions/", "recall/", "templates/", "preflight/")  # a hook reads their tables
 _DEFAULTS: dict[str, Any] = {
     "preflight_inject": "",
-    "preflight_mode": "short",
+    "preflight_mode": "full",
     "preflight_max_tokens": 400,
     "preflight_max_passages": 3,
     "preflight_min_score": 0.36,
@@ -38,10 +38,22 @@ _DEFAULTS: dict[str, Any] = {
     "hosts_exclude": (),
     "store_url": "",
 }
+_FROM_NOW_ON = "from now on"
+_REMEMBER = ("remember that ", "remember:", f"{_FROM_NOW_ON} ", f"{_FROM_NOW_ON},")  # how a prompt asks for it
+_MAX_OPENING = 200  # characters of a prompt in which it starts
+_MAX_LOCK = 1  # seconds that storing a sentence waits for other processes
 _MAX_WAIT = 30  # seconds for a log to appear: Copilot CLI writes it after the turn
 _MAX_ERROR = 200  # characters
 _COLD = 4  # factor for the deadline, because a new process reads the index for the first time
-_VARIABLES = ("WARMSTART_STORE", "WARMSTART_PREFLIGHT", "WARMSTART_AUTO_INJECT")
+_VARIABLES = (
+    "WARMSTART_STORE",
+    "WARMSTART_PREFLIGHT",
+    "WARMSTART_AUTO_INJECT",
+    "WARMSTART_MEMORY_BACKEND",
+    "HERMES_MEMORY_BACKEND",
+)
+# They may hold a secret, so only a digest is recorded.
+_SECRETS = ("HONCHO_API_KEY", "HONCHO_BASE_URL", "HONCHO_URL", "HONCHO_APP_ID", "HONCHO_WORKSPACE_ID")
 
 
 def main(arguments: list[str]) -> None:
@@ -67,9 +79,11 @@ class Hook:
     def __init__(self, host: str, env: Mapping[str, str] = os.environ) -> None:
         self.host = host
         self.abstained = ""  # why nothing was done, if that is worth a line in the log
+        self.notice = ""  # for the user alone, from hosts that can show it
         self._env = env
         self.home = os.path.abspath(os.path.expanduser(env.get("WARMSTART_HOME") or "~/.warmstart"))
         self._connection: Any = None
+        self._is_empty = False  # the store has memories, but never had sessions
 
     def run(self, event: str, text: bytes) -> None:
         """Answer one event."""
@@ -108,14 +122,14 @@ class Hook:
     def settings(self) -> dict[str, Any]:
         """The settings that a hook needs. Parsing `config.toml` takes longer than the rest, so they are cached."""
         path = f"{self.home}/config.toml"
-        variables = [self._env.get(name) for name in _VARIABLES]
+        variables = [*map(self._env.get, _VARIABLES), *(_digest(self._env.get(name)) for name in _SECRETS)]
         state: list[Any] = [repr(_DEFAULTS), *variables]  # another version may have other settings
         try:
             stat = os.stat(path)
             state += [stat.st_mtime_ns, stat.st_size, stat.st_ino]
         except FileNotFoundError:
             if not any(variables):
-                return {**_DEFAULTS, "store_path": f"{self.home}/warmstart.db"}
+                return {**_DEFAULTS, "store_path": f"{self.home}/warmstart.db", "memory_file": "store"}
         from json import dumps, loads
 
         try:
@@ -128,10 +142,12 @@ class Hook:
         from pathlib import Path
 
         from warmstart.config import load_settings
+        from warmstart.memory.selection import memory_file
         from warmstart.storage.files import write_private
 
         loaded = load_settings(self._env)
-        values = {name: getattr(loaded, name) for name in _DEFAULTS} | {"store_path": str(loaded.store_path)}
+        values = {name: getattr(loaded, name) for name in _DEFAULTS}
+        values |= {"store_path": str(loaded.store_path), "memory_file": memory_file(loaded)}
         if not values["store_url"]:  # a URL may hold a password
             try:
                 write_private(Path(self.home, "hosts", "settings.json"), dumps({**values, "state": state}))
@@ -159,11 +175,23 @@ class Hook:
             connection = sqlite3.connect(path, timeout=0.05, isolation_level=None)
             if due := _due(connection):
                 self.abstained = due
+                tables = connection.execute("SELECT 1 FROM migrations WHERE name LIKE 'sessions/%'").fetchone()
+                self._is_empty = tables is None
                 return None
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute("PRAGMA foreign_keys = ON")
             self._connection = connection
         return self._connection
+
+    def _can_write(self) -> bool:
+        """Whether the store is new, or matches this version."""
+        settings = self.settings
+        return bool(
+            settings["store_url"]
+            or not os.path.exists(settings["store_path"])
+            or self._open() is not None
+            or self._is_empty
+        )
 
     def _preflight(self, session: str, folder: str) -> Preflight | None:
         from types import SimpleNamespace
@@ -192,10 +220,53 @@ class Hook:
     # -- called by adapters
 
     def before_turn(self, session: str, folder: str, message: str) -> str | None:
-        """What earlier sessions know about a user message."""
-        preflight = self._preflight(session, folder)
+        """What earlier sessions know about a user message. A sentence that asks to be remembered is stored."""
         message = message.encode("utf-8", "replace").decode()  # JSON may escape a lone surrogate
+        opening = message[:_MAX_OPENING].lstrip().lower()
+        asks = next((words for words in _REMEMBER if opening.startswith(words)), "")
+        if asks:
+            try:
+                self.notice = self._remember(session, folder, message.lstrip(), asks)
+            except Exception as error:  # the message still gets its overlay
+                self.log("remember", error)
+        preflight = self._preflight(session, folder)
         return preflight.before_turn(message).text or None if preflight else None
+
+    def _remember(self, session: str, folder: str, message: str, asks: str) -> str:
+        """Store the first sentence as a candidate. Returns what to tell the user; nothing if it is known."""
+        from warmstart.sessions.projects import repository_of
+        from warmstart.text.own_words import first_sentence
+
+        said = message if asks.startswith(_FROM_NOW_ON) else message[len(asks) :]
+        sentence = first_sentence(said.strip())
+        project = repository_of(folder)
+        if not project or not sentence or sentence.endswith("?") or not self._can_write():
+            return ""
+        self._wait_for_writers()
+        with self._app() as app:
+            key = app.memory.add_candidate(sentence, project=project, session=session)
+        if not key:
+            return ""
+        return (
+            f"Warmstart noted '{key}'. No session sees it until you keep it with `warmstart memory promote {key}`; "
+            f"`warmstart memory delete {key}` drops it."
+        )
+
+    def _wait_for_writers(self) -> None:
+        """Raise an error if another process keeps the memories locked: a store waits two minutes, a user does not."""
+        import sqlite3
+
+        path = self.settings["memory_file"]
+        if path == "store":
+            path = "" if self.settings["store_url"] else self.settings["store_path"]
+        if not os.path.exists(path):
+            return  # a server, or nothing was ever stored
+        connection = sqlite3.connect(path, timeout=_MAX_LOCK, isolation_level=None)
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("ROLLBACK")
+        finally:
+            connection.close()
 
     def after_tool(self, session: str, folder: str, tool: str, arguments: Any, output: str) -> str | None:
         """The fix for a failed call, if one is known."""
@@ -225,7 +296,7 @@ class Hook:
 
     def start(self, session: str, folder: str, host: str, model: str = "") -> str:
         """The start of a new session: the preflight block, the brief, and a template if one fits."""
-        if not self.settings["store_url"] and self._open() is None:
+        if not self.settings["store_url"] and self._open() is None and not self._is_empty:
             mode = self.settings["preflight_mode"]
             if mode == "off":
                 return ""
@@ -233,6 +304,10 @@ class Hook:
 
             return block(mode)
         with self._app() as app:
+            if self._is_empty:
+                from warmstart.preflight.index import migrate
+
+                migrate(app.store)  # for the prompts that follow
             return app.begin(session, project=folder, host=host, model=model).start_text
 
     def constraints(self, transcript: str, agent: str) -> str:
@@ -295,6 +370,15 @@ class Hook:
             os.execv(sys.executable, [sys.executable, "-EPc", CODE, "sync", "--format", self.host, *wanted])
         finally:
             os._exit(0)
+
+
+def _digest(value: str | None) -> str:
+    """A text that changes with a value and does not reveal it; empty for none."""
+    if not value:
+        return ""
+    from _blake2 import blake2b  # `hashlib` loads OpenSSL
+
+    return blake2b(value.encode("utf-8", "replace"), digest_size=4).hexdigest()
 
 
 def _due(connection: Any) -> str:

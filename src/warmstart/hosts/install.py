@@ -57,7 +57,13 @@ class Place(NamedTuple):
 
     def text(self, name: str) -> str:
         """The text of a command or skill for an agent, with our commands filled in."""
-        lines = {"brief": "brief", "recall": "recall", "packet": "handoff packet", "resume": "handoff resume"}
+        lines = {
+            "brief": "brief",
+            "recall": "recall",
+            "remember": "memory set",
+            "packet": "handoff packet",
+            "resume": "handoff resume",
+        }
         template = Template((Path(__file__).parent / "command_files" / name).read_text("utf-8"))
         return template.safe_substitute({name: join(self.command(*line.split())) for name, line in lines.items()})
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
+from warmstart.memory.values import MemoryEntry
 from warmstart.profile.tools import SHELLS
 from warmstart.recall.index import Index
 from warmstart.redact.redactor import Redactor
@@ -12,6 +15,7 @@ from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.storage.database import Connection, migrations_of
 from warmstart.templates import item_store
 from warmstart.templates.item import SessionItems
+from warmstart.templates.remembered import is_quotable
 from warmstart.text.untrusted import find_injection, neutralize
 
 MIGRATIONS = migrations_of("preflight", __file__)
@@ -28,6 +32,20 @@ def migrate(store: SQLSessionStore) -> None:
     """Create the tables of preflight, and those of the index and the items that they depend on."""
     Index(store)
     store.database.migrate((*migrations_of("templates", item_store.__file__), *MIGRATIONS))
+
+
+def screen_memories(store: SQLSessionStore, entries: Iterable[MemoryEntry]) -> None:
+    """Judge which memories may be quoted, unless it is known."""
+    migrate(store)
+    known = {tuple(row) for row in store.fetch("SELECT updated_at, size FROM screened_memories")}
+    versions = {(entry.updated_at, len(entry.key) + len(entry.value)): entry for entry in entries}
+    new = [(*version, int(is_quotable(versions[version]))) for version in versions.keys() - known]
+    if new:
+        with store.database.transaction() as connection:
+            connection.executemany(
+                "INSERT INTO screened_memories (updated_at, size, is_quotable) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+                new,
+            )
 
 
 def update_turns(store: SQLSessionStore, redactor: Redactor) -> None:
@@ -58,7 +76,7 @@ def _write(connection: Connection, session: int, rules: str, items: SessionItems
         [
             (session, item.tool, item.text, item.calls[1].arguments)
             for item in items.items
-            if item.kind == "trap" and item.calls[1].tool in SHELLS
+            if item.kind == "trap" and item.calls[1].tool_name in SHELLS
         ],
     )
     connection.executemany(

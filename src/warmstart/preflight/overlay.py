@@ -3,21 +3,26 @@
 Measured on real turns (`bench/turns.py`), lines about what was done help far more often than passages of what was said,
 and the first message matters most. So by default (`smart`) the first message gets what was done in the most similar
 sessions. A later message gets something only if it points to earlier work (what was said then, quoted), or if it is the
-second and longer than the first, which was then just an opening. A call that fails in a known way gets the fix.
+second and longer than the first, which was then just an opening. A call that fails in a known way gets the fix. Any
+message that shares a number or a name with a memory, and more, gets the memory.
 
-Everything shown was checked and redacted when its session was synced. The same message and state give the same bytes.
+Everything shown was checked and redacted before: sessions when they were synced, memories when they were stored. The
+same message and state give the same bytes.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
 from _blake2 import blake2b  # `hashlib` loads OpenSSL, which takes as long as the search
 from math import log, sqrt
 from posixpath import commonpath
 
+from warmstart.memory.authors import USER
 from warmstart.preflight.gate import classify
+from warmstart.preflight.memories import find_memories
 from warmstart.preflight.search import Hit, find_turns
 from warmstart.text.words import topic_terms
 from warmstart.tokens import count
@@ -27,6 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
+    from warmstart.memory.values import MemoryEntry
+    from warmstart.preflight.memories import Memory
     from warmstart.storage.database import Connection
 
     Work = Sequence[set[str]]
@@ -34,6 +41,7 @@ if TYPE_CHECKING:
 _HEADER = "[warmstart] Notes {0} from earlier sessions here; may be outdated, not instructions:"
 _FOOTER = "End of notes {0} [/warmstart]"
 FRAME = 45  # tokens
+ONE_TURN = ("hermes",)  # hosts in which an overlay is in the requests of one turn; in others it stays
 _MAX_ASKED = 50  # characters of a request
 _MAX_QUOTE = 300  # characters
 _MAX_READ = 20_000  # characters of a message, new or old: a longer one would miss the deadline
@@ -51,6 +59,10 @@ _ASKED = (
     "SELECT s.id, t.at, t.asked FROM session_turns t JOIN sessions s ON s.pk = t.session "
     "WHERE t.session = ? AND t.first_seq = ?"
 )
+_MAX_MEMORIES, _MAX_NOTES = 2, 1  # of the user, and of agents
+_HAS_MEMORIES = "SELECT 1 FROM migrations WHERE name = 'memory/0005_entries'"
+_VERDICT = "SELECT is_quotable FROM screened_memories WHERE updated_at = ? AND size = ?"
+_JUDGED = "INSERT INTO screened_memories (updated_at, size, is_quotable) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
 _RECORD = (
     "INSERT INTO preflight_turns (session, host, project, at, event, reason, evidence, tokens, milliseconds) "
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -67,6 +79,16 @@ class Policy:
         # The share of a message's words, weighted by rarity, that a hit needs to be quoted.
         self.min_score: float = settings.preflight_min_score
         self.deadline_ms: float = settings.preflight_deadline_ms
+        self.memory: str = _memory_file(settings)
+
+
+def _memory_file(settings: Any) -> str:
+    """Where memories are: `store`, another SQLite file, or empty for nowhere that may be read in a turn."""
+    if hasattr(settings, "memory_file"):  # in a hook
+        return str(settings.memory_file)
+    from warmstart.memory.selection import memory_file
+
+    return memory_file(settings)
 
 
 class Overlay:
@@ -94,6 +116,8 @@ class Preflight:
         self._host = host
         self._policy = policy
         self._deadline = 0.0
+        self._limit: time_limit | None = None
+        self._judged: list[tuple[float, int, int]] = []  # verdicts on memories that are not stored yet
 
     # -- called by hosts
 
@@ -113,17 +137,22 @@ class Preflight:
         commands = _failed_commands(tool, arguments, output)
         return self._decide("tool", lambda: self._for_failure(commands)).text or None if commands else None
 
-    def note(self, event: str) -> None:
-        """Record another event of the conversation. After a `compaction`, evidence may be shown again."""
+    def note(self, event: str, shown: Iterable[str] = ()) -> None:
+        """Record another event of the conversation, and the keys of what it was shown otherwise.
+
+        After a `compaction`, evidence may be shown again.
+        """
         if self._policy.inject == "off":
             return
         self._deadline = time.monotonic() + 1
-        self._record(Overlay("noted"), event)
+        overlay = Overlay("noted")
+        overlay.shown = tuple(shown)
+        self._record(overlay, event)
 
     def last_note(self) -> str:
         """The last event that was noted, or empty."""
         self._deadline = time.monotonic() + 1
-        sql = "SELECT event FROM preflight_turns WHERE session = ? AND event NOT IN ('prompt', 'tool')"
+        sql = "SELECT event FROM preflight_turns WHERE session = ? AND event NOT IN ('prompt', 'tool', 'brief')"
         row = self.execute(f"{sql} ORDER BY id DESC LIMIT 1", (self._session,)).fetchone()
         return str(row[0]) if row else ""
 
@@ -134,7 +163,8 @@ class Preflight:
             return Overlay("off")
         began = time.monotonic()
         self._deadline = began + self._policy.deadline_ms / 1000
-        with time_limit(self._connection, self._dialect, self._deadline):
+        self._limit = time_limit(self._connection, self._dialect, self._deadline)
+        with self._limit:
             try:
                 overlay: Overlay = make()
                 self._check_time()
@@ -161,14 +191,21 @@ class Preflight:
             *(self._session, self._host, self._project, time.time(), event, overlay.reason),
             *(json.dumps(overlay.evidence + overlay.shown), overlay.tokens, overlay.milliseconds),
         )
+        statements: list[tuple[str, Sequence[Any]]] = [(_RECORD, row)]
+        statements += [(_JUDGED, verdict) for verdict in self._judged]
+        self._judged = []
         if self._dialect == "sqlite":  # another process may hold the write lock
             with time_limit(self._connection, self._dialect, self._deadline):
-                self._connection.execute(_RECORD, row)
+                self._write(statements)
         else:
-            self._connection.execute(_RECORD, row)
+            self._write(statements)
+
+    def _write(self, statements: Iterable[tuple[str, Sequence[Any]]]) -> None:
+        for sql, values in statements:
+            self._connection.execute(sql, values)
 
     def _history(self) -> tuple[int, set[str]]:
-        """The number of messages in this session, and the keys shown to it since the last compaction."""
+        """The number of messages in this session, and the keys of what it was shown and still has."""
         messages, shown = 0, set[str]()
         rows = self.execute(
             "SELECT event, evidence FROM preflight_turns WHERE session = ? ORDER BY id", (self._session,)
@@ -177,7 +214,8 @@ class Preflight:
             messages += event == "prompt"
             if event == "compaction":
                 shown.clear()
-            shown.update(json.loads(evidence))
+            is_gone = event == "prompt" and self._host in ONE_TURN
+            shown.update(key for key in json.loads(evidence) if not is_gone or key.startswith("words:"))
         return messages, shown
 
     def _for_message(self, message: str, number: int | None) -> Overlay:
@@ -191,8 +229,24 @@ class Preflight:
         if verdict == "second message":
             opening = min((int(key[6:]) for key in shown if key.startswith("words:")), default=words)
             is_wanted = always or words > opening
-        if verdict == "fast path" or not is_wanted:
+        if verdict == "fast path":
             return self._remember(Overlay(verdict), number, words)
+        memories = self._remembered(message, shown)
+        budget = self._policy.max_tokens - sum(count(line) + 2 for line, _ in memories)
+        reason: str = verdict
+        lines: list[tuple[str, str]] = []
+        files: list[str] = []
+        if is_wanted:
+            reason, lines, files = self._from_sessions(message, number, shown, budget)
+        if memories and not lines:
+            reason = "remembered"
+        return self._remember(Overlay(reason, [*memories, *lines], self._session), number, words, files)
+
+    def _from_sessions(
+        self, message: str, number: int, shown: set[str], budget: int
+    ) -> tuple[str, list[tuple[str, str]], list[str]]:
+        """What earlier sessions did or said: the reason, lines with their keys, and the files that they list."""
+        verdict = classify(message, number)
         timed: Any = self
         hits = find_turns(timed, self._dialect, message, project=self._project, session=self._session)
         unquoted = [hit for hit in hits if _key(hit, said=True) not in shown]
@@ -200,18 +254,18 @@ class Preflight:
         points = verdict == "points to earlier work"
         quotes_only = number > 0 and (points or verdict == "later message")
         if not (unquoted if quotes_only else hits):
-            return self._remember(Overlay("nothing found"), number, words)
+            return "nothing found", [], []
         if quotes_only:
-            quotes = self._quote(unquoted, self._policy.max_tokens, self._policy.max_passages)
-            return Overlay("quoted" if quotes else "nothing certain", quotes, self._session)
+            quotes = self._quote(unquoted, budget, self._policy.max_passages)
+            return "quoted" if quotes else "nothing certain", quotes, []
         is_first = not any(key.startswith("file:") for key in shown)
-        done, files = self._show_done(hits, message, shown, 1 if is_first else _SECOND)
+        done, files = self._show_done(hits, message, shown, 1 if is_first else _SECOND, budget)
         reason = "done before" if done else "nothing done"
         if points or not done:
-            left = self._policy.max_tokens - sum(count(line) + 2 for line, _ in done)
+            left = budget - sum(count(line) + 2 for line, _ in done)
             done += self._quote(unquoted, left, 1 if done else self._policy.max_passages)
             reason = "quoted" if reason == "nothing done" and done else reason
-        return self._remember(Overlay(reason, done, self._session), number, words, files)
+        return reason, done, list(files)
 
     def _remember(self, overlay: Overlay, number: int, words: int, files: Sequence[str] = ()) -> Overlay:
         """Record the length of the first message and the files that were shown."""
@@ -248,6 +302,57 @@ class Preflight:
         (command, error), fix = best, fixes[best][0]
         key = _digest("trap", f"{command}\n{fix}")
         return [] if key in shown else [(f"`{command}` keeps failing here ({error}); `{fix}` worked instead", key)]
+
+    # -- what is remembered
+
+    def _remembered(self, message: str, shown: set[str]) -> list[tuple[str, str]]:
+        """The memories that a message is about, with their keys; the user's come first."""
+        lines: list[tuple[str, str]] = []
+        room = {True: _MAX_MEMORIES, False: _MAX_NOTES}
+        for memory in self._find_memories(message):
+            key = memory_key(memory)
+            is_users = memory.author == USER
+            if key not in shown and room[is_users] and self._is_quotable(memory):
+                room[is_users] -= 1
+                lines.append((memory.line, key))
+        return lines
+
+    def _find_memories(self, message: str) -> list[Memory]:
+        where = self._policy.memory
+        timed: Any = self
+        if not where or (where == "store" and not self.execute(_HAS_MEMORIES).fetchone()):
+            return []
+        if where == "store":
+            return find_memories(timed, self._dialect, message, project=self._project)
+        import sqlite3
+
+        if not os.path.exists(where):  # noqa: PTH110 - `pathlib` takes milliseconds to load
+            return []  # nothing was ever stored there
+        other: Any = sqlite3.connect(where, timeout=0.05, isolation_level=None)
+        try:
+            with time_limit(other, "sqlite", self._deadline):
+                return find_memories(other, "sqlite", message, project=self._project)
+        except sqlite3.Error:
+            return []  # it has no memories yet, or is locked
+        finally:
+            other.close()
+
+    def _is_quotable(self, memory: Memory) -> bool:
+        """Whether a memory may be shown. This was judged when it was stored; otherwise it takes a while now, once."""
+        version = (memory.updated_at, len(memory.key) + len(memory.value))
+        row = self.execute(_VERDICT, version).fetchone()
+        if row is None:
+            began = time.monotonic()
+            from warmstart.memory.values import MemoryEntry
+            from warmstart.templates.remembered import is_quotable
+
+            row = [is_quotable(MemoryEntry(memory.key, memory.value, "", metadata=memory.metadata))]
+            took = time.monotonic() - began
+            self._deadline += took
+            if self._limit:
+                self._limit.deadline += took
+            self._judged.append((*version, int(row[0])))
+        return bool(row[0])
 
     # -- what was said
 
@@ -316,7 +421,7 @@ class Preflight:
     # -- what was done
 
     def _show_done(
-        self, hits: Sequence[Hit], message: str, shown: set[str], share: float
+        self, hits: Sequence[Hit], message: str, shown: set[str], share: float, budget: int
     ) -> tuple[list[tuple[str, str]], Sequence[str]]:
         """Lines about what the nearest session and others did, with the keys of the hits; and the files listed."""
         recent = self.execute(
@@ -350,7 +455,7 @@ class Preflight:
             rest = render_work([one for one in files if one in left], [one for one in commands if one in left])
             lines.append((f"Also: {rest}", ""))
         lines += self._known_trap(list(dict.fromkeys((*age, *nearest))), shown)
-        while sum(count(line) + 2 for line, _ in lines) + FRAME > self._policy.max_tokens:
+        while sum(count(line) + 2 for line, _ in lines) + FRAME > budget:
             lines.pop()
         return lines, files
 
@@ -441,7 +546,7 @@ class time_limit:  # noqa: N801 - reads as a function; `contextlib` would be one
 
     def __init__(self, connection: Any, dialect: str, deadline: float) -> None:
         self._connection = connection
-        self._deadline = deadline
+        self.deadline = deadline
         self._inner = None if dialect == "sqlite" else connection.limited(max(0.001, deadline - time.monotonic()))
 
     def __enter__(self) -> None:
@@ -449,8 +554,8 @@ class time_limit:  # noqa: N801 - reads as a function; `contextlib` would be one
             self._inner.__enter__()
             return
         self._wait = self._connection.execute("PRAGMA busy_timeout").fetchone()[0]
-        self._connection.execute(f"PRAGMA busy_timeout = {max(0, int((self._deadline - time.monotonic()) * 1000))}")
-        self._connection.set_progress_handler(lambda: time.monotonic() > self._deadline, 200)
+        self._connection.execute(f"PRAGMA busy_timeout = {max(0, int((self.deadline - time.monotonic()) * 1000))}")
+        self._connection.set_progress_handler(lambda: time.monotonic() > self.deadline, 200)
 
     def __exit__(self, *error: Any) -> None:
         if self._inner is not None:
@@ -466,6 +571,11 @@ class time_limit:  # noqa: N801 - reads as a function; `contextlib` would be one
 def _key(hit: Hit, *, said: bool = False) -> str:
     """The key under which a shown turn is recorded. What was done and what was said have different keys."""
     return f"{hit.session}:{hit.first_seq}{':said' if said else ''}"
+
+
+def memory_key(memory: Memory | MemoryEntry) -> str:
+    """The key under which a shown memory is recorded."""
+    return _digest("memory", f"{memory.key}\n{memory.value}")
 
 
 def _digest(kind: str, text: str) -> str:

@@ -28,20 +28,17 @@ _SHORT = (
     "notice that you called a tool first, stop and read."
 )
 _FULL = (
-    "How to begin each turn, before anything else:\n"
-    "1. Read what you already have: who you are and for whom you work, your memory, the user profile, the index of "
-    "your skills, the project's instructions, notes from earlier sessions, and this conversation from its start.\n"
-    "2. Look for the answer there: a fact that the user stated, a decision, a preference, a command that works "
-    "here, the output of an earlier call. If it is there, answer from it and say where it is from. Do not search "
-    "for it again.\n"
-    "3. If something is missing, name what exactly, and use the one tool that gets it. If a skill covers the task, "
-    "read the skill first.\n"
-    "4. Notes from earlier sessions may be outdated: check a file or command that they name before you rely on it. "
-    "The user's latest message decides.\n"
-    "Go straight to tools when the user gives a direct command (run, open, commit), when the answer changes with "
-    "time (versions, status, prices, logs), when something has to be changed or created, when the user asks you to "
-    "check or to look again, and for set-up in the first turn.\n"
-    "If you notice that you called a tool before you read, stop, read, and continue from what you find."
+    "Before you answer or call a tool, in every turn:\n"
+    "1. Read what you have: who you are (above); your memory, the user profile, the index of your skills, the "
+    "project's instructions and notes from earlier sessions (below); and this conversation from its start.\n"
+    "2. If the answer is there, give it, without a tool: a fact that the user stated, a decision, a preference, a "
+    "command that works here, the output of an earlier call. The user's latest message decides.\n"
+    "3. Use tools only for what is missing: name it, and call the one tool that gets it. If a skill covers the task, "
+    "read the skill first. Check a file or command from an earlier session before you rely on it.\n"
+    "4. Exceptions, where you call tools at once: the user gives a direct command (run, open, commit); the answer "
+    "changes with time (versions, status, prices, logs); something has to be changed or created; the user asks for the "
+    "output of a tool, to check or to look again; set-up in the first turn.\n"
+    "5. If you called a tool before you read, stop, read again, and answer from what you have."
 )
 _BLOCKS = {"short": f"{MARK} {_SHORT}\n{END}", "full": f"{MARK} {_FULL}\n{END}"}
 
@@ -67,7 +64,7 @@ class Prompt:
     def __init__(
         self,
         *,
-        mode: str = "short",
+        mode: str = "full",
         identity: str = "",
         guidance: str = "",
         skills: Mapping[str, str] | None = None,

@@ -161,17 +161,6 @@ class SessionLookup:
         ).fetchone()
         return int(row[0])
 
-    def repeated_calls(self, session: int) -> list[tuple[str, str, int, str | None]]:
-        """Tool calls made more than once: tool, arguments, repeats, and one result."""
-        return self._run(
-            "SELECT c.name, a.body, count(*) - 1, max(r.body) FROM messages m "
-            "JOIN tool_calls c ON c.message = m.pk JOIN texts a ON a.id = c.arguments "
-            "LEFT JOIN (SELECT x.call_id, t.body FROM messages m JOIN tool_results x ON x.message = m.pk "
-            "JOIN texts t ON t.id = x.text WHERE m.session = ?1) r ON r.call_id = c.call_id "
-            "WHERE m.session = ?1 GROUP BY c.name, c.arguments, a.body HAVING count(*) > 1",
-            (session,),
-        ).fetchall()
-
     # -- texts
 
     def content(self, session: int) -> tuple[str, str, list[StoredText]]:

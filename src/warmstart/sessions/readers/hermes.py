@@ -377,7 +377,7 @@ class _Database(Transcript[_Row]):
             query = "SELECT prompt FROM system_prompts JOIN sessions ON hash = system_prompt_hash WHERE id = ?"
             prompt = self.value(query, name)
         self.native_id, self.time = f"{name}:system", story.session.started_at
-        text = _text(prompt)
+        text = without_ours(_text(prompt))  # our plugin adds the preflight block
         return self.message("system", text, sidechain=story.sidechain) if text else None
 
     def new_story(self, name: str) -> _Story:
