@@ -5,7 +5,7 @@ from copy import deepcopy
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.handoff.validators import check_anthropic, check_openai
@@ -63,7 +63,6 @@ def anthropic(turns: Any) -> Chat:
     return chat
 
 
-@settings(max_examples=60)
 @given(TURNS, st.sampled_from(sorted(STRATEGIES)), st.integers(50, 4000), st.integers(0, 8))
 def test_every_compaction_is_valid_for_both_apis(turns: Any, strategy: str, budget: int, keep: int) -> None:
     for chat, check in ((openai(turns), check_openai), (anthropic(turns), check_anthropic)):
@@ -78,7 +77,6 @@ def test_every_compaction_is_valid_for_both_apis(turns: Any, strategy: str, budg
             assert done.messages == chat
 
 
-@settings(max_examples=30)
 @given(TURNS, st.sampled_from(sorted(STRATEGIES)))
 def test_requests_constraints_and_the_last_messages_stay(turns: Any, strategy: str) -> None:
     chat = openai([("Never touch the schema. Draw it.", [], "yes"), *turns])
@@ -113,7 +111,8 @@ def test_the_ledger_replaces_old_turns_and_keeps_what_worked() -> None:
     packet = done.messages[2]["content"]
     assert packet.startswith("[warmstart]\n# Handoff packet ")
     assert "- `make test` ×30: ok" in packet
-    assert [(item.kind, item.text) for item in done.items()] == [("command", "make test")]
+    assert [item.text for item in done.items() if item.kind == "command"] == ["make test"]
+    assert "make test" in str([item.calls for item in done.items() if item.kind == "example"])
     again = compact([*done.messages, *LONG[1:]], budget_tokens=5_000, strategy="hybrid", session="3f0c1d52")
     check_openai(again.messages)
     assert again.report.fits

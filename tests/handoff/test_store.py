@@ -44,10 +44,27 @@ def test_a_packet_is_made_again_from_its_session(opened: Warmstart, tmp_path: Pa
         (second.id, 4, ""),
         (first.id, 3, "soon"),
     ]
+    handoffs.compressed(SESSION.id)
+    assert handoffs.find(first.id) == first
+    assert handoffs.packet(SESSION.id) == second  # as when its first packet was made
     with pytest.raises(HandoffRefused, match="no packet and no session has the id 'nothing'"):
         handoffs.find("nothing")
     ws.store.delete(SESSION.id)
     assert handoffs.packets() == []
+
+
+def test_a_packet_says_how_often_the_log_shows_a_compaction(opened: Warmstart) -> None:
+    talk = Talk().user("Add a storm table.")
+    opened.store.append(SESSION, talk.messages)
+    assert "compressed" not in opened.handoffs.packet(SESSION.id).text
+    for times in ("once, last at 2026-03-01T09:02:00Z", "2 times, last at 2026-03-01T09:04:00Z"):
+        summary = talk.user("What happened so far.").messages.pop()
+        talk.messages.append(replace(summary, compaction_summary=True))
+        talk.user("Go on.")
+        opened.store.append(SESSION, talk.messages)
+        made = opened.handoffs.packet(SESSION.id)
+        assert f"\n- context: compressed {times}\n" in made.text
+        assert opened.handoffs.find(made.id) == made
 
 
 def test_the_log_shows_the_state_where_git_cannot(tmp_path: Path) -> None:

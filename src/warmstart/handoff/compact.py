@@ -52,8 +52,9 @@ class Compacted(NamedTuple):
     def items(self, redactor: Redactor | None = None) -> tuple[Item, ...]:
         """What worked before the compaction, as template items: commands, and errors with their fixes."""
         session, messages = Session(agent="", native_id=""), list(_read(self.before, ""))
-        found = extract_items(session, messages, Profiler().steps(session, messages), redactor=redactor or Redactor())
-        return tuple(one for one in found.items if one.kind in ("command", "trap", "procedure"))
+        steps = Profiler().steps(session, messages)
+        found = extract_items(session, messages, steps, redactor=redactor or Redactor(), with_examples=True)
+        return tuple(item for item in found.items if item.kind in ("command", "trap", "example"))
 
 
 @dataclass(slots=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from hashlib import blake2b, sha256
 from typing import Any, NamedTuple
 
@@ -117,6 +118,8 @@ class Ledger:
     numbers: dict[str, tuple[str, int]] = field(default_factory=dict)  # message id to session id and number
     last: Message | None = None
     model: str = ""
+    compressions: int = 0  # of the context, as far as the messages show
+    compressed_at: datetime | None = None
     root: str = field(init=False)  # the folder that file paths are relative to; empty if unknown
     _constraints: dict[str, Quote] = field(default_factory=dict)
     _profiler: Profiler = field(init=False)
@@ -143,6 +146,9 @@ class Ledger:
         self.model = message.model or self.model
         if message.timestamp or self.last is None:
             self.last = message
+        if message.compaction_summary:
+            self.compressions += 1
+            self.compressed_at = message.timestamp or self.compressed_at
         if message.role in ("user", "system") and message.text:
             self._add_words(message)
         for result in message.tool_results:
@@ -161,6 +167,8 @@ class Ledger:
     def continue_in(self, session: Session) -> None:
         """Switch to the session that continues this one: the messages that follow belong to it."""
         self.session, self.messages = session, 0
+        if session.parent_kind == "handoff":  # a fresh context
+            self.compressions, self.compressed_at = 0, None
 
     def reference(self, message_id: str) -> str:
         """The number of a message, with its session if it is an earlier one, as ` (#12)`; empty if it is unknown."""

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC
+from datetime import UTC, datetime
 from hashlib import blake2b, sha256
 from itertools import chain
 from typing import NamedTuple
@@ -19,6 +19,7 @@ from warmstart.errors import HandoffRefused
 from warmstart.handoff.ledger import LOOKING, Ledger, Request
 from warmstart.redact.redactor import Redactor
 from warmstart.sessions.marks import END, MARK, PACKET
+from warmstart.sessions.schema import to_time
 from warmstart.storage.database import batches
 from warmstart.text.truncate import head_and_tail, one_line
 from warmstart.text.untrusted import neutralize
@@ -58,6 +59,13 @@ class GitState(NamedTuple):
     branch: str = ""
     head: str = ""
     dirty: Sequence[str] = ()
+
+
+class Compressed(NamedTuple):
+    """How often the context was compressed, and when it last was, in seconds since 1970."""
+
+    times: int = 0
+    at: float | None = None
 
 
 class Packet(NamedTuple):
@@ -115,12 +123,14 @@ def build_packet(
     budget_tokens: int = BUDGET,
     note: str = "",
     git: GitState = GitState(),  # noqa: B008 - a tuple
+    compressed: Compressed = Compressed(),  # noqa: B008 - a tuple
     chain_number: int = 1,
     chain_max: int = 3,
 ) -> Packet:
     """Build the packet of a session. Raises `HandoffRefused` if the constraints and the goal alone are too long."""
     writer = PacketWriter(ledger, redactor)
-    fixed = [*writer.header(git, chain_number, chain_max), *writer.constraints(), *writer.goal()]
+    header = writer.header(git, compressed, chain_number, chain_max)
+    fixed = [*header, *writer.constraints(), *writer.goal()]
     ending = [*writer.note(note), "", "## The rest", _REST.format(ledger.session.id)]
     needed = sum(map(_measure, (*fixed, *ending, _FOOTER))) + 60  # the title, and what was dropped
     if needed > MAX_BUDGET:
@@ -175,6 +185,10 @@ def render_note(ledger: Ledger, redactor: Redactor) -> str:
     return redactor.clean("\n".join((*lines, END)))
 
 
+def _moment(at: datetime | None) -> str:
+    return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}" if at else ""
+
+
 def verify(text: str) -> str:
     """Return the id of a packet. Raises `HandoffRefused` if the text is not a packet or was edited."""
     title = _TITLE.search(text)
@@ -205,10 +219,9 @@ class PacketWriter:
 
     # -- what is never cut
 
-    def header(self, git: GitState, number: int, maximum: int) -> Iterator[str]:
+    def header(self, git: GitState, compressed: Compressed, number: int, maximum: int) -> Iterator[str]:
         ledger, session = self.ledger, self.ledger.session
-        at = ledger.last.timestamp if ledger.last else None
-        when = f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}" if at else ""
+        when = _moment(ledger.last.timestamp if ledger.last else None)
         facts = (f"session {session.id} ({session.agent})", f"chain {number} of {maximum}", when)
         yield "- " + " · ".join(filter(None, (*facts, ledger.model or session.model)))
         if session.project or git.branch:
@@ -216,6 +229,10 @@ class PacketWriter:
             state = {"branch ": git.branch, "head ": git.head, "uncommitted: ": ", ".join(git.dirty[:8]) + more}
             shown = (session.project, *(f"{name}{value}" for name, value in state.items() if value))
             yield self.clean("- repository: " + " · ".join(filter(None, shown)))
+        if compressed.times:
+            times = "once" if compressed.times == 1 else f"{compressed.times} times"
+            last = _moment(to_time(compressed.at))
+            yield f"- context: compressed {times}" + (f", last at {last}" if last else "")
         names = sorted({step.call.name for step in ledger.steps})
         fingerprint = blake2b("\0".join(names).encode(), digest_size=4).hexdigest()
         redacted = ", ".join(f"{times} {kind}" for kind, times in self.redactions.items()) or "none"

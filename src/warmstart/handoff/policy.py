@@ -55,7 +55,8 @@ class AutoHandoff:
     def after_compression(self, ledger: Ledger, *, child_id: str | None = None) -> HandoffResult:
         """Count a compression of the ledger's session, and hand over if it is time.
 
-        `child_id` is the agent's id for the fresh session. Without it there is none, and this session continues.
+        `child_id` is the agent's id for the fresh session. Without it there can be none: in the mode `fresh_session`
+        this is then an ordinary compression, without a packet.
         """
         if not self._settings.handoff_enabled:
             return HandoffResult(reason="disabled")
@@ -105,14 +106,15 @@ class AutoHandoff:
         handoffs, session = self._handoffs, ledger.session
         if reason := self._why_not(ledger, handoffs.compressions(session.id, new=1)):
             return HandoffResult(reason=reason)
+        is_fresh = self._settings.handoff_mode == "fresh_session"
+        if is_fresh and child_id is None:
+            return HandoffResult(reason="this host cannot start a fresh session; the compacted one continues")
         packet = handoffs.packet_of(ledger)
-        if self._settings.handoff_mode == "prompt_user":
+        if not is_fresh:
             path = write_artifact(self._home, self._settings, packet)
             handoffs.prompted(session.id, ledger.digest())
             return HandoffResult("prompt_user", "", packet, None, path)
-        if child_id is None:
-            raise HandoffRefused("this host cannot start a fresh session; the compacted one continues")
-        child = handoffs.hand_over(ledger, packet, replace(session, native_id=child_id, stored_id="", title=""))
+        child = handoffs.hand_over(ledger, packet, replace(session, native_id=str(child_id), stored_id="", title=""))
         return self._finish(packet, child)
 
     def _link(self, parent_id: str) -> HandoffResult:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from warmstart.errors import HandoffRefused, SessionNotFound
 from warmstart.handoff.ledger import Ledger
-from warmstart.handoff.packet import BUDGET, GitState, Packet, build_packet
+from warmstart.handoff.packet import BUDGET, Compressed, GitState, Packet, build_packet
 from warmstart.redact.redactor import Redactor
 from warmstart.sessions.marks import PACKET
 from warmstart.sessions.redaction import redacted_messages
@@ -104,15 +104,18 @@ class Handoffs:
         """Make the packet of a ledger whose session is in the store."""
         session, note = self.store.get(ledger.session.id), self.redactor.clean(note)
         key = (session.id, ledger.messages)
-        rows = self.store.fetch(f"SELECT p.git {_PACKETS} WHERE s.id = ? AND p.messages = ? LIMIT 1", key)
-        git = GitState(*json.loads(rows[0][0])) if rows else self._git_state(ledger, session)
-        packet = self._build(ledger, note, budget_tokens, git)
+        sql = f"SELECT p.git, p.compressed {_PACKETS} WHERE s.id = ? AND p.messages = ? LIMIT 1"
+        if rows := self.store.fetch(sql, key):
+            git, compressed = _read_state(*rows[0])
+        else:
+            git, compressed = self._git_state(ledger, session), self._compressed(ledger)
+        packet = self._build(ledger, note, budget_tokens, git, compressed)
         at = ledger.last.timestamp.timestamp() if ledger.last and ledger.last.timestamp else None
         with self.store.transaction() as connection:
             connection.execute(
-                "INSERT INTO packets (id, session, messages, budget, note, git, at) SELECT ?, pk, ?, ?, ?, ?, ? "
-                "FROM sessions WHERE id = ? ON CONFLICT DO NOTHING",
-                (packet.id, ledger.messages, budget_tokens, note, json.dumps(git), at, session.id),
+                "INSERT INTO packets (id, session, messages, budget, note, git, compressed, at) "
+                "SELECT ?, pk, ?, ?, ?, ?, ?, ? FROM sessions WHERE id = ? ON CONFLICT DO NOTHING",
+                (packet.id, *key[1:], budget_tokens, note, json.dumps(git), json.dumps(compressed), at, session.id),
             )
         return packet
 
@@ -123,15 +126,23 @@ class Handoffs:
         commits = [one.split()[1] for one in ledger.identifiers if one.startswith("commit ")]
         return GitState(session.branch, commits[-1] if commits else "")
 
-    def _build(self, ledger: Ledger, note: str, budget: int, git: GitState) -> Packet:
+    def _compressed(self, ledger: Ledger) -> Compressed:
+        """How often the context was compressed: as counted when it was, or as the messages show."""
+        sql = "SELECT total, at FROM compressions WHERE session = ? AND total >= ?"
+        if rows := self.store.fetch(sql, (self._conversation(ledger.session.id), max(1, ledger.compressions))):
+            return Compressed(*rows[0])
+        return Compressed(ledger.compressions, ledger.compressed_at.timestamp() if ledger.compressed_at else None)
+
+    def _build(self, ledger: Ledger, note: str, budget: int, git: GitState, compressed: Compressed) -> Packet:
         number = 1 + sum(one.parent_kind == "handoff" for one in self.ancestors(ledger.session.id)[1:])
         options: dict[str, Any] = {"chain_number": number, "chain_max": max(number, self._max + 1)}
-        return build_packet(ledger, redactor=self.redactor, budget_tokens=budget, note=note, git=git, **options)
+        options |= {"note": note, "git": git, "compressed": compressed}
+        return build_packet(ledger, redactor=self.redactor, budget_tokens=budget, **options)
 
     def find(self, name: str) -> Packet:
         """Rebuild the packet with this id or unique prefix, or make one for the session with this id."""
         rows = self.store.fetch(
-            f"SELECT s.id, p.messages, p.budget, p.note, p.git {_PACKETS} "
+            f"SELECT s.id, p.messages, p.budget, p.note, p.git, p.compressed {_PACKETS} "
             "WHERE substr(p.id, 1, length(?1)) = ?1 AND ?1 <> '' LIMIT 2",
             (name,),
         )
@@ -143,8 +154,8 @@ class Handoffs:
             except SessionNotFound as error:
                 advice = "`warmstart handoff list` and `warmstart sessions list` show them"
                 raise HandoffRefused(f"no packet and no session has the id {name!r}; {advice}") from error
-        session_id, messages, budget, note, git = rows[0]
-        return self._build(self.ledger(session_id, messages), note, budget, GitState(*json.loads(git)))
+        session_id, messages, budget, note, *state = rows[0]
+        return self._build(self.ledger(session_id, messages), note, budget, *_read_state(*state))
 
     def packets(self) -> list[dict[str, Any]]:
         """All packets, newest first by the last message of their session."""
@@ -265,6 +276,15 @@ class Handoffs:
             ).fetchone()
         return Compressions(*row)
 
+    def compressed(self, session_id: str) -> None:
+        """Record a compression for the packets of this conversation, whether or not it is handed over."""
+        with self.store.transaction() as connection:
+            connection.execute(
+                "INSERT INTO compressions (session, count, prompts, ledger, total, at) VALUES (?1, 0, 0, '', 1, ?2) "
+                "ON CONFLICT (session) DO UPDATE SET total = compressions.total + 1, at = excluded.at",
+                (self._conversation(session_id), time.time()),
+            )
+
     def prompted(self, session_id: str, digest: str) -> None:
         """Record that the user was asked to hand over, and reset the count of compressions."""
         sql = "UPDATE compressions SET count = 0, prompts = prompts + 1, ledger = ? WHERE session = ?"
@@ -275,6 +295,11 @@ class Handoffs:
         """The first session of a conversation: some agents start a new one at every compression."""
         sessions = self.ancestors(session_id)
         return next((one.id for one in reversed(sessions) if one.parent_kind == "handoff"), sessions[0].id)
+
+
+def _read_state(git: str, compressed: str) -> tuple[GitState, Compressed]:
+    """What the row of a packet says about the repository and the context."""
+    return GitState(*json.loads(git)), Compressed(*json.loads(compressed or "[]"))
 
 
 def _packet_in(text: str) -> str:
