@@ -46,6 +46,7 @@ def test_json_reports_what_was_written(run, synced, tmp_path):
     assert written == {
         "sessions": 1,
         "calls": len(lines(tmp_path / "markers" / "calls.jsonl")),
+        "templates": 0,
         "files": FILES,
         "directory": str(tmp_path / "markers"),
     }
@@ -123,3 +124,28 @@ def test_a_terminal_shows_the_same_in_the_end(terminal, synced, tmp_path):
     assert code == 0
     assert "Profiling" in screen
     assert f"written to {tmp_path / 'markers'}" in screen
+
+
+def test_active_templates_are_exported_without_names(run, synced, tmp_path):
+    run("templates", "extract", "58e3c7d9", "--name", "surges in tidewatch")
+    ran = run("dataset", "export", tmp_path / "markers")
+    assert ", and 1 template (all projects) written to" in ran.out
+    assert "Read templates.jsonl before you publish it" in ran.err
+    (row,) = lines(tmp_path / "markers" / "templates.jsonl")
+    sessions = {session["session"]: session for session in lines(tmp_path / "markers" / "sessions.jsonl")}
+    assert [sessions[source]["project"] for source in row["sources"]] == [row["project"]]
+    assert row["name"].startswith("surges in name:")
+    assert row["items"]
+    text = (tmp_path / "markers" / "templates.jsonl").read_text(encoding="utf-8").lower()
+    listed = json.loads(run("sessions", "list", "--limit", 0, "--json").out)
+    private = {"mara", "tomas", "tidewatch", "warm_2"}
+    private |= {session[name].lower() for session in listed for name in ("session_id", "native_id", "project")}
+    assert {word for word in private if word and word in text} == set()
+    for options in (("--no-templates",), ("--agent", "gemini-cli")):
+        assert run("dataset", "export", tmp_path / "markers", *options).code == 0
+        assert not (tmp_path / "markers" / "templates.jsonl").exists()
+
+
+def test_templates_that_are_not_in_use_stay_private(run, synced, tmp_path):
+    run("templates", "auto", "--min-calls", 1, "--max-error-rate", 1)
+    assert json.loads(run("dataset", "export", tmp_path / "markers", "--json").out)["templates"] == 0

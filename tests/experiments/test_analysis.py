@@ -268,7 +268,7 @@ def test_a_file(tmp_path):
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ([("arm", "y"), ("a", "many")], "line 2 of .* 'many', which is not a number"),
+        ([("arm", "y"), ("a", "many")], "line 2 of .* has 'many' as 'y', which is not a number"),
         ([("arm", "y"), ("a", "inf")], "not finite"),
         ([("arm", "y"), ("", "1")], "line 2 of .* has no 'arm'"),
         ([("arm", "z"), ("a", "1")], "no column 'y'; it has arm, z"),

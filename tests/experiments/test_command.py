@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 
 import pytest
 
@@ -74,6 +75,49 @@ def test_what_cannot_be_analysed_is_refused_in_one_line(run, trial, options, mes
     assert (code, out) == (1, "")
     assert message in err
     assert err.count("\n") == 1
+
+
+def test_the_report_on_a_file_is_its_analysis(run, trial):
+    options = (trial, "--arm", "group", "--outcome", "attack", "--lower-is-better")
+    assert run("report", *options) == run("analyze", *options)
+    assert run("report", *options, "--json") == run("analyze", *options, "--json")
+
+
+def test_the_report_on_a_file_is_a_page(run, trial, tmp_path):
+    """With the sections that its rows can fill, and no others."""
+    page = tmp_path / "page.html"
+    options = ("--arm", "group", "--outcome", "attack", "--lower-is-better", "--html", page)
+    assert run("report", trial, *options) == (0, "", f"Report on 22,071 rows written to {page}.\n")
+    text = page.read_text()
+    assert "placebo harms: 0.8 points worse than aspirin (95 % interval: 0.5 to 1.1 points worse)." in text
+    assert "attack; lower is better" in text
+    assert 'download="aspirin-comparisons.csv" href="data:text/csv;base64,' in text
+    assert re.findall(r"<h2>(.*?)</h2>", text) == ["Does it help?", "Difference from aspirin"]
+    run("report", trial, *options, "--sequential")
+    assert "placebo over time" in page.read_text()
+
+
+def test_the_page_of_a_paired_file_shows_its_pairs(run, tmp_path):
+    file, page = tmp_path / "night.csv", tmp_path / "page.html"
+    hours = {"ann": (0.7, 1.9), "bob": (-1.6, 0.8), "cid": (-0.2, 1.1)}
+    rows = [f"{name},{arm},{value}" for name, values in hours.items() for arm, value in zip("ab", values, strict=True)]
+    file.write_text("\n".join(["patient,arm,outcome", *rows, "dan,a,3.4"]))
+    assert run("report", file, "--paired-by", "patient", "--html", page)[0] == 0
+    text = page.read_text()
+    assert "Pair by pair" in text
+    assert "ann: a 0.7, b 1.9" in text
+    assert "1 of 4 pairs are in one arm only and were left out." in text
+
+
+def test_a_metric_names_the_column_of_a_file_and_its_direction(run, tmp_path):
+    file = tmp_path / "results.csv"
+    file.write_text(
+        "arm,error_count,diversity\n" + "".join(f"{'ab'[n % 2]},{9 - n % 5 - n % 2},{n}\n" for n in range(40))
+    )
+    found = json.loads(run("analyze", file, "--metric", "error_count", "--json")[1])
+    assert (found["difference"], found["lower_is_better"]) == (-1.0, True)
+    found = json.loads(run("analyze", file, "--metric", "diversity", "--json")[1])
+    assert (found["difference"], found["lower_is_better"]) == (1.0, False)
 
 
 def test_an_unknown_experiment(run):

@@ -9,9 +9,11 @@ import gzip
 import hashlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+from base64 import b64decode
 from importlib.resources import files
 from pathlib import Path
 
@@ -140,6 +142,11 @@ def test_status_analysis_and_page(ran):
     for heading in ("Difference from cold", "Task by task", "Still without a success", "Other metrics", "Template"):
         assert heading in text
     assert "<script" not in text
+    assert experiment(home, "report", "look").stdout == experiment(home, "analyze", "look").stdout
+    sessions = folder / "sessions.csv"
+    sessions.write_bytes(b64decode(re.search('look-sessions.csv" href="data:text/csv;base64,([^"]+)"', text)[1]))
+    columns = ("--metric", "success", "--paired-by", "task", "--json")
+    assert json.loads(experiment(home, "report", sessions, *columns).stdout)["difference"] == 1.0
 
 
 def test_logs_of_inspect_are_read_as_sessions(ran, tmp_path):

@@ -20,21 +20,14 @@ from warmstart.cli.options import FILE, SHARE, Count, Finite, Group, Tags, json_
 from warmstart.cli.output import print_json, settings, table
 from warmstart.cli.terminal import counted, local, seconds
 from warmstart.errors import ExperimentError
-from warmstart.experiments.analysis import Analysis, Question, analyze, in_words
+from warmstart.experiments.analysis import Analysis, Question, in_words
 from warmstart.experiments.design import example, parse_design
 from warmstart.experiments.metrics import METRICS
-from warmstart.experiments.results import Results, evaluate, policy_values
+from warmstart.experiments.results import Results, Value, evaluate, evaluate_rows, policy_values
 from warmstart.experiments.statistics import DEFAULT_ICC, plan
-from warmstart.experiments.store import HOLDOUT
+from warmstart.experiments.store import EXPERTISE, HOLDOUT
 from warmstart.experiments.units import read_csv
 from warmstart.storage.files import write_private
-
-_metric_option = click.option(
-    "--metric",
-    metavar="NAME",
-    type=click.Choice(list(METRICS)),
-    help=f"Use another metric of the experiment: {', '.join(METRICS)}.",
-)
 
 
 @click.group(cls=Group, epilog="Example: warmstart experiment analyze results.csv --arm arm --outcome success")
@@ -46,63 +39,100 @@ def command() -> None:
     """
 
 
-@command.command("analyze", epilog="Example: warmstart experiment analyze results.csv --arm arm --outcome success")
-@click.argument("source", metavar="NAME|FILE.csv")
-@click.option("--unit", default="", metavar="COL", help="Column with the session, or another independent unit.")
-@click.option("--arm", default="arm", show_default=True, metavar="COL", help="Column with the arm.")
-@click.option("--outcome", default="outcome", show_default=True, metavar="COL", help="Column with the outcome.")
-@click.option("--paired-by", default="", metavar="COL", help="Column with what both arms share, such as the task.")
-@click.option("--baseline-arm", default="", metavar="ARM", help="Compare with this arm. [default: first by name]")
-@click.option("--arms", type=Tags(), default=(), help="Compare only these arms.")
-@click.option("--lower-is-better", is_flag=True, help="Lower outcomes are better.")
-@click.option("--smallest-effect", type=Finite(0), default=0.0, help="Smallest difference that matters.")
-@click.option("--sequential", is_flag=True, help="Data is still coming in: use a confidence sequence.")
-@_metric_option
-@json_option
-def analyze_command(
+def _source_options(function: Any) -> Any:
+    """The arguments that name an experiment or the columns of a file, and how to compare."""
+    options = (
+        click.argument("source", metavar="NAME|FILE.csv"),
+        click.option("--unit", default="", metavar="COL", help="Column with the session, or another independent unit."),
+        click.option("--arm", default="arm", show_default=True, metavar="COL", help="Column with the arm."),
+        click.option("--outcome", metavar="COL", help="Column with the outcome. [default: the metric, or outcome]"),
+        click.option("--paired-by", default="", metavar="COL", help="Column with what both arms share, like the task."),
+        click.option(
+            "--covariate",
+            default="",
+            metavar="COL",
+            help=f"Adjust for this column, or for {EXPERTISE!r} in a field experiment.",
+        ),
+        click.option(
+            "--baseline-arm", default="", metavar="ARM", help="Compare with this arm. [default: first by name]"
+        ),
+        click.option("--arms", type=Tags(), default=(), help="Compare only these arms."),
+        click.option("--lower-is-better", is_flag=True, help="Lower outcomes are better."),
+        click.option("--smallest-effect", type=Finite(0), default=0.0, help="Smallest difference that matters."),
+        click.option("--sequential", is_flag=True, help="Data is still coming in: use a confidence sequence."),
+        click.option(
+            "--metric",
+            metavar="NAME",
+            type=click.Choice(list(METRICS)),
+            help=f"Use another metric, in a file the column of its name: {', '.join(METRICS)}.",
+        ),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def _evaluate(
     source: str,
+    *,
     baseline_arm: str,
     arms: tuple[str, ...],
     lower_is_better: bool,
     smallest_effect: float,
     sequential: bool,
     metric: str | None,
-    as_json: bool,
+    outcome: str | None,
+    covariate: str,
     **columns: str,
-) -> None:
+) -> tuple[Results, list[Value]]:
+    """The results of a file or an experiment; for the holdout also the values of the policies."""
+    if source.lower().endswith(".csv") or Path(source).is_file():
+        column = outcome or metric or "outcome"
+        if metric and not outcome:
+            lower_is_better = METRICS[metric].lower_is_better
+        rows = read_csv(Path(source), outcome=column, covariate=covariate, **columns)
+        question = Question(lower_is_better, smallest_effect, sequential, covariate=covariate)
+        name = Path(source).stem
+        return evaluate_rows(rows, question, name=name, outcome=column, baseline=baseline_arm, only=arms), []
+    with Warmstart(settings()) as ws:
+        _settle(ws)
+        results = evaluate(
+            ws.experiments,
+            source,
+            metric=metric or "",
+            smallest_effect=smallest_effect or None,
+            baseline=baseline_arm,
+            only=arms,
+            covariate=covariate,
+        )
+        return results, policy_values(ws.experiments.uses()) if source == HOLDOUT else []
+
+
+@command.command("analyze", epilog="Example: warmstart experiment analyze results.csv --arm arm --outcome success")
+@_source_options
+@json_option
+def analyze_command(source: str, as_json: bool, **options: Any) -> None:
     """Compare the arms of an experiment, or of a CSV file with one row per observation.
 
     The difference is each arm minus the baseline. Without --paired-by, rows with the same --unit count as one
     independent unit; with it, the arms are compared within each pair. NAME is an experiment, or `holdout` for the
     sessions that started without a template even though one fit.
     """
-    if not source.lower().endswith(".csv") and not Path(source).is_file():
-        with Warmstart(settings()) as ws:
-            _settle(ws)
-            results = evaluate(
-                ws.experiments,
-                source,
-                metric=metric or "",
-                smallest_effect=smallest_effect or None,
-                baseline=baseline_arm,
-                only=arms,
-            )
-            values = policy_values(ws.experiments.uses()) if source == HOLDOUT else []
-        if as_json:
-            print_json(results.as_json() | ({"policies": values} if values else {}))
-        else:
-            print_results(results)
-            for each in values:
-                interval = f"{each.low:.0%} to {each.high:.0%}"
-                click.echo(f"{each.policy}: {each.value:.0%} ({interval}), effective sample size {each.effective:.0f}")
-        return
-    question = Question(lower_is_better, smallest_effect, sequential)
-    rows = read_csv(Path(source), **columns)
-    analyses = analyze(rows, question, baseline=baseline_arm, only=arms)
-    if as_json:
-        print_json(asdict(analyses[0]) | ({"comparisons": analyses} if len(analyses) > 1 else {}))
+    _show(*_evaluate(source, **options), as_json=as_json)
+
+
+def _show(results: Results, values: Sequence[Value], *, as_json: bool) -> None:
+    """Print an analysis."""
+    if not as_json:
+        print_results(results)
+        for each in values:
+            interval = f"{each.low:.0%} to {each.high:.0%}"
+            click.echo(f"{each.policy}: {each.value:.0%} ({interval}), effective sample size {each.effective:.0f}")
+    elif results.trials:
+        print_json(results.as_json() | ({"policies": values} if values else {}))
     else:
-        print_analyses(analyses, unit="pairs" if columns["paired_by"] else "units")
+        comparisons = {"comparisons": results.primary} if len(results.primary) > 1 else {}
+        print_json(asdict(results.primary[0]) | comparisons)
 
 
 def print_analyses(analyses: Sequence[Analysis], *, unit: str) -> None:
@@ -146,8 +176,9 @@ def power(
 
 def print_results(results: Results) -> None:
     """Print the verdict of an experiment, the failed checks, and the other metrics."""
-    words = METRICS[results.metric].words
-    click.echo(f"{results.design.name}: {words}, {counted(len(results.trials), 'session')} ({results.state}).")
+    if results.trials:
+        sessions = counted(len(results.trials), "session")
+        click.echo(f"{results.design.name}: {results.words}, {sessions} ({results.state}).")
     print_analyses(results.primary, unit=results.unit)
     for check in results.checks:
         click.echo(f"Check: {check}")
@@ -296,21 +327,27 @@ def status(name: str, as_json: bool) -> None:
         click.echo(design.plan(least).in_words())
 
 
-@command.command(epilog="Example: warmstart experiment report warm-vs-cold --html report.html")
-@click.argument("name")
-@click.option("--html", required=True, type=FILE, help="The file to write.")
-@_metric_option
-def report(name: str, html: Path, metric: str | None) -> None:
-    """Write an HTML page with the verdict, charts, and all raw numbers."""
+@command.command(epilog="Example: warmstart experiment report results.csv --outcome success --html report.html")
+@_source_options
+@click.option("--html", type=FILE, help="Write a page with charts to this file instead.")
+@json_option
+def report(source: str, html: Path | None, as_json: bool, **options: Any) -> None:
+    """Show the verdict, as `analyze` does, or write it as an HTML page.
+
+    The page has charts and the numbers behind them. A CSV file needs the same columns as for `analyze`.
+    """
+    results, values = _evaluate(source, **options)
+    if html is None:
+        _show(results, values, as_json=as_json)
+        return
     from warmstart.experiments.page import page
     from warmstart.templates.rendering import render
 
-    with Warmstart(settings()) as ws:
-        _settle(ws)
-        results = evaluate(ws.experiments, name, metric=metric or "")
-        template = ""
-        if results.design.template:
+    template = ""
+    if results.design.template:
+        with Warmstart(settings()) as ws:
             shown = render(ws.templates.get(results.design.template), renderer="system", redactor=ws.redactor)
-            template = "\n".join(str(message["content"]) for message in shown.messages)
-        write_private(html, [page(results, made=datetime.now(UTC), template=template)])
-    click.echo(f"Report on {counted(len(results.trials), 'session')} written to {html}.", err=True)
+        template = "\n".join(str(message["content"]) for message in shown.messages)
+    write_private(html, [page(results, made=datetime.now(UTC), template=template)])
+    what = counted(len(results.rows), "session" if results.trials else "row")
+    click.echo(f"Report on {what} written to {html}.", err=True)

@@ -8,6 +8,7 @@
 | one row per unit, 0 or 1 | two-proportion z-test, Newcombe's interval |
 | several rows per unit | cluster-robust (CR2) t-test with Bell-McCaffrey degrees of freedom |
 | times that may be censored | one of the t-tests on restricted means (Kaplan-Meier) |
+| unpaired, with a covariate | regression in each arm (Lin), cluster-robust (CR2) |
 | any of these, while the experiment runs | asymptotic confidence sequence |
 """
 
@@ -35,13 +36,15 @@ _ZERO = 1e-12
 class Question(NamedTuple):
     """The question to answer: which direction is good, which effect matters, and whether data still come in.
 
-    `planned` is the number of units at which a confidence sequence is tightest.
+    `planned` is the number of units at which a confidence sequence is tightest, `covariate` the name of what to adjust
+    for.
     """
 
     lower_is_better: bool = False
     smallest_effect: float = 0.0
     sequential: bool = False
     planned: int = 100
+    covariate: str = ""
 
 
 QUESTION = Question()
@@ -150,11 +153,17 @@ def compare(
         if not any(row.arm == arm for row in rows):
             raise ExperimentError(f"arm {arm!r} has no rows yet: there is nothing to compare")
     notes = _missing_notes(rows, baseline, treatment, worst=float(question.lower_is_better))
+    if question.covariate:
+        rows, missing = _with_covariate(rows, question.covariate)
+        notes += missing
     is_share = all(row.total in (0, 1) or row.square is not None for row in rows if row.total is not None)
     rows, ending = _restrict(rows)
     units = group_units(rows, baseline, treatment)
     _refuse(units, baseline, treatment)
     test, method = _test(units)
+    if question.covariate:
+        notes.append(_balance(units, question.covariate, test))
+        test, method = adjusted_test(units, question.covariate)
     test = Test._make(map(float, test))
     if not all(map(isfinite, test)) or test.se < _ZERO:
         raise ExperimentError("the outcomes within the arms do not vary, so there is no interval to compute")
@@ -186,8 +195,8 @@ def compare(
         is_share=is_share,
         df=test.df,
         notes=(*units.notes, *notes),
-        naive_p=_naive_p(units),
-        **(_resample(units) if resample else {}),
+        naive_p=None if question.covariate else _naive_p(units),
+        **(_resample(units) if resample and not question.covariate else {}),
     )
     return _judge(analysis, test.p)
 
@@ -231,6 +240,45 @@ def _test(units: Units) -> tuple[Test, str]:
     if all((arm.sizes == 1).all() for arm in arms):
         name = "Welch's t-test"
     return t_test(statistics.difference(*(cluster_mean(arm.sums, arm.sizes) for arm in arms))), name
+
+
+def adjusted_test(units: Units, covariate: str) -> tuple[Test, str]:
+    """The difference between arms as if the covariate had the same mean in both (Lin)."""
+    import numpy as np
+
+    if units.clusters is not None:
+        raise ExperimentError(f"pairs cannot be adjusted for {covariate}: they are compared with themselves already")
+    arms = units.treatment, units.baseline
+    sums, sizes = (np.concatenate([getattr(arm, name) for arm in arms]) for name in ("covariates", "sizes"))
+    overall = cluster_mean(sums, sizes)
+    (treated, slope), (base, other_slope) = (
+        statistics.adjusted_mean(arm.sums, arm.sizes, arm.covariates / arm.sizes - overall.value) for arm in arms
+    )
+    mean = statistics.difference(treated, base)
+    if not isfinite(mean.variance):
+        raise ExperimentError(f"{covariate} does not vary enough within an arm, so it cannot be adjusted for")
+    # If the effect depends on the covariate, the covariate's mean matters, which is only estimated.
+    mean = mean._replace(variance=mean.variance + (slope - other_slope) ** 2 * overall.variance)
+    return t_test(mean), f"regression on {covariate} in each arm (Lin, CR2)"
+
+
+def _with_covariate(rows: Sequence[Row], covariate: str) -> tuple[list[Row], list[str]]:
+    """The rows whose covariate is known, and a note on the others."""
+    known = [row for row in rows if row.covariate is not None]
+    if not known:
+        raise ExperimentError(f"{covariate} is not known for any row: there is nothing to adjust for")
+    return known, [f"Rows without {covariate} were left out: {len(rows) - len(known)}."] if len(rows) > len(
+        known
+    ) else []
+
+
+def _balance(units: Units, covariate: str, test: Test) -> str:
+    """How the arms differ in the covariate, and the result without adjustment."""
+    means = (f"{arm.covariates.sum() / arm.sizes.sum():.3g}" for arm in (units.baseline, units.treatment))
+    return (
+        f"Mean {covariate}: {' in the baseline, '.join(means)} in the other arm. "
+        f"Without adjustment the difference is {test.value:+.3g} (SE {test.se:.3g})."
+    )
 
 
 def _restrict(rows: Sequence[Row]) -> tuple[Sequence[Row], str]:
@@ -303,7 +351,7 @@ def _resample(units: Units) -> dict[str, Any]:
 def _summary(name: str, arm: Arm, rows: Sequence[Row], *, paired: bool) -> ArmSummary:
     """The numbers of one arm. Pairs all count the same, as in the difference."""
     if paired:
-        arm = Arm(arm.means, arm.means**2, arm.means * 0 + 1)
+        arm = arm._replace(sums=arm.means, squares=arm.means**2, sizes=arm.means * 0 + 1)
     count = sum(row.arm == name and row.total is not None for row in rows)
     if arm.is_binary:
         interval = wilson(int(arm.sums.sum()), arm.sums.size)

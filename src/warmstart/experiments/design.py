@@ -15,13 +15,13 @@ from warmstart.experiments.statistics import DEFAULT_ICC, Power, plan
 
 # The parts of a start. `template` is the whole template; single kinds of its items can be shown alone.
 KINDS = {
-    "procedures": "procedure",
+    "examples": "example",
     "traps": "trap",
     "commands": "command",
     "instructions": "instruction",
     "files": "file",
 }
-Part = Literal["brief", "template", "placebo", "procedures", "traps", "commands", "instructions", "files"]
+Part = Literal["brief", "template", "placebo", "examples", "traps", "commands", "instructions", "files"]
 Natural = Annotated[int, Meta(ge=0)]
 Positive = Annotated[float, Meta(gt=0)]
 _EXAMPLE = Path(__file__).with_name("example.toml")
@@ -31,13 +31,13 @@ _POWER_LINE = "power = {baseline = 0.09, effect = 0.033, icc = 0.05, calls = 30}
 class Arm(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How the sessions of an arm start and run. Without any part they start cold.
 
-    `procedures` limits how many are shown, `template` overrides that of the experiment. In the lab, `compaction` and
+    `examples` limits how many are shown, `template` overrides that of the experiment. In the lab, `compaction` and
     `preflight` need the agent `loop`; in the field only `brief` and `template` are possible, and the template is the
     one that fits the session.
     """
 
     start: tuple[Part, ...] = ()
-    procedures: Natural | None = None
+    examples: Natural | None = None
     template: str = ""
     preflight: bool | None = None
     compaction: Literal["", "mask", "ledger", "hybrid"] = ""
@@ -134,7 +134,7 @@ def _problems(design: Design) -> list[str]:
 
 def _arm_problems(design: Design, arm: Arm) -> list[str]:
     problems = []
-    if design.kind == "field" and (set(arm.start) - {"brief", "template"} or arm.procedures or arm.compaction):
+    if design.kind == "field" and (set(arm.start) - {"brief", "template"} or arm.examples or arm.compaction):
         problems.append("a field experiment can only start with brief and template")
     if set(arm.start) - {"brief"} and design.kind == "lab" and not (arm.template or design.template):
         problems.append("name the template that it starts from")

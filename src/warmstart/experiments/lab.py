@@ -25,7 +25,8 @@ from warmstart.profile.profiler import Profiler
 from warmstart.profile.values import Profile
 from warmstart.sessions.readers.base import Reading
 from warmstart.sessions.readers.inspect import InspectReader
-from warmstart.templates.rendering import MAX_PROCEDURES, render
+from warmstart.templates.item import MAX_EXAMPLES
+from warmstart.templates.rendering import render
 from warmstart.templates.template import SessionSeed, WarmTemplate
 
 Isolate = Callable[[Path], AbstractContextManager[object]]
@@ -87,12 +88,12 @@ def start_messages(ws: Sources, design: Design, arm: Arm, task: str) -> list[Any
     if not set(arm.start) - {"brief"}:
         return messages
     own = ws.templates.get(arm.template or design.template)
-    most = MAX_PROCEDURES if arm.procedures is None else arm.procedures
-    warm = render(_select(own, arm), budget_tokens=_BUDGET, task=task, max_procedures=most)
+    most = MAX_EXAMPLES if arm.examples is None else arm.examples
+    warm = render(_select(own, arm), budget_tokens=_BUDGET, task=task, max_examples=most)
     if "placebo" in arm.start:
         # As long as the start of a warm session.
         other = _select(ws.templates.get(design.placebo), arm)
-        warm = render(other, budget_tokens=warm.tokens, task=task, max_procedures=most)
+        warm = render(other, budget_tokens=warm.tokens, task=task, max_examples=most)
     return messages + warm.messages
 
 

@@ -70,6 +70,9 @@ METRICS: Mapping[str, Metric] = {
     "early_errors": Metric("error rate in the first 30 turns", True, _early_errors),
     "success": Metric("share of tasks that succeed", False, _success),
     "errors": Metric("error rate", True, lambda it: _ratio(it.markers.errors, it.markers.calls)),
+    "error_count": Metric(
+        "number of errors", True, lambda it: Measure(it.markers.errors) if it.markers.calls else None
+    ),
     "calls_to_success": Metric(
         "calls to the first success", True, lambda it: _time(it.markers.calls_to_success, it.markers.calls or None)
     ),
@@ -78,6 +81,12 @@ METRICS: Mapping[str, Metric] = {
     ),
     "repeated_calls": Metric(
         "repeated calls per call", True, lambda it: _ratio(it.markers.repeated_calls, it.markers.calls)
+    ),
+    # Neither direction is good in itself, but a metric needs one.
+    "diversity": Metric(
+        "different tools among ten random calls",
+        False,
+        lambda it: None if it.markers.diversity is None else Measure(it.markers.diversity),
     ),
     "calls_per_turn": Metric(
         "tool calls per turn",

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
 from warmstart.errors import ExperimentError
-from warmstart.experiments.analysis import Question, compare, in_words
-from warmstart.experiments.metrics import METRICS, metric_of
+from warmstart.experiments.analysis import compare, in_words
+from warmstart.experiments.metrics import METRICS
 from warmstart.experiments.results import Results, package_versions
 from warmstart.experiments.statistics import kaplan_meier
 from warmstart.experiments.units import group_units
@@ -25,48 +25,46 @@ _TREND = 30  # calls
 
 def page(results: Results, *, made: datetime, template: str = "") -> str:
     """The results as an HTML document; `template` is the text that warm arms started from."""
-    metric, name, first = metric_of(results.metric), results.design.name, results.primary[0]
-    known = sum(results.metric in trial.measures for trial in results.trials)
+    name, first = results.design.name, results.primary[0]
+    known = sum(row.total is not None for row in results.rows)
     counts = {
-        "arms": str(len({trial.arm for trial in results.trials})),
-        "tasks": str(len({trial.task for trial in results.trials if trial.task}) or "-"),
-        "state": results.state,
+        "arms": str(len({row.arm for row in results.rows})),
+        "tasks" if results.trials else "pairs": str(len({row.pair for row in results.rows if row.pair}) or "-"),
+        **({"state": results.state} if results.state else {}),
     }
     lines = [(line,) for line in template.splitlines() if line.strip()]
+    sections = (
+        _forest(results),
+        _running(results),
+        _pairs(results),
+        _curves("Still without a success", "calls", _survival(results), "Kaplan-Meier: the share of sessions."),
+        _curves("Errors, call by call", "call", _trend(results)),
+        _metrics(results),
+        Section(heading="Template", table=Table(("start",), lines, ("code",)), style="full"),
+    )
+    downloads, seed = [Download(f"{name}-comparisons.csv", _csv(_comparison_rows(results)))], ""
+    if results.trials:
+        downloads.insert(0, Download(f"{name}-sessions.csv", _csv(_session_rows(results))))
+        seed = f"Seed {results.design.seed}. "
     return render(
         Page(
             title=f"Experiment {name}",
-            scope=f"{metric.words}; {'lower' if metric.lower_is_better else 'higher'} is better",
+            scope=f"{results.words}; {'lower' if first.lower_is_better else 'higher'} is better",
             made=made,
             counts=(
-                Count("sessions", str(len(results.trials)), f"{known} with an outcome"),
+                Count("sessions" if results.trials else "rows", str(len(results.rows)), f"{known} with an outcome"),
                 *(Count(*count) for count in counts.items()),
                 Count("verdict", first.verdict, tone="accent"),
             ),
             question="Does it help?",
             finding=in_words(first, unit=results.unit),
             summary=tuple(in_words(each, unit=results.unit) for each in results.primary[1:]),
-            sections=(
-                _forest(results),
-                _running(results),
-                _pairs(results),
-                _curves("Still without a success", "calls", _survival(results), "Kaplan-Meier: the share of sessions."),
-                _curves("Errors, call by call", "call", _trend(results)),
-                _metrics(results),
-                *(
-                    [Section(heading="Template", table=Table(("start",), lines, ("code",)), style="full")]
-                    if lines
-                    else []
-                ),
-            ),
+            sections=tuple(each for each in sections if each.charts or (each.table and each.table.rows)),
             explanation=(*results.checks, *(note for each in results.primary for note in each.notes)),
-            downloads=(
-                Download(f"{name}-sessions.csv", _csv(_session_rows(results))),
-                Download(f"{name}-comparisons.csv", _csv(_comparison_rows(results))),
-            ),
+            downloads=tuple(downloads),
             footer=(
-                f"Method: {'; '.join(dict.fromkeys(each.method for each in results.primary))}. Seed "
-                f"{results.design.seed}. {', '.join(f'{key} {value}' for key, value in package_versions().items())}.",
+                f"Method: {'; '.join(dict.fromkeys(each.method for each in results.primary))}. {seed}"
+                f"{', '.join(f'{key} {value}' for key, value in package_versions().items())}.",
             ),
         )
     )
@@ -101,9 +99,9 @@ def _forest(results: Results) -> Section:
 
 def _running(results: Results) -> Section:
     """The difference after each session, with a confidence sequence that is valid at every look."""
-    trials, first = sorted(results.trials, key=lambda trial: trial.at), results.primary[0]
-    rows = [trial.row(results.metric) for trial in trials]
-    question = Question(first.lower_is_better, sequential=True, planned=first.n_units)
+    first = results.primary[0]
+    rows = results.rows if results.trials or results.question.sequential else ()  # a file may have any order
+    question = results.question._replace(sequential=True, planned=first.n_units)
     points, band = [], []
     for end in sorted({round(len(rows) * look / _LOOKS) for look in range(1, _LOOKS + 1)}):
         try:
@@ -121,10 +119,11 @@ def _running(results: Results) -> Section:
 def _pairs(results: Results) -> Section:
     """Each task in both arms."""
     names = results.primary[0].baseline.name, results.primary[0].treatment.name
-    units = group_units([trial.row(results.metric) for trial in results.trials], *names)
+    units = group_units(results.rows, *names)
     both = list(zip(units.pairs, units.baseline.means.tolist(), units.treatment.means.tolist(), strict=False))
+    heading = "Task by task" if results.trials else "Pair by pair"
     if not both:
-        return Section(heading="Task by task")
+        return Section(heading=heading)
     top = max(max(base, other) for _, base, other in both) or 1.0
     lines = [
         Row(
@@ -137,8 +136,8 @@ def _pairs(results: Results) -> Section:
         for task, base, other in sorted(both, key=lambda pair: pair[2] - pair[1])[:_MAX_PAIRS]
     ]
     columns = tuple(name[:12] for name in names)
-    drawing = charts.rows("Task by task", lines, [Tick(0, "0"), Tick(1, f"{top:.3g}")], columns=columns)
-    return Section(heading="Task by task", charts=(drawing,), note=f"The dot is {names[1]}.", style="tall")
+    drawing = charts.rows(heading, lines, [Tick(0, "0"), Tick(1, f"{top:.3g}")], columns=columns)
+    return Section(heading=heading, charts=(drawing,), note=f"The dot is {names[1]}.", style="tall")
 
 
 def _curves(heading: str, caption: str, curves: Iterable[Curve], note: str = "") -> Section:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple
 
 from warmstart.errors import ExperimentError
 from warmstart.experiments import statistics
-from warmstart.experiments.analysis import Analysis, Question, analyze
+from warmstart.experiments.analysis import QUESTION, Analysis, Question, analyze
 from warmstart.experiments.design import Design
 from warmstart.experiments.metrics import METRICS, metric_of, pass_hat_k
 from warmstart.experiments.statistics import ALPHA
-from warmstart.experiments.store import Experiments, Trial
+from warmstart.experiments.store import EXPERTISE, Experiments, Trial
+from warmstart.experiments.units import Row
 from warmstart.stats import wilson
 
 _SRM = 0.001  # a mismatch means a broken experiment, so the evidence has to be clear
@@ -23,20 +24,33 @@ _PACKAGES = ("warmstart", "numpy", "scipy", "statsmodels", "inspect-ai")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
-    """An experiment with its analyses: `primary` by arm, `secondary` by metric and arm, and the failed `checks`."""
+    """An experiment with its analyses: `primary` by arm, `secondary` by metric and arm, and the failed `checks`.
+
+    `rows` are what the primary analyses compare. Those of a results file have no `trials`, and `metric` is a column.
+    """
 
     design: Design
-    state: str
     metric: str
-    trials: Sequence[Trial]
+    question: Question
+    rows: Sequence[Row]
     primary: Sequence[Analysis]
-    secondary: Mapping[str, Sequence[Analysis]]
-    checks: tuple[str, ...]
+    state: str = ""
+    trials: Sequence[Trial] = ()
+    secondary: Mapping[str, Sequence[Analysis]] = field(default_factory=dict)
+    checks: tuple[str, ...] = ()
 
     @property
     def unit(self) -> str:
         """The unit of analysis, in the plural."""
-        return "tasks" if any(trial.task for trial in self.trials) else "sessions"
+        paired = any(row.pair for row in self.rows)
+        if self.trials:
+            return "tasks" if paired else "sessions"
+        return "pairs" if paired else "units"
+
+    @property
+    def words(self) -> str:
+        """What the metric is."""
+        return METRICS[self.metric].words if self.metric in METRICS else self.metric
 
     @property
     def reliability(self) -> dict[str, dict[int, float]]:
@@ -84,8 +98,12 @@ def evaluate(
     smallest_effect: float | None = None,
     baseline: str = "",
     only: Sequence[str] = (),
+    covariate: str = "",
 ) -> Results:
-    """Analyse an experiment. While it runs, the verdict uses a confidence sequence and is valid at every look."""
+    """Analyse an experiment. While it runs, the verdict uses a confidence sequence and is valid at every look.
+
+    With the covariate `expertise`, arms are compared as if their users had been equally familiar with the project.
+    """
     design, state = experiments.get(name)
     trials = experiments.trials(name)
     if not trials:
@@ -94,27 +112,49 @@ def evaluate(
     effect = design.smallest_effect if smallest_effect is None else smallest_effect
     planned = design.sessions * len(design.arms) or 100
 
-    def compare_arms(metric: str, effect: float, *, resample: bool) -> list[Analysis]:
-        question = Question(metric_of(metric).lower_is_better, effect, state == "running", planned)
-        rows = [trial.row(metric) for trial in trials]
-        return analyze(rows, question, baseline=baseline or design.first_arm, only=only, resample=resample)
+    if covariate not in ("", EXPERTISE):
+        raise ExperimentError(f"a stored experiment has no covariate {covariate!r}, only {EXPERTISE!r}")
+    known = experiments.expertise() if covariate else {}
 
-    primary, others = compare_arms(chosen, effect, resample=True), {}
+    def rows_of(metric: str) -> list[Row]:
+        return [trial.row(metric)._replace(covariate=known.get(trial.session)) for trial in trials]
+
+    first = baseline or design.first_arm
+    question = Question(metric_of(chosen).lower_is_better, effect, state == "running", planned, covariate)
+    rows, others = rows_of(chosen), {}
+    primary = analyze(rows, question, baseline=first, only=only)
     for other in METRICS:
         if other != chosen:
+            asked = question._replace(lower_is_better=METRICS[other].lower_is_better, smallest_effect=0.0)
             try:
-                others[other] = compare_arms(other, 0.0, resample=False)
+                others[other] = analyze(rows_of(other), asked, baseline=first, only=only, resample=False)
             except ExperimentError:
                 continue  # not measurable in these sessions
     return Results(
         design=design,
-        state=state,
         metric=chosen,
-        trials=trials,
+        question=question,
+        rows=rows,
         primary=primary,
+        state=state,
+        trials=trials,
         secondary=_adjust(others),
         checks=tuple(check(trials, design, primary)),
     )
+
+
+def evaluate_rows(
+    rows: Sequence[Row],
+    question: Question = QUESTION,
+    *,
+    name: str,
+    outcome: str,
+    baseline: str = "",
+    only: Sequence[str] = (),
+) -> Results:
+    """Analyse the rows of a results file, shown as the experiment `name`."""
+    primary = analyze(rows, question, baseline=baseline, only=only)
+    return Results(design=Design(name=name, arms={}), metric=outcome, question=question, rows=rows, primary=primary)
 
 
 def _adjust(by_metric: Mapping[str, Sequence[Analysis]]) -> dict[str, list[Analysis]]:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 ALPHA = 0.05
 POWER = 0.80
 DEFAULT_ICC = 0.05  # of tool errors in real sessions, at the lower end
+_ZERO = 1e-9  # rounding noise
 _MAX_PERMUTED = 2_000  # units; with more, the t-test does not need normal outcomes
 
 
@@ -89,6 +90,31 @@ def cluster_mean(sums: Floats, sizes: Floats) -> Mean:
     trace = (weight * sizes * (1 - share)).sum(-1)
     squares = (weight**2 * sizes**2 * (1 - 2 * share)).sum(-1) + (weight * sizes * share).sum(-1) ** 2
     return Mean(mean[..., 0], variance, trace**2 / squares)
+
+
+def adjusted_mean(sums: Floats, sizes: Floats, covariate: Floats) -> tuple[Mean, float]:
+    """The expected mean of units whose covariate is 0, and the slope, by least squares over the rows.
+
+    Variance and degrees of freedom are those of `cluster_mean`, for a mean that depends on the covariate. They are NaN
+    if the covariate does not vary, or a single unit decides the slope.
+    """
+    import numpy as np
+
+    columns = np.stack([np.ones_like(covariate), covariate])
+    inverse = np.linalg.pinv(columns * sizes @ columns.T, hermitian=True)
+    mean, slope = inverse @ columns @ sums
+    leverage = (columns * (inverse @ columns)).sum(0)  # of one row
+    rest = 1 - leverage * sizes
+    if np.ptp(covariate) < _ZERO or rest.min() < _ZERO:
+        return Mean(mean, np.nan, np.nan), float(slope)
+    weight = (inverse[0] @ columns * sizes) ** 2 / rest
+    variance = (weight * (sums / sizes - mean - slope * covariate) ** 2).sum()
+    # For independent rows the residual means of units g and h have the covariance [g = h] / m_g - z_g' A z_h, with m
+    # the sizes, z the columns and A the inverse.
+    trace = (weight * (1 / sizes - leverage)).sum()
+    between = inverse @ (columns * weight) @ columns.T
+    squares = (weight**2 * (1 / sizes - 2 * leverage) / sizes).sum() + np.trace(between @ between)
+    return Mean(mean, variance, trace**2 / squares), float(slope)
 
 
 def difference(treatment: Mean, baseline: Mean) -> Mean:

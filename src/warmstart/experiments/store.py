@@ -27,6 +27,7 @@ from warmstart.storage.database import migrations_of
 from warmstart.templates import item_store
 
 MIGRATIONS = migrations_of("experiments", __file__)
+EXPERTISE = "expertise"  # the covariate of a session: how many the user had in its project before
 HOLDOUT = "holdout"  # the standing experiment: sessions that start without a template even though one fits
 _MAX_TREND = 100  # calls
 _MAX_OPEN = 500  # newest sessions without an outcome to settle in one go
@@ -206,6 +207,21 @@ class Experiments:
             Trial._make((*row[:6], datetime.fromtimestamp(row[6], UTC), msgspec.json.decode(row[7]))) for row in rows
         ]
 
+    def expertise(self) -> dict[str, int]:
+        """How many sessions the user had in a project before each session, by its own id and by its agent's.
+
+        What an agent began by itself, a subagent or the rest of a compacted session, does not count.
+        """
+        rows = self.store.fetch(
+            "SELECT id, native_id, project, parent_kind FROM sessions WHERE project <> '' AND started_at IS NOT NULL "
+            "ORDER BY started_at, id"
+        )
+        counts, found = Counter[str](), dict[str, int]()
+        for session, native_id, project, parent_kind in rows:
+            found[session] = found[native_id] = counts[project]
+            counts[project] += parent_kind not in ("subagent", "compaction")
+        return found
+
     def uses(self) -> list[dict[str, Any]]:
         """The template starts with a known outcome, to estimate the value of each policy."""
         rows = self.store.fetch(
@@ -239,7 +255,7 @@ class Experiments:
             if outcome:
                 measures["success"] = (float(outcome == "success"), 1.0, True)
             if calls:
-                measures["errors"] = (errors, calls, True)
+                measures["errors"], measures["error_count"] = (errors, calls, True), (errors, 1.0, True)
             name, chance = ("cold", chance) if arm == "holdout" else ("warm", 1 - chance)
             yield Trial(session, name, chance, template, "", "", datetime.fromtimestamp(at, UTC), measures)
 

@@ -29,7 +29,8 @@ class Row(NamedTuple):
     """One observation: the sum of its outcomes over `size` trials, `None` if the outcome is missing.
 
     `unit` is the session or cluster it belongs to, and `pair` the task that both arms share. A time without its event
-    is not `observed`. `square` is the sum of squared outcomes, if it differs from the square of the total.
+    is not `observed`. `square` is the sum of squared outcomes, if it differs from the square of the total. `covariate`
+    is what was known before the session started, `None` if it is missing.
     """
 
     arm: str
@@ -39,14 +40,16 @@ class Row(NamedTuple):
     size: float = 1.0
     square: float | None = None
     observed: bool = True
+    covariate: float | None = 0.0
 
 
 class Arm(NamedTuple):
-    """The units of one arm, one entry each: sum of outcomes, sum of squares, number of trials."""
+    """The units of one arm, one entry each: sum of outcomes, sum of squares, number of trials, sum of covariates."""
 
     sums: Floats
     squares: Floats
     sizes: Floats
+    covariates: Floats
 
     @property
     def means(self) -> Floats:
@@ -148,34 +151,38 @@ def _arm(rows: Iterable[Row], arm: str, key: Callable[[Row], str], only: Sequenc
     """The units of an arm; with `only`, just these in this order."""
     import numpy as np
 
-    sums: dict[str, list[float]] = {name: [0.0, 0.0, 0.0] for name in only}
+    sums: dict[str, list[float]] = {name: [0.0] * len(Arm._fields) for name in only}
     for row in rows:
         if row.arm == arm and row.total is not None and (not only or key(row) in sums):
-            entry = sums.setdefault(key(row), [0.0, 0.0, 0.0])
+            entry = sums.setdefault(key(row), [0.0] * len(Arm._fields))
             square = row.total**2 if row.square is None else row.square
-            entry[:] = entry[0] + row.total, entry[1] + square, entry[2] + row.size
+            values = row.total, square, row.size, (row.covariate or 0.0) * row.size
+            entry[:] = [before + value for before, value in zip(entry, values, strict=True)]
     return Arm(*np.array([*sums.values()], float).T)
 
 
 # -- rows from a file
 
 
-def read_csv(path: Path, *, arm: str, outcome: str, unit: str = "", paired_by: str = "") -> list[Row]:
-    """The rows of a CSV file. Missing outcomes become `None`; any other non-number is an error that names its line."""
+def read_csv(
+    path: Path, *, arm: str, outcome: str, unit: str = "", paired_by: str = "", covariate: str = ""
+) -> list[Row]:
+    """The rows of a CSV file. Missing numbers become `None`; any other non-number is an error that names its line."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file)
             names = reader.fieldnames or []
-            for name in filter(None, (arm, outcome, unit, paired_by)):
+            for name in filter(None, (arm, outcome, unit, paired_by, covariate)):
                 if names.count(name) != 1:
                     problem = "several columns" if name in names else "no column"
                     raise ExperimentError(f"{path} has {problem} {name!r}; it has {', '.join(names) or 'none at all'}")
             rows = [
                 Row(
                     arm=_text(line, arm, where),
-                    total=_number(line[outcome], where),
+                    total=_number(line, outcome, where),
                     unit=_text(line, unit, where) if unit else str(reader.line_num),
                     pair=_text(line, paired_by, where) if paired_by else "",
+                    covariate=_number(line, covariate, where) if covariate else 0.0,
                 )
                 for line in reader
                 for where in [f"line {reader.line_num} of {path}"]
@@ -197,16 +204,17 @@ def _text(line: Mapping[str | None, str | None], column: str, where: str) -> str
     return value
 
 
-def _number(value: str | None, where: str) -> float | None:
+def _number(line: Mapping[str | None, str | None], column: str, where: str) -> float | None:
+    value = line[column]
     text = (value or "").strip().lower()
     if text in _MISSING:
         return None
     try:
         number = _WORDS[text] if text in _WORDS else float(text)
     except ValueError:
-        raise ExperimentError(f"{where} has the outcome {value!r}, which is not a number") from None
+        raise ExperimentError(f"{where} has {value!r} as {column!r}, which is not a number") from None
     if not math.isfinite(number):
-        raise ExperimentError(f"{where} has the outcome {value!r}, which is not finite")
+        raise ExperimentError(f"{where} has {value!r} as {column!r}, which is not finite")
     return number
 
 

@@ -1,4 +1,6 @@
-"""The open dataset of markers: one row per session and per tool call, without message text, names hashed.
+"""The open dataset: the markers of each session and the outcome of each tool call, without text, and templates.
+
+All names are hashed.
 
 The files are written to a temporary folder and moved into place when all are complete, so that an interrupted export
 leaves the earlier files unchanged. The columns and the data card are in `tables/`.
@@ -10,7 +12,7 @@ import os
 import tempfile
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from datetime import datetime
@@ -28,7 +30,8 @@ from warmstart.sessions.sql_store import BAD_SESSION, log_skip
 
 CARD = "README.md"
 MARK = "<!-- Written by `warmstart dataset export`, which replaces it. Remove this line to keep your own text. -->"
-FILES = ("sessions.jsonl", "calls.jsonl", "sessions.parquet", "calls.parquet", CARD)
+TEMPLATES = "templates.jsonl"
+FILES = ("sessions.jsonl", "calls.jsonl", "sessions.parquet", "calls.parquet", TEMPLATES, CARD)
 
 _MIN_KEY = 16  # bytes; a shorter key could be brute-forced together with the names
 _GROUP = 100_000  # cells per Parquet row group: enough to compress well, few enough for any machine
@@ -41,15 +44,24 @@ class DatasetExport(NamedTuple):
 
     sessions: int
     calls: int
+    templates: int
     files: tuple[str, ...]
 
 
-def export_dataset(profiled: Iterable[Profiled], directory: Path, *, key: bytes, made: datetime) -> DatasetExport:
+def export_dataset(
+    profiled: Iterable[Profiled],
+    directory: Path,
+    *,
+    key: bytes,
+    made: datetime,
+    templates: Iterable[Mapping[str, Any]] = (),
+) -> DatasetExport:
     """Write the markers of these sessions as a dataset, replacing an earlier one. Memory does not grow with its size.
 
-    Parquet is written if pyarrow is installed. `key` keys the hashes: exports with the same key can be joined. A
-    session that cannot be written is skipped and logged. Raises `DatasetError` if the directory cannot be used, or has
-    a file with one of the names in `FILES` that is not from a dataset.
+    `templates` are rows whose names are hashed already; without any there is no file of them. Parquet is written if
+    pyarrow is installed. `key` keys the hashes: exports with the same key can be joined. A session that cannot be
+    written is skipped and logged. Raises `DatasetError` if the directory cannot be used, or has a file with one of the
+    names in `FILES` that is not from a dataset.
     """
     if len(key) < _MIN_KEY:
         raise DatasetError(
@@ -73,11 +85,14 @@ def export_dataset(profiled: Iterable[Profiled], directory: Path, *, key: bytes,
                 agents[each.session.agent] += 1
                 outcomes.update(call.outcome for call in each.profile.calls)
                 weeks.add(week(each))
-        card = _card(agents=agents, outcomes=outcomes, weeks=sorted(weeks - {""}), made=made, parquet=bool(parquet))
-        (drafts / CARD).write_text(card, encoding="utf-8")
+        rows = [msgspec.json.encode(row) + b"\n" for row in templates]
+        if rows:
+            (drafts / TEMPLATES).write_bytes(b"".join(rows))
+        facts = {"agents": agents, "outcomes": outcomes, "weeks": sorted(weeks - {""}), "templates": len(rows)}
+        (drafts / CARD).write_text(_card(made=made, parquet=bool(parquet), **facts), encoding="utf-8")
         files = tuple(name for name in FILES if (drafts / name).exists())
         _publish(drafts, directory, files)
-    return DatasetExport(agents.total(), outcomes.total(), files)
+    return DatasetExport(agents.total(), outcomes.total(), len(rows), files)
 
 
 # -- rows

@@ -19,7 +19,7 @@ from warmstart.profile.rules import load_table, pattern, word_set
 from warmstart.profile.tools import common_programs, known_tools
 from warmstart.sessions.values import clean
 
-Named = Literal["session", "project", "server", "tool", "model", "signature"]
+Named = Literal["session", "project", "server", "tool", "model", "signature", "template", "name"]
 
 _SEPARATOR = re.compile(r"[/\\]+")
 _names = partial(word_set, "public_names", "signatures")
