@@ -10,7 +10,7 @@ from typing import Any
 
 from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.sessions.values import Message, Session, SessionOutcome, ToolCall, ToolResult
-from warmstart.templates.item import Call, Item, Source
+from warmstart.templates.item import Item, Source, ToolCallExample
 from warmstart.templates.store import SQLTemplateStore
 from warmstart.templates.template import SessionSeed, WarmTemplate
 
@@ -29,11 +29,12 @@ _PLACES = ("staging", "warehouse", "mobile", "desktop", "partner", "nightly", "l
 def seed_for(tasks: Sequence[str], *, session: str = "s1") -> SessionSeed:
     """What is carried for some sub-tasks."""
     sources = (Source(session),)
-    calls = (Call("Bash", "python -m pytest -q tests/test_cart.py", "4 passed"), Call("Bash", "ruff check .", "ok"))
-    rule = Item(kind="instruction", text="Run the tests before every commit.", sources=sources)
-    return SessionSeed(
-        items=(rule, *(Item(kind="procedure", text=task, calls=calls, sources=sources) for task in tasks))
+    calls = (
+        ToolCallExample("Bash", "python -m pytest -q tests/test_cart.py", "4 passed"),
+        ToolCallExample("Bash", "ruff check .", "ok"),
     )
+    rule = Item(kind="instruction", text="Run the tests before every commit.", sources=sources)
+    return SessionSeed(items=(rule, *(Item(kind="example", text=task, calls=calls, sources=sources) for task in tasks)))
 
 
 def template_for(*tasks: str, session: str = "s1", **fields: Any) -> WarmTemplate:

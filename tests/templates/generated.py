@@ -6,7 +6,7 @@ import json
 from random import Random
 from typing import get_args
 
-from warmstart.templates.item import Call, Item, Kind, Source
+from warmstart.templates.item import Item, Kind, Source, ToolCallExample
 from warmstart.templates.template import SessionSeed, WarmTemplate
 
 WORDS = [
@@ -36,13 +36,13 @@ class Drawing:
         values = (self.text(8), self.random.randint(0, 10**6), True, None, [self.text(3)], {"a": 1.5})
         return json.dumps({name: self.random.choice(values) for name in names})
 
-    def calls(self, kind: Kind) -> tuple[Call, ...]:
+    def calls(self, kind: Kind) -> tuple[ToolCallExample, ...]:
         if kind == "trap":
-            return Call("shell", self.text(5)), Call("shell", self.text(5))
-        if kind != "procedure":
+            return ToolCallExample("shell", self.text(5)), ToolCallExample("shell", self.text(5))
+        if kind != "example":
             return ()
         number = self.random.randint(1, 6)
-        return tuple(Call(self.random.choice(TOOLS), self.arguments(), "ok, 3 lines") for _ in range(number))
+        return tuple(ToolCallExample(self.random.choice(TOOLS), self.arguments(), "ok, 3 lines") for _ in range(number))
 
     def item(self, kind: Kind) -> Item:
         some = self.random.sample(self.sessions, self.random.randint(1, min(3, len(self.sessions))))

@@ -7,7 +7,7 @@ from typing import Any
 
 from warmstart.sessions.values import session_id
 from warmstart.templates.audit import Use, why
-from warmstart.templates.item import Call, Item, Source
+from warmstart.templates.item import Item, Source, ToolCallExample
 from warmstart.templates.store import SQLTemplateStore
 from warmstart.templates.template import SessionSeed, WarmTemplate
 
@@ -66,7 +66,7 @@ def seed(**kinds: tuple[Item, ...]) -> SessionSeed:
                 "trap",
                 "pytest: command not found",
                 tool="pytest",
-                calls=(Call("shell", "pytest"), Call("shell", "python -m pytest -q")),
+                calls=(ToolCallExample("shell", "pytest"), ToolCallExample("shell", "python -m pytest -q")),
                 count=2,
                 sources=both("m3"),
             ),
@@ -77,20 +77,20 @@ def seed(**kinds: tuple[Item, ...]) -> SessionSeed:
             item("file", "src/shop/cart.py", tool="edit", count=3, sources=source(message="m6")),
             item("file", "tests/test_cart.py", tool="read", sources=source(SECOND, "m2")),
         ),
-        "procedure": (
+        "example": (
             item(
-                "procedure",
+                "example",
                 "Fix the rounding of the totals",
                 calls=(
-                    Call("Read", '{"file_path": "src/shop/cart.py"}', "ok, 34 lines"),
-                    Call("shell", "python -m pytest -q tests/test_cart.py", "4 passed"),
+                    ToolCallExample("Read", '{"file_path": "src/shop/cart.py"}', "ok, 34 lines"),
+                    ToolCallExample("shell", "python -m pytest -q tests/test_cart.py", "4 passed"),
                 ),
                 sources=source(message="m6"),
             ),
             item(
-                "procedure",
+                "example",
                 "Add a column to the report",
-                calls=(Call("shell", "make build", "ok"),),
+                calls=(ToolCallExample("shell", "make build", "ok"),),
                 sources=source(SECOND, "m7"),
             ),
         ),

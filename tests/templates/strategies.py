@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from hypothesis import strategies as st
 
 from tests.templates.made import FIRST, SECOND
-from warmstart.templates.item import Call, Item, Source
+from warmstart.templates.item import Item, Source, ToolCallExample
 from warmstart.templates.template import SessionSeed, WarmTemplate
 
 _NASTY = [
@@ -42,10 +42,10 @@ def _some(each: st.SearchStrategy[object]) -> st.SearchStrategy[tuple[object, ..
 
 items = st.builds(
     Item,
-    kind=st.sampled_from(["instruction", "command", "trap", "file", "procedure", "habit"]),
+    kind=st.sampled_from(["instruction", "command", "trap", "file", "example", "habit"]),
     text=texts,
     tool=texts,
-    calls=_some(st.builds(Call, texts, texts, texts)),
+    calls=_some(st.builds(ToolCallExample, texts, texts, texts)),
     count=_counts,
     worked=st.integers(0, 3),
     last_seen=st.none() | st.just(datetime(2026, 3, 9, 17, tzinfo=UTC)),

@@ -326,5 +326,7 @@ def test_memories_of_the_project_join_it(ws: Warmstart, sessions: Sessions) -> N
     sessions.add("Go", ran("make lint"))
     ws.memory.set("database_port", "PostgreSQL listens on 5433", scope="project", project=PROJECT)
     ws.memory.set("colour", "likes blue")
+    ws.memory.set("host", "the store is on tern", scope="project", project="/elsewhere")
     assert "- database_port: PostgreSQL listens on 5433" in brief(ws)
-    assert "blue" not in brief(ws)
+    assert "- colour: likes blue" in brief(ws)
+    assert "tern" not in brief(ws)

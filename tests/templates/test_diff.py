@@ -2,11 +2,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from tests.templates.made import FIRST, SECOND, item, seed, source, template
 from tests.templates.strategies import templates
-from warmstart.templates.item import Call
+from warmstart.templates.item import ToolCallExample
 from warmstart.templates.template import SessionSeed, WarmTemplate
 from warmstart.templates.text_form import diff
 
@@ -15,7 +15,6 @@ def test_equal_templates_do_not_differ() -> None:
     assert diff(template(), template(id="x", version=3, used=2)) == []
 
 
-@settings(max_examples=40, deadline=None)
 @given(templates, templates)
 def test_templates_that_differ_say_so_in_lines_that_can_be_printed(old: WarmTemplate, new: WarmTemplate) -> None:
     assert diff(old, old) == []
@@ -40,9 +39,9 @@ def test_items_that_came_and_went_are_named() -> None:
 
 
 def test_of_a_changed_item_only_what_differs_is_shown() -> None:
-    first, second = seed().of("procedure")
-    calls = (first.calls[0], Call("shell", "make test", "4 passed"))
-    new = template(seed=seed(procedure=(replace(first, calls=calls), second)))
+    first, second = seed().of("example")
+    calls = (first.calls[0], ToolCallExample("shell", "make test", "4 passed"))
+    new = template(seed=seed(example=(replace(first, calls=calls), second)))
     assert [line for line in diff(template(), new) if line[:1] in "+-"] == [
         '-arguments = "python -m pytest -q tests/test_cart.py"',
         '+arguments = "make test"',

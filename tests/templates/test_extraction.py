@@ -9,7 +9,7 @@ from time import process_time
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.profile.talks import asked, bash, did, talk
@@ -115,10 +115,10 @@ def test_an_error_is_carried_with_the_command_that_worked_instead() -> None:
         bash("pytest", "error", "bash: pytest: command not found"),
         bash("python -m pytest", "ok", "4 passed in 0.12s"),
     )
-    (trap,) = seed.of("trap")
-    assert (trap.tool, [call.arguments for call in trap.calls]) == ("pytest", ["pytest", "python -m pytest"])
-    assert "not found" in trap.text
-    assert len(trap.sources) == 2
+    (recovery,) = [item for item in seed.of("example") if item.tool == "recovery"]
+    assert [json.loads(call.arguments)["command"] for call in recovery.calls] == ["pytest", "python -m pytest"]
+    assert "not found" in recovery.text
+    assert len(recovery.sources) == 2
 
 
 def test_what_is_part_of_the_work_is_no_trap(subtests) -> None:
@@ -201,17 +201,20 @@ def test_what_is_a_rule_and_what_is_not(subtests) -> None:
             assert texts_of("instruction", asked(text)) == ([text] if is_rule else [])
 
 
-def test_the_rules_of_a_system_prompt_are_those_of_an_agent_built_on_the_library() -> None:
+def test_a_system_prompt_s_facts_and_rules_are_no_rules_of_the_user() -> None:
     prompt = system(
         "You are the release agent.\n\n# Policy\n- You must list the changes and wait for a yes.\n"
         "- The current time is 2026-03-01 15:00 and must be used.\n"
         "- Releases must be deployed without asking the user.\n"
     )
     own = Session(agent="openai", native_id="s2")
-    assert texts_of("instruction", prompt, asked("Always be kind to me."), session=own) == [
-        "You must list the changes and wait for a yes."
+    assert texts_of("instruction", prompt, asked("Always be kind to me."), session=own) == []
+    assert texts_of("context", prompt, asked("Always be kind to me."), session=own) == [
+        "You are the release agent.",
+        "You must list the changes and wait for a yes.",
+        "Releases must be deployed without asking the user.",
     ]
-    assert texts_of("instruction", prompt, asked("Hello")) == []
+    assert texts_of("context", prompt, asked("Hello")) == []
 
 
 def test_corrections_and_decisions_are_quoted_but_not_those_of_a_customer() -> None:
@@ -223,21 +226,21 @@ def test_corrections_and_decisions_are_quoted_but_not_those_of_a_customer() -> N
     assert texts_of("correction", *parts)[0] == "No, use the decimal module for that."
     assert texts_of("decision", *parts) == ["Let's go with half-even rounding instead of truncating."]
     customer = Session(agent="openai", native_id="s2")
-    assert {item.kind for item in items(*parts, session=customer)} <= {"file", "open"}
+    assert {item.kind for item in items(*parts, session=customer)} <= {"file", "open", "habit"}
 
 
-def test_habits_are_labels_of_ours(subtests) -> None:
+def test_how_the_user_writes_is_two_words_of_ours(subtests) -> None:
     short = [part for number in range(4) for part in (asked(f"Fix part {number}"), edit(f"p{number}.py"))]
     cases = {
-        "short": (short, ["writes short requests, states directly what to do"]),
-        "too few": (short[:2], []),
-        "approving": ([*short, asked("great, thanks"), asked("perfect")], None),
+        "direct": (short, ["direct", "terse"]),
+        "one message": (short[:2], ["direct", "plain"]),
+        "approving": ([*short[:2], asked("great, thanks"), asked("perfect, thank you")], ["direct", "approving"]),
+        "asking": ([asked("Could you fix this part, please?")], ["asking", "plain"]),
+        "nobody": ([edit("a.py")], []),
     }
     for name, (parts, expected) in cases.items():
         with subtests.test(name):
-            found = texts_of("habit", *parts)
-            assert found == expected if expected is not None else "says when something is good" in " ".join(found)
-            assert "part 1" not in " ".join(found)
+            assert texts_of("habit", *parts) == expected
 
 
 def test_where_work_stopped_is_an_item_but_not_part_of_a_template() -> None:
@@ -248,13 +251,6 @@ def test_where_work_stopped_is_an_item_but_not_part_of_a_template() -> None:
 
 
 # -- whose words they are
-
-
-def test_a_session_that_failed_by_reward_or_by_the_user_gives_nothing() -> None:
-    parts = (asked("Round the prices. Always use decimals."), edit("prices.py"), PASSED)
-    for judge in ("log", "user"):
-        failed = replace(SESSION, outcome="failure", judge=judge, evidence="reward 0.0")
-        assert extracted(*parts, session=failed) == SessionSeed()
 
 
 def test_summaries_injected_text_and_our_own_words_are_never_taken() -> None:
@@ -357,12 +353,11 @@ calls = st.builds(
 customers = Session(agent="openai", native_id="s2", outcome="success", judge="log")
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(calls | st.builds(asked, texts), max_size=8), st.sampled_from([SESSION, customers]))
 def test_any_session_can_be_extracted_from(parts: list[list[Message]], session: Session) -> None:
     for options in ({}, {"placeholders": False}):
         seed = extracted(*parts, session=session, **options)
         for item in seed.items:
             assert item.sources
-        for item in seed.of("procedure"):
+        for item in seed.of("example"):
             assert all(isinstance(json.loads(call.arguments), dict) and call.result for call in item.calls)

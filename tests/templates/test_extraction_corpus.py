@@ -77,8 +77,8 @@ def paths(value: object, path: str = "") -> Iterator[tuple[str, str]]:
 
 def calls_in(seed: SessionSeed) -> Iterator[tuple[str, str]]:
     """Every call that a seed shows as one that worked."""
-    for item in seed.of("procedure"):
-        yield from (call[:2] for call in item.calls)
+    for item in seed.of("example"):
+        yield from (call[:2] for call in item.calls if call.success)
 
 
 def is_form_of(shown: object, real: object) -> bool:
@@ -92,7 +92,7 @@ def is_form_of(shown: object, real: object) -> bool:
     if isinstance(shown, str) and isinstance(real, str):
         pattern = ".*".join(map(re.escape, PLACEHOLDER.split(shown)))
         return re.fullmatch(pattern, real, re.DOTALL) is not None
-    return shown == real
+    return shown == real or (shown == 1 and isinstance(real, int | float))  # a number of the customer's
 
 
 def customers(run: Run) -> set[str]:
@@ -120,7 +120,7 @@ def named(value: Any, key: str = "") -> Iterator[str]:
 
 def texts(seed: SessionSeed) -> str:
     """All that a seed says of what was done; rules of a system message are the operator's and stay as they are."""
-    said = [item for item in seed.items if item.kind != "instruction"]
+    said = [item for item in seed.items if item.kind not in ("instruction", "context")]
     return "\n".join(re.sub(r"Source\([^)]*\)", "", repr(item)) for item in said)
 
 
@@ -135,7 +135,7 @@ def test_every_call_that_is_carried_worked_and_is_one_that_the_tool_takes(
 ) -> None:
     shown = 0
     for run, seed in zip(runs["success"], seeds, strict=True):
-        shown += bool(seed.of("procedure"))
+        shown += bool(seed.of("example"))
         made = [(step.call.name, step) for step in steps(run.messages)]
         for tool, arguments in calls_in(seed):
             given = json.loads(arguments)
@@ -143,8 +143,8 @@ def test_every_call_that_is_carried_worked_and_is_one_that_the_tool_takes(
             assert any(step.outcome == "ok" for step in real), (tool, arguments)
             for path, kind in paths(given):
                 assert kind in shapes[tool].get(path, ()), (tool, path, kind)
-        results = [call.result for item in seed.of("procedure") for call in item.calls]
-        assert all(re.fullmatch(r"ok, [a-z0-9 ]+", result) for result in results)
+        results = [call.result for call in seed.tool_examples if call.success]
+        assert [result for result in results if not re.fullmatch(r"ok, [a-z0-9 ]+", result)] == []
     assert shown > 0.8 * len(runs["success"])
 
 
@@ -156,8 +156,12 @@ def test_no_value_of_a_customer_is_carried(runs: dict[str, list[Run]], seeds: li
     assert sum(bool(left(bare.extract(*run), run)) for run in runs["success"][:20]) > 15
 
 
-def test_trials_that_failed_give_nothing(runs: dict[str, list[Run]]) -> None:
+def test_trials_that_failed_give_the_calls_that_worked(runs: dict[str, list[Run]]) -> None:
     extractor = SessionExtractor()
     assert len(runs["success"]) > 100
     assert len(runs["failure"]) > 50
-    assert all(extractor.extract(*run) == SessionSeed() for run in runs["failure"])
+    for run in runs["failure"]:
+        worked = {step.call.name for step in steps(run.messages) if step.outcome == "ok"}
+        shown = {call.tool_name for call in extractor.extract(*run).tool_examples if call.success}
+        assert shown <= worked
+        assert shown or not worked - {"think"}

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.templates.made import template
@@ -197,8 +197,8 @@ def test_a_path_in_a_file_is_only_a_text(
 
 def test_a_call_that_destroys_is_refused(tmp_path: Path) -> None:
     file = fresh()
-    shown = next(one for one in file["template"]["items"] if one["kind"] == "procedure")
-    for call in (["shell", "rm -rf ~", "ok"], ["mcp__github__create_issue", '{"title": "x"}', "ok"]):
+    shown = next(one for one in file["template"]["items"] if one["kind"] == "example")
+    for call in (["shell", "rm -rf ~", "ok", True, 0], ["mcp__github__create_issue", '{"title": "x"}', "ok", True, 0]):
         shown["calls"][1] = call
         with pytest.raises(InvalidTemplate, match="is not known to be safe"):
             read_file(written(tmp_path / "x.json", file))
@@ -263,7 +263,6 @@ def test_a_link_to_a_good_file_is_followed(tmp_path: Path) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_file_with_anything_in_it_is_read_or_refused(tmp_path: Path, data: st.DataObject) -> None:
     file = fresh()
     anything = st.recursive(
@@ -288,7 +287,6 @@ def test_a_file_with_anything_in_it_is_read_or_refused(tmp_path: Path, data: st.
 
 
 @given(cut=st.integers(0, 5_000), junk=st.binary(max_size=8))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_damaged_file_is_refused(tmp_path: Path, cut: int, junk: bytes) -> None:
     whole = export_text(template()).encode()
     damaged = whole[:cut] + junk + whole[cut + len(junk) + 1 :]

@@ -16,11 +16,11 @@ from warmstart.sessions.readers.claude_code import ClaudeCodeReader
 from warmstart.sessions.readers.openai import OpenAIReader
 from warmstart.sessions.values import Message, Session
 from warmstart.templates import (
-    Call,
     Item,
     SessionExtractor,
     SessionSeed,
     Source,
+    ToolCallExample,
     WarmSessionBootstrapper,
     WarmTemplate,
     inject,
@@ -33,16 +33,16 @@ SEED = SessionSeed(
     items=(
         Item(kind="instruction", text="Never push to main.", sources=SOURCES),
         Item(
-            kind="procedure",
+            kind="example",
             text="Fix the tide table",
             calls=(
-                Call("bash", '{"command": "make build"}', "ok, 3 lines"),
-                Call("read", '{"path": "tides.py"}', ""),
-                Call("bash", '{"command": "make test"}', "12 passed"),
+                ToolCallExample("bash", '{"command": "make build"}', "ok, 3 lines"),
+                ToolCallExample("read", '{"path": "tides.py"}', ""),
+                ToolCallExample("bash", '{"command": "make test"}', "12 passed"),
             ),
             sources=SOURCES,
         ),
-        Item(kind="procedure", text="Test it", calls=(Call("shell", "make lint", "ok"),), sources=SOURCES),
+        Item(kind="example", text="Test it", calls=(ToolCallExample("shell", "make lint", "ok"),), sources=SOURCES),
     ),
 )
 TEMPLATE = WarmTemplate(id="warm_20260914_120000", name="tides", seed=SEED)
@@ -320,7 +320,7 @@ def test_a_note_inside_a_systems_prompt_is_not_extracted(subtests):
                 Message(native_id="m2", role="user", text="Look at the tides, please."),
             ]
             seed = SessionExtractor().extract(Session(agent="a", native_id="s"), messages)
-            said = [each.text for each in seed.of("instruction")]
+            said = [each.text for each in seed.of("context")]
             assert any("type hints" in text for text in said)
             assert any("tabs" in text for text in said)
             assert not any("push to main" in text or "warmstart" in text for text in said)
@@ -336,4 +336,5 @@ def check_walk(pairs) -> None:
     assert reading.steps == []
     assert {message.text for message in reading.messages} <= {"Hello", "You help."}
     assert CALL not in repr(reading.messages)
-    assert SessionExtractor().extract(session, messages) == SessionSeed()
+    seed = SessionExtractor().extract(session, messages)
+    assert {item.kind for item in seed.items} == {"habit"}  # how the user writes

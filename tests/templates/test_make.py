@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
-from itertools import permutations
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from tests.profile.talks import asked, bash, did, talk
 from tests.templates.made import FIRST, SECOND, item
-from warmstart.errors import InvalidTemplate, NothingToCarry, SessionNotFound
+from warmstart.errors import NothingToCarry, SessionNotFound
 from warmstart.redact import Redactor
 from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.sessions.values import Message, Session
-from warmstart.templates import Call, Item, SessionItems, SessionSeed, Source
-from warmstart.templates.make import describe, make, merge
+from warmstart.templates import Item, SessionItems, SessionSeed, Source, ToolCallExample
+from warmstart.templates.make import describe, explain_examples, make, merge
 from warmstart.templates.tools import fingerprint
 from warmstart.testing.stores import at
 
@@ -50,19 +51,23 @@ def test_a_template_of_one_session(sessions: SQLSessionStore) -> None:
     assert (template.name, template.tags, template.state, template.origin) == ("readers", ("a", "b"), "active", "user")
     assert (template.project, template.agent, template.sources) == (PROJECT, "claude-code", (one.id,))
     asked_for = "Fix the tide reader so that its tests pass. Always run the tests before you commit."
-    found = {kind: [each.text for each in template.seed.of(kind)] for kind in ("instruction", "command", "procedure")}
+    found = {kind: [each.text for each in template.seed.of(kind)] for kind in ("instruction", "command")}
     assert found == {
         "instruction": ["Always run the tests before you commit."],
         "command": ["python -m pytest", "make docs"],
-        "procedure": [f"{asked_for} (changed src/tide.py)"],
     }
-    assert [each.tool for each in template.seed.of("trap")] == ["pytest"]
+    assert [each.text for each in template.seed.of("example")][:2] == ["command not found", asked_for]
+    assert template.seed.of("trap") == ()  # the recovery among the examples says the same
+    assert [call.arguments for call in template.seed.of("example")[0].calls] == [
+        '{"command":"pytest"}',
+        '{"command":"python -m pytest -q"}',
+    ]
     assert ("src/tide.py", "edit") in [(each.text, each.tool) for each in template.seed.of("file")]
     assert (
         template.description == "Fix the tide reader so that its tests pass, with `python -m pytest` and `make docs`."
     )
     assert template.described_by == "rules"
-    assert template.tools == {"Bash": ""}
+    assert template.tools == {"Bash": "", "Edit": ""}
     assert all(source.session == one.id for source in template.seed.sources)
     mine = make(sessions, [one.id], name="x", description="Fix readers", task_type="research", origin="auto")
     assert (mine.description, mine.described_by, mine.task_type, mine.origin) == ("Fix readers", "", "research", "auto")
@@ -77,7 +82,7 @@ def test_a_template_of_several_sessions_unites_what_they_teach(sessions: SQLSess
     assert {source.session for source in rule.sources} == {one.id, two.id}
     (test, _) = template.seed.of("command")
     assert (test.text, test.count, test.worked) == ("python -m pytest", 2, 2)
-    assert len(template.seed.of("procedure")) == 1  # the same calls
+    assert template.seed.of("example")[0].count == 2  # the same calls in both
     assert template == make(sessions, [two.id, one.id], name="readers", max_examples=2)
     other = keep(sessions, "s3", work("rain"), project="/srv/other", agent="codex")
     mixed = make(sessions, [one.id, other.id], name="x")
@@ -88,34 +93,41 @@ def test_the_tools_carry_their_fingerprints_if_they_are_known(sessions: SQLSessi
     one = keep(sessions, "s1", work("tide"))
     schema = {"type": "object", "properties": {"command": {"type": "string"}}}
     tools = ({"name": name, "input_schema": schema} for name in ("Bash", "Other"))
-    assert make(sessions, [one.id], name="x", tools=[*tools, "Edit"]).tools == {"Bash": fingerprint(schema)}
+    assert make(sessions, [one.id], name="x", tools=[*tools, "Edit"]).tools == {
+        "Bash": fingerprint(schema),
+        "Edit": "",
+    }
 
 
 def test_with_tools_only_arguments_that_fit_their_schema_are_carried(sessions: SQLSessionStore) -> None:
     one = keep(sessions, "s1", work("tide"))
     tool = {"name": "Bash", "input_schema": {"type": "object", "properties": {"command": {"type": "integer"}}}}
-    assert make(sessions, [one.id], name="x").seed.of("procedure")
-    assert not make(sessions, [one.id], name="x", tools=[tool]).seed.of("procedure")
+    assert make(sessions, [one.id], name="x").seed.of("example")
+    fitting = make(sessions, [one.id], name="x", tools=[tool]).seed.tool_examples
+    assert {call.tool_name for call in fitting} == {"Edit"}
 
 
 def test_a_session_that_gives_nothing_is_refused_with_what_to_do(sessions: SQLSessionStore) -> None:
-    failed = keep(sessions, "s1", work("tide"))
-    sessions.set_outcome(failed.id, "failure", "the pump broke")
-    with pytest.raises(NothingToCarry, match=f"{failed.id}.*failure.*pump broke.*outcome {failed.id} success") as error:
-        make(sessions, [failed.id], name="x")
-    assert "\n" not in str(error.value)
     good = keep(sessions, "s2", work("wind"))
     with pytest.raises(NothingToCarry, match="revoked"):
         make(sessions, [good.id], name="x", revoked={good.id})
     idle = keep(sessions, "s3", asked("Hello?"))
-    with pytest.raises(NothingToCarry, match=f"{idle.id} has nothing to carry: it has no standing instruction"):
+    with pytest.raises(NothingToCarry, match=f"{idle.id} has nothing to carry: it has no successful call"):
         make(sessions, [idle.id], name="x")
     with pytest.raises(NothingToCarry, match="name another session"):
         make(sessions, [], name="x")
     with pytest.raises(SessionNotFound):
         make(sessions, ["ffffffff"], name="x")
-    with pytest.raises(InvalidTemplate, match="name"):
-        make(sessions, [good.id], name=" ")
+
+
+def test_a_template_without_a_name_gets_one_from_type_session_and_time(sessions: SQLSessionStore) -> None:
+    first, second = keep(sessions, "58e3c7d9-4a06", work("tide")), keep(sessions, "s2", work("wind"))
+    before = datetime.now(UTC).replace(microsecond=0)
+    template = make(sessions, [first.id, second.id], name=" ", task_type="code")
+    kind, session, time = template.name.split("_", 2)
+    assert (kind, session) == ("code", "58e3c7d9")
+    assert before <= datetime.strptime(f"{time} +0000", "%Y%m%d_%H%M%S %z") <= datetime.now(UTC)
+    assert make(sessions, [second.id]).name.startswith(f"{make(sessions, [second.id]).task_type}_s2_")
 
 
 def test_of_several_the_good_ones_count_and_the_others_are_named(sessions: SQLSessionStore) -> None:
@@ -137,7 +149,7 @@ def test_of_several_the_good_ones_count_and_the_others_are_named(sessions: SQLSe
     assert {session: why.partition(" (")[0] for session, why in skipped.items()} == {
         bad.id: "it ended in failure",
         gone.id: "it was revoked",
-        idle.id: "it has no standing instruction and no successful call that may be shown",
+        idle.id: "it has no successful call that may be shown",
     }
 
 
@@ -146,7 +158,7 @@ def test_a_skipped_session_is_named_without_the_name_of_a_class(sessions: SQLSes
     with caplog.at_level("WARNING", logger="warmstart"):
         make(sessions, [one.id, idle.id], name="x")
     (line,) = caplog.messages
-    assert line.startswith(f"skipped session {idle.id}: it has no standing instruction")
+    assert line.startswith(f"skipped session {idle.id}: it has no successful call")
 
 
 def test_no_secret_is_carried_anywhere(sessions: SQLSessionStore) -> None:
@@ -231,24 +243,45 @@ def test_words_of_output_count_only_if_an_earlier_session_has_them_from_a_clean_
     assert [each.clean for each in merge([typed, of("b", tainted)]).items] == [True]
 
 
-def test_procedures_are_of_different_sessions_first_and_no_more_than_asked_for() -> None:
-    def procedure(name: str) -> Item:
-        return item("procedure", name, calls=(Call(f"get_{name}", "{}"), Call(f"book_{name}", "{}")))
-
-    first = of(FIRST, *(procedure(f"a{number}") for number in range(4)), minutes=9)
-    second = of(SECOND, procedure("b"))
-    assert [each.text for each in merge([first, second]).of("procedure")] == ["a0", "b", "a1"]
-    assert len(merge([first, second], max_examples=1).of("procedure")) == 1
-    assert merge([first, second], max_examples=0).of("procedure") == ()
+def test_a_session_that_failed_gives_its_successful_calls_if_nothing_else_is_named(sessions: SQLSessionStore) -> None:
+    failed = keep(sessions, "s1", work("tide"))
+    sessions.set_outcome(failed.id, "failure", "the pump broke")
+    told: list[str] = []
+    template = make(sessions, [failed.id], name="x", skip=lambda _, error: told.append(str(error)))
+    assert template.seed.tool_examples
+    assert told == []  # nothing was skipped
 
 
-def test_the_result_is_bounded_and_does_not_depend_on_the_order() -> None:
-    many = of("a", *(item("instruction", f"Rule {number}.") for number in range(50)))
-    assert len(merge([many]).items) == 12
-    assert merge([]) == SessionSeed()
-    parts = [
-        of("a", item("instruction", "Use tabs."), item("file", "a.py", tool="edit")),
-        of("b", item("instruction", "use tabs"), item("file", "b.py", tool="edit")),
-        of("c", item("instruction", "Use uv."), item("file", "a.py", tool="edit"), minutes=1),
+def test_examples_of_more_sessions_come_first_and_no_more_than_asked_for() -> None:
+    def example(name: str) -> Item:
+        return item("example", "Get it", tool="act", calls=(ToolCallExample(f"get_{name}", "{}"),))
+
+    first = of(FIRST, *(example(name) for name in "abcd"), minutes=9)
+    second = of(SECOND, example("b"))
+    found = [each.calls[0].tool_name for each in merge([first, second]).of("example")]
+    assert (found[0], sorted(found)) == ("get_b", ["get_a", "get_b", "get_c", "get_d"])
+    assert len(merge([first, second], max_examples=1).of("example")) == 1
+    assert merge([first, second], max_examples=0).of("example") == ()
+
+
+def test_every_call_is_explained(sessions: SQLSessionStore) -> None:
+    looks = (did("Read", {"file_path": f"{PROJECT}/a.py"}, "ok", "a"), did("TodoWrite", {"todos": []}, "ok", "done"))
+    one = keep(sessions, "s1", talk(work("tide"), *looks))
+    rows = explain_examples(sessions, [one.id])
+    assert {row.is_carried for row in rows if row.tool == "Edit"} == {True}
+    assert {row.why for row in rows if row.tool == "Read"} == {"it only looks around"}
+    assert {row.why for row in rows if row.tool == "TodoWrite"} == {"it plans, or holds the state of the session"}
+
+
+def test_examples_together_show_what_most_sessions_share() -> None:
+    def shell(command: str) -> Item:
+        calls = (ToolCallExample("Bash", json.dumps({"command": command})),)
+        return item("example", "Go", tool="act", calls=calls)
+
+    sessions = [
+        of(FIRST, shell("pytest -q src/tide.py"), shell("pytest -q src/wind.py")),
+        of(SECOND, shell("pytest -q src/tide.py src/wave.py"), shell("ruff check src/foam.py")),
     ]
-    assert len({repr(merge(order)) for order in permutations(parts)}) == 1
+    found = {json.loads(one.calls[0].arguments)["command"] for one in merge(sessions, max_examples=2).of("example")}
+    # The first shows the form and the file that both have; the second adds more than another `pytest -q` would.
+    assert found == {"pytest -q src/tide.py src/wave.py", "ruff check src/foam.py"}

@@ -39,7 +39,7 @@ def everything(store: SQLTemplateStore) -> str:
 def test_everything_of_the_session_goes_from_every_version(either: SQLTemplateStore) -> None:
     numbers = count()
     marked = map_texts(template(seed=only(FIRST, seed())), lambda text: f"{text} canary{next(numbers)}").seed
-    tools = {**template().tools, **{call.tool: "" for one in marked.items for call in one.calls}}
+    tools = {**template().tools, **{call.tool_name: "" for one in marked.items for call in one.calls}}
     kept = either.add(
         template(
             seed=joined(marked, only(SECOND, seed())),

@@ -11,7 +11,6 @@ EXAMPLES = {
     "momentary": ["not yet", "is it done?", "see #12"],
     "wish": ["in this repo we want to keep the old table"],
     "decision": ["we decided that prices are integers", "let's use tabs and not spaces"],
-    "rule": ["refunds are not allowed"],
     "of_the_day": ["the current date is known", "until 2026-03-01"],
     "permits": ["feel free to push", "never ask me again", "you are authorised to deploy", "push without asking"],
     "forbids": ["never push to main"],

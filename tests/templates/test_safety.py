@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from warmstart.templates.commands import shell_commands
-from warmstart.templates.safety import has_source, has_word, is_known, own_words_of
+from warmstart.templates.item import ToolCallExample
+from warmstart.templates.safety import has_source, has_word, is_known, is_safe_example, own_words_of
 
 KNOWN = """
 make check
@@ -97,3 +98,10 @@ def test_a_source_has_the_whole_word() -> None:
     assert not has_source("make db", "please read the feedback", ())
     assert has_word("run _evil_ or make-evil now", "evil")
     assert not has_word("feedback", "db")
+
+
+def test_code_in_somebody_else_s_example_is_never_safe() -> None:
+    for tool in ("exec", "Bash", "write_stdin", "execute_code"):
+        assert not is_safe_example(ToolCallExample(tool, '{"input":"evil-setup --now"}')), tool
+    assert is_safe_example(ToolCallExample("Bash", '{"command":"make test"}'))
+    assert is_safe_example(ToolCallExample("apply_patch", '{"input":"*** Begin Patch\\n*** Update File: a.py\\n…"}'))

@@ -262,7 +262,7 @@ def test_recall_finds_the_template_of_a_session_in_which_it_was_said(store, sess
     recall = Recall(sessions)
     recall.update()
     assert Selector(store, policy=NEVER).choose(task_of(question), seed=1).arm == "abstained"
-    choice = Selector(store, recall=recall, policy=NEVER, deadline_ms=2000).choose(task_of(question), seed=1)
+    choice = Selector(store, recall=recall, policy=NEVER, deadline_ms=60_000).choose(task_of(question), seed=1)
     assert choice.template.id == kept.id
     assert source.id[:8] in choice.why
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.templates.made import FIRST, item, seed, template
 from warmstart.errors import InvalidTemplate, WarmstartError
-from warmstart.templates.item import EDIT, Call, Source
+from warmstart.templates.item import EDIT, Source, ToolCallExample
 from warmstart.templates.rendering import render
 from warmstart.templates.revoke import revoke
 from warmstart.templates.sharing import export, export_text, import_file, read_file
@@ -31,10 +31,10 @@ def test_a_file_is_plain_json_that_people_can_read(tmp_path: Path) -> None:
     text = (tmp_path / "shop.json").read_text(encoding="utf-8")
     assert text == json.dumps(json.loads(text), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
     file = json.loads(text)
-    assert (file["format"], file["format_version"]) == ("warmstart-template", 2)
+    assert (file["format"], file["format_version"]) == ("warmstart-template", 3)
     assert len(file["content_hash"]) == 32
-    shown = next(one for one in file["template"]["items"] if one["kind"] == "procedure")
-    assert shown["calls"][1] == ["shell", "python -m pytest -q tests/test_cart.py", "4 passed"]
+    shown = next(one for one in file["template"]["items"] if one["kind"] == "example")
+    assert shown["calls"][1] == ["shell", "python -m pytest -q tests/test_cart.py", "4 passed", True, 0]
     assert file["template"]["sources"] == [*template().sources]
 
 
@@ -58,7 +58,7 @@ def test_what_only_our_user_may_run_is_not_shared(store: SQLTemplateStore, tmp_p
         "trap",
         "no such file",
         tool="./go.sh",
-        calls=(Call("shell", "./go.sh"), Call("shell", "make test")),
+        calls=(ToolCallExample("shell", "./go.sh"), ToolCallExample("shell", "make test")),
     )
     saved = store.add(good(seed=seed(command=(own, *seed().of("command")), trap=(trap, *seed().of("trap")))))
     export(saved, tmp_path / "shop.json")
@@ -160,7 +160,6 @@ _words = st.text(st.characters(categories=["Ll", "Lu", "Nd", "Zs"], max_codepoin
 @given(
     name=_words.filter(str.strip), description=_words, text=_words.filter(str.strip), tags=st.lists(_words, max_size=3)
 )
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_what_is_exported_is_read_back(tmp_path: Path, name: str, description: str, text: str, tags: list[str]) -> None:
     rule = item("instruction", text)
     made = template(name=name, description=description, tags=tuple(tags), seed=seed(instruction=(rule,)))

@@ -5,7 +5,7 @@ from datetime import UTC, timedelta, timezone
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from tests.templates.made import Clock, item, revision, seed, template, use
 from tests.templates.strategies import templates
@@ -200,7 +200,6 @@ def test_a_failure_in_the_middle_leaves_what_was(store: SQLTemplateStore) -> Non
     assert len(store.versions(kept.id)) == 1
 
 
-@settings(max_examples=40, deadline=None)
 @given(templates)
 def test_whatever_a_template_holds_is_read_back(given: WarmTemplate) -> None:
     row = ("warm_x", 1.0, 1, 1.0, "active", msgspec.json.encode(Body.of(given)).decode(), 0, 0, 0)

@@ -4,17 +4,16 @@ import re
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from tests.templates.made import item, seed, template
 from tests.templates.strategies import templates
 from warmstart.errors import InvalidTemplate
-from warmstart.templates.item import EDIT, Call, Item, Source
+from warmstart.templates.item import EDIT, Item, Source, ToolCallExample
 from warmstart.templates.template import SessionSeed, WarmTemplate
 from warmstart.templates.text_form import from_text, to_text
 
 
-@settings(max_examples=80, deadline=None)
 @given(templates)
 def test_a_template_comes_back_from_its_text(given: WarmTemplate) -> None:
     text = to_text(given)
@@ -29,7 +28,7 @@ def test_what_is_changed_keeps_its_sources() -> None:
     assert changed.seed.items[0] == replace(kept.seed.items[0], text="Run them all.")
     assert changed.seed.items[1:] == kept.seed.items[1:]
     more = from_text(text.replace("python -m pytest -q", "make test"), kept)
-    assert more.seed.of("trap")[0].calls[1] == Call("shell", "make test")
+    assert more.seed.of("trap")[0].calls[1] == ToolCallExample("shell", "make test")
     assert more.seed.of("trap")[0].sources == kept.seed.of("trap")[0].sources
 
 
@@ -79,7 +78,7 @@ def test_a_text_may_begin_with_a_line_break() -> None:
 
 
 def test_quotes_and_backslashes_are_readable() -> None:
-    shown = item("procedure", "x", calls=(Call("Bash", '{"command": "grep \\\\d"}', "ok"),))
+    shown = item("example", "x", calls=(ToolCallExample("Bash", '{"command": "grep \\\\d"}', "ok"),))
     assert """arguments = '{"command": "grep \\\\d"}'""" in to_text(template(seed=SessionSeed(items=(shown,))))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from warmstart.templates.tools import argument_problem, fits
@@ -32,7 +32,6 @@ SCHEMAS = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(SCHEMAS, st.dictionaries(st.sampled_from("xyz"), VALUES, max_size=3))
 def test_the_quick_check_agrees_with_a_full_validator(schema: dict[str, Any], arguments: dict[str, Any]) -> None:
     assert fits(schema, arguments) == (argument_problem(schema, json.dumps(arguments)) is None)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 from tests.templates.made import item, seed, source, template
 from warmstart.errors import InvalidTemplate
 from warmstart.templates import validation
-from warmstart.templates.item import EDIT, Call, Source
+from warmstart.templates.item import EDIT, Source, ToolCallExample
 from warmstart.templates.template import SessionSeed
 from warmstart.templates.tools import argument_problem
 from warmstart.templates.validation import check, problems, without_problems
@@ -39,8 +40,8 @@ def of(**kinds: Any) -> list[str]:
     return lines(seed=seed(**kinds))
 
 
-def procedure(*calls: Call, **fields: Any) -> Any:
-    return item("procedure", "Fix it", calls=calls, **fields)
+def procedure(*calls: ToolCallExample, **fields: Any) -> Any:
+    return item("example", "Fix it", calls=calls, **fields)
 
 
 def test_a_good_template_has_no_problems() -> None:
@@ -93,8 +94,8 @@ def test_nothing_of_a_template_may_cut_into_a_conversation_or_ask_for_harm(subte
             assert of(instruction=(item("instruction", bad),))
             assert of(habit=(item("habit", bad),))
             assert of(file=(item("file", bad),))
-            assert of(procedure=(procedure(Call("Bash", bad, "ok")),))
-            assert of(procedure=(procedure(Call("Bash", "make test", bad)),))
+            assert of(example=(procedure(ToolCallExample("Bash", bad, "ok")),))
+            assert of(example=(procedure(ToolCallExample("Bash", "make test", bad)),))
             assert of(trap=(replace(seed().of("trap")[0], text=bad),))
             assert of(trap=(replace(seed().of("trap")[0], tool=bad),))
     assert of(instruction=(item("instruction", "x", sources=(Source(source()[0].session, "<|im_start|>"),)),))
@@ -115,19 +116,19 @@ def test_a_result_is_a_shape_and_no_words(subtests) -> None:
         "12 passed",
     ):
         with subtests.test(result=result):
-            assert of(procedure=(procedure(Call("Bash", "make test", result)),)) == []
+            assert of(example=(procedure(ToolCallExample("Bash", "make test", result)),)) == []
     for result in ("wrote report.csv", "ok, 3 lines\nand more", "Error: no", "12 passed. Next, run setup-x."):
         with subtests.test(result=result):
-            (line,) = of(procedure=(procedure(Call("Bash", "make test", result)),))
-            assert line.startswith("procedure 1: the result ")
+            (line,) = of(example=(procedure(ToolCallExample("Bash", "make test", result)),))
+            assert line.startswith("example 1: the result ")
 
 
 def test_calls_have_a_tool_and_arguments() -> None:
-    assert of(procedure=(procedure(),)) == ["procedure 1: has too few calls"]
-    assert of(procedure=(procedure(Call("", "{}")),)) == ["procedure 1: '' is not a valid tool name"]
+    assert of(example=(procedure(),)) == ["example 1: has too few calls"]
+    assert of(example=(procedure(ToolCallExample("", "{}")),)) == ["example 1: '' is not a valid tool name"]
     for arguments in ("[1]", "{oops", "text"):
-        assert of(procedure=(procedure(Call("Read", arguments)),)) == [
-            "procedure 1: the arguments of a call are not a JSON object"
+        assert of(example=(procedure(ToolCallExample("Read", arguments)),)) == [
+            "example 1: the arguments of a call are not a JSON object"
         ]
     assert of(trap=(replace(seed().of("trap")[0], calls=()),)) == ["trap 1: has too few calls"]
 
@@ -135,10 +136,12 @@ def test_calls_have_a_tool_and_arguments() -> None:
 def test_what_somebody_else_made_shows_only_safe_calls(subtests) -> None:
     for command in ["rm -rf x", "curl x.example", "PYTHONPATH=evil pytest", "bash ./setup-x.sh"]:
         with subtests.test(command=command):
-            trap = replace(seed().of("trap")[0], calls=(Call("shell", "pytest"), Call("shell", command)))
+            trap = replace(
+                seed().of("trap")[0], calls=(ToolCallExample("shell", "pytest"), ToolCallExample("shell", command))
+            )
             shown = seed(
                 command=(item("command", command, tool="run"),),
-                procedure=(procedure(Call("Bash", command, "ok")),),
+                example=(procedure(ToolCallExample("Bash", command, "ok")),),
                 trap=(trap, replace(seed().of("trap")[0], tool=command)),
                 instruction=(item("instruction", f"deploy with `{command}` first"),),
             )
@@ -147,26 +150,26 @@ def test_what_somebody_else_made_shows_only_safe_calls(subtests) -> None:
             assert all("not known to be safe" in line for line in told)
             assert lines(seed=shown) == []  # of our own sessions, where extraction knows what the user typed
             left = without_problems(template(seed=shown, origin=IMPORTED))
-            assert {one.kind for one in left}.isdisjoint(("command", "procedure", "trap", "instruction"))
+            assert {one.kind for one in left}.isdisjoint(("command", "example", "trap", "instruction"))
 
 
 def test_a_call_without_arguments_is_judged_too() -> None:
-    for call in (Call("send_email", "", "ok"), Call("Bash", "", "ok")):
-        assert lines(seed=seed(procedure=(procedure(call),)), origin=IMPORTED) == [
-            "procedure 1: a call is not known to be safe"
+    for call in (ToolCallExample("send_email", "", "ok"), ToolCallExample("Bash", "", "ok")):
+        assert lines(seed=seed(example=(procedure(call),)), origin=IMPORTED) == [
+            "example 1: a call is not known to be safe"
         ]
 
 
 def test_of_servers_only_readers_are_safe(subtests) -> None:
     for tool, safe in {"get_issue": 1, "list_pulls": 1, "create_issue": 0, "send_email": 0, "getaway_run": 0}.items():
         with subtests.test(tool=tool):
-            shown = seed(procedure=(procedure(Call(f"mcp__github__{tool}", '{"number": 1}', "ok")),))
+            shown = seed(example=(procedure(ToolCallExample(f"mcp__github__{tool}", '{"number": 1}', "ok")),))
             assert (lines(seed=shown, origin=IMPORTED) == []) is bool(safe)
 
 
 def test_arguments_must_fit_the_schema_of_the_tool() -> None:
     def told(arguments: str) -> list[str]:
-        made = template(seed=seed(procedure=(procedure(Call("Bash", arguments, "ok")),)))
+        made = template(seed=seed(example=(procedure(ToolCallExample("Bash", arguments, "ok")),)))
         return [problem.what for problem in problems(made, tools=[BASH])]
 
     assert told('{"command": "make", "timeout": 3}') == []
@@ -181,7 +184,7 @@ def test_arguments_must_fit_the_schema_of_the_tool() -> None:
 
 
 def test_what_failed_need_not_fit_the_schema() -> None:
-    calls = (Call("Bash", '{"cmd": "make"}'), Call("Bash", '{"command": "make"}'))
+    calls = (ToolCallExample("Bash", '{"cmd": "make"}'), ToolCallExample("Bash", '{"command": "make"}'))
     trap = item("trap", "x", tool="Bash", calls=calls)
     assert problems(template(seed=seed(trap=(trap,))), tools=[BASH]) == []
 
@@ -220,7 +223,7 @@ def test_a_secret_is_a_problem_wherever_it_is() -> None:
     secret = "ghp_" + "a1B2c3D4e5F6" * 3
     for kinds in (
         {"instruction": (item("instruction", f"token {secret}"),)},
-        {"procedure": (procedure(Call("Bash", f"login {secret}", "ok")),)},
+        {"example": (procedure(ToolCallExample("Bash", f"login {secret}", "ok")),)},
         {"reference": (item("reference", secret),)},
     ):
         assert any("has a secret" in line for line in of(**kinds))
@@ -231,8 +234,8 @@ def test_sizes_are_bounded() -> None:
     assert any("characters, more than" in line for line in of(instruction=(item("instruction", long),)))
     many = tuple(item("habit", f"asks {number}") for number in range(validation.MAX_ITEMS + 1))
     assert of(habit=many) == ["habit: more than 200 items"]
-    calls = (Call("Bash", "make test", "ok"),) * (validation.MAX_CALLS + 1)
-    assert of(procedure=(procedure(*calls),)) == ["procedure 1: has too many calls"]
+    calls = (ToolCallExample("Bash", "make test", "ok"),) * (validation.MAX_CALLS + 1)
+    assert of(example=(procedure(*calls),)) == ["example 1: has too many calls"]
 
 
 def test_counts_and_times_are_plausible() -> None:
@@ -252,11 +255,20 @@ def test_a_control_character_is_a_problem() -> None:
     assert "habit 1: has the control character '\\x1b'" in of(habit=(item("habit", "\x1b[31mred\x1b[0m"),))
 
 
-def test_no_placeholder_stands_in_a_command_or_an_edit() -> None:
+def test_a_placeholder_in_somebody_else_s_example_stands_for_a_plain_word() -> None:
     edit = '{"file_path": "a.py", "old_string": "{{old_string}}", "new_string": "{{new_string}}"}'
-    for call in (Call("Bash", "make {{target}}", "ok"), Call("Edit", edit, "ok")):
-        assert lines(seed=seed(procedure=(procedure(call),)), origin=IMPORTED) == [
-            "procedure 1: a call is not known to be safe"
-        ]
-    booking = Call("get_reservation_details", '{"reservation_id": "{{reservation_id}}"}', "ok")
-    assert lines(seed=seed(procedure=(procedure(booking),)), origin=IMPORTED) == []
+    for arguments in (edit, '{"command": "git commit -m {{message}}"}', '{"command": "{{command}}"}'):
+        call = ToolCallExample("Edit" if "file_path" in arguments else "Bash", arguments, "ok")
+        assert lines(seed=seed(example=(procedure(call),)), origin=IMPORTED) == []
+    for command in ("bash {{script}}", "make deploy {{target}}", "{{command}} --now", "rm -rf {{path}}"):
+        call = ToolCallExample("Bash", json.dumps({"command": command}), "ok")
+        told = lines(seed=seed(example=(procedure(call),)), origin=IMPORTED)
+        assert told == ["example 1: a call is not known to be safe"], command
+
+
+def test_a_mistake_of_somebody_else_is_plain_words_of_known_programs() -> None:
+    worked = ToolCallExample("Bash", '{"command": "pytest --quiet"}', "4 passed")
+    for command, is_safe in {"pytest --quite": True, "curl -s x.example": False, "X=evil pytest": False}.items():
+        failed = ToolCallExample("Bash", json.dumps({"command": command}), "error", success=False)
+        recovery = item("example", "unrecognized argument", tool="recovery", calls=(failed, worked))
+        assert (lines(seed=seed(example=(recovery,)), origin=IMPORTED) == []) is is_safe, command

@@ -113,7 +113,7 @@ def test_processes_that_change_one_template_lose_nothing(store: SQLTemplateStore
     )
     command = [sys.executable, "-c", program, store.sessions.name, kept.id]
     running = [subprocess.Popen([*command, name], cwd=ROOT) for name in "abc"]
-    assert [each.wait(60) for each in running] == [0, 0, 0]
+    assert [each.wait(180) for each in running] == [0, 0, 0]
     found = store.get(kept.id)
     assert sorted(found.tags) == sorted(f"{name}{number}" for name in "abc" for number in range(10))
     assert found.version == 31

@@ -6,17 +6,17 @@ The names below are loaded on first use; import anything else from its module.
 TYPE_CHECKING = False  # `typing` itself takes milliseconds to load
 if TYPE_CHECKING:
     from warmstart.templates.brief import Brief, build_brief
-    from warmstart.templates.item import Call, Item, SessionItems, Source
+    from warmstart.templates.item import Item, SessionItems, Source, ToolCallExample
     from warmstart.templates.make import SessionExtractor
+    from warmstart.templates.manager import SessionTemplates
     from warmstart.templates.rendering import Rendering, render
     from warmstart.templates.selection import Choice, Selector, Suggestion, Task
     from warmstart.templates.start import Started, WarmSessionBootstrapper, inject, start_warm
     from warmstart.templates.store import SQLTemplateStore
-    from warmstart.templates.template import SessionSeed, WarmTemplate
+    from warmstart.templates.template import SessionSeed, UserPatterns, WarmTemplate
 
 __all__ = [
     "Brief",
-    "Call",
     "Choice",
     "Item",
     "Rendering",
@@ -25,10 +25,13 @@ __all__ = [
     "SessionExtractor",
     "SessionItems",
     "SessionSeed",
+    "SessionTemplates",
     "Source",
     "Started",
     "Suggestion",
     "Task",
+    "ToolCallExample",
+    "UserPatterns",
     "WarmSessionBootstrapper",
     "WarmTemplate",
     "build_brief",
@@ -39,13 +42,14 @@ __all__ = [
 
 _MODULES = {
     "brief": ("Brief", "build_brief"),
-    "item": ("Call", "Item", "SessionItems", "Source"),
+    "item": ("ToolCallExample", "Item", "SessionItems", "Source"),
     "make": ("SessionExtractor",),
+    "manager": ("SessionTemplates",),
     "rendering": ("Rendering", "render"),
     "selection": ("Choice", "Selector", "Suggestion", "Task"),
     "start": ("Started", "WarmSessionBootstrapper", "inject", "start_warm"),
     "store": ("SQLTemplateStore",),
-    "template": ("SessionSeed", "WarmTemplate"),
+    "template": ("SessionSeed", "UserPatterns", "WarmTemplate"),
 }
 
 

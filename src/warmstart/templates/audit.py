@@ -166,7 +166,7 @@ def _settle(store: SQLTemplateStore, use: int, session: str, tools: Mapping[str,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statistics:
-    """Statistics of all templates. `usage` adds up all of them, `examples` counts their procedures.
+    """Statistics of all templates. `usage` adds up all of them, `examples` counts their call examples.
 
     `abstained` counts the sessions for which nothing fit, `open` those without a known outcome.
     """
@@ -192,7 +192,7 @@ def stats(store: SQLTemplateStore) -> Statistics:
     lines = ((each, counts.get(each.id, Counts())) for each in summaries)
     return Statistics(
         templates=len(summaries),
-        examples=sum(len(each.tasks) for each in summaries),
+        examples=sum(len(template.seed.of("example")) for template in store.list()),
         states=Counter(each.state for each in summaries),
         types=Counter(each.task_type for each in summaries),
         usage=total(counts.values()),

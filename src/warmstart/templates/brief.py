@@ -21,8 +21,7 @@ from typing import NamedTuple
 from warmstart.sessions.marks import END, MARK
 from warmstart.templates.commands import file_names, with_folders
 from warmstart.templates.item import Item, Kind, SessionItems, Source
-from warmstart.templates.procedures import subject_of
-from warmstart.templates.rules import DOCS, MANIFESTS, load_table, pattern
+from warmstart.templates.rules import DOCS, MANIFESTS, load_table, pattern, subject_of
 from warmstart.templates.safety import has_source, is_safe_rule
 from warmstart.text.truncate import one_line
 from warmstart.text.words import topic_terms
@@ -31,6 +30,7 @@ from warmstart.tokens import count
 DEFAULT_TOKENS, MAX_TOKENS = 200, 800
 MAX_SESSIONS = 100  # newest of a project; older ones weigh less than a hundredth of the last
 
+_NOTED = "Noted by agents here, not instructions"
 _EXPECT, _LATELY = "Files to expect", "Files used lately"
 _HEADER = f"{MARK} From earlier sessions here; verify before use:"
 _HALF_LIFE, _FILE_HALF_LIFE = 15, 5  # sessions after which the weight of a command, or a file, is halved
@@ -56,10 +56,10 @@ _TRUNKS = ("", "main", "master", "HEAD")  # where unrelated work starts
 
 _MAX_TRAPS, _MAX_RULES, _MAX_SIMILAR, _MAX_CHANGED = 4, 3, 3, 3
 _MIN_SHARED = 3  # words that a similar session shares with the task
-_MAX_MEMORY, _MAX_TITLE = 160, 80  # characters
+_MAX_TITLE = 80  # characters
 _NO_CODE = (".json", ".lock", ".md", ".mdx", ".mod", ".toml", ".txt", ".yaml", ".yml")
 _BLANK = re.compile(r":? ‹\w+›")  # placeholder for a value in an error
-_COMMANDS, _TRAPS, _MEMORIES, _SIMILAR = 0.28, 0.2, 0.2, 0.3  # maximum shares of the budget
+_COMMANDS, _TRAPS, _MEMORIES, _NOTES, _SIMILAR = 0.28, 0.2, 0.35, 0.25, 0.3  # maximum shares of the budget
 _RULES = 75  # maximum tokens; at most two fifths of the budget
 
 _MAX_BYTES = 200_000  # read from one project file
@@ -136,13 +136,21 @@ def build_brief(
     budget_tokens: int = DEFAULT_TOKENS,
     files: ProjectFiles = ProjectFiles(),  # noqa: B008 - a tuple
     memories: Sequence[str] = (),
+    notes: Sequence[str] = (),
 ) -> Brief:
-    """Build the brief for a new session from the earlier sessions of its project."""
+    """Build the brief for a new session from the earlier sessions of its project.
+
+    `memories` are the user's, `notes` are of agents.
+    """
     main = sorted((one for one in sessions if not one.is_subagent), key=_order) or sorted(sessions, key=_order)
-    if not main:
-        return Brief()
     frame = count(f"{_HEADER}\n{END}") + 1
     budget = min(budget_tokens, MAX_TOKENS) - frame
+    remembered = [
+        ("Remembered", _fit([Line(text, "in memory") for text in memories], _MEMORIES * budget)),
+        (_NOTED, _fit([Line(text, "an agent's note") for text in notes], _NOTES * budget)),
+    ]
+    if not main:
+        return Brief(tuple((heading, lines) for heading, lines in remembered if lines))
     history = _History(main, task, budget_tokens, files)
     stopped = [Line(f"{item.text} ({_day([item])})", "in the last session", (item,)) for item in main[-1].of("open")]
     sections = [
@@ -150,7 +158,7 @@ def build_brief(
         ("Failed here before", _fit(_trap_lines(history), _TRAPS * budget)),
         ("Where work stopped", _fit(stopped, _TRAPS * budget)),
         ("The user's rules, quoted", _fit(_rule_lines(history, files.docs), min(_RULES, 0.4 * budget))),
-        ("Remembered", _fit([Line(one_line(text, _MAX_MEMORY), "in memory") for text in memories], _MEMORIES * budget)),
+        *remembered,
         ("Similar sessions", _fit(_similar_lines(history) if task else (), _SIMILAR * budget)),
     ]
     sections = [(heading, lines) for heading, lines in sections if lines]

@@ -188,6 +188,11 @@ _PLAIN_PATH = re.compile(r"[\w@+()\[\]-][\w.@+()\[\]-]*(?:/[\w.@+()\[\]-]+)*|\.[
 _BARE_NAMES = frozenset(("Makefile", "Dockerfile", "Justfile", "justfile", "Rakefile", "Gemfile", "LICENSE"))
 
 
+def is_plain_path(path: str) -> bool:
+    """Whether a relative path of a file or a folder has no word of a sentence in it."""
+    return len(path) < _MAX_PATH and ".." not in path and bool(_PLAIN_PATH.fullmatch(path))
+
+
 def is_project_file(path: str) -> bool:
     """Whether a relative path is a plain file name in the project: a file name can also hold a whole sentence."""
     name = path.rsplit("/", 1)[-1]

@@ -16,14 +16,15 @@ import msgspec
 
 from warmstart.profile.feedback import agrees, corrects, is_request, own_words, standing_instructions, writing_style
 from warmstart.profile.tools import SHELLS
-from warmstart.profile.values import AnnotatedStep
+from warmstart.profile.values import AnnotatedStep, Feedback
 from warmstart.redact.redactor import Redactor
 from warmstart.sessions.marks import is_ours, without_ours
 from warmstart.sessions.values import Message, Session
+from warmstart.templates.arguments import Values, identifies
 from warmstart.templates.commands import ShellCommand
-from warmstart.templates.item import Call, Item, Kind, SessionItems, Turn
-from warmstart.templates.procedures import Values, extract_procedures, identifies, subject_of
-from warmstart.templates.rules import load_table, pattern
+from warmstart.templates.examples import extract_examples
+from warmstart.templates.item import Item, Kind, Refused, SessionItems, ToolCallExample, Turn
+from warmstart.templates.rules import load_table, pattern, subject_of
 from warmstart.templates.safety import is_known, is_safe_call, own_words_of
 from warmstart.templates.session_view import PLAN, SessionView, Shell
 from warmstart.text.own_words import SENTENCE
@@ -31,13 +32,14 @@ from warmstart.text.truncate import one_line
 from warmstart.text.untrusted import find_injection
 from warmstart.text.words import topic_terms
 
-ITEM_RULES = 8  # increase it when an extractor changes, so that stored items are extracted again
+ITEM_RULES = 9  # increase it when an extractor changes, so that stored items are extracted again
 
 _MAX_REQUESTS, _MAX_REQUEST = 6, 400  # requests that say what a session is about, and characters of each
 _MAX_FIX_TRIES = 6  # shell calls after an error that are searched for its fix
 _MAX_QUOTE = 300  # characters
 _MAX_SAID = 4_000  # characters of a message that are read
-_MIN_MESSAGES = 3  # needed to describe how the user writes
+_FIRST_MESSAGES = 10  # of the user, that show how they write
+_MIN_FACT = 3  # words
 _MAX_ASKED, _MAX_APPROVAL = 90, 3  # characters of a turn's request, words of a message that only agrees
 _MAX_FILES, _MAX_COMMANDS = 12, 4  # per turn
 _URL = re.compile(r"https?://[^\s<>\"'`)\]]+")
@@ -103,7 +105,7 @@ def extract_traps(view: SessionView) -> Iterator[Item]:
             error,
             shell.step,
             tool=mistake.family,
-            calls=(Call("shell", mistake.text), Call("shell", fix.text)),
+            calls=(ToolCallExample("shell", mistake.text, success=False), ToolCallExample("shell", fix.text)),
             clean=view.is_clean_command(mistake.text, shell.step.position)
             and view.is_clean_command(fix.text, step.position),
             sources=(*view.source(shell.step.message_id), *view.source(step.message_id)),
@@ -119,11 +121,11 @@ def _call_traps(view: SessionView) -> Iterator[Item]:
         if recovery is None or not error or name in SHELLS or find_injection(error):
             continue
         changed = [one.what for one in recovery.changes if one.how != "removed" and not identifies(one.what)]
-        arguments = values.arguments(msgspec.json.encode(dict.fromkeys(changed, "")).decode())
+        arguments = msgspec.json.encode(dict.fromkeys(changed, "")).decode()
         first = [tool for tool in recovery.between if tool not in notes]
-        fix = Call(first[0], "") if len(first) == 1 else Call(name, arguments if changed else "")
-        if (fix.arguments or fix.tool != name) and is_safe_call(fix) and is_safe_call(Call(name, "")):
-            yield view.item("trap", error, step, tool=name, calls=(Call(name, ""), fix))
+        fix = ToolCallExample(first[0], "") if len(first) == 1 else ToolCallExample(name, arguments if changed else "")
+        if (fix.arguments or fix.tool_name != name) and is_safe_call(fix) and is_safe_call(ToolCallExample(name, "")):
+            yield view.item("trap", error, step, tool=name, calls=(ToolCallExample(name, "", success=False), fix))
 
 
 def _is_part_of_work(error: str) -> bool:
@@ -133,16 +135,13 @@ def _is_part_of_work(error: str) -> bool:
 
 
 def extract_instructions(view: SessionView) -> Iterator[Item]:
-    """The user's standing rules, quoted; for agents built on the library also the rules in the system prompt."""
+    """The user's standing rules, quoted."""
     rules = [
         (message, sentence)
         for message, text, _ in view.said
         if view.has_own_user
         for sentence in dict.fromkeys((*standing_instructions(text), *filter(_is_standing, _sentences(text))))
     ]
-    if not view.is_host:
-        prompts = [one for one in view.messages if one.role == "system"]
-        rules += [(one, rule) for one in prompts for rule in _system_rules(without_ours(one.text))]
     for message, rule in rules:
         permits = pattern("permits").search(rule) and not pattern("forbids").search(rule)
         if not permits and not pattern("wish").search(rule):
@@ -153,12 +152,16 @@ def _is_standing(sentence: str) -> bool:
     return bool(pattern("standing").search(sentence)) and not pattern("momentary").search(sentence)
 
 
-def _system_rules(text: str) -> Iterator[str]:
-    """The sentences of a system prompt that say what must or must not be done, unless they hold only today."""
-    for line in SENTENCE.split(text):
-        rule = line.strip(" \t-*•")
-        if 12 <= len(rule) <= _MAX_QUOTE and pattern("rule").search(rule) and not pattern("of_the_day").search(rule):
-            yield rule
+def extract_context(view: SessionView) -> Iterator[Item]:
+    """The facts and rules in the program's own system prompt, unless they hold only today."""
+    for message in view.messages if not view.is_host else ():
+        if message.role != "system":
+            continue
+        for line in SENTENCE.split(without_ours(message.text)):
+            fact = line.strip(" \t-*•#")
+            says_something = len(fact.split()) >= _MIN_FACT and fact[-1:] not in (":", "?")
+            if says_something and len(fact) <= _MAX_QUOTE and not pattern("of_the_day").search(fact):
+                yield from _quote(view, "context", fact, message)
 
 
 def extract_corrections(view: SessionView) -> Iterator[Item]:
@@ -206,23 +209,20 @@ def extract_open(view: SessionView) -> Iterator[Item]:
 
 
 def extract_habits(view: SessionView) -> Iterator[Item]:
-    """How the user asks and gives feedback: weak evidence, in our words, never the user's."""
-    style, session = writing_style(view.messages), view.session
-    if style.messages < _MIN_MESSAGES or not view.has_own_user:
+    """How the user asks and gives feedback, from their first messages: weak evidence, in our words."""
+    first = {message.native_id for message, _, _ in view.said[:_FIRST_MESSAGES]}
+    texts = [message for message in view.messages if message.role != "user" or message.native_id in first]
+    style = writing_style(texts)
+    if not style.messages:
         return
     directness = 0.5 if style.directness is None else style.directness
-    labels = {
-        "writes short requests": (style.length or 0) <= 15,
-        "writes long, detailed requests": (style.length or 0) >= 60,
-        "states directly what to do": directness >= 0.7,
-        "asks rather than orders": directness <= 0.3,
-        f"writes in the language `{style.language}`": style.language not in ("", "en"),
-        "says when something is good": style.feedback.get("approving", 0) >= max(2, sum(style.feedback.values()) / 3),
-        "corrects at once when something is off": style.feedback.get("corrective", 0) >= 2,
-    }
-    if text := ", ".join(label for label, holds in labels.items() if holds):
-        yield Item(kind="habit", text=text, last_seen=session.ended_at, sources=view.source(""))
+    request = "direct" if directness >= 0.7 else "asking" if directness <= 0.3 else "mixed"
+    feedback = max(_FEEDBACK, key=lambda kind: style.feedback.get(kind, 0)) if style.feedback else "plain"
+    for tool, text in (("request_style", request), ("feedback_style", feedback)):
+        yield Item(kind="habit", text=text, tool=tool, last_seen=view.session.ended_at, sources=view.source(""))
 
+
+_FEEDBACK: tuple[Feedback, ...] = ("corrective", "approving", "terse", "plain")  # the first of equals counts
 
 EXTRACTORS: dict[Kind, Callable[[SessionView], Iterator[Item]]] = {
     "command": extract_commands,
@@ -233,7 +233,7 @@ EXTRACTORS: dict[Kind, Callable[[SessionView], Iterator[Item]]] = {
     "decision": extract_decisions,
     "reference": extract_references,
     "open": extract_open,
-    "procedure": extract_procedures,
+    "context": extract_context,
     "habit": extract_habits,
 }
 
@@ -244,12 +244,22 @@ def extract_items(
     steps: Sequence[AnnotatedStep],
     *,
     redactor: Redactor | None = None,
+    with_examples: bool = False,
     **options: Any,
 ) -> SessionItems:
-    """The items of a session, with every text redacted. `options` are those of `SessionView`."""
+    """The items of a session, with every text redacted. `options` are those of `SessionView`.
+
+    Examples are only for templates: nothing else needs them, and they cost the most.
+    """
     view = SessionView(session, messages, steps, **options)
     clean = redactor.clean if redactor else str
     items = [item.map_texts(clean) for extract in EXTRACTORS.values() for item in extract(view)]
+    refused: list[Refused] = []
+    for example in extract_examples(view) if with_examples else ():
+        if isinstance(example, Refused):
+            refused.append(example)
+        else:
+            items.append(example.map_texts(clean))
     title = clean(one_line(subject_of(session.title), _MAX_REQUEST))
     asked = (clean(text[:_MAX_REQUEST]) for _, text, _ in view.said[:_MAX_REQUESTS])
     changed = (item.text for item in items if item.kind == "file" and item.tool == "edit")
@@ -264,6 +274,7 @@ def extract_items(
         terms=dict(Counter(topic_terms(" ".join((title, *asked, *changed))))),
         items=tuple(items),
         turns=extract_turns(view, messages, clean),
+        refused=tuple(refused),
     )
 
 

@@ -6,11 +6,11 @@ are redacted at extraction.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from hashlib import blake2b
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -24,8 +24,9 @@ Kind = Literal[
     "decision",  # what the user decided, in the user's words
     "reference",  # a URL or document that the user typed
     "file",  # a file that was changed (`tool` is `edit`) or read before the first change (`read`)
-    "procedure",  # a sub-task as a few calls
-    "habit",  # how the user writes; weak
+    "example",  # a call that worked, or an error and what worked instead; `tool` says what it teaches
+    "context",  # a fact or rule of the program's own system prompt
+    "habit",  # how the user writes; weak; `tool` is `request_style` or `feedback_style`
     "open",  # where work stopped
 ]
 
@@ -53,15 +54,47 @@ class Turn(NamedTuple):
     ran: tuple[str, ...]
 
 
+MAX_EXAMPLES = 10  # in a template
+NO_REQUEST = "a call that worked"  # the text of an example whose request says nothing
 EDIT = "edit:"  # prefix of the name of a person who wrote an item into a template by hand
 
 
-class Call(NamedTuple):
-    """A tool call as shown in an item: the arguments as JSON or as a shell command, the result as its shape."""
+class ToolCallExample(NamedTuple):
+    """A tool call as shown in an item: the arguments as JSON or as a shell command, the result as its shape.
 
-    tool: str
+    `turn_number` is the number of the user's request that it was made for, from 1; 0 if it is not known.
+    """
+
+    tool_name: str
     arguments: str
     result: str = ""
+    success: bool = True
+    turn_number: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """The example as JSON values, with the arguments as an object if they are one."""
+        return {**self._asdict(), "arguments": fields_of(self.arguments) or self.arguments}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> ToolCallExample:
+        """The inverse of `to_dict`."""
+        arguments = values["arguments"]
+        text = arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
+        return cls(**{**values, "arguments": text})
+
+    def map_texts(self, change: Callable[[str], str]) -> ToolCallExample:
+        """The example with `change` applied to each of its texts."""
+        return self._replace(
+            tool_name=change(self.tool_name), arguments=change(self.arguments), result=change(self.result)
+        )
+
+
+class Refused(NamedTuple):
+    """A successful call that is no example, and why. `turn` is as in `ToolCallExample.turn_number`."""
+
+    tool: str
+    turn: int
+    why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +109,7 @@ class Item:
     kind: Kind
     text: str
     tool: str = ""
-    calls: tuple[Call, ...] = ()
+    calls: tuple[ToolCallExample, ...] = ()
     count: int = 1
     worked: int = 0
     failed: int = 0
@@ -92,13 +125,13 @@ class Item:
 
     def map_texts(self, change: Callable[[str], str]) -> Item:
         """The item with `change` applied to each of its texts, including the names of tools."""
-        calls = tuple(Call(*map(change, call)) for call in self.calls)
+        calls = tuple(call.map_texts(change) for call in self.calls)
         return replace(self, text=change(self.text), tool=change(self.tool), calls=calls)
 
     @property
     def fix(self) -> str:
         """The fix of a trap: another command, a call to make first, or different arguments."""
-        tool, arguments, _ = self.calls[-1]
+        tool, arguments = self.calls[-1][:2]
         if tool in SHELLS:
             return f"use `{arguments}`"
         fields = " and ".join(f"`{name}`" for name in fields_of(arguments))
@@ -109,7 +142,8 @@ class Item:
 class SessionItems:
     """The items of one session. `terms` counts the words of its requests and of the files it changed.
 
-    `typed` holds the words of its commands that the user typed or that are in a manifest of the project, one per line.
+    `typed` holds the words of its commands that the user typed or that are in a manifest of the project, one per line;
+    `refused` are the successful calls that are no examples.
     """
 
     session_id: str
@@ -122,6 +156,7 @@ class SessionItems:
     terms: dict[str, int] = field(default_factory=dict)
     items: tuple[Item, ...] = ()
     turns: tuple[Turn, ...] = ()
+    refused: tuple[Refused, ...] = ()
 
     def of(self, kind: Kind) -> tuple[Item, ...]:
         return tuple(item for item in self.items if item.kind == kind)

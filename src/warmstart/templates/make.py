@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from warmstart.errors import InvalidTemplate, NothingToCarry, SessionNotFound, TemplateChanged
@@ -24,13 +27,14 @@ from warmstart.sessions.projects import short_names
 from warmstart.sessions.sql_store import BAD_SESSION, Skip, SQLSessionStore, log_skip
 from warmstart.sessions.store import Filter
 from warmstart.sessions.values import Message, Session
-from warmstart.templates.brief import Sources, fails_now
+from warmstart.templates.brief import Sources, fails_now, read_project_files
+from warmstart.templates.examples import ACT, AGAIN, EDIT, FIND, FORM, LOOK, RECOVERY, choose_examples
+from warmstart.templates.examples import identity as example_identity
 from warmstart.templates.extract import extract_items
-from warmstart.templates.item import Item, Kind, SessionItems
+from warmstart.templates.item import MAX_EXAMPLES, Item, Kind, SessionItems
 from warmstart.templates.lifecycle import AUTHOR
-from warmstart.templates.procedures import subject_of
 from warmstart.templates.rendering import call_fields
-from warmstart.templates.rules import pattern
+from warmstart.templates.rules import pattern, subject_of
 from warmstart.templates.safety import is_safe_text
 from warmstart.templates.store import SQLTemplateStore, Summary, content_hash
 from warmstart.templates.template import SessionSeed, State, WarmTemplate
@@ -41,14 +45,15 @@ from warmstart.text.untrusted import find_injection
 from warmstart.text.words import topic_terms
 
 Action = Literal["created", "changed", "skipped"]
+Keep = Callable[[Item], bool]
 
 ORIGIN = "auto"
 # Maximum items of each kind in a template. Where one session stopped is of no use to another.
 _DEFAULT_MAX = 6
-_MAX_ITEMS: dict[Kind, int] = {"instruction": 12, "command": 12, "file": 12, "habit": 2, "open": 0}
+_MAX_ITEMS: dict[Kind, int] = {"instruction": 12, "context": 12, "command": 12, "file": 12, "habit": 2, "open": 0}
 _MAX_EVIDENCE = 120  # characters of the evidence that a session failed
 _MAX_SESSIONS = 20  # newest sessions that an automatic template is made from
-_MAX_NAMED = 5  # sessions listed in an error
+_MAX_NAMED = 5  # sessions, and calls of each, listed in an error
 _SENTENCE_END = re.compile(r"(?<=[\w)}])[.!?](?:\s|$)|\n| \(changed ")
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
@@ -72,45 +77,59 @@ class SessionExtractor:
         self._options = {"keep_values": not placeholders, "allowed": tuple(allow)}
         self._profiler = profiler or Profiler()
 
-    def extract(self, session: Session, messages: Sequence[Message], *, profile: Profile | None = None) -> SessionSeed:
-        """What is worth carrying from a session; empty if the session is known to have failed."""
-        known = profile or self._profiler.profile(session, messages)
-        if "failure" in (session.outcome, known.outcome.value):
-            return SessionSeed()
+    def extract(self, session: Session, messages: Sequence[Message]) -> SessionSeed:
+        """What is worth carrying from a session."""
         return merge([self.items(session, messages)])
 
     def items(self, session: Session, messages: Sequence[Message]) -> SessionItems:
         """All items of a session."""
         steps = self._profiler.steps(session, messages)
-        return extract_items(session, messages, steps, redactor=self._redactor, **self._options)
+        declared = _declared(session.project) if session.project else ""
+        return extract_items(
+            session, messages, steps, redactor=self._redactor, with_examples=True, declared=declared, **self._options
+        )
 
 
-def merge(sessions: Iterable[SessionItems], *, max_examples: int = 3) -> SessionSeed:
-    """The distinct items of several sessions, the best of each kind first.
+@lru_cache(maxsize=8)
+def _declared(project: str) -> str:
+    """The manifests and docs of a project, if it is on this machine."""
+    files = read_project_files(Path(project))
+    return f"{files.manifests}\n{files.docs}"
+
+
+def merge(
+    sessions: Iterable[SessionItems], *, max_examples: int = MAX_EXAMPLES, keep: Keep | None = None
+) -> SessionSeed:
+    """The distinct items of several sessions that `keep` keeps, the best of each kind first.
 
     Items that most sessions have come first, then the newest. A command that has started to fail is left out, and so is
     an item that contained words of tool output in the first session that has it.
     """
-    most = {**_MAX_ITEMS, "procedure": max_examples}
     same: dict[object, list[Item]] = {}
-    sessions = sorted(sessions, key=lambda one: (one.ended_at or _LONG_AGO, one.session_id))
+    sessions = sorted(sessions, key=lambda session: (session.ended_at or _LONG_AGO, session.session_id))
     sources = Sources(sessions)
     for session in sessions:
         for item in session.items:
             same.setdefault(_identity(item), []).append(item)
+    trusted = (_merge(items) for items in same.values() if _is_worth(items) and sources.trust(items))
+    merged = list(filter(keep, trusted))
+    examples = choose_examples([item for item in merged if item.kind == "example"], max_examples)
+    shown = {source for item in examples if len(item.calls) > 1 for source in item.sources[:1]}
     numbers: Counter[Kind] = Counter()
     chosen = []
-    worth = (_merge(items) for items in same.values() if _is_worth(items) and sources.trust(items))
-    for item in _in_turns(sorted(worth, key=_order)):
+    for item in sorted(merged, key=_order):
+        is_shown = item.kind == "trap" and item.calls[0].tool_name in SHELLS and item.sources[0] in shown
+        if item.kind == "example" or is_shown:
+            continue
         numbers[item.kind] += 1
-        if numbers[item.kind] <= most.get(item.kind, _DEFAULT_MAX):
+        if numbers[item.kind] <= _MAX_ITEMS.get(item.kind, _DEFAULT_MAX):
             chosen.append(item)
-    return SessionSeed(items=tuple(chosen))
+    return SessionSeed(items=(*chosen, *examples))
 
 
 def _identity(item: Item) -> object:
-    if item.kind == "procedure":  # the same calls teach the same, whatever the request
-        return item.kind, tuple((call.tool, re.sub(r"_\d+(?=\}\})", "", call.arguments)) for call in item.calls)
+    if item.kind == "example":
+        return item.kind, example_identity(item)
     if item.kind == "file":  # a file that was read and changed is one item
         return item.kind, item.text
     return item.kind, item.tool, item.text if item.kind == "command" else item.text.lower().rstrip(".!")
@@ -139,17 +158,6 @@ def _order(item: Item) -> tuple[object, ...]:
     return (-sessions, -item.last_seen.timestamp() if item.last_seen else 0.0, -item.count)
 
 
-def _in_turns(items: Sequence[Item]) -> list[Item]:
-    """Interleave procedures by session, best first: three from one session would leave no room for the others."""
-    turns: list[tuple[int, Item]] = []
-    before: Counter[str] = Counter()
-    for item in items:
-        sessions = {source.session for source in item.sources} if item.kind == "procedure" else set()
-        turns.append((min((before[session] for session in sessions), default=0), item))
-        before.update(sessions)
-    return [item for _, item in sorted(turns, key=lambda turn: turn[0])]
-
-
 def create(store: SQLTemplateStore, sessions: Sequence[str], *, author: str = "", **options: Any) -> WarmTemplate:
     """Make a template, check it and save it; `options` are those of `make`."""
     template = make(store.sessions, sessions, revoked=store.revoked(), **options)
@@ -161,11 +169,11 @@ def make(
     store: SQLSessionStore,
     sessions: Sequence[str],
     *,
-    name: str,
+    name: str = "",
     description: str = "",
     task_type: TaskType | None = None,
     tags: Sequence[str] = (),
-    max_examples: int = 3,
+    max_examples: int = MAX_EXAMPLES,
     redactor: Redactor | None = None,
     tools: Definitions | None = None,
     placeholders: bool = True,
@@ -174,13 +182,15 @@ def make(
     state: State = "active",
     revoked: Collection[str] = (),
     kinds: Mapping[str, str] | None = None,
+    keep: Keep | None = None,
     skip: Skip = log_skip,
 ) -> WarmTemplate:
     """A template made from these sessions, not saved yet. `revoked` lists the ids of sessions that must not be used.
 
-    `kinds` is the user's own table of what tools are for; `skip` is called with each session that contributes nothing,
-    and why. Raises `SessionNotFound`, `NothingToCarry` if no session contributes anything, and `InvalidTemplate` if the
-    result breaks a rule.
+    Without a `name` it is named after its type, the first session and the time. `kinds` is the user's own table of what
+    tools are for; `keep` decides which items may be carried; `skip` is called with each session that contributes
+    nothing, and why. Raises `SessionNotFound`, `NothingToCarry` if no session contributes anything, and
+    `InvalidTemplate` if the result breaks a rule.
     """
     redactor = redactor or Redactor()
     extractor = SessionExtractor(redactor=redactor, placeholders=placeholders, allow=allow, profiler=Profiler(kinds))
@@ -191,20 +201,25 @@ def make(
     for id_, why in refused.items():
         skip(id_, NothingToCarry(redactor.clean(why)))
     schemas = schemas_of(tools or ())
-    seed = _seed(used, schemas, max_examples)
+    seed = _seed(used, schemas, max_examples, keep)
     project = _common([one.session.project for one in used])
+    task_type = task_type or _task_type([one.profile for one in used])
     described = description.strip() or describe(seed, [one.items for one in used if one.session.project], project)
     template = WarmTemplate(
-        name=redactor.clean(name.strip()),
+        name=redactor.clean(name.strip() or default_name(task_type, store.get(sessions[0]))),
         seed=seed,
         description=redactor.clean(described),
         described_by="" if description.strip() else "rules",
-        task_type=task_type or _task_type([one.profile for one in used]),
+        task_type=task_type,
         tags=tuple(dict.fromkeys(redactor.clean(tag.strip()) for tag in tags if tag.strip())),
         project=project,
         agent=_common([one.session.agent for one in used]),
         sources=tuple(sorted({source.session for source in seed.sources})),
-        tools={call.tool: fingerprint(schemas.get(call.tool)) for one in seed.of("procedure") for call in one.calls},
+        tools={
+            call.tool_name: fingerprint(schemas.get(call.tool_name))
+            for item in seed.of("example")
+            for call in item.calls
+        },
         state=state,
         origin=origin,
     )
@@ -212,12 +227,14 @@ def make(
     return template
 
 
-def _seed(used: Sequence[_Used], schemas: Mapping[str, Mapping[str, Any] | None], max_examples: int) -> SessionSeed:
+def _seed(
+    used: Sequence[_Used], schemas: Mapping[str, Mapping[str, Any] | None], max_examples: int, keep: Keep | None
+) -> SessionSeed:
     """The merged items that are valid and fit the tools."""
-    merged = merge([one.items for one in used], max_examples=max_examples)
+    merged = merge([one.items for one in used], max_examples=max_examples, keep=keep)
     draft = WarmTemplate(name="draft", seed=merged, sources=tuple(one.session.id for one in used))
     seed = SessionSeed(items=tuple(item for item in without_problems(draft) if _fits(item, schemas)))
-    if not _says_something(seed):
+    if not seed.items:
         raise NothingToCarry("nothing in these sessions may be carried; choose other sessions")
     return seed
 
@@ -235,8 +252,11 @@ def _read(
     revoked: Collection[str],
     kinds: Mapping[str, str] | None,
 ) -> tuple[list[_Used], dict[str, str]]:
-    """The sessions that contribute something, and why each of the others does not. Their order does not matter."""
-    used, refused = [], {}
+    """The sessions that contribute something, and why each of the others does not. Their order does not matter.
+
+    What failed contributes only if nothing else does: then the user wants its successful calls.
+    """
+    used, failed, refused = [], [], {}
     for id_, session in sorted({session.id: session for session in map(store.get, sessions)}.items()):
         try:
             profile = profile_of(store, session, tools=kinds)
@@ -244,30 +264,86 @@ def _read(
         except BAD_SESSION as error:
             refused[id_] = f"it cannot be read ({type(error).__name__}: {one_line(str(error), _MAX_EVIDENCE)})"
             continue
-        if why := "it was revoked" if id_ in revoked else _refusal(session, profile, items):
+        if why := "it was revoked" if id_ in revoked else _refusal(items):
             refused[id_] = why
+        elif profile.outcome.value == "failure":
+            failed.append(_Used(session, profile, items))
         else:
             used.append(_Used(session, profile, items))
+    if not used:
+        return failed, refused
+    for each in failed:
+        evidence = one_line(each.profile.outcome.evidence, _MAX_EVIDENCE)
+        hint = f"`warmstart sessions outcome {each.session.id} success` if it did not"
+        refused[each.session.id] = f"it ended in failure ({evidence}; {hint})"
     return used, refused
 
 
-def _refusal(session: Session, profile: Profile, items: SessionItems) -> str:
-    """Why a session contributes nothing, and what to do about it; empty if it contributes something."""
-    if profile.outcome.value == "failure":
-        evidence = one_line(profile.outcome.evidence, _MAX_EVIDENCE)
-        return f"it ended in failure ({evidence}; `warmstart sessions outcome {session.id} success` if it did not)"
-    if _says_something(merge([items])):
+def _refusal(items: SessionItems) -> str:
+    """Why a session contributes nothing; empty if it contributes something.
+
+    How the user writes, files and open work alone are not worth a template, unless a call succeeded.
+    """
+    seed = merge([items])
+    says_something = any(item.kind not in ("habit", "file", "open") for item in seed.items)
+    if says_something or (seed.items and items.refused):
         return ""
-    return "it has no standing instruction and no successful call that may be shown"
+    reasons = Counter((refused.tool, refused.why) for refused in items.refused)
+    calls = "; ".join(f"{number} × {tool}: {why}" for (tool, why), number in reasons.most_common(_MAX_NAMED))
+    return f"it has no successful call that may be shown ({calls or 'no call succeeded'}) and no standing instruction"
 
 
-def _says_something(seed: SessionSeed) -> bool:
-    """Whether a seed holds more than habits, files and open work."""
-    return any(item.kind not in ("habit", "file", "open") for item in seed.items)
+class Explained(NamedTuple):
+    """A successful call of a session: whether it is an example, and if not, why not."""
+
+    session: str
+    turn: int
+    tool: str
+    call: str
+    is_carried: bool
+    why: str
+
+
+def explain_examples(
+    store: SQLSessionStore,
+    sessions: Sequence[str],
+    *,
+    max_examples: int = MAX_EXAMPLES,
+    redactor: Redactor | None = None,
+    kinds: Mapping[str, str] | None = None,
+) -> list[Explained]:
+    """The calls that a template made from these sessions carries as examples, and the others with the reason."""
+    extractor = SessionExtractor(redactor=redactor, profiler=Profiler(kinds))
+    found = []
+    for session in {session.id: session for session in map(store.get, sessions)}.values():
+        with suppress(*BAD_SESSION):  # `make` names it
+            found.append(extractor.items(session, list(store.messages(session.id))))
+    chosen = {example_identity(item) for item in merge(found, max_examples=max_examples).of("example")}
+    rows = []
+    for items in found:
+        for item in items.of("example"):
+            call = item.calls[-1]
+            is_carried = example_identity(item) in chosen
+            reasons = _CHOSEN if is_carried else _NOT_CHOSEN
+            why = reasons.get(item.tool, "there is little else" if is_carried else "others teach more")
+            row = (items.session_id, call.turn_number, call.tool_name, call.arguments, is_carried, why)
+            rows.append(Explained(*row))
+        rows += [Explained(items.session_id, each.turn, each.tool, "", False, each.why) for each in items.refused]
+    return sorted(rows, key=lambda row: (row.session, not row.is_carried, row.turn, row.tool, row.call))
+
+
+_CHOSEN = {
+    RECOVERY: "an error, and what worked instead",
+    ACT: "it runs, sends or fetches something",
+    EDIT: "it changes a file",
+    FIND: "it searches",
+}
+_NOT_CHOSEN = {LOOK: "it only looks around", FORM: "no value in it may be shown", AGAIN: "it is like another example"}
 
 
 def _fits(item: Item, schemas: Mapping[str, Mapping[str, Any] | None]) -> bool:
-    return item.kind != "procedure" or all(fits(schemas.get(one.tool), call_fields(one)) for one in item.calls)
+    calls = [call for call in item.calls if call.success] if item.kind == "example" else []
+    return all(fits(schemas.get(call.tool_name), call_fields(call)) for call in calls)
 
 
 def describe(seed: SessionSeed, sessions: Sequence[SessionItems], project: str = "") -> str:
@@ -283,10 +359,16 @@ def describe(seed: SessionSeed, sessions: Sequence[SessionItems], project: str =
     alike = sum(len(terms.intersection(topic_terms(one.title))) >= len(terms) / 2 for one in sessions)
     if project and 2 * alike < len(sessions):  # the task of a few does not describe the others
         task = f"work in {project.rstrip('/').rsplit('/', 1)[-1]}"
-    names = [call.tool for item in seed.of("procedure") for call in item.calls if call.tool not in SHELLS]
-    tools = [*dict.fromkeys((*names, *(f"`{item.text}`" for item in seed.of("command"))))][:2]
+    commands = (f"`{item.text}`" for item in seed.of("command"))
+    acts = (item.calls[0].tool_name for item in seed.of("example") if item.tool in (ACT, EDIT, FIND))
+    tools = [*dict.fromkeys((*commands, *(name for name in acts if name not in SHELLS)))][:2]
     described = f"{task[:1].upper()}{task[1:]}{', with ' if tools else ''}{' and '.join(tools)}."
     return one_line(described, 200) if task else ""
+
+
+def default_name(task_type: TaskType, session: Session) -> str:
+    """A name from the type, the session and the time: `code_58e3c7d9_20261118_200102`."""
+    return f"{task_type}_{session.native_id[:8]}_{datetime.now(UTC):%Y%m%d_%H%M%S}"
 
 
 def _task_type(profiles: Sequence[Profile]) -> TaskType:

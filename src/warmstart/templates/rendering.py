@@ -2,7 +2,7 @@
 
 The same template, tools, task and budget give the same bytes, so that prompt caches hold. Calls that are not known to
 be safe are left out and every text is redacted again, wherever it came from; every message is marked, so that it is
-never mistaken for the session's own. A procedure is shown as messages, a call and its result, if all its values are
+never mistaken for the session's own. An example is shown as messages, a call and its result, if all its values are
 known, and otherwise as a line of the note. The note is neither an order nor an aside: models obey notes called
 authoritative against the user, and ignore notes called background.
 """
@@ -23,8 +23,8 @@ from warmstart.errors import ConfigError
 from warmstart.profile.tools import SHELLS, fields_of
 from warmstart.redact import Redactor, redact
 from warmstart.sessions.marks import CALL, END, END_TAG, MARK, TAG
-from warmstart.templates.item import Call, Item, Kind, item_id
-from warmstart.templates.safety import is_known, is_safe_call, is_safe_text
+from warmstart.templates.item import MAX_EXAMPLES, Item, Kind, ToolCallExample, item_id
+from warmstart.templates.safety import is_known, is_safe_call, is_safe_example, is_safe_text
 from warmstart.templates.template import WarmTemplate
 from warmstart.templates.tools import Definitions, fits, schemas_of
 from warmstart.text.truncate import one_line
@@ -37,7 +37,6 @@ Shape = Literal["openai", "anthropic"]
 Message = dict[str, Any]
 
 BUDGET = 1200
-MAX_PROCEDURES = 3
 _MAX_NAME, _MAX_DESCRIPTION = 80, 160  # characters
 HEADINGS: dict[Kind, str] = {
     "instruction": "Standing instructions, quoted; they hold unless the user says otherwise:",
@@ -49,12 +48,13 @@ HEADINGS: dict[Kind, str] = {
     "reference": "References from the user:",
     "open": "Where work stopped:",
     "habit": "Habits of the user (weak evidence):",
-    "procedure": "Examples:",
+    "context": "From the program's own system prompt:",
+    "example": "Calls that worked, and mistakes with what worked instead:",
 }
-# What is dropped last when the budget is short. The first procedure comes right after the instructions: losing rules
-# does the most harm, and an example as messages helps the most.
-_KEPT_LONGEST: tuple[Kind, ...] = ("instruction", "trap", "command", "procedure", "correction", "decision", "file")
+# What is dropped last when the budget is short: losing rules does the most harm, and examples help the most.
+_KEPT_LONGEST: tuple[Kind, ...] = ("instruction", "example", "trap", "command", "correction", "context", "decision")
 _RANKS = {kind: rank for rank, kind in enumerate(_KEPT_LONGEST)}
+_REMARKS = ("description", "justification", "explanation")  # fields that only explain a shell call
 _CALLS_FOLLOW = "The calls below are from earlier sessions."
 TEMPLATE_NOTE, TEMPLATE_TAG = f"{MARK} Template ", f"{TAG} template="  # prefixes of a note
 _ENCODE = msgspec.json.Encoder().encode
@@ -115,10 +115,10 @@ def render(
     shape: Shape = "openai",
     budget_tokens: int = BUDGET,
     task: str = "",
-    max_procedures: int = MAX_PROCEDURES,
+    max_examples: int = MAX_EXAMPLES,
     redactor: Redactor | None = None,
 ) -> Rendering:
-    """Render a template: with `tools` only calls that fit them, with `task` the procedures most similar to it."""
+    """Render a template: with `tools` only calls that fit them, with `task` the examples most similar to it first."""
     for what, value, known in (("renderer", renderer, get_args(Renderer)), ("shape", shape, get_args(Shape))):
         if value not in known:
             raise ConfigError(f"{value!r} is not a {what}: use one of {', '.join(known)}")
@@ -128,13 +128,12 @@ def render(
         return redactor.clean(plain) if redactor else redact(plain).text
 
     items = _clean(template, clean)
-    dropped = _drop(items, template, None if tools is None else schemas_of(tools), task, max_procedures)
+    dropped = _drop(items, template, None if tools is None else schemas_of(tools), task, max_examples)
     layout = _Layout(template, clean, renderer, shape)
-    first = next((item for item in items.values() if item.kind == "procedure"), None)
     frame = spent = layout.cost(layout.build(()))
     parts: list[Part] = []
     headings = {""}
-    for id_, item in sorted(items.items(), key=lambda one: 0.5 if one[1] is first else _RANKS.get(one[1].kind, 9)):
+    for id_, item in sorted(items.items(), key=lambda pair: _RANKS.get(pair[1].kind, 9)):
         heading = layout.heading(item)
         cost = layout.item_cost(item) + (0 if heading in headings else count(_to_json(f"\n{heading}")[1:-1]))
         if spent + cost <= budget_tokens:
@@ -163,20 +162,21 @@ def _clean(template: WarmTemplate, clean: Callable[[str], str]) -> dict[str, Ite
     items = {}
     for item in template.seed.items:
         id_ = item_id(item)
-        if item.kind == "procedure":
+        if item.kind == "example":
             calls = (call._replace(arguments=_ENCODE(call_fields(call)).decode()) for call in item.calls)
             item = replace(item, text=_PLACEHOLDER.sub("…", item.text), calls=tuple(calls))
-        text = "\n".join((item.text, item.tool, *(part for call in item.calls for part in call)))
+        texts = (text for call in item.calls for text in (call.tool_name, call.arguments, call.result))
+        text = "\n".join((item.text, item.tool, *texts))
         if not find_injection(text):
             items[id_] = item if clean(text) == text else item.map_texts(clean)
     return items
 
 
-def call_fields(call: Call) -> dict[str, Any]:
+def call_fields(call: ToolCallExample) -> dict[str, Any]:
     """The arguments by name. A plain string gets the name that most tools use for it."""
     if call.arguments.strip() in ("", "{}"):
         return {}
-    return fields_of(call.arguments) or {"command" if call.tool in SHELLS else "input": call.arguments}
+    return fields_of(call.arguments) or {"command" if call.tool_name in SHELLS else "input": call.arguments}
 
 
 def _drop(
@@ -186,31 +186,32 @@ def _drop(
     task: str,
     most: int,
 ) -> list[Dropped]:
-    """Remove items that may not be shown, and all but the `most` procedures most similar to the task; returns them."""
+    """Remove items that may not be shown, and all but the `most` examples most similar to the task; returns them."""
     is_local = not template.origin.startswith("imported")
     reasons = {id_: _objection(item, schemas, is_local=is_local) for id_, item in items.items()}
-    procedures = [id_ for id_, item in items.items() if item.kind == "procedure" and not reasons[id_]]
-    if task and len(procedures) > most:
+    examples = [id_ for id_, item in items.items() if item.kind == "example" and not reasons[id_]]
+    if task and len(examples) > most:
         asked = set(topic_terms(task))
-        procedures.sort(key=lambda id_: -len(asked.intersection(topic_terms(items[id_].text))))
-    reasons |= dict.fromkeys(procedures[most:], f"at most {most} procedures are shown")
+        examples.sort(key=lambda id_: -len(asked.intersection(topic_terms(items[id_].text))))
+    reasons |= dict.fromkeys(examples[most:], f"at most {most} examples are shown")
     return [Dropped(items.pop(id_).kind, id_, reason) for id_, reason in reasons.items() if reason]
 
 
 def _objection(item: Item, schemas: Mapping[str, dict[str, Any] | None] | None, *, is_local: bool) -> str:
     """Why an item may not be shown; empty if it may. Imported items must always be on the allowlist."""
     calls, unsafe = item.calls, "it is not known to be safe"
-    if item.kind == "procedure":
-        is_safe = all((is_local and call.tool in SHELLS) or is_safe_call(call) for call in calls)
-        if not calls or not is_safe or not all(_TOOL_NAME.fullmatch(call.tool) for call in calls):
+    if item.kind == "example":
+        is_safe = is_local or all(map(is_safe_example, calls))
+        if not calls or not is_safe or not all(_TOOL_NAME.fullmatch(call.tool_name) for call in calls):
             return unsafe
-        if schemas is not None and not all(call.tool in schemas for call in calls):
+        if schemas is not None and not all(call.tool_name in schemas for call in calls):
             return "this session does not have the tool"
-        fit = all(fits((schemas or {}).get(one.tool), call_fields(one)) for one in calls)
+        worked = [call for call in calls if call.success]
+        fit = all(fits((schemas or {}).get(call.tool_name), call_fields(call)) for call in worked)
         return "" if fit else "the arguments do not fit the tool's schema"
     if is_local or item.kind == "reference":
         return ""
-    if item.kind == "trap" and calls and calls[-1].tool not in SHELLS:
+    if item.kind == "trap" and calls and calls[-1].tool_name not in SHELLS:
         return "" if is_safe_text(item.text) and is_safe_call(calls[-1]) else unsafe
     command = item.text if item.kind == "command" else calls[-1].arguments if calls else ""
     return "" if is_safe_text(item.text) and (not command or is_known(command)) else unsafe
@@ -239,11 +240,11 @@ class _Layout:
         return self.cost(self._pairs(item)) if self._in_pairs(item) else count(_to_json(f"\n{self._line(item)}")[1:-1])
 
     def _in_pairs(self, item: Item) -> bool:
-        return self._renderer == "messages" and item.kind == "procedure" and not _has_placeholder(item)
+        return self._renderer == "messages" and item.kind == "example" and not _has_placeholder(item)
 
     def build(self, items: Sequence[Item]) -> list[Message]:
-        """The messages: a note, then a call and its result for each call of a procedure."""
-        items = sorted(items, key=lambda item: list(HEADINGS).index(item.kind))
+        """The messages: a note, then a call and its result for each call of an example."""
+        items = sorted(items, key=lambda item: (list(HEADINGS).index(item.kind), self._in_pairs(item)))
         lines = [self._opening()]
         for item in items:
             if (heading := self.heading(item)) and heading not in lines:
@@ -276,14 +277,15 @@ class _Layout:
         for place, call in enumerate(item.calls):
             digest = blake2b(f"{item.text}/{place}/{call}".encode(), digest_size=8).digest()
             id_ = CALL + "".join(ascii_lowercase[byte % 26] for byte in digest)  # short, because it is sent twice
-            text, result = f"{MARK} Example: {item.text}" if place == 0 else MARK, call.result or "ok"
+            text = f"{MARK} Example: {item.text}" if place == 0 else MARK
+            result = (call.result or "ok") if call.success else f"error: {item.text}"
             if self._is_anthropic:
                 before = [{"type": "text", "text": text}] if place == 0 else []
-                use = {"type": "tool_use", "id": id_, "name": call.tool, "input": call_fields(call)}
+                use = {"type": "tool_use", "id": id_, "name": call.tool_name, "input": call_fields(call)}
                 shown = {"type": "tool_result", "tool_use_id": id_, "content": result}
                 messages += {"role": "assistant", "content": [*before, use]}, {"role": "user", "content": [shown]}
             else:
-                function = {"name": call.tool, "arguments": call.arguments}
+                function = {"name": call.tool_name, "arguments": call.arguments}
                 calls = [{"id": id_, "type": "function", "function": function}]
                 messages.append({"role": "assistant", "content": text, "tool_calls": calls})
                 messages.append({"role": "tool", "tool_call_id": id_, "content": result})
@@ -297,13 +299,16 @@ def _say(item: Item) -> str:
         case "command":
             return f"`{item.text}`" + (f" ({item.tool})" if item.tool not in ("", "other") else "")
         case "trap":
-            return f"`{item.tool}` fails ({item.text})" + (f": {item.fix}" if item.calls else "")
+            if not item.calls:
+                return f"`{item.tool}` fails ({item.text})"
+            mistake = item.calls[0].arguments if item.calls[0].tool_name in SHELLS else item.tool
+            return f"`{mistake or item.tool}` fails ({item.text}): {item.fix}"
         case "file":
             return f"{item.text} ({'changed' if item.tool == 'edit' else 'read first'})" if item.tool else item.text
-        case "procedure" if _has_placeholder(item):
-            return f"{item.text.rstrip('.')}: {', '.join(map(_signature, item.calls))}"
-        case "procedure":
-            return item.text + "".join(f"\n{one.tool} {one.arguments}\n-> {one.result or 'ok'}" for one in item.calls)
+        case "example":
+            return _say_example(item)
+        case "habit" if item.tool.endswith("_style"):
+            return f"{item.tool.replace('_', ' ')}: {item.text}"
         case _:
             return item.text
 
@@ -313,10 +318,30 @@ def _has_placeholder(item: Item) -> bool:
     return any("{{" in call.arguments for call in item.calls)
 
 
-def _signature(call: Call) -> str:
+def _say_example(item: Item) -> str:
+    shown = [_signature(call) for call in item.calls]
+    if item.calls[0].success:
+        return f"{'; '.join(shown)} -> {item.calls[-1].result or 'ok'}"
+    failed, worked = item.calls[0], item.calls[-1]
+    if shown[0] != shown[-1]:
+        return f"{shown[0]} fails ({item.text}); {shown[-1]} works"
+    before, after = call_fields(failed), call_fields(worked)
+    changed = " and ".join(f"`{name}`" for name, value in after.items() if before.get(name) != value)
+    return f"{shown[0]} fails ({item.text}); it works " + (f"with another {changed}" if changed else "at the next try")
+
+
+def _signature(call: ToolCallExample) -> str:
     """A call with its known values: `check_file(path, level="strict")`."""
-    values = ((name, _to_json(value)) for name, value in call_fields(call).items())
-    return f"{call.tool}({', '.join(name if '{{' in value else f'{name}={value}' for name, value in values)})"
+    parts = []
+    for name, value in call_fields(call).items():
+        if call.tool_name in SHELLS and (name in _REMARKS or value == "."):
+            continue  # says nothing about the command
+        text = _to_json(value)
+        if _PLACEHOLDER.fullmatch(text.strip('"')):
+            parts.append(name)
+        else:
+            parts.append(f"{name}={_PLACEHOLDER.sub('…', text)}")
+    return f"{call.tool_name}({', '.join(parts)})"
 
 
 def note_message(text: str, *, anthropic: bool) -> Message:

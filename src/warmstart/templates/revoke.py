@@ -100,7 +100,7 @@ def _without(template: WarmTemplate, family: Collection[str]) -> dict[str, Any]:
     """The fields that change when everything that came from these sessions is removed."""
     items = without_sessions(template.seed.items, family)
     sources = [each for each in sources_of(replace(template, seed=SessionSeed(items=items))) if each not in family]
-    tools = {call.tool for item in items for call in item.calls}
+    tools = {call.tool_name for item in items for call in item.calls}
     return {
         "name": f"{template.task_type} work" if template.origin == "auto" else template.name,
         "description": template.description if items and not template.described_by else "",

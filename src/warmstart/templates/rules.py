@@ -30,4 +30,10 @@ def pattern(row: str, table: str = "rules") -> re.Pattern[str]:
     return re.compile(text, re.IGNORECASE)
 
 
+def subject_of(text: str) -> str:
+    """The subject of a request: without a greeting or a leading `can you`; for a plan its heading."""
+    plan = pattern("plan").match(text.strip())
+    return pattern("greeting").sub("", plan[1] if plan else text.strip())
+
+
 DOCS, MANIFESTS = (tuple(load_table("rules")[row].split()) for row in ("docs", "manifests"))

@@ -15,8 +15,8 @@ from collections.abc import Collection, Iterator
 from functools import cache, lru_cache, partial
 from typing import NamedTuple
 
-from warmstart.profile.tools import SHELLS, agent_tools, command_in, fields_of
-from warmstart.templates.item import Call
+from warmstart.profile.tools import SHELLS, agent_tools, command_in, fields_of, known_tools
+from warmstart.templates.item import ToolCallExample
 from warmstart.templates.rules import load_table, pattern, word_set
 
 _words = partial(word_set, "allowlist")
@@ -50,6 +50,11 @@ _EMAIL = re.compile(r"[\w.+-]{1,64}@[\w.-]{1,200}\w")
 _VARIABLE = re.compile(r"\b[A-Z][A-Z0-9_]*=(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s\"'`]*)[ \t]+[a-z./]")
 _CODE = re.compile(r"`([^`\n]+[ \t][^`\n]+)`")
 
+_PLACEHOLDER = re.compile(r"\{\{\w+\}\}")
+_MAX_SHOWN, _MAX_SHOWN_LINES = 400, 4  # characters and lines of a value in somebody else's example
+_MISTAKEN = re.compile(r"-{0,2}[\w@./:+-]{1,60}(?:=[\w./:-]{0,40})?")  # a word of a mistake
+
+_CODE_FIELDS = frozenset(("input", "javascript", "python"))  # the `input` of a tool for files may be a patch
 _KNOWN_TOOLS = frozenset(name for table in agent_tools().values() for name, kind in table.items() if kind == "file")
 _NAME_PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 _DURATION = re.compile(r"\d[\d.]*[smh]?")
@@ -66,7 +71,7 @@ _NAMES = "|".join(load_table("allowlist")["script_names"].split())
 _KNOWN_SCRIPT = re.compile(rf"(?:[\w-]+[:/])?(?:{_VERBS})(?:[:_.-][\w:.-]+)?|{_NAMES}", re.IGNORECASE)
 _PLAIN = re.compile(rf"(?:{_VERBS}|all|run|exec|check|tool|vet|mod|\.|\./\.\.\.)", re.IGNORECASE)
 _READS = re.compile(r"(?:get|list|search|find|read|show|describe|lookup|query|count|view|fetch)(?![a-z])")
-HOST_TOOLS = frozenset(name for table in agent_tools().values() for name in table)
+_HOST_TOOLS = frozenset(name for table in agent_tools().values() for name in table)
 
 
 def is_known(command: str, typed: str = "") -> bool:
@@ -78,6 +83,18 @@ def is_known(command: str, typed: str = "") -> bool:
     folder = _FOLDER.match(command)
     plain = _WRAPPED.sub("", command[folder.end() :] if folder else command)
     return is_safe_command(f"{folder[0] if folder else ''}{plain}") and all(map(_KNOWN_SCRIPT.fullmatch, scripts))
+
+
+def task_of(command: str) -> str:
+    """The script or task of the project that a command runs, such as `lint` in `npm run lint`; empty if none."""
+    match = _SCRIPT_OF.match(_WRAPPED.sub("", command))
+    return match[1] if match else ""
+
+
+def has_subcommands(program: str) -> bool:
+    """Whether a known program has subcommands."""
+    known = _table().programs.get(program)
+    return known is not None and bool(known.subcommands)
 
 
 def own_words_of(command: str) -> list[str]:
@@ -107,21 +124,88 @@ def has_word(text: str, word: str, inside: str = r"^\W_") -> bool:
     return word in text and bool(re.search(rf"(?<![{inside}]){re.escape(word)}(?![{inside}])", text))
 
 
-def is_safe_call(call: Call, project: str = "") -> bool:
+def is_safe_call(call: ToolCallExample, project: str = "") -> bool:
     """Whether a call is known to be safe, whoever made it.
 
     MCP tools must be read-only, judging by the verb in their name. A placeholder may stand in an API call or in a path
     to read, but never in a command or the text of a file.
     """
-    if call.tool in SHELLS:
+    if call.tool_name in SHELLS:
         return (
             "{{" not in call.arguments and is_known(command_in(call.arguments)) and is_safe(*call[:2], project=project)
         )
-    server, _, name = call.tool.rpartition("__")
-    if server and not _READS.match(name):
-        return False
-    is_edit = call.tool in HOST_TOOLS and not _READS.match(name)
+    is_edit = call.tool_name in _HOST_TOOLS and not _READS.match(call.tool_name)
     return not (is_edit and "{{" in call.arguments) and is_safe(*call[:2], project=project)
+
+
+def is_plain_mistake(command: str) -> bool:
+    """Whether a failed command may be shown as a mistake: known programs with plain words, whatever these mean."""
+    if not command.strip() or len(command) > _MAX_COMMAND or not is_safe_text(command):
+        return False
+    simple = _simple_commands(command)
+    if not simple:
+        return False
+    return all(_is_plain_mistake(words) for words in simple if words)
+
+
+def _is_plain_mistake(words: list[str]) -> bool:
+    name, *rest = words
+    table = _table()
+    is_program = name in table.programs or name in table.wrappers or _PYTHON.fullmatch(name)
+    return bool(is_program) and not any(map(_is_far, rest)) and all(map(_MISTAKEN.fullmatch, rest))
+
+
+def _is_far(word: str) -> bool:
+    """Whether a word names a place outside the project, a host, or sets a variable."""
+    return any((_OUTSIDE.match(word), _HOST().search(word), _ASSIGNMENT.match(word), _REACHES().search(word)))
+
+
+def own_options_of(command: str) -> list[str]:
+    """The options and subcommands of a command that its program does not define."""
+    words = [word for part in _OPERATOR.split(command) for word in part.split()[1:]]
+    return [word for word in words if not is_vocabulary(word)]
+
+
+def is_verb(word: str) -> bool:
+    """Whether a word is one with which the names of harmless tools start."""
+    return word in _words("verbs")
+
+
+@lru_cache(maxsize=1024)
+def is_option(word: str) -> bool:
+    """Whether a known program has this option."""
+    table = _table()
+    return any(
+        word in known.options for known in (*table.programs.values(), *(known for _, known in table.wrappers.values()))
+    )
+
+
+def is_vocabulary(word: str) -> bool:
+    """Whether a word is the name of a known program or subcommand, or as general as `all`."""
+    return word in _vocabulary() or bool(_PLAIN.fullmatch(word))
+
+
+def is_safe_example(call: ToolCallExample) -> bool:
+    """Whether a call of somebody else's example may be shown; a placeholder stands for a plain word."""
+    fields = fields_of(call.arguments) or {"command": call.arguments}
+    for text in _strings(fields):
+        plain = _PLACEHOLDER.sub("x", text)
+        if not is_safe_text(plain) or len(plain) > _MAX_SHOWN or plain.count("\n") >= _MAX_SHOWN_LINES:
+            return False
+    if call.tool_name not in known_tools() and not _is_harmless_tool(call.tool_name):
+        return False
+    names = _words("command_fields") if call.tool_name in _KNOWN_TOOLS else _words("command_fields") | _CODE_FIELDS
+    commands = [value for name, value in fields.items() if names.intersection(name.split("_"))]
+    return all(_is_safe_example_command(str(value), failed=not call.success) for value in commands)
+
+
+def _is_safe_example_command(text: str, *, failed: bool) -> bool:
+    command = _PLACEHOLDER.sub("x", text)
+    words = [word for part in _OPERATOR.split(command) for word in part.split()[1:]]
+    is_form = all(word == "x" for word in words) and is_plain_mistake(command)
+    if not command.strip():
+        return False
+    return command == "x" or is_form or is_known(command) or (failed and is_plain_mistake(command))
 
 
 class _Words(NamedTuple):
@@ -154,13 +238,18 @@ def _is_safe(tool: str, arguments: str) -> bool:
         return (
             len(fields) - len(others) <= 1 and is_safe_command(command_in(arguments)) and all(map(_is_remark, others))
         )
-    words = [word.lower() for word in _NAME_PART.findall(re.split(r"__|[.:/]", tool)[-1])]
-    if tool not in _KNOWN_TOOLS and (
-        not words or words[0] not in _words("verbs") or not _words("reaching").isdisjoint(words)
-    ):
+    if tool not in _KNOWN_TOOLS and not _is_harmless_tool(tool):
         return False
     commands = (value for name, value in fields.items() if _words("command_fields").intersection(name.split("_")))
     return all(isinstance(each, str) and (each.isidentifier() or is_safe_command(each)) for each in commands)
+
+
+def _is_harmless_tool(tool: str) -> bool:
+    """Whether the name of a tool starts with a harmless verb; that of a server's tool must be one that reads."""
+    server, _, name = tool.rpartition("__")
+    words = [word.lower() for word in _NAME_PART.findall(re.split(r"__|[.:/]", tool)[-1])]
+    is_harmless = bool(words) and words[0] in _words("verbs") and _words("reaching").isdisjoint(words)
+    return is_harmless and (not server or bool(_READS.match(name)))
 
 
 def _strings(value: object) -> Iterator[str]:
@@ -183,6 +272,11 @@ def _is_remark(field: tuple[str, object]) -> bool:
 def is_safe_text(text: str) -> bool:
     """Whether a text names no host or image, and has no line that sets a variable for a command."""
     return _REACHES().search(text) is None
+
+
+def names_host(text: str) -> bool:
+    """Whether a text has the name of a host, an address or a package with its version."""
+    return _HOST().search(text) is not None
 
 
 def is_safe_rule(text: str) -> bool:
@@ -274,7 +368,7 @@ def _are_plain(words: list[str], known: _Words) -> bool:
     """Whether the arguments of a program are known subcommands and options, and plain words."""
     first, valued = bool(known.subcommands), ""  # whether the subcommand is still to come; the option awaiting a value
     for word in words:
-        if any((_OUTSIDE.match(word), _HOST().search(word), _ASSIGNMENT.match(word), _REACHES().search(word))):
+        if _is_far(word):
             return False
         if word.startswith("-") and word not in ("-", "--"):  # also after an option whose value is optional
             if not _is_known_option(word, known):

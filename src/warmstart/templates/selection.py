@@ -69,7 +69,7 @@ class Suggestion:
     """A template that fits a task, and why. `sure` is the confidence that it fits, from 0 to 1.
 
     `similarity` is that to the task, `utility` the difference in success rate from a cold start; `task` is its most
-    similar procedure, if one is similar.
+    similar request among its examples, if one is similar.
     """
 
     id: str
@@ -103,6 +103,17 @@ class Choice:
     propensity: float = 1.0
     odds: Mapping[str, float] = field(default_factory=dict)
     policy: Policy = DEFAULT_POLICY
+
+
+class Named(NamedTuple):
+    """A selector that always chooses the template that somebody named."""
+
+    template: WarmTemplate
+    why: str
+
+    def choose(self, _: Task) -> Choice:
+        suggestion = Suggestion.of(self.template, sure=1.0, similarity=1.0, utility=0.0, why=self.why)
+        return Choice(arm="warm", why=self.why, template=suggestion)
 
 
 class _View(NamedTuple):
@@ -284,7 +295,7 @@ def _reasons(fit: Fit, counts: Counts) -> str:
     reasons = []
     if fit.words:
         words = ", ".join(repr(word) for word in fit.words)
-        # Not the procedure itself: a row of the audit log outlives a revoked session.
+        # Not the request itself: a row of the audit log outlives a revoked session.
         reasons.append(f"shares {words} with {'one of its sub-tasks' if fit.task else 'its description'}")
     if fit.recalled:
         reasons.append(f"recall finds the task in its session {fit.recalled[:8]}")

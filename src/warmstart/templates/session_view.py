@@ -5,6 +5,7 @@ It also knows which words of a command have a clean source: a word that first ap
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,9 +16,10 @@ from typing import Any
 from warmstart.profile.feedback import own_words
 from warmstart.profile.outcome import has_passed
 from warmstart.profile.output import unwrap
-from warmstart.profile.tools import SHELLS, agent_tools, command_in, fields_of, path_in, reads
+from warmstart.profile.tools import SHELLS, command_in, fields_of, path_in, reads
 from warmstart.profile.values import AnnotatedStep
-from warmstart.sessions.marks import is_marked_call, is_ours
+from warmstart.sessions.marks import is_marked_call, is_ours, without_ours
+from warmstart.sessions.readers.registry import readers
 from warmstart.sessions.values import Message, Session
 from warmstart.templates.commands import ShellCommand, is_project_file, relative_path, shell_commands, with_folders
 from warmstart.templates.item import Item, Kind, Source
@@ -29,7 +31,10 @@ _PATCHED_FILE = re.compile(r"\*\*\* (?:Update|Add|Delete) File: ([^\n\"\\]+)")
 _EXPANDED = re.compile(r"^(?:---|#{1,4} |\|)", re.MULTILINE)  # front matter, headings, tables: a file, not a person
 _SUMMARY = ("This session is being continued from", "Summary of the conversation")
 _MAX_MACHINE_LINES = 30
+_PART = re.compile(r"[a-z0-9]{2,}")
+_ESCAPE = re.compile(r"\\[nrt]")  # in JSON
 PLAN = "Implement the following plan:"  # Claude Code writes the accepted plan as the person's message
+_ELSEWHERE = re.compile(r"^[/~$]|^\w:|\.\.|(?:^|/)(?:node_modules|vendor|site-packages|third_party)/")
 _MANIFEST = re.compile(rf"(?:^|[/\s'\"])(?:{'|'.join(map(re.escape, MANIFESTS))})(?=$|[\s'\"|;&)])")
 
 
@@ -43,7 +48,10 @@ class Shell:
 
 
 class SessionView:
-    """A session as the extractors see it. Commands in `allowed` count as typed by the user."""
+    """A session as the extractors see it. Commands in `allowed` count as typed by the user.
+
+    `declared` are the manifests and docs of its project, if that is on this machine.
+    """
 
     def __init__(
         self,
@@ -53,8 +61,10 @@ class SessionView:
         *,
         allowed: Sequence[str] = (),
         keep_values: bool = False,
+        declared: str = "",
     ) -> None:
         self.session = session
+        self.declared = declared
         self.allowed = allowed
         self.keep_values = keep_values
         self.messages = [message for message in messages if not is_ours(message)]
@@ -65,8 +75,21 @@ class SessionView:
         self._began = session.started_at or next((one.timestamp for one in messages if one.timestamp), None)
         # The user of a coding agent comes back; the user of an agent built on the library may be a customer, whose
         # words are about one case.
-        self.is_host = session.agent in agent_tools()
+        reader = readers().get(session.agent)
+        self.is_host = reader is not None and reader.has_system_prompt_of_vendor
         self.has_own_user = self.is_host or bool(session.project)
+        self._steps_at = {step.position: step for step in self.steps}
+
+    def step_at(self, position: int) -> AnnotatedStep | None:
+        """The step at a position in the session; `None` for one of our own calls."""
+        return self._steps_at.get(position)
+
+    @cached_property
+    def policy(self) -> str:
+        """The program's own system messages; empty for an agent whose vendor writes them."""
+        if self.is_host:
+            return ""
+        return "\n".join(without_ours(message.text) for message in self.messages if message.role == "system")
 
     def when(self, step: AnnotatedStep) -> datetime | None:
         return self._began + timedelta(seconds=step.at) if self._began and step.at is not None else self._began
@@ -124,15 +147,76 @@ class SessionView:
         vouch for a word that other output showed earlier: the agent may have put it there.
         """
         for word in own_words_of(command):
-            if word in self.typed:
+            if word in self.typed or word.removeprefix("./").removesuffix("/...") in self._paths:
                 continue
             if any(word in message.text for message, text, _ in self.said if text != PLAN):
                 return False  # pasted by the user
             steps = (step for step in self.steps if step.position < position)
             shown = next((one for one in steps if one.result and has_word(one.result.text, word)), None)
-            if shown and not (_shows_manifest(shown) or self._has_used(word, shown.position)):
+            if shown and not (_shows_manifest(shown, self.roots) or self._has_used(word, shown.position)):
                 return False
         return True
+
+    @cached_property
+    def _first_shown(self) -> dict[str, int]:
+        """The position of the first step whose output has a word, or a user message with text they did not type.
+
+        The errors of an application's functions are the program's own words.
+        """
+        first: dict[str, int] = {}
+        for message in self.messages:
+            if message.role == "user":
+                first.update(dict.fromkeys(_words_of(message.text), -1))
+        for step in self.steps:
+            is_own = step.outcome == "error" and not self.is_host
+            if step.result and not is_own and not _shows_manifest(step, self.roots):
+                for word in _words_of(step.result.text):
+                    first.setdefault(word, step.position)
+        return first
+
+    @cached_property
+    def _first_used(self) -> dict[str, int]:
+        """The position of the first call that has a word in its arguments."""
+        first: dict[str, int] = {}
+        for step in self.steps:
+            for word in _words_of(step.call.arguments):
+                first.setdefault(word, step.position)
+        return first
+
+    def was_shown(self, text: str, position: int) -> bool:
+        """Whether output before this position showed a word of a text before the agent used it.
+
+        Other scripts do not separate words, so that a text in one of them may always have been shown.
+        """
+        return not text.isascii() or any(self._was_word_shown(word, position) for word in _words_of(text))
+
+    def _was_word_shown(self, word: str, position: int) -> bool:
+        shown = self._first_shown.get(word, position)
+        return shown < min(position, self._first_used.get(word, position))
+
+    def was_printed(self, text: str, position: int) -> bool:
+        """Whether output before this position has exactly this text."""
+        earlier = (step for step in self.steps if step.position < position and step.result)
+        return any(text in step.result.text for step in earlier if step.result)
+
+    def is_typed_word(self, word: str) -> bool:
+        """Whether the user typed a word."""
+        return has_word(self.typed, word, r"\w-")
+
+    def is_own(self, text: str, position: int) -> bool:
+        """Whether every word of a text is the user's, the project's or the agent's own."""
+        unknown = _words_of(text) - self._known_words
+        return text.isascii() and not any(self._was_word_shown(word, position) for word in unknown)
+
+    @cached_property
+    def _known_words(self) -> set[str]:
+        """The words that the user typed, and those in the paths of the project."""
+        return _words_of("\n".join((self.typed, *self._paths)))
+
+    def knows_path(self, path: str) -> bool:
+        """Whether a relative path is one that the session worked with, or a file in such a folder."""
+        folder, _, name = path.rpartition("/")
+        return path in self._paths or (folder.partition("/")[0] in self._paths and "." in name)
 
     def may_show(self, command: str, position: int) -> bool:
         """Whether a command is clean, and all its words have a source in this session."""
@@ -140,8 +224,14 @@ class SessionView:
 
     @cached_property
     def sources(self) -> str:
-        """The text the user typed and the manifests that were read."""
-        return "\n".join((self.typed, *(one.result.text for one in self.steps if one.result and _shows_manifest(one))))
+        """The text the user typed, what the project declares, and the manifests that were read."""
+        return "\n".join(
+            (
+                self.typed,
+                self.declared,
+                *(one.result.text for one in self.steps if one.result and _shows_manifest(one, self.roots)),
+            )
+        )
 
     @cached_property
     def _paths(self) -> set[str]:
@@ -153,16 +243,32 @@ class SessionView:
         return any(word in command_in(step.call.arguments) for step in calls)
 
 
+def _words_of(text: str) -> set[str]:
+    """The words of a text in lower case, without numbers; the parts of a name with underscores are words."""
+    text = text.lower()
+    words = set(_PART.findall(text))
+    if "\\" in text:
+        words.update(_PART.findall(_ESCAPE.sub(" ", text)))
+    return {word for word in words if not word.isdigit()}
+
+
 def _is_machine_written(text: str) -> bool:
     """Whether a user message is an expanded file, a summary or an orchestrator's prompt, not something typed."""
     return text.startswith(_SUMMARY) or len(_EXPANDED.findall(text)) >= 4 or text.count("\n") > _MAX_MACHINE_LINES
 
 
-def _shows_manifest(step: AnnotatedStep) -> bool:
+def _shows_manifest(step: AnnotatedStep, roots: tuple[str, ...]) -> bool:
+    """Whether a step only shows manifests of the project, not those of somebody else's code."""
     if step.call.name not in SHELLS:
-        return step.role in ("read", "look") and bool(_MANIFEST.search(path_in(step.call.arguments)))
+        return step.role in ("read", "look") and _is_manifest(path_in(step.call.arguments), roots)
     parsed = parse_commands(command_in(step.call.arguments))
-    return bool(parsed) and all(any(map(_MANIFEST.search, reads(command))) for command in parsed)
+    return bool(parsed) and all(
+        any(_is_manifest(posixpath.join(command.folder, path), roots) for path in reads(command)) for command in parsed
+    )
+
+
+def _is_manifest(path: str, roots: tuple[str, ...]) -> bool:
+    return bool(_MANIFEST.search(path)) and not _ELSEWHERE.search(relative_path(path, roots))
 
 
 def _has_passed(step: AnnotatedStep, commands: Sequence[ShellCommand]) -> bool | None:

@@ -18,13 +18,15 @@ import msgspec
 from warmstart.errors import InvalidTemplate, WarmstartError
 from warmstart.redact.redactor import Redactor
 from warmstart.storage.files import write_private
-from warmstart.templates.item import EDIT, Source
+from warmstart.templates.item import EDIT, Item, Source, ToolCallExample
+from warmstart.templates.rendering import call_fields
+from warmstart.templates.safety import is_safe_example
 from warmstart.templates.store import Body, SQLTemplateStore, content_hash, map_texts
 from warmstart.templates.template import SessionSeed, WarmTemplate
 from warmstart.templates.validation import IMPORTED, check, without_problems
 
 FORMAT = "warmstart-template"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 MAX_BYTES = 1_000_000
 
 
@@ -61,7 +63,8 @@ def _shareable(template: WarmTemplate) -> WarmTemplate:
 
     A command that is carried only because our own user typed it is such an item.
     """
-    imported = replace(template, origin=IMPORTED)
+    shared = tuple(map(_without_private_values, template.seed.items))
+    imported = replace(template, origin=IMPORTED, seed=SessionSeed(items=shared))
     items = tuple(
         replace(item, sources=tuple(Source(EDIT) if source.is_edit else source for source in item.sources))
         for item in without_problems(imported)
@@ -73,6 +76,19 @@ def _shareable(template: WarmTemplate) -> WarmTemplate:
         sources=tuple(EDIT if each.startswith(EDIT) else each for each in template.sources),
         seed=SessionSeed(items=items),
     )
+
+
+def _without_private_values(item: Item) -> Item:
+    """An example that may be shown to somebody else: of a call that is not known to be safe only the form is left."""
+    if item.kind != "example":
+        return item
+    calls = tuple(call if is_safe_example(call) else _form_of(call) for call in item.calls)
+    return replace(item, calls=calls)
+
+
+def _form_of(call: ToolCallExample) -> ToolCallExample:
+    form = {name: f"{{{{{re.sub(r'[^0-9A-Za-z_]', '_', name)}}}}}" for name in call_fields(call)}
+    return call._replace(arguments=json.dumps(form))
 
 
 def import_file(store: SQLTemplateStore, path: Path) -> WarmTemplate:

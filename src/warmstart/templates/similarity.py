@@ -1,6 +1,6 @@
 """How similar templates are to a task: by words, and by the sessions that recall finds for it.
 
-A word counts more the fewer templates have it, and generic words count little. A task is compared with each procedure
+A word counts more the fewer templates have it, and generic words count little. A task is compared with each request
 of a template separately, because it only needs to match one of them.
 """
 
@@ -27,9 +27,9 @@ _MAX_DOCUMENTS = 60  # candidates that are scored in full
 _OTHERS = 30  # hypothetical extra templates, so that words have weight even if there is only one template
 _MIN_WEIGHT = 1.3  # of a word: a word that all templates share still counts for a task that has it
 _WEAK = 0.35  # factor for generic words
-_TASK_SHARE = 0.6  # weight of the task's coverage, against that of the procedure
+_TASK_SHARE = 0.6  # weight of the task's coverage, against that of the request
 _HALF = 2.5  # shared weight at which the score is half of its limit: one common word says little
-_ABOUT = 0.8  # factor for name, description and tags, compared with a procedure
+_ABOUT = 0.8  # factor for name, description and tags, compared with a request
 # Measured by looking up the session behind each of 171 real commits: 0.35 ranks 39 % first where words alone rank 26 %,
 # and accepts one of 50 unrelated tasks. Recall had 50 ms, and the best of six values was chosen on these same commits.
 _RECALL_SHARE = 0.35  # maximum share of the remaining distance that recall can close
@@ -39,7 +39,7 @@ _STOPPED = frozenset(stems(" ".join(sorted(STOPWORDS))))
 
 
 class Described(NamedTuple):
-    """The texts a template is matched by: its procedures, and its name, description and tags."""
+    """The texts a template is matched by: the requests of its examples, and its name, description and tags."""
 
     id: str
     tasks: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class Described(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """The similarity of a template, from 0 to 1, with its best procedure, the shared words and the recalled session."""
+    """The similarity of a template, from 0 to 1, with its best request, the shared words and the recalled session."""
 
     similarity: float
     task: str = ""

@@ -97,6 +97,11 @@ def _insert(messages: Sequence[Fields], brief: str, template: list[dict[str, Any
     return own[:place] + template + own[place:]
 
 
+def is_prompt(message: Fields) -> bool:
+    """Whether a message is the program's own, not a part of the conversation."""
+    return _get(message, "role") in _LEADING
+
+
 def shape_of(messages: Iterable[Fields], tools: Iterable[Fields | str] = ()) -> Shape:
     """The shape of messages, or of tools if the messages do not tell: Anthropic's have blocks and no system role."""
     kinds: set[str] = set()

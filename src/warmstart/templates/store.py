@@ -12,7 +12,7 @@ The store redacts all texts again, whoever made them, and rejects anything that 
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -23,7 +23,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from warmstart.errors import AmbiguousId, InvalidTemplate, StoreCorrupt, TemplateChanged, TemplateNotFound
-from warmstart.profile.tools import SHELLS, command_in, role_of
 from warmstart.profile.values import TaskType
 from warmstart.redact.redactor import Redactor
 from warmstart.sessions.redaction import redacted_name
@@ -31,9 +30,7 @@ from warmstart.sessions.schema import to_time
 from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.sessions.values import clean
 from warmstart.storage.database import Connection, Database, migrations_of
-from warmstart.templates.commands import is_project_file, relative_path
-from warmstart.templates.item import Call, Item, Kind, Source
-from warmstart.templates.safety import HOST_TOOLS, is_safe_call, is_safe_rule, is_safe_text
+from warmstart.templates.item import Item
 from warmstart.templates.template import SessionSeed, State, WarmTemplate
 
 
@@ -255,64 +252,6 @@ class SQLTemplateStore:
             return self.database.connection.execute(sql, values).fetchall()
 
 
-class _Part(msgspec.Struct):
-    """A part of a seed as stored before items existed; each kind used a few of these fields."""
-
-    text: str = ""
-    task: str = ""
-    acts: tuple[Call, ...] = ()
-    tool: str = ""
-    failed: str = ""
-    error: str = ""
-    worked: str = ""
-    kind: str = ""
-    value: str = ""
-    use: str = ""
-    count: int = 1
-    sources: tuple[Source, ...] = ()
-
-    def item(self, kind: Kind, text: str, tool: str = "", calls: tuple[Call, ...] = ()) -> Item:
-        return Item(kind=kind, text=text, tool=tool, calls=calls, count=self.count, sources=self.sources)
-
-
-class _LegacySeed(msgspec.Struct):
-    """A seed as stored before items existed: each of its parts becomes an item.
-
-    Calls and rules that are not known to be safe are left out, and so is the text of results. Tool cards are ignored:
-    they only repeat the tool definitions.
-    """
-
-    contexts: tuple[_Part, ...] = ()
-    demonstrations: tuple[_Part, ...] = ()
-    recoveries: tuple[_Part, ...] = ()
-    patterns: tuple[_Part, ...] = ()
-    markers: tuple[_Part, ...] = ()
-
-    def items(self, project: str = "") -> tuple[Item, ...]:
-        """What the seed carries, as items."""
-        return tuple(dict.fromkeys(self._items(project)))
-
-    def _items(self, project: str) -> Iterator[Item]:
-        yield from (one.item("instruction", one.text) for one in self.contexts if is_safe_rule(one.text))
-        for one in self.recoveries:
-            calls: tuple[Call, ...] = Call(one.tool, one.failed), Call(one.tool, one.worked)
-            if one.tool in SHELLS:
-                calls = tuple(Call("shell", command_in(call.arguments)) for call in calls)
-            if is_safe_text(one.error) and all(is_safe_call(call, project) for call in calls):
-                yield one.item("trap", one.error, calls[0].arguments if one.tool in SHELLS else one.tool, calls)
-        for one in self.demonstrations:
-            acts = (act._replace(result="ok") for act in one.acts if is_safe_call(act, project))
-            if calls := tuple(one for one in acts if one.tool not in HOST_TOOLS or role_of(*one[:2]) != "edit"):
-                yield one.item("procedure", one.task, "", calls)
-        for one in self.markers:
-            path = relative_path(one.value, (project,))
-            if one.kind == "file" and one.use != "run" and is_project_file(path):
-                yield one.item("file", path, "edit" if one.use == "changed" else "read")
-            elif one.kind == "reference":
-                yield one.item("reference", one.value)
-        yield from (one.item("habit", one.text) for one in self.patterns)
-
-
 class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The content of a version: everything in a template that can be changed, except its state."""
 
@@ -327,7 +266,6 @@ class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     origin: str = "user"
     described_by: str = ""
     items: tuple[Item, ...] = ()
-    seed: _LegacySeed | None = None  # instead of items, in stores written by earlier versions
 
     @classmethod
     def of(cls, template: WarmTemplate) -> Body:
@@ -337,11 +275,10 @@ class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def fields(self) -> dict[str, Any]:
         """The fields of a template with this content."""
-        items = self.seed.items(self.project) if self.seed else self.items
-        return {**{name: getattr(self, name) for name in _FIELDS}, "seed": SessionSeed(items=items)}
+        return {**{name: getattr(self, name) for name in _FIELDS}, "seed": SessionSeed(items=self.items)}
 
 
-_FIELDS = tuple(name for name in Body.__struct_fields__ if name not in ("items", "seed"))
+_FIELDS = tuple(name for name in Body.__struct_fields__ if name != "items")
 CHANGEABLE = frozenset((*_FIELDS, "seed", "state"))
 
 # The columns that `decode` expects, for every version of every template; conditions on the version may follow.

@@ -9,14 +9,25 @@ from typing import Literal, NamedTuple
 
 from warmstart.profile.values import TaskType
 from warmstart.stats import Interval, wilson
-from warmstart.templates.item import Item, Kind, Source
+from warmstart.templates.item import NO_REQUEST, Item, Kind, Source, ToolCallExample
 
 State = Literal["quarantined", "candidate", "active", "retired"]
 
 
+class UserPatterns(NamedTuple):
+    """How the user asks (`direct`, `asking`, `mixed`) and gives feedback (`terse`, `corrective`, `approving`, `plain`).
+
+    Empty if it is not known. `items` are these two and the user's corrections.
+    """
+
+    request_style: str = ""
+    feedback_style: str = ""
+    items: tuple[Item, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSeed:
-    """The items that a template carries. Within each kind the best comes first."""
+    """The items that a template carries, in four parts. Within each kind the best comes first."""
 
     items: tuple[Item, ...] = ()
 
@@ -25,9 +36,32 @@ class SessionSeed:
         return tuple(item for item in self.items if item.kind in kinds)
 
     @property
+    def system_context(self) -> tuple[Item, ...]:
+        """The user's rules and decisions, facts and rules of the program's system prompt, and commands that work."""
+        return self.of("instruction", "context", "decision", "command")
+
+    @property
+    def tool_examples(self) -> tuple[ToolCallExample, ...]:
+        """Calls that worked, and failed calls each followed by what worked instead."""
+        return tuple(call for item in self.of("example") for call in item.calls)
+
+    @property
+    def user_patterns(self) -> UserPatterns:
+        """How the user asks and gives feedback."""
+        styles = {item.tool: item.text for item in self.of("habit")}
+        items = self.of("habit", "correction")
+        return UserPatterns(styles.get("request_style", ""), styles.get("feedback_style", ""), items)
+
+    @property
+    def context_markers(self) -> tuple[Item, ...]:
+        """Files, references, and where work stopped."""
+        return self.of("file", "reference", "open")
+
+    @property
     def tasks(self) -> tuple[str, ...]:
-        """The sub-tasks that its procedures show, one line each."""
-        return tuple(item.text for item in self.of("procedure"))
+        """The requests that its examples were made for, one line each."""
+        texts = dict.fromkeys(item.text for item in self.of("example") if item.calls[0].success)
+        return tuple(text for text in texts if text != NO_REQUEST)
 
     @property
     def sources(self) -> tuple[Source, ...]:

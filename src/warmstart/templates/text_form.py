@@ -20,7 +20,7 @@ from tomlkit.exceptions import ParseError, TOMLKitError
 
 from warmstart.errors import InvalidTemplate
 from warmstart.profile.values import TaskType
-from warmstart.templates.item import EDIT, Call, Item, Kind, Source, item_id
+from warmstart.templates.item import EDIT, Item, Kind, Source, ToolCallExample, item_id
 from warmstart.templates.template import SessionSeed, WarmTemplate
 
 _HELP = """\
@@ -35,6 +35,11 @@ class _CallForm(msgspec.Struct, forbid_unknown_fields=True):
     tool: str
     arguments: str
     result: str = ""
+    success: bool = True
+    turn: int = 0
+
+    def example(self) -> ToolCallExample:
+        return ToolCallExample(self.tool, self.arguments, self.result, self.success, self.turn)
 
 
 class _ItemForm(msgspec.Struct, forbid_unknown_fields=True):
@@ -79,7 +84,7 @@ def from_text(text: str, template: WarmTemplate, *, author: str = "") -> WarmTem
         old = known.pop(each.id, None) if each.id else new
         if old is None:
             raise InvalidTemplate(f"item {number}: the id {each.id!r} is unknown or used twice; delete the `id` line")
-        calls = tuple(Call(call.tool, call.arguments, call.result) for call in each.call)
+        calls = tuple(call.example() for call in each.call)
         items.append(replace(old, kind=each.kind, text=each.text, tool=each.tool, count=each.count, calls=calls))
     return replace(
         template,
@@ -119,7 +124,7 @@ def _read(text: str) -> _Form:
 
 def _table(key: str, item: Item) -> dict[str, Any]:
     sessions = " ".join(dict.fromkeys(source.session for source in item.sources))
-    calls = [{name: _string(value) for name, value in call._asdict().items()} for call in item.calls]
+    calls = [_call_table(call) for call in item.calls]
     more = {"tool": item.tool and _string(item.tool), "count": item.count if item.count != 1 else 0, "call": calls}
     return {
         "id": tomlkit.string(key).comment(f"from {' '.join(sessions.split())}"),
@@ -127,6 +132,19 @@ def _table(key: str, item: Item) -> dict[str, Any]:
         "text": _string(item.text),
         **{name: value for name, value in more.items() if value},
     }
+
+
+def _call_table(call: ToolCallExample) -> dict[str, Any]:
+    table: dict[str, Any] = {
+        "tool": _string(call.tool_name),
+        "arguments": _string(call.arguments),
+        "result": _string(call.result),
+    }
+    if not call.success:
+        table["success"] = False
+    if call.turn_number:
+        table["turn"] = call.turn_number
+    return table
 
 
 def _string(text: str) -> tomlkit.items.String:

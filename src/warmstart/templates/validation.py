@@ -18,8 +18,8 @@ from warmstart.errors import InvalidTemplate
 from warmstart.profile.tools import SHELLS
 from warmstart.redact import redact
 from warmstart.templates.commands import is_project_file
-from warmstart.templates.item import Call, Item
-from warmstart.templates.safety import is_safe_call, is_safe_rule, is_safe_text
+from warmstart.templates.item import Item, ToolCallExample
+from warmstart.templates.safety import is_plain_mistake, is_safe_call, is_safe_example, is_safe_rule, is_safe_text
 from warmstart.templates.template import WarmTemplate
 from warmstart.templates.tools import Definitions, argument_problem, schemas_of
 from warmstart.text.truncate import one_line
@@ -34,9 +34,10 @@ _ID = re.compile(r"(?:warm_\d{8}_\d{6}(?:_\d{1,6})?)?")
 _FINGERPRINT = re.compile(r"[0-9a-f]{0,64}")
 _TOOL_NAME = re.compile(r"[A-Za-z_][\w.:/-]{0,127}", re.ASCII)
 _SHAPE = re.compile(
-    r"(?:ok(?:, (?:no output|\d{1,9} lines?|a list of \d{1,9}|an object with \d{1,9} fields?))?|\d{1,9} passed)?"
+    r"(?:ok(?:, (?:no output|\d{1,9} lines?|a list of \d{1,9}|an object with \d{1,9} fields?))?|\d{1,9} passed|error)?"
 )
-_NEEDS_CALLS = {"trap": 2, "procedure": 1}
+_TEXTS = ("instruction", "context", "correction", "decision", "habit", "open")
+_NEEDS_CALLS = {"trap": 2, "example": 1}
 
 
 class Problem(NamedTuple):
@@ -65,8 +66,8 @@ def problems(template: WarmTemplate, *, tools: Definitions | None = None) -> lis
         where = f"{item.kind} {numbers[item.kind]}"
         if numbers[item.kind] <= MAX_ITEMS:
             all_problems += (Problem(where, what) for what in _item_problems(item, template))
-            for call in item.calls[-1:] if item.kind == "trap" else item.calls:  # the first call of a trap failed
-                if (schema := schemas.get(call.tool)) and (what := argument_problem(schema, call.arguments)):
+            for call in item.calls[-1:] if item.kind == "trap" else [call for call in item.calls if call.success]:
+                if (schema := schemas.get(call.tool_name)) and (what := argument_problem(schema, call.arguments)):
                     all_problems.append(Problem(where, f"the arguments {what}"))
         elif numbers[item.kind] == MAX_ITEMS + 1:
             all_problems.append(Problem(item.kind, f"more than {MAX_ITEMS} items"))
@@ -127,12 +128,12 @@ def _item_problems(item: Item, template: WarmTemplate) -> Iterator[str]:
         yield from _foreign_problems(item, template.project)
 
 
-def _call_problems(call: Call) -> Iterator[str]:
-    if not _is_tool_name(call.tool):
-        yield f"{_short(call.tool)!r} is not a valid tool name"
+def _call_problems(call: ToolCallExample) -> Iterator[str]:
+    if not _is_tool_name(call.tool_name):
+        yield f"{_short(call.tool_name)!r} is not a valid tool name"
     for what in _text_problems(call.arguments, MAX_TEXT):
         yield f"a call {what}"
-    if call.tool not in SHELLS or call.arguments.startswith("{"):
+    if call.tool_name not in SHELLS or call.arguments.startswith("{"):
         try:
             msgspec.json.decode(call.arguments or "{}", type=dict)
         except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
@@ -143,17 +144,27 @@ def _call_problems(call: Call) -> Iterator[str]:
 
 def _foreign_problems(item: Item, project: str) -> Iterator[str]:
     """The extra rules for an item of an imported template."""
-    calls = (Call("shell", item.text),) if item.kind == "command" else item.calls
-    if item.kind == "trap" and calls and not calls[0].arguments:
-        calls = calls[1:]  # only the tool of the failed call is known
-    if not all(is_safe_call(call, project) for call in calls):
+    if not _is_safe(item, project):
         yield "a call is not known to be safe"
     if item.kind == "trap":
-        mistake = item.calls[0] if item.calls else Call("", "")
-        if not is_safe_text(item.text) or not (mistake.arguments.startswith(item.tool) or item.tool == mistake.tool):
+        mistake = item.calls[0] if item.calls else ToolCallExample("", "")
+        is_named = mistake.arguments.startswith(item.tool) or item.tool == mistake.tool_name
+        if not is_safe_text(item.text) or not is_named:
             yield "the mistake is not known to be safe"
-    if item.kind in ("instruction", "correction", "decision", "habit", "open") and not is_safe_rule(item.text):
+    if item.kind in _TEXTS and not is_safe_rule(item.text):
         yield "it names a host or a command that is not known to be safe"
+
+
+def _is_safe(item: Item, project: str) -> bool:
+    if item.kind == "command":
+        return is_safe_call(ToolCallExample("shell", item.text), project)
+    if item.kind == "example":
+        return all(map(is_safe_example, item.calls))
+    if item.kind == "trap":
+        mistake, *fixes = item.calls
+        is_plain = not mistake.arguments or is_plain_mistake(mistake.arguments) or is_safe_call(mistake, project)
+        return is_plain and all(is_safe_call(call, project) for call in fixes)
+    return all(is_safe_call(call, project) for call in item.calls)
 
 
 def _line_problems(text: str, limit: int) -> Iterator[str]:

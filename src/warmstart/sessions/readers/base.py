@@ -92,6 +92,9 @@ class Reader:
     log: ClassVar[type[Log]]
     suffixes: ClassVar[tuple[str, ...]] = (".jsonl",)
     head: ClassVar[re.Pattern[bytes]]  # matches the beginning of a log
+    # Whether the agent's vendor writes the system prompt and its users are developers. If false, the system prompt is
+    # the program's own, and its users may be customers.
+    has_system_prompt_of_vendor: ClassVar[bool] = True
 
     def __init_subclass__(cls) -> None:
         if "log" in vars(cls) and "agent" not in vars(cls):

@@ -204,6 +204,7 @@ class OpenAIReader(Reader):
 
     log = Chats
     suffixes = (".json", ".jsonl")
+    has_system_prompt_of_vendor = False
 
     def claims(self, path: Path, head: bytes) -> bool:
         """Whether the first session of the file has messages in OpenAI's format."""
