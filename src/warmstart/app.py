@@ -9,7 +9,7 @@ from __future__ import annotations
 import builtins
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext, suppress
 from datetime import datetime
 from functools import cached_property
@@ -28,14 +28,17 @@ from warmstart.errors import (
     StoreUnreachable,
     WarmstartError,
 )
+from warmstart.memory.authors import AUTHOR, USER
+from warmstart.memory.backend import NullBackend, local_copy
 from warmstart.redact.redactor import Redactor, configured_redactor
 from warmstart.sessions.projects import branch_of, project_of_log, resolve_project
-from warmstart.sessions.sql_store import SQLSessionStore, open_store
+from warmstart.sessions.sql_store import BAD_SESSION, SQLSessionStore, open_store
 from warmstart.sessions.store import Filter, SessionSummary
 from warmstart.sessions.values import Message, Session, SessionOutcome, Step, clean, steps
 
 if TYPE_CHECKING:
     from warmstart.experiments.store import Experiments
+    from warmstart.handoff.compress import Compressed
     from warmstart.handoff.store import Handoffs
     from warmstart.memory.backend import MemoryBackend
     from warmstart.memory.values import MemoryEntry
@@ -48,15 +51,18 @@ if TYPE_CHECKING:
     from warmstart.sessions.sync import SyncReport
     from warmstart.templates.brief import Brief
     from warmstart.templates.item_store import ItemStore
-    from warmstart.templates.selection import Selector
-    from warmstart.templates.start import Started
+    from warmstart.templates.manager import SessionTemplates
+    from warmstart.templates.remembered import Remembered
     from warmstart.templates.template import WarmTemplate
 
 _log = logging.getLogger("warmstart")
 _ALL = Filter()
 
 HANDOFF = "handoff/0001_tables"  # a store without it has no packets
-PREFLIGHT = "preflight/0001_turns"  # a store without it has no turns to show yet
+MEMORY = "memory/0005_entries"  # a store without it has no memories
+PREFLIGHT = "preflight/0002_memories"  # a store without it has nothing to show yet
+
+_MAX_MEMORIES, _MAX_NOTES = 1_000, 200  # newest entries that a brief chooses from
 
 StepProgress = Callable[..., None]
 Bar = Callable[[str], AbstractContextManager[StepProgress | None]]
@@ -181,6 +187,8 @@ class Warmstart:
             with progress("Extracting") as step:
                 self._items.update(progress=step)
                 update_turns(self.store, self.redactor)
+        if MEMORY in self.store.database.applied():
+            self.memory.screen()
         try:
             with progress("Embedding") as step:
                 self.update_vectors(step)
@@ -296,8 +304,9 @@ class Warmstart:
             self._items.update(Filter(project=where))
         sessions = self._items.items(Filter(project=where, limit=MAX_SESSIONS))
         files = read_project_files(Path(where))._replace(branch=branch_of(project))
-        memories = self.memory.of_project(where)
-        return build_brief(sessions, task=task, budget_tokens=budget_tokens, files=files, memories=memories)
+        known = self.memory.of_project(where, task)
+        options: dict[str, Any] = {"task": task, "budget_tokens": budget_tokens, "files": files}
+        return build_brief(sessions, memories=known.memories, notes=known.notes, **options)
 
     # -- live sessions
 
@@ -344,12 +353,35 @@ class Warmstart:
         """The facts known across sessions, in the configured backend."""
         from warmstart.memory.selection import select_backend
 
-        return Memory(self._stack.enter_context(closing(select_backend(self.settings))))
+        return Memory(self._stack.enter_context(closing(select_backend(self.settings))), self)
 
     @cached_property
-    def templates(self) -> Templates:
+    def templates(self) -> SessionTemplates:
         """The templates in the store."""
-        return Templates(self)
+        from warmstart.templates.manager import SessionTemplates
+
+        return SessionTemplates(self)
+
+    def compress(
+        self, *sessions: str, strategy: str = "hybrid", budget_tokens: int = 0, **options: Any
+    ) -> tuple[WarmTemplate, list[Compressed]]:
+        """Compact each session to a budget, by default a quarter of it, and make a template from what is left of them.
+
+        `options` are those of `templates.extract`. Returns the template, and what is left of each session.
+        """
+        from warmstart.handoff.compress import compress_session
+
+        shared: dict[str, Any] = {"redactor": self.redactor, "tools": self.settings.profile_tools}
+        shared |= {"strategy": strategy, "budget_tokens": budget_tokens}
+        done = []
+        for session in {session.id: session for session in map(self.store.get, sessions)}.values():
+            with suppress(*BAD_SESSION):  # `extract` names it
+                messages = list(self.store.messages(session.id))
+                done.append(compress_session(session, messages, **shared))
+        template = self.templates.extract(
+            *sessions, keep=lambda item: any(session.keeps(item) for session in done), **options
+        )
+        return template, done
 
 
 class Sessions:
@@ -416,13 +448,48 @@ class Sessions:
 class Memory:
     """Facts and preferences under keys, for one user at a time."""
 
-    def __init__(self, backend: MemoryBackend) -> None:
+    def __init__(self, backend: MemoryBackend, app: Warmstart) -> None:
         self.backend = backend
+        self._app = app
 
     def set(self, key: str, value: str, *, user: str = "default", **metadata: Any) -> None:
-        """Store a value. The previous one becomes history. Raises `StoreError` if it was not stored."""
-        if not self.backend.store(user, key, value, metadata):
+        """Store a value as the user's, unless `author` names an agent. The previous value becomes history.
+
+        Raises `StoreError` if it was not stored.
+        """
+        if not self.backend.store(user, key, value, {AUTHOR: USER, **metadata}):
             raise StoreError(f"{self.backend.backend_name} did not store {key!r}; `warmstart memory info` shows why")
+        self.screen()
+
+    def add_candidate(self, text: str, *, project: str, session: str = "") -> str:
+        """Store a sentence that the user may want to keep, and return its key; empty if it is known or memory is off.
+
+        No session is shown it before the user promotes it.
+        """
+        from warmstart.memory.keys import make_key
+        from warmstart.memory.values import CANDIDATE, PROJECT, SCOPE, SESSION, View, digest
+
+        text = self._app.redactor.clean(text)
+        usual = make_key(text)
+        metadata = {AUTHOR: USER, CANDIDATE: True, SCOPE: "project", PROJECT: project, SESSION: session}
+        with local_copy(self.backend) as backend:
+            if backend is None or isinstance(backend, NullBackend):
+                return ""
+            for key in (usual, f"{usual}_{digest(text)[:4]}"):
+                known = backend.at(View(project=project, note=project)).retrieve("default", key)
+                if known is None:
+                    return key if backend.store("default", key, text, metadata) else ""
+                if known.value == text:
+                    return ""
+        return ""
+
+    def screen(self) -> None:
+        """Judge which of the newest memories may be shown, so that a hook need not do it while the user waits."""
+        from warmstart.preflight.index import screen_memories
+
+        with local_copy(self.backend) as backend:
+            if backend and not isinstance(backend, NullBackend):
+                screen_memories(self._app.store, backend.query("default", "", limit=_MAX_NOTES))
 
     def get(self, key: str, *, user: str = "default") -> str:
         """The value of a key. Raises `EntryNotFound`."""
@@ -439,81 +506,20 @@ class Memory:
         """Entries, newest first."""
         return self.backend.query(user, "", limit=limit)
 
-    def of_project(self, project: str) -> builtins.list[str]:
-        """The newest entries about a project; empty for a cloud backend, because a session is waiting to start."""
-        from warmstart.memory.values import SCOPE, View
+    def of_project(self, project: str, task: str = "") -> Remembered:
+        """What a session in a project is shown: what the user stored, and what agents noted in it."""
+        from warmstart.memory.values import View
+        from warmstart.templates.remembered import Remembered, choose_memories
 
-        if self.backend.is_cloud or not self.backend.is_available():
-            return []
-        entries = self.backend.at(View(project=project)).query("default", "", limit=20)
-        return [f"{one.key}: {one.value}" for one in entries if one.metadata.get(SCOPE) == "project"][:3]
+        with local_copy(self.backend) as backend:
+            if backend is None:
+                return Remembered()
+            entries = backend.at(View(project=project)).query("default", "", limit=_MAX_MEMORIES)
+            if project:
+                entries += backend.at(View(note=project)).query("default", "", limit=_MAX_NOTES)
+        once = {(entry.key, entry.place): entry for entry in entries}
+        return choose_memories(once.values(), project=project, task=task)
 
     def delete(self, key: str, *, user: str = "default") -> bool:
         """Delete a key and its history. Returns whether it existed."""
         return self.backend.delete(user, key)
-
-
-class Templates:
-    """Templates: what worked in past sessions, for new ones to start from."""
-
-    def __init__(self, app: Warmstart) -> None:
-        from warmstart.templates.store import SQLTemplateStore
-
-        self._app = app
-        self.store = SQLTemplateStore(app.store, redactor=app.redactor)
-
-    def extract(self, *sessions: str, name: str, author: str = "", **options: Any) -> WarmTemplate:
-        """Create a template from sessions: extract, redact, check and save it. There is no other way to create one.
-
-        `options` are those of `warmstart.templates.make.make`, such as `description` and `tags`. Raises
-        `NothingToCarry` or `InvalidTemplate`.
-        """
-        from warmstart.templates.make import create
-
-        options = {"redactor": self._app.redactor, "kinds": self._app.settings.profile_tools, **options}
-        return create(self.store, sessions, name=name, author=author, **options)
-
-    def list(self, *, project: str | None = ".") -> builtins.list[WarmTemplate]:
-        """Templates of a project and those without one. `project=None` lists all projects."""
-        from warmstart.templates.selection import is_project
-
-        wanted = "" if project is None else resolve_project(project)
-        every = self.store.list()
-        return [each for each in every if not (wanted and each.project) or is_project(each.project, wanted)]
-
-    def get(self, id: str, *, version: int | None = None) -> WarmTemplate:
-        """A template by its id, a prefix of it, or its name. Raises `TemplateNotFound`."""
-        return self.store.get(id, version=version)
-
-    def selector(self, *, deadline_ms: float) -> Selector:
-        """A selector, which suggests templates for a task and chooses one as a session would."""
-        from warmstart.templates.selection import Policy, Selector
-
-        settings = self._app.settings
-        policy = Policy(holdout=settings.templates_holdout, explore=settings.templates_explore)
-        return Selector(self.store, recall=self._app.searcher, policy=policy, deadline_ms=deadline_ms)
-
-    def start(
-        self, session_id: str, messages: Sequence[Mapping[str, Any]], *, project: str = ".", **options: Any
-    ) -> Started:
-        """The messages of a new session with the brief of its project, and a template if one fits its task.
-
-        A tenth of the sessions start without a template, so that the effect of templates can be measured. `options`
-        are those of `warmstart.templates.start.start_warm`.
-        """
-        from warmstart.templates.start import last_request, start_warm
-
-        settings = self._app.settings
-        defaults: dict[str, Any] = {
-            "task": last_request(messages),
-            "budget_tokens": settings.templates_budget_tokens,
-            "holdout": settings.templates_holdout,
-            "explore": settings.templates_explore,
-            "redactor": self._app.redactor,
-        }
-        options = {**defaults, **options}
-        if "brief" not in options:
-            options["brief"] = self._app.brief(project=project, task=options["task"] or "")
-        if "selector" not in options:
-            options.setdefault("recall", self._app.searcher)
-        return start_warm(self.store, session_id, messages, project=resolve_project(project), **options)

@@ -6,6 +6,7 @@ import io
 import json
 import subprocess
 import sys
+from contextlib import closing
 from functools import partial
 from itertools import product
 
@@ -13,10 +14,13 @@ import click
 import pytest
 
 from warmstart.cli.commands import root
+from warmstart.config import ambient_settings
+from warmstart.memory import LocalBackend
 
 SESSION = "58e3c7d9"
 COMMANDS = {
     "memory": ("memory", "delete", "pref_editor"),
+    "keep": ("memory", "promote", "deploy_day"),
     "sessions": ("sessions", "delete", SESSION),
     "templates": ("templates", "delete", "surges"),
     "revoke": ("templates", "revoke", SESSION),
@@ -30,6 +34,8 @@ DESTROYING = frozenset(
 def fill(run) -> None:
     """Store one of everything that can be destroyed or promoted."""
     assert run("memory", "set", "pref_editor", "Helix").code == 0
+    with closing(LocalBackend(settings=ambient_settings())) as backend:
+        backend.store("default", "deploy_day", "Tuesday")
     assert run("templates", "extract", SESSION, "--name", "surges").code == 0
     assert run("templates", "retire", "surges").code == 0
 
@@ -38,6 +44,7 @@ def seen(run) -> list[str]:
     """The output of the commands that list it."""
     shown = (
         ("memory", "get", "pref_editor"),
+        ("memory", "list", "--json"),
         ("sessions", "list", "--json"),
         ("templates", "show", "surges", "--json"),
     )

@@ -139,7 +139,7 @@ def shell(line: str, **variables: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=180,
         env={**os.environ, **variables},
     )
 
@@ -191,7 +191,7 @@ def test_ctrl_c_while_modules_load_is_no_traceback(subtests):
     for module in ["click", "warmstart.cli.terminal", "warmstart.cli.commands", "warmstart.cli.sessions"]:
         with subtests.test(module=module):
             program = [sys.executable, "-c", INTERRUPTED_IMPORT.format(module=module), "sessions", "list"]
-            ran = subprocess.run(program, capture_output=True, text=True, check=False, timeout=60)
+            ran = subprocess.run(program, capture_output=True, text=True, check=False, timeout=180)
             assert (ran.returncode, ran.stdout, ran.stderr.strip()) == (130, "", "")
 
 
@@ -223,6 +223,6 @@ def test_a_process_that_is_out_of_memory_says_so():
 
 def test_a_damaged_installation_says_what_is_missing():
     broken = "import sys; sys.modules['click'] = None; from warmstart.cli import main; main()"
-    ran = subprocess.run([sys.executable, "-c", broken], capture_output=True, text=True, check=False, timeout=60)
+    ran = subprocess.run([sys.executable, "-c", broken], capture_output=True, text=True, check=False, timeout=180)
     assert (ran.returncode, ran.stdout) == (1, "")
     assert re.fullmatch("warmstart: ModuleNotFoundError: .*click.*; --debug shows where\n", ran.stderr)

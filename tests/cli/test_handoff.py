@@ -97,7 +97,7 @@ def test_a_packet_starts_a_fresh_session_of_any_host(
             line = run(capsys, "handoff", "resume", moved.id, "--host", host)
             runs = [sys.executable, "-m", "warmstart", "handoff", "resume", moved.id, "--host", host, "--run"]
             for words in (["sh", "-c", line], runs):
-                subprocess.run(words, check=True, timeout=60)
+                subprocess.run(words, check=True, timeout=180)
                 *got, prompt, _ = (tmp_path / "words").read_text().split("\0")
                 assert (got, prompt.rstrip("\n")) == (options, text.rstrip("\n"))
                 assert (tmp_path / "pwd").read_text().strip() == str(folder)

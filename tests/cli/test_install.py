@@ -55,7 +55,7 @@ def test_the_commands_in_claude_code_run_as_they_are_written(run, histories):
     packet = text.split("`")[1]
     assert f"allowed-tools: Bash({packet}:*)" in text
     env = {**os.environ, "CLAUDE_CODE_SESSION_ID": log.stem}
-    done = subprocess.run(["sh", "-c", packet], env=env, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(["sh", "-c", packet], env=env, capture_output=True, text=True, check=True, timeout=180)
     assert "# Handoff packet" in done.stdout
 
 

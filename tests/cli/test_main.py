@@ -35,7 +35,6 @@ WITHOUT_JSON = {
     "sessions delete",
     "sessions export",
     "experiment new",
-    "experiment report",
     "experiment run",
     "memory export",
     "memory vacuum",
@@ -105,6 +104,9 @@ def test_the_examples_run(samples, monkeypatch, capsys, fresh, subtests):
             (home / "event.json").write_text('{"session_id": "s1", "source": "startup"}')
             for name in ("build.log", "config.yaml"):
                 (home / name).write_text("all is well\n")
+            if "promote" in example:
+                with Warmstart(load_settings(os.environ)) as ws:
+                    ws.memory.set("deploy_day", "Tuesday", author="codex", project=str(home))
             if "experiment" in example:
                 prepare_experiment(home, begun="--html" in example or "status" in example)
             code, said = run_line(example, capsys)

@@ -8,10 +8,9 @@ from contextlib import closing
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from warmstart.profile.profiler import Profiler
 from warmstart.sessions.values import Message, Session, ToolCall, ToolResult
 from warmstart.templates import SessionExtractor
 
@@ -19,7 +18,8 @@ BATCHES = (
     ("profile",),
     ("templates", "auto"),
     ("dataset", "export", "dataset"),
-    ("templates", "extract", "good0", "odd", "--name", "x"),
+    ("templates", "extract", "good0", "odd", "--name", "x", "--explain"),
+    ("templates", "compress", "good0", "odd"),
 )
 ALL = (*BATCHES, ("recall", "index", "--rebuild"), ("recall", "rounding", "--all-projects"), ("templates", "list"))
 GOOD = [
@@ -141,7 +141,6 @@ _CALLS = st.tuples(
 )
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.lists(_CALLS, max_size=5), st.sampled_from(("", "/", "/home/mara/shop", "C:\\x", "/home/\ud800/x")))
 def test_anything_that_a_session_holds_can_be_extracted_from(calls, project):
     at = datetime(2026, 3, 1, tzinfo=UTC)
@@ -154,4 +153,4 @@ def test_anything_that_a_session_holds_can_be_extracted_from(calls, project):
     session = Session(
         agent="claude-code", native_id="s", project=project, outcome="success", judge="log", evidence="said so"
     )
-    SessionExtractor().extract(session, messages, profile=Profiler().profile(session, messages))
+    SessionExtractor().extract(session, messages)

@@ -64,7 +64,7 @@ def docker(server: Server) -> str:
         "WARMSTART_DB_PASSWORD": "it's hush",
     }
     script = ROOT / "docker" / "postgres-pgvector" / "role.sh"
-    subprocess.run(["sh", script], env=env, check=True, capture_output=True, timeout=60)
+    subprocess.run(["sh", script], env=env, check=True, capture_output=True, timeout=180)
     return "warmstart"
 
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 
 import pytest
 from tests.cli.chores import EMAIL, add_chores
+from tests.profile.talks import asked, bash, did, talk
+
+import warmstart
+from warmstart.sessions.values import Session
 
 MESSAGE = "keep the storm warnings in the database"
 
@@ -48,7 +53,7 @@ def test_max_examples_bounds_the_procedures(run, synced, home):
 
     def number(most: int) -> int:
         ran = run("templates", "extract", *sessions, "--name", f"most {most}", "--max-examples", most, "--json")
-        return sum(item["kind"] == "procedure" for item in json.loads(ran.out)["seed"]["items"])
+        return sum(item["kind"] == "example" for item in json.loads(ran.out)["seed"]["items"])
 
     assert number(1) == 1
     assert number(2) == 2
@@ -66,9 +71,9 @@ def test_only_values_that_are_asked_for_are_kept(run, synced, home):
 def test_what_cannot_be_done_is_said_in_one_line(run, synced, subtests):
     cases = [
         (["extract", "nothing", "--name", "x"], 1, "'nothing'"),
-        (["extract", "58e3c7d9"], 2, "--name"),
         (["extract", "--name", "x"], 2, "SESSION"),
-        (["extract", "58e3c7d9", "--name", "  "], 2, "--name"),
+        (["compress", "nothing"], 1, "'nothing'"),
+        (["compress", "58e3c7d9", "--strategy", "forget"], 2, "hybrid"),
         (["extract", "58e3c7d9", "--name", "x", "--type", "poetry"], 2, "research"),
         (["show", "nothing"], 1, "'nothing'"),
         (["test", "nothing", "x"], 1, "'nothing'"),
@@ -195,3 +200,133 @@ def test_a_command_is_carried_if_the_user_vouches_for_it(run, synced):
         return {item["text"] for item in json.loads(ran.out)["seed"]["items"] if item["kind"] == "command"}
 
     assert commands("--allow", "uv run alembic upgrade head") - commands() == {"uv run alembic upgrade head"}
+
+
+# -- names, blocks, hints, compression
+
+
+def test_a_name_is_optional_and_create_is_extract(run, synced):
+    for command in ("extract", "create"):
+        made = json.loads(run("templates", command, "58e3c7d9", "--type", "code", "--json").out)
+        assert re.fullmatch(r"code_58e3c7d9_\d{8}_\d{6}", made["name"])
+    listing = run("templates", "--help").out
+    assert re.findall(r"^  (extract|create) ", listing, re.MULTILINE) == ["extract"]
+
+
+def test_any_of_the_tags_is_enough_and_the_newest_comes_first(run, synced):
+    run("templates", "extract", "58e3c7d9", "--name", "older", "--tags", "tide,db")
+    run("templates", "extract", "3f0c1d52", "--name", "newer", "--tags", "Gauge")
+
+    def names(*options: str) -> list[str]:
+        return [each["name"] for each in json.loads(run("templates", "list", *options, "--json").out)]
+
+    assert names() == names("--tags", "db,gauge") == ["newer", "older"]
+    assert names("--tags", "db,nothing") == ["older"]
+
+
+def test_the_long_list_has_a_block_for_each_template(run, made):
+    assert run("templates", "list", "--long").out.splitlines() == [
+        "=== Warm Session Templates ===",
+        "",
+        f"ID: {made}",
+        "Name: surges",
+        f"Description: {json.loads(run('templates', 'show', made, '--json').out)['description']}",
+        "Usage: not used yet",
+    ]
+    with warmstart.open() as ws:
+        for number in range(5):
+            ws.templates.inject_into_messages(ws.templates.get(made), [], session_id=f"s{number}")
+        outcomes = "UPDATE template_uses SET settled_at = at + 1, outcome = CASE session WHEN 's0' THEN 'failure' ELSE "
+        with ws.store.database.transaction() as connection:
+            connection.execute(f"{outcomes} 'success' END")
+    assert run("templates", "list", "--long").out.splitlines()[-1] == "Usage: 5 times, 80% success"
+    assert json.loads(run("templates", "list", "--long", "--json").out)[0]["usage"] == "5 times, 80% success"
+    assert run("templates", "list", "--long", "--state", "retired").out == ""
+
+
+def test_a_template_is_deleted_by_its_name(run, made):
+    assert run("templates", "delete", "surges", "--yes").code == 0
+    assert run("templates", "delete", "surges", "--yes").code == 1
+
+
+def test_hints_name_the_command_that_the_user_called(run, synced, monkeypatch):
+    monkeypatch.setenv("WARMSTART_CALLED_AS", "hermes warm")
+    extracted = run("templates", "extract", "58e3c7d9", "--name", "warmstart templates")
+    assert "`hermes warm test warm_" in extracted.err
+    assert "warmstart templates: " in extracted.out  # data stays as it is
+    for arguments in (["show", "nothing"], ["extract"], ["list", "--state", "retired"]):
+        assert "warmstart templates" not in run("templates", *arguments).err
+    for arguments in ([], ["--help"], ["extract", "--help"]):
+        shown = run("templates", *arguments).out
+        assert shown.startswith("Usage: hermes warm ")
+        assert "Example: hermes warm " in shown
+        assert not re.search(r"warmstart\s+templates", shown)
+
+
+def test_sessions_are_compressed_into_a_template(run, synced):
+    ran = run("templates", "compress", "58e3c7d9", "3f0c1d52", "--name", "tidewatch", "--budget", 1500)
+    assert ran.code == 0, ran.err
+    assert "tidewatch: " in ran.out
+    assert re.search(r"Compressed 2 sessions from [\d,]+ to [\d,]+ tokens \(hybrid\)\.", ran.err)
+    made = json.loads(run("templates", "compress", "58e3c7d9", "--strategy", "ledger", "--budget", 1500, "--json").out)
+    (compressed,) = made["compressed"]
+    assert compressed["tokens_after"] <= 1500 < compressed["tokens_before"]
+    assert (compressed["session_id"], made["strategy"]) == ("437a14bdf0e4e434", "ledger")
+    assert made["seed"]["items"]
+
+
+def test_stats_have_the_totals(run, made):
+    stats = json.loads(run("templates", "stats", "--json").out)
+    assert (stats["total"], stats["total_usage"]) == (stats["templates"], stats["usage"]["used"]) == (1, 0)
+    assert stats["by_type"] == stats["types"]
+    assert stats["total_examples"] == stats["examples"]
+
+
+# -- what is refused
+
+
+@pytest.fixture
+def planned(synced) -> str:
+    """The id of a session that plans and runs a test."""
+    plan = did("TodoWrite", {"todos": [{"content": "Run the tests", "status": "pending"}]}, "ok", "Noted.")
+    session = Session(agent="claude-code", native_id="planned", project="/home/mara/tidewatch")
+    with warmstart.open() as ws:
+        ws.store.append(
+            session, talk(asked("Please run the tests."), plan, bash("python -m pytest -q", "ok", "3 passed"))
+        )
+    return session.id
+
+
+def test_explain_lists_the_calls_that_are_examples_and_the_others_with_the_reason(run, planned):
+    assert "calls" not in json.loads(run("templates", "extract", planned, "--json").out)
+    carried, refused = json.loads(run("templates", "extract", planned, "--explain", "--json").out)["calls"]
+    assert carried.keys() == {"session_id", "turn", "tool", "call", "is_carried", "why"}
+    assert (carried["session_id"], carried["tool"], carried["is_carried"]) == (planned, "Bash", True)
+    assert "python -m pytest -q" in carried["call"]
+    assert (refused["tool"], refused["turn"], refused["is_carried"]) == ("TodoWrite", 1, False)
+    heading, first, second, made = run("templates", "extract", planned, "--explain").out.splitlines()
+    assert heading.split() == ["session", "turn", "tool", "call", "example", "why"]
+    assert " yes " in first
+    assert second.endswith(refused["why"])
+    assert made.startswith("warm_")
+
+
+def test_a_refusal_says_which_calls_were_refused_and_why(run, synced):
+    plan = did("TodoWrite", {"todos": []}, "ok", "Noted.")
+    session = Session(agent="claude-code", native_id="plans", project="/home/mara/tidewatch")
+    with warmstart.open() as ws:
+        ws.store.append(session, [*plan, *did("TodoWrite", {"todos": []}, "ok", "Noted.")])
+    ran = run("templates", "extract", session.id, "--explain")
+    assert (ran.code, len(ran.out.splitlines())) == (1, 3)
+    assert "2 × TodoWrite: it plans" in ran.err
+    assert len(ran.err.splitlines()) == 1
+
+
+def test_a_failed_session_is_carried_with_a_note(run, synced):
+    run("sessions", "outcome", "58e3c7d9", "failure", "--because", "the pump broke")
+    for command in ("extract", "compress"):
+        ran = run("templates", command, "58e3c7d9", "--json")
+        assert json.loads(ran.out)["seed"]["items"]
+        (note,) = [line for line in ran.err.splitlines() if "failure" in line]
+        assert "437a14bdf0e4e434" in note
+        assert "pump broke" in note

@@ -92,7 +92,7 @@ def test_why_explains_cold_starts_and_outcomes(run, made, synced):
     told = run("templates", "why", "58e3c7d9").out
     assert "success" in told
     assert "errors  0 of 19 calls" in told
-    assert json.loads(run("templates", "list", "--json").out)[0]["usage"] == "used 1 time, 100 % success"
+    assert json.loads(run("templates", "list", "--json").out)[0]["usage"] == "1 time, 100% success"
 
 
 def listed_uses(run) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial, wraps
 from importlib import import_module
@@ -19,6 +19,7 @@ import click
 
 from warmstart.cli.completion import complete_agents, complete_projects
 from warmstart.cli.output import Scope
+from warmstart.cli.terminal import as_called
 from warmstart.config import expand_user
 from warmstart.errors import ConfigError
 from warmstart.sessions.projects import repository_of, resolve_project, short_names
@@ -27,18 +28,28 @@ MAX_COUNT = 1_000_000_000  # accepted by every database
 _DURATION = re.compile(r"(\d+)([hdw])")
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-class Group(click.Group):
+class _Command(click.Command):
+    """A command whose help names it as the user calls it."""
+
+    def get_help(self, ctx: click.Context) -> str:
+        return as_called(super().get_help(ctx))
+
+
+class Group(_Command, click.Group):
     """A group whose help shows the whole first line of each command, which click would truncate.
 
-    `module` contains more of its commands and is loaded when needed.
+    `module` contains more of its commands and is loaded when needed. `aliases` are other names of commands, not listed.
     """
 
-    def __init__(self, *, module: str = "", **options: Any) -> None:
+    command_class = _Command
+
+    def __init__(self, *, module: str = "", aliases: Mapping[str, str] | None = None, **options: Any) -> None:
         super().__init__(**options)
         self._module = module
+        self._aliases = aliases or {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         if self._module:
@@ -46,9 +57,10 @@ class Group(click.Group):
         return list(self.commands)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self.commands:
+        name = self._aliases.get(cmd_name, cmd_name)
+        if name not in self.commands:
             self.list_commands(ctx)
-        return self.commands.get(cmd_name)
+        return self.commands.get(name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         commands = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
@@ -146,7 +158,7 @@ _project_option = partial(
 project_option = _project_option(default=".")
 
 
-def project_options(command: _Command) -> _Command:
+def project_options(command: _Function) -> _Function:
     """Add `--project` and `--all-projects`."""
     command = click.option("--all-projects", is_flag=True, help="All projects, not only the current one.")(command)
     return _project_option(default="")(command)

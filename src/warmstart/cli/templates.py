@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_args
@@ -15,16 +15,17 @@ import click
 from warmstart.app import Warmstart
 from warmstart.cli.completion import complete_sessions, complete_templates
 from warmstart.cli.options import Count, Group, Tags, json_option, project_options, scope_of
-from warmstart.cli.output import as_data, print_facts, print_json, print_rows, print_scope, rename_keys, settings
+from warmstart.cli.output import as_data, print_facts, print_json, print_rows, print_scope, rename_keys, settings, table
 from warmstart.cli.terminal import counted, local, one_line, printable
-from warmstart.profile.tools import SHELLS
+from warmstart.profile.tools import SHELLS, command_in
 from warmstart.profile.values import TaskType
 from warmstart.templates.item import Item, Kind, item_id
 from warmstart.templates.lifecycle import AUTHOR, Changed, Counts, count_uses, review
-from warmstart.templates.store import SQLTemplateStore
+from warmstart.templates.store import SQLTemplateStore, Summary
 from warmstart.templates.template import Effect, SessionSeed, State, WarmTemplate
 
 if TYPE_CHECKING:
+    from warmstart.templates.make import Explained
     from warmstart.templates.rendering import Renderer, Rendering
 
 _TYPES = click.Choice(get_args(TaskType))
@@ -37,36 +38,51 @@ _TITLES: dict[Kind, str] = {
     "trap": "Past mistakes and fixes",
     "file": "Files",
     "reference": "References",
-    "procedure": "Procedures",
+    "context": "From the program's system prompt",
+    "example": "Call examples",
     "open": "Where work stopped",
     "habit": "The user's habits (weak evidence)",
 }
+_MARKS = {True: "yes", False: "no"}
 _SESSION_CHARS = 10  # of a session's id
-_CREATE = "`warmstart templates extract SESSION --name NAME` creates one"
+_CREATE = "`warmstart templates extract SESSION` creates one"
 NEW = "Example: warmstart templates extract 58e3c7d9 --name surges && "
 
 
 @click.group(
     cls=Group,
     module="templates_manage",
+    aliases={"create": "extract"},
     epilog=f"{NEW}warmstart templates list",
 )
 def command() -> None:
     """Start new sessions from what worked in past ones.
 
     A template is a named selection of what sessions learned: instructions, commands that work, past mistakes and
-    fixes, procedures. A session that starts from it has them in its first messages. ID is a template's id, a prefix of
-    it, or its name.
+    fixes, examples of calls. A session that starts from it has them in its first messages. ID is a template's id, a
+    prefix of it, or its name.
     """
 
 
+def creation_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the arguments and options of the commands that create a template."""
+    options = (
+        click.argument("sessions", metavar="SESSION...", nargs=-1, required=True, shell_complete=complete_sessions),
+        click.option("--name", default="", help="The name of the template. Default: its type, session and time."),
+        click.option("--description", default="", help="What it is for. Default: derived from the sessions."),
+        click.option("--type", "task_type", type=_TYPES, help="The task type. Default: that of the sessions."),
+        click.option("--tags", type=Tags(), default="", help="Tags to find it by."),
+        click.option(
+            "--max-examples", type=Count(1, 20), default=10, show_default=True, help="Maximum number of examples."
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
 @command.command(epilog='Example: warmstart templates extract 58e3c7d9 --name surges --description "Tide surges"')
-@click.argument("sessions", metavar="SESSION...", nargs=-1, required=True, shell_complete=complete_sessions)
-@click.option("--name", required=True, help="The name of the template.")
-@click.option("--description", default="", help="What it is for. Default: derived from the sessions.")
-@click.option("--type", "task_type", type=_TYPES, help="The task type. Default: that of the sessions.")
-@click.option("--tags", type=Tags(), default="", help="Tags to find it by.")
-@click.option("--max-examples", type=Count(1, 20), default=3, show_default=True, help="Maximum number of procedures.")
+@creation_options
 @click.option(
     "--allow",
     metavar="COMMAND",
@@ -74,43 +90,58 @@ def command() -> None:
     help="Also carry this command even though it is not known to be safe; repeatable.",
 )
 @click.option("--keep-values", is_flag=True, help="Keep values that belong to the old task.")
+@click.option("--explain", is_flag=True, help="Also list the calls that are examples, and why the others are not.")
 @json_option
-def extract(
-    sessions: tuple[str, ...],
-    name: str,
-    description: str,
-    task_type: TaskType | None,
-    tags: tuple[str, ...],
-    max_examples: int,
-    allow: tuple[str, ...],
-    keep_values: bool,
-    as_json: bool,
-) -> None:
+def extract(sessions: tuple[str, ...], keep_values: bool, explain: bool, as_json: bool, **options: Any) -> None:
     """Create a template from sessions that went well.
 
     Ten to twenty different sessions work well. Items that several have in common come first. Secrets are replaced,
-    and so are values of the old task in API calls: `{{email}}`.
+    and so are values of the old task in API calls: `{{email}}`. `templates create` is the same command.
     """
-    if not name.strip():
-        raise click.UsageError("--name must not be empty")
-    with Warmstart(settings()) as app:
-        template = app.templates.extract(
-            *sessions,
-            name=name,
-            author=author(),
-            description=description,
-            task_type=task_type,
-            tags=tags,
-            max_examples=max_examples,
-            allow=allow,
-            placeholders=not keep_values,
-        )
-        summaries = app.templates.store.summaries()
-    others = [other.id for other in summaries if other.name == template.name and other.id != template.id]
+    with Warmstart(settings()) as ws:
+        calls = ws.templates.explain_examples(*sessions, max_examples=options["max_examples"]) if explain else []
+        if calls and not as_json:
+            _print_calls(calls)
+        template = ws.templates.extract(*sessions, author=author(), placeholders=not keep_values, **options)
+        note_failures(ws, template)
+        summaries = ws.templates.store.summaries()
     if as_json:
-        print_json(template_dict(template))
-        return
+        explained = {"calls": [rename_keys(call, session="session_id") for call in calls]} if explain else {}
+        print_json({**template_dict(template), **explained})
+    else:
+        print_created(template, summaries)
+
+
+def _print_calls(calls: Sequence[Explained]) -> None:
+    """Print which calls are examples, and why the others are not."""
+    rows = [
+        (
+            call.session[:_SESSION_CHARS],
+            call.turn,
+            call.tool,
+            one_line(command_in(call.call) or call.call, 60),
+            _MARKS[call.is_carried],
+            call.why,
+        )
+        for call in calls
+    ]
+    table(
+        ("session", "turn", "tool", "call", "example", "why"), rows, spare=("session", "turn"), flexible=("call", "why")
+    )
+
+
+def note_failures(ws: Warmstart, template: WarmTemplate) -> None:
+    """Say on standard error which sources of a template ended in failure, and why."""
+    for session in map(ws.sessions.get, template.sources):
+        if session.outcome == "failure":
+            evidence = one_line(session.evidence, 120)
+            click.echo(f"Session {session.id} ended in failure ({evidence}); what worked in it is carried.", err=True)
+
+
+def print_created(template: WarmTemplate, summaries: Sequence[Summary]) -> None:
+    """Print what a new template holds, and what to do next."""
     click.echo(f"{template.id}  {printable(template.name)}: {kinds(template.seed)}")
+    others = [other.id for other in summaries if other.name == template.name and other.id != template.id]
     if others:
         click.echo(f"{others[0]} has the same name; use the ids to tell them apart.", err=True)
     click.echo(f'`warmstart templates test {template.id} "MESSAGE"` shows how a session would start.', err=True)
@@ -118,42 +149,57 @@ def extract(
 
 @command.command("list", epilog="Example: warmstart templates list --state active --tags tidewatch")
 @click.option("--type", "task_type", type=_TYPES, help="Only this task type.")
-@click.option("--tags", type=Tags(), default="", help="Only templates with all of these tags.")
+@click.option("--tags", type=Tags(), default="", help="Only templates with any of these tags.")
 @click.option("--state", type=_STATES, help="Only this state.")
+@click.option("--long", "is_long", is_flag=True, help="Print each template as a block of lines.")
 @project_options
 @json_option
 def list_command(
     task_type: TaskType | None,
     tags: tuple[str, ...],
     state: State | None,
+    is_long: bool,
     project: str,
     all_projects: bool,
     as_json: bool,
 ) -> None:
-    """List the project's templates, and those without a project."""
+    """List the project's templates, and those without a project, newest first."""
     with Warmstart(settings()) as ws:
         scope = scope_of(project, all_projects, ws.store.projects())
         settle_uses(ws)
-        rows = [
-            each
-            for each in ws.templates.list(project=scope.project or None)
-            if (task_type in (None, each.task_type) and state in (None, each.state))
-            and {tag.casefold() for tag in tags} <= {tag.casefold() for tag in each.tags}
-        ]
+        found = ws.templates.list_templates(task_type, tags, project=scope.project or None)
         counts = count_uses(ws.templates.store)
-    rows = [replace(each, effect=counts.get(each.id, Counts()).effect) for each in rows]
-    print_rows(
-        rows,
-        ("id", "name", "state", "usage", "description"),
-        lambda row: (row.id, one_line(row.name, 40), row.state, usage(row), row.description),
-        as_json=as_json,
-        data=lambda row: template_dict(row, seed=False),
-        spare=("usage",),
-        flexible=("name", "description"),
-    )
+    rows = [
+        replace(template, effect=counts.get(template.id, Counts()).effect)
+        for template in found
+        if state in (None, template.state)
+    ]
+    if is_long and not as_json:
+        _print_blocks(rows)
+    else:
+        print_rows(
+            rows,
+            ("id", "name", "state", "usage", "description"),
+            lambda row: (row.id, one_line(row.name, 40), row.state, usage(row), row.description),
+            as_json=as_json,
+            data=lambda row: template_dict(row, seed=False),
+            spare=("usage",),
+            flexible=("name", "description"),
+        )
     if not rows or not as_json:
         filters = "matching" if task_type or tags or state else ""
         print_scope(len(rows), "template", scope, filters, create=_CREATE)
+
+
+def _print_blocks(templates: Sequence[WarmTemplate]) -> None:
+    """Print a heading, and four lines for each template."""
+    if templates:
+        click.secho("=== Warm Session Templates ===", bold=True)
+    for template in templates:
+        click.echo(f"\nID: {template.id}")
+        click.echo(f"Name: {one_line(template.name, 200)}")
+        click.echo(f"Description: {one_line(template.description, 400) or 'none'}")
+        click.echo(f"Usage: {usage(template)}")
 
 
 @command.command(epilog=f"{NEW}warmstart templates show surges")
@@ -247,7 +293,7 @@ def author() -> str:
 
 
 def kinds(seed: SessionSeed) -> str:
-    """The items of a seed, counted: `2 procedures, 3 commands`."""
+    """The items of a seed, counted: `2 examples, 3 commands`."""
     counts = Counter(item.kind for item in seed.items)
     nouns = {"open": "open point"}
     return ", ".join(counted(counts[kind], nouns.get(kind, kind)) for kind in _TITLES if counts[kind]) or "nothing"
@@ -261,12 +307,12 @@ def usage(template: WarmTemplate) -> str:
     result = "outcome unknown" if rate is None else f"{percent(rate)} success"
     effect = template.effect
     known = f", {effect.difference * 100:+.0f} points vs. cold" if effect and effect.low > 0 else ""
-    return f"used {counted(template.used, 'time')}, {result}{known}"
+    return f"{counted(template.used, 'time')}, {result}{known}"
 
 
 def percent(share: float) -> str:
     """A share as a percentage."""
-    return f"{share * 100:.0f} %"
+    return f"{share:.0%}"
 
 
 def describe_effect(effect: Effect | None) -> str:
@@ -347,7 +393,7 @@ def item_lines(item: Item, *, whole: bool = False) -> Iterator[str]:
     yield f"{tool}{cut(item.text, 200)}{times}"
     if item.kind == "trap" and item.calls:
         failed, worked = item.calls[0], item.calls[-1]
-        if worked.tool not in SHELLS:
+        if worked.tool_name not in SHELLS:
             yield item.fix
             return
         yield f"failed: {cut(failed.arguments, 160)}"
@@ -355,7 +401,8 @@ def item_lines(item: Item, *, whole: bool = False) -> Iterator[str]:
         return
     for call in item.calls:
         result = f" → {cut(call.result, 160)}" if call.result else ""
-        yield f"{cut(call.tool, 60)} {cut(call.arguments, 160)}{result}"
+        failed_mark = "" if call.success else "failed: "
+        yield f"{failed_mark}{cut(call.tool_name, 60)} {cut(call.arguments, 160)}{result}"
 
 
 def _print_messages(messages: Sequence[Mapping[str, Any]]) -> None:

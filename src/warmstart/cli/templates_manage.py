@@ -31,11 +31,14 @@ from warmstart.cli.templates import (
     NEW,
     author,
     command,
+    creation_options,
     describe_change,
     describe_effect,
     item_lines,
     kinds,
+    note_failures,
     percent,
+    print_created,
     print_template,
     settle_uses,
     template_dict,
@@ -182,14 +185,14 @@ def stats(as_json: bool) -> None:
     """
     with Warmstart(settings()) as ws:
         settle_uses(ws, always=True)
-        statistics = count_all(ws.templates.store)
+        statistics, numbers = count_all(ws.templates.store), ws.templates.get_template_stats()
     if as_json:
         names = ("name", "state", "task_type", "version")
         lines = [
             {"template_id": each.id, **{name: getattr(each, name) for name in names}, "usage": _usage_dict(counts)}
             for each, counts in statistics.lines
         ]
-        print_json({**as_data(statistics), "usage": _usage_dict(statistics.usage), "lines": lines})
+        print_json({**numbers, **as_data(statistics), "usage": _usage_dict(statistics.usage), "lines": lines})
     else:
         _print_statistics(statistics)
 
@@ -222,6 +225,41 @@ def _print_statistics(totals: Statistics) -> None:
         ]
         columns = ("id", "name", "state", "used", "success", "effect")
         table(columns, rows, spare=("success", "used"), flexible=("name", "effect"))
+
+
+@command.command(epilog="Example: warmstart templates compress 58e3c7d9 3f0c1d52 --name tidewatch")
+@creation_options
+@click.option(
+    "--strategy",
+    type=click.Choice(["mask", "ledger", "hybrid"]),
+    default="hybrid",
+    show_default=True,
+    help="How to compress: mask tool output, replace old turns with a packet, or both.",
+)
+@click.option("--budget", type=Count(500), help="Maximum tokens of a session. Default: a quarter of it.")
+@json_option
+def compress(sessions: tuple[str, ...], strategy: str, budget: int | None, as_json: bool, **options: Any) -> None:
+    """Compress sessions, and create a template from what is left of them.
+
+    Each session is compacted as if its context were full. The template holds what is still there: the calls of the
+    messages that stay, and what the packet names.
+    """
+    with Warmstart(settings()) as ws:
+        template, done = ws.compress(
+            *sessions, strategy=strategy, budget_tokens=budget or 0, author=author(), **options
+        )
+        note_failures(ws, template)
+        summaries = ws.templates.store.summaries()
+    if as_json:
+        names = ("session_id", "tokens_before", "tokens_after")
+        rows = [{name: getattr(session, name) for name in names} for session in done]
+        print_json({**template_dict(template), "strategy": strategy, "compressed": rows})
+        return
+    before = sum(session.tokens_before for session in done)
+    after = sum(session.tokens_after for session in done)
+    number = counted(len(done), "session")
+    click.echo(f"Compressed {number} from {before:,} to {after:,} tokens ({strategy}).", err=True)
+    print_created(template, summaries)
 
 
 @command.command(epilog="Example: warmstart templates auto --min-calls 10 --dry-run")

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -27,15 +28,23 @@ def printable(text: str) -> str:
     return _ACTING.sub("", text)
 
 
-class _Screen:
-    """A text stream that drops control sequences, except the few styles that commands use."""
+def as_called(text: str) -> str:
+    """A hint with our command as the user calls it: inside Hermes, `warmstart templates` is `hermes warm`."""
+    return re.sub(r"warmstart\s+templates", os.environ.get("WARMSTART_CALLED_AS") or r"\g<0>", text)
 
-    def __init__(self, stream: TextIO) -> None:
+
+class _Screen:
+    """A text stream that drops control sequences, except the few styles that commands use. `hints` adapts hints."""
+
+    def __init__(self, stream: TextIO, *, hints: bool = False) -> None:
         self.stream = stream
+        self._hints = hints
 
     def write(self, text: str | bytes) -> int:
         if isinstance(text, bytes):  # click's completions
             text = text.decode(errors="replace")
+        if self._hints:
+            text = as_called(text)
         self.stream.write(_ACTING.sub(lambda match: match[1] or "", text))
         return len(text)
 
@@ -53,7 +62,7 @@ class _Screen:
 def screened_output() -> Iterator[None]:
     """Send all output through `_Screen`: messages, tables, prompts, click's own output."""
     before: Any = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = map(_Screen, before)
+    sys.stdout, sys.stderr = _Screen(sys.stdout), _Screen(sys.stderr, hints=True)
     try:
         yield
     finally:
