@@ -127,7 +127,7 @@ class Made:
                 *some("trap", self.task, tool="pytest", calls=(Call("shell", "pytest"), Call("shell", "make test"))),
                 *some("file", lambda: f"src/tides/{pick(PARTS)}.py", tool="edit"),
                 *some("habit", self.task),
-                *(Item(kind="procedure", text=self.task(), calls=(*calls,), sources=pick(sources)) for _ in range(3)),
+                *(Item(kind="example", text=self.task(), calls=(*calls,), sources=pick(sources)) for _ in range(3)),
             )
         )
         return WarmTemplate(

@@ -14,7 +14,7 @@ FOLDER holds the model (1.1 GB), the store and Inspect's logs.
 1. Cold sessions on the 16 source tasks, recorded by Warmstart.
 2. A template extracted from those that succeeded, and a placebo template from unrelated work.
 3. The 44 evaluation tasks, which share no request with the source. Stage 1 has the arms cold, placebo (as long as the
-   template), and brief with template (three procedures). Stage 2 has brief alone, one procedure, three procedures,
+   template), and brief with template (three examples). Stage 2 has brief alone, one example, three examples,
    and traps alone.
 
 The context of 4,096 tokens limits all arms: a start may take 1,200. The table goes into
@@ -45,7 +45,7 @@ from warmstart.experiments.lab import load_task, run_lab  # noqa: E402
 from warmstart.experiments.results import evaluate  # noqa: E402
 
 PORT = 8137
-STAGES = {1: ("cold", "placebo", "brief-template"), 2: ("brief", "procedures-1", "procedures-3", "traps")}
+STAGES = {1: ("cold", "placebo", "brief-template"), 2: ("brief", "examples-1", "examples-3", "traps")}
 DESIGN = """\
 name = "warm-vs-cold"
 tasks = "tasks.py@evaluation"
@@ -66,12 +66,12 @@ start = ["placebo"]
 start = ["brief", "template"]
 [arms.brief]
 start = ["brief"]
-[arms.procedures-1]
-start = ["procedures"]
-procedures = 1
-[arms.procedures-3]
-start = ["procedures"]
-procedures = 3
+[arms.examples-1]
+start = ["examples"]
+examples = 1
+[arms.examples-3]
+start = ["examples"]
+examples = 3
 [arms.traps]
 start = ["traps"]
 """
