@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import closing
+from datetime import UTC, datetime
 from math import log2
 from pathlib import Path
 from typing import Any
@@ -13,15 +14,18 @@ from typing import Any
 import pytest
 
 from warmstart import Message, Session, ToolCall, ToolResult
+from warmstart.templates import SessionItems
 
 BENCH = Path(__file__).resolve().parents[1] / "bench"
 sys.path.append(str(BENCH))  # the benchmarks are scripts and import each other by name
 
+import examples  # noqa: E402
 import foresight  # noqa: E402
 import trace_line  # noqa: E402
 import turns  # noqa: E402
 from activity import Activity, invocations, read_activity, read_projects  # noqa: E402
 from builders import History, build_reference  # noqa: E402
+from call_form import Form, forms, is_look_around, paths  # noqa: E402
 
 
 def bash(command: str, *, error: str = "") -> tuple[str, dict[str, str], str]:
@@ -119,7 +123,84 @@ def test_a_file_is_mentioned_by_its_name_in_the_right_folder(subtests: pytest.Su
             assert turns.mentions(text, path) is expected
 
 
-@pytest.mark.parametrize("script", ["foresight.py", "turns.py"])
+def test_the_form_of_a_call_is_what_it_runs_without_values(subtests: pytest.Subtests) -> None:
+    cases = {
+        ("Bash", "cd web && npm run test -- --reporter=dot a.ts | tail -5"): [("npm", "run test", "-- --reporter")],
+        ("Bash", "git status --short; FOO=1 uv run pytest -q a.py"): [
+            ("git", "status", "--short"),
+            ("pytest", "", "-q"),
+        ],
+        ("Bash", "sed -n 1,20p src/a.py"): [("sed", "", "-n")],
+        ("exec", 'await tools.exec_command({cmd:"rg -n \\"a b\\" src"})'): [("rg", "", "-n")],
+        ("Read", '{"file_path":"a.py","limit":40}'): [("Read", "", "file_path limit")],
+    }
+    for call, expected in cases.items():
+        with subtests.test(call[1]):
+            assert forms(*call) == {Form(tool, sub, frozenset(names.split())) for tool, sub, names in expected}
+
+
+def test_paths_are_those_of_the_project(subtests: pytest.Subtests) -> None:
+    cases = {
+        ("Read", '{"file_path":"/home/mara/app/src/a.py"}'): {"src/a.py"},
+        ("Bash", "rg -n 'src/x.py' ./src/a.py web/ --config=web/b.toml /etc/hosts *.ts {{path}}"): {
+            *("src/x.py", "src/a.py", "web/b.toml")
+        },
+        ("apply_patch", "*** Begin Patch\n*** Update File: src/a.py\n+x/y.py"): {"src/a.py"},
+        ("Grep", '{"pattern":"a/b.py","path":"/home/mara/app"}'): set(),
+    }
+    for call, expected in cases.items():
+        with subtests.test(call[1]):
+            assert paths(*call, ("/home/mara/app",)) == expected
+
+
+def test_a_look_around_has_no_telling_option(subtests: pytest.Subtests) -> None:
+    cases = {
+        ("Bash", "ls -la src"): True,
+        ("Bash", "cd web && git status --short && cat a.py | head -20"): True,
+        ("Bash", "sed -n 1,20p a.py"): True,
+        ("Read", '{"file_path":"a.py"}'): True,
+        ("Read", '{"file_path":"a.py","limit":40}'): False,
+        ("Bash", "git log --oneline"): False,
+        ("Bash", "cat > a.py"): False,
+        ("Bash", "ls --color=never"): False,
+        ("Bash", "ls && make test"): False,
+    }
+    for call, expected in cases.items():
+        with subtests.test(call[1]):
+            assert is_look_around(*call) is expected
+
+
+def past(name: str, began: int, *calls: tuple[str, str]) -> examples.Past:
+    session = Session(
+        agent="claude-code",
+        native_id=name,
+        started_at=datetime.fromtimestamp(began, UTC),
+        ended_at=datetime.fromtimestamp(began + 15, UTC),
+    )
+    made = [examples.to_call(tool, arguments, ()) for tool, arguments in calls]
+    return examples.Past(session, made, made, list(calls), SessionItems(session_id=session.id))
+
+
+def test_examples_come_from_sessions_that_had_ended() -> None:
+    own = [past(f"own{began}", began, ("Bash", f"make target{began}")) for began in range(0, 60, 10)]
+    others = [past(f"other{began}", began, ("Bash", "ls -R")) for began in (0, 1, 2)]
+    bench = examples.Bench(
+        [examples.Project("a@mara", "projects", (), own), examples.Project("b@mara", "projects", (), others)]
+    )
+    used: list[list[str]] = []
+
+    def build(sessions: Sequence[examples.Past]) -> list[tuple[str, str]]:
+        used.append([one.session.native_id for one in sessions])
+        return [text for one in sessions for text in one.texts]
+
+    scores = bench.score("projects", examples.Setting(build, 2, None, looks=True))
+
+    assert used == [["other1", "other2"], ["own10", "own20"], ["own20", "own30"]]
+    assert [score.own for score in scores] == [(1, 0, 0), (1, 0, 0)]  # the same tool, another target
+    assert [score.random for score in scores] == [score.own for score in scores]
+
+
+@pytest.mark.parametrize("script", ["examples.py", "foresight.py", "turns.py"])
 def test_missing_data_is_one_line_and_exit_code_1(script: str, tmp_path: Path) -> None:
     command = [sys.executable, str(BENCH / script), "--data", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -72,7 +72,8 @@ def test_the_example_starts_warm_uses_tools_and_is_recorded(agent, capsys) -> No
         session = next(row for row in ws.sessions.list(project=".") if row.session.agent == "warmstart")
         texts = [message.text for message in ws.sessions.messages(session.session.id)]
     assert session.tool_calls == 4
-    assert texts[0] == "What is in the storm surge table? Never edit the README."
+    assert texts[0].startswith("You are a careful engineer.")
+    assert texts[1] == "What is in the storm surge table? Never edit the README."
     assert not any(MARK in text for text in texts)
 
 

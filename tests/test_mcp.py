@@ -138,7 +138,8 @@ def test_every_tool_answers_in_plain_text(synced, subtests) -> None:
         stored = await text_of(client, "memory_backend", action="store", key="port", value="The database has port 5433")
         assert json.loads(stored)["success"] is True
         again = json.loads(await text_of(client, "memory_backend", action="query", query_text="database port"))
-        assert [entry["key"] for entry in again["results"]] == ["port"]
+        assert [(entry["key"], entry["author"]) for entry in again["results"]] == [("port", "mcp")]
+        assert "- noted by Mcp, " in await text_of(client, "brief", task="which database port", budget_tokens=400)
 
     for mode in ("legacy", "auto"):
         with subtests.test(mode):

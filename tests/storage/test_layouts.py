@@ -158,7 +158,7 @@ def test_processes_may_open_an_earlier_file_at_once(tmp_path: Path) -> None:
         for command in commands
     ]
     for command, process in zip(commands, running, strict=True):
-        said = process.communicate(timeout=60)[0]
+        said = process.communicate(timeout=180)[0]
         assert process.returncode == 0, (command, said)
     with closing(LocalBackend(path)) as memory:
         check_memories(memory, there=True)
