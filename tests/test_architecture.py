@@ -53,7 +53,7 @@ BUDGETS = {
     ("recall",): 1818,
     # 5,466 before call examples (430), the names of the specification (200), memories as lines of the brief (130), and
     # rows of the open dataset (94)
-    ("templates",): 6764,
+    ("templates",): 6768,
     ("app", "run", "__init__"): 964,  # 500 by design; `Run` has 350, and the front door opens handoffs and experiments
     # 700 by design; a hook cannot load numpy, so it has searches of its own (400); the report has all measures (100)
     ("preflight",): 1394,
@@ -69,7 +69,7 @@ BUDGETS = {
     ("cli", "mcp"): 5633,  # 5,400 by design; which calls a template carries, and why not the others
     ("testing",): 1500,
 }
-MAX_LINES = 44_619  # 40,000 by design
+MAX_LINES = 44_623  # 40,000 by design
 
 
 def imports(path: Path) -> Iterator[str]:

@@ -251,8 +251,8 @@ class Values:
             return path
         plain = path.removeprefix("./").removesuffix("/...").rstrip("/")
         is_inside = value.replace("\\", "/").startswith(tuple(f"{root}/" for root in self._view.roots))
-        if self._is_mistake and self._was_shown(plain):
-            is_inside = False  # nobody knows whether the project has it
+        if self._is_mistake and not self._view.used_path(plain) and self._was_shown(plain):
+            return ""  # nobody knows whether the project has it
         is_inside = is_inside or self._view.knows_path(plain)
         return path if is_inside and is_plain_path(plain) else ""
 

@@ -213,6 +213,10 @@ class SessionView:
         """The words that the user typed, and those in the paths of the project."""
         return _words_of("\n".join((self.typed, *self._paths)))
 
+    def used_path(self, path: str) -> bool:
+        """Whether the session read or changed a file, or one in this folder."""
+        return path in self._paths
+
     def knows_path(self, path: str) -> bool:
         """Whether a relative path is one that the session worked with, or a file in such a folder."""
         folder, _, name = path.rpartition("/")
