@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from warmstart.templates.brief import Brief
     from warmstart.templates.item_store import ItemStore
     from warmstart.templates.manager import SessionTemplates
-    from warmstart.templates.remembered import Remembered
+    from warmstart.templates.memory_lines import Remembered
     from warmstart.templates.template import WarmTemplate
 
 _log = logging.getLogger("warmstart")
@@ -509,7 +509,7 @@ class Memory:
     def of_project(self, project: str, task: str = "") -> Remembered:
         """What a session in a project is shown: what the user stored, and what agents noted in it."""
         from warmstart.memory.values import View
-        from warmstart.templates.remembered import Remembered, choose_memories
+        from warmstart.templates.memory_lines import Remembered, choose_memories
 
         with local_copy(self.backend) as backend:
             if backend is None:

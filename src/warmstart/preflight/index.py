@@ -15,7 +15,7 @@ from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.storage.database import Connection, migrations_of
 from warmstart.templates import item_store
 from warmstart.templates.item import SessionItems
-from warmstart.templates.remembered import is_quotable
+from warmstart.templates.memory_lines import is_quotable
 from warmstart.text.untrusted import find_injection, neutralize
 
 MIGRATIONS = migrations_of("preflight", __file__)

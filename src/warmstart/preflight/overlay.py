@@ -344,7 +344,7 @@ class Preflight:
         if row is None:
             began = time.monotonic()
             from warmstart.memory.values import MemoryEntry
-            from warmstart.templates.remembered import is_quotable
+            from warmstart.templates.memory_lines import is_quotable
 
             row = [is_quotable(MemoryEntry(memory.key, memory.value, "", metadata=memory.metadata))]
             took = time.monotonic() - began
