@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from warmstart.sessions.values import clean
@@ -12,7 +11,6 @@ from warmstart.text.words import MAX_WORD, STOPWORDS, identifier_parts, split_wo
 MAX_CHARACTERS = 20_000  # of a query; only the beginning and the end of a longer one are read
 MAX_WORDS = 400
 MAX_NAMES = 4
-MAX_TERMS = 60  # that are looked up; their numbers fit into six bits
 
 _MAX_IDENTIFIER = 40  # letters; longer mixed-case words are data
 _QUOTED = re.compile(r'`([^`\n]{3,120})`|"([^"\n]{3,120})"')
@@ -71,8 +69,7 @@ def parse(text: str) -> Query:
         text = f"{text[: MAX_CHARACTERS * 4 // 5]} {text[-MAX_CHARACTERS // 5 :]}"
     text = clean(text)
     tokens = tokenize(text)
-    if not text.isascii() or _MIXED_CASE.search(text):
-        tokens += _name_parts(text)
+    tokens += name_parts(text)
     tokens = list(dict.fromkeys(tokens))
     stems = {token: stem_word(token) for token in tokens}
     dates = set(map(stem_word, _DATES.split()))
@@ -85,21 +82,10 @@ def parse(text: str) -> Query:
     return Query(text, words, _find_names(text) if _MAY_BE_NAME.search(text) else (), content, may_have_date)
 
 
-def index_terms(text: str) -> tuple[int, set[str]]:
-    """The number of words in a text, and the stems under which to index it.
-
-    These include the parts of names such as `readConfigFile`, and single characters of scripts without spaces.
-    """
-    words = tokenize(text)
-    count = len(words)
-    if not text.isascii() or _MIXED_CASE.search(text):
-        words += _name_parts(text)
-    if not text.isascii():
-        words += {character for word in words if len(word) == 2 and not word.isascii() for character in word}
-    return count, set(map(stem_word, words))
-
-
-def _name_parts(text: str) -> list[str]:
+def name_parts(text: str) -> list[str]:
+    """The parts of names such as `readConfigFile`."""
+    if text.isascii() and not _MIXED_CASE.search(text):
+        return []
     parts: list[str] = []
     for word in dict.fromkeys(split_words(text)):
         plain = word.islower() or word.isupper() or word.istitle() or word.isdigit()
@@ -121,19 +107,3 @@ def _find_names(text: str) -> tuple[Name, ...]:
         if len(found) >= MAX_NAMES:
             break
     return tuple(found.values())
-
-
-def rarest(words: Iterable[Word], frequencies: Mapping[str, int], budget: int) -> list[Word]:
-    """The rarest words first, as long as their postings together stay within the budget.
-
-    At least one of them occurs somewhere, if any does: a misspelled word must not crowd out all others.
-    """
-    chosen: list[Word] = []
-    used, any_known = 0, False
-    for word in sorted(words, key=lambda word: frequencies.get(word.stem, 1)):
-        used += frequencies.get(word.stem, 1)
-        if len(chosen) >= MAX_TERMS or (any_known and used > budget):
-            break
-        chosen.append(word)
-        any_known = any_known or word.stem in frequencies
-    return chosen

@@ -48,12 +48,21 @@ class Selection(NamedTuple):
 
 
 class StoredText(NamedTuple):
-    """A text of a session: its kind (a role, `reasoning`, or the name of a tool), message, hash and id."""
+    """A text of a session: its kind (a role, `reasoning`, or the name of a tool), place, hash and id."""
 
     kind: str
-    message: int
+    seq: int  # of its message
     hash: bytes
     text: int
+
+
+class Content(NamedTuple):
+    """What a session consists of, without its texts themselves."""
+
+    project: str
+    title: str
+    branch: str
+    texts: Sequence[StoredText]
 
 
 class StoredMessage(NamedTuple):
@@ -163,20 +172,21 @@ class SessionLookup:
 
     # -- texts
 
-    def content(self, session: int) -> tuple[str, str, list[StoredText]]:
-        """The title and the branch of a session, and its messages, reasoning and calls in order."""
-        title, branch = self._run("SELECT title, branch FROM sessions WHERE pk = ?", (session,)).fetchone() or ("", "")
+    def content(self, session: int) -> Content:
+        """The messages, reasoning and calls of a session in order."""
+        row = self._run("SELECT project, title, branch FROM sessions WHERE pk = ?", (session,)).fetchone()
         where = f"WHERE m.session = ?1 AND {_SPOKEN}"
         rows = self._run(
-            "SELECT m.seq, -2, m.role, m.pk, t.hash, t.id FROM messages m JOIN texts t ON t.id = m.text "
+            "SELECT m.seq, -2, m.role, t.hash, t.id FROM messages m JOIN texts t ON t.id = m.text "
             f"{where} AND m.role IN ('user', 'assistant') "
-            "UNION ALL SELECT m.seq, -1, 'reasoning', m.pk, t.hash, t.id FROM messages m "
+            "UNION ALL SELECT m.seq, -1, 'reasoning', t.hash, t.id FROM messages m "
             f"JOIN texts t ON t.id = m.reasoning {where} "
-            "UNION ALL SELECT m.seq, c.position, c.name, m.pk, t.hash, t.id FROM messages m "
+            "UNION ALL SELECT m.seq, c.position, c.name, t.hash, t.id FROM messages m "
             f"JOIN tool_calls c ON c.message = m.pk JOIN texts t ON t.id = c.arguments {where} ORDER BY 1, 2",
             (session,),
         )
-        return title, branch, [StoredText(*row[2:]) for row in rows]
+        texts = [StoredText(kind, seq, digest, text) for seq, _, kind, digest, text in rows]
+        return Content(*(row or ("", "", "")), texts)
 
     def bodies(self, texts: Iterable[int]) -> dict[int, str]:
         """Texts by their ids."""

@@ -31,6 +31,9 @@ Statement = tuple[str, tuple[object, ...]]  # SQL and its parameters
 # The names of all migrations, in order. A store that has any other was migrated by a newer version.
 NAMES = tuple(Path(__file__).with_name("migrations").joinpath("names.txt").read_text(encoding="utf-8").split())
 
+# Migrations whose tables a later one drops: their SQL is gone, and there is nothing to run.
+RETIRED = frozenset(name for name in NAMES if re.match(r"recall/000[1-5]_", name))
+
 # Former names of migrations, which older stores recorded.
 ALIASES = {"sessions/0003_scrubs": "sessions/0004_scrubs", "vectors/0001_tables": "recall/0002_vectors"}
 
@@ -46,6 +49,8 @@ class Migration(NamedTuple):
 
         On PostgreSQL, `{schema}` is replaced by the schema of the store.
         """
+        if self.name in RETIRED:
+            return ""
         return Path(self.folder, f"{self.name.split('/')[1]}.{dialect}.sql").read_text(encoding="utf-8")
 
 

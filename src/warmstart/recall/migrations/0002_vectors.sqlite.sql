@@ -1,1 +1,0 @@
--- Nothing to do: beside a SQLite store, vectors are in a file of their own.

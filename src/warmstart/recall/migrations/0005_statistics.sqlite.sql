@@ -1,1 +1,0 @@
--- Nothing to do: FTS5 keeps no statistics.

@@ -1,0 +1,183 @@
+"""Find turns by their terms, in either database. Hooks load this module too, so it imports next to nothing.
+
+The databases find the turns that have a term. The best few hundred, by the rarity of the terms they have, are read with
+their counts and ranked by `warmstart.recall.ranking`, so both databases return the same turns in the same order. Terms
+are taken by rarity until their postings exceed a budget: this bounds the time of a search, however large the store is.
+"""
+
+from __future__ import annotations
+
+from _blake2 import blake2b  # `hashlib` loads OpenSSL, which takes as long as the search
+from heapq import nlargest
+
+from warmstart.recall.ranking import FIELDS, Averages, Turn, rank, rarity
+
+TYPE_CHECKING = False  # `typing` itself takes milliseconds to load
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from warmstart.storage.database import Connection
+
+MAX_TERMS = 30  # looked up
+MAX_POSTINGS = 4000
+MAX_TURNS = 200  # ranked
+_MAX_BATCHES = 5  # of turns read, if most of them are outside the scope
+_WIDER = 8  # times as many postings, if the rarest terms are in no turn of the project
+_SCAN = 1 / 8  # of the time for a hit, to skip a posting of another project
+_FIELDS = len(FIELDS)
+_PROJECT_SIGN = "¶"  # begins a term that is the project of a turn; no word has it
+
+_STATE = f"SELECT turns, sessions, {', '.join(FIELDS)} FROM recall_state"
+_POSTINGS = {
+    "sqlite": (
+        "SELECT group_concat(rowid) FROM "
+        "(SELECT rowid FROM recall_index WHERE recall_index MATCH ? ORDER BY rowid DESC LIMIT ?)"
+    ),
+    "postgres": "SELECT warmstart_recall_postings(?, ?)",
+}
+_TURNS = (
+    f"SELECT t.id, t.session, t.number, t.first_seq, t.last_seq, {', '.join(f't.{field}' for field in FIELDS)}, "
+    f"{', '.join(f'r.{field}' for field in FIELDS)}, t.terms, t.counts, s.project "
+    "FROM recall_turns t JOIN recall_sessions r ON r.session = t.session JOIN sessions s ON s.pk = t.session "
+    "WHERE t.id IN ({0})"
+)
+
+
+class Scope:
+    """Which turns to search: of these projects, and of these sessions. `None` means all.
+
+    `count` is the number of sessions in scope, if it is known.
+    """
+
+    __slots__ = ("count", "projects", "sessions", "without")
+
+    def __init__(
+        self,
+        *,
+        projects: Collection[str] | None = None,
+        sessions: Collection[int] | None = None,
+        without: Collection[int] = (),
+        count: int | None = None,
+    ) -> None:
+        self.projects = projects
+        self.sessions = sessions
+        self.without = without
+        self.count = count
+
+    def allows(self, session: int, project: str) -> bool:
+        if self.projects is not None and project not in self.projects:
+            return False
+        return session not in self.without and (self.sessions is None or session in self.sessions)
+
+
+class Found:
+    """The turns that were found, best first, and how many turns of the store have each stem that was asked for."""
+
+    __slots__ = ("averages", "documents", "known", "terms", "turns")
+
+    def __init__(self, known: dict[str, int], documents: int) -> None:
+        self.known = known
+        self.documents = documents
+        self.terms: list[str] = []  # those that were looked up, in the order of `Turn.counts`
+        self.turns: list[Turn] = []
+
+
+def project_term(project: str) -> str:
+    """The term that a turn has for its project."""
+    return _PROJECT_SIGN + blake2b(project.encode("utf-8", "replace"), digest_size=6).hexdigest()
+
+
+def find_turns(connection: Connection, dialect: str, stems: Sequence[str], scope: Scope) -> Found:
+    """The turns in scope that have any of the stems, best first."""
+    turns, sessions, *words = connection.execute(_STATE).fetchone() or (0, 0, 0, 0, 0, 0)
+    projects = [] if scope.projects is None else [project_term(project) for project in scope.projects]
+    known = _frequencies(connection, [*dict.fromkeys(stems), *projects])
+    inside = sum(known.pop(term, 0) for term in projects)
+    found = Found(known, turns)
+    if not known or not turns or (scope.projects is not None and not inside):
+        return found
+    share = inside / turns if scope.projects is not None else 1.0
+    for budget in (MAX_POSTINGS, _WIDER * MAX_POSTINGS):
+        found.terms = _rarest(known, max(share, _SCAN), budget)
+        postings = _postings(connection, dialect, found.terms, projects)
+        found.turns = _read(connection, found.terms, _candidates(found, postings), scope)
+        if found.turns or len(found.terms) == min(len(known), MAX_TERMS):
+            break
+    rarities = [rarity(known[term], turns) for term in found.terms]
+    count = sessions if scope.count is None else scope.count
+    found.turns = rank(found.turns, rarities, Averages(turns, sessions, words), count)
+    return found
+
+
+def _frequencies(connection: Connection, stems: Sequence[str]) -> dict[str, int]:
+    """How many turns have each stem; one that no turn has is missing."""
+    marks = ", ".join("?" * len(stems))
+    rows = connection.execute(f"SELECT term, turns FROM recall_terms WHERE term IN ({marks}) AND turns > 0", stems)
+    return dict(rows.fetchall()) if stems else {}
+
+
+def _rarest(known: dict[str, int], share: float, budget: int) -> list[str]:
+    """The rarest terms whose postings stay within the budget; at least one."""
+    chosen: list[str] = []
+    used = 0.0
+    for term in sorted(known, key=lambda term: (known[term], term))[:MAX_TERMS]:
+        used += known[term] * share
+        if chosen and used > budget:
+            break
+        chosen.append(term)
+    return chosen
+
+
+def _postings(
+    connection: Connection, dialect: str, terms: Sequence[str], projects: Sequence[str]
+) -> list[list[int]]:
+    """For each term, the newest turns of these projects that have it."""
+    limit = _WIDER * MAX_POSTINGS
+    values: list[object] = []
+    for term in terms:
+        if dialect == "sqlite":
+            values += (f"({' OR '.join(projects)}) AND {term}" if projects else term, limit)
+        else:
+            values += (" ".join((term, *projects)), limit)
+    # A string of ids is several times as fast as a row per id.
+    rows = connection.execute(" UNION ALL ".join([_POSTINGS[dialect]] * len(terms)), values)
+    return [[int(number) for number in ids.split(",")] if ids else [] for (ids,) in rows.fetchall()]
+
+
+def _candidates(found: Found, postings: Sequence[Sequence[int]]) -> list[int]:
+    """The turns that have the rarest terms, best first."""
+    weights: dict[int, float] = {}
+    for term, ids in zip(found.terms, postings, strict=True):
+        weight = rarity(found.known[term], found.documents)
+        for number in ids:
+            weights[number] = weights.get(number, 0.0) + weight
+    best = nlargest(_MAX_BATCHES * MAX_TURNS, zip(weights.values(), weights.keys(), strict=True))
+    return [number for _, number in best]
+
+
+def _read(connection: Connection, terms: Sequence[str], candidates: Sequence[int], scope: Scope) -> list[Turn]:
+    """The first candidates that are in scope, with their counts."""
+    turns: list[Turn] = []
+    for start in range(0, len(candidates), MAX_TURNS):
+        turns += read_turns(connection, terms, candidates[start : start + MAX_TURNS], scope)
+        if len(turns) >= MAX_TURNS:
+            break
+    return turns
+
+
+def read_turns(connection: Connection, terms: Sequence[str], ids: Sequence[int], scope: Scope) -> list[Turn]:
+    """Turns by their ids, in that order, with their counts of these terms."""
+    padded = [f" {term} " for term in terms]
+    turns: dict[int, Turn] = {}
+    for row in connection.execute(_TURNS.format(", ".join(map(str, ids)))).fetchall() if ids else ():
+        if not scope.allows(row[1], row[-1]):
+            continue
+        text, counts = f" {row[-3]} ", row[-2]
+        by_term: dict[int, bytes] = {}
+        for place, term in enumerate(padded):
+            at = text.find(term)
+            if at >= 0:
+                first = _FIELDS * text.count(" ", 0, at)
+                by_term[place] = counts[first : first + _FIELDS]
+        turns[row[0]] = Turn(row[0], row[1:5], row[5 : 5 + _FIELDS], row[5 + _FIELDS : 5 + 2 * _FIELDS], by_term)
+    return [turns[number] for number in ids if number in turns]
