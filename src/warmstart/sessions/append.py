@@ -286,7 +286,7 @@ def save_texts(connection: Connection, bodies: Mapping[bytes, str]) -> dict[byte
     ids: dict[bytes, int] = dict(select_in(connection, "SELECT hash, id FROM texts WHERE hash IN ({})", bodies))
     new = zip(next_ids(connection, "texts", "id"), [key for key in bodies if key not in ids], strict=False)
     rows = [(number, key, bodies[key]) for number, key in new]
-    connection.executemany("INSERT INTO texts (id, hash, body) VALUES (?, ?, ?)", rows)
+    connection.executemany("INSERT INTO texts (id, hash, body) VALUES (?, ?, compress(?))", rows)
     ids.update((key, number) for number, key, _ in rows)
     return ids
 

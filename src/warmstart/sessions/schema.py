@@ -127,7 +127,8 @@ def read_rows(database: Database, session_id: str, texts: Literal["body", "hash"
     They are read in pages, so that memory does not grow with the session.
     """
     after = -1
-    while page := _read_page(database, session_id, after, f"t.{texts}"):
+    column = "t.hash" if texts == "hash" else "decompress(t.body)"
+    while page := _read_page(database, session_id, after, column):
         yield from page
         after = page[-1][0]
 

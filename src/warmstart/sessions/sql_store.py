@@ -46,7 +46,7 @@ _COUNTS = """
 # Few logs have a title; the user's first message serves as one.
 _TITLE = """
     CASE WHEN s.title <> '' THEN s.title ELSE coalesce((
-        SELECT substr(t.body, 1, 200) FROM messages m JOIN texts t ON t.id = m.text
+        SELECT substr(decompress(t.body), 1, 200) FROM messages m JOIN texts t ON t.id = m.text
         WHERE m.session = s.pk AND m.role = 'user' AND m.flags & 3 = 0 ORDER BY m.seq LIMIT 1), '') END
 """
 _SESSION = ", ".join(f"s.{name}" for name in SESSION_COLUMNS.split(", ")).replace("s.title", _TITLE)
@@ -203,7 +203,8 @@ class SQLSessionStore:
         for first in range(0, last, _REWRITE_PAGE):
             with self.transaction() as connection:
                 page = connection.execute(
-                    "SELECT id, body FROM texts WHERE id > ? AND id <= ?", (first, min(first + _REWRITE_PAGE, last))
+                    "SELECT id, decompress(body) FROM texts WHERE id > ? AND id <= ?",
+                    (first, min(first + _REWRITE_PAGE, last)),
                 ).fetchall()
                 rewritten = {old: new for old, body in page if (new := change(body)) != body}
                 for old, new in rewritten.items():
@@ -308,8 +309,9 @@ class SQLSessionStore:
         Returns that message by session id.
         """
         rows = self.fetch(
-            "SELECT s.id, t.body FROM sessions s JOIN messages m ON m.session = s.pk JOIN texts t ON t.id = m.text "
-            "WHERE m.role = 'user' AND m.seq <= ? AND replace(t.body, ?, '') <> t.body "
+            "SELECT s.id, decompress(t.body) FROM sessions s JOIN messages m ON m.session = s.pk "
+            "JOIN texts t ON t.id = m.text WHERE m.role = 'user' AND m.seq <= ? "
+            "AND replace(decompress(t.body), ?, '') <> decompress(t.body) "
             "AND coalesce(s.started_at, 1e18) >= ? ORDER BY s.pk, m.seq DESC",
             (within, text, since),
         )

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from warmstart.errors import StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreReadOnly
+from warmstart.storage.compression import register
 from warmstart.storage.database import BUSY_SECONDS, Connection, Database, Migration
 
 APPLICATION_ID = 0x5741524D  # "WARM", in the file's header: marks our stores
@@ -50,6 +51,7 @@ class SQLiteDatabase(Database):
                 raise
 
     def _configure(self, timeout: float) -> None:
+        register(self.connection)
         run = self.connection.execute
         tables = run("SELECT count(*) FROM sqlite_master").fetchone()[0]
         if tables and run("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
