@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple
 from warmstart.sessions.marks import MARK
 from warmstart.sessions.schema import IN_PROJECT, to_time
 from warmstart.sessions.values import Role, clean
+from warmstart.storage.compression import decompress
 from warmstart.storage.database import Connection, batches, placeholders, select_in
 
 Use = Literal["text", "arguments", "result"]
@@ -180,7 +181,8 @@ class SessionLookup:
 
     def bodies(self, texts: Iterable[int]) -> dict[int, str]:
         """Texts by their ids."""
-        return dict(self._select_in("SELECT id, decompress(body) FROM texts WHERE id IN ({})", texts))
+        rows = self._select_in("SELECT id, body FROM texts WHERE id IN ({})", texts)
+        return {text: decompress(body) for text, body in rows}
 
     def messages(self, messages: Iterable[int]) -> dict[int, StoredMessage]:
         """The messages with these row numbers, if they exist."""

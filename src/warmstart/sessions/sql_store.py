@@ -32,6 +32,7 @@ from warmstart.sessions.schema import (
 from warmstart.sessions.store import Appended, Filter, Position, SessionSummary
 from warmstart.sessions.text_index import PostgresTextIndex, SQLiteTextIndex, TextIndex
 from warmstart.sessions.values import CallOutcome, Message, ParentKind, Session, SessionOutcome, ToolResult, clean
+from warmstart.storage.compression import decompress
 from warmstart.storage.database import Connection, Database, Statement, select_in
 from warmstart.storage.sqlite import SQLiteDatabase
 
@@ -324,14 +325,14 @@ class SQLSessionStore:
         with self.database.translate_errors():
             chosen = f"{query} WHERE path IN ({{}})"
             rows = iter(connection.execute(query)) if paths is None else select_in(connection, chosen, paths)
-            return {row[0]: Position(*(*row[:6], msgspec.json.decode(row[6]), row[7])) for row in rows}
+            return {row[0]: Position(*(*row[:6], msgspec.json.decode(decompress(row[6])), row[7])) for row in rows}
 
     def save_position(self, position: Position) -> int:
         state = clean(msgspec.json.encode(position.state).decode())
         place = (position.mark, position.offset, position.line)
         with self.transaction() as connection:
             row = connection.execute(
-                f"INSERT INTO positions ({_POSITION}) VALUES (?, ?, ?, ?, ?, ?, ?, 1) "
+                f"INSERT INTO positions ({_POSITION}) VALUES (?, ?, ?, ?, ?, ?, compress(?), 1) "
                 "ON CONFLICT (path) DO UPDATE SET agent = excluded.agent, "
                 'signature = excluded.signature, mark = excluded.mark, "offset" = excluded."offset", '
                 "line = excluded.line, state = excluded.state, revision = positions.revision + 1 RETURNING revision",

@@ -117,7 +117,9 @@ class SQLiteDatabase(Database):
 
     def _store_error(self, error: Exception) -> StoreError:
         code = _primary_code(error)
-        if isinstance(error, UnicodeDecodeError) or code in _CORRUPT:  # the error may quote a damaged schema
+        # The error may quote a damaged schema; our functions fail only if a text is damaged.
+        is_damaged = isinstance(error, UnicodeDecodeError) or "user-defined function" in str(error)
+        if is_damaged or code in _CORRUPT:
             advice = "move it away and run `warmstart sync` to build a new one (it was not changed)"
             return StoreCorrupt(f"the store {self.name!r} is damaged or is not a store ({error}); {advice}")
         if code in _READ_ONLY:
