@@ -345,7 +345,7 @@ def stored(store: SQLSessionStore, messages: int) -> tuple[Recall, list[str], in
         f"\n{messages} messages in {messages // 50} sessions, {store.about}; "
         f"stored in {imported:.0f} s, indexed in {indexed:.0f} s more"
     )
-    text = store.database.connection.execute("SELECT CAST(sum(length(body)) AS BIGINT) FROM texts").fetchone()[0]
+    (text,) = store.fetch("SELECT CAST(sum(length(decompress(body))) AS BIGINT) FROM texts")[0]
     return recall, questions, text
 
 
@@ -428,7 +428,7 @@ def _ordinary(store: SQLiteSessionStore) -> Bare:
     path = store.database.path.with_suffix(".ordinary.db")
     connection = sqlite3.connect(path)
     connection.execute("CREATE VIRTUAL TABLE t USING fts5 (body, tokenize = 'porter unicode61')")
-    rows = store.database.connection.execute("SELECT m.pk, t.body FROM messages m JOIN texts t ON t.id = m.text")
+    rows = store.fetch("SELECT m.pk, decompress(t.body) FROM messages m JOIN texts t ON t.id = m.text")
     connection.executemany("INSERT INTO t (rowid, body) VALUES (?, ?)", rows)
     connection.commit()
     return _ranked(connection, "t")

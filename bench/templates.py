@@ -233,7 +233,7 @@ def briefing(folder: Path, sessions: int, rounds: int) -> list[Measured]:
             ws.store.append(session, own)
         project = session.project
         ws.brief(project=project)
-        count = "SELECT count(*), sum(length(body)) FROM texts"
+        count = "SELECT count(*), sum(length(decompress(body))) FROM texts"
         changed = iter(range(rounds))
 
         def change() -> object:

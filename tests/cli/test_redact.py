@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import stat
 import subprocess
+import zlib
 
 SECRET = "xK9mP2vL5nQ8wR3tY6"
 TEXT = f"# settings\nDB_PASSWORD={SECRET}\nDEBUG=1\n"
@@ -116,6 +117,19 @@ def test_the_store_can_be_redacted_later(run, tmp_path, home):
     assert "[redacted:password:" in messages[0]["text"]
     assert "[redacted:password:" in messages[2]["tool_results"][0]["text"]
     assert run("redact", "--store", "--check").code == 2
+
+
+def test_a_secret_in_a_compressed_text_can_be_redacted_later(run, tmp_path, home):
+    log = tmp_path / "chat.json"
+    text = f"{'The surge was late. ' * 100}{TEXT}"
+    log.write_text(json.dumps({"id": "chat", "messages": [{"role": "user", "content": text}]}))
+    assert run("sync", "--path", log, "--no-redact").code == 0
+    assert zlib.compress(text.encode(), 1) in stored(home)
+    assert run("redact", "--store").out == "Replaced secrets in 1 text.\n"
+    assert zlib.compress(text.encode(), 1)[-50:] not in stored(home)
+    out = run("sessions", "show", "chat", "--json").out
+    assert SECRET not in out
+    assert "DB_PASSWORD=[redacted:password:" in out
 
 
 def test_names_in_the_store_can_be_redacted_later_and_a_word_on_the_outcome_is_at_once(run, tmp_path, home):

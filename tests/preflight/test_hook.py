@@ -78,6 +78,17 @@ def test_a_prompt_brings_what_earlier_sessions_did(warm: Path, project: Path) ->
     assert [one["event"] for one in read_runs(warm, "claude-code")] == ["UserPromptSubmit"] * 2
 
 
+def test_a_prompt_brings_a_quote_from_a_compressed_text(warm: Path, project: Path) -> None:
+    reply = "The surge comes from the nearest gauge, in metres. " + "It was calibrated by the crew. " * 40
+    with warmstart.open(home=warm) as ws:
+        with ws.begin("past-3", project=str(project)) as run:
+            talk(run, ASKED, EDIT, reply=reply)
+        assert ws.store.fetch("SELECT count(*) FROM texts WHERE typeof(body) = 'blob'") == [(1,)]
+    run_hook("UserPromptSubmit", prompt(project, "translate the imprint"))
+    question = "how did we compute the surge last time, from the nearest gauge?"
+    assert "The surge comes from the nearest gauge" in context(run_hook("UserPromptSubmit", prompt(project, question)))
+
+
 def test_a_session_starts_with_the_block_and_the_brief(warm: Path, project: Path) -> None:
     text = context(run_hook("SessionStart", {"session_id": "now", "cwd": str(project), "source": "startup"}))
     assert text.startswith(block("full"))

@@ -67,8 +67,8 @@ def test_next_calls_counted_another_way(found: list[Profiled], real: Report) -> 
 def test_no_rejection_is_an_error(store: SQLiteSessionStore, found: list[Profiled]) -> None:
     refused = store.database.connection.execute(
         "SELECT count(*) FROM tool_results r JOIN texts t ON t.id = r.text WHERE r.outcome = 'error' "
-        "AND (t.body LIKE 'The user doesn''t want to proceed with this tool use%' "
-        "OR t.body LIKE 'The user doesn''t want to take this action%')"
+        "AND (decompress(t.body) LIKE 'The user doesn''t want to proceed with this tool use%' "
+        "OR decompress(t.body) LIKE 'The user doesn''t want to take this action%')"
     ).fetchone()[0]
     assert refused == 0
     outcomes = Counter(call.outcome for each in found for call in each.profile.calls if call.signature)

@@ -15,6 +15,7 @@ from warmstart.profile.store import SQLProfileStore
 from warmstart.profile.values import Call, Change, DeadEnd, Markers, Outcome, Profile, Recovery, WritingStyle
 from warmstart.sessions.sql_store import SQLiteSessionStore
 from warmstart.sessions.store import Filter
+from warmstart.storage.compression import register
 from warmstart.testing.stores import at, said, session
 
 EVERYTHING = Profile(
@@ -87,8 +88,9 @@ def keep(store: SQLiteSessionStore, profile: Profile = EVERYTHING, rules: str = 
 def rows(path: Path) -> list[tuple[str, str]]:
     """What is in the table, as another program sees it."""
     with closing(sqlite3.connect(path)) as connection:
+        register(connection)
         return connection.execute(
-            "SELECT s.native_id, p.body FROM profiles p JOIN sessions s ON s.pk = p.session ORDER BY 1"
+            "SELECT s.native_id, decompress(p.body) FROM profiles p JOIN sessions s ON s.pk = p.session ORDER BY 1"
         ).fetchall()
 
 

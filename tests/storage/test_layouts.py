@@ -26,6 +26,7 @@ from warmstart.memory.values import View
 from warmstart.profile.store import SQLProfileStore
 from warmstart.recall.recall import Recall
 from warmstart.sessions.sql_store import PostgresSessionStore, SQLiteSessionStore, SQLSessionStore
+from warmstart.storage.compression import register
 from warmstart.templates.store import SQLTemplateStore
 from warmstart.testing.stores import find_texts
 
@@ -111,12 +112,16 @@ KEPT = ("texts", "sessions", "messages", "tool_calls", "tool_results", "position
 
 def kept(path: Path) -> dict[str, list[Any]]:
     """The content of the tables that are not derived, by the columns of the first layout."""
-    columns = "id, agent, native_id, project, branch, model, title, started_at, ended_at, outcome"
+    columns = {
+        "sessions": "id, agent, native_id, project, branch, model, title, started_at, ended_at, outcome",
+        "texts": "id, hash, decompress(body)",
+    }
     with closing(sqlite3.connect(path)) as connection:
+        register(connection)
         found = {}
         for table in KEPT:
             with suppress(sqlite3.OperationalError):
-                wanted = columns if table == "sessions" else "*"
+                wanted = columns.get(table, "*")
                 found[table] = connection.execute(f"SELECT {wanted} FROM {table}").fetchall()
         return found
 

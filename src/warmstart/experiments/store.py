@@ -165,7 +165,7 @@ class Experiments:
     def task_type_of(self, project: str) -> str:
         """The most common task type of a project's latest sessions; empty if unknown."""
         rows = self.store.fetch(
-            "SELECT p.body FROM profiles p JOIN sessions s ON s.pk = p.session WHERE s.project = ? "
+            "SELECT decompress(p.body) FROM profiles p JOIN sessions s ON s.pk = p.session WHERE s.project = ? "
             "ORDER BY s.started_at DESC LIMIT 10",
             (project,),
         )

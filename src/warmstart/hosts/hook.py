@@ -169,6 +169,8 @@ class Hook:
         if self._connection is None:
             import sqlite3
 
+            from warmstart.storage.compression import register
+
             path = self.settings["store_path"]
             if not os.path.exists(path):
                 return None  # nothing has been synced yet
@@ -178,6 +180,7 @@ class Hook:
                 tables = connection.execute("SELECT 1 FROM migrations WHERE name LIKE 'sessions/%'").fetchone()
                 self._is_empty = tables is None
                 return None
+            register(connection)
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute("PRAGMA foreign_keys = ON")
             self._connection = connection

@@ -23,7 +23,8 @@ MIGRATIONS = migrations_of("preflight", __file__)
 _BATCH = 50  # sessions written together
 _DECODE = msgspec.json.Decoder(SessionItems).decode
 _STALE = """
-    SELECT i.session, i.rules, i.body FROM session_items i LEFT JOIN preflight_sessions p ON p.session = i.session
+    SELECT i.session, i.rules, decompress(i.body) FROM session_items i
+    LEFT JOIN preflight_sessions p ON p.session = i.session
     WHERE coalesce(p.rules, '') <> i.rules ORDER BY i.session LIMIT ?
 """
 

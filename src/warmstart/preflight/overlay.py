@@ -382,8 +382,8 @@ class Preflight:
         """The best message of a hit that may be quoted."""
         for message, _ in sorted(hit.messages.items(), key=lambda one: (-one[1], one[0])):
             row = self.execute(
-                f"SELECT s.id, coalesce(m.at, s.started_at), m.role, substr(t.body, 1, {_MAX_READ}) FROM messages m "
-                "JOIN sessions s ON s.pk = m.session JOIN texts t ON t.id = m.text WHERE m.pk = ? "
+                f"SELECT s.id, coalesce(m.at, s.started_at), m.role, substr(decompress(t.body), 1, {_MAX_READ}) "
+                "FROM messages m JOIN sessions s ON s.pk = m.session JOIN texts t ON t.id = m.text WHERE m.pk = ? "
                 "AND m.role IN ('user', 'assistant') AND m.pk NOT IN (SELECT message FROM unquotable_messages)",
                 (message,),
             ).fetchone()
@@ -394,7 +394,7 @@ class Preflight:
     def _reply(self, hit: Hit) -> str:
         """The agent's last quotable message in a turn."""
         row = self.execute(
-            f"SELECT substr(t.body, 1, {_MAX_READ}) FROM messages m JOIN texts t ON t.id = m.text "
+            f"SELECT substr(decompress(t.body), 1, {_MAX_READ}) FROM messages m JOIN texts t ON t.id = m.text "
             "WHERE m.session = ?1 AND m.seq > ?2 "
             "AND m.seq < coalesce((SELECT min(first_seq) FROM session_turns WHERE session = ?1 AND first_seq > ?2), "
             "2147483647) AND m.role = 'assistant' AND t.body <> '' "

@@ -65,7 +65,7 @@ class SQLProfileStore:
             self._sessions.save_outcomes((*profile.outcome[:2], *session) for session, profile in new)
             connection.executemany(
                 "INSERT INTO profiles (session, rules, body) "
-                "SELECT pk, ?, ? FROM sessions WHERE id = ? AND revision = ? "
+                "SELECT pk, ?, compress(?) FROM sessions WHERE id = ? AND revision = ? "
                 "ON CONFLICT (session) DO UPDATE SET rules = excluded.rules, body = excluded.body",
                 [(rules, _ENCODE(profile).decode(), *session) for session, profile in new],
             )
@@ -82,7 +82,7 @@ class SQLProfileStore:
         for pks in batches((row[0] for row in selected), _PAGE):
             with self._db.translate_errors():
                 rows = self._db.connection.execute(
-                    f"SELECT {_SESSION}, p.body FROM profiles p JOIN sessions s ON s.pk = p.session "
+                    f"SELECT {_SESSION}, decompress(p.body) FROM profiles p JOIN sessions s ON s.pk = p.session "
                     f"WHERE p.session IN ({placeholders(pks)}) AND p.rules = ? "
                     "ORDER BY s.started_at DESC NULLS LAST, s.id",
                     (*pks, rules),

@@ -10,6 +10,7 @@ A message that names its own session as its origin is not a copy. If another ses
 
 from __future__ import annotations
 
+import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ from warmstart.sessions.schema import (
 )
 from warmstart.sessions.store import Appended
 from warmstart.sessions.values import Session, clean, session_id
+from warmstart.storage.compression import compress
 from warmstart.storage.database import Connection, batches, next_ids, placeholders, select_in
 
 # Whether a log says nothing new about where its session ran. After a working tree is deleted, nothing on disk shows
@@ -285,7 +287,9 @@ def save_texts(connection: Connection, bodies: Mapping[bytes, str]) -> dict[byte
     """Store the new texts. Returns the id of every text by its hash."""
     ids: dict[bytes, int] = dict(select_in(connection, "SELECT hash, id FROM texts WHERE hash IN ({})", bodies))
     new = zip(next_ids(connection, "texts", "id"), [key for key in bodies if key not in ids], strict=False)
-    rows = [(number, key, bodies[key]) for number, key in new]
+    # The SQL function `compress` would do the same, but copying the texts to it takes a tenth of a second for 30 MB.
+    pack = compress if isinstance(connection, sqlite3.Connection) else str
+    rows = [(number, key, pack(bodies[key])) for number, key in new]
     connection.executemany("INSERT INTO texts (id, hash, body) VALUES (?, ?, ?)", rows)
     ids.update((key, number) for number, key, _ in rows)
     return ids

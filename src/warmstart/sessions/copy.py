@@ -21,7 +21,7 @@ _BATCH = 2000  # messages per transaction, plus the rest of the last session
 _COLUMNS = f"revision, rules, {SESSION_COLUMNS}"
 _ELSEWHERE = "SELECT 1 FROM messages m JOIN sessions s ON s.pk = m.session WHERE s.id <> ? AND m.key IN ({}) LIMIT 1"
 # The texts of a range of messages of a session.
-_BODIES = "SELECT hash, body FROM texts WHERE id IN ({})".format(
+_BODIES = "SELECT hash, decompress(body) FROM texts WHERE id IN ({})".format(
     " UNION ".join(
         f"SELECT {text} FROM {table} WHERE {pk} IN (SELECT m.pk FROM messages m JOIN sessions s ON s.pk = m.session "
         "WHERE s.id = ?1 AND m.seq BETWEEN ?2 AND ?3)"

@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple
 from warmstart.sessions.marks import MARK
 from warmstart.sessions.schema import IN_PROJECT, to_time
 from warmstart.sessions.values import Role, clean
+from warmstart.storage.compression import decompress
 from warmstart.storage.database import Connection, batches, placeholders, select_in
 
 Use = Literal["text", "arguments", "result"]
@@ -31,7 +32,7 @@ _FAMILY = """
     SELECT s.pk FROM family f JOIN sessions s ON s.id = f.id
 """
 # What a tool of ours returned only repeats what another session said. A host may prepend a line.
-_NOT_OURS = f"replace(substr(t.body, 1, 300), '{MARK}', '') = substr(t.body, 1, 300)"
+_NOT_OURS = f"replace(substr(decompress(t.body), 1, 300), '{MARK}', '') = substr(decompress(t.body), 1, 300)"
 _USES: dict[Use, str] = {
     "text": "JOIN messages m ON m.text = t.id AND m.role IN ('user', 'assistant')",
     "arguments": "JOIN tool_calls c ON c.arguments = t.id JOIN messages m ON m.pk = c.message",
@@ -156,7 +157,7 @@ class SessionLookup:
     def spoken(self, session: int) -> list[tuple[int, str]]:
         """What the user and the assistant said in a session."""
         return self._run(
-            "SELECT m.pk, t.body FROM messages m JOIN texts t ON t.id = m.text "
+            "SELECT m.pk, decompress(t.body) FROM messages m JOIN texts t ON t.id = m.text "
             f"WHERE m.session = ? AND m.role IN ('user', 'assistant') AND {_SPOKEN}",
             (session,),
         ).fetchall()
@@ -190,13 +191,14 @@ class SessionLookup:
 
     def bodies(self, texts: Iterable[int]) -> dict[int, str]:
         """Texts by their ids."""
-        return dict(self._select_in("SELECT id, body FROM texts WHERE id IN ({})", texts))
+        rows = self._select_in("SELECT id, body FROM texts WHERE id IN ({})", texts)
+        return {text: decompress(body) for text, body in rows}
 
     def messages(self, messages: Iterable[int]) -> dict[int, StoredMessage]:
         """The messages with these row numbers, if they exist."""
         rows = self._select_in(
             "SELECT m.pk, m.native_id, m.role, coalesce(m.at, s.started_at), s.id, s.native_id, s.agent, s.project, "
-            "coalesce(t.body, '') FROM messages m JOIN sessions s ON s.pk = m.session "
+            "coalesce(decompress(t.body), '') FROM messages m JOIN sessions s ON s.pk = m.session "
             "LEFT JOIN texts t ON t.id = m.text WHERE m.pk IN ({})",
             messages,
         )
@@ -214,7 +216,7 @@ class SessionLookup:
     def message_texts(self, message: int) -> list[tuple[bytes, str]]:
         """The hash and text of the reasoning and the calls of a message."""
         return self._run(
-            "SELECT t.hash, t.body FROM messages m LEFT JOIN tool_calls c ON c.message = m.pk "
+            "SELECT t.hash, decompress(t.body) FROM messages m LEFT JOIN tool_calls c ON c.message = m.pk "
             "JOIN texts t ON t.id IN (m.reasoning, c.arguments) WHERE m.pk = ?",
             (message,),
         ).fetchall()
@@ -226,7 +228,7 @@ class SessionLookup:
         """
         names = sorted(tools)
         return self._select_in(
-            "SELECT a.pk, c.name, t.body FROM messages a JOIN messages m ON m.session = a.session "
+            "SELECT a.pk, c.name, decompress(t.body) FROM messages a JOIN messages m ON m.session = a.session "
             "AND m.seq >= a.seq AND m.seq < coalesce((SELECT min(u.seq) FROM messages u "
             "WHERE u.session = a.session AND u.seq > a.seq AND u.role = 'user' AND u.flags & 3 = 0 "
             "AND u.text IS NOT NULL), 2147483647) "
@@ -239,7 +241,7 @@ class SessionLookup:
     def containing(self, texts: Iterable[int], part: str) -> list[int]:
         """The texts that contain `part`, ignoring case, newest first."""
         pattern = "%" + re.sub(r"([\\%_])", r"\\\1", part.lower()) + "%"
-        query = "SELECT id FROM texts WHERE id IN ({}) AND lower(body) LIKE ? ESCAPE '\\'"
+        query = "SELECT id FROM texts WHERE id IN ({}) AND lower(decompress(body)) LIKE ? ESCAPE '\\'"
         return sorted((row[0] for row in self._select_in(query, texts, pattern)), reverse=True)
 
     def uses(self, texts: Sequence[int], uses: Iterable[Use], selection: Selection, limit: int) -> list[TextUse]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from warmstart.sessions.append import save_texts
 from warmstart.sessions.schema import TEXT_USES, hash_text, message_key
 from warmstart.sessions.values import Message, Session
+from warmstart.storage.compression import decompress
 from warmstart.storage.database import Connection
 
 if TYPE_CHECKING:
@@ -177,7 +178,7 @@ def rewrite_facts(connection: Connection, change: Callable[[str], str], rename: 
         if new != path:
             connection.execute("DELETE FROM positions WHERE path = ?", (new,))
             connection.execute("UPDATE positions SET path = ? WHERE path = ?", (new, path))
-        texts = "\n".join(strings_in(json.loads(state)))
+        texts = "\n".join(strings_in(json.loads(decompress(state))))
         if forget := change(texts) != texts:
             forget_state(connection, new)
         changed += forget or new != path

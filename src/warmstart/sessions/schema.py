@@ -16,6 +16,7 @@ import msgspec
 
 from warmstart.sessions.marks import MARK, TAG, without_ours
 from warmstart.sessions.values import CallOutcome, Message, Role, Session, ToolCall, ToolResult, Usage, clean
+from warmstart.storage.compression import decompress
 from warmstart.storage.database import Database, migrations_of, placeholders
 
 MIGRATIONS = migrations_of("sessions", __file__)
@@ -45,7 +46,7 @@ _decode_counts = msgspec.json.Decoder(list[int]).decode
 
 
 class Row(NamedTuple):
-    """A message as it is stored, with the hashes of its texts (or the texts: see `read_rows`) instead of their ids."""
+    """A message as it is stored, with the hashes of its texts or the texts (see `read_rows`) instead of their ids."""
 
     key: bytes
     digest: bytes
@@ -124,7 +125,7 @@ def usage_json(usage: Usage) -> str:
 def read_rows(database: Database, session_id: str, texts: Literal["body", "hash"]) -> Iterator[tuple[int, Row]]:
     """The messages of a session in order, with their sequence numbers. `texts` says what replaces the text ids.
 
-    They are read in pages, so that memory does not grow with the session.
+    They are read in pages, so that memory does not grow with the session. A body may be compressed.
     """
     after = -1
     while page := _read_page(database, session_id, after, f"t.{texts}"):
@@ -167,9 +168,9 @@ def to_message(row: Row) -> Message:
     return Message(
         native_id=row.native_id,
         role=row.role,
-        text=row.text or "",
-        reasoning=row.reasoning or "",
-        tool_calls=tuple(ToolCall(id=call[0], name=call[1], arguments=call[2] or "") for call in row.calls),
+        text=decompress(row.text) or "",
+        reasoning=decompress(row.reasoning) or "",
+        tool_calls=tuple(ToolCall(id=call[0], name=call[1], arguments=decompress(call[2]) or "") for call in row.calls),
         tool_results=tuple(map(to_result, row.results)),
         timestamp=to_time(row.at),
         model=row.model,
@@ -184,7 +185,8 @@ def to_message(row: Row) -> Message:
 def to_result(row: Sequence[Any]) -> ToolResult:
     """A tool result from its row."""
     call_id, outcome, text, duration, flag, code = row
-    return ToolResult(call_id=call_id, outcome=outcome, text=text or "", duration=duration, flag=flag, exit_code=code)
+    text = decompress(text) or ""
+    return ToolResult(call_id=call_id, outcome=outcome, text=text, duration=duration, flag=flag, exit_code=code)
 
 
 def to_session(row: Sequence[Any]) -> Session:

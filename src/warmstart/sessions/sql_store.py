@@ -32,6 +32,7 @@ from warmstart.sessions.schema import (
 from warmstart.sessions.store import Appended, Filter, Position, SessionSummary
 from warmstart.sessions.text_index import PostgresTextIndex, SQLiteTextIndex, TextIndex
 from warmstart.sessions.values import CallOutcome, Message, ParentKind, Session, SessionOutcome, ToolResult, clean
+from warmstart.storage.compression import decompress
 from warmstart.storage.database import Connection, Database, Statement, select_in
 from warmstart.storage.sqlite import SQLiteDatabase
 
@@ -46,7 +47,7 @@ _COUNTS = """
 # Few logs have a title; the user's first message serves as one.
 _TITLE = """
     CASE WHEN s.title <> '' THEN s.title ELSE coalesce((
-        SELECT substr(t.body, 1, 200) FROM messages m JOIN texts t ON t.id = m.text
+        SELECT substr(decompress(t.body), 1, 200) FROM messages m JOIN texts t ON t.id = m.text
         WHERE m.session = s.pk AND m.role = 'user' AND m.flags & 3 = 0 ORDER BY m.seq LIMIT 1), '') END
 """
 _SESSION = ", ".join(f"s.{name}" for name in SESSION_COLUMNS.split(", ")).replace("s.title", _TITLE)
@@ -203,7 +204,8 @@ class SQLSessionStore:
         for first in range(0, last, _REWRITE_PAGE):
             with self.transaction() as connection:
                 page = connection.execute(
-                    "SELECT id, body FROM texts WHERE id > ? AND id <= ?", (first, min(first + _REWRITE_PAGE, last))
+                    "SELECT id, decompress(body) FROM texts WHERE id > ? AND id <= ?",
+                    (first, min(first + _REWRITE_PAGE, last)),
                 ).fetchall()
                 rewritten = {old: new for old, body in page if (new := change(body)) != body}
                 for old, new in rewritten.items():
@@ -308,8 +310,9 @@ class SQLSessionStore:
         Returns that message by session id.
         """
         rows = self.fetch(
-            "SELECT s.id, t.body FROM sessions s JOIN messages m ON m.session = s.pk JOIN texts t ON t.id = m.text "
-            "WHERE m.role = 'user' AND m.seq <= ? AND replace(t.body, ?, '') <> t.body "
+            "SELECT s.id, decompress(t.body) FROM sessions s JOIN messages m ON m.session = s.pk "
+            "JOIN texts t ON t.id = m.text WHERE m.role = 'user' AND m.seq <= ? "
+            "AND replace(decompress(t.body), ?, '') <> decompress(t.body) "
             "AND coalesce(s.started_at, 1e18) >= ? ORDER BY s.pk, m.seq DESC",
             (within, text, since),
         )
@@ -322,14 +325,14 @@ class SQLSessionStore:
         with self.database.translate_errors():
             chosen = f"{query} WHERE path IN ({{}})"
             rows = iter(connection.execute(query)) if paths is None else select_in(connection, chosen, paths)
-            return {row[0]: Position(*(*row[:6], msgspec.json.decode(row[6]), row[7])) for row in rows}
+            return {row[0]: Position(*(*row[:6], msgspec.json.decode(decompress(row[6])), row[7])) for row in rows}
 
     def save_position(self, position: Position) -> int:
         state = clean(msgspec.json.encode(position.state).decode())
         place = (position.mark, position.offset, position.line)
         with self.transaction() as connection:
             row = connection.execute(
-                f"INSERT INTO positions ({_POSITION}) VALUES (?, ?, ?, ?, ?, ?, ?, 1) "
+                f"INSERT INTO positions ({_POSITION}) VALUES (?, ?, ?, ?, ?, ?, compress(?), 1) "
                 "ON CONFLICT (path) DO UPDATE SET agent = excluded.agent, "
                 'signature = excluded.signature, mark = excluded.mark, "offset" = excluded."offset", '
                 "line = excluded.line, state = excluded.state, revision = positions.revision + 1 RETURNING revision",

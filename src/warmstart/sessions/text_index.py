@@ -83,7 +83,7 @@ class TextIndex(ABC):
         connection = self._db.connection
         for some in batches(sorted(stale)):
             unused = connection.execute(
-                f"SELECT id, body FROM texts t WHERE id IN ({placeholders(some)}) AND {_UNUSED}", some
+                f"SELECT id, decompress(body) FROM texts t WHERE id IN ({placeholders(some)}) AND {_UNUSED}", some
             ).fetchall()
             if self.REMOVE:
                 indexed = [(each, distinct_stems(body)) for each, body in unused if first <= each <= last]
@@ -100,7 +100,9 @@ class TextIndex(ABC):
             "SELECT id FROM texts WHERE id >= ? AND id <= ? ORDER BY id", (first, last)
         ):
             if (stemmed := stems.get(number)) is None:
-                (body,) = self._db.connection.execute("SELECT body FROM texts WHERE id = ?", (number,)).fetchone()
+                (body,) = self._db.connection.execute(
+                    "SELECT decompress(body) FROM texts WHERE id = ?", (number,)
+                ).fetchone()
                 stemmed = distinct_stems(body)
             batch[number] = stemmed
             size += len(stemmed)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from warmstart.errors import StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreReadOnly
+from warmstart.storage.compression import register
 from warmstart.storage.database import BUSY_SECONDS, Connection, Database, Migration
 
 APPLICATION_ID = 0x5741524D  # "WARM", in the file's header: marks our stores
@@ -50,6 +51,7 @@ class SQLiteDatabase(Database):
                 raise
 
     def _configure(self, timeout: float) -> None:
+        register(self.connection)
         run = self.connection.execute
         tables = run("SELECT count(*) FROM sqlite_master").fetchone()[0]
         if tables and run("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
@@ -115,7 +117,9 @@ class SQLiteDatabase(Database):
 
     def _store_error(self, error: Exception) -> StoreError:
         code = _primary_code(error)
-        if isinstance(error, UnicodeDecodeError) or code in _CORRUPT:  # the error may quote a damaged schema
+        # The error may quote a damaged schema; our functions fail only if a text is damaged.
+        is_damaged = isinstance(error, UnicodeDecodeError) or "user-defined function" in str(error)
+        if is_damaged or code in _CORRUPT:
             advice = "move it away and run `warmstart sync` to build a new one (it was not changed)"
             return StoreCorrupt(f"the store {self.name!r} is damaged or is not a store ({error}); {advice}")
         if code in _READ_ONLY:

@@ -68,7 +68,7 @@ class ItemStore:
             with self._db.transaction() as connection:
                 connection.executemany(
                     "INSERT INTO session_items (session, rules, body) "
-                    "SELECT pk, ?, ? FROM sessions WHERE id = ? AND revision = ? "
+                    "SELECT pk, ?, compress(?) FROM sessions WHERE id = ? AND revision = ? "
                     "ON CONFLICT (session) DO UPDATE SET rules = excluded.rules, body = excluded.body",
                     rows,
                 )
@@ -78,7 +78,7 @@ class ItemStore:
         condition, values = where(filter)
         with self._db.translate_errors():
             rows = self._db.connection.execute(
-                "SELECT i.body FROM session_items i JOIN sessions s ON s.pk = i.session "
+                "SELECT decompress(i.body) FROM session_items i JOIN sessions s ON s.pk = i.session "
                 f"WHERE {condition} AND i.rules = :rules AND s.id NOT IN (SELECT session FROM template_revoked) "
                 "ORDER BY s.ended_at DESC NULLS LAST, s.id LIMIT :limit",
                 {**values, "rules": self._rules},

@@ -45,7 +45,7 @@ def session(native_id: str = "one", **fields: object) -> Session:
 def find_texts(store: SQLSessionStore, words: str, *, limit: int = 1000) -> list[str]:
     """The texts that contain all of these words, newest first, according to the store's text index."""
     ids = store.index.find(set(map(stem_word, tokenize(words))), limit=limit)
-    return [store.fetch("SELECT body FROM texts WHERE id = ?", (text,))[0][0] for text in ids]
+    return [store.fetch("SELECT decompress(body) FROM texts WHERE id = ?", (text,))[0][0] for text in ids]
 
 
 CALLED = Message(
