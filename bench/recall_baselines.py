@@ -123,9 +123,9 @@ def split_turns(messages: Iterable[Message]) -> Iterator[Document]:
 
 
 def _join(turn: list[Message]) -> Document:
-    requests = []
-    replies = []
-    calls = []
+    requests: list[str] = []
+    replies: list[str] = []
+    calls: list[str] = []
     for message in turn:
         said = requests if message.role == "user" else replies
         said.append(message.text)

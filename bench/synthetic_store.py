@@ -30,7 +30,7 @@ class SyntheticStore:
 
     def fill(self, store: SQLSessionStore, messages: int) -> list[str]:
         """Store sessions with this many messages in total; returns queries for them."""
-        sources = []
+        sources: list[str] = []
         sessions = messages // SESSION
         for first in range(0, sessions, _BATCH):
             with store.transaction():
