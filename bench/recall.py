@@ -18,6 +18,7 @@ from typing import NamedTuple
 from recall_baselines import Hit, Searcher, fts5_over_messages, fts5_over_turns
 from recall_questions import DATA, Question, beam, commits, locomo, long_sessions
 from recall_speed import measure_size, open_vectors, real_speed, synthetic_speed
+from warmstart.errors import LogError
 from warmstart.recall import ranking
 from warmstart.recall.recall import Recall
 from warmstart.sessions.sql_store import SQLiteSessionStore
@@ -180,7 +181,7 @@ def load(
 ) -> list[Question]:
     try:
         questions = loader(store, path)
-    except FileNotFoundError:
+    except (FileNotFoundError, LogError):
         questions = []
     if not questions:
         print(f"bench/recall.py: no questions in {path}; not measured", file=sys.stderr)
