@@ -1,4 +1,7 @@
-"""CPU time, in units of `python -c pass`: ratios can be compared between machines, and with other load on this one."""
+"""CPU time in units of `python -c pass`: ratios can be compared between machines.
+
+Other load slows down everything for a while, so the unit is measured before and after, or in between.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +14,21 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import NamedTuple
 
+STARTS = 8  # before, and as many after
+
 
 class Percentiles(NamedTuple):
     """Of a series of CPU times, in units."""
 
     p50: float
     p95: float
+    unit: float  # in seconds
 
     @classmethod
-    def of(cls, seconds: Sequence[float], unit: float) -> Percentiles:
-        return cls(median(seconds) / unit, quantiles(seconds, n=20)[-1] / unit)
+    def of(cls, seconds: Sequence[float], starts: Sequence[float]) -> Percentiles:
+        """`starts` are the CPU times of a Python that does nothing."""
+        unit = median(starts)
+        return cls(median(seconds) / unit, quantiles(seconds, n=20)[-1] / unit, unit)
 
     @property
     def spread(self) -> float:
@@ -45,8 +53,12 @@ def _seconds_of_children() -> float:
 
 
 def python_start() -> float:
-    """The unit: the CPU time of a Python that does nothing."""
-    return median(seconds_of_child([sys.executable, "-c", "pass"]) for _ in range(15))
+    """The CPU time of a Python that does nothing."""
+    return seconds_of_child([sys.executable, "-c", "pass"])
+
+
+def python_starts() -> list[float]:
+    return [python_start() for _ in range(STARTS)]
 
 
 def seconds_of_process(pid: int) -> float:

@@ -1,6 +1,6 @@
 """What recall costs: CPU per query, CPU of the command, CPU of an import, and the size of the store.
 
-CPU time is in units of `python -c pass`, measured again for each table.
+CPU time is in units of `python -c pass`, measured again for each row.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from statistics import median
 
-from cpu import Percentiles, python_start, seconds_of_child, seconds_of_process, seconds_with_children
+from cpu import Percentiles, python_start, python_starts, seconds_of_child, seconds_of_process, seconds_with_children
 from postgres import server
 from synthetic_store import SyntheticStore
 from warmstart.config import load_settings
@@ -30,7 +31,7 @@ SCOPES = (("one project", ONE_PROJECT), ("all projects", None))
 WARM_UP = 20  # queries
 COMMANDS = 20  # processes
 
-_HEADER = f"{'':<46}{'p50':>10}{'p95':>10}{'p95 / p50':>12}"
+_HEADER = f"{'':<46}{'p50':>10}{'p95':>10}{'p95 / p50':>12}{'unit, ms':>10}"
 
 
 def print_header(title: str) -> None:
@@ -38,7 +39,11 @@ def print_header(title: str) -> None:
 
 
 def print_row(label: str, figures: Percentiles, note: str = "") -> None:
-    print(f"{label:<46}{figures.p50:>10.3f}{figures.p95:>10.3f}{figures.spread:>12.2f}  {note}".rstrip(), flush=True)
+    print(
+        f"{label:<46}{figures.p50:>10.3f}{figures.p95:>10.3f}{figures.spread:>12.2f}"
+        f"{figures.unit * 1000:>10.1f}  {note}".rstrip(),
+        flush=True,
+    )
 
 
 @contextmanager
@@ -62,8 +67,9 @@ def open_vectors(store: SQLSessionStore) -> Iterator[SemanticIndex | None]:
 
 def measure_queries(
     recall: Recall, queries: list[str], project: str | None, cpu: Callable[[], float] = time.process_time
-) -> list[float]:
-    """The CPU seconds of every query, after some to warm up."""
+) -> Percentiles:
+    """The CPU time of every query, after some to warm up."""
+    starts = python_starts()
     for query in queries[:WARM_UP]:
         recall.search(query, project=project)
     seconds = []
@@ -71,7 +77,8 @@ def measure_queries(
         began = cpu()
         recall.search(query, project=project)
         seconds.append(cpu() - began)
-    return seconds
+    starts += python_starts()
+    return Percentiles.of(seconds, starts)
 
 
 def fill_store(store: SQLSessionStore, messages: int) -> list[str]:
@@ -89,48 +96,46 @@ def synthetic_speed(messages: int, folder: Path, *, postgres: bool) -> None:
     """SQLite, the command, and PostgreSQL with the same sessions."""
     with closing(SQLiteSessionStore(folder / "warmstart.db")) as store:
         queries = fill_store(store, messages)
-        unit = python_start()
-        print_header(f"CPU per query, python -c pass = {unit * 1000:.1f} ms; SQLite, {messages:,} messages")
+        print_header(f"CPU per query, SQLite, {messages:,} messages")
         figures = {}
         for scope, project in SCOPES:
-            figures[scope] = Percentiles.of(measure_queries(Recall(store), queries, project), unit)
+            figures[scope] = measure_queries(Recall(store), queries, project)
             print_row(scope, figures[scope])
     measure_command(folder, queries, project=ONE_PROJECT)
     if postgres:
         postgres_speed(messages, figures)
     with closing(SQLiteSessionStore(folder / "warmstart.db")) as store, open_vectors(store) as semantic:
         if semantic is not None:
-            unit = python_start()
-            print_header(f"CPU per query by words and vectors, python -c pass = {unit * 1000:.1f} ms; SQLite")
+            print_header(f"CPU per query by words and vectors, SQLite, {messages:,} messages")
             for scope, project in SCOPES:
-                seconds = measure_queries(Recall(store, semantic=semantic), queries, project)
-                print_row(scope, Percentiles.of(seconds, unit))
+                print_row(scope, measure_queries(Recall(store, semantic=semantic), queries, project))
 
 
 def real_speed(store: SQLSessionStore, queries: dict[str, list[str]]) -> None:
     """Real questions about real coding sessions, in all projects."""
-    unit = python_start()
-    print_header(f"CPU per query, python -c pass = {unit * 1000:.1f} ms; SQLite, the coding sessions of the commits")
+    print_header("CPU per query, SQLite, the coding sessions of the commits")
     for label, texts in queries.items():
-        print_row(label, Percentiles.of(measure_queries(Recall(store), texts, None), unit))
+        print_row(label, measure_queries(Recall(store), texts, None))
     with open_vectors(store) as semantic:
         if semantic is not None:
             for label, texts in queries.items():
-                seconds = measure_queries(Recall(store, semantic=semantic), texts, None)
-                print_row(f"words and vectors, {label}", Percentiles.of(seconds, unit))
+                figures = measure_queries(Recall(store, semantic=semantic), texts, None)
+                print_row(f"words and vectors, {label}", figures)
 
 
 def measure_command(home: Path, queries: list[str], *, project: str) -> None:
     """`warmstart recall` as a whole process, and whether it loads numpy."""
     environment = {**os.environ, "WARMSTART_HOME": str(home)}
     environment.pop("WARMSTART_STORE", None)
-    unit = python_start()
-    print_header(f"CPU of a whole process, python -c pass = {unit * 1000:.1f} ms")
+    print_header("CPU of a whole process")
     for scope in (("--project", project), ("--all-projects",)):
         arguments = ["-m", "warmstart", "recall", *scope, "--"]
-        commands = [[sys.executable, *arguments, query] for query in queries[:COMMANDS]]
-        seconds = [seconds_of_child(command, environment) for command in commands]
-        print_row(f"warmstart recall {scope[0]}", Percentiles.of(seconds, unit))
+        seconds = []
+        starts = []
+        for query in queries[:COMMANDS]:
+            starts.append(python_start())
+            seconds.append(seconds_of_child([sys.executable, *arguments, query], environment))
+        print_row(f"warmstart recall {scope[0]}", Percentiles.of(seconds, starts))
     loaded = subprocess.run(
         [sys.executable, "-X", "importtime", *arguments, queries[0]],
         check=True,
@@ -162,10 +167,9 @@ def postgres_speed(messages: int, sqlite: dict[str, Percentiles]) -> None:
             def cpu() -> float:
                 return time.process_time() + seconds_of_process(process)
 
-            unit = python_start()
-            print_header(f"CPU per query, python -c pass = {unit * 1000:.1f} ms; PostgreSQL, {messages:,} messages")
+            print_header(f"CPU per query, PostgreSQL, {messages:,} messages")
             for scope, project in SCOPES:
-                figures = Percentiles.of(measure_queries(Recall(store), queries, project, cpu), unit)
+                figures = measure_queries(Recall(store), queries, project, cpu)
                 ratio = figures.p50 / sqlite[scope].p50
                 print_row(scope, figures, f"{ratio:.2f} times SQLite at p50")
 
@@ -175,10 +179,10 @@ def postgres_speed(messages: int, sqlite: dict[str, Percentiles]) -> None:
 
 def measure_size(logs: list[Path], folder: Path) -> None:
     """The store of real logs: CPU of the import and of the index, bytes in total and by table."""
-    text = 0
+    text = 0  # bytes
     for log in logs:
         text += sum(file.stat().st_size for file in log.rglob("*") if file.is_file())
-    unit = python_start()
+    starts = python_starts()
     path = folder / "size.db"
     with closing(SQLiteSessionStore(path)) as store:
         began = seconds_with_children()
@@ -186,6 +190,7 @@ def measure_size(logs: list[Path], folder: Path) -> None:
         imported = seconds_with_children()
         Recall(store).update()
         indexed = seconds_with_children()
+        unit = median(starts + python_starts())
         run = store.database.connection.execute
         run("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         print(f"\nsize: logs of {text / 1e6:.1f} MB; python -c pass = {unit * 1000:.1f} ms of CPU")
