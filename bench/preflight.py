@@ -33,7 +33,8 @@ import numpy as np
 
 from activity import read_projects
 from foresight import open_corpus
-from recall import DATA, _questions, _vocabulary, locomo
+from recall_questions import DATA, locomo
+from synthetic_store import make_queries, vocabulary
 from turns import Past, measure, policy_with
 from warmstart.hosts.hook import CODE
 from warmstart.preflight.gate import classify, points_to_earlier_work
@@ -63,7 +64,7 @@ class Made:
         for project in self.projects:
             Path(project).mkdir()
         self._chance = np.random.default_rng(1)
-        self._words = _vocabulary(200_000)
+        self._words = vocabulary(200_000)
         weights = 1 / np.arange(1, len(self._words) + 1) ** 1.05
         self._chances = np.cumsum(weights / weights.sum())
         self._files = [f"src/{self._words[place // 8]}/{self._words[place * 7]}.py" for place in range(600)]
@@ -87,7 +88,7 @@ class Made:
         Recall(store).update()
         ItemStore(store).update()
         update_turns(store, Redactor())
-        return _questions(asked, self._words[:40])
+        return make_queries(asked, self._words[:40])
 
     def _turns(self, session: int, topic: np.ndarray, began: datetime) -> Iterator[Message]:
         files = [self._files[int(place)] for place in self._chance.zipf(1.2, 8) % len(self._files)]
