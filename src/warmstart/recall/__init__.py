@@ -1,4 +1,4 @@
-"""Recall: where was it said? Names are loaded on first use, because most of them need numpy."""
+"""Recall: where was it said? Names are loaded on first use, because hooks load a part of this package."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

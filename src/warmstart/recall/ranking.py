@@ -23,6 +23,7 @@ SHORT = 200  # words; longer turns borrow nothing
 SESSION = 0.7  # weight of the session
 DATES = 4.0  # weight of a date in the query
 NAMES = 1.0  # weight of a name that a turn has exactly as it was typed
+MAX_DATED_ONLY = 30  # sessions that match a date of the query but no word
 
 
 class Turn:

@@ -2,54 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime, time
-from math import inf, isinf, log
+from math import inf, isinf
 from time import monotonic
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-import numpy as np
-
 from warmstart.errors import EmbedderError, StoreError
-from warmstart.recall.evidence import Evidence, Hit, SearchResult, choose_spots, read_passages
-from warmstart.recall.index import GROUPS, Group, Index, Progress
-from warmstart.recall.query import MAX_NAMES, MAX_TERMS, Name, Query, Word, parse, rarest
-from warmstart.recall.ranking import CorpusStats, Floats, Postings, Ranked, Scope, Weights, rank, rank_sessions
-from warmstart.sessions.lookup import Selection, Use
+from warmstart.recall import ranking
+from warmstart.recall.evidence import Evidence, Hit, Renderer, read_passages
+from warmstart.recall.index import Index, Progress
+from warmstart.recall.query import MAX_NAMES, Name, Query, parse
+from warmstart.recall.ranking import Turn, in_order, rarity
+from warmstart.recall.search import Found, Scope, find_turns, read_turns
+from warmstart.sessions.lookup import PassageText, Selection, SessionLookup
 from warmstart.sessions.sql_store import SQLSessionStore
-from warmstart.storage.database import Interrupted
+from warmstart.storage.deadline import Interrupted, time_limit
 from warmstart.text.dates import find_spans
-from warmstart.text.words import stem_word, tokenize
 
 if TYPE_CHECKING:  # loads what only a semantic search needs
-    from warmstart.recall.semantic import Near, SemanticIndex
+    from warmstart.recall.semantic import SemanticIndex
 
 Mode = Literal["lexical", "vector", "hybrid"]
 
 MAX_DEADLINE_MS = 86_400_000  # a longer one counts as no deadline
 MAX_STALE = 5  # changed sessions that a search with a deadline indexes first
-MAX_HITS = 60  # uses of a name
+MAX_HITS = 60  # uses of a name in tool output
 MAX_CANDIDATES = 2000  # newest texts that are searched for a name
+MAX_NAMED = 20  # turns that are searched for a name
 MAX_DATED = 5000  # sessions near a date
-_INDEX_BY, _WORDS_BY, _NAMES_BY = 0.5, 0.7, 0.85  # shares of the time; the rest is for passages
-_SPARE = 5  # more sessions than passages, in case one is deleted meanwhile
-_WIDER = 8  # times as many postings if a project has too few of them
-_POSTINGS_PER_SECOND = 500_000  # that can be ranked
-_MIN_POSTINGS = 100
-_TEXTS_PER_SECOND = 1_000_000  # that can be intersected for several stems
-_USE_WEIGHTS: dict[Use, float] = {"text": 1.5, "arguments": 1.0, "result": 0.6}
+MAX_PER_SESSION = 3  # passages, if other sessions are about as good
+AS_GOOD = 0.8  # another session's passage is as good if it has this share of the score
+_INDEX_BY, _RANK_BY = 0.5, 0.8  # shares of the time; the rest is for passages
+_SPARE = 5  # more turns than passages, in case one is deleted meanwhile
+_OUTPUT = 0.6  # weight of a name in tool output
 
 
-class _WordResult(NamedTuple):
-    """The result of the search by words."""
+class _Search(NamedTuple):
+    """A search while it runs."""
 
-    ranked: Ranked
-    did: Postings
-    terms: tuple[Word, ...]
-    have: set[str]  # the stems that are in a document in scope
-    missing: list[Word]  # the words that are in no document of any project
-    is_little: bool  # whether tool output may add to it
+    query: Query
+    selection: Selection
+    scope: Scope
+    found: Found
+    texts: dict[int, Sequence[PassageText]]  # by turn, those that were read
 
 
 class Recall:
@@ -66,18 +64,14 @@ class Recall:
         clock: Callable[[], datetime] = lambda: datetime.now().astimezone(),
         semantic: SemanticIndex | None = None,
         mode: Mode = "hybrid",
-        weights: Weights = Weights(),  # noqa: B008 - Weights is frozen
     ) -> None:
         self._db = store.database
         self._index = Index(store)
-        self._terms = self._index.terms
-        self._lookup = self._index.lookup
-        self._stats = CorpusStats(self._db)
+        self._lookup = SessionLookup(self._db.connection)
         self._texts = store.index
         self._clock = clock
         self._semantic = None if mode == "lexical" else semantic
         self._mode = mode
-        self._weights = weights
         self.pending = 0
 
     def update(self, progress: Progress | None = None) -> int:
@@ -111,153 +105,146 @@ class Recall:
         if limit <= 0 or seconds <= 0:
             return []
         with self._db.translate_errors(), suppress(Interrupted):
-            state = self._index.read_state()
-            if state.stale and (isinf(seconds) or state.stale <= MAX_STALE):
-                # If another process has locked the store, skip the update.
-                with suppress(StoreError, Interrupted), self._terms.time_limit(began + _INDEX_BY * seconds):
-                    self._index.update()
-                state = self._index.read_state()
-            self.pending = state.stale
-            deadline = began + _WORDS_BY * seconds
-            with self._terms.time_limit(deadline):
+            self._update(began + _INDEX_BY * seconds)
+            query = parse(text)
+            with self._limit(began + _RANK_BY * seconds):
                 selection = self._lookup.select(
                     project=project, agents=agents, since=since, exclude_session=exclude_session
                 )
-                self._stats.refresh(state, deadline)
-                if not self._stats.everything.parts or (selection.sessions is not None and not selection.sessions):
-                    return []
-                query = parse(text)
-                found = self._search_words(query, selection, limit, deadline)
-            deadline = began + _NAMES_BY * seconds
-            hits: dict[int, list[Hit]] = {}
-            dated: dict[int, float] = {}
-            if self._mode != "vector":
-                with suppress(Interrupted), self._terms.time_limit(deadline):
-                    if query.names or found.missing or found.is_little:
-                        hits = self._search_names(query, found, selection, deadline)
-                    if query.may_have_date and (hits or found.have & query.content or not query.content):
-                        dated = self._search_dates(query.text, selection)
-            # For each session, the sum over all names of the best use of each.
-            exact = {
-                session: sum({hit.what: hit.score for hit in sorted(some, key=lambda hit: hit.score)}.values())
-                for session, some in hits.items()
-            }
-            sessions = rank_sessions(found.ranked, self._stats.session, {"exact": exact, "date": dated}, limit + _SPARE)
-            with self._terms.time_limit(began + seconds):
-                result = SearchResult(query, found.terms, found.ranked, found.did, sessions, hits)
-                spots = choose_spots(result, self._stats.session, limit)
-                return read_passages(self._db.connection, self._lookup, result, spots, limit)
+                scope = self._scope(selection, project)
+                found = find_turns(self._db.connection, self._db.DIALECT, [word.stem for word in query.words], scope)
+            search = _Search(query, selection, scope, found, {})
+            hits: dict[int, Hit] = {}
+            with suppress(Interrupted), self._limit(began + _RANK_BY * seconds):
+                self._add_meaning(search, began + _RANK_BY * seconds)
+                if self._mode != "vector":
+                    self._add_names(search)
+                    hits = self._add_output(search, limit)
+                    self._add_dates(search)
+            with self._limit(began + seconds):
+                return self._evidence(search, hits, limit)
         return []
 
-    # -- by words and by meaning
+    def _limit(self, deadline: float) -> time_limit:
+        return time_limit(self._db.connection, self._db.DIALECT, deadline)
 
-    def _search_words(self, query: Query, selection: Selection, limit: int, deadline: float) -> _WordResult:
-        stats, semantic = self._stats, self._semantic
-        scope = stats.everything if selection.sessions is None else stats.scope(selection.sessions)
-        known = self._index.frequencies([word.stem for word in query.words])
-        near = None if semantic is None else self._near(semantic, query, scope, deadline)
-        groups: tuple[Group, ...] = GROUPS if stats.has_did else ("said",)
-        for budget in (self._weights.postings, _WIDER * self._weights.postings):
-            affordable = (deadline - monotonic()) * _POSTINGS_PER_SECOND
-            if affordable < _MIN_POSTINGS:
-                raise Interrupted
-            budget = int(min(budget, affordable))
-            words = {group: rarest(query.words, known[group], budget) for group in groups}
-            stems = {group: [word.stem for word in some] for group, some in words.items()}
-            ids = self._terms.postings(stems, 2 * budget)
-            found = {
-                # Document frequencies are for all projects; within one project, count only what was read.
-                group: stats.join(ids[group], [known[group].get(stem, 0) * scope.is_all for stem in some], scope)
-                for group, some in stems.items()
-            }
-            if monotonic() > deadline:
-                raise Interrupted
-            did = found.get("did", Postings())
-            also = () if near is None else near.parts
-            ranked = rank(found["said"], did, scope, stats.lengths, self._weights, also)
-            # The words that are rarest over all projects may not occur in this one.
-            has_all = min(map(len, words.values())) >= min(len(query.words), MAX_TERMS)
-            if scope.is_all or len(ranked.parts) >= limit or has_all:
-                break
-        exist = {
-            stem for group, some in stems.items() for stem, each in zip(some, ids[group], strict=True) if len(each)
-        }
-        have = {
-            stem
-            for group, some in stems.items()
-            for stem, count in zip(some, found[group].counts.tolist(), strict=True)
-            if count
-        }
-        if self._mode == "vector" or (query.content and not have & query.content):
-            ranked = Ranked()
-        if semantic is not None and near is not None:
-            # If no word of the query occurs, require a higher similarity: something is always nearest.
-            sure = 1 if have & query.content or self._mode == "vector" else 2
-            ranked = semantic.add(ranked, near, floor=sure * semantic.embedder.floor)
-        terms = tuple(dict.fromkeys(word for some in words.values() for word in some))
-        missing = [word for word in words["said"] if word.stem not in exist]
-        has_all = have.issuperset(word.stem for word in query.words) and bool((ranked.scores > 0).any())
-        return _WordResult(ranked, did, terms, have, missing, len(ranked.parts) < limit and not has_all)
+    def _update(self, deadline: float) -> None:
+        """Index what has changed; with a deadline, only if it is little."""
+        self.pending = self._index.pending()
+        if self.pending and (isinf(deadline) or self.pending <= MAX_STALE):
+            # If another process has locked the store, skip the update.
+            with suppress(StoreError, Interrupted), self._limit(deadline):
+                self._index.update()
+            self.pending = self._index.pending()
 
-    def _near(self, semantic: SemanticIndex, query: Query, scope: Scope, deadline: float) -> Near | None:
-        """The messages near the query, with rare words weighted more; `None` if they cannot be determined."""
+    def _scope(self, selection: Selection, project: str | None) -> Scope:
+        if selection.sessions is None:
+            return Scope()
+        projects = None if project is None else self._lookup.projects(selection)
+        return Scope(projects=projects, sessions=frozenset(selection.sessions), count=len(selection.sessions))
 
-        def weigh(words: Sequence[str]) -> Floats:
-            stems = [next(map(stem_word, tokenize(word)), "") for word in words]
-            known = self._index.frequencies(list(set(stems)))["said"]
-            having = np.array([known.get(stem, 1) for stem in stems])
-            return np.log(1 + (self._stats.everything.said - having + 0.5) / (having + 0.5))
+    # -- what adds to the score of a turn
 
-        # Another process may have added or removed parts since the statistics were loaded.
-        existing = np.flatnonzero(scope.allowed)
-        now = monotonic()
+    def _add_meaning(self, search: _Search, deadline: float) -> None:
+        """Add the similarity of the meaning, and the turns that are near in meaning only."""
+        semantic, found = self._semantic, search.found
+        if semantic is None:
+            return
         try:
-            near = semantic.near(query.text, weigh, None if scope.is_all else existing, now + (deadline - now) / 2)
-        except (EmbedderError, StoreError):
+            semantic.add(found, search.query, search.scope, deadline, alone=self._mode == "vector")
+        except (EmbedderError, StoreError):  # if a service does not answer, or the file is damaged, use words only
             if self._mode == "vector":
                 raise
-            return None  # if a service does not answer, or the file is damaged, search by words only
-        return near._replace(messages=near.messages[np.isin(near.messages >> 16, existing)])
 
-    # -- by name and by date
+    def _add_names(self, search: _Search) -> None:
+        """Raise the turns that contain a name of the query as it was typed."""
+        terms = {term: place for place, term in enumerate(search.found.terms)}
+        for name in search.query.names if ranking.NAMES else ():
+            stems = {terms[stem] for stem in name.stems if stem in terms}
+            candidates = [turn for turn in search.found.turns if stems and stems <= turn.counts.keys()][:MAX_NAMED]
+            having = [turn for turn in candidates if self._has_name(search, turn, name)]
+            weight = ranking.NAMES * rarity(len(having), search.found.documents)
+            for turn in having:
+                turn.components["names"] = turn.components.get("names", 0.0) + weight
 
-    def _search_names(
-        self, query: Query, found: _WordResult, selection: Selection, deadline: float
-    ) -> dict[int, list[Hit]]:
-        """For each session, texts that contain the names of the query literally, or tool output with its words."""
-        hits: list[Hit] = []
-        for name in (*query.names, *(Name(word.word, (word.stem,)) for word in found.missing[:MAX_NAMES])):
-            if isinf(deadline) or self._is_time_for(name.stems, deadline):
-                texts = self._texts.find(set(name.stems), every=True, limit=MAX_CANDIDATES)
-                texts = self._lookup.containing(texts, name.text) if texts else []
-                uses = self._lookup.uses(texts, tuple(_USE_WEIGHTS), selection, MAX_HITS) if texts else []
-                # The rarer a name, the higher the weight of its uses.
-                messages = len({use.message for use in uses})
-                weight = log(1 + max(self._stats.everything.said, len(uses)) / (1 + messages))
-                hits += [Hit(use, weight * _USE_WEIGHTS[use.use], name.text) for use in uses]
-        words = query.words[:MAX_NAMES]
-        stems = [word.stem for word in words]
-        if not hits and found.is_little and stems and (isinf(deadline) or self._is_time_for(stems, deadline)):
-            positive = found.ranked.scores[found.ranked.scores > 0]  # vectors can push a score below zero
-            least = float(positive.min()) if len(positive) else 1.0
-            for every, score in ((True, least / 2), (False, least / 6)):
+    def _has_name(self, search: _Search, turn: Turn, name: Name) -> bool:
+        if turn.id not in search.texts:
+            search.texts[turn.id] = self._lookup.passage(turn.session, turn.first_seq, turn.last_seq)
+        return any(name.text in text.body.lower() for text in search.texts[turn.id])
+
+    def _add_output(self, search: _Search, limit: int) -> dict[int, Hit]:
+        """Add turns whose tool output has the names and the words that no turn has, or all words if little is found."""
+        query, found = search.query, search.found
+        missing = [name for name in query.names if not found.known.keys() >= set(name.stems)]
+        missing += [Name(word.word, (word.stem,)) for word in query.words if word.stem not in found.known]
+        hits: dict[int, Hit] = {}
+        for name in missing[:MAX_NAMES]:
+            texts = self._texts.find(set(name.stems), every=True, limit=MAX_CANDIDATES)
+            texts = self._lookup.containing(texts, name.text) if texts else []
+            weight = _OUTPUT * rarity(len(texts), found.documents)
+            hits |= self._use_output(search, texts, weight)
+        if not hits and missing and len({turn.session for turn in found.turns}) < limit:
+            stems = [word.stem for word in query.words][:MAX_NAMES]
+            least = min((turn.score for turn in found.turns), default=1.0)
+            for every in (True, False):
                 texts = self._texts.find(stems, every=every, limit=MAX_CANDIDATES)
-                uses = self._lookup.uses(texts, ("result",), selection, MAX_HITS) if texts else []
-                hits = [Hit(use, score, " ".join(word.word for word in words)) for use in uses]
+                hits = self._use_output(search, texts, least / (2 if every else 6))
                 if hits:
                     break
-        by_session: dict[int, list[Hit]] = {}
-        for hit in hits:
-            by_session.setdefault(hit.use.session, []).append(hit)
-        return by_session
+        return hits
 
-    def _is_time_for(self, stems: Sequence[str], deadline: float) -> bool:
-        """Whether there is time to find texts with all of these stems; FTS5 cannot be interrupted while it does."""
-        texts = 0
-        if len(stems) > 1:
-            known = self._index.frequencies(list(set(stems)))
-            texts = sum(sum(group.values()) for group in known.values())
-        return deadline - monotonic() > texts / _TEXTS_PER_SECOND
+    def _use_output(self, search: _Search, texts: Sequence[int], weight: float) -> dict[int, Hit]:
+        """The turns in which these texts are tool output, with the texts. Adds the turns to those that were found."""
+        uses = self._lookup.uses(texts, ("result",), search.selection, MAX_HITS) if texts else []
+        turns = {turn.id: turn for turn in search.found.turns}
+        places = self._lookup.places(use.message for use in uses)
+        bodies = self._lookup.bodies(use.text for use in uses)
+        hits: dict[int, Hit] = {}
+        for use in uses:
+            session, seq, native_id, at = places[use.message]
+            number = self._turn_at(session, seq)
+            if number is None or number in hits:
+                continue
+            hits[number] = Hit(native_id, at, bodies[use.text])
+            if number not in turns:
+                more = read_turns(self._db.connection, search.found.terms, [number], search.scope)
+                search.found.turns += more
+                turns.update((turn.id, turn) for turn in more)
+            if number in turns:
+                components = turns[number].components
+                components["output"] = components.get("output", 0.0) + weight
+        return hits
+
+    def _turn_at(self, session: int, seq: int) -> int | None:
+        row = self._db.connection.execute(
+            "SELECT id FROM recall_turns WHERE session = ? AND first_seq <= ? ORDER BY number DESC LIMIT 1",
+            (session, seq),
+        ).fetchone()
+        return None if row is None else int(row[0])
+
+    def _add_dates(self, search: _Search) -> None:
+        """Raise the turns of sessions near the dates in the query, and add those sessions if it is only a date."""
+        query, found = search.query, search.found
+        if not ranking.DATES or not query.may_have_date:
+            return
+        if not found.turns and query.content:
+            return
+        close = self._search_dates(query.text, search.selection)
+        for turn in found.turns:
+            if turn.session in close:
+                turn.components["date"] = close[turn.session]
+        with_words = {turn.session for turn in found.turns}
+        dated = sorted((session for session in close if session not in with_words), key=lambda pk: (-close[pk], -pk))
+        for turn in self._first_turns(dated[: ranking.MAX_DATED_ONLY], search.scope):
+            turn.components["date"] = close[turn.session]
+            found.turns.append(turn)
+
+    def _first_turns(self, sessions: Iterable[int], scope: Scope) -> list[Turn]:
+        ids = ", ".join(map(str, sessions))
+        rows = self._db.connection.execute(
+            f"SELECT id FROM recall_turns WHERE number = 0 AND session IN ({ids or 'NULL'})"
+        )
+        return read_turns(self._db.connection, (), [row[0] for row in rows.fetchall()], scope)
 
     def _search_dates(self, text: str, selection: Selection) -> dict[int, float]:
         """The scores of sessions near the dates in the query: the fewer there are, the higher."""
@@ -275,12 +262,38 @@ class Recall:
         for span in find_spans(text, now.date(), range(first_year, last_year + 1)[-20:]):
             days = list(span.reach.days)
             rows = self._lookup.started_between(selection, begin(days[0]), begin(days[-1]) + 86_400, MAX_DATED)
-            day = np.searchsorted([begin(day) for day in days], [row[1] for row in rows], "right") - 1
-            closeness = np.array([span.closeness(day) for day in days])[day].tolist()
-            for (session, _), value in zip(rows, closeness, strict=True):
+            begins = [begin(day) for day in days]
+            closeness = [span.closeness(day) for day in days]
+            for session, started in rows:
+                value = closeness[bisect_right(begins, started) - 1]
                 close[session] = max(value, close.get(session, 0.0))
         if not close:
             return {}
-        sessions = self._stats.everything.parts if selection.sessions is None else len(selection.sessions)
-        weight = self._weights.date * log(1 + sessions / max(1.0, sum(close.values())))
+        sessions = self._lookup.count_sessions() if selection.sessions is None else len(selection.sessions)
+        weight = ranking.DATES * ranking.log(1 + sessions / max(1.0, sum(close.values())))
         return {session: weight * value for session, value in close.items() if value > 0.01}
+
+    # -- passages
+
+    def _evidence(self, search: _Search, hits: dict[int, Hit], limit: int) -> list[Evidence]:
+        turns = _spread(in_order(search.found.turns), limit + _SPARE)
+        passages = read_passages(self._lookup, turns, hits, search.texts)[:limit]
+        rarities = {term: rarity(search.found.known[term], search.found.documents) for term in search.found.terms}
+        for word in search.query.words:
+            if word.stem not in search.found.known:
+                rarities[word.stem] = rarity(0, search.found.documents)
+        renderer = Renderer(search.query, rarities, search.query.names)
+        evidence = [renderer.evidence(passage) for passage in passages]
+        return sorted(evidence, key=lambda each: (-each.score, -(each.date.timestamp() if each.date else 0.0)))
+
+
+def _spread(turns: Sequence[Turn], limit: int) -> list[Turn]:
+    """The first turns; after three of them, a session yields to others that are about as good."""
+    seen: dict[int, int] = {}
+    keys: list[tuple[float, int, Turn]] = []
+    for place, turn in enumerate(turns[: 20 * limit]):
+        seen[turn.session] = seen.get(turn.session, 0) + 1
+        share = 1.0 if seen[turn.session] <= MAX_PER_SESSION else AS_GOOD
+        keys.append((-round(share * turn.score, 9), place, turn))
+    keys.sort(key=lambda key: key[:2])
+    return [turn for _, _, turn in keys[:limit]]

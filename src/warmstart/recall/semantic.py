@@ -1,8 +1,7 @@
-"""Semantic search: which messages are near a query in meaning, and how that is added to the lexical ranking.
+"""Search by meaning: which turns are near a query, and how that is added to their scores.
 
-Messages near the query add their sessions to those that are ranked. Each ranked session gets a score for the similarity
-of its best window (a message with its neighbours): its z-score among the ranked sessions, times the standard deviation
-of the lexical scores, times a small weight.
+Turns near the query join those that have its words. All of them get a score for their similarity: its z-score among
+them, times the standard deviation of the scores by words, times one weight.
 """
 
 from __future__ import annotations
@@ -10,93 +9,76 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from math import isinf
 from time import monotonic
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from warmstart.config import Settings
 from warmstart.embedding.embedders import Embedder, Matrix, open_embedder
 from warmstart.embedding.files import delete_vectors_file, has_vectors, open_vectors
-from warmstart.embedding.vectors import Model, Progress, VectorStore, VectorUpdate, prune_vectors
+from warmstart.embedding.vectors import Keys, Model, Progress, VectorStore, VectorUpdate, prune_vectors
 from warmstart.errors import ConfigError, StoreCorrupt
-from warmstart.recall.index import FIELD, FIRST, POSITION, SAID, Ids
-from warmstart.recall.ranking import Floats, Ranked
+from warmstart.recall.query import Query
+from warmstart.recall.ranking import Turn, rarity
+from warmstart.recall.search import Found, Scope, read_turns
 from warmstart.sessions.lookup import SessionLookup
 from warmstart.sessions.sql_store import SQLSessionStore
-from warmstart.text.words import split_words
+from warmstart.text.words import split_words, stem_word, tokenize
 
 WEIGHT = 0.4
-MAX_NEAR = 50  # messages that are near the query
-MAX_VECTORS = 1000  # that are compared with the query
-MAX_WINDOWS = 3  # per session in which no message has a word of the query
+MAX_NEAR = 50  # turns that are near the query
 MAX_QUERY = 4000  # characters
+MAX_TEXT = 4000  # characters of a turn that are embedded
 TIMEOUT = 2.0  # seconds for an embedder if a search has no deadline
 
-
-class Near(NamedTuple):
-    """A query as a vector, and the messages near it, nearest first, each as `part << 16 | position`."""
-
-    vector: Matrix = np.zeros(0, np.float32)
-    messages: Ids = np.zeros(0, np.int64)
-
-    @property
-    def parts(self) -> list[int]:
-        return list(dict.fromkeys((self.messages >> 16).tolist()))
+Floats = NDArray[np.float64]
 
 
-class Messages:
-    """The messages in the index as a `Source` of texts to embed; a group is a part of the index."""
+class Turns:
+    """The turns in the index as a `Source` of texts to embed; a group is a session."""
 
     def __init__(self, store: SQLSessionStore) -> None:
         self._db = store.database
         self._lookup = SessionLookup(store.database.connection)
 
     def stamps(self) -> Mapping[int, int]:
-        with self._db.translate_errors():
-            rows = self._db.connection.execute(
-                "SELECT number, session, generation FROM recall_parts ORDER BY number DESC"
-            ).fetchall()
-        return {part: session << 32 | generation for part, session, generation in rows}
+        rows = self._rows(
+            "SELECT session, CAST(sum(hash & 4294967295) + count(*) AS BIGINT) FROM recall_turns "
+            "GROUP BY session ORDER BY session DESC"
+        )
+        return dict(rows)
 
     def hashes(self, group: int) -> Mapping[int, int]:
-        return {key: digest for key, _, digest in self._documents(group)}
+        return dict(self._rows("SELECT id, hash FROM recall_turns WHERE session = ?", (group,)))
 
     def texts(self, keys: Sequence[int]) -> Mapping[int, str]:
-        wanted = set(keys)
-        messages = {
-            message: key
-            for part in sorted({key >> 16 for key in keys})
-            for key, message, _ in self._documents(part)
-            if key in wanted
-        }
-        with self._db.translate_errors():
-            found = self._lookup.messages(messages)
-        return {messages[message]: stored.body for message, stored in found.items()}
+        found: dict[int, str] = {}
+        for key in keys:
+            rows = self._rows("SELECT session, first_seq, last_seq FROM recall_turns WHERE id = ?", (key,))
+            for place in rows:
+                spoken = (text.body for text in self._lookup.passage(*place) if text.is_message)
+                found[key] = "\n".join(spoken)[:MAX_TEXT]
+        return found
 
-    def _documents(self, part: int) -> list[tuple[int, int, int]]:
+    def _rows(self, sql: str, values: Sequence[object] = ()) -> list[tuple[int, ...]]:
         with self._db.translate_errors():
-            rows = self._db.connection.execute(
-                "SELECT id, message, hash FROM recall_documents WHERE part = ? ORDER BY id", (part,)
-            ).fetchall()
-        return [
-            (part << 16 | (document >> POSITION) - FIRST, message, digest)
-            for document, message, digest in rows
-            if (document >> FIELD & 15) < SAID
-        ]
+            return self._db.connection.execute(sql, values).fetchall()
 
 
 class SemanticIndex:
-    """The vectors of a store's messages, and the embedder that computes them."""
+    """The vectors of a store's turns, and the embedder that computes them."""
 
     def __init__(self, store: SQLSessionStore, vectors: VectorStore, embedder: Embedder, model: Model) -> None:
+        self._db = store.database
         self._vectors = vectors
         self._model = model
-        self._messages = Messages(store)
+        self._turns = Turns(store)
         self.embedder = embedder
 
     def update(self, progress: Progress | None = None) -> int:
-        """Embed new messages and delete the vectors of deleted ones. Returns how many texts were embedded."""
-        return VectorUpdate(self._vectors, self.embedder, self._model, self._messages).run(progress)
+        """Embed new turns and delete the vectors of deleted ones. Returns how many texts were embedded."""
+        return VectorUpdate(self._vectors, self.embedder, self._model, self._turns).run(progress)
 
     def close(self) -> None:
         self._vectors.close()
@@ -107,77 +89,63 @@ class SemanticIndex:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def near(self, text: str, weigh: Callable[[Sequence[str]], Floats], parts: Ids | None, deadline: float) -> Near:
-        """The messages of these parts that are near a query. `weigh` gives the weight of each of its words."""
+    def add(self, found: Found, query: Query, scope: Scope, deadline: float, *, alone: bool = False) -> None:
+        """Add the turns near a query, and to every turn the score of its similarity; `alone` drops all others."""
+
+        def weigh(words: Sequence[str]) -> Floats:
+            stems = [next(map(stem_word, tokenize(word)), "") for word in words]
+            return np.array([rarity(found.known.get(stem, 1), found.documents) for stem in stems])
+
+        vector = self._embed(query.text, weigh, deadline)
+        sessions = None if scope.sessions is None else np.array(sorted(scope.sessions), np.int64)
+        left = deadline - monotonic()
+        if vector is None or left <= 0 or (sessions is not None and not len(sessions)):
+            return
+        nearest = self._vectors.nearest(vector, sessions, MAX_NEAR, None if isinf(left) else left)
+        known = {turn.id for turn in found.turns}
+        more = [number for number in nearest.tolist() if number not in known]
+        turns = [*found.turns, *read_turns(self._db.connection, found.terms, more, scope)]
+        # If no word of the query occurs, require a higher similarity: something is always nearest.
+        near = set(nearest.tolist())
+        sure = 1 if alone or query.content & found.known.keys() else 2
+        self._score(turns, vector, floor=sure * self.embedder.floor, alone=alone)
+        found.turns = [turn for turn in turns if turn.components and (not alone or turn.id in near)]
+
+    def _embed(self, text: str, weigh: Callable[[Sequence[str]], Floats], deadline: float) -> Matrix | None:
+        """The query as a vector of length one. `weigh` gives the weight of each of its words."""
         words = split_words(text[:MAX_QUERY])
         if not words or self._vectors.model() != self._model:
-            return Near()
+            return None
         seconds = TIMEOUT if isinf(deadline) else deadline - monotonic()
         if self.embedder.additive:
             vector = weigh(words).astype(np.float32) @ self.embedder.embed(words, seconds)
         else:
             vector = self.embedder.embed([text[:MAX_QUERY]], seconds)[0]
-        left = deadline - monotonic()
-        if not vector.any() or left <= 0:
-            return Near()
-        vector = np.asarray(vector / np.linalg.norm(vector), np.float32)
-        return Near(vector, self._vectors.nearest(vector, parts, MAX_NEAR, None if isinf(left) else left))
+        length = float(np.linalg.norm(vector))
+        return np.asarray(vector / length, np.float32) if length else None
 
-    def add(self, ranked: Ranked, near: Near, *, floor: float) -> Ranked:
-        """Add the similarity of sessions to their scores; those without lexical matches need at least `floor`."""
-        windows, similarity = self._similarity(ranked, near)
-        if not len(windows):
-            return ranked
-        part = windows >> 16
-        first = np.flatnonzero(np.concatenate([[True], part[1:] != part[:-1]]))
-        parts, best = part[first], np.maximum.reduceat(similarity, first)
-        scores = self._scale(ranked, parts, best)
-        mask = np.isin(parts, ranked.parts) | ((best >= floor) & (scores > 0))
-        _add_windows(ranked, windows, similarity, parts[mask])
-        ranked.add("vectors", parts[mask], scores[mask])
-        return ranked
-
-    def _scale(self, ranked: Ranked, parts: Ids, similarity: Floats) -> Floats:
-        """The similarity of parts on the scale of the lexical scores; unchanged if there are none."""
-        if not len(ranked.parts):
-            return similarity
-        at = np.minimum(np.searchsorted(ranked.parts, parts), len(ranked.parts) - 1)
-        scores = np.where(ranked.parts[at] == parts, ranked.scores[at], 0.0)
-        unit = WEIGHT * (float(scores.std()) or 1.0)
-        spread = float(similarity.std())
-        return unit * (similarity - similarity.mean()) / spread if spread > 1e-6 else unit * similarity
-
-    def _similarity(self, ranked: Ranked, near: Near) -> tuple[Ids, Floats]:
-        """The best lexical windows and all near ones, in order, each with its cosine similarity to the query."""
-        by_words = ranked.windows[np.argsort(-ranked.window_scores, kind="stable")]
-        wanted = np.concatenate([near.messages, by_words])[: MAX_VECTORS // 3]
-        keys, vectors = self._vectors.vectors(np.unique(np.concatenate([wanted, wanted - 1, wanted + 1])))
-        if not len(keys) or vectors.shape[1] != len(near.vector):
-            return np.zeros(0, np.int64), np.zeros(0)
-        unit = vectors.astype(np.float32)
-        length = np.linalg.norm(unit, axis=1, keepdims=True)
-        unit /= np.maximum(length, 1e-9)
-        window = unit.copy()
-        adjacent = (np.diff(keys) == 1)[:, None]
-        window[1:] += unit[:-1] * adjacent
-        window[:-1] += unit[1:] * adjacent
-        similarity = (window @ near.vector) / np.maximum(np.linalg.norm(window, axis=1), 1e-9)
-        mask = (length[:, 0] > 0) & np.isin(keys, wanted)
-        return keys[mask], similarity[mask].astype(np.float64)
+    def _score(self, turns: Sequence[Turn], vector: Matrix, *, floor: float, alone: bool) -> None:
+        keys, vectors = self._vectors.vectors(np.array(sorted(turn.id for turn in turns), np.int64))
+        if not len(keys) or vectors.shape[1] != len(vector):
+            return
+        similarity = dict(zip(keys.tolist(), _cosines(vectors, vector).tolist(), strict=True))
+        scores = np.array([turn.score for turn in turns if turn.score])
+        spread = float(scores.std()) if len(scores) > 1 else 1.0
+        values = np.array([*similarity.values()])
+        mean, deviation = float(values.mean()), max(float(values.std()), 1e-6)
+        for turn in turns:
+            cosine = similarity.get(turn.id)
+            if cosine is None or (not turn.components and cosine < floor):
+                continue
+            if alone or not len(scores):
+                turn.components = {"vectors": cosine}
+            else:
+                turn.components["vectors"] = WEIGHT * (spread or 1.0) * (cosine - mean) / deviation
 
 
-def _add_windows(ranked: Ranked, windows: Ids, similarity: Floats, parts: Ids) -> None:
-    """Add the nearest windows of parts without lexical ones; in other parts, words decide which passage is shown."""
-    part = windows >> 16
-    new = np.isin(part, parts) & ~np.isin(part, ranked.windows >> 16)
-    windows, similarity, part = windows[new], similarity[new], part[new]
-    order = np.lexsort((-similarity, part))
-    place = np.arange(len(order)) - np.searchsorted(part, part[order])
-    best = order[place < MAX_WINDOWS]
-    small = np.maximum(similarity[best], 1e-3)
-    ranked.windows = np.concatenate([ranked.windows, windows[best]])
-    ranked.window_scores = np.concatenate([ranked.window_scores, small])
-    ranked.own = np.concatenate([ranked.own, np.full(len(best), 1e-3)])
+def _cosines(vectors: NDArray[np.int8], query: Matrix) -> Floats:
+    unit = vectors.astype(np.float32)
+    return np.asarray((unit @ query) / np.maximum(np.linalg.norm(unit, axis=1), 1e-9), np.float64)
 
 
 def open_semantic_index(store: SQLSessionStore, settings: Settings) -> SemanticIndex | None:
@@ -229,6 +197,6 @@ def delete_old_vectors(store: SQLSessionStore) -> None:
         delete_vectors_file(store.database)
         return
     try:
-        prune_vectors(vectors, Messages(store))
+        prune_vectors(vectors, Turns(store))
     finally:
         vectors.close()

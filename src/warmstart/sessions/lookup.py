@@ -20,6 +20,7 @@ from warmstart.storage.database import Connection, batches, placeholders, select
 
 Use = Literal["text", "arguments", "result"]
 
+_MAX_CALL = 4_000  # bytes as stored; longer calls write files
 _SPOKEN = "m.flags & 3 = 0"  # neither a summary nor injected
 # The ancestors of a session, and all their descendants.
 _FAMILY = """
@@ -66,17 +67,27 @@ class Content(NamedTuple):
     texts: Sequence[StoredText]
 
 
-class StoredMessage(NamedTuple):
-    """A message as a search shows it, with its session; `date` falls back to the start of the session."""
+class PassageText(NamedTuple):
+    """A text of a turn: its kind (a role, `reasoning`, or the name of a tool), its message, and its date."""
 
+    kind: str
     native_id: str
-    role: Role
     date: datetime | None
-    session_id: str
-    session_native_id: str
+    body: str
+
+    @property
+    def is_message(self) -> bool:
+        return self.kind in ("user", "assistant")
+
+
+class SessionSource(NamedTuple):
+    """Where a passage is from; `date` is the start of the session."""
+
+    id: str
+    native_id: str
     agent: str
     project: str
-    body: str
+    date: datetime | None
 
 
 class TextUse(NamedTuple):
@@ -194,49 +205,39 @@ class SessionLookup:
         rows = self._select_in("SELECT id, body FROM texts WHERE id IN ({})", texts)
         return {text: decompress(body) for text, body in rows}
 
-    def messages(self, messages: Iterable[int]) -> dict[int, StoredMessage]:
-        """The messages with these row numbers, if they exist."""
-        rows = self._select_in(
-            "SELECT m.pk, m.native_id, m.role, coalesce(m.at, s.started_at), s.id, s.native_id, s.agent, s.project, "
-            "coalesce(decompress(t.body), '') FROM messages m JOIN sessions s ON s.pk = m.session "
-            "LEFT JOIN texts t ON t.id = m.text WHERE m.pk IN ({})",
-            messages,
-        )
-        return {pk: StoredMessage(native_id, role, to_time(at), *rest) for pk, native_id, role, at, *rest in rows}
+    def projects(self, selection: Selection) -> set[str]:
+        """The projects of the sessions in scope."""
+        rows = self._run(f"SELECT DISTINCT s.project FROM sessions s WHERE {selection.condition}", selection.values)
+        return {row[0] for row in rows}
 
-    def first_messages(self, session: int) -> list[int]:
-        """The first two messages of a session."""
+    def count_sessions(self) -> int:
+        """The number of sessions."""
+        return int(self._run("SELECT count(*) FROM sessions").fetchone()[0])
+
+    def sources(self, sessions: Iterable[int]) -> dict[int, SessionSource]:
+        """Sessions by their row numbers, if they exist."""
+        query = "SELECT pk, id, native_id, agent, project, started_at FROM sessions WHERE pk IN ({})"
+        return {pk: SessionSource(*rest, to_time(at)) for pk, *rest, at in self._select_in(query, sessions)}
+
+    def places(self, messages: Iterable[int]) -> dict[int, tuple[int, int, str, datetime | None]]:
+        """The session, the position, the native id and the date of messages."""
+        query = "SELECT pk, session, seq, native_id, at FROM messages WHERE pk IN ({})"
+        return {pk: (session, seq, name, to_time(at)) for pk, session, seq, name, at in self._select_in(query, messages)}
+
+    def passage(self, session: int, first: int, last: int) -> list[PassageText]:
+        """What was said, thought and called between two positions of a session, in order."""
+        where = f"WHERE m.session = ?1 AND m.seq >= ?2 AND m.seq <= ?3 AND {_SPOKEN}"
         rows = self._run(
-            f"SELECT m.pk FROM messages m WHERE m.session = ? AND m.role IN ('user', 'assistant') AND {_SPOKEN} "
-            "AND m.text IS NOT NULL ORDER BY m.seq LIMIT 2",
-            (session,),
+            "SELECT m.seq, -2, m.role, m.native_id, m.at, t.body FROM messages m JOIN texts t ON t.id = m.text "
+            f"{where} AND m.role IN ('user', 'assistant') "
+            "UNION ALL SELECT m.seq, -1, 'reasoning', m.native_id, m.at, t.body FROM messages m "
+            f"JOIN texts t ON t.id = m.reasoning {where} "
+            "UNION ALL SELECT m.seq, c.position, c.name, m.native_id, m.at, t.body FROM messages m "
+            f"JOIN tool_calls c ON c.message = m.pk JOIN texts t ON t.id = c.arguments {where} "
+            f"AND length(t.body) < {_MAX_CALL} ORDER BY 1, 2",
+            (session, first, last),
         )
-        return [row[0] for row in rows]
-
-    def message_texts(self, message: int) -> list[tuple[bytes, str]]:
-        """The hash and text of the reasoning and the calls of a message."""
-        return self._run(
-            "SELECT t.hash, decompress(t.body) FROM messages m LEFT JOIN tool_calls c ON c.message = m.pk "
-            "JOIN texts t ON t.id IN (m.reasoning, c.arguments) WHERE m.pk = ?",
-            (message,),
-        ).fetchall()
-
-    def calls_after(self, messages: Iterable[int], tools: Iterable[str]) -> Iterator[tuple[int, str, str]]:
-        """The calls of some tools between each message and the next user message, in order.
-
-        Yields the message, the tool and the arguments.
-        """
-        names = sorted(tools)
-        return self._select_in(
-            "SELECT a.pk, c.name, decompress(t.body) FROM messages a JOIN messages m ON m.session = a.session "
-            "AND m.seq >= a.seq AND m.seq < coalesce((SELECT min(u.seq) FROM messages u "
-            "WHERE u.session = a.session AND u.seq > a.seq AND u.role = 'user' AND u.flags & 3 = 0 "
-            "AND u.text IS NOT NULL), 2147483647) "
-            "JOIN tool_calls c ON c.message = m.pk JOIN texts t ON t.id = c.arguments "
-            f"WHERE a.pk IN ({{}}) AND c.name IN ({placeholders(names)}) ORDER BY a.pk, m.seq, c.position",
-            messages,
-            *names,
-        )
+        return [PassageText(kind, name, to_time(at), decompress(body)) for _, _, kind, name, at, body in rows]
 
     def containing(self, texts: Iterable[int], part: str) -> list[int]:
         """The texts that contain `part`, ignoring case, newest first."""

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from warmstart.errors import StoreError, StoreTooNew
+from warmstart.storage.deadline import Interrupted as Interrupted
 
 BUSY_SECONDS = 120.0
 MAX_PARAMETERS = 500  # values in one IN list
@@ -75,10 +76,6 @@ class Connection(Protocol):
 
     def execute(self, sql: str, parameters: Any = ..., /) -> Cursor: ...
     def executemany(self, sql: str, parameters: Iterable[Any], /) -> object: ...
-
-
-class Interrupted(Exception):
-    """The statements took longer than `limited` allows."""
 
 
 class Database(ABC):
