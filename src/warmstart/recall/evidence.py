@@ -7,6 +7,7 @@ commands that match: six lines at most.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -95,40 +96,49 @@ class Matcher(NamedTuple):
 
 
 class Weigher:
-    """Says how much of a query a text has, quickly: a word counts if it begins like a stem of the query."""
+    """Says how much of a query a text has, quickly: by the beginnings of its words, wherever they occur."""
 
     def __init__(self, rarities: Mapping[str, float], names: Iterable[str]) -> None:
-        self._weights = list(rarities.values())
+        self._weights = {stem.removesuffix("i"): weight for stem, weight in rarities.items()}
         self._names = tuple(names)
-        stems = (re.escape(stem[:-1]) + "[iy]" if stem.endswith("i") else re.escape(stem) for stem in rarities)
-        whole = (rf"(?<![^\W_])({stem})" if stem.isascii() else f"({stem})" for stem in stems)
-        self._find = re.compile("|".join(whole) or "(?!)", re.IGNORECASE).finditer
+        for name in self._names:
+            self._weights[name] = max(rarities.values(), default=1.0)
 
     def weigh(self, text: str) -> float:
         """The weight of the distinct words and names of the query in a text."""
-        text = text[:_MAX_CHARACTERS]
-        words = {found.lastindex or 1 for found in self._find(text)}
-        lower = text.lower() if self._names else ""
-        named = sum(name in lower for name in self._names)
-        return sum(self._weights[place - 1] for place in words) + named * sum(self._weights[:1])
+        lower = text[:_MAX_CHARACTERS].lower()
+        return sum(weight for word, weight in self._weights.items() if word in lower)
 
     def excerpt(self, text: str, size: int) -> str:
         """The sentence that weighs most, with what follows it, on one line of at most `size` characters."""
-        sentences = [part for part in _SENTENCE_END.split(text[:_MAX_CHARACTERS]) if part.strip()]
-        if not sentences:
-            return ""
-        weights = [self.weigh(sentence) for sentence in sentences]
-        best = weights.index(max(weights))
-        start = self._start(sentences[best], size)
-        shown = one_line(" ".join((sentences[best][start:], *sentences[best + 1 :])), size)
-        return f"… {shown}" if best or start else shown
+        text = text[:_MAX_CHARACTERS].strip()
+        if len(text) <= size:
+            return one_line(text, size)
+        begins = [0, *(end.end() for end in _SENTENCE_END.finditer(text)), len(text)]
+        best, first = self._best_sentence(text, begins)
+        start = begins[best]
+        if first > start + size // 2:  # a long sentence: begin a little before its first match
+            start = text.rfind(" ", start, first - size // 6) + 1
+        shown = one_line(text[start : start + 2 * size], size)
+        return f"… {shown}" if start else shown
 
-    def _start(self, sentence: str, size: int) -> int:
-        """Where to begin with a sentence that is too long to show: a little before its first match."""
-        first = next(self._find(sentence), None)
-        if len(sentence) <= size or first is None or first.end() < size // 2:
-            return 0
-        return sentence.rfind(" ", 0, max(0, first.start() - size // 6)) + 1
+    def _best_sentence(self, text: str, begins: Sequence[int]) -> tuple[int, int]:
+        """The sentence with the most weight, and where its first match is."""
+        lower = text.lower()
+        weights: dict[int, float] = {}
+        first: dict[int, int] = {}
+        for word, weight in self._weights.items():
+            seen = -1
+            at = lower.find(word)
+            while at >= 0:
+                sentence = bisect_right(begins, at) - 1
+                if sentence != seen:
+                    weights[sentence] = weights.get(sentence, 0.0) + weight
+                    first[sentence] = min(at, first.get(sentence, at))
+                seen = sentence
+                at = lower.find(word, at + 1)
+        best = max(weights, key=lambda sentence: (weights[sentence], -sentence), default=0)
+        return min(best, len(begins) - 2), first.get(best, 0)
 
 
 class Hit(NamedTuple):
@@ -207,17 +217,3 @@ class Renderer:
 def _shown_call(text: PassageText) -> str:
     """The command of a call; other calls, and what was thought, as they are."""
     return command_in(text.body) if text.kind in SHELLS else text.body
-
-
-def read_passages(
-    lookup: SessionLookup, turns: Sequence[Turn], hits: Mapping[int, Hit], texts: dict[int, Sequence[PassageText]]
-) -> list[Passage]:
-    """The texts of turns; those that are in `texts` already are not read again. A turn that is gone is left out."""
-    sources = lookup.sources({turn.session for turn in turns})
-    passages: list[Passage] = []
-    for turn in turns:
-        if turn.id not in texts:
-            texts[turn.id] = lookup.passage(turn.session, turn.first_seq, turn.last_seq)
-        if turn.session in sources and (texts[turn.id] or turn.id in hits):
-            passages.append(Passage(turn, sources[turn.session], texts[turn.id], hits.get(turn.id)))
-    return passages

@@ -34,7 +34,9 @@ _ADD_SESSION = (
     f"INSERT INTO recall_sessions (session, turns, {', '.join(FIELDS)}) VALUES (?, 0, 0, 0, 0, 0) "
     "ON CONFLICT (session) DO NOTHING"
 )
-_MARK_ALL = "INSERT INTO recall_stale (session) SELECT pk FROM sessions WHERE pk NOT IN (SELECT session FROM recall_stale)"
+_MARK_ALL = (
+    "INSERT INTO recall_stale (session) SELECT pk FROM sessions WHERE pk NOT IN (SELECT session FROM recall_stale)"
+)
 
 
 class Index:

@@ -11,8 +11,9 @@ from time import monotonic
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from warmstart.errors import EmbedderError, StoreError
+from warmstart.profile.tools import SHELLS
 from warmstart.recall import ranking
-from warmstart.recall.evidence import Evidence, Hit, Renderer, read_passages
+from warmstart.recall.evidence import Evidence, Hit, Passage, Renderer
 from warmstart.recall.index import Index, Progress
 from warmstart.recall.query import MAX_NAMES, Name, Query, parse
 from warmstart.recall.ranking import Turn, in_order, rarity
@@ -31,7 +32,7 @@ MAX_DEADLINE_MS = 86_400_000  # a longer one counts as no deadline
 MAX_STALE = 5  # changed sessions that a search with a deadline indexes first
 MAX_HITS = 60  # uses of a name in tool output
 MAX_CANDIDATES = 2000  # newest texts that are searched for a name
-MAX_NAMED = 20  # turns that are searched for a name
+MAX_NAMED = 10  # turns that are searched for a name
 MAX_DATED = 5000  # sessions near a date
 MAX_PER_SESSION = 3  # passages, if other sessions are about as good
 AS_GOOD = 0.8  # another session's passage is as good if it has this share of the score
@@ -161,16 +162,24 @@ class Recall:
         terms = {term: place for place, term in enumerate(search.found.terms)}
         for name in search.query.names if ranking.NAMES else ():
             stems = {terms[stem] for stem in name.stems if stem in terms}
-            candidates = [turn for turn in search.found.turns if stems and stems <= turn.counts.keys()][:MAX_NAMED]
+            if len(name.stems) < 2 or not stems:
+                continue  # a single word is as exact as it can be
+            candidates = [turn for turn in search.found.turns if stems <= turn.counts.keys()][:MAX_NAMED]
             having = [turn for turn in candidates if self._has_name(search, turn, name)]
             weight = ranking.NAMES * rarity(len(having), search.found.documents)
             for turn in having:
                 turn.components["names"] = turn.components.get("names", 0.0) + weight
 
     def _has_name(self, search: _Search, turn: Turn, name: Name) -> bool:
+        return any(name.text in text.body.lower() for text in self._read(search, turn))
+
+    def _read(self, search: _Search, turn: Turn) -> Sequence[PassageText]:
+        """The texts of a turn. Calls other than commands are read only if nothing else matches."""
         if turn.id not in search.texts:
-            search.texts[turn.id] = self._lookup.passage(turn.session, turn.first_seq, turn.last_seq)
-        return any(name.text in text.body.lower() for text in search.texts[turn.id])
+            place = (turn.session, turn.first_seq, turn.last_seq)
+            texts = self._lookup.passage(*place, SHELLS)
+            search.texts[turn.id] = texts or self._lookup.passage(*place)
+        return search.texts[turn.id]
 
     def _add_output(self, search: _Search, limit: int) -> dict[int, Hit]:
         """Add turns whose tool output has the names and the words that no turn has, or all words if little is found."""
@@ -277,7 +286,14 @@ class Recall:
 
     def _evidence(self, search: _Search, hits: dict[int, Hit], limit: int) -> list[Evidence]:
         turns = _spread(in_order(search.found.turns), limit + _SPARE)
-        passages = read_passages(self._lookup, turns, hits, search.texts)[:limit]
+        sources = self._lookup.sources({turn.session for turn in turns})
+        passages: list[Passage] = []
+        for turn in turns:
+            if len(passages) == limit or turn.session not in sources:
+                continue
+            texts = self._read(search, turn)
+            if texts or turn.id in hits:
+                passages.append(Passage(turn, sources[turn.session], texts, hits.get(turn.id)))
         rarities = {term: rarity(search.found.known[term], search.found.documents) for term in search.found.terms}
         for word in search.query.words:
             if word.stem not in search.found.known:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 MAX_TERMS = 30  # looked up
 MAX_POSTINGS = 4000
 MAX_TURNS = 200  # ranked
+MIN_SHARE = 0.3  # of the weight of the best turn's terms; a turn that has less is not ranked
 _MAX_BATCHES = 5  # of turns read, if most of them are outside the scope
 _WIDER = 8  # times as many postings, if the rarest terms are in no turn of the project
 _SCAN = 1 / 8  # of the time for a hit, to skip a posting of another project
@@ -128,9 +129,7 @@ def _rarest(known: dict[str, int], share: float, budget: int) -> list[str]:
     return chosen
 
 
-def _postings(
-    connection: Connection, dialect: str, terms: Sequence[str], projects: Sequence[str]
-) -> list[list[int]]:
+def _postings(connection: Connection, dialect: str, terms: Sequence[str], projects: Sequence[str]) -> list[list[int]]:
     """For each term, the newest turns of these projects that have it."""
     limit = _WIDER * MAX_POSTINGS
     values: list[object] = []
@@ -152,7 +151,7 @@ def _candidates(found: Found, postings: Sequence[Sequence[int]]) -> list[int]:
         for number in ids:
             weights[number] = weights.get(number, 0.0) + weight
     best = nlargest(_MAX_BATCHES * MAX_TURNS, zip(weights.values(), weights.keys(), strict=True))
-    return [number for _, number in best]
+    return [number for weight, number in best if weight >= MIN_SHARE * best[0][0]]
 
 
 def _read(connection: Connection, terms: Sequence[str], candidates: Sequence[int], scope: Scope) -> list[Turn]:

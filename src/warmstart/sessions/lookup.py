@@ -222,10 +222,13 @@ class SessionLookup:
     def places(self, messages: Iterable[int]) -> dict[int, tuple[int, int, str, datetime | None]]:
         """The session, the position, the native id and the date of messages."""
         query = "SELECT pk, session, seq, native_id, at FROM messages WHERE pk IN ({})"
-        return {pk: (session, seq, name, to_time(at)) for pk, session, seq, name, at in self._select_in(query, messages)}
+        return {
+            pk: (session, seq, name, to_time(at)) for pk, session, seq, name, at in self._select_in(query, messages)
+        }
 
-    def passage(self, session: int, first: int, last: int) -> list[PassageText]:
-        """What was said, thought and called between two positions of a session, in order."""
+    def passage(self, session: int, first: int, last: int, tools: Iterable[str] = ()) -> list[PassageText]:
+        """What was said, thought and called between two positions of a session, in order; `tools` restricts the calls."""
+        names = ", ".join(f"'{name}'" for name in sorted(tools))
         where = f"WHERE m.session = ?1 AND m.seq >= ?2 AND m.seq <= ?3 AND {_SPOKEN}"
         rows = self._run(
             "SELECT m.seq, -2, m.role, m.native_id, m.at, t.body FROM messages m JOIN texts t ON t.id = m.text "
@@ -234,7 +237,7 @@ class SessionLookup:
             f"JOIN texts t ON t.id = m.reasoning {where} "
             "UNION ALL SELECT m.seq, c.position, c.name, m.native_id, m.at, t.body FROM messages m "
             f"JOIN tool_calls c ON c.message = m.pk JOIN texts t ON t.id = c.arguments {where} "
-            f"AND length(t.body) < {_MAX_CALL} ORDER BY 1, 2",
+            f"AND length(t.body) < {_MAX_CALL} {f'AND c.name IN ({names})' if names else ''} ORDER BY 1, 2",
             (session, first, last),
         )
         return [PassageText(kind, name, to_time(at), decompress(body)) for _, _, kind, name, at, body in rows]
