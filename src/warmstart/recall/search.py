@@ -8,7 +8,6 @@ are taken by rarity until their postings exceed a budget: this bounds the time o
 from __future__ import annotations
 
 from _blake2 import blake2b  # `hashlib` loads OpenSSL, which takes as long as the search
-from heapq import nlargest
 
 from warmstart.recall.ranking import FIELDS, Averages, Turn, rank, rarity
 
@@ -24,7 +23,7 @@ MAX_TURNS = 200  # ranked
 MIN_SHARE = 0.3  # of the weight of the best turn's terms; a turn that has less is not ranked
 _MAX_BATCHES = 5  # of turns read, if most of them are outside the scope
 _WIDER = 8  # times as many postings, if the rarest terms are in no turn of the project
-_SCAN = 1 / 8  # of the time for a hit, to skip a posting of another project
+_SCAN = 1 / 4  # of the time for a hit, to skip a posting of another project
 _FIELDS = len(FIELDS)
 _PROJECT_SIGN = "¶"  # begins a term that is the project of a turn; no word has it
 
@@ -150,8 +149,9 @@ def _candidates(found: Found, postings: Sequence[Sequence[int]]) -> list[int]:
         weight = rarity(found.known[term], found.documents)
         for number in ids:
             weights[number] = weights.get(number, 0.0) + weight
-    best = nlargest(_MAX_BATCHES * MAX_TURNS, zip(weights.values(), weights.keys(), strict=True))
-    return [number for weight, number in best if weight >= MIN_SHARE * best[0][0]]
+    least = MIN_SHARE * max(weights.values(), default=0.0)
+    best = sorted([(weight, number) for number, weight in weights.items() if weight >= least], reverse=True)
+    return [number for _, number in best[: _MAX_BATCHES * MAX_TURNS]]
 
 
 def _read(connection: Connection, terms: Sequence[str], candidates: Sequence[int], scope: Scope) -> list[Turn]:
