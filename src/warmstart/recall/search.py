@@ -8,6 +8,7 @@ are taken by rarity until their postings exceed a budget: this bounds the time o
 from __future__ import annotations
 
 from _blake2 import blake2b  # `hashlib` loads OpenSSL, which takes as long as the search
+from heapq import nlargest
 
 from warmstart.recall.ranking import FIELDS, Averages, Turn, rank, rarity
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 MAX_TERMS = 30  # looked up
 MAX_POSTINGS = 4000
 MAX_TURNS = 200  # ranked
-MIN_SHARE = 0.1  # of the weight of the best turn's terms; a turn that has less is not ranked
 _MAX_BATCHES = 5  # of turns read, if most of them are outside the scope
 _WIDER = 8  # times as many postings, if the rarest terms are in no turn of the project
 _SCAN = 1 / 4  # of the time for a hit, to skip a posting of another project
@@ -149,9 +149,8 @@ def _candidates(found: Found, postings: Sequence[Sequence[int]]) -> list[int]:
         weight = rarity(found.known[term], found.documents)
         for number in ids:
             weights[number] = weights.get(number, 0.0) + weight
-    least = MIN_SHARE * max(weights.values(), default=0.0)
-    best = sorted([(weight, number) for number, weight in weights.items() if weight >= least], reverse=True)
-    return [number for _, number in best[: _MAX_BATCHES * MAX_TURNS]]
+    best = nlargest(_MAX_BATCHES * MAX_TURNS, zip(weights.values(), weights.keys(), strict=True))
+    return [number for _, number in best]
 
 
 def _read(connection: Connection, terms: Sequence[str], candidates: Sequence[int], scope: Scope) -> list[Turn]:
