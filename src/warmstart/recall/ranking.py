@@ -10,7 +10,7 @@ contributes.
 from __future__ import annotations
 
 from math import log
-from operator import add
+from operator import add, attrgetter
 
 TYPE_CHECKING = False  # `typing` itself takes milliseconds to load, and a hook ranks too
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ MAX_DATED_ONLY = 30  # sessions that match a date of the query but no word
 class Turn:
     """A turn that has some terms of a query. `counts` are its occurrences of each term, by field.
 
-    `components` are the parts of its `score`; `share` is the part of the query that it has, weighted by rarity.
+    `components` are the parts of its `score`. `share` is for the caller: how much of the query the turn has.
     """
 
     __slots__ = (
@@ -80,15 +80,12 @@ def rank(turns: Sequence[Turn], rarities: Sequence[float], averages: Averages, s
     """The turns, best first; of equal ones, the one indexed last. `sessions` is the number of sessions searched."""
     _score_turns(turns, rarities, averages)
     _score_sessions(turns, averages, sessions)
-    total = sum(rarities) or 1.0
-    for turn in turns:
-        turn.share = sum(rarities[term] for term in turn.counts) / total
     return in_order(turns)
 
 
 def in_order(turns: Iterable[Turn]) -> list[Turn]:
-    """Turns by their scores, which are rounded so that both databases give the same order."""
-    return sorted(turns, key=lambda turn: (-round(turn.score, 9), -turn.id))
+    """Turns by their scores; of equal ones, the one indexed last comes first."""
+    return sorted(turns, key=attrgetter("score", "id"), reverse=True)
 
 
 def _score_turns(turns: Sequence[Turn], rarities: Sequence[float], averages: Averages) -> None:
