@@ -70,13 +70,13 @@ class Index:
         return done
 
     def _merge(self) -> None:
-        """Merge the segments of the index: a search looks every term up in each of them."""
-        connection = self._db.connection
+        """Merge the segments of the index, because a search looks every term up in each of them."""
         with self._db.translate_errors():
-            changes = -1
-            while connection.total_changes - changes >= _MERGE_CHANGES:
-                changes = connection.total_changes
-                connection.execute(_MERGE)
+            before, changes = -_MERGE_CHANGES, 0
+            while changes - before >= _MERGE_CHANGES:
+                before = changes
+                self._db.connection.execute(_MERGE)
+                changes = self._db.connection.execute("SELECT total_changes()").fetchone()[0]
 
     def rebuild(self, progress: Progress | None = None) -> int:
         """Rebuild the index from the sessions. Returns how many there are."""
@@ -106,8 +106,8 @@ class Index:
         """Replace the turns of a session that changed. Returns how many there were."""
         content = self._lookup.content(session)
         known = {
-            (number, first_seq, last_seq, digest): id
-            for id, number, first_seq, last_seq, digest in connection.execute(
+            (number, first_seq, last_seq, digest): turn
+            for turn, number, first_seq, last_seq, digest in connection.execute(
                 "SELECT id, number, first_seq, last_seq, hash FROM recall_turns WHERE session = ?", (session,)
             ).fetchall()
         }
@@ -119,7 +119,7 @@ class Index:
         if not changed and not known:
             return 0
         connection.execute(_ADD_SESSION, (session,))
-        connection.executemany("DELETE FROM recall_turns WHERE id = ?", [(id,) for id in known.values()])
+        connection.executemany("DELETE FROM recall_turns WHERE id = ?", [(turn,) for turn in known.values()])
         ids = next_ids(connection, "recall_turns", "id")
         rows: list[tuple[Any, ...]] = []
         for number, digest, section in changed:
@@ -134,6 +134,6 @@ class Index:
         return len(rows)
 
 
-def _row(id: int, session: int, number: int, digest: int, section: Section, terms: Terms) -> tuple[Any, ...]:  # noqa: A002 - the name of the column
+def _row(id: int, session: int, number: int, digest: int, section: Section, terms: Terms) -> tuple[Any, ...]:
     places = (id, session, number, section.first_seq, section.last_seq, digest)
     return (*places, *terms.lengths, terms.stems, terms.counts)

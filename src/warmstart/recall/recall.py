@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime, time
-from math import inf, isinf
+from math import inf, isinf, log
 from time import monotonic
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -277,7 +277,7 @@ class Recall:
         if not close:
             return {}
         sessions = self._lookup.count_sessions() if selection.sessions is None else len(selection.sessions)
-        weight = ranking.DATES * ranking.log(1 + sessions / max(1.0, sum(close.values())))
+        weight = ranking.DATES * log(1 + sessions / max(1.0, sum(close.values())))
         return {session: weight * value for session, value in close.items() if value > 0.01}
 
     # -- passages
@@ -299,4 +299,3 @@ class Recall:
         renderer = Renderer(search.query, rarities, search.query.names)
         evidence = [renderer.evidence(passage) for passage in passages]
         return sorted(evidence, key=lambda each: (-each.score, -(each.date.timestamp() if each.date else 0.0)))
-

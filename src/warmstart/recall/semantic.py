@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from warmstart.config import Settings
 from warmstart.embedding.embedders import Embedder, Matrix, open_embedder
 from warmstart.embedding.files import delete_vectors_file, has_vectors, open_vectors
-from warmstart.embedding.vectors import Keys, Model, Progress, VectorStore, VectorUpdate, prune_vectors
+from warmstart.embedding.vectors import Model, Progress, VectorStore, VectorUpdate, prune_vectors
 from warmstart.errors import ConfigError, StoreCorrupt
 from warmstart.recall.query import Query
 from warmstart.recall.ranking import Turn, rarity
