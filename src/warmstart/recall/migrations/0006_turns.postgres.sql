@@ -130,7 +130,8 @@ BEGIN
     UPDATE recall_terms r SET turns = r.turns - g.turns FROM (
         SELECT o.tenant, t.term, count(*) AS turns FROM gone o, unnest(string_to_array(o.terms, ' ')) AS t (term)
         GROUP BY o.tenant, t.term) g WHERE r.tenant = g.tenant AND r.term = g.term;
-    DELETE FROM recall_terms WHERE turns <= 0;
+    DELETE FROM recall_terms r USING gone o, unnest(string_to_array(o.terms, ' ')) AS t (term)
+        WHERE r.tenant = o.tenant AND r.term = t.term AND r.turns = 0;
     RETURN NULL;
 END $$;
 CREATE FUNCTION warmstart_recall_counted() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -156,6 +157,12 @@ BEGIN
     INSERT INTO recall_stale (tenant, session) VALUES (new.tenant, new.pk) ON CONFLICT DO NOTHING;
     RETURN NULL;
 END $$;
+-- Turns of sessions that changed may have words that are gone; the next update adds them again.
+CREATE FUNCTION warmstart_recall_scrubbed() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    DELETE FROM recall_sessions WHERE session IN (SELECT session FROM recall_stale);
+    RETURN NULL;
+END $$;
 CREATE TRIGGER recall_turn_indexed AFTER INSERT ON recall_turns REFERENCING NEW TABLE AS added FOR EACH STATEMENT
     EXECUTE FUNCTION warmstart_recall_indexed();
 CREATE TRIGGER recall_turn_removed AFTER DELETE ON recall_turns REFERENCING OLD TABLE AS gone FOR EACH STATEMENT
@@ -170,3 +177,4 @@ CREATE TRIGGER recall_session_changed AFTER UPDATE OF revision, project, title, 
     WHEN ((new.revision, new.project, new.title, new.branch) <> (old.revision, old.project, old.title, old.branch))
     EXECUTE FUNCTION warmstart_recall_changed();
 CREATE TRIGGER recall_session_added AFTER INSERT ON sessions FOR EACH ROW EXECUTE FUNCTION warmstart_recall_changed();
+CREATE TRIGGER recall_scrubbed AFTER INSERT ON scrubs FOR EACH ROW EXECUTE FUNCTION warmstart_recall_scrubbed();
