@@ -20,6 +20,22 @@ _CODE = re.compile(r"^(?=.*[A-Z])[A-Z0-9_]{4,}$|^(?=.*\d)(?=.*[A-Za-z])[A-Za-z0-
 # Every text with a name in it matches this.
 _MAY_BE_NAME = re.compile(r'["`\d_]|[A-Z]{4}|[-./\\:@+=~#$%&][^\W_]')
 _MIXED_CASE = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[A-Z0-9]*[a-z]|[0-9][a-z]")
+# Phrases that say how to answer, not what about.
+_PHRASES = re.compile(
+    r"""
+    \b(?: (?:can|could|would|will)\ you\ (?:please\ )?
+            (?:(?:walk|give|tell|remind|show)\ me|list|explain|summari[sz]e|suggest|recommend|describe)
+        | (?:the\ )?order\ in\ which\ (?:I|we|you)\ \w+(?:\ up)?(?:\ different\ \w+)?
+        | in\ order(?!\ to)
+        | (?:summary|overview|recap)\ of
+        | (?:across|during|from|in|over|throughout)\ (?:all\ (?:of\ )?)?(?:my|our)\ (?:\w+\ )?
+            (?:chats?|conversations?|discussions?|sessions?)
+        | (?:did|do|had|have|would)\ (?:I|we|you)\ (?:ask|bring\ up|discuss|mention|outline|recommend|say|suggest|tell)(?:ed)?
+        | mention\ only(?:\ and\ only)?\ \w+\ items?
+    )\b
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
 # Words of a question, besides the stopwords, that do not say what it is about.
 _ASKING = """
     ask asked discuss discussed earlier first later like liked likes mention mentioned only prefer previously says talk
@@ -68,9 +84,10 @@ def parse(text: str) -> Query:
     if len(text) > MAX_CHARACTERS:
         text = f"{text[: MAX_CHARACTERS * 4 // 5]} {text[-MAX_CHARACTERS // 5 :]}"
     text = clean(text)
-    tokens = tokenize(text)
-    tokens += name_parts(text)
-    tokens = list(dict.fromkeys(tokens))
+    topic = _PHRASES.sub(" ", text)
+    tokens = list(dict.fromkeys([*tokenize(topic), *name_parts(topic)]))
+    if set(tokens) <= _IGNORED:
+        tokens = list(dict.fromkeys([*tokenize(text), *name_parts(text)]))
     stems = {token: stem_word(token) for token in tokens}
     dates = set(map(stem_word, _DATES.split()))
     may_have_date = not dates.isdisjoint(stems.values()) or any(map(_YEAR.fullmatch, tokens))

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 FIELDS = ("asked", "said", "thought", "did")
 TURN_FIELDS = (1.0, 1.0, 0.3, 0.3)  # weights of the fields in the score of a turn
 SESSION_FIELDS = (1.0, 1.0, 1.0, 0.5)  # and in the score of its session
-TURN_K1, TURN_B = 1.5, 0.6
-SESSION_K1, SESSION_B = 1.2, 0.75
+K1 = 1.2
+TURN_B, SESSION_B = 0.4, 0.75
 NEIGHBOURS = 0.4  # weight of the terms of the turns before and after
 SHORT = 200  # words; longer turns borrow nothing
 SESSION = 0.7  # weight of the session
@@ -107,10 +107,10 @@ def _score_turns(turns: Sequence[Turn], rarities: Sequence[float], averages: Ave
                     size += NEIGHBOURS * sizes[neighbour.id]
                     for term, frequency in neighbour.frequencies.items():
                         frequencies[term] = frequencies.get(term, 0.0) + NEIGHBOURS * frequency
-        norm = TURN_K1 * (1 - TURN_B + TURN_B * size / mean)
+        norm = K1 * (1 - TURN_B + TURN_B * size / mean)
         score = 0.0
         for term, frequency in frequencies.items():
-            score += rarities[term] * frequency * (TURN_K1 + 1) / (frequency + norm)
+            score += rarities[term] * frequency * (K1 + 1) / (frequency + norm)
         turn.components["turn"] = score
 
 
@@ -141,10 +141,10 @@ def _score_sessions(turns: Sequence[Turn], averages: Averages, sessions: int) ->
         score = 0.0
         for field, weight in enumerate(SESSION_FIELDS):
             relative = lengths[number][field] / max(1.0, averages.session[field])
-            norm = SESSION_K1 * (1 - SESSION_B + SESSION_B * relative)
+            norm = K1 * (1 - SESSION_B + SESSION_B * relative)
             for term, by_field in session.items():
                 if count := by_field[field]:
-                    score += weight * rarity(having[term], sessions) * count * (SESSION_K1 + 1) / (count + norm)
+                    score += weight * rarity(having[term], sessions) * count * (K1 + 1) / (count + norm)
         scores[number] = SESSION * score
     for turn in turns:
         turn.components["session"] = scores[turn.session]

@@ -34,8 +34,6 @@ MAX_HITS = 60  # uses of a name in tool output
 MAX_CANDIDATES = 2000  # newest texts that are searched for a name
 MAX_NAMED = 10  # turns that are searched for a name
 MAX_DATED = 5000  # sessions near a date
-MAX_PER_SESSION = 3  # passages, if other sessions are about as good
-AS_GOOD = 0.8  # another session's passage is as good if it has this share of the score
 _INDEX_BY, _RANK_BY = 0.5, 0.8  # shares of the time; the rest is for passages
 _SPARE = 5  # more turns than passages, in case one is deleted meanwhile
 _OUTPUT = 0.6  # weight of a name in tool output
@@ -285,7 +283,7 @@ class Recall:
     # -- passages
 
     def _evidence(self, search: _Search, hits: dict[int, Hit], limit: int) -> list[Evidence]:
-        turns = _spread(in_order(search.found.turns), limit + _SPARE)
+        turns = in_order(search.found.turns)[: limit + _SPARE]
         sources = self._lookup.sources({turn.session for turn in turns})
         passages: list[Passage] = []
         for turn in turns:
@@ -302,14 +300,3 @@ class Recall:
         evidence = [renderer.evidence(passage) for passage in passages]
         return sorted(evidence, key=lambda each: (-each.score, -(each.date.timestamp() if each.date else 0.0)))
 
-
-def _spread(turns: Sequence[Turn], limit: int) -> list[Turn]:
-    """The first turns; after three of them, a session yields to others that are about as good."""
-    seen: dict[int, int] = {}
-    keys: list[tuple[float, int, Turn]] = []
-    for place, turn in enumerate(turns[: 20 * limit]):
-        seen[turn.session] = seen.get(turn.session, 0) + 1
-        share = 1.0 if seen[turn.session] <= MAX_PER_SESSION else AS_GOOD
-        keys.append((-round(share * turn.score, 9), place, turn))
-    keys.sort(key=lambda key: key[:2])
-    return [turn for _, _, turn in keys[:limit]]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MAX_TERMS = 30  # looked up
 MAX_POSTINGS = 4000
 MAX_TURNS = 200  # ranked
-MIN_SHARE = 0.3  # of the weight of the best turn's terms; a turn that has less is not ranked
+MIN_SHARE = 0.1  # of the weight of the best turn's terms; a turn that has less is not ranked
 _MAX_BATCHES = 5  # of turns read, if most of them are outside the scope
 _WIDER = 8  # times as many postings, if the rarest terms are in no turn of the project
 _SCAN = 1 / 4  # of the time for a hit, to skip a posting of another project
