@@ -95,21 +95,27 @@ ALTER TABLE recall_state ENABLE ROW LEVEL SECURITY;
 ALTER TABLE recall_state FORCE ROW LEVEL SECURITY;
 CREATE POLICY own_rows ON recall_state USING (tenant = (SELECT warmstart_tenant()));
 CREATE FUNCTION warmstart_recall_mark() RETURNS text LANGUAGE sql STABLE RETURN left(md5(warmstart_tenant()), 6);
--- The newest turns that have the first of these terms, and any of the others, which are projects.
-CREATE FUNCTION warmstart_recall_postings(wanted text, most bigint) RETURNS text LANGUAGE plpgsql STABLE SECURITY DEFINER
-SET search_path = {schema}, pg_temp SET plan_cache_mode = force_custom_plan SET jit = off
+-- For each term, the newest turns that have it, of these projects or of all, as a string of ids. The plan is made once a
+-- connection, so it must not depend on how common a term is.
+CREATE FUNCTION warmstart_recall_postings(wanted text[], projects text[], most bigint) RETURNS SETOF text
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = {schema}, pg_temp
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_indexscan = off SET jit = off
 SET max_parallel_workers_per_gather = 0 AS $$
 DECLARE
     caller text := warmstart_tenant();
     mark text := warmstart_recall_mark();
-    terms text[] := string_to_array(mark || replace(wanted, ' ', ' ' || mark), ' ');
+    marked text[] := ARRAY(SELECT mark || project FROM unnest(projects) AS project);
 BEGIN
-    IF cardinality(terms) = 1 THEN
-        RETURN (SELECT string_agg(CAST(f.id AS text), ',') FROM (SELECT r.id FROM recall_stems r
-            WHERE r.tenant = caller AND r.stems @> terms ORDER BY r.id DESC LIMIT most) AS f);
+    IF cardinality(projects) = 0 THEN
+        RETURN QUERY SELECT (SELECT string_agg(CAST(f.id AS text), ',') FROM (SELECT r.id FROM recall_stems r
+            WHERE r.tenant = caller AND r.stems @> ARRAY[mark || w.term] ORDER BY r.id DESC LIMIT most) AS f)
+            FROM unnest(wanted) WITH ORDINALITY AS w (term, place) ORDER BY w.place;
+    ELSE
+        RETURN QUERY SELECT (SELECT string_agg(CAST(f.id AS text), ',') FROM (SELECT r.id FROM recall_stems r
+            WHERE r.tenant = caller AND r.stems @> ARRAY[mark || w.term] AND r.stems && marked
+            ORDER BY r.id DESC LIMIT most) AS f)
+            FROM unnest(wanted) WITH ORDINALITY AS w (term, place) ORDER BY w.place;
     END IF;
-    RETURN (SELECT string_agg(CAST(f.id AS text), ',') FROM (SELECT r.id FROM recall_stems r
-        WHERE r.tenant = caller AND r.stems @> terms[1:1] AND r.stems && terms[2:] ORDER BY r.id DESC LIMIT most) AS f);
 END $$;
 -- For each statement and not each row: a row that one transaction updates again and again gets slower.
 CREATE FUNCTION warmstart_recall_indexed() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
