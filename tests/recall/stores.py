@@ -75,12 +75,12 @@ def fill(store: SQLSessionStore, sessions: int = 60) -> None:
 def content_of_index(store: SQLSessionStore) -> dict[str, list[Any]]:
     """All that the index consists of, without row numbers, which a rebuild changes."""
     lengths = "r.asked, r.said, r.thought, r.did"
-    session = "JOIN sessions s ON s.pk = r.session ORDER BY s.native_id"
+    session = "JOIN sessions s ON s.pk = r.session"
     columns = f"s.native_id, r.number, r.first_seq, r.last_seq, r.hash, {lengths}, r.terms, r.counts"
     return {
         "state": store.fetch("SELECT sessions, turns, asked, said, thought, did FROM recall_state"),
-        "sessions": store.fetch(f"SELECT s.native_id, r.turns, {lengths} FROM recall_sessions r {session}"),
-        "turns": store.fetch(f"SELECT {columns} FROM recall_turns r {session}, r.number"),
+        "sessions": sorted(store.fetch(f"SELECT s.native_id, r.turns, {lengths} FROM recall_sessions r {session}")),
+        "turns": sorted(store.fetch(f"SELECT {columns} FROM recall_turns r {session}")),
         "frequencies": sorted(store.fetch("SELECT term, turns FROM recall_terms")),
         "postings": sorted(_postings(store)),
     }

@@ -74,7 +74,7 @@ class Index:
     def _index_batch(self, connection: Connection) -> int:
         """Index some of the changed sessions. Returns how many."""
         sessions = connection.execute(
-            "SELECT session FROM recall_stale ORDER BY session DESC LIMIT ?", (_BATCH_SESSIONS,)
+            "SELECT session FROM recall_stale ORDER BY session LIMIT ?", (_BATCH_SESSIONS,)
         ).fetchall()
         done = turns = 0
         for (session,) in sessions:

@@ -110,9 +110,11 @@ def find_turns(connection: Connection, dialect: str, stems: Sequence[str], scope
 
 def _frequencies(connection: Connection, stems: Sequence[str]) -> dict[str, int]:
     """How many turns have each stem; one that no turn has is missing."""
+    if not stems:
+        return {}
     marks = ", ".join("?" * len(stems))
-    rows = connection.execute(f"SELECT term, turns FROM recall_terms WHERE term IN ({marks}) AND turns > 0", stems)
-    return dict(rows.fetchall()) if stems else {}
+    rows = connection.execute(f"SELECT term, turns FROM recall_terms WHERE term IN ({marks})", stems)
+    return dict(rows.fetchall())
 
 
 def _rarest(known: dict[str, int], share: float, budget: int) -> list[str]:

@@ -49,7 +49,8 @@ CREATE TABLE recall_stems (
     PRIMARY KEY (tenant, id),
     FOREIGN KEY (tenant, id) REFERENCES recall_turns (tenant, id) ON DELETE CASCADE
 );
-CREATE INDEX recall_stems_stems ON recall_stems USING gin (stems);
+-- Every lookup of a stem reads the whole list of pending entries, so it stays short.
+CREATE INDEX recall_stems_stems ON recall_stems USING gin (stems) WITH (gin_pending_list_limit = 256);
 -- How many turns have each stem.
 CREATE TABLE recall_terms (
     tenant TEXT COLLATE "C" NOT NULL DEFAULT warmstart_tenant(),
