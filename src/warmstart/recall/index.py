@@ -34,6 +34,9 @@ _ADD_SESSION = (
     f"INSERT INTO recall_sessions (session, turns, {', '.join(FIELDS)}) VALUES (?, 0, 0, 0, 0, 0) "
     "ON CONFLICT (session) DO NOTHING"
 )
+# Merges up to so many pages; https://www.sqlite.org/fts5.html says that fewer than two changes mean there is no more.
+_MERGE = "INSERT INTO recall_index (recall_index, rank) VALUES ('merge', 500)"
+_MERGE_CHANGES = 2
 _MARK_ALL = (
     "INSERT INTO recall_stale (session) SELECT pk FROM sessions WHERE pk NOT IN (SELECT session FROM recall_stale)"
 )
@@ -62,7 +65,18 @@ class Index:
             done += count
             if progress is not None:
                 progress(done, max(done, total))
+        if done and self._db.DIALECT == "sqlite":
+            self._merge()
         return done
+
+    def _merge(self) -> None:
+        """Merge the segments of the index: a search looks every term up in each of them."""
+        connection = self._db.connection
+        with self._db.translate_errors():
+            changes = -1
+            while connection.total_changes - changes >= _MERGE_CHANGES:
+                changes = connection.total_changes
+                connection.execute(_MERGE)
 
     def rebuild(self, progress: Progress | None = None) -> int:
         """Rebuild the index from the sessions. Returns how many there are."""

@@ -1,25 +1,28 @@
-"""Rank turns: BM25 over a turn and its neighbours, plus what the rest of its session adds.
+"""Rank turns: BM25 over a turn, plus BM25 over its session.
 
-A short turn ("yes, do that") says little by itself, so it borrows the terms of its neighbours at a lower weight. Its
-session is scored as one document, field by field, with the rarity of a term among the sessions that are searched.
-Dates and exact names are added by the search. `bench/recall.py` shows what each constant contributes.
+Each field of a long turn is scored for itself, so a term that is in the request and in the reply counts twice. A short
+turn ("yes, do that") says little by itself, so its fields are scored together, and it borrows the terms of its
+neighbours at a lower weight. Its session is scored as one document, field by field, with the rarity of a term among the
+sessions that are searched. Dates and exact names are added by the search. `bench/recall.py` shows what each part
+contributes.
 """
 
 from __future__ import annotations
 
 from math import log
+from operator import add, attrgetter
 
 TYPE_CHECKING = False  # `typing` itself takes milliseconds to load, and a hook ranks too
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 FIELDS = ("asked", "said", "thought", "did")
-TURN_FIELDS = (1.0, 1.0, 0.3, 0.3)  # weights of the fields in the score of a turn
-SESSION_FIELDS = (1.0, 1.0, 1.0, 0.5)  # and in the score of its session
+WEIGHTS = (1.0, 1.0, 0.5, 0.5)  # of the fields
 K1 = 1.2
-TURN_B, SESSION_B = 0.4, 0.75
-NEIGHBOURS = 0.4  # weight of the terms of the turns before and after
-SHORT = 200  # words; longer turns borrow nothing
+B = 0.75  # how much a long field counts less
+SHORT = 200  # words; the fields of shorter turns are scored together, with their neighbours
+SHORT_B = 0.4
+NEIGHBOURS = 0.4  # weight of the terms of the turns before and after a short one
 SESSION = 0.7  # weight of the session
 DATES = 4.0  # weight of a date in the query
 NAMES = 1.0  # weight of a name that a turn has exactly as it was typed
@@ -29,11 +32,11 @@ MAX_DATED_ONLY = 30  # sessions that match a date of the query but no word
 class Turn:
     """A turn that has some terms of a query. `counts` are its occurrences of each term, by field.
 
-    `components` are the parts of its `score`; `share` is the part of the query that it has, weighted by rarity.
+    `components` are the parts of its `score`. `share` is for the caller: how much of the query the turn has.
     """
 
     __slots__ = (
-        *("components", "counts", "first_seq", "frequencies", "id", "last_seq", "lengths", "number", "session"),
+        *("components", "counts", "first_seq", "id", "last_seq", "lengths", "number", "session"),
         *("session_lengths", "share"),
     )
 
@@ -50,7 +53,6 @@ class Turn:
         self.lengths = lengths
         self.session_lengths = session_lengths
         self.counts = counts
-        self.frequencies: dict[int, float] = {}
         self.components: dict[str, float] = {}
         self.share = 0.0
 
@@ -65,8 +67,8 @@ class Averages:
     __slots__ = ("session", "turn")
 
     def __init__(self, turns: int, sessions: int, words: Sequence[int]) -> None:
-        self.turn = [count / max(1, turns) for count in words]
-        self.session = [count / max(1, sessions) for count in words]
+        self.turn = [max(1.0, count / max(1, turns)) for count in words]
+        self.session = [max(1.0, count / max(1, sessions)) for count in words]
 
 
 def rarity(having: int, documents: int) -> float:
@@ -78,45 +80,34 @@ def rank(turns: Sequence[Turn], rarities: Sequence[float], averages: Averages, s
     """The turns, best first; of equal ones, the one indexed last. `sessions` is the number of sessions searched."""
     _score_turns(turns, rarities, averages)
     _score_sessions(turns, averages, sessions)
-    total = sum(rarities) or 1.0
-    for turn in turns:
-        turn.share = sum(rarities[term] for term in turn.counts) / total
     return in_order(turns)
 
 
 def in_order(turns: Iterable[Turn]) -> list[Turn]:
-    """Turns by their scores, which are rounded so that both databases give the same order."""
-    return sorted(turns, key=lambda turn: (-round(turn.score, 9), -turn.id))
+    """Turns by their scores; of equal ones, the one indexed last comes first."""
+    return sorted(turns, key=attrgetter("score", "id"), reverse=True)
 
 
 def _score_turns(turns: Sequence[Turn], rarities: Sequence[float], averages: Averages) -> None:
     places = {(turn.session, turn.number): turn for turn in turns}
-    mean = max(1.0, _weighted(averages.turn))
-    sizes: dict[int, float] = {}
+    mean = _sum_fields(averages.turn)
     for turn in turns:
-        turn.frequencies = {term: _weighted(counts) for term, counts in turn.counts.items()}
-        sizes[turn.id] = _weighted(turn.lengths)
-    for turn in turns:
-        frequencies, size = turn.frequencies, sizes[turn.id]
-        if size < SHORT and NEIGHBOURS:
-            before = places.get((turn.session, turn.number - 1))
-            after = places.get((turn.session, turn.number + 1))
-            frequencies = dict(frequencies)
-            for neighbour in (before, after):
-                if neighbour is not None:
-                    size += NEIGHBOURS * sizes[neighbour.id]
-                    for term, frequency in neighbour.frequencies.items():
-                        frequencies[term] = frequencies.get(term, 0.0) + NEIGHBOURS * frequency
-        norm = K1 * (1 - TURN_B + TURN_B * size / mean)
+        words = _sum_fields(turn.lengths)
+        if words >= SHORT:
+            turn.components["turn"] = _score_fields(turn.counts, turn.lengths, averages.turn, rarities)
+            continue
+        frequencies = {term: _sum_fields(counts) for term, counts in turn.counts.items()}
+        for number in (turn.number - 1, turn.number + 1):
+            neighbour = places.get((turn.session, number))
+            if neighbour is not None:
+                words += NEIGHBOURS * _sum_fields(neighbour.lengths)
+                for term, counts in neighbour.counts.items():
+                    frequencies[term] = frequencies.get(term, 0.0) + NEIGHBOURS * _sum_fields(counts)
+        norm = K1 * (1 - SHORT_B + SHORT_B * words / mean)
         score = 0.0
         for term, frequency in frequencies.items():
             score += rarities[term] * frequency * (K1 + 1) / (frequency + norm)
         turn.components["turn"] = score
-
-
-def _weighted(counts: Sequence[float]) -> float:
-    asked, said, thought, did = TURN_FIELDS
-    return asked * counts[0] + said * counts[1] + thought * counts[2] + did * counts[3]
 
 
 def _score_sessions(turns: Sequence[Turn], averages: Averages, sessions: int) -> None:
@@ -129,22 +120,37 @@ def _score_sessions(turns: Sequence[Turn], averages: Averages, sessions: int) ->
         lengths[turn.session] = turn.session_lengths
         session = counts.setdefault(turn.session, {})
         for term, by_field in turn.counts.items():
-            summed = session.setdefault(term, [0, 0, 0, 0])
-            for field, count in enumerate(by_field):
-                summed[field] += count
+            if term in session:
+                session[term] = list(map(add, session[term], by_field))
+            else:
+                session[term] = list(by_field)
     having: dict[int, int] = {}
     for session in counts.values():
         for term in session:
             having[term] = having.get(term, 0) + 1
+    rarities = {term: rarity(count, sessions) for term, count in having.items()}
     scores: dict[int, float] = {}
     for number, session in counts.items():
-        score = 0.0
-        for field, weight in enumerate(SESSION_FIELDS):
-            relative = lengths[number][field] / max(1.0, averages.session[field])
-            norm = K1 * (1 - SESSION_B + SESSION_B * relative)
-            for term, by_field in session.items():
-                if count := by_field[field]:
-                    score += weight * rarity(having[term], sessions) * count * (K1 + 1) / (count + norm)
-        scores[number] = SESSION * score
+        scores[number] = SESSION * _score_fields(session, lengths[number], averages.session, rarities)
     for turn in turns:
         turn.components["session"] = scores[turn.session]
+
+
+def _score_fields(
+    counts: Mapping[int, Sequence[int]],
+    lengths: Sequence[int],
+    averages: Sequence[float],
+    rarities: Mapping[int, float] | Sequence[float],
+) -> float:
+    """BM25 of every field by itself, added by their weights."""
+    norms = [K1 * (1 - B + B * length / average) for length, average in zip(lengths, averages, strict=True)]
+    score = 0.0
+    for term, by_field in counts.items():
+        for count, weight, norm in zip(by_field, WEIGHTS, norms, strict=True):
+            if count:
+                score += rarities[term] * weight * count * (K1 + 1) / (count + norm)
+    return score
+
+
+def _sum_fields(counts: Sequence[float]) -> float:
+    return WEIGHTS[0] * counts[0] + WEIGHTS[1] * counts[1] + WEIGHTS[2] * counts[2] + WEIGHTS[3] * counts[3]

@@ -18,10 +18,9 @@ if TYPE_CHECKING:
     from warmstart.storage.database import Connection
 
 MAX_TERMS = 30  # looked up
-MAX_POSTINGS = 4000
+MAX_POSTINGS = 3000
 MAX_TURNS = 200  # ranked
-MIN_SHARE = 0.1  # of the weight of the best turn's terms; a turn that has less is not ranked
-_MAX_BATCHES = 5  # of turns read, if most of them are outside the scope
+MAX_CANDIDATES = 600  # read, if most of them are outside the scope
 _WIDER = 8  # times as many postings, if the rarest terms are in no turn of the project
 _SCAN = 1 / 4  # of the time for a hit, to skip a posting of another project
 _FIELDS = len(FIELDS)
@@ -36,8 +35,8 @@ _SQLITE_POSTINGS = (
 _POSTGRES_POSTINGS = "SELECT warmstart_recall_postings(?, ?, ?)"
 _TURNS = (
     f"SELECT t.id, t.session, t.number, t.first_seq, t.last_seq, {', '.join(f't.{field}' for field in FIELDS)}, "
-    f"{', '.join(f'r.{field}' for field in FIELDS)}, t.terms, t.counts, s.project "
-    "FROM recall_turns t JOIN recall_sessions r ON r.session = t.session JOIN sessions s ON s.pk = t.session "
+    f"{', '.join(f'r.{field}' for field in FIELDS)}, t.terms, t.counts "
+    "FROM recall_turns t JOIN recall_sessions r ON r.session = t.session "
     "WHERE t.id IN ({0})"
 )
 
@@ -63,9 +62,7 @@ class Scope:
         self.without = without
         self.count = count
 
-    def allows(self, session: int, project: str) -> bool:
-        if self.projects is not None and project not in self.projects:
-            return False
+    def allows(self, session: int) -> bool:
         return session not in self.without and (self.sessions is None or session in self.sessions)
 
 
@@ -99,7 +96,7 @@ def find_turns(connection: Connection, dialect: str, stems: Sequence[str], scope
     for budget in (MAX_POSTINGS, _WIDER * MAX_POSTINGS):
         found.terms = _rarest(known, max(share, _SCAN), budget)
         postings = _postings(connection, dialect, found.terms, projects)
-        found.turns = _read(connection, found.terms, _candidates(found, postings), scope)
+        found.turns = _read(connection, found, postings, scope)
         if found.turns or len(found.terms) == min(len(known), MAX_TERMS):
             break
     rarities = [rarity(known[term], turns) for term in found.terms]
@@ -142,41 +139,56 @@ def _postings(connection: Connection, dialect: str, terms: Sequence[str], projec
     return [[int(number) for number in ids.split(",")] if ids else [] for (ids,) in rows.fetchall()]
 
 
-def _candidates(found: Found, postings: Sequence[Sequence[int]]) -> list[int]:
+def _candidates(found: Found, postings: Sequence[Collection[int]]) -> list[int]:
     """The turns that have the rarest terms, best first."""
     weights: dict[int, float] = {}
     for term, ids in zip(found.terms, postings, strict=True):
         weight = rarity(found.known[term], found.documents)
         for number in ids:
             weights[number] = weights.get(number, 0.0) + weight
-    least = MIN_SHARE * max(weights.values(), default=0.0)
-    best = sorted([(weight, number) for number, weight in weights.items() if weight >= least], reverse=True)
-    return [number for _, number in best[: _MAX_BATCHES * MAX_TURNS]]
+    newest_first = sorted(weights, reverse=True)
+    return sorted(newest_first, key=weights.__getitem__, reverse=True)[:MAX_CANDIDATES]
 
 
-def _read(connection: Connection, terms: Sequence[str], candidates: Sequence[int], scope: Scope) -> list[Turn]:
+def _read(connection: Connection, found: Found, postings: Sequence[Sequence[int]], scope: Scope) -> list[Turn]:
     """The first candidates that are in scope, with their counts."""
+    candidates = _candidates(found, postings)
+    having = [frozenset(ids) for ids in postings]
     turns: list[Turn] = []
     for start in range(0, len(candidates), MAX_TURNS):
-        turns += read_turns(connection, terms, candidates[start : start + MAX_TURNS], scope)
+        batch = candidates[start : start + MAX_TURNS]
+        turns += read_turns(connection, found.terms, batch, scope, having)
         if len(turns) >= MAX_TURNS:
             break
     return turns
 
 
-def read_turns(connection: Connection, terms: Sequence[str], ids: Sequence[int], scope: Scope) -> list[Turn]:
-    """Turns by their ids, in that order, with their counts of these terms."""
+def read_turns(
+    connection: Connection,
+    terms: Sequence[str],
+    ids: Sequence[int],
+    scope: Scope,
+    having: Sequence[Collection[int]] = (),
+) -> list[Turn]:
+    """Turns by their ids, in that order, with their counts of these terms.
+
+    `having` are the turns that have each term, if that is known.
+    """
     padded = [f" {term} " for term in terms]
+    places = range(len(terms))
     turns: dict[int, Turn] = {}
     for row in connection.execute(_TURNS.format(", ".join("?" * len(ids))), ids).fetchall() if ids else ():
-        if not scope.allows(row[1], row[-1]):
+        number, session = row[:2]
+        if not scope.allows(session):
             continue
-        text, counts = f" {row[-3]} ", row[-2]
+        text, counts = f" {row[-2]} ", row[-1]
         by_term: dict[int, bytes] = {}
-        for place, term in enumerate(padded):
-            at = text.find(term)
+        for place in places:
+            if having and number not in having[place]:
+                continue
+            at = text.find(padded[place])
             if at >= 0:
                 first = _FIELDS * text.count(" ", 0, at)
                 by_term[place] = counts[first : first + _FIELDS]
-        turns[row[0]] = Turn(row[0], row[1:5], row[5 : 5 + _FIELDS], row[5 + _FIELDS : 5 + 2 * _FIELDS], by_term)
+        turns[number] = Turn(number, row[1:5], row[5 : 5 + _FIELDS], row[5 + _FIELDS : 5 + 2 * _FIELDS], by_term)
     return [turns[number] for number in ids if number in turns]

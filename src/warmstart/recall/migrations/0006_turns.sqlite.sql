@@ -43,6 +43,7 @@ CREATE TABLE recall_turns (
 CREATE VIRTUAL TABLE recall_index USING fts5 (
     terms, content = 'recall_turns', content_rowid = 'id', columnsize = 0, detail = none, tokenize = 'ascii'
 );
+INSERT INTO recall_index (recall_index, rank) VALUES ('usermerge', 2);
 -- How many turns have each stem.
 CREATE TABLE recall_terms (term TEXT PRIMARY KEY, turns INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE recall_stale (session INTEGER PRIMARY KEY REFERENCES sessions (pk) ON DELETE CASCADE);
