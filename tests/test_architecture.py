@@ -81,11 +81,15 @@ def imports(path: Path) -> Iterator[str]:
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}:{node.lineno}: relative import"
-            names = [
-                f"{node.module}.{alias.name}" if node.module == "warmstart" else str(node.module)
-                for alias in node.names
-            ]
+            for alias in node.names:
+                name = f"{node.module}.{alias.name}"
+                names.append(name if node.module == "warmstart" or is_module(name) else str(node.module))
         yield from (name for name in names if name.split(".")[0] == "warmstart")
+
+
+def is_module(name: str) -> bool:
+    path = SOURCE.parent.joinpath(*name.split("."))
+    return path.is_dir() or path.with_suffix(".py").is_file()
 
 
 def module_of(path: Path) -> str:

@@ -10,28 +10,17 @@ import psycopg
 import pytest
 
 from tests.postgres import OWNER, Server
-from tests.recall.stores import NOW, keep, opened
+from tests.recall.stores import NOW, fill, keep, opened
 from tests.waiting import SECONDS, in_time
-from warmstart import Evidence, Message, Settings, ToolCall, ToolResult
+from warmstart import Evidence, Message, Settings
 from warmstart.recall import create_semantic_index
-from warmstart.recall import index as upkeep
-from warmstart.recall.index import Index
-from warmstart.recall.ranking import Weights
 from warmstart.recall.recall import Recall
+from warmstart.recall.search import Scope, find_turns
 from warmstart.sessions.copy import copy_store
-from warmstart.sessions.sql_store import PostgresSessionStore, SQLiteSessionStore, SQLSessionStore
+from warmstart.sessions.sql_store import PostgresSessionStore, SQLiteSessionStore
 
 USERS = ("alice", "bob")
-TABLES = (
-    "said_terms",
-    "did_terms",
-    "recall_parts",
-    "recall_documents",
-    "recall_deleted",
-    "recall_stale",
-    "recall_state",
-)
-SUBJECTS = ("tide", "harbour", "gauge", "moon", "drawbridge", "ferry", "buoy", "lighthouse", "anchor")
+TABLES = ("recall_sessions", "recall_turns", "recall_terms", "recall_stale", "recall_state")
 QUESTIONS = (
     "the tide at the harbour",
     "lighthouses and ferries in March",
@@ -55,55 +44,6 @@ def store(postgres_url: str) -> Iterator[PostgresSessionStore]:
 
 def natives(found: list[Evidence]) -> list[str]:
     return [each.native_id for each in found]
-
-
-def fill(store: SQLSessionStore, sessions: int = 60) -> None:
-    """Sessions with something of everything."""
-    for number in range(sessions):
-        first, second = SUBJECTS[number % 9], SUBJECTS[number * 5 % 7]
-        call = ToolCall(
-            id="c", name="Bash", arguments=f'{{"command": "terraform plan {second}\\nls gauge_{number}.py"}}'
-        )
-        output = ToolResult(call_id="c", outcome="error", text=f"flux capacitor: ECONNREFUSED at {first} {number}")
-        keep(
-            store,
-            f"s{number}",
-            *[f"the {first} {number} and the {second} " * (1 + place % 3) + str(place) for place in range(number % 6)],
-            Message(native_id=f"{number}/c", role="assistant", reasoning=f"the {second}?", tool_calls=(call,)),
-            Message(native_id=f"{number}/r", role="tool", tool_results=(output,)),
-            Message(native_id=f"{number}/u", role="user", text=f"数据库 {second}, gauge_{number % 8}.py"),
-            days=number * 7,
-            project=f"/src/{number % 3}",
-            title=f"About the {second}" if number % 4 == 0 else "",
-        )
-
-
-def test_both_databases_return_the_same_order(store, tmp_path, subtests):
-    with closing(SQLiteSessionStore(tmp_path / "store.db")) as other:
-        for each in (store, other):
-            fill(each)
-        for weights in (Weights(), Weights(postings=40)):
-            recalls = [Recall(each, clock=lambda: NOW, weights=weights) for each in (store, other)]
-            for question in QUESTIONS:
-                for project in (None, "/src/1"):
-                    with subtests.test(question, project=project, postings=weights.postings):
-                        ours, theirs = (recall.search(question, project=project, limit=8) for recall in recalls)
-                        assert ours == theirs
-                        assert ours
-
-
-def test_both_databases_return_the_same_order_after_a_deletion(store, tmp_path):
-    with closing(SQLiteSessionStore(tmp_path / "store.db")) as other:
-        found = []
-        for each in (store, other):
-            fill(each)
-            recall = Recall(each, clock=lambda: NOW)
-            recall.update()
-            for number in range(0, 60, 4):
-                each.delete(each.get(f"s{number}").id)
-            found.append([recall.search(question, limit=8) for question in QUESTIONS])
-        assert found[0] == found[1]
-        assert any(found[0])
 
 
 # -- tenants
@@ -160,21 +100,17 @@ def test_nobody_sees_or_infers_the_words_of_another(postgres, shared):
     assert {question: recall.search(question) for question in before} == before
     assert recall.search("xylophone") == recall.search("zither_table.zig") == []
 
-    index = Index(alice)
-    assert index.frequencies(["xylophon", "tide"])["said"].keys() == {"tide"}
-    xylophone, tide = index.terms.postings({"said": ["xylophon", "tide"]}, 1000)["said"]
-    assert len(xylophone) == 0
-    assert len(tide) > 0
+    found = find_turns(alice.database.connection, "postgres", ["xylophon", "tide"], Scope())
+    assert found.known.keys() == {"tide"}
+    assert found.documents == alice.fetch("SELECT count(*) FROM recall_turns")[0][0]
     with psycopg.connect(postgres.url(shared, "alice"), autocommit=True) as raw:
         for table in TABLES:
             owners = raw.execute(f"SELECT DISTINCT tenant FROM {table}".encode()).fetchall()
             assert owners in ([], [("alice",)]), table
         raw.execute("SET warmstart.tenant = 'bob'")
-        for table in ("recall_said", "recall_did"):
-            assert raw.execute(f"SELECT * FROM {table}".encode()).fetchall() == []
-            assert raw.execute(f"DELETE FROM {table}".encode()).rowcount == 0
-        (ids,) = raw.execute("SELECT ids FROM warmstart_recall_postings('said', '{xylophon}', 100)").fetchone()
-        assert ids == []
+        assert raw.execute("SELECT * FROM recall_stems").fetchall() == []
+        assert raw.execute("DELETE FROM recall_stems").rowcount == 0
+        assert raw.execute("SELECT warmstart_recall_postings('{xylophon}', '{}', 100)").fetchall() == [(None,)]
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             raw.execute("INSERT INTO recall_stale (tenant, session) SELECT 'bob', pk FROM sessions LIMIT 1")
     assert len(Recall(bob).search("xylophone", limit=30)) == 20
@@ -198,11 +134,16 @@ def test_a_service_searches_the_tenant_it_acts_for(postgres, shared):
 # -- what is deleted
 
 
-def indexed(postgres: Server, store: PostgresSessionStore) -> set[str]:
-    """Every stem in the index, of all tenants."""
+def stems(postgres: Server, store: PostgresSessionStore) -> set[str]:
+    """Every stem in the tables of the index, of all tenants, without projects."""
     database = store.name.split("?")[0].rsplit("/", 1)[1]
-    rows = postgres.run("SELECT unnest(stems) FROM recall_said UNION SELECT unnest(stems) FROM recall_did", database)
-    return {str(row[0])[6:] for row in rows}
+    marked = postgres.run("SELECT unnest(stems) FROM recall_stems", database)
+    found = {str(row[0])[6:] for row in marked}
+    plain = postgres.run(
+        "SELECT term FROM recall_terms UNION SELECT unnest(string_to_array(terms, ' ')) FROM recall_turns", database
+    )
+    assert found == {row[0] for row in plain}
+    return {stem for stem in found if not stem.startswith("¶")}
 
 
 def test_after_a_scrub_no_word_of_what_is_gone_is_in_the_tables(postgres, store):
@@ -210,58 +151,14 @@ def test_after_a_scrub_no_word_of_what_is_gone_is_in_the_tables(postgres, store)
     keep(store, "two", "the drawbridge", "the key is hunterhunter2")
     recall = Recall(store)
     recall.update()
-    assert {"xylophonist", "zitherist", "hunterhunter2"} <= indexed(postgres, store)
+    assert {"xylophonist", "zitherist", "hunterhunter2"} <= stems(postgres, store)
     store.delete(kept.id)
-    assert recall.search("xylophonist") == []
+    assert stems(postgres, store) == {"the", "drawbridg", "kei", "is", "hunterhunter2"}
     store.rewrite(lambda text: text.replace("hunterhunter2", "[secret]"))
     store.scrub()
-    assert indexed(postgres, store) == set()
+    assert stems(postgres, store) == set()
     assert natives(recall.search("drawbridge")) == ["two"]
-    assert indexed(postgres, store) == {"the", "drawbridg", "kei", "is", "secret"}
-
-
-def test_deleted_documents_are_removed_in_time(postgres, store, monkeypatch):
-    monkeypatch.setattr(upkeep, "MIN_DELETED", 10)
-    fill(store, 30)
-    recall = Recall(store, clock=lambda: NOW)
-    recall.update()
-    keep(store, "grows", "the xylophonist")
-    recall.update()
-    store.append(keep(store, "grows"), [Message(native_id="grows/0", role="user", text="the zitherist")])
-    for number in range(10):
-        store.delete(store.get(f"s{number}").id)
-    assert {"xylophonist", "anchor"} <= indexed(postgres, store)
-    recall.update()
-    assert store.database.connection.execute("SELECT deleted FROM recall_state").fetchone() == (0,)
-    assert "zitherist" in indexed(postgres, store)
-    assert "xylophonist" not in indexed(postgres, store)
-    found = [natives(recall.search(question)) for question in QUESTIONS]
-    assert recall.rebuild() == 21
-    assert [natives(recall.search(question)) for question in QUESTIONS] == found
-
-
-def test_a_deleted_session_leaves_no_row_of_its_own(store):
-    kept = keep(store, "one", "the drawbridge", "is up")
-    keep(store, "two", "the moat")
-    Recall(store).update()
-    store.delete(kept.id)
-    run = store.database.connection.execute
-    assert run("SELECT documents, deleted FROM recall_state").fetchone() == (1, 2)
-    assert run("SELECT count(*) FROM recall_documents").fetchone() == (1,)
-
-
-def test_of_a_stem_with_many_documents_only_the_first_are_read(store):
-    keep(store, "long", *[f"the tide {number % 7}" for number in range(3000)])
-    Recall(store).update()
-    index = Index(store)
-    assert index.frequencies(["tide", "moon"])["said"] == {"tide": 3000}
-    for limit in (1, 1999, 2**40):
-        (found,) = index.terms.postings({"said": ["tide"]}, limit)["said"]
-        assert len(found) == min(limit, 3000)
-        assert (found[1:] > found[:-1]).all()
-    found = index.terms.postings({"said": ["moon", "tide", "3", "sun", "5"], "did": ["tide", "3"]}, 5000)
-    assert [len(ids) for ids in found["said"]] == [0, 3000, 429, 0, 428]
-    assert [len(ids) for ids in found["did"]] == [0, 0]
+    assert stems(postgres, store) == {"the", "drawbridg", "kei", "is", "secret"}
 
 
 # -- time
@@ -287,10 +184,10 @@ def test_a_search_takes_few_round_trips(store, monkeypatch):
     monkeypatch.setattr(psycopg.Connection, "wait", waits)
     monkeypatch.setattr(psycopg.Connection, "pipeline", pipelines)
     for question, options, most in (
-        ("the tide at the harbour", {}, 8),
-        ("the tide at the harbour", {"project": "/src/1"}, 9),
-        ("the tide at the harbour", {"deadline_ms": 60_000}, 12),
-        ("gauge_3.py", {}, 15),
+        ("the tide at the harbour", {}, 11),
+        ("the tide at the harbour", {"project": "/src/1"}, 13),
+        ("the tide at the harbour", {"deadline_ms": 60_000}, 15),
+        ("gauge_3.py", {}, 16),
     ):
         recall.search(question, **options)
         trips = 0
@@ -327,7 +224,7 @@ def test_a_server_that_does_not_answer_is_not_waited_for(store, hold, postgres_u
     keep(store, "one", "the tide")
     recall = Recall(store)
     assert natives(recall.search("tide")) == ["one"]
-    holder = hold("LOCK TABLE recall_said IN ACCESS EXCLUSIVE MODE")
+    holder = hold("LOCK TABLE recall_turns IN ACCESS EXCLUSIVE MODE")
     for milliseconds in (1, 50, 200):
         assert recall.search("tide gauge_1.py", deadline_ms=milliseconds) == []
     assert holder.is_alive()  # it was not waited for

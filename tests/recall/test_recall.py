@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from tests.recall.stores import NOW, keep
 from warmstart import Evidence, Message, ToolCall, ToolResult
-from warmstart.recall.ranking import Weights
 from warmstart.recall.recall import Recall
 
 
@@ -118,16 +117,6 @@ def test_the_output_of_tools_is_found_but_counts_less(store, recall):
     keep(store, "words", "why is the flux capacitor at 88?")
     assert natives(recall.search("flux capacitor")) == ["words"]
     assert natives(recall.search("flux capacitor warning")) == ["words", "output"]
-
-
-def test_the_output_of_tools_counts_where_no_session_scores(store):
-    call = ToolCall(id="c", name="Bash", arguments='{"command": "terraform apply"}')
-    result = ToolResult(call_id="c", outcome="ok", text="terraform: nothing to do")
-    keep(store, "call", "go on", Message(native_id="c", role="assistant", tool_calls=(call,)))
-    keep(store, "output", "run it", Message(native_id="t", role="tool", tool_results=(result,)))
-    found = Recall(store, weights=Weights(did=0.0)).search("terraform")
-    assert (found[0].native_id, found[0].role) == ("output", "tool")
-    assert found[0].score > 0
 
 
 NAMES = [

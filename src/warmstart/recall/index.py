@@ -88,7 +88,7 @@ class Index:
     def _index_batch(self, connection: Connection) -> int:
         """Index some of the changed sessions. Returns how many."""
         sessions = connection.execute(
-            "SELECT session FROM recall_stale ORDER BY session DESC LIMIT ?", (_BATCH_SESSIONS,)
+            "SELECT session FROM recall_stale ORDER BY session LIMIT ?", (_BATCH_SESSIONS,)
         ).fetchall()
         done = turns = 0
         for (session,) in sessions:
@@ -118,14 +118,15 @@ class Index:
                 changed.append((number, digest, section))
         if not changed and not known:
             return 0
-        connection.execute(_ADD_SESSION, (session,))
-        connection.executemany("DELETE FROM recall_turns WHERE id = ?", [(turn,) for turn in known.values()])
+        # Nothing is written before all is read: a session that cannot be read must stay as it was.
         ids = next_ids(connection, "recall_turns", "id")
         rows: list[tuple[Any, ...]] = []
         for number, digest, section in changed:
             bodies = self._lookup.bodies({text.text for text in section.texts})
             terms = read_terms(section, bodies, content.project)
             rows.append(_row(next(ids), session, number, digest, section, terms))
+        connection.execute(_ADD_SESSION, (session,))
+        connection.executemany("DELETE FROM recall_turns WHERE id = ?", [(turn,) for turn in known.values()])
         for batch in batches(rows, _BATCH_ROWS):
             values = [value for row in batch for value in row]
             connection.execute(_INSERT_TURNS + ", ".join([_ONE_TURN] * len(batch)), values)

@@ -27,13 +27,12 @@ _FIELDS = len(FIELDS)
 _PROJECT_SIGN = "¶"  # begins a term that is the project of a turn; no word has it
 
 _STATE = f"SELECT turns, sessions, {', '.join(FIELDS)} FROM recall_state"
-_POSTINGS = {
-    "sqlite": (
-        "SELECT group_concat(rowid) FROM "
-        "(SELECT rowid FROM recall_index WHERE recall_index MATCH ? ORDER BY rowid DESC LIMIT ?)"
-    ),
-    "postgres": "SELECT warmstart_recall_postings(?, ?)",
-}
+# A string of ids is several times as fast as a row per id.
+_SQLITE_POSTINGS = (
+    "SELECT group_concat(rowid) FROM "
+    "(SELECT rowid FROM recall_index WHERE recall_index MATCH ? ORDER BY rowid DESC LIMIT ?)"
+)
+_POSTGRES_POSTINGS = "SELECT warmstart_recall_postings(?, ?, ?)"
 _TURNS = (
     f"SELECT t.id, t.session, t.number, t.first_seq, t.last_seq, {', '.join(f't.{field}' for field in FIELDS)}, "
     f"{', '.join(f'r.{field}' for field in FIELDS)}, t.terms, t.counts "
@@ -108,9 +107,11 @@ def find_turns(connection: Connection, dialect: str, stems: Sequence[str], scope
 
 def _frequencies(connection: Connection, stems: Sequence[str]) -> dict[str, int]:
     """How many turns have each stem; one that no turn has is missing."""
+    if not stems:
+        return {}
     marks = ", ".join("?" * len(stems))
-    rows = connection.execute(f"SELECT term, turns FROM recall_terms WHERE term IN ({marks}) AND turns > 0", stems)
-    return dict(rows.fetchall()) if stems else {}
+    rows = connection.execute(f"SELECT term, turns FROM recall_terms WHERE term IN ({marks})", stems)
+    return dict(rows.fetchall())
 
 
 def _rarest(known: dict[str, int], share: float, budget: int) -> list[str]:
@@ -128,14 +129,13 @@ def _rarest(known: dict[str, int], share: float, budget: int) -> list[str]:
 def _postings(connection: Connection, dialect: str, terms: Sequence[str], projects: Sequence[str]) -> list[list[int]]:
     """For each term, the newest turns of these projects that have it."""
     limit = _WIDER * MAX_POSTINGS
-    values: list[object] = []
-    for term in terms:
-        if dialect == "sqlite":
+    if dialect == "postgres":
+        rows = connection.execute(_POSTGRES_POSTINGS, (list(terms), list(projects), limit))
+    else:
+        values: list[object] = []
+        for term in terms:
             values += (f"({' OR '.join(projects)}) AND {term}" if projects else term, limit)
-        else:
-            values += (" ".join((term, *projects)), limit)
-    # A string of ids is several times as fast as a row per id.
-    rows = connection.execute(" UNION ALL ".join([_POSTINGS[dialect]] * len(terms)), values)
+        rows = connection.execute(" UNION ALL ".join([_SQLITE_POSTINGS] * len(terms)), values)
     return [[int(number) for number in ids.split(",")] if ids else [] for (ids,) in rows.fetchall()]
 
 
@@ -177,7 +177,7 @@ def read_turns(
     padded = [f" {term} " for term in terms]
     places = range(len(terms))
     turns: dict[int, Turn] = {}
-    for row in connection.execute(_TURNS.format(", ".join(map(str, ids)))).fetchall() if ids else ():
+    for row in connection.execute(_TURNS.format(", ".join("?" * len(ids))), ids).fetchall() if ids else ():
         number, session = row[:2]
         if not scope.allows(session):
             continue

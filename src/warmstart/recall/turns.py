@@ -97,10 +97,13 @@ def read_terms(section: Section, bodies: Mapping[int, str], project: str) -> Ter
 
 
 def _encode(fields: Sequence[Sequence[str]], project: str) -> Terms:
-    by_field = [Counter(stems) for stems in fields]
     distinct = [*dict.fromkeys(stem for stems in fields for stem in stems), project]
-    counts = bytes(min(_MAX_COUNT, counter[stem]) for stem in distinct for counter in by_field)
-    return Terms(" ".join(distinct), counts, tuple(len(stems) for stems in fields))
+    places = {stem: len(fields) * place for place, stem in enumerate(distinct)}
+    counts = bytearray(len(fields) * len(distinct))
+    for number, stems in enumerate(fields):
+        for stem, count in Counter(stems).items():
+            counts[places[stem] + number] = min(_MAX_COUNT, count)
+    return Terms(" ".join(distinct), bytes(counts), tuple(len(stems) for stems in fields))
 
 
 def terms_of(text: str) -> list[str]:

@@ -20,7 +20,7 @@ from warmstart.storage.database import Connection, batches, select_in
 
 Use = Literal["text", "arguments", "result"]
 
-_MAX_CALL = 4_000  # bytes as stored; longer calls write files
+_MAX_CALL = 8_000  # characters; longer calls write files
 _SPOKEN = "m.flags & 3 = 0"  # neither a summary nor injected
 # The ancestors of a session, and all their descendants.
 _FAMILY = """
@@ -237,10 +237,15 @@ class SessionLookup:
             f"JOIN texts t ON t.id = m.reasoning {where} "
             "UNION ALL SELECT m.seq, c.position, c.name, m.native_id, m.at, t.body FROM messages m "
             f"JOIN tool_calls c ON c.message = m.pk JOIN texts t ON t.id = c.arguments {where} "
-            f"AND length(t.body) < {_MAX_CALL} {f'AND c.name IN ({names})' if names else ''} ORDER BY 1, 2",
+            f"{f'AND c.name IN ({names})' if names else ''} ORDER BY 1, 2",
             (session, first, last),
         )
-        return [PassageText(kind, name, to_time(at), decompress(body)) for _, _, kind, name, at, body in rows]
+        texts: list[PassageText] = []
+        for _, position, kind, name, at, stored in rows:
+            body = decompress(stored)
+            if position < 0 or len(body) <= _MAX_CALL:
+                texts.append(PassageText(kind, name, to_time(at), body))
+        return texts
 
     def containing(self, texts: Iterable[int], part: str) -> list[int]:
         """The texts that contain `part`, ignoring case, newest first."""

@@ -32,7 +32,7 @@ Statement = tuple[str, tuple[object, ...]]  # SQL and its parameters
 # The names of all migrations, in order. A store that has any other was migrated by a newer version.
 NAMES = tuple(Path(__file__).with_name("migrations").joinpath("names.txt").read_text(encoding="utf-8").split())
 
-# Migrations whose tables a later one drops: their SQL is gone, and there is nothing to run.
+# Migrations whose tables `recall/0006_turns` drops: their SQL is deleted, and there is nothing to run.
 RETIRED = frozenset(name for name in NAMES if re.match(r"recall/000[1-5]_", name))
 
 # Former names of migrations, which older stores recorded.

@@ -49,7 +49,8 @@ CREATE TABLE recall_stems (
     PRIMARY KEY (tenant, id),
     FOREIGN KEY (tenant, id) REFERENCES recall_turns (tenant, id) ON DELETE CASCADE
 );
-CREATE INDEX recall_stems_stems ON recall_stems USING gin (stems);
+-- Every lookup of a stem reads the whole list of pending entries, so it stays short.
+CREATE INDEX recall_stems_stems ON recall_stems USING gin (stems) WITH (gin_pending_list_limit = 256);
 -- How many turns have each stem.
 CREATE TABLE recall_terms (
     tenant TEXT COLLATE "C" NOT NULL DEFAULT warmstart_tenant(),
@@ -95,21 +96,27 @@ ALTER TABLE recall_state ENABLE ROW LEVEL SECURITY;
 ALTER TABLE recall_state FORCE ROW LEVEL SECURITY;
 CREATE POLICY own_rows ON recall_state USING (tenant = (SELECT warmstart_tenant()));
 CREATE FUNCTION warmstart_recall_mark() RETURNS text LANGUAGE sql STABLE RETURN left(md5(warmstart_tenant()), 6);
--- The newest turns that have the first of these terms, and any of the others, which are projects.
-CREATE FUNCTION warmstart_recall_postings(wanted text, most bigint) RETURNS text LANGUAGE plpgsql STABLE SECURITY DEFINER
-SET search_path = {schema}, pg_temp SET plan_cache_mode = force_custom_plan SET jit = off
+-- For each term, the newest turns that have it, of these projects or of all, as a string of ids. The plan is made once a
+-- connection, so it must not depend on how common a term is.
+CREATE FUNCTION warmstart_recall_postings(wanted text[], projects text[], most bigint) RETURNS SETOF text
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = {schema}, pg_temp
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_indexscan = off SET jit = off
 SET max_parallel_workers_per_gather = 0 AS $$
 DECLARE
     caller text := warmstart_tenant();
     mark text := warmstart_recall_mark();
-    terms text[] := string_to_array(mark || replace(wanted, ' ', ' ' || mark), ' ');
+    marked text[] := ARRAY(SELECT mark || project FROM unnest(projects) AS project);
 BEGIN
-    IF cardinality(terms) = 1 THEN
-        RETURN (SELECT string_agg(CAST(f.id AS text), ',') FROM (SELECT r.id FROM recall_stems r
-            WHERE r.tenant = caller AND r.stems @> terms ORDER BY r.id DESC LIMIT most) AS f);
+    IF cardinality(projects) = 0 THEN
+        RETURN QUERY SELECT (SELECT string_agg(CAST(f.id AS text), ',') FROM (SELECT r.id FROM recall_stems r
+            WHERE r.tenant = caller AND r.stems @> ARRAY[mark || w.term] ORDER BY r.id DESC LIMIT most) AS f)
+            FROM unnest(wanted) WITH ORDINALITY AS w (term, place) ORDER BY w.place;
+    ELSE
+        RETURN QUERY SELECT (SELECT string_agg(CAST(f.id AS text), ',') FROM (SELECT r.id FROM recall_stems r
+            WHERE r.tenant = caller AND r.stems @> ARRAY[mark || w.term] AND r.stems && marked
+            ORDER BY r.id DESC LIMIT most) AS f)
+            FROM unnest(wanted) WITH ORDINALITY AS w (term, place) ORDER BY w.place;
     END IF;
-    RETURN (SELECT string_agg(CAST(f.id AS text), ',') FROM (SELECT r.id FROM recall_stems r
-        WHERE r.tenant = caller AND r.stems @> terms[1:1] AND r.stems && terms[2:] ORDER BY r.id DESC LIMIT most) AS f);
 END $$;
 -- For each statement and not each row: a row that one transaction updates again and again gets slower.
 CREATE FUNCTION warmstart_recall_indexed() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
@@ -130,7 +137,8 @@ BEGIN
     UPDATE recall_terms r SET turns = r.turns - g.turns FROM (
         SELECT o.tenant, t.term, count(*) AS turns FROM gone o, unnest(string_to_array(o.terms, ' ')) AS t (term)
         GROUP BY o.tenant, t.term) g WHERE r.tenant = g.tenant AND r.term = g.term;
-    DELETE FROM recall_terms WHERE turns <= 0;
+    DELETE FROM recall_terms r USING gone o, unnest(string_to_array(o.terms, ' ')) AS t (term)
+        WHERE r.tenant = o.tenant AND r.term = t.term AND r.turns = 0;
     RETURN NULL;
 END $$;
 CREATE FUNCTION warmstart_recall_counted() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -156,6 +164,12 @@ BEGIN
     INSERT INTO recall_stale (tenant, session) VALUES (new.tenant, new.pk) ON CONFLICT DO NOTHING;
     RETURN NULL;
 END $$;
+-- Turns of sessions that changed may have words that are gone; the next update adds them again.
+CREATE FUNCTION warmstart_recall_scrubbed() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    DELETE FROM recall_sessions WHERE session IN (SELECT session FROM recall_stale);
+    RETURN NULL;
+END $$;
 CREATE TRIGGER recall_turn_indexed AFTER INSERT ON recall_turns REFERENCING NEW TABLE AS added FOR EACH STATEMENT
     EXECUTE FUNCTION warmstart_recall_indexed();
 CREATE TRIGGER recall_turn_removed AFTER DELETE ON recall_turns REFERENCING OLD TABLE AS gone FOR EACH STATEMENT
@@ -170,3 +184,4 @@ CREATE TRIGGER recall_session_changed AFTER UPDATE OF revision, project, title, 
     WHEN ((new.revision, new.project, new.title, new.branch) <> (old.revision, old.project, old.title, old.branch))
     EXECUTE FUNCTION warmstart_recall_changed();
 CREATE TRIGGER recall_session_added AFTER INSERT ON sessions FOR EACH ROW EXECUTE FUNCTION warmstart_recall_changed();
+CREATE TRIGGER recall_scrubbed AFTER INSERT ON scrubs FOR EACH ROW EXECUTE FUNCTION warmstart_recall_scrubbed();

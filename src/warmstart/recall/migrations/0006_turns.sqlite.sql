@@ -93,7 +93,9 @@ CREATE TRIGGER recall_turn_removed AFTER DELETE ON recall_turns BEGIN
     DELETE FROM recall_terms
         WHERE turns = 0 AND term IN (SELECT value FROM json_each('["' || replace(old.terms, ' ', '","') || '"]'));
 END;
--- FTS5 and freed pages keep what was deleted until they are rewritten.
+-- Turns of sessions that changed may have words that are gone; the next update adds them again. FTS5 keeps what was
+-- deleted until its segments are rewritten.
 CREATE TRIGGER recall_scrubbed AFTER INSERT ON scrubs BEGIN
+    DELETE FROM recall_sessions WHERE session IN (SELECT session FROM recall_stale);
     INSERT INTO recall_index (recall_index) VALUES ('optimize');
 END;
