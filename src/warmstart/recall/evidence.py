@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
-from warmstart.profile.tools import SHELLS, command_in
+from warmstart.profile.calls import SHELLS, command_in
 from warmstart.recall.query import Name, Query
 from warmstart.recall.ranking import Turn
-from warmstart.sessions.lookup import PassageText, SessionLookup, SessionSource
+from warmstart.sessions.lookup import PassageText, SessionSource
 from warmstart.sessions.values import Role
 from warmstart.text.truncate import one_line
 from warmstart.text.words import stem_word, tokenize

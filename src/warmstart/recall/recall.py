@@ -11,15 +11,15 @@ from time import monotonic
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from warmstart.errors import EmbedderError, StoreError
-from warmstart.profile.tools import SHELLS
+from warmstart.profile.calls import SHELLS
 from warmstart.recall import ranking
 from warmstart.recall.evidence import Evidence, Hit, Passage, Renderer
 from warmstart.recall.index import Index, Progress
 from warmstart.recall.query import MAX_NAMES, Name, Query, parse
 from warmstart.recall.ranking import Turn, in_order, rarity
 from warmstart.recall.search import Found, Scope, find_turns, read_turns
+from warmstart.sessions.indexed_store import IndexedStore
 from warmstart.sessions.lookup import PassageText, Selection, SessionLookup
-from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.storage.deadline import Interrupted, time_limit
 from warmstart.text.dates import find_spans
 
@@ -60,7 +60,7 @@ class Recall:
 
     def __init__(
         self,
-        store: SQLSessionStore,
+        store: IndexedStore,
         *,
         clock: Callable[[], datetime] = lambda: datetime.now().astimezone(),
         semantic: SemanticIndex | None = None,
