@@ -7,7 +7,6 @@ import logging
 import math
 import os
 import re
-import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
-from warmstart.cli.terminal import CONTROL, counted, plural, printable, raw, wrapped
+from warmstart.cli.terminal import CONTROL, counted, plural, printable, raw, terminal_width, wrapped
 from warmstart.config import Settings, load_settings
 from warmstart.errors import ConfigError
 
@@ -147,7 +146,7 @@ def table(
     widths = {name: max(measure(line[i]) for line in lines) for i, name in enumerate(columns)}
     right = [name for i, name in enumerate(columns) if name in right or all(isinstance(row[i], int) for row in rows)]
     if terminal:
-        widths = _fit(widths, shutil.get_terminal_size().columns, spare, flexible or columns[-1:])
+        widths = _fit(widths, terminal_width(), spare, flexible or columns[-1:])
     for number, line in enumerate(lines):
         parts = []
         for name, cell in zip(columns, line, strict=True):

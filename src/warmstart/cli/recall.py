@@ -14,7 +14,7 @@ from warmstart import recall
 from warmstart.cli.completion import complete_agents
 from warmstart.cli.options import Count, DefaultGroup, json_option, project_options, scope_of, since_option
 from warmstart.cli.output import print_json, print_scope, progress_bar, settings
-from warmstart.cli.terminal import counted, describe_filters, local, printable
+from warmstart.cli.terminal import counted, describe_filters, local, printable, wrapped
 from warmstart.config import Settings
 from warmstart.embedding.files import has_vectors
 from warmstart.errors import ConfigError, StoreError
@@ -166,19 +166,24 @@ def _refresh(semantic: recall.SemanticIndex, progress: Progress | None, mode: Mo
 
 
 def _show(found: Evidence, project: str, *, explain: bool) -> None:
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(soft_wrap=not sys.stdout.isatty(), highlight=False)
-    head = Text(f"{local(found.date)}  {found.role}", style="bold cyan")
-    head.append(printable(f"  {found.agent}  {project}"), style="dim")
-    console.print(head)
-    text = Text(printable(found.text))
-    for word in Matcher.of(found.matched, found.matched).find(text.plain):
-        text.stylize("bold", word.start, word.end)
-    console.print(text)
+    """Print a passage: where it is from, its lines with the matched words marked, and the command that shows it all."""
+    matcher = Matcher.of(found.matched, found.matched)
+    source = printable(f"  {found.agent}  {project}")
+    click.echo(click.style(f"{local(found.date)}  {found.role}", fg="cyan", bold=True) + click.style(source, dim=True))
+    for line in found.text.splitlines():
+        for part in wrapped(line).splitlines() if sys.stdout.isatty() else [printable(line)]:
+            click.echo(_mark(part, matcher))
     if explain:
         parts = ", ".join(f"{name} {value:.2f}" for name, value in found.components.items())
-        console.print(Text(f"score {found.score:.2f} ({parts}); matched {', '.join(found.matched)}"))
-    console.print(Text(f"warmstart sessions show {found.session_id[:10]}", style="dim"))
-    console.print()
+        click.echo(f"score {found.score:.2f} ({parts}); matched {', '.join(found.matched)}")
+    click.echo(click.style(f"warmstart sessions show {found.session_id[:10]}", dim=True))
+    click.echo()
+
+
+def _mark(line: str, matcher: Matcher) -> str:
+    """The line with the matched words in bold."""
+    shown, end = "", 0
+    for match in matcher.find(line):
+        shown += line[end : match.start] + click.style(line[match.start : match.end], bold=True)
+        end = match.end
+    return shown + line[end:]

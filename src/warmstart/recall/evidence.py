@@ -11,15 +11,17 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from warmstart.profile.calls import SHELLS, command_in
 from warmstart.recall.query import Name, Query
 from warmstart.recall.ranking import Turn
 from warmstart.sessions.lookup import PassageText, SessionSource
-from warmstart.sessions.values import Role
 from warmstart.text.truncate import one_line
 from warmstart.text.words import stem_word, tokenize
+
+if TYPE_CHECKING:  # takes milliseconds to load
+    from warmstart.sessions.values import Role
 
 MAX_TEXT, MAX_CONTEXT, MAX_COMMAND = 400, 160, 160  # characters
 MAX_COMMANDS = 2

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import re
+from _blake2 import blake2b  # `hashlib` loads OpenSSL, which takes as long as the search
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from struct import Struct
 
 from warmstart.profile.calls import SHELLS, command_in, path_in
