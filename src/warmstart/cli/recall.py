@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -13,9 +14,9 @@ import click
 from warmstart import recall
 from warmstart.cli.completion import complete_agents
 from warmstart.cli.options import Count, DefaultGroup, json_option, project_options, scope_of, since_option
-from warmstart.cli.output import print_json, print_scope, progress_bar, settings
+from warmstart.cli.output import print_json, print_scope, progress_bar, settings, show_warnings
 from warmstart.cli.terminal import counted, describe_filters, local, printable, wrapped
-from warmstart.config import Settings
+from warmstart.config import Settings, load_settings
 from warmstart.embedding.files import has_vectors
 from warmstart.errors import ConfigError, StoreError
 from warmstart.recall.evidence import Evidence, Matcher
@@ -65,7 +66,7 @@ def search(
     as_json: bool,
 ) -> None:
     """Find passages of past sessions that answer a question."""
-    current = settings()
+    current = load_settings(os.environ)
     with ExitStack() as stack:
         store = stack.enter_context(open_indexed_store(current))
         known = store.projects()
@@ -74,9 +75,12 @@ def search(
         if semantic is not None:
             stack.enter_context(semantic)
         searcher = Recall(store, semantic=semantic, mode=mode or "hybrid")
-        with progress_bar("Indexing") as progress:
-            searcher.update(progress)
-            if semantic is not None and semantic.embedder.local:
+        if searcher.count_pending():
+            show_warnings()
+            with progress_bar("Indexing") as progress:
+                searcher.update(progress)
+        if semantic is not None and semantic.embedder.local:
+            with progress_bar("Embedding") as progress:
                 _refresh(semantic, progress, mode)
         hits = searcher.search(" ".join(query), project=scope.project or None, limit=limit, since=since, agents=agents)
         if not store.index.is_complete:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from functools import lru_cache
+from math import isfinite
 
 TYPE_CHECKING = False  # `typing` itself takes milliseconds to load
 if TYPE_CHECKING:
@@ -22,11 +23,25 @@ _COMMAND = ("command", "cmd", "script", "code")
 _PATH = ("file_path", "path", "filePath", "absolute_path", "filename", "file", "notebook_path", "target_file")
 
 
+def _reject(constant: str) -> float:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    return value if isfinite(value) else _reject(number)
+
+
+_DECODER = json.JSONDecoder(parse_constant=_reject, parse_float=_finite)
+
+
 @lru_cache(maxsize=64)
 def fields_of(arguments: str) -> dict[str, Any]:
     """The arguments by name; empty if they are not a JSON object."""
     try:
-        fields = json.loads(arguments)
+        fields = _DECODER.decode(arguments)
+        if "\\ud" in arguments or "\\uD" in arguments:
+            json.dumps(fields, ensure_ascii=False).encode()  # half a character is an error
     except (ValueError, RecursionError):
         return {}
     return fields if isinstance(fields, dict) else {}

@@ -10,9 +10,9 @@ from math import inf, isinf
 from time import monotonic
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+import warmstart.recall.ranking as ranking
 from warmstart.errors import EmbedderError, StoreError
 from warmstart.profile.calls import SHELLS
-from warmstart.recall import ranking
 from warmstart.recall.evidence import Evidence, Hit, Passage, Renderer
 from warmstart.recall.index import Index, Progress
 from warmstart.recall.query import MAX_NAMES, Name, Query, parse
@@ -74,6 +74,10 @@ class Recall:
         self._semantic = None if mode == "lexical" else semantic
         self._mode = mode
         self.pending = 0
+
+    def count_pending(self) -> int:
+        """The number of sessions that changed since they were indexed."""
+        return self._index.pending()
 
     def update(self, progress: Progress | None = None) -> int:
         """Index new and changed sessions. Returns how many there were. Safe for many processes at once."""
