@@ -47,7 +47,7 @@ BUDGETS = {
     # 6,300 by design; then came readers for four more agents (680), and queries that other packages had (80),
     # and compressed texts (7), and a store opened for a search (50)
     ("sessions",): 6993,
-    ("profile",): 3400,
+    ("profile",): 3410,  # 3,400 before a search could load what a call names without the rest
     ("embedding",): 713,  # 700 by design; static vectors find no paraphrases, so there is a sentence model too
     # 3,300 by design; forgetting on every machine, scopes at Honcho and meaning came after it, then authors and notes
     ("memory",): 4354,

@@ -39,9 +39,10 @@ _DECODER = json.JSONDecoder(parse_constant=_reject, parse_float=_finite)
 def fields_of(arguments: str) -> dict[str, Any]:
     """The arguments by name; empty if they are not a JSON object."""
     try:
+        arguments.encode()  # half a character is an error, also as an escape
         fields = _DECODER.decode(arguments)
         if "\\ud" in arguments or "\\uD" in arguments:
-            json.dumps(fields, ensure_ascii=False).encode()  # half a character is an error
+            json.dumps(fields, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         return {}
     return fields if isinstance(fields, dict) else {}
