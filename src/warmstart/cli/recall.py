@@ -15,7 +15,7 @@ from warmstart import recall
 from warmstart.cli.completion import complete_agents
 from warmstart.cli.options import Count, DefaultGroup, json_option, project_options, scope_of, since_option
 from warmstart.cli.output import print_json, print_scope, progress_bar, settings, show_warnings
-from warmstart.cli.terminal import counted, describe_filters, local, printable, wrapped
+from warmstart.cli.terminal import counted, describe_filters, local, max_width, one_line, printable, wrapped
 from warmstart.config import Settings, load_settings
 from warmstart.embedding.files import has_vectors
 from warmstart.errors import ConfigError, StoreError
@@ -96,6 +96,8 @@ def search(
     elif not hits or not as_json:
         filters = describe_filters(agent=", ".join(agents), since=since)
         print_scope(len(hits), "passage", scope, filters, create="try other words")
+        if hits and sys.stdout.isatty():
+            click.echo("`warmstart sessions show ID` shows a session.", err=True)
 
 
 @command.command("index", epilog="Example: warmstart recall index --rebuild")
@@ -170,17 +172,18 @@ def _refresh(semantic: recall.SemanticIndex, progress: Progress | None, mode: Mo
 
 
 def _show(found: Evidence, project: str, *, explain: bool) -> None:
-    """Print a passage: where it is from, its lines with the matched words marked, and the command that shows it all."""
+    """Print a passage: where it is from, then its lines with the matched words marked."""
     matcher = Matcher.of(found.matched, found.matched)
-    source = printable(f"  {found.agent}  {project}")
-    click.echo(click.style(f"{local(found.date)}  {found.role}", fg="cyan", bold=True) + click.style(source, dim=True))
-    for line in found.text.splitlines():
-        for part in wrapped(line).splitlines() if sys.stdout.isatty() else [printable(line)]:
-            click.echo(_mark(part, matcher))
+    click.echo(click.style(f"{local(found.date)}  {found.role}", fg="cyan", bold=True), nl=False)
+    click.echo(click.style(printable(f"  {found.agent}  {project}  {found.session_id[:10]}"), dim=True))
+    first, *others = found.text.splitlines()
+    if sys.stdout.isatty():
+        others = [one_line(line, max_width()) for line in others]
+    for line in [*wrapped(first).splitlines(), *others] if sys.stdout.isatty() else [first, *others]:
+        click.echo(_mark(printable(line), matcher))
     if explain:
         parts = ", ".join(f"{name} {value:.2f}" for name, value in found.components.items())
         click.echo(f"score {found.score:.2f} ({parts}); matched {', '.join(found.matched)}")
-    click.echo(click.style(f"warmstart sessions show {found.session_id[:10]}", dim=True))
     click.echo()
 
 
