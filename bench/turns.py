@@ -63,8 +63,8 @@ from warmstart.config import Settings
 from warmstart.preflight.index import update_turns
 from warmstart.preflight.overlay import FRAME, Policy, Preflight, render_work
 from warmstart.preflight.overlay import Overlay as Shown
+from warmstart.profile.calls import command_in, fields_of
 from warmstart.profile.feedback import agrees, own_words
-from warmstart.profile.tools import command_in, fields_of
 from warmstart.recall.recall import Recall
 from warmstart.redact.redactor import Redactor
 from warmstart.sessions.sql_store import SQLiteSessionStore

@@ -529,7 +529,7 @@ def _name_bonus(files: Iterable[str], message: str) -> dict[str, float]:
 
 def _failed_commands(tool: str, arguments: str | Mapping[str, Any], output: str) -> list[str]:
     """The programs of a failed shell call, each with its subcommand; empty for any other call."""
-    from warmstart.profile.tools import SHELLS, command_in
+    from warmstart.profile.calls import SHELLS, command_in
     from warmstart.templates.commands import shell_commands
     from warmstart.templates.rules import load_table
 

@@ -14,8 +14,9 @@ from typing import Any
 from warmstart.embedding.files import MIGRATIONS as VECTOR_MIGRATIONS
 from warmstart.recall.ranking import FIELDS
 from warmstart.recall.turns import Section, Terms, read_terms, split
+from warmstart.sessions.indexed_store import IndexedStore
 from warmstart.sessions.lookup import SessionLookup
-from warmstart.sessions.sql_store import BAD_SESSION, SQLSessionStore, log_skip
+from warmstart.sessions.skip import CONTENT_ERRORS, log_skip
 from warmstart.storage.database import Connection, batches, migrations_of, next_ids
 
 MIGRATIONS = migrations_of("recall", __file__)
@@ -45,7 +46,7 @@ _MARK_ALL = (
 class Index:
     """The index of the sessions in one store."""
 
-    def __init__(self, store: SQLSessionStore) -> None:
+    def __init__(self, store: IndexedStore) -> None:
         self._db = store.database
         self._db.migrate((*VECTOR_MIGRATIONS, *MIGRATIONS))
         self._lookup = SessionLookup(self._db.connection)
@@ -94,7 +95,7 @@ class Index:
         for (session,) in sessions:
             try:
                 turns += self._index_session(connection, session)
-            except BAD_SESSION as error:  # its turns stay as they were
+            except CONTENT_ERRORS as error:  # its turns stay as they were
                 log_skip(f"number {session}", error)
             connection.execute("DELETE FROM recall_stale WHERE session = ?", (session,))
             done += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from warmstart.sessions.values import clean
+from warmstart.text.clean import clean
 from warmstart.text.words import MAX_WORD, STOPWORDS, identifier_parts, split_words, stem_word, tokenize
 
 MAX_CHARACTERS = 20_000  # of a query; only the beginning and the end of a longer one are read

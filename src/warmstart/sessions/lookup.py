@@ -13,10 +13,10 @@ from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from warmstart.sessions.marks import MARK
-from warmstart.sessions.schema import IN_PROJECT, to_time
-from warmstart.sessions.values import clean
+from warmstart.sessions.tables import IN_PROJECT, to_time
 from warmstart.storage.compression import decompress
 from warmstart.storage.database import Connection, batches, select_in
+from warmstart.text.clean import clean
 
 Use = Literal["text", "arguments", "result"]
 
