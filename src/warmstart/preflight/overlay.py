@@ -23,7 +23,8 @@ from posixpath import commonpath
 from warmstart.memory.authors import USER
 from warmstart.preflight.gate import classify
 from warmstart.preflight.memories import find_memories
-from warmstart.preflight.search import Hit, find_turns
+from warmstart.recall.ranking import rarity
+from warmstart.recall.search import Scope, find_turns
 from warmstart.text.words import topic_terms
 from warmstart.tokens import count
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from warmstart.memory.values import MemoryEntry
     from warmstart.preflight.memories import Memory
+    from warmstart.recall.ranking import Turn
     from warmstart.storage.database import Connection
 
     Work = Sequence[set[str]]
@@ -44,6 +46,8 @@ FRAME = 45  # tokens
 ONE_TURN = ("hermes",)  # hosts in which an overlay is in the requests of one turn; in others it stays
 _MAX_ASKED = 50  # characters of a request
 _MAX_QUOTE = 300  # characters
+_MAX_SEARCHED = 6_000  # characters of a message
+_MAX_TURNS = 24
 _MAX_READ = 20_000  # characters of a message, new or old: a longer one would miss the deadline
 _MAX_LOOKED_AT = 4  # hits per quote
 _MAX_SESSIONS = 20  # newest sessions of a project whose files are counted
@@ -54,6 +58,24 @@ _HALF_LIFE = 5  # sessions
 _EVERYDAY, _FEW = 0.3, 3  # share of the sessions, and minimum number, that makes a command too common to show
 _FAILED = r"(?i)\A\s*(?:error\b|exit code:? [1-9])|\"exit_code\":\s*[1-9]|\bexit(?:ed with)? code [1-9]"
 _MAX_OUTPUT = 2_000  # characters of a call's output
+# Stems of words about when something was said, not what: they do not count as missing.
+_WHEN = frozenset(("ago", "earlier", "last", "previou", "previous", "recent", "session", "time", "todai", "yesterdai"))
+_WITHOUT = """
+    SELECT pk FROM sessions WHERE native_id = ?
+    UNION ALL SELECT c.pk FROM sessions s JOIN sessions c ON c.parent_id = s.id WHERE s.native_id = ?
+    UNION ALL SELECT s.pk FROM template_revoked r JOIN sessions s ON s.id = r.session
+"""
+_STARTS = """
+    WITH found (id, session, seq) AS (VALUES {0})
+    SELECT f.id, (SELECT max(t.first_seq) FROM session_turns t WHERE t.session = f.session AND t.first_seq <= f.seq)
+    FROM found f
+"""
+_SAID = f"""
+    SELECT s.id, coalesce(m.at, s.started_at), m.role, substr(decompress(t.body), 1, {_MAX_READ})
+    FROM messages m JOIN sessions s ON s.pk = m.session JOIN texts t ON t.id = m.text
+    WHERE m.session = ? AND m.seq BETWEEN ? AND ? AND m.role IN ('user', 'assistant') AND m.flags & 3 = 0
+    AND t.body <> '' AND m.pk NOT IN (SELECT message FROM unquotable_messages) ORDER BY m.seq
+"""
 _WORK = "SELECT session, changed, read, ran FROM session_turns WHERE session IN ({0})"
 _ASKED = (
     "SELECT s.id, t.at, t.asked FROM session_turns t JOIN sessions s ON s.pk = t.session "
@@ -67,6 +89,20 @@ _RECORD = (
     "INSERT INTO preflight_turns (session, host, project, at, event, reason, evidence, tokens, milliseconds) "
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
+
+
+class Hit:
+    """A turn of an earlier session. `share` is the part of the message that it has, weighted by rarity."""
+
+    __slots__ = ("first_seq", "from_seq", "score", "session", "share", "terms", "to_seq")
+
+    def __init__(self, turn: Turn, first_seq: int, terms: dict[str, float], total: float) -> None:
+        self.session = turn.session
+        self.first_seq = first_seq  # of the request
+        self.from_seq, self.to_seq = turn.first_seq, turn.last_seq
+        self.score = turn.score
+        self.terms = terms
+        self.share = sum(terms.values()) / (total or 1.0)
 
 
 class Policy:
@@ -247,8 +283,7 @@ class Preflight:
     ) -> tuple[str, list[tuple[str, str]], list[str]]:
         """What earlier sessions did or said: the reason, lines with their keys, and the files that they list."""
         verdict = classify(message, number)
-        timed: Any = self
-        hits = find_turns(timed, self._dialect, message, project=self._project, session=self._session)
+        hits = self._find_turns(message)
         unquoted = [hit for hit in hits if _key(hit, said=True) not in shown]
         hits = [hit for hit in hits if _key(hit) not in shown]
         points = verdict == "points to earlier work"
@@ -266,6 +301,26 @@ class Preflight:
             done += self._quote(unquoted, left, 1 if done else self._policy.max_passages)
             reason = "quoted" if reason == "nothing done" and done else reason
         return reason, done, list(files)
+
+    def _find_turns(self, message: str) -> list[Hit]:
+        """The turns of the project's other sessions that share words with a message, best first."""
+        timed: Any = self
+        stems = list(dict.fromkeys(topic_terms(message[:_MAX_SEARCHED])))
+        without = {pk for (pk,) in self.execute(_WITHOUT, (self._session, self._session)).fetchall()}
+        found = find_turns(timed, self._dialect, stems, Scope(projects=(self._project,), without=without))
+        turns = found.turns[:_MAX_TURNS]
+        if not turns:
+            return []
+        # Words that nobody used count against every turn, as the rarest.
+        weights = {stem: rarity(found.known.get(stem, 1), found.documents) for stem in stems if stem not in _WHEN}
+        places = ", ".join(f"({turn.id}, {turn.session}, {turn.first_seq})" for turn in turns)
+        starts = dict(self.execute(_STARTS.format(places)).fetchall())
+        hits: list[Hit] = []
+        for turn in turns:
+            if starts[turn.id] is not None:
+                terms = {found.terms[place]: weights.get(found.terms[place], 0.0) for place in turn.counts}
+                hits.append(Hit(turn, starts[turn.id], terms, sum(weights.values())))
+        return hits
 
     def _remember(self, overlay: Overlay, number: int, words: int, files: Sequence[str] = ()) -> Overlay:
         """Record the length of the first message and the files that were shown."""
@@ -364,13 +419,13 @@ class Preflight:
         for hit in hits[: _MAX_LOOKED_AT * limit]:
             if len(quotes) >= limit:
                 break
-            row = self._best_message(hit) if hit.score >= self._policy.min_score else None
+            row = self._best_message(hit) if hit.share >= self._policy.min_score else None
             if row is None or row[0] in sessions:
                 continue
-            session, at, role, body = row
+            session, at, role, body, reply = row
             sessions.add(session)
             line = f"{_day(at)} {session[:8]} {role}: “{self._excerpt(body, hit.terms)}”"
-            if role == "user" and (reply := self._reply(hit)):
+            if reply:
                 line += f"; reply: “{self._excerpt(reply, hit.terms)}”"
             budget -= count(line) + 2
             if budget < 0:
@@ -379,29 +434,17 @@ class Preflight:
         return quotes
 
     def _best_message(self, hit: Hit) -> Any:
-        """The best message of a hit that may be quoted."""
-        for message, _ in sorted(hit.messages.items(), key=lambda one: (-one[1], one[0])):
-            row = self.execute(
-                f"SELECT s.id, coalesce(m.at, s.started_at), m.role, substr(decompress(t.body), 1, {_MAX_READ}) "
-                "FROM messages m JOIN sessions s ON s.pk = m.session JOIN texts t ON t.id = m.text WHERE m.pk = ? "
-                "AND m.role IN ('user', 'assistant') AND m.pk NOT IN (SELECT message FROM unquotable_messages)",
-                (message,),
-            ).fetchone()
-            if row:
-                return row
-        return None
-
-    def _reply(self, hit: Hit) -> str:
-        """The agent's last quotable message in a turn."""
-        row = self.execute(
-            f"SELECT substr(decompress(t.body), 1, {_MAX_READ}) FROM messages m JOIN texts t ON t.id = m.text "
-            "WHERE m.session = ?1 AND m.seq > ?2 "
-            "AND m.seq < coalesce((SELECT min(first_seq) FROM session_turns WHERE session = ?1 AND first_seq > ?2), "
-            "2147483647) AND m.role = 'assistant' AND t.body <> '' "
-            "AND m.pk NOT IN (SELECT message FROM unquotable_messages) ORDER BY m.seq DESC LIMIT 1",
-            (hit.session, hit.first_seq),
-        ).fetchone()
-        return str(row[0]) if row else ""
+        """The message of a turn that may be quoted and has most of the terms; the user's also has the last reply."""
+        best: Any = None
+        most, reply = 0.0, ""
+        for row in self.execute(_SAID, (hit.session, hit.from_seq, hit.to_seq)).fetchall():
+            self._check_time()
+            weight = sum(hit.terms.get(stem, 0.0) for stem in set(topic_terms(row[3])))
+            if weight > most:
+                best, most = row, weight
+            if row[2] == "assistant":
+                reply = row[3]
+        return best and (*best, reply if best[2] == "user" else "")
 
     def _excerpt(self, body: str, terms: dict[str, float]) -> str:
         """The part of a text with the most terms, on one line."""
@@ -435,14 +478,14 @@ class Preflight:
         for hit in hits:
             near.setdefault(hit.session, []).append(hit)
         score = {
-            pk: (some[0].nearness + 0.3 * sum(hit.nearness for hit in some[1:3]))
+            pk: (some[0].score + 0.3 * sum(hit.score for hit in some[1:3]))
             * (1 + 0.5 ** (age.get(pk, _MAX_SESSIONS) / _HALF_LIFE))
             for pk, some in near.items()
         }
         nearest = sorted(score, key=lambda pk: (-score[pk], pk))[:_NEAREST]
         work = self._work_of({*age, *nearest})
         self._check_time()
-        ranked, commands = _rank_work(work, age, {pk: near[pk][0].nearness for pk in nearest}, message)
+        ranked, commands = _rank_work(work, age, {pk: near[pk][0].score for pk in nearest}, message)
         self._check_time()
         ranked = [path for path in ranked[: _MAX_FILES + len(shown)] if _digest("file", path) not in shown]
         files, commands = ranked[: int(share * _MAX_FILES)], commands[: int(share * _MAX_COMMANDS)]
