@@ -48,6 +48,7 @@ _MAX_ASKED = 50  # characters of a request
 _MAX_QUOTE = 300  # characters
 _MAX_SEARCHED = 6_000  # characters of a message
 _MAX_TURNS = 24
+UNUSED = 1
 _MAX_READ = 20_000  # characters of a message, new or old: a longer one would miss the deadline
 _MAX_LOOKED_AT = 4  # hits per quote
 _MAX_SESSIONS = 20  # newest sessions of a project whose files are counted
@@ -311,8 +312,13 @@ class Preflight:
         turns = found.turns[:_MAX_TURNS]
         if not turns:
             return []
-        # Words that nobody used count against every turn, as the rarest.
-        weights = {stem: rarity(found.known.get(stem, 1), found.documents) for stem in stems if stem not in _WHEN}
+        # Words that nobody used here count against every turn, as the rarest.
+        used = {found.terms[place] for turn in found.turns for place in turn.counts}
+        weights = {
+            stem: rarity(found.known[stem] if stem in used else UNUSED, found.documents)
+            for stem in stems
+            if stem not in _WHEN and (stem not in found.known or stem in found.terms)
+        }
         places = ", ".join(f"({turn.id}, {turn.session}, {turn.first_seq})" for turn in turns)
         starts = dict(self.execute(_STARTS.format(places)).fetchall())
         hits: list[Hit] = []
@@ -546,8 +552,8 @@ def _rank_work(
     files: dict[str, float] = {}
     for (path, worth), (new, close) in weights.items():
         files[path] = files.get(path, 0.0) + worth * sqrt(new) + 0.5 * sqrt(close)
-    for path, rarity in _name_bonus(files, message).items():
-        files[path] += 0.15 * rarity * (0.3 + files[path])
+    for path, weight in _name_bonus(files, message).items():
+        files[path] += 0.15 * weight * (0.3 + files[path])
     # The user already named some files, and every brief has the commands that most sessions run.
     lower, everyday = message.lower(), max(_FEW, _EVERYDAY * len(work))
     unknown = (path for path in files if path.rsplit("/", 1)[-1].lower() not in lower)
