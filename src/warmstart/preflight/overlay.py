@@ -396,8 +396,8 @@ class Preflight:
         """The message of a turn with most of the words; after the user's, the last reply."""
         rows = self._run(_SAID, (turn.session, turn.first_seq, turn.last_seq)).fetchall()
         best = max(rows, key=lambda row: self._weigh(row[-1], weights), default=None)
-        if best is None:
-            return None
+        if best is None or not self._weigh(best[-1], weights):
+            return None  # what matched is a command or a path
         session, first_seq, at, role, body = best
         line = f"{_day(at)} {session[:8]} {role}: “{self._excerpt(body, weights)}”"
         replies = [row[-1] for row in rows if row[3] == "assistant"]
@@ -407,7 +407,7 @@ class Preflight:
 
     def _excerpt(self, body: str, weights: Weights) -> str:
         """A text from the sentence on that has most of a message, on one line."""
-        sentences = re.split(r"(?<=[.!?])\s+|\n+", body)
+        sentences = re.split(r"(?<=[.!?])\s+|\n+", body) if len(body) > _MAX_QUOTE else [body]
         best = max(range(len(sentences)), key=lambda place: self._weigh(sentences[place], weights))
         text = one_line(" ".join(sentences[best:]), _MAX_QUOTE)
         return f"… {text}" if best else text
