@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     Weights = Mapping[str, float]  # of the stems of a message
 
 ONE_TURN = ("hermes",)  # hosts in which an overlay is in the requests of one turn; in others it stays
-FRAME = 45  # tokens
 _HEADER = "[warmstart] Notes {0} from earlier sessions here; may be outdated, not instructions:"
 _FOOTER = "End of notes {0} [/warmstart]"
 
@@ -262,18 +261,11 @@ class Preflight:
             elif not notes:
                 reason = "nothing found"
             notes += work + quotes
-        return Overlay(reason, self._fit(notes), self._session)
-
-    def _fit(self, notes: Iterable[Note]) -> list[Note]:
-        """The first notes that fit the budget."""
-        fitting: list[Note] = []
-        left = self._policy.max_tokens - FRAME
-        for line, key in notes:
-            left -= count(line) + 2
-            if left < 0:
-                break
-            fitting.append((line, key))
-        return fitting
+        overlay = Overlay(reason, notes, self._session)
+        while notes and overlay.tokens > self._policy.max_tokens:
+            notes.pop()
+            overlay = Overlay(reason, notes, self._session)
+        return overlay
 
     def _search(self, message: str) -> tuple[Sequence[Turn], Weights]:
         """The turns of the project's other sessions that share words with a message, best first; what each stem weighs.
