@@ -147,7 +147,7 @@ class Preflight:
         self._project = project
         self._host = host
         self._policy = policy
-        self._limit = self._limit_to(_NOTE_SECONDS)
+        self._limit = time_limit(connection, dialect, 0.0)
         self._judged: list[tuple[float, ...]] = []  # verdicts on memories that are not stored yet
 
     # -- called by hosts
@@ -162,10 +162,9 @@ class Preflight:
     def after_tool(self, tool: str, arguments: str | Mapping[str, Any], output: str) -> str | None:
         """The fix for a failed call, if an earlier session found one."""
         text = str(arguments)
-        traps = self._run(_TRAPS, (self._project,)).fetchall()
-        if not any(trap[0].partition(" ")[0] in text for trap in traps):
-            return None  # most calls end here; what is imported below takes longer than all the rest
-        commands = _failed_commands(tool, arguments, output)
+        traps = [trap for trap in self._run(_TRAPS, (self._project,)).fetchall() if trap[0].partition(" ")[0] in text]
+        # Most calls need not be parsed: the imports for it take longer than all the rest.
+        commands = _failed_commands(tool, arguments, output) if traps else []
         known = [trap for trap in traps if trap[0] in commands]
         return self._decide("tool", lambda: self._for_failure(*known[0])).text or None if known else None
 
@@ -177,7 +176,7 @@ class Preflight:
         if self._policy.inject != "off":
             overlay = Overlay("noted")
             overlay.evidence += shown
-            self._limit = self._limit_to(_NOTE_SECONDS)
+            self._limit.deadline = time.monotonic() + _NOTE_SECONDS
             self._record(overlay, event)
 
     def last_note(self) -> str:
@@ -191,26 +190,20 @@ class Preflight:
         if self._policy.inject == "off":
             return Overlay("off")
         began = time.monotonic()
-        self._limit = self._limit_to(self._policy.deadline_ms / 1000)
+        self._limit.deadline = began + self._policy.deadline_ms / 1000
         with self._limit:
             try:
                 overlay = make()
-                self._check_time()
             except Exception:
                 if time.monotonic() <= self._limit.deadline:
                     raise
-                overlay = Overlay("deadline")  # also if a statement was interrupted
+                overlay = Overlay("deadline")  # a statement was interrupted
+        if time.monotonic() > self._limit.deadline:
+            overlay = Overlay("deadline")
         overlay.milliseconds = round((time.monotonic() - began) * 1000, 3)
         if record:
             self._record(overlay, event)
         return overlay
-
-    def _limit_to(self, seconds: float) -> time_limit:
-        return time_limit(self._connection, self._dialect, time.monotonic() + seconds)
-
-    def _check_time(self) -> None:
-        if time.monotonic() > self._limit.deadline:
-            raise TimeoutError
 
     def _record(self, overlay: Overlay, event: str) -> None:
         if self._dialect != "sqlite":
@@ -273,16 +266,14 @@ class Preflight:
         The `share` of a turn is that of the whole message: words that were never used here count against every turn.
         """
         stems = [stem for stem in dict.fromkeys(topic_terms(message[:_MAX_SEARCHED])) if stem not in _WHEN]
-        without = {session for (session,) in self._run(_OUT_OF_SCOPE, (self._session, self._session)).fetchall()}
+        without = [row[0] for row in self._run(_OUT_OF_SCOPE, (self._session, self._session)).fetchall()]
         scope = Scope(projects=(self._project,), without=without)
         found = find_turns(self._connection, self._dialect, stems, scope)
         used = {found.terms[place] for turn in found.turns for place in turn.counts}
         weights: dict[str, float] = {}
         for stem in stems:
-            if stem in used:
-                weights[stem] = rarity(found.known[stem], found.documents)
-            elif stem in found.terms or stem not in found.known:
-                weights[stem] = rarity(1, found.documents)
+            if stem in found.terms or stem not in found.known:
+                weights[stem] = rarity(found.known[stem] if stem in used else 1, found.documents)
         total = sum(weights.values()) or 1.0
         for turn in found.turns:
             turn.share = sum(weights[found.terms[place]] for place in turn.counts) / total
@@ -406,7 +397,8 @@ class Preflight:
 
     def _weigh(self, text: str, weights: Weights) -> float:
         """How much of a message a text has."""
-        self._check_time()
+        if time.monotonic() > self._limit.deadline:
+            raise TimeoutError
         stems = set(topic_terms(text))
         return sum(weight for stem, weight in weights.items() if stem in stems)
 
