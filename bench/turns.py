@@ -342,7 +342,7 @@ class Done(NamedTuple):
 def policy_with(**changes: Any) -> Policy:
     """The overlay's default settings, with changes."""
     settings = Settings(home=Path(), store_path=Path(), **{f"preflight_{name}": new for name, new in changes.items()})
-    return Policy(settings)
+    return Policy(settings, "")
 
 
 class Past:

@@ -50,7 +50,6 @@ _MAX_READ = 20_000  # characters of a message, new or old: a longer one would mi
 _MAX_SEARCHED = 6_000  # characters of a message that are searched for
 _MAX_ASKED = 50  # characters of a request
 _MAX_QUOTE = 300  # characters
-_MAX_OUTPUT = 2_000  # characters of a call's output
 _MAX_LOOKED_AT = 4  # turns per quote
 _MAX_TURNS = 24  # that are searched for one of a session that did something
 _MAX_FILES, _MAX_COMMANDS = 8, 3
@@ -58,7 +57,6 @@ _MAX_MEMORIES, _MAX_NOTES = 2, 1  # of the user, and of agents
 _NOTE_SECONDS = 1.0  # to record an event, while no turn is waiting
 # Stems of words about when something was said, not what: they do not count as missing.
 _WHEN = frozenset(("ago", "earlier", "last", "previou", "previous", "recent", "session", "time", "todai", "yesterdai"))
-_FAILED = r"(?i)\A\s*(?:error\b|exit code:? [1-9])|\"exit_code\":\s*[1-9]|\bexit(?:ed with)? code [1-9]"
 
 # The current session, its children, and what was revoked.
 _OUT_OF_SCOPE = """
@@ -102,25 +100,19 @@ _JUDGED = "INSERT INTO screened_memories (updated_at, size, is_quotable) VALUES 
 
 
 class Policy:
-    """The settings of the overlay; `default` applies if they do not say when to inject."""
+    """The settings of the overlay; `default` applies if they do not say when to inject.
 
-    def __init__(self, settings: Any, *, default: str = "smart") -> None:
+    `memory` is where memories are: `store`, another SQLite file, or empty for nowhere that may be read in a turn.
+    """
+
+    def __init__(self, settings: Any, memory: str, *, default: str = "smart") -> None:
         self.inject: str = settings.preflight_inject or default
         self.max_tokens: int = settings.preflight_max_tokens
         self.max_passages: int = settings.preflight_max_passages
         # The share of a message's words, weighted by rarity, that a turn needs to be quoted.
         self.min_score: float = settings.preflight_min_score
         self.deadline_ms: float = settings.preflight_deadline_ms
-        self.memory: str = _memory_file(settings)
-
-
-def _memory_file(settings: Any) -> str:
-    """Where memories are: `store`, another SQLite file, or empty for nowhere that may be read in a turn."""
-    if hasattr(settings, "memory_file"):  # in a hook
-        return str(settings.memory_file)
-    from warmstart.memory.selection import memory_file
-
-    return memory_file(settings)
+        self.memory = memory
 
 
 class Overlay:
@@ -163,8 +155,11 @@ class Preflight:
         """The fix for a failed call, if an earlier session found one."""
         text = str(arguments)
         traps = [trap for trap in self._run(_TRAPS, (self._project,)).fetchall() if trap[0].partition(" ")[0] in text]
-        # Most calls need not be parsed: the imports for it take longer than all the rest.
-        commands = _failed_commands(tool, arguments, output) if traps else []
+        if not traps:
+            return None  # most calls end here; what is imported below takes longer than all the rest
+        from warmstart.templates.commands import failed_commands
+
+        commands = failed_commands(tool, text if isinstance(arguments, str) else json.dumps(dict(arguments)), output)
         known = [trap for trap in traps if trap[0] in commands]
         return self._decide("tool", lambda: self._for_failure(*known[0])).text or None if known else None
 
@@ -401,20 +396,6 @@ class Preflight:
             raise TimeoutError
         stems = set(topic_terms(text))
         return sum(weight for stem, weight in weights.items() if stem in stems)
-
-
-def _failed_commands(tool: str, arguments: str | Mapping[str, Any], output: str) -> list[str]:
-    """The programs of a failed shell call, each with its subcommand; empty for any other call."""
-    from warmstart.profile.tools import SHELLS, command_in
-    from warmstart.templates.commands import shell_commands
-    from warmstart.templates.rules import load_table
-
-    text = output[:_MAX_OUTPUT]
-    failed = re.search(_FAILED, text) or any(phrase in text for phrase in load_table("rules")["hidden_failures"])
-    if tool not in SHELLS or not failed:
-        return []
-    fields = arguments if isinstance(arguments, str) else json.dumps(dict(arguments))
-    return [command.family for command in shell_commands(command_in(fields))]
 
 
 # -- text
