@@ -61,8 +61,8 @@ from foresight import (
 from warmstart import Evidence, Message, SessionStore, Step
 from warmstart.config import Settings
 from warmstart.preflight.index import update_turns
-from warmstart.preflight.overlay import FRAME, Policy, Preflight, render_work
 from warmstart.preflight.overlay import Overlay as Shown
+from warmstart.preflight.overlay import Policy, Preflight, render_work
 from warmstart.profile.feedback import agrees, own_words
 from warmstart.profile.tools import command_in, fields_of
 from warmstart.recall.recall import Recall
@@ -74,6 +74,7 @@ from warmstart.text.words import STOPWORDS
 from warmstart.tokens import count
 
 PLACEBOS = 8  # draws
+FRAME = 45  # tokens around the lines of an overlay
 PLAN = "Implement the following plan:"
 
 # -- turns
