@@ -153,13 +153,13 @@ class Preflight:
 
     def after_tool(self, tool: str, arguments: str | Mapping[str, Any], output: str) -> str | None:
         """The fix for a failed call, if an earlier session found one."""
-        text = str(arguments)
+        text = arguments if isinstance(arguments, str) else json.dumps(dict(arguments))
         traps = [trap for trap in self._run(_TRAPS, (self._project,)).fetchall() if trap[0].partition(" ")[0] in text]
         if not traps:
             return None  # most calls end here; what is imported below takes longer than all the rest
         from warmstart.templates.commands import failed_commands
 
-        commands = failed_commands(tool, text if isinstance(arguments, str) else json.dumps(dict(arguments)), output)
+        commands = failed_commands(tool, text, output)
         known = [trap for trap in traps if trap[0] in commands]
         return self._decide("tool", lambda: self._for_failure(*known[0])).text or None if known else None
 
@@ -235,25 +235,29 @@ class Preflight:
             return Overlay(verdict)
         points = verdict == "points to earlier work"
         reason: str = verdict
-        notes = self._remembered(message, shown)
-        if notes:
-            reason = "remembered"
+        notes: list[Note] = []
         if number == 0 or points or self._policy.inject == "always":
-            turns, weights = self._search(message)
-            work = self._work(turns, message, shown) if number == 0 else []
-            quotes: list[Note] = []
-            if points or not work:
-                quotes = self._quotes(turns, weights, shown, 1 if work else self._policy.max_passages)
-            if work or quotes:
-                reason = "done before" if work else "quoted"
-            elif not notes:
-                reason = "nothing found"
-            notes += work + quotes
+            reason, notes = self._from_sessions(message, number == 0, points, shown)
+        memories = self._remembered(message, shown)
+        if memories and not notes:
+            reason = "remembered"
+        notes = memories + notes
         overlay = Overlay(reason, notes, self._session)
         while notes and overlay.tokens > self._policy.max_tokens:
             notes.pop()
             overlay = Overlay(reason, notes, self._session)
         return overlay
+
+    def _from_sessions(self, message: str, wants_work: bool, points: bool, shown: set[str]) -> tuple[str, list[Note]]:
+        """What earlier sessions did, and said if the message points to them or they did nothing; with the reason."""
+        turns, weights = self._search(message)
+        work = self._work(turns, message, shown) if wants_work else []
+        if work and not points:
+            return "done before", work
+        quotes = self._quotes(turns, weights, shown, 1 if work else self._policy.max_passages)
+        if work:
+            return "done before", work + quotes
+        return "quoted" if quotes else "nothing found", quotes
 
     def _search(self, message: str) -> tuple[Sequence[Turn], Weights]:
         """The turns of the project's other sessions that share words with a message, best first; what each stem weighs.
@@ -299,7 +303,9 @@ class Preflight:
 
     def _find_memories(self, message: str) -> list[Memory]:
         where = self._policy.memory
-        if where == "store" and self._run(_HAS_MEMORIES).fetchone():
+        if where == "store":
+            if not self._run(_HAS_MEMORIES).fetchone():
+                return []
             return find_memories(self._connection, self._dialect, message, project=self._project)
         if not os.path.isfile(where):  # noqa: PTH113 - `pathlib` takes milliseconds to load
             return []  # memories are switched off, or nothing was ever stored
