@@ -66,7 +66,7 @@ HASHES = {
     "sessions/0008_stems.postgres": "6c3a200206f17a1d",
     "sessions/0008_stems.sqlite": "b9e1b34d4cc91df0",
     "sessions/0009_compression.postgres": "76a6d7c7e7fe22c2",
-    "sessions/0009_compression.sqlite": "558269c44f98638f",
+    "sessions/0009_compression.sqlite": "373c42e1abf846db",
     "storage/0001_tenants.postgres": "f3d5812f487f0007",
     "storage/0002_asked_once.postgres": "8719daef0a6d99ea",
     "templates/0001_tables.postgres": "4888846a59f83d49",
