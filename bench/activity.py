@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import warmstart.profile.tools as shell
 from warmstart import Filter, Message, Session, SessionStore, Step
+from warmstart.profile.calls import SHELLS, command_in, fields_of, path_in
 from warmstart.profile.feedback import SENTENCE, corrects, own_words, standing_instructions
 from warmstart.profile.signatures import error_signature
-from warmstart.profile.tools import SHELLS, command_in, fields_of, path_in
 from warmstart.sessions.values import steps
 from warmstart.text.shell import Command, parse_commands
 

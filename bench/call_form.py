@@ -14,7 +14,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from activity import in_project, relative_path, word_set
-from warmstart.profile.tools import FILTERS, SHELLS, command_in, edits, fields_of, reads, role_of
+from warmstart.profile.calls import SHELLS, command_in, fields_of
+from warmstart.profile.tools import FILTERS, edits, reads, role_of
 from warmstart.text.shell import Command, parse_commands
 
 # Programs whose first word is a subcommand.

@@ -30,8 +30,9 @@ from call_form import paths
 from examples import DATA, MIN_EARLIER, NEWEST, Past, Project, build_template, is_same_project, newest, read_projects
 from foresight import open_corpus
 from warmstart import SessionStore
+from warmstart.profile.calls import SHELLS, command_in, fields_of
 from warmstart.profile.feedback import own_words
-from warmstart.profile.tools import SHELLS, command_in, common_programs, fields_of
+from warmstart.profile.tools import common_programs
 from warmstart.stats import cluster_ratio
 from warmstart.text.shell import PREDICATES, SILENT, parse_commands
 from warmstart.tokens import count

@@ -2,24 +2,27 @@
 
 Run with `make bench`. The baselines are FTS5 over messages and FTS5 over turns, in the same run. A question about
 sessions counts at k if one of the first k sessions is right; a question about messages, if one of the first k passages
-has a message that answers it. The rows "without …" set one weight of the ranking to 0.
+has a message that answers it. The rows below the baselines change one part of the ranking.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
+import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import NamedTuple
 
 from recall_baselines import Hit, Searcher, fts5_over_messages, fts5_over_turns
 from recall_questions import DATA, Question, beam, commits, locomo, long_sessions
 from recall_speed import measure_size, open_vectors, real_speed, synthetic_speed
 from warmstart.errors import LogError
-from warmstart.recall import ranking
+from warmstart.recall import query, ranking
 from warmstart.recall.recall import Recall
 from warmstart.sessions.sql_store import SQLiteSessionStore
 
@@ -28,13 +31,26 @@ MAX_PASSAGES = 10
 MAX_SESSION_PASSAGES = 30  # several may be from the same session
 SETS = ("locomo", "undated", "long", "commits", "beam")
 
-# What a row is called, and the constant of `warmstart.recall.ranking` that it sets to 0.
+
+class Ablation(NamedTuple):
+    """A row of the table: a constant of the ranking that has another value."""
+
+    label: str
+    module: ModuleType
+    constant: str
+    value: object
+
+
+NOTHING = re.compile(r"(?!)")
 ABLATIONS = (
-    ("without neighbours", "NEIGHBOURS"),
-    ("without the session", "SESSION"),
-    ("without dates", "DATES"),
-    ("without names", "NAMES"),
-    ("without what was done", "DID"),
+    Ablation("without neighbours", ranking, "NEIGHBOURS", 0),
+    Ablation("without the session", ranking, "SESSION", 0),
+    Ablation("with the fields of a turn as one", ranking, "SHORT", math.inf),
+    Ablation("without what was thought", ranking, "WEIGHTS", (1.0, 1.0, 0.0, 0.5)),
+    Ablation("without what was done", ranking, "WEIGHTS", (1.0, 1.0, 0.5, 0.0)),
+    Ablation("without dates", ranking, "DATES", 0),
+    Ablation("without names", ranking, "NAMES", 0),
+    Ablation("with phrases on how to answer", query, "HOW_TO_ANSWER", NOTHING),
 )
 
 
@@ -92,47 +108,37 @@ class Table:
         units = " and ".join(sorted({question.unit for question in questions}))
         print(f"\n{title}: {sessions} sessions, answers by {units}; hit@1 / @5 / @10")
         names = "".join(f"{f'{kind} ({len(asked)})':>26}" for kind, asked in self._columns.items())
-        print(f"{'':<30}{names}", flush=True)
+        print(f"{'':<40}{names}", flush=True)
 
     def add(self, label: str, search: Searcher) -> None:
         cells = []
         for questions in self._columns.values():
             rates = hit_rates(questions, search)
             cells.append(" / ".join(f"{rate:.3f}" for rate in rates))
-        print(f"{label:<30}" + "".join(f"{cell:>26}" for cell in cells), flush=True)
+        print(f"{label:<40}" + "".join(f"{cell:>26}" for cell in cells), flush=True)
 
 
 @contextmanager
-def without(constant: str) -> Iterator[None]:
-    """Set a constant of the ranking to 0 for a while."""
-    value = getattr(ranking, constant)
-    setattr(ranking, constant, 0)
+def applied(ablation: Ablation) -> Iterator[None]:
+    """Change a constant of the ranking for a while."""
+    value = getattr(ablation.module, ablation.constant)
+    setattr(ablation.module, ablation.constant, ablation.value)
     try:
         yield
     finally:
-        setattr(ranking, constant, value)
-
-
-def existing_ablations() -> list[tuple[str, str]]:
-    rows = []
-    for label, constant in ABLATIONS:
-        if hasattr(ranking, constant):
-            rows.append((label, constant))
-        else:
-            print(f"{label!r} not measured: warmstart.recall.ranking has no {constant}", file=sys.stderr)
-    return rows
+        setattr(ablation.module, ablation.constant, value)
 
 
 def measure_quality(
-    title: str, store: SQLiteSessionStore, questions: list[Question], ablations: list[tuple[str, str]]
+    title: str, store: SQLiteSessionStore, questions: list[Question], ablations: Sequence[Ablation]
 ) -> None:
     Recall(store).update()
     table = Table(title, questions, len(store.list()))
     table.add("FTS5 over messages", fts5_over_messages(store).search)
     table.add("FTS5 over turns", fts5_over_turns(store).search)
-    for label, constant in ablations:
-        with without(constant):
-            table.add(f"recall {label}", recall_searcher(Recall(store)))
+    for ablation in ablations:
+        with applied(ablation):
+            table.add(f"recall {ablation.label}", recall_searcher(Recall(store)))
     table.add("recall", recall_searcher(Recall(store)))
     with open_vectors(store) as semantic:
         if semantic is not None:
@@ -168,7 +174,7 @@ def measure_sets(options: argparse.Namespace, folder: Path) -> None:
         QuestionSet("beam", "BEAM", options.beam, beam),
     )
     chosen = [question_set for question_set in sets if question_set.name in options.only]
-    ablations = [] if options.no_ablation or not chosen else existing_ablations()
+    ablations = () if options.no_ablation else ABLATIONS
     for question_set in chosen:
         with closing(SQLiteSessionStore(folder / f"{question_set.name}.db")) as store:
             questions = load(question_set.load, store, question_set.path)

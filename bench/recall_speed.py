@@ -124,9 +124,11 @@ def real_speed(store: SQLSessionStore, queries: dict[str, list[str]]) -> None:
 
 
 def measure_command(home: Path, queries: list[str], *, project: str) -> None:
-    """`warmstart recall` as a whole process, and whether it loads numpy."""
-    environment = {**os.environ, "WARMSTART_HOME": str(home)}
+    """`warmstart recall` as a whole process, and whether it loads numpy. An installed package has its bytecode."""
+    environment = {**os.environ, "WARMSTART_HOME": str(home), "PYTHONPYCACHEPREFIX": str(home / "bytecode")}
     environment.pop("WARMSTART_STORE", None)
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    seconds_of_child([sys.executable, "-m", "warmstart", "recall", "--", queries[0]], environment)
     print_header("CPU of a whole process")
     for scope in (("--project", project), ("--all-projects",)):
         arguments = ["-m", "warmstart", "recall", *scope, "--"]

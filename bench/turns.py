@@ -63,8 +63,8 @@ from warmstart.config import Settings
 from warmstart.preflight.index import update_turns
 from warmstart.preflight.overlay import FRAME, Policy, Preflight, render_work
 from warmstart.preflight.overlay import Overlay as Shown
+from warmstart.profile.calls import command_in, fields_of
 from warmstart.profile.feedback import agrees, own_words
-from warmstart.profile.tools import command_in, fields_of
 from warmstart.recall.recall import Recall
 from warmstart.redact.redactor import Redactor
 from warmstart.sessions.sql_store import SQLiteSessionStore
@@ -618,27 +618,21 @@ def show_preflight(past: Past, message: str, _budget: int) -> list[str]:
 def show_any_work(past: Past, message: str, budget: int, *, seed: int) -> list[str]:
     """Its placebo: for each line one from a random session, with as many random files and commands."""
     draw, work, used = _draw(past, seed), past.work(), set[str]()
-    whole = ("", *(list(dict.fromkeys(one for some in work.values() for one in some[place])) for place in (1, 2)))
     lines = list[str]()
     for line in show_preflight(past, message, budget):
-        head, _, body = line.partition("”: ") if "”: " in line else line.partition("Also: ")
-        if not body:  # a quote, or a trap
-            ran = draw.sample(whole[2], min(2, len(whole[2])))
-            said = draw.choice(past.said).text
-            lines.append(cut(said, count(line)) if "“" in line else render_work([], ran))
+        _, _, body = line.partition("”: ")
+        if not body:  # a quote
+            lines.append(cut(draw.choice(past.said).text, count(line)))
             continue
         size = 0 if body.startswith("ran ") else body.partition("; ran ")[0].count(",") + 1
-        source = whole
-        if head:
-            fitting = [one for one in work if one not in used and len(set(work[one][1]) - used) >= size]
-            session = draw.choice(fitting or list(work))
-            used.add(session)
-            source = work[session]
-            head = f"2026-01-01 {session[:8]} “{source[0][:50]}"
-        new = [path for path in source[1] if path not in used]
+        fitting = [one for one in work if one not in used and len(set(work[one][1]) - used) >= size]
+        session = draw.choice(fitting or list(work))
+        used.add(session)
+        asked, paths, commands = work[session]
+        new = [path for path in paths if path not in used]
         files = draw.sample(new, min(size, len(new)))
-        ran = draw.sample(source[2], min(body.count("`") // 2, len(source[2])))
-        start = f"{head}”: " if head else "Also: "
+        ran = draw.sample(commands, min(body.count("`") // 2, len(commands)))
+        start = f"2026-01-01 {session[:8]} “{asked[:50]}”: "
         while len(files) > 1 and count(start + render_work(files, ran)) > 1.15 * count(line):
             files.pop()
         used.update(files)

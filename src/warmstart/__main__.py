@@ -1,5 +1,6 @@
 """The entry point of the command `warmstart` and of `python -m warmstart`."""
 
+import gc
 import os
 import sys
 
@@ -12,6 +13,7 @@ def main() -> None:
         run_hook(sys.argv[2:])
         os._exit(0)  # skip the shutdown, because the agent is waiting
     else:
+        gc.set_threshold(100_000)  # loading modules makes many objects and no garbage
         from warmstart.cli import main as run_command
 
         run_command()

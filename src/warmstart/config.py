@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -169,7 +168,10 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         if path.is_fifo():
             raise OSError(errno.EINVAL, "it is a pipe")  # reading it would block forever
-        values = dict(_flatten(tomllib.loads(path.read_text(encoding="utf-8"))))
+        text = path.read_text(encoding="utf-8")
+        import tomllib  # deferred: most users have no such file
+
+        values = dict(_flatten(tomllib.loads(text)))
     except FileNotFoundError:
         return {}
     except RecursionError as error:

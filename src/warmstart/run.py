@@ -20,10 +20,11 @@ from warmstart.handoff.ledger import Ledger
 from warmstart.handoff.packet import render_constraints
 from warmstart.log import log_error
 from warmstart.preflight.index import migrate
-from warmstart.preflight.overlay import ONE_TURN, Policy, Preflight, memory_key, time_limit
+from warmstart.preflight.overlay import ONE_TURN, Policy, Preflight, memory_key
 from warmstart.preflight.prompt import block
 from warmstart.sessions.projects import resolve_project
 from warmstart.sessions.values import Message, Session, SessionOutcome, clean, session_id
+from warmstart.storage.deadline import time_limit
 from warmstart.templates.start import insert_brief, is_prompt, shape_of
 
 if TYPE_CHECKING:

@@ -203,7 +203,7 @@ def test_a_store_that_cannot_be_used_is_left_alone(warm: Path, project: Path, su
             change = {
                 "newer": "INSERT INTO migrations (name) VALUES ('sessions/9999_future')",
                 "not migrated": "DELETE FROM migrations WHERE name = 'preflight/0001_turns'",
-                "not indexed": "DELETE FROM recall_parts",
+                "not indexed": "DELETE FROM recall_turns",
             }[name]
             with closing(sqlite3.connect(store)) as connection, connection:
                 connection.execute(change)

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from warmstart.profile.tools import command_in, fields_of, path_in
+from warmstart.profile.calls import command_in, fields_of, path_in
 
 ODD = [
     "",

@@ -18,8 +18,8 @@ from warmstart.errors import StoreCorrupt
 from warmstart.recall.recall import Recall
 from warmstart.sessions.copy import copy_store
 from warmstart.sessions.export import Format, export
-from warmstart.sessions.schema import MIGRATIONS
 from warmstart.sessions.sql_store import PostgresSessionStore, SQLiteSessionStore, SQLSessionStore
+from warmstart.sessions.tables import MIGRATIONS
 from warmstart.sessions.values import Message, ToolCall, ToolResult, clean
 from warmstart.storage.compression import MIN_COMPRESSED, compress, decompress
 from warmstart.storage.sqlite import SQLiteDatabase

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from warmstart.sessions.schema import MIGRATIONS, OUTCOME_RULES, message_key
+from warmstart.sessions.schema import OUTCOME_RULES, message_key
 from warmstart.sessions.sql_store import SQLiteSessionStore
+from warmstart.sessions.tables import MIGRATIONS
 from warmstart.storage.sqlite import SQLiteDatabase
 from warmstart.testing.stores import CALLED, RESULTS, SessionStoreSuite, find_texts, said, session
 

@@ -14,7 +14,7 @@ from tests.unprivileged import as_nobody, let_in
 
 from warmstart.errors import StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreReadOnly, StoreTooNew
 from warmstart.memory.sql import MIGRATIONS as MEMORY
-from warmstart.sessions.schema import MIGRATIONS as SESSIONS
+from warmstart.sessions.tables import MIGRATIONS as SESSIONS
 from warmstart.storage.database import Migration
 from warmstart.storage.sqlite import SQLiteDatabase, use_wal
 

@@ -27,10 +27,11 @@ from typing import Any, NamedTuple
 
 import warmstart
 from warmstart.errors import WarmstartError
+from warmstart.profile.calls import SHELLS, command_in, fields_of, path_in
 from warmstart.profile.feedback import own_words
 from warmstart.profile.output import unwrap
 from warmstart.profile.profiler import Profiler
-from warmstart.profile.tools import SHELLS, command_in, fields_of, path_in, role_of
+from warmstart.profile.tools import role_of
 from warmstart.profile.values import AnnotatedStep
 from warmstart.redact import redact
 from warmstart.sessions.marks import is_ours

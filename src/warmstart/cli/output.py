@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import json
-import logging
 import math
 import os
 import re
-import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from datetime import datetime
+from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
 import click
 
-from warmstart.cli.terminal import CONTROL, counted, plural, printable, raw, wrapped
+from warmstart.cli.terminal import CONTROL, counted, plural, printable, raw, terminal_width, wrapped
 from warmstart.config import Settings, load_settings
 from warmstart.errors import ConfigError
 
@@ -26,20 +25,22 @@ _MIN_WIDTH = 24  # of the last column; other columns are dropped or shrunk first
 Row = TypeVar("Row")
 
 
-class _Warnings(logging.Handler):
-    """Prints the library's warnings."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        click.echo(f"Warning: {printable(record.getMessage())}", err=True)
-
-
-_WARNINGS = _Warnings()
-
-
 def settings() -> Settings:
     """The settings of this process. Only the command line reads the environment and prints the library's warnings."""
-    logging.getLogger("warmstart").addHandler(_WARNINGS)
+    show_warnings()
     return load_settings(os.environ)
+
+
+@cache
+def show_warnings() -> None:
+    """Print the library's warnings from now on."""
+    import logging  # deferred: takes milliseconds to load
+
+    class Warnings(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            click.echo(f"Warning: {printable(record.getMessage())}", err=True)
+
+    logging.getLogger("warmstart").addHandler(Warnings())
 
 
 def read_stdin(instead: str) -> bytes:
@@ -147,7 +148,7 @@ def table(
     widths = {name: max(measure(line[i]) for line in lines) for i, name in enumerate(columns)}
     right = [name for i, name in enumerate(columns) if name in right or all(isinstance(row[i], int) for row in rows)]
     if terminal:
-        widths = _fit(widths, shutil.get_terminal_size().columns, spare, flexible or columns[-1:])
+        widths = _fit(widths, terminal_width(), spare, flexible or columns[-1:])
     for number, line in enumerate(lines):
         parts = []
         for name, cell in zip(columns, line, strict=True):

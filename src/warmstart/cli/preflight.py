@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from warmstart.app import Warmstart
 from warmstart.cli.options import DefaultGroup, Group, json_option, project_option, project_options, scope_of
 from warmstart.cli.output import print_json, print_scope, settings
 from warmstart.cli.terminal import counted, printable
-from warmstart.preflight.prompt import Prompt, read_skills
+from warmstart.preflight.prompt import Prompt
 from warmstart.preflight.report import Mean
 from warmstart.sessions.projects import resolve_project
 from warmstart.sessions.sql_store import SQLSessionStore
@@ -19,6 +20,9 @@ from warmstart.sessions.values import clean
 from warmstart.templates.brief import read_texts
 from warmstart.templates.rules import DOCS
 
+_SKILLS = (".claude/skills/*/SKILL.md", ".agents/skills/*/SKILL.md")
+_SKILL_FIELD = re.compile(r"^(name|description):[ \t]*[\"']?(.*?)[\"']?[ \t]*$", re.MULTILINE)
+_MAX_HEADER = 4_000  # characters of a skill that are searched for its fields
 _MAX_MEMORIES = 1_000  # newest, of those that an agent need not have looked up
 
 
@@ -139,7 +143,7 @@ def show_prompt(project: str, as_json: bool) -> None:
         prompt = Prompt(
             mode=current.preflight_mode,
             guidance=ws.brief(project=project).text,
-            skills=read_skills(where),
+            skills=_read_skills(where),
             context=dict(read_texts(where, DOCS)),
             memories=[*known.memories, *known.notes],
             date=f"{datetime.now(UTC):%Y-%m-%d}",
@@ -156,3 +160,13 @@ def show_prompt(project: str, as_json: bool) -> None:
         click.echo(f"{tier.text}\n" if tier.text else "")
     cached = sum(tier.tokens for tier in tiers if tier.is_cached)
     click.echo(f"{counted(total, 'token')}, {cached:,} of them in the cached prefix.", err=True)
+
+
+def _read_skills(folder: Path) -> dict[str, str]:
+    """The descriptions of a project's skills by name, as agents list them in their prompts."""
+    paths = sorted(str(path.relative_to(folder)) for pattern in _SKILLS for path in folder.glob(pattern))
+    skills: dict[str, str] = {}
+    for path, text in read_texts(folder, paths):
+        fields = dict(_SKILL_FIELD.findall(text[:_MAX_HEADER]))
+        skills[fields.get("name") or path.split("/")[-2]] = fields.get("description", "")
+    return skills

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -10,19 +11,19 @@ from typing import Any, get_args
 
 import click
 
+from warmstart import recall
 from warmstart.cli.completion import complete_agents
 from warmstart.cli.options import Count, DefaultGroup, json_option, project_options, scope_of, since_option
-from warmstart.cli.output import print_json, print_scope, progress_bar, settings
-from warmstart.cli.terminal import counted, describe_filters, local, printable
-from warmstart.config import Settings
-from warmstart.embedding.embedders import DEFAULT_EMBEDDER
+from warmstart.cli.output import print_json, print_scope, progress_bar, settings, show_warnings
+from warmstart.cli.terminal import counted, describe_filters, local, max_width, one_line, printable, wrapped
+from warmstart.config import Settings, load_settings
+from warmstart.embedding.files import has_vectors
 from warmstart.errors import ConfigError, StoreError
 from warmstart.recall.evidence import Evidence, Matcher
-from warmstart.recall.index import Progress
+from warmstart.recall.index import Index, Progress
 from warmstart.recall.recall import Mode, Recall
-from warmstart.recall.semantic import SemanticIndex, create_semantic_index, open_semantic_index
+from warmstart.sessions.indexed_store import IndexedStore, open_indexed_store
 from warmstart.sessions.projects import short_names
-from warmstart.sessions.sql_store import SQLSessionStore, open_store
 
 
 @click.group(
@@ -65,20 +66,23 @@ def search(
     as_json: bool,
 ) -> None:
     """Find passages of past sessions that answer a question."""
-    current = settings()
+    current = load_settings(os.environ)
     with ExitStack() as stack:
-        store = stack.enter_context(open_store(current))
+        store = stack.enter_context(open_indexed_store(current))
         known = store.projects()
         scope = scope_of(project, all_projects, known)
         semantic = _open_vectors(store, current, mode)
         if semantic is not None:
             stack.enter_context(semantic)
-        recall = Recall(store, semantic=semantic, mode=mode or "hybrid")
-        with progress_bar("Indexing") as progress:
-            recall.update(progress)
-            if semantic is not None and semantic.embedder.local:
+        searcher = Recall(store, semantic=semantic, mode=mode or "hybrid")
+        if searcher.count_pending():
+            show_warnings()
+            with progress_bar("Indexing") as progress:
+                searcher.update(progress)
+        if semantic is not None and semantic.embedder.local:
+            with progress_bar("Embedding") as progress:
                 _refresh(semantic, progress, mode)
-        hits = recall.search(" ".join(query), project=scope.project or None, limit=limit, since=since, agents=agents)
+        hits = searcher.search(" ".join(query), project=scope.project or None, limit=limit, since=since, agents=agents)
         if not store.index.is_complete:
             click.echo("Warning: older texts are not indexed yet; run `warmstart sync` to search them too.", err=True)
     if as_json:
@@ -92,9 +96,11 @@ def search(
     elif not hits or not as_json:
         filters = describe_filters(agent=", ".join(agents), since=since)
         print_scope(len(hits), "passage", scope, filters, create="try other words")
+        if hits and sys.stdout.isatty():
+            click.echo("`warmstart sessions show ID` shows a session.", err=True)
 
 
-@command.command(epilog="Example: warmstart recall index --rebuild")
+@command.command("index", epilog="Example: warmstart recall index --rebuild")
 @click.option("--rebuild", is_flag=True, help="Rebuild the whole index, not only what changed.")
 @click.option(
     "--embedder",
@@ -102,21 +108,21 @@ def search(
     help="Also index by meaning: wordllama, minilm, sentence-transformers:MODEL or openai:MODEL.",
 )
 @json_option
-def index(rebuild: bool, embedder: str | None, as_json: bool) -> None:
+def index_command(rebuild: bool, embedder: str | None, as_json: bool) -> None:
     """Update the search index, as `warmstart sync` and every search do.
 
     With --embedder, also compute vectors of all messages, so that searches match by meaning too; later syncs keep them
     up to date. An interrupted run continues where it stopped. Changing the embedder recomputes all vectors.
     """
     current = settings()
-    with open_store(current) as store:
+    with open_indexed_store(current) as store:
         if embedder is None:
-            semantic = open_semantic_index(store, current)
+            semantic = recall.open_semantic_index(store, current)
         else:
-            semantic = create_semantic_index(store, current, embedder)
-        recall = Recall(store)
+            semantic = recall.create_semantic_index(store, current, embedder)
+        index = Index(store)
         with progress_bar("Indexing") as progress:
-            number = recall.rebuild(progress) if rebuild else recall.update(progress)
+            number = index.rebuild(progress) if rebuild else index.update(progress)
         texts, name = 0, None
         if semantic is not None:
             name = semantic.embedder.name
@@ -138,23 +144,25 @@ def _as_dict(found: Evidence, *, explain: bool) -> dict[str, Any]:
     return {name: value for name, value in asdict(found).items() if name not in explanation}
 
 
-def _open_vectors(store: SQLSessionStore, current: Settings, mode: Mode | None) -> SemanticIndex | None:
+def _open_vectors(store: IndexedStore, current: Settings, mode: Mode | None) -> recall.SemanticIndex | None:
     """The vectors to search, if there are any and `mode` allows them."""
     if mode == "lexical":
         return None
+    semantic = None
     try:
-        semantic = open_semantic_index(store, current)
+        if has_vectors(store.database):
+            semantic = recall.open_semantic_index(store, current)
     except (ConfigError, StoreError) as error:
         if mode is not None:
             raise
         click.echo(f"Searching by words only: {error}", err=True)
         return None
     if semantic is None and mode is not None:
-        raise ConfigError(f"--mode {mode} needs vectors; run `warmstart recall index --embedder {DEFAULT_EMBEDDER}`")
+        raise ConfigError(f"--mode {mode} needs vectors; run `warmstart recall index --embedder wordllama`")
     return semantic
 
 
-def _refresh(semantic: SemanticIndex, progress: Progress | None, mode: Mode | None) -> None:
+def _refresh(semantic: recall.SemanticIndex, progress: Progress | None, mode: Mode | None) -> None:
     try:
         semantic.update(progress)
     except StoreError as error:
@@ -164,19 +172,25 @@ def _refresh(semantic: SemanticIndex, progress: Progress | None, mode: Mode | No
 
 
 def _show(found: Evidence, project: str, *, explain: bool) -> None:
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(soft_wrap=not sys.stdout.isatty(), highlight=False)
-    head = Text(f"{local(found.date)}  {found.role}", style="bold cyan")
-    head.append(printable(f"  {found.agent}  {project}"), style="dim")
-    console.print(head)
-    text = Text(printable(found.text))
-    for word in Matcher.of(found.matched, found.matched).find(text.plain):
-        text.stylize("bold", word.start, word.end)
-    console.print(text)
+    """Print a passage: where it is from, then its lines with the matched words marked."""
+    matcher = Matcher.of(found.matched, found.matched)
+    click.echo(click.style(f"{local(found.date)}  {found.role}", fg="cyan", bold=True), nl=False)
+    click.echo(click.style(printable(f"  {found.agent}  {project}  {found.session_id[:10]}"), dim=True))
+    first, *others = found.text.splitlines()
+    if sys.stdout.isatty():
+        others = [one_line(line, max_width()) for line in others]
+    for line in [*wrapped(first).splitlines(), *others] if sys.stdout.isatty() else [first, *others]:
+        click.echo(_mark(printable(line), matcher))
     if explain:
         parts = ", ".join(f"{name} {value:.2f}" for name, value in found.components.items())
-        console.print(Text(f"score {found.score:.2f} ({parts}); matched {', '.join(found.matched)}"))
-    console.print(Text(f"warmstart sessions show {found.session_id[:10]}", style="dim"))
-    console.print()
+        click.echo(f"score {found.score:.2f} ({parts}); matched {', '.join(found.matched)}")
+    click.echo()
+
+
+def _mark(line: str, matcher: Matcher) -> str:
+    """The line with the matched words in bold."""
+    shown, end = "", 0
+    for match in matcher.find(line):
+        shown += line[end : match.start] + click.style(line[match.start : match.end], bold=True)
+        end = match.end
+    return shown + line[end:]

@@ -17,7 +17,7 @@ from warmstart.cli.completion import complete_sessions, complete_templates
 from warmstart.cli.options import Count, Group, Tags, json_option, project_options, scope_of
 from warmstart.cli.output import as_data, print_facts, print_json, print_rows, print_scope, rename_keys, settings, table
 from warmstart.cli.terminal import counted, local, one_line, printable
-from warmstart.profile.tools import SHELLS, command_in
+from warmstart.profile.calls import SHELLS, command_in
 from warmstart.profile.values import TaskType
 from warmstart.templates.item import Item, Kind, item_id
 from warmstart.templates.lifecycle import AUTHOR, Changed, Counts, count_uses, review

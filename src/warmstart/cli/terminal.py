@@ -88,9 +88,14 @@ def one_line(text: str, width: int) -> str:
 
 def max_width() -> int:
     """The maximum width of a line of text: that of the terminal, but no wider than is readable."""
-    import shutil
+    return min(_MAX_WIDTH, terminal_width()) if sys.stdout.isatty() else _MAX_WIDTH
 
-    return min(_MAX_WIDTH, shutil.get_terminal_size().columns) if sys.stdout.isatty() else _MAX_WIDTH
+
+def terminal_width() -> int:
+    """The columns of the terminal."""
+    from shutil import get_terminal_size  # deferred: takes milliseconds to load
+
+    return get_terminal_size().columns
 
 
 def wrapped(text: str, indent: str = "") -> str:

@@ -19,7 +19,6 @@ from warmstart.errors import ConfigError, EmbedderError
 
 Matrix: TypeAlias = NDArray[np.float32]
 
-DEFAULT_EMBEDDER = "wordllama"
 TRANSFORMERS = "sentence-transformers:"
 ENDPOINT = "openai:"
 MAX_CHARACTERS = 8000  # of a text that are embedded
@@ -78,7 +77,7 @@ class WordLlamaEmbedder:
     two files directly: the vectors and the tokenizer.
     """
 
-    name = DEFAULT_EMBEDDER
+    name = "wordllama"
     dimensions = 256
     additive = True
     local = True

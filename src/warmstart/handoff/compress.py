@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from warmstart.handoff.compact import Strategy, compact, measure
 from warmstart.handoff.ledger import build_ledger
-from warmstart.profile.tools import command_in
+from warmstart.profile.calls import command_in
 from warmstart.redact.redactor import Redactor
 from warmstart.sessions.export import chat_messages
 from warmstart.sessions.redaction import redacted_messages

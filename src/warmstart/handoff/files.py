@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from warmstart.profile.tools import SHELLS, command_in, edits, fields_of, path_in, reads, subcommand, tool_names
+from warmstart.profile.calls import SHELLS, command_in, fields_of, path_in
+from warmstart.profile.tools import edits, reads, subcommand, tool_names
 from warmstart.profile.values import AnnotatedStep
 from warmstart.text.shell import Command, is_scratch, parse_commands
 

@@ -16,12 +16,13 @@ from typing import Any, NamedTuple
 
 from warmstart.handoff.constraints import Quote, find_quotes
 from warmstart.handoff.files import FileOperation, Operation, file_operations, relative_to
+from warmstart.profile.calls import SHELLS, command_in, fields_of, path_in
 from warmstart.profile.feedback import agrees, is_request, own_words
 from warmstart.profile.outcome import CheckResult, WorkState, follow_step
 from warmstart.profile.profiler import Profiler
 from warmstart.profile.recoveries import describe_recovery, find_recoveries
 from warmstart.profile.signatures import error_signature
-from warmstart.profile.tools import SHELLS, agent_tools, check_of, command_in, fields_of, path_in
+from warmstart.profile.tools import agent_tools, check_of
 from warmstart.profile.values import AnnotatedStep, Role
 from warmstart.sessions.marks import is_marked_call, without_ours
 from warmstart.sessions.values import Message, Session, Step, ToolCall, ToolResult

@@ -19,7 +19,7 @@ from warmstart.errors import HandoffRefused
 from warmstart.handoff.ledger import LOOKING, Ledger, Request
 from warmstart.redact.redactor import Redactor
 from warmstart.sessions.marks import END, MARK, PACKET
-from warmstart.sessions.schema import to_time
+from warmstart.sessions.tables import to_time
 from warmstart.storage.database import batches
 from warmstart.text.truncate import head_and_tail, one_line
 from warmstart.text.untrusted import neutralize

@@ -24,8 +24,8 @@ from warmstart.handoff.packet import BUDGET, Compressed, GitState, Packet, build
 from warmstart.redact.redactor import Redactor
 from warmstart.sessions.marks import PACKET
 from warmstart.sessions.redaction import redacted_messages
-from warmstart.sessions.schema import to_time
 from warmstart.sessions.sql_store import SQLSessionStore
+from warmstart.sessions.tables import to_time
 from warmstart.sessions.values import Message, Session
 from warmstart.storage.database import Connection, migrations_of, placeholders
 

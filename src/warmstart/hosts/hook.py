@@ -394,7 +394,7 @@ def _due(connection: Any) -> str:
         return f"the store needs the migration {min(missing)}; run `warmstart sync`"
     if any(name not in known and name.split("/")[0] + "/" in _PACKAGES for name in applied):
         return "the store was created by a newer version of Warmstart"
-    indexed = connection.execute("SELECT 1 FROM recall_parts LIMIT 1").fetchone()
+    indexed = connection.execute("SELECT 1 FROM recall_turns LIMIT 1").fetchone()
     if not indexed and connection.execute("SELECT 1 FROM sessions LIMIT 1").fetchone():
         return "the store is not indexed; run `warmstart sync`"
     return ""

@@ -21,6 +21,7 @@ _ANSWERS = """
     ok okay yes yep yeah yup y sure please go ahead do it that this proceed continue thanks thank you great perfect good
     nice cool lgtm looks sounds right correct fine agreed approve approved keep going no nope now then let's lets just
     so and both a b c d option its it's works awesome wow hm hmm ah oh retry implement first second one done sorry all
+    hi hello hey there
 """
 _APPROVAL = frozenset(_ANSWERS.split())
 _SEPARATORS = re.compile(r"[\s,.!:)(-]+")

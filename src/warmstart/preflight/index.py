@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from warmstart.memory.values import MemoryEntry
-from warmstart.profile.tools import SHELLS
+from warmstart.profile.calls import SHELLS
 from warmstart.recall.index import Index
 from warmstart.redact.redactor import Redactor
 from warmstart.sessions.lookup import SessionLookup

@@ -8,6 +8,7 @@ a guess. What the user stored comes before what agents noted.
 from __future__ import annotations
 
 import json
+import re
 import time
 
 from warmstart.memory.authors import NOTES, USER, author_of, is_shown, noted_by
@@ -17,7 +18,6 @@ from warmstart.text.words import STOPWORDS, split_words, stem_word
 
 TYPE_CHECKING = False  # `typing` itself takes milliseconds to load
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from typing import Any
 
     from warmstart.storage.database import Connection
@@ -27,30 +27,32 @@ _MAX_TERMS = 60  # different words of a message
 _MAX_ROWS = 20  # of the user, and of agents
 _MIN_SHARE = 0.5  # of the words of the message, or of the memory, by weight
 _TELLING = 2.0  # weight of a number or a name; other words have 1
-_MIN_CAPITALS = 5  # letters; shorter acronyms, such as PR and API, are common words
 _MAX_LINE = 300  # characters
-_STRIPPED = ".,;:!?()[]{}<>\"'`“”‘’…*"
+# Numbers, words with a capital inside, longer acronyms (PR and API are common words), and capitals within a sentence.
+_NAMES = r"\w*\d\w*|\w*[a-z]\w*[A-Z]\w*|\b[A-Z]{5,}\b|(?<=[^.!?:*#•\s-]\s)[\"'`“‘(\[]*[A-Z]\w*[a-z]\w*"
 _CONTAINS = {"sqlite": "instr({0}, ?) > 0", "postgres": "strpos({0}, ?) > 0"}
 _ROWS = """
     SELECT key, value, metadata, updated_at FROM (
-        SELECT key, value, metadata, updated_at, {matches} AS shared FROM memory_entries
-        WHERE user_id = 'default' AND place IN (?, ?) AND (expires_at IS NULL OR expires_at > ?)
-    ) found WHERE shared > 0 ORDER BY shared DESC, updated_at DESC LIMIT ?
+        SELECT *, row_number() OVER (PARTITION BY place LIKE 'note:%' ORDER BY shared DESC, updated_at DESC) AS rank
+        FROM (
+            SELECT key, value, metadata, updated_at, place, {0} AS shared FROM memory_entries
+            WHERE user_id = 'default' AND place IN (?, ?, ?) AND (expires_at IS NULL OR expires_at > ?)
+        ) AS entries WHERE shared > 0
+    ) AS ranked WHERE rank <= ?
 """
 
 
 class Memory:
-    """A memory that a message is about; `score` is the share of its words, or of the message's, that they share."""
+    """A memory that a message is about."""
 
-    __slots__ = ("author", "key", "metadata", "score", "updated_at", "value")
+    __slots__ = ("author", "key", "metadata", "updated_at", "value")
 
-    def __init__(self, key: str, value: str, metadata: dict[str, Any], updated_at: float) -> None:
+    def __init__(self, key: str, value: str, metadata: str, updated_at: float) -> None:
         self.key = key
         self.value = value
-        self.metadata = metadata
+        self.metadata: dict[str, Any] = json.loads(metadata or "{}")
         self.updated_at = updated_at
-        self.author = author_of(metadata)
-        self.score = 0.0
+        self.author = author_of(self.metadata)
 
     @property
     def line(self) -> str:
@@ -61,68 +63,45 @@ class Memory:
 
 def find_memories(connection: Connection, dialect: str, text: str, *, project: str) -> list[Memory]:
     """The memories that a session in a project may see and that the text is about, the user's first, best first."""
-    if len(text) > _MAX_CHARACTERS:
+    terms = _terms(text[: _MAX_CHARACTERS + 1])
+    if not terms or len(terms) > _MAX_TERMS or len(text) > _MAX_CHARACTERS:
         return []  # a long text shares something with every memory
-    terms = list(dict.fromkeys(_terms(text)))
-    if not terms or len(terms) > _MAX_TERMS:
-        return []
-    names = _names(text)
-    places = [("", f"project:{project}")]
-    if project:
-        places.append((f"{NOTES}{project}",) * 2)
-    found: list[Memory] = []
-    for some in places:
-        for row in _rows(connection, dialect, terms, some):
-            memory = Memory(row[0], row[1], json.loads(row[2]) if row[2] else {}, row[3])
-            if is_shown(memory.metadata, project):
-                memory.score = _score(memory, set(terms), names)
-                found.append(memory)
-    found = [memory for memory in found if memory.score > _MIN_SHARE]
-    return sorted(found, key=lambda memory: (memory.author != USER, -memory.score, -memory.updated_at))
-
-
-def _rows(connection: Connection, dialect: str, terms: Sequence[str], places: Sequence[str]) -> list[Any]:
-    """The entries in these places that contain most of the terms, roughly."""
     contains = _CONTAINS[dialect].format("lower(key || ' ' || value)")
     matches = " + ".join([f"CASE WHEN {contains} THEN 1 ELSE 0 END"] * len(terms))
-    # The stem of "deploy" is "deploi".
-    beginnings = [term.removesuffix("i") for term in terms]
-    return connection.execute(_ROWS.format(matches=matches), (*beginnings, *places, time.time(), _MAX_ROWS)).fetchall()
+    beginnings = [term.removesuffix("i") for term in terms]  # the stem of "deploy" is "deploi"
+    places = ("", f"project:{project}", f"{NOTES}{project}")
+    rows = connection.execute(_ROWS.format(matches), (*beginnings, *places, time.time(), _MAX_ROWS)).fetchall()
+    names = _names(text)
+    found: list[tuple[bool, float, float, Memory]] = []
+    for row in rows:
+        memory = Memory(*row)
+        share = _share(memory, terms, names)
+        if share > _MIN_SHARE and is_shown(memory.metadata, project):
+            found.append((memory.author == USER, share, memory.updated_at, memory))
+    return [memory for *_, memory in sorted(found, key=lambda rank: rank[:3], reverse=True)]
 
 
-def _score(memory: Memory, asked: set[str], names: set[str]) -> float:
+def _share(memory: Memory, asked: set[str], names: set[str]) -> float:
     """How much of the message or of the memory is shared; 0 if they share no number and no name."""
-    own = set(_terms(f"{memory.key} {memory.value}"))
+    own = _terms(f"{memory.key} {memory.value}")
     shared = own & asked
     names = names | _names(memory.value)
     if not shared & names:
         return 0.0
-    weight = _weigh(shared, names)
-    of_memory = weight / _weigh(own, names) if len(shared) > 1 else 0.0
-    return max(weight / _weigh(asked, names), of_memory)
+    smaller = min(_weigh(asked, names), _weigh(own, names)) if len(shared) > 1 else _weigh(asked, names)
+    return _weigh(shared, names) / smaller
 
 
 def _weigh(terms: set[str], names: set[str]) -> float:
-    return sum(_TELLING if term in names else 1.0 for term in terms)
+    return len(terms) + (_TELLING - 1) * len(terms & names)
 
 
-def _terms(text: str) -> list[str]:
+def _terms(text: str) -> set[str]:
     """The words of a text as they are compared. Names stay whole: `GitLab` has nothing to do with `git`."""
     words = [word.lower() for word in split_words(text)]
-    return [stem_word(word) for word in words if len(word) > 1 and word not in STOPWORDS]
+    return {stem_word(word) for word in words if len(word) > 1 and word not in STOPWORDS}
 
 
 def _names(text: str) -> set[str]:
-    """The terms that are numbers or names: with digits, inner capitals, or a capital within a sentence."""
-    names: set[str] = set()
-    starts = True
-    for raw in text.split():
-        word = raw.strip(_STRIPPED)
-        if any(letter.isdigit() for letter in word):
-            names.update(term for term in _terms(word) if any(letter.isdigit() for letter in term))
-        elif word.isupper():
-            names.update(_terms(word) if len(word) >= _MIN_CAPITALS else ())
-        elif (word[:1].isupper() and not starts) or any(letter.isupper() for letter in word[1:]):
-            names.update(_terms(word))
-        starts = raw[-1] in ".!?:*-#•"
-    return names
+    """The words that are numbers or names."""
+    return _terms(" ".join(re.findall(_NAMES, text)))

@@ -7,18 +7,13 @@ acting, and comes before anything about tools. Hooks load this module, so it imp
 
 from __future__ import annotations
 
-import re
-
 from warmstart.sessions.marks import END, MARK
 from warmstart.tokens import count
 
 TYPE_CHECKING = False  # `typing` itself takes milliseconds to load
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from pathlib import Path
 
-_MAX_HEADER = 4_000  # characters of a skill that are searched for its fields
-_SKILLS = (".claude/skills/*/SKILL.md", ".agents/skills/*/SKILL.md")
 TIERS = ("identity", "preflight", "guidance", "skills", "context", "volatile")
 
 _SHORT = (
@@ -88,13 +83,3 @@ class Prompt:
     def render(self) -> str:
         """The whole prompt, starting with the cached prefix."""
         return "\n\n".join(tier.text for tier in self.tiers if tier.text)
-
-
-def read_skills(folder: Path) -> dict[str, str]:
-    """The descriptions of a project's skills by name, as agents list them in their prompts."""
-    from warmstart.templates.brief import read_texts
-
-    field = re.compile(r"^(name|description):[ \t]*[\"']?(.*?)[\"']?[ \t]*$", re.MULTILINE)
-    paths = sorted(str(path.relative_to(folder)) for pattern in _SKILLS for path in folder.glob(pattern))
-    fields = {path: dict(field.findall(text[:_MAX_HEADER])) for path, text in read_texts(folder, paths)}
-    return {each.get("name") or path.split("/")[-2]: each.get("description", "") for path, each in fields.items()}

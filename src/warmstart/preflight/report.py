@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby, pairwise
 from math import ceil
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from warmstart.memory.values import MemoryEntry
 from warmstart.profile.feedback import own_words, writing_style
@@ -27,10 +28,11 @@ from warmstart.tokens import count
 _MAX_DELAY = 120.0  # seconds between a hook and the message in the agent's log
 _MIN_WORDS = 3  # of a memory that is recognised by its value alone
 _NEXT = "SELECT coalesce(min(first_seq), 2147483647) FROM session_turns WHERE session = ? AND first_seq > ?"
+_TURN = "SELECT first_seq, changed, read, ran FROM session_turns WHERE session = ? AND"
 _DECISIONS = """
     SELECT p.session, p.at, p.reason, p.evidence, p.tokens, p.milliseconds, s.pk, s.id
     FROM preflight_turns p LEFT JOIN sessions s ON s.native_id = p.session
-    WHERE p.event = 'prompt' AND (? = '' OR p.project = ?) ORDER BY p.id
+    WHERE p.event = 'prompt' AND (? = '' OR p.project = ?) ORDER BY p.session, s.pk, p.id
 """
 
 
@@ -71,7 +73,7 @@ class PreflightReport:
 
 
 class _Decision(NamedTuple):
-    """What the overlay decided for one message."""
+    """What the overlay decided for one message. `pk` and `id` are those of the session in the agent's log, if any."""
 
     session: str
     at: float
@@ -79,91 +81,93 @@ class _Decision(NamedTuple):
     evidence: str
     tokens: int
     milliseconds: float
-    pk: int | None
+    pk: int
     id: str | None
 
-    @property
-    def turns(self) -> list[tuple[int, int]]:
-        """The earlier turns that it showed: session and first message."""
-        keys = (key.split(":") for key in json.loads(self.evidence) if key[0].isdigit())
-        return [(int(key[0]), int(key[1])) for key in keys]
+
+class _Turn(NamedTuple):
+    """What happened in a turn that is in the agent's log; `used` is unknown if it was shown no earlier turn."""
+
+    has_overlay: bool
+    calls: int
+    corrections: int
+    used: bool | None
 
 
-@dataclass(slots=True)
-class _Tally:
-    """What happened in the turns that were found."""
+class _Known(NamedTuple):
+    """A memory as it is found in a result."""
 
-    calls: dict[bool, list[int]] = field(default_factory=lambda: {True: [], False: []})
-    corrections: dict[bool, list[int]] = field(default_factory=lambda: {True: [], False: []})
-    used: list[bool] = field(default_factory=list)
-    lookups: list[int] = field(default_factory=list)  # tokens
+    since: float
+    key: str
+    value: str
 
 
 def report(store: SQLSessionStore, *, project: str = "", memories: Iterable[MemoryEntry] = ()) -> PreflightReport:
     """The report on one project, or on all of them. `memories` are what an agent need not look up."""
-    run = store.database.connection.execute
-    decisions = [_Decision(*row) for row in run(_DECISIONS, (project, project)).fetchall()]
-    sessions: dict[int, list[_Decision]] = {}
-    first: dict[str, float] = {}
-    for decision in decisions:
-        first.setdefault(decision.session, decision.milliseconds)
-        if decision.pk is not None:
-            sessions.setdefault(decision.pk, []).append(decision)
-    tally, known = _Tally(), [_Known(entry) for entry in memories]
-    for pk, some in sessions.items():
-        _follow(store, pk, some, known, tally)
-    times, first_times = (sorted(some) for some in ((one.milliseconds for one in decisions), first.values()))
+    rows = store.database.connection.execute(_DECISIONS, (project, project)).fetchall()
+    decisions = [_Decision(*row) for row in rows]
+    known = [_Known(entry.updated_at, _words(entry.key), _words(entry.value)) for entry in memories]
+    turns: list[_Turn] = []
+    lookups: list[int] = []
+    first: list[_Decision] = []
+    for _, group in groupby(decisions, key=lambda decision: (decision.session, decision.pk)):
+        of_session = list(group)
+        first.append(of_session[0])
+        if of_session[0].id is not None:
+            lookups += _follow(store, of_session, known, turns)
+    used = [turn.used for turn in turns if turn.used is not None]
     return PreflightReport(
         turns=len(decisions),
         injected=sum(decision.tokens > 0 for decision in decisions),
         tokens=sum(decision.tokens for decision in decisions),
         reasons=dict(Counter(decision.reason for decision in decisions).most_common()),
-        calls_with=_mean(tally.calls[True]),
-        calls_without=_mean(tally.calls[False]),
-        corrections_with=_mean(tally.corrections[True]),
-        corrections_without=_mean(tally.corrections[False]),
-        used=sum(tally.used),
-        used_of=len(tally.used),
-        used_interval=wilson(sum(tally.used), len(tally.used)),
-        known_lookups=len(tally.lookups),
-        known_lookup_tokens=sum(tally.lookups),
-        sessions=len(sessions),
-        p50_ms=_quantile(times, 0.5),
-        p95_ms=_quantile(times, 0.95),
-        first_turn_p50_ms=_quantile(first_times, 0.5),
-        first_turn_p95_ms=_quantile(first_times, 0.95),
+        calls_with=_mean([turn.calls for turn in turns if turn.has_overlay]),
+        calls_without=_mean([turn.calls for turn in turns if not turn.has_overlay]),
+        corrections_with=_mean([turn.corrections for turn in turns if turn.has_overlay]),
+        corrections_without=_mean([turn.corrections for turn in turns if not turn.has_overlay]),
+        used=sum(used),
+        used_of=len(used),
+        used_interval=wilson(sum(used), len(used)),
+        known_lookups=len(lookups),
+        known_lookup_tokens=sum(lookups),
+        sessions=sum(decision.id is not None for decision in first),
+        p50_ms=_quantile(decisions, 0.5),
+        p95_ms=_quantile(decisions, 0.95),
+        first_turn_p50_ms=_quantile(first, 0.5),
+        first_turn_p95_ms=_quantile(first, 0.95),
     )
 
 
 def _follow(
-    store: SQLSessionStore, pk: int, decisions: Sequence[_Decision], known: list[_Known], tally: _Tally
-) -> None:
-    """Add what happened in the turns of one session."""
-    run, lookup = store.database.connection.execute, SessionLookup(store.database.connection)
-    messages, order = list(store.messages(str(decisions[0].id))), lookup.sequence(pk)
+    store: SQLSessionStore, decisions: Sequence[_Decision], known: Sequence[_Known], turns: list[_Turn]
+) -> Iterator[int]:
+    """Add what happened in the turns of one session; the tokens of each look-up of what was known."""
+    session, lookup = decisions[0].pk, SessionLookup(store.database.connection)
+    messages, order = list(store.messages(str(decisions[0].id))), lookup.sequence(session)
     corrected = {order.get(message.native_id) for message in _corrected(messages)}
     shown: dict[str, int] = {}  # earlier sessions by id, and where this one was first shown them
     for decision in decisions:
-        at = decision.at
-        seq, own = _turn(run, "session = ? AND abs(at - ?) < ? ORDER BY abs(at - ?)", pk, at, _MAX_DELAY, at)
+        near = "abs(at - ?) < ? ORDER BY abs(at - ?)"
+        seq, own = _turn(store, near, session, decision.at, _MAX_DELAY, decision.at)
         if seq is None:
             continue
-        has_overlay = decision.tokens > 0
-        tally.calls[has_overlay].append(lookup.count_calls(pk, seq, run(_NEXT, (pk, seq)).fetchone()[0]))
-        tally.corrections[has_overlay].append(seq in corrected)
-        if decision.turns:
-            turns = (_turn(run, "session = ? AND first_seq = ?", *turn)[1] for turn in decision.turns)
-            tally.used.append(not own.isdisjoint(set[str]().union(*turns)))
-            for earlier, _ in decision.turns:
-                for names in store.fetch("SELECT id, native_id FROM sessions WHERE pk = ?", (earlier,)):
-                    shown |= {str(name): min(seq, shown.get(name, seq)) for name in names}
-    tally.lookups += _known_lookups(messages, order, shown, known)
+        earlier = [key.split(":") for key in json.loads(decision.evidence) if key[0].isdigit()]
+        used = False
+        for number, first_seq, *_ in earlier:
+            used = used or not own.isdisjoint(_turn(store, "first_seq = ?", int(number), int(first_seq))[1])
+            for names in store.fetch("SELECT id, native_id FROM sessions WHERE pk = ?", (int(number),)):
+                for name in names:
+                    shown.setdefault(str(name), seq)
+        calls = lookup.count_calls(session, seq, store.fetch(_NEXT, (session, seq))[0][0])
+        turns.append(_Turn(decision.tokens > 0, calls, seq in corrected, used if earlier else None))
+    return _known_lookups(messages, order, shown, known)
 
 
-def _turn(run: Any, condition: str, *values: object) -> tuple[int | None, set[str]]:
-    """Where a turn starts, and the files and commands that it used."""
-    row = run(f"SELECT first_seq, changed, read, ran FROM session_turns WHERE {condition} LIMIT 1", values).fetchone()
-    return (row[0], {one for text in row[1:] for one in text.split("\n") if one}) if row else (None, set())
+def _turn(store: SQLSessionStore, condition: str, *values: object) -> tuple[int | None, set[str]]:
+    """Where a turn of a session starts, and the files and commands that it used."""
+    for first_seq, *texts in store.fetch(f"{_TURN} {condition} LIMIT 1", values):
+        return first_seq, {*"\n".join(texts).split("\n")} - {""}
+    return None, set()
 
 
 def _corrected(messages: Sequence[Message]) -> Iterator[Message]:
@@ -174,22 +178,6 @@ def _corrected(messages: Sequence[Message]) -> Iterator[Message]:
             yield messages[place]
 
 
-class _Known:
-    """A memory as it is found in a result."""
-
-    def __init__(self, entry: MemoryEntry) -> None:
-        self.since = entry.updated_at
-        self.key, self.value = _words(entry.key), _words(entry.value)
-
-    def is_in(self, text: str) -> bool:
-        """Whether a result has its value; a short one counts only beside its key."""
-        return self.value in text and (self.value.count(" ") > _MIN_WORDS or self.key in text)
-
-
-def _words(text: str) -> str:
-    return f" {' '.join(split_words(text))} "
-
-
 def _known_lookups(
     messages: Sequence[Message], order: Mapping[str, int], shown: Mapping[str, int], known: Sequence[_Known]
 ) -> Iterator[int]:
@@ -198,15 +186,26 @@ def _known_lookups(
     calls = {call.id: message for message in messages for call in message.tool_calls}
     for step in steps(messages):
         call, result = step.call, step.result.text if step.result else ""
-        if not result or not _looks_up(call.name, call.arguments):
-            continue
-        message, words = calls[call.id], _words(result)
-        seq, at = order.get(message.native_id, 0), message.timestamp
-        was_shown = any(name in result and seq >= first for name, first in shown.items())
-        was_stored = any(one.is_in(words) for one in known if at and one.since < at.timestamp())
-        if (call.name, call.arguments) in seen or was_shown or was_stored:
-            yield count(result)
-        seen.add((call.name, call.arguments))
+        if result and _looks_up(call.name, call.arguments):
+            seq = order.get(calls[call.id].native_id, 0)
+            was_shown = any(name in result and seq >= first for name, first in shown.items())
+            is_repeated = (call.name, call.arguments) in seen
+            if is_repeated or was_shown or _was_stored(known, calls[call.id].timestamp, _words(result)):
+                yield count(result)
+            seen.add((call.name, call.arguments))
+
+
+def _was_stored(known: Sequence[_Known], at: datetime | None, result: str) -> bool:
+    """Whether a result has the value of a memory; a short one counts only beside its key."""
+    return at is not None and any(
+        memory.value in result and (memory.value.count(" ") > _MIN_WORDS or memory.key in result)
+        for memory in known
+        if memory.since < at.timestamp()
+    )
+
+
+def _words(text: str) -> str:
+    return f" {' '.join(split_words(text))} "
 
 
 def _looks_up(tool: str, arguments: str) -> bool:
@@ -219,5 +218,6 @@ def _mean(values: Sequence[int]) -> Mean:
     return Mean(sum(values) / len(values) if values else None, len(values))
 
 
-def _quantile(ordered: Sequence[float], share: float) -> float | None:
-    return ordered[max(0, ceil(share * len(ordered)) - 1)] if ordered else None
+def _quantile(decisions: Sequence[_Decision], share: float) -> float | None:
+    times = sorted(decision.milliseconds for decision in decisions)
+    return times[max(0, ceil(share * len(times)) - 1)] if times else None

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import warmstart.profile.tools as tools
+from warmstart.profile.calls import SHELLS, command_in, fields_of, path_in
 from warmstart.profile.feedback import MAX_TERSE, approves, complains, own_words
 from warmstart.profile.rules import pattern
 from warmstart.profile.values import AnyStep, Outcome
@@ -114,21 +115,21 @@ def follow_step(state: WorkState, place: int, step: AnyStep) -> None:
     name, arguments = step.call.name, step.call.arguments
     if step.outcome == "rejected":
         return
-    if name in tools.SHELLS:
+    if name in SHELLS:
         _follow_shell(state, place, step)
     elif name.rsplit("__", 1)[-1].lower() in tools.tool_names("files", "edit"):
         if (
             step.outcome != "error"
-            and tools.fields_of(arguments).get("command") not in tools.VIEW_COMMANDS
-            and not pattern("checks", "not_the_work").search(tools.path_in(arguments))
+            and fields_of(arguments).get("command") not in tools.VIEW_COMMANDS
+            and not pattern("checks", "not_the_work").search(path_in(arguments))
         ):
-            state.edit(place, tools.path_in(arguments))
+            state.edit(place, path_in(arguments))
     elif state.running and step.result:
-        _finish_background(state, step.result, tools.fields_of(arguments))
+        _finish_background(state, step.result, fields_of(arguments))
 
 
 def _follow_shell(state: WorkState, place: int, step: AnyStep) -> None:
-    text = tools.command_in(step.call.arguments)
+    text = command_in(step.call.arguments)
     commands = parse_commands(text)
     scripted = pattern("checks", "scripted_edit").search(text) and "/tmp/" not in text  # noqa: S108
     checked: Command | None = None
@@ -179,7 +180,7 @@ def _record_check(state: WorkState, place: int, text: str, checked: Command, ste
     if running and result.exit_code is None:
         state.running[running[1]] = (place, text, checked)
         return
-    if not running and any(tools.fields_of(step.call.arguments).get(name) is True for name in _BACKGROUND):
+    if not running and any(fields_of(step.call.arguments).get(name) is True for name in _BACKGROUND):
         return
     ok = result.outcome == "ok"
     # Without a flag and an exit code it is `ok` only because nothing says otherwise.

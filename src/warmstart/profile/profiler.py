@@ -8,13 +8,14 @@ from math import comb
 from typing import NamedTuple
 
 from warmstart.errors import SessionNotFound
+from warmstart.profile.calls import SHELLS, command_in, fields_of, path_in
 from warmstart.profile.feedback import is_request, writing_style
 from warmstart.profile.outcome import judge_session
 from warmstart.profile.recoveries import find_dead_ends, find_recoveries
 from warmstart.profile.rules import pattern_rows, rules_version
 from warmstart.profile.signatures import error_signature
 from warmstart.profile.store import SQLProfileStore, Stale
-from warmstart.profile.tools import SHELLS, Tools, command_in, fields_of, path_in, reads, role_of, task_type, tool_names
+from warmstart.profile.tools import Tools, reads, role_of, task_type, tool_names
 from warmstart.profile.values import AnnotatedStep, Markers, Profile, Profiled
 from warmstart.sessions.schema import OUTCOME_RULES
 from warmstart.sessions.sql_store import BAD_SESSION, Skip, SQLSessionStore, log_skip

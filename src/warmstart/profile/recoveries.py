@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
 
-from warmstart.profile.tools import SHELLS, command_in, fields_of
+from warmstart.profile.calls import SHELLS, command_in, fields_of
 from warmstart.profile.values import AnyStep, Call, Change, DeadEnd, How, Recovery
 from warmstart.sessions.values import ToolCall
 from warmstart.text.shell import Command, parse_commands

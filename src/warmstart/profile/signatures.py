@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache, lru_cache
 from typing import NamedTuple
 
+from warmstart.profile.calls import SHELLS, command_in, fields_of
 from warmstart.profile.output import first_sentence, normalize, trim, unwrap
 from warmstart.profile.rules import compile_row, load_table, pattern, pattern_rows, word_set
-from warmstart.profile.tools import FILTERS, SEARCHES, SHELLS, command_in, fields_of, tool_names
+from warmstart.profile.tools import FILTERS, SEARCHES, tool_names
 from warmstart.text.shell import Command, parse_commands
 
 _MAX_LINE = 500  # characters of a line that a pattern sees

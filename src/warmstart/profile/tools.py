@@ -1,4 +1,4 @@
-"""Classify tool calls: the command or file of a call, the kind of work it belongs to, and its role.
+"""Classify tool calls: the kind of work that a call belongs to, and its role.
 
 A table of tool names per agent decides the kind, a shell command is parsed (does it check, commit, edit, read?), and a
 tool of an MCP server is classified by its verb. Tools that only plan or ask are `other` and do not count. The user's
@@ -8,16 +8,14 @@ own table takes precedence. The tables are in `tables/tools.toml`.
 from __future__ import annotations
 
 import re
-import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache, partial
-from typing import Any, Literal, get_args
-
-import msgspec
+from typing import Literal, get_args
 
 from warmstart.errors import ConfigError
+from warmstart.profile.calls import SHELLS, command_in, fields_of
 from warmstart.profile.rules import load_table, pattern, pattern_rows, word_set
 from warmstart.profile.values import Kind, Role, TaskType
 from warmstart.text import shell
@@ -25,22 +23,12 @@ from warmstart.text.shell import Command, is_scratch, parse_commands
 
 Check = Literal["test", "build", "lint", ""]
 
-# The tools that run a shell command.
-SHELLS = frozenset(
-    (
-        *("Bash", "PowerShell", "bash", "powershell", "bash_tool", "execute_bash", "shell", "shell_command"),
-        *("local_shell", "exec_command", "container.exec", "run_shell_command", "ShellTool", "terminal"),
-        *("run_command", "run_commands", "execute_command", "run_terminal_cmd"),
-    )
-)
 VIEW_COMMANDS = ("view", "read", "show")  # of an editor tool; they change nothing
 _MIN_SHARE = 0.6  # of a session's calls that must be of one kind for the session to be of that type
 _KINDS: dict[str, Kind] = {kind: kind for kind in get_args(Kind)}
 # Agents that name an MCP tool `server_tool` or `server-tool`, without a distinctive prefix.
 _UNMARKED = frozenset(("opencode", "copilot-cli"))
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-_COMMAND = ("command", "cmd", "script", "code")
-_PATH = ("file_path", "path", "filePath", "absolute_path", "filename", "file", "notebook_path", "target_file")
 # Programs at the end of a pipe that practically never fail.
 FILTERS = frozenset(("head", "tail", "sort", "uniq", "wc", "cat", "tee", "less", "cut", "tr"))
 SEARCHES = frozenset(("grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack", "ugrep", "git grep"))
@@ -49,45 +37,6 @@ _PYTHON = re.compile(r"(?:python|pypy)[\d.]*|py")
 _IN_PLACE = re.compile(r"-[a-hj-zE0-9]*i|--in-place")
 tool_names = partial(word_set, "tools")  # the names in a row of a section
 _words = partial(tool_names, "commands")
-_DECODE = msgspec.json.Decoder(dict[str, Any]).decode
-
-# -- arguments
-
-
-@lru_cache(maxsize=64)
-def fields_of(arguments: str) -> dict[str, Any]:
-    """The arguments by name; empty if they are not a JSON object."""
-    try:
-        return _DECODE(arguments)
-    except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
-        return {}
-
-
-def command_in(arguments: str) -> str:
-    """The shell command in the arguments. It may be a list of words (Codex), or the arguments may be the bare command.
-
-    Several commands (Cline) become lines.
-    """
-    fields = fields_of(arguments)
-    if isinstance(several := fields.get("commands"), list) and all(isinstance(one, str) for one in several):
-        return "\n".join(several)
-    for name in _COMMAND:
-        value = fields.get(name)
-        if isinstance(value, str):
-            return value
-        if isinstance(value, list) and all(isinstance(word, str) for word in value):
-            # `["bash", "-lc", "cd src && make"]`: the last word is a command itself.
-            if len(value) == 3 and value[1] in ("-lc", "-c") and value[0].rsplit("/", 1)[-1] in shell.SHELL_PROGRAMS:
-                return str(value[2])
-            return shlex.join(value)
-    return "" if fields or arguments.lstrip()[:1] in ("{", "[") else arguments
-
-
-def path_in(arguments: str) -> str:
-    """The file that a call names, if any."""
-    fields = fields_of(arguments)
-    return next((fields[name] for name in _PATH if isinstance(fields.get(name), str)), "")
-
 
 # -- shell commands
 

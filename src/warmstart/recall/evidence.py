@@ -8,27 +8,47 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from warmstart.profile.tools import SHELLS, command_in
-from warmstart.recall.query import Name, Query
+from warmstart.profile.calls import SHELLS, command_in, fields_of
+from warmstart.recall.answers import answer_pattern
+from warmstart.recall.query import Query
 from warmstart.recall.ranking import Turn
-from warmstart.sessions.lookup import PassageText, SessionLookup, SessionSource
-from warmstart.sessions.values import Role
+from warmstart.sessions.lookup import PassageText, SessionSource
 from warmstart.text.truncate import one_line
 from warmstart.text.words import stem_word, tokenize
 
-MAX_TEXT, MAX_CONTEXT, MAX_COMMAND = 400, 160, 160  # characters
+if TYPE_CHECKING:  # takes milliseconds to load
+    from warmstart.sessions.values import Role
+
+MAX_TEXT, MAX_CONTEXT, MAX_COMMAND = 300, 120, 120  # characters
 MAX_COMMANDS = 2
 
 _WORD = re.compile(r"[^\W_]+")
 _MAX_CHARACTERS = 50_000  # of a text that are searched
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
+_PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
+# Not after the number of an item in a list.
+_SENTENCE_END = re.compile(r"(?<=[!?])\s+|(?<=\.)(?<!\s\d\.)(?<!\s\d\d\.)\s+|(?<=[。！？])|\n+")
+_MARKS = tuple(
+    (re.compile(pattern, re.MULTILINE), replacement)
+    for pattern, replacement in (
+        (r"<(system-reminder|(?:local-)?command-[a-z]+|ide_[a-z_]+|environment_context)>(?s:.*?)(?:</\1>|\Z)", " "),
+        (r"\x1b\[[0-9;]*[A-Za-z]|[─━═│┃┌┐└┘├┤┬┴┼╭╮╰╯⎿]+", " "),  # colours, boxes
+        (r"^[ \t]*(?:```|~~~)[\w+-]*[ \t]*$|^[ \t]*\|?[ \t]*:?--[-:| \t]*$", " "),  # fences, lines of tables
+        (r"^[ \t]*\|(.*)\|[ \t]*$", r"\1;"),  # rows of tables
+        (r"^[ \t]*[-*][ \t]+", "• "),
+        (r"^[ \t]*#{1,6} (.*?)[:.]?$", r"\1:"),
+        (r"\*\*", ""),
+    )
+)
+_ANSWER = 0.5  # what a thing of the kind asked for counts, as a share of the query
 _KIND_WEIGHTS = {"assistant": 1.0, "user": 0.9, "reasoning": 0.7}  # so that the reply wins over an equal request
 _CALL_WEIGHT = 0.5
+_QUESTION_WEIGHT = 0.3  # of a request that lacks what is asked for: most often the same question
+_ROLES: dict[str, Role] = {"user": "user", "tool": "tool"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,89 +115,125 @@ class Matcher(NamedTuple):
         return disjoint
 
 
+class Sentence(NamedTuple):
+    """The best sentence of a text: where it begins, where its first match is, and how good it is.
+
+    `share` is the part of the query that the whole text has; `answers` says whether the sentence has what is asked for.
+    """
+
+    start: int
+    first: int
+    score: float
+    share: float
+    answers: bool
+
+
 class Weigher:
-    """Says how much of a query a text has, quickly: by the beginnings of its words, wherever they occur."""
+    """Finds the sentence of a text that has most of a query: its distinct words and names, and what it asks for."""
 
-    def __init__(self, rarities: Mapping[str, float], names: Iterable[str]) -> None:
-        self._weights = {stem.removesuffix("i"): weight for stem, weight in rarities.items()}
-        self._names = tuple(names)
-        for name in self._names:
-            self._weights[name] = max(rarities.values(), default=1.0)
+    def __init__(self, query: Query, rarities: Mapping[str, float]) -> None:
+        self._names = {name.text for name in query.names}
+        weights = {**rarities, **dict.fromkeys(self._names, max(rarities.values(), default=1.0))}
+        total = sum(weights.values())
+        self._weights = {word: weight / total for word, weight in weights.items()}
+        self._pattern = answer_pattern(query.text)
+        self._question = query.text.lower()
+        self.asks = self._pattern is not None  # for a kind of thing
 
-    def weigh(self, text: str) -> float:
-        """The weight of the distinct words and names of the query in a text."""
-        lower = text[:_MAX_CHARACTERS].lower()
-        return sum(weight for word, weight in self._weights.items() if word in lower)
+    def best(self, text: str) -> Sentence:
+        """The best sentence; of equal ones, the first."""
+        text = text[:_MAX_CHARACTERS]
+        begins = [0, *(end.end() for end in _SENTENCE_END.finditer(text)), len(text)]
+        scores: dict[int, float] = {}
+        first: dict[int, int] = {}
+        share = 0.0
+        for word, weight in self._weights.items():
+            having: set[int] = set()
+            for at in self._find(text, word):
+                sentence = bisect_right(begins, at) - 1
+                having.add(sentence)
+                first[sentence] = min(at, first.get(sentence, at))
+            for sentence in having:
+                scores[sentence] = scores.get(sentence, 0.0) + weight
+            share += weight if having else 0.0
+        answers = {bisect_right(begins, at) - 1 for at in self._find_answers(text)}
+        for sentence in answers:
+            scores[sentence] = scores.get(sentence, 0.0) + _ANSWER
+        best = max(scores, key=lambda sentence: (scores[sentence], -sentence), default=0)
+        return Sentence(begins[best], first.get(best, begins[best]), scores.get(best, 0.0), share, best in answers)
 
     def excerpt(self, text: str, size: int) -> str:
-        """The sentence that weighs most, with what follows it, on one line of at most `size` characters."""
+        """The best sentence with what follows it, on one line of at most `size` characters."""
         text = text[:_MAX_CHARACTERS].strip()
         if len(text) <= size:
-            return one_line(text, size)
-        begins = [0, *(end.end() for end in _SENTENCE_END.finditer(text)), len(text)]
-        best, first = self._best_sentence(text, begins)
-        start = begins[best]
+            return readable(text)
+        start, first, *_ = self.best(text)
         if first > start + size // 2:  # a long sentence: begin a little before its first match
-            start = text.rfind(" ", start, first - size // 6) + 1
-        shown = one_line(text[start : start + 2 * size], size)
+            near = first - size // 6
+            space = text.rfind(" ", first - size // 2, near)
+            start = near if space < 0 else space + 1
+        shown = one_line(readable(text[start : start + 3 * size]).removeprefix("• "), size)
         return f"… {shown}" if start else shown
 
-    def _best_sentence(self, text: str, begins: Sequence[int]) -> tuple[int, int]:
-        """The sentence with the most weight, and where its first match is."""
+    def _find(self, text: str, word: str) -> Iterator[int]:
+        """Where words with this stem, or a name, begin."""
         lower = text.lower()
-        weights: dict[int, float] = {}
-        first: dict[int, int] = {}
-        for word, weight in self._weights.items():
-            seen = -1
-            at = lower.find(word)
-            while at >= 0:
-                sentence = bisect_right(begins, at) - 1
-                if sentence != seen:
-                    weights[sentence] = weights.get(sentence, 0.0) + weight
-                    first[sentence] = min(at, first.get(sentence, at))
-                seen = sentence
-                at = lower.find(word, at + 1)
-        best = max(weights, key=lambda sentence: (weights[sentence], -sentence), default=0)
-        return min(best, len(begins) - 2), first.get(best, 0)
+        if len(lower) != len(text):  # some letters are longer in lower case
+            text = lower
+        start = word.removesuffix("i")  # `happi` is the stem of `happy`
+        at = lower.find(start)
+        while at >= 0:
+            if word in self._names or not word.isascii() or _has_stem(text, at, word):
+                yield at
+            at = lower.find(start, at + 1)
+
+    def _find_answers(self, text: str) -> Iterator[int]:
+        """Where something of the kind that the query asks for is, if the query does not name it itself."""
+        if self._pattern is None:
+            return
+        for match in self._pattern.finditer(text):
+            if match[0].strip().lower() not in self._question:
+                yield match.start()
 
 
-class Hit(NamedTuple):
-    """Tool output that contains a name or words of the query."""
+def _has_stem(text: str, at: int, stem: str) -> bool:
+    """Whether a word with this stem begins here; it may be a part of a name such as `readConfig`."""
+    if at and text[at - 1].isalnum() and not text[at].isupper():
+        return False
+    ends = (_WORD.match(text, at), _PART.match(text, at))
+    return any(end is not None and stem_word(end[0].lower()) == stem for end in ends)
 
-    native_id: str  # of the message
-    date: datetime | None
-    body: str
+
+def readable(text: str) -> str:
+    """A text on one line, without the marks of Markdown and of terminals, and without what an agent put around it."""
+    for pattern, replacement in _MARKS:
+        text = pattern.sub(replacement, text)
+    return " ".join(text.split())
 
 
 class Passage(NamedTuple):
-    """A turn with its texts, or tool output in it, before it is rendered."""
+    """A turn with its texts before it is rendered. `output` is what a tool returned, if that is what was found."""
 
     turn: Turn
     source: SessionSource
     texts: Sequence[PassageText]
-    hit: Hit | None = None
+    output: PassageText | None = None
 
 
 class Renderer:
     """Turns passages into evidence."""
 
-    def __init__(self, query: Query, rarities: Mapping[str, float], names: Iterable[Name]) -> None:
-        self._weigher = Weigher(rarities, (name.text for name in names))
+    def __init__(self, query: Query, rarities: Mapping[str, float]) -> None:
+        self._weigher = Weigher(query, rarities)
         words = {word.stem: word.word for word in query.words}
         self._terms = tuple(words[stem] for stem in rarities if stem in words)
         self._matcher = Matcher(words, tuple(name.text for name in query.names if not name.text.isalnum()))
 
     def evidence(self, passage: Passage) -> Evidence:
-        turn, source, hit = passage.turn, passage.source, passage.hit
-        if hit is None:
-            best = max(passage.texts, key=self._weigh)
-            native_id, date, body = best.native_id, best.date, best.body
-            lines = [self._weigher.excerpt(body if best.is_message else _shown_call(best), MAX_TEXT)]
-            role: Role = "user" if best.kind == "user" else "assistant"
-        else:
-            best = None
-            native_id, date, role = hit.native_id, hit.date, "tool"
-            lines = [self._weigher.excerpt(hit.body, MAX_TEXT)]
+        turn, source = passage.turn, passage.source
+        best = passage.output or max(passage.texts, key=self._score)
+        role: Role = _ROLES.get(best.kind, "assistant")
+        lines = [_label(best) + self._weigher.excerpt(_shown_body(best), MAX_TEXT)]
         lines += self._context(passage.texts, best)
         text = "\n".join(filter(None, lines)).strip() or "…"
         stems, lower = set(map(stem_word, tokenize(text))), text.lower()
@@ -188,32 +244,51 @@ class Renderer:
             native_id=source.native_id,
             agent=source.agent,
             project=source.project,
-            date=date or source.date,
+            date=best.date or source.date,
             role=role,
             score=round(turn.score, 6),
             text=text,
-            message_ids=tuple(dict.fromkeys((native_id, *others))),
+            message_ids=tuple(dict.fromkeys((best.native_id, *others))),
             matched=tuple(dict.fromkeys([*matched, *(name for name in self._matcher.names if name in lower)])),
             terms=self._terms,
             components={name: round(value, 3) for name, value in turn.components.items() if value},
         )
 
-    def _weigh(self, text: PassageText) -> float:
-        return self._weigher.weigh(text.body) * _KIND_WEIGHTS.get(text.kind, _CALL_WEIGHT)
+    def _score(self, text: PassageText) -> float:
+        """How good a text is as the beginning of a passage: by its best sentence, then by all of it."""
+        best = self._weigher.best(_shown_body(text))
+        weight = _KIND_WEIGHTS.get(text.kind, _CALL_WEIGHT)
+        if text.kind == "user" and self._weigher.asks and not best.answers:
+            weight = _QUESTION_WEIGHT
+        return weight * (best.score + best.share / 2)
 
-    def _context(self, texts: Sequence[PassageText], best: PassageText | None) -> list[str]:
+    def _context(self, texts: Sequence[PassageText], best: PassageText) -> list[str]:
         """The request that was answered or the reply to it, and the commands that match."""
         lines: list[str] = []
-        wanted, label = ("assistant", "Reply") if best is not None and best.kind == "user" else ("user", "Asked")
+        wanted, label = ("assistant", "Reply") if best.kind == "user" else ("user", "Asked")
         others = [text.body for text in texts if text.kind == wanted]
         if others:
             lines.append(f"{label}: {self._weigher.excerpt(others[0], MAX_CONTEXT)}")
-        commands = dict.fromkeys(_shown_call(text) for text in texts if text.kind in SHELLS and text is not best)
-        matching = [command for command in commands if command and self._weigher.weigh(command)]
-        matching.sort(key=self._weigher.weigh, reverse=True)
+        commands = {command_in(text.body): 0.0 for text in texts if text.kind in SHELLS and text is not best}
+        for command in commands:
+            commands[command] = self._weigher.best(command).share
+        matching = sorted(
+            (command for command in commands if commands[command]), key=commands.__getitem__, reverse=True
+        )
         return [*lines, *(f"Ran: {self._weigher.excerpt(command, MAX_COMMAND)}" for command in matching[:MAX_COMMANDS])]
 
 
-def _shown_call(text: PassageText) -> str:
-    """The command of a call; other calls, and what was thought, as they are."""
-    return command_in(text.body) if text.kind in SHELLS else text.body
+def _label(text: PassageText) -> str:
+    """What precedes a text that nobody said."""
+    if text.is_message or text.kind == "tool":
+        return ""
+    return "Thought: " if text.kind == "reasoning" else "Ran: " if text.kind in SHELLS else f"{text.kind}: "
+
+
+def _shown_body(text: PassageText) -> str:
+    """What a text says: the command of a call, or the file and the other arguments of one."""
+    if text.is_message or text.kind in ("reasoning", "tool"):
+        return text.body
+    if text.kind in SHELLS:
+        return command_in(text.body)
+    return "\n".join(map(str, fields_of(text.body).values())) or text.body

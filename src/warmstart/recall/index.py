@@ -14,8 +14,9 @@ from typing import Any
 from warmstart.embedding.files import MIGRATIONS as VECTOR_MIGRATIONS
 from warmstart.recall.ranking import FIELDS
 from warmstart.recall.turns import Section, Terms, read_terms, split
+from warmstart.sessions.indexed_store import IndexedStore
 from warmstart.sessions.lookup import SessionLookup
-from warmstart.sessions.sql_store import BAD_SESSION, SQLSessionStore, log_skip
+from warmstart.sessions.skip import CONTENT_ERRORS, log_skip
 from warmstart.storage.database import Connection, batches, migrations_of, next_ids
 
 MIGRATIONS = migrations_of("recall", __file__)
@@ -45,7 +46,7 @@ _MARK_ALL = (
 class Index:
     """The index of the sessions in one store."""
 
-    def __init__(self, store: SQLSessionStore) -> None:
+    def __init__(self, store: IndexedStore) -> None:
         self._db = store.database
         self._db.migrate((*VECTOR_MIGRATIONS, *MIGRATIONS))
         self._lookup = SessionLookup(self._db.connection)
@@ -70,13 +71,13 @@ class Index:
         return done
 
     def _merge(self) -> None:
-        """Merge the segments of the index: a search looks every term up in each of them."""
-        connection = self._db.connection
+        """Merge the segments of the index, because a search looks every term up in each of them."""
         with self._db.translate_errors():
-            changes = -1
-            while connection.total_changes - changes >= _MERGE_CHANGES:
-                changes = connection.total_changes
-                connection.execute(_MERGE)
+            before, changes = -_MERGE_CHANGES, 0
+            while changes - before >= _MERGE_CHANGES:
+                before = changes
+                self._db.connection.execute(_MERGE)
+                changes = self._db.connection.execute("SELECT total_changes()").fetchone()[0]
 
     def rebuild(self, progress: Progress | None = None) -> int:
         """Rebuild the index from the sessions. Returns how many there are."""
@@ -94,7 +95,7 @@ class Index:
         for (session,) in sessions:
             try:
                 turns += self._index_session(connection, session)
-            except BAD_SESSION as error:  # its turns stay as they were
+            except CONTENT_ERRORS as error:  # its turns stay as they were
                 log_skip(f"number {session}", error)
             connection.execute("DELETE FROM recall_stale WHERE session = ?", (session,))
             done += 1
@@ -106,8 +107,8 @@ class Index:
         """Replace the turns of a session that changed. Returns how many there were."""
         content = self._lookup.content(session)
         known = {
-            (number, first_seq, last_seq, digest): id
-            for id, number, first_seq, last_seq, digest in connection.execute(
+            (number, first_seq, last_seq, digest): turn
+            for turn, number, first_seq, last_seq, digest in connection.execute(
                 "SELECT id, number, first_seq, last_seq, hash FROM recall_turns WHERE session = ?", (session,)
             ).fetchall()
         }
@@ -126,7 +127,7 @@ class Index:
             terms = read_terms(section, bodies, content.project)
             rows.append(_row(next(ids), session, number, digest, section, terms))
         connection.execute(_ADD_SESSION, (session,))
-        connection.executemany("DELETE FROM recall_turns WHERE id = ?", [(id,) for id in known.values()])
+        connection.executemany("DELETE FROM recall_turns WHERE id = ?", [(turn,) for turn in known.values()])
         for batch in batches(rows, _BATCH_ROWS):
             values = [value for row in batch for value in row]
             connection.execute(_INSERT_TURNS + ", ".join([_ONE_TURN] * len(batch)), values)
@@ -135,6 +136,6 @@ class Index:
         return len(rows)
 
 
-def _row(id: int, session: int, number: int, digest: int, section: Section, terms: Terms) -> tuple[Any, ...]:  # noqa: A002 - the name of the column
+def _row(id: int, session: int, number: int, digest: int, section: Section, terms: Terms) -> tuple[Any, ...]:
     places = (id, session, number, section.first_seq, section.last_seq, digest)
     return (*places, *terms.lengths, terms.stems, terms.counts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from warmstart.sessions.values import clean
+from warmstart.text.clean import clean
 from warmstart.text.words import MAX_WORD, STOPWORDS, identifier_parts, split_words, stem_word, tokenize
 
 MAX_CHARACTERS = 20_000  # of a query; only the beginning and the end of a longer one are read
@@ -21,7 +21,7 @@ _CODE = re.compile(r"^(?=.*[A-Z])[A-Z0-9_]{4,}$|^(?=.*\d)(?=.*[A-Za-z])[A-Za-z0-
 _MAY_BE_NAME = re.compile(r'["`\d_]|[A-Z]{4}|[-./\\:@+=~#$%&][^\W_]')
 _MIXED_CASE = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[A-Z0-9]*[a-z]|[0-9][a-z]")
 # Phrases that say how to answer, not what about.
-_PHRASES = re.compile(
+HOW_TO_ANSWER = re.compile(
     r"""
     \b(?: (?:can|could|would|will)\ you\ (?:please\ )?
             (?:(?:walk|give|tell|remind|show)\ me|list|explain|summari[sz]e|suggest|recommend|describe)
@@ -30,7 +30,8 @@ _PHRASES = re.compile(
         | (?:summary|overview|recap)\ of
         | (?:across|during|from|in|over|throughout)\ (?:all\ (?:of\ )?)?(?:my|our)\ (?:\w+\ )?
             (?:chats?|conversations?|discussions?|sessions?)
-        | (?:did|do|had|have|would)\ (?:I|we|you)\ (?:ask|bring\ up|discuss|mention|outline|recommend|say|suggest|tell)(?:ed)?
+        | (?:did|do|had|have|would)\ (?:I|we|you)
+            \ (?:ask|bring\ up|discuss|mention|outline|recommend|say|suggest|tell)(?:ed)?
         | mention\ only(?:\ and\ only)?\ \w+\ items?
     )\b
     """,
@@ -84,7 +85,7 @@ def parse(text: str) -> Query:
     if len(text) > MAX_CHARACTERS:
         text = f"{text[: MAX_CHARACTERS * 4 // 5]} {text[-MAX_CHARACTERS // 5 :]}"
     text = clean(text)
-    topic = _PHRASES.sub(" ", text)
+    topic = HOW_TO_ANSWER.sub(" ", text)
     tokens = list(dict.fromkeys([*tokenize(topic), *name_parts(topic)]))
     if set(tokens) <= _IGNORED:
         tokens = list(dict.fromkeys([*tokenize(text), *name_parts(text)]))

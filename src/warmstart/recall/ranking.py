@@ -42,7 +42,7 @@ class Turn:
 
     def __init__(
         self,
-        id: int,  # noqa: A002 - the name of the column
+        id: int,
         place: tuple[int, int, int, int],
         lengths: Sequence[int],
         session_lengths: Sequence[int],

@@ -6,20 +6,20 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime, time
-from math import inf, isinf
+from math import inf, isinf, log
 from time import monotonic
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+import warmstart.recall.ranking as ranking
 from warmstart.errors import EmbedderError, StoreError
-from warmstart.profile.tools import SHELLS
-from warmstart.recall import ranking
-from warmstart.recall.evidence import Evidence, Hit, Passage, Renderer
+from warmstart.profile.calls import SHELLS
+from warmstart.recall.evidence import Evidence, Passage, Renderer
 from warmstart.recall.index import Index, Progress
 from warmstart.recall.query import MAX_NAMES, Name, Query, parse
 from warmstart.recall.ranking import Turn, in_order, rarity
 from warmstart.recall.search import Found, Scope, find_turns, read_turns
+from warmstart.sessions.indexed_store import IndexedStore
 from warmstart.sessions.lookup import PassageText, Selection, SessionLookup
-from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.storage.deadline import Interrupted, time_limit
 from warmstart.text.dates import find_spans
 
@@ -36,6 +36,7 @@ MAX_NAMED = 10  # turns that are searched for a name
 MAX_DATED = 5000  # sessions near a date
 _INDEX_BY, _RANK_BY = 0.5, 0.8  # shares of the time; the rest is for passages
 _SPARE = 5  # more turns than passages, in case one is deleted meanwhile
+_SAME = 120  # characters at the beginning of a passage that repeats another
 _OUTPUT = 0.6  # weight of a name in tool output
 
 
@@ -58,7 +59,7 @@ class Recall:
 
     def __init__(
         self,
-        store: SQLSessionStore,
+        store: IndexedStore,
         *,
         clock: Callable[[], datetime] = lambda: datetime.now().astimezone(),
         semantic: SemanticIndex | None = None,
@@ -72,6 +73,10 @@ class Recall:
         self._semantic = None if mode == "lexical" else semantic
         self._mode = mode
         self.pending = 0
+
+    def count_pending(self) -> int:
+        """The number of sessions that changed since they were indexed."""
+        return self._index.pending()
 
     def update(self, progress: Progress | None = None) -> int:
         """Index new and changed sessions. Returns how many there were. Safe for many processes at once."""
@@ -115,7 +120,7 @@ class Recall:
                 if query.content and query.content.isdisjoint(found.known):
                     found.turns.clear()  # they have only words that say when
             search = _Search(query, selection, scope, found, {})
-            hits: dict[int, Hit] = {}
+            hits: dict[int, PassageText] = {}
             with suppress(Interrupted), self._limit(began + _RANK_BY * seconds):
                 self._add_meaning(search, began + _RANK_BY * seconds)
                 if self._mode != "vector":
@@ -181,12 +186,12 @@ class Recall:
             search.texts[turn.id] = texts or self._lookup.passage(*place)
         return search.texts[turn.id]
 
-    def _add_output(self, search: _Search, limit: int) -> dict[int, Hit]:
+    def _add_output(self, search: _Search, limit: int) -> dict[int, PassageText]:
         """Add turns whose tool output has the names and the words that no turn has, or all words if little is found."""
         query, found = search.query, search.found
         missing = [name for name in query.names if not found.known.keys() >= set(name.stems)]
         missing += [Name(word.word, (word.stem,)) for word in query.words if word.stem not in found.known]
-        hits: dict[int, Hit] = {}
+        hits: dict[int, PassageText] = {}
         for name in missing[:MAX_NAMES]:
             texts = self._texts.find(set(name.stems), every=True, limit=MAX_CANDIDATES)
             texts = self._lookup.containing(texts, name.text) if texts else []
@@ -202,19 +207,19 @@ class Recall:
                     break
         return hits
 
-    def _use_output(self, search: _Search, texts: Sequence[int], weight: float) -> dict[int, Hit]:
+    def _use_output(self, search: _Search, texts: Sequence[int], weight: float) -> dict[int, PassageText]:
         """The turns in which these texts are tool output, with the texts. Adds the turns to those that were found."""
         uses = self._lookup.uses(texts, ("result",), search.selection, MAX_HITS) if texts else []
         turns = {turn.id: turn for turn in search.found.turns}
         places = self._lookup.places(use.message for use in uses)
         bodies = self._lookup.bodies(use.text for use in uses)
-        hits: dict[int, Hit] = {}
+        hits: dict[int, PassageText] = {}
         for use in uses:
             session, seq, native_id, at = places[use.message]
             number = self._turn_at(session, seq)
             if number is None or number in hits:
                 continue
-            hits[number] = Hit(native_id, at, bodies[use.text])
+            hits[number] = PassageText("tool", native_id, at, bodies[use.text])
             if number not in turns:
                 more = read_turns(self._db.connection, search.found.terms, [number], search.scope)
                 search.found.turns += more
@@ -279,26 +284,28 @@ class Recall:
         if not close:
             return {}
         sessions = self._lookup.count_sessions() if selection.sessions is None else len(selection.sessions)
-        weight = ranking.DATES * ranking.log(1 + sessions / max(1.0, sum(close.values())))
+        weight = ranking.DATES * log(1 + sessions / max(1.0, sum(close.values())))
         return {session: weight * value for session, value in close.items() if value > 0.01}
 
     # -- passages
 
-    def _evidence(self, search: _Search, hits: dict[int, Hit], limit: int) -> list[Evidence]:
+    def _evidence(self, search: _Search, hits: dict[int, PassageText], limit: int) -> list[Evidence]:
         turns = in_order(search.found.turns)[: limit + _SPARE]
         sources = self._lookup.sources({turn.session for turn in turns})
-        passages: list[Passage] = []
-        for turn in turns:
-            if len(passages) == limit or turn.session not in sources:
-                continue
-            texts = self._read(search, turn)
-            if texts or turn.id in hits:
-                passages.append(Passage(turn, sources[turn.session], texts, hits.get(turn.id)))
         rarities = {term: rarity(search.found.known[term], search.found.documents) for term in search.found.terms}
         for word in search.query.words:
             if word.stem not in search.found.known:
                 rarities[word.stem] = rarity(0, search.found.documents)
-        renderer = Renderer(search.query, rarities, search.query.names)
-        evidence = [renderer.evidence(passage) for passage in passages]
-        return sorted(evidence, key=lambda each: (-each.score, -(each.date.timestamp() if each.date else 0.0)))
-
+        renderer = Renderer(search.query, rarities)
+        evidence: dict[tuple[int, str], Evidence] = {}  # by what was said: people repeat themselves
+        for turn in turns:
+            if len(evidence) == limit or turn.session not in sources:
+                continue
+            texts = self._read(search, turn)
+            if texts or turn.id in hits:
+                found = renderer.evidence(Passage(turn, sources[turn.session], texts, hits.get(turn.id)))
+                if not found.matched and turn.id not in hits:  # then it is a call that matches
+                    texts = self._lookup.passage(turn.session, turn.first_seq, turn.last_seq)
+                    found = renderer.evidence(Passage(turn, sources[turn.session], texts))
+                evidence.setdefault((turn.session, found.text[:_SAME]), found)
+        return sorted(evidence.values(), key=lambda each: (-each.score, -(each.date.timestamp() if each.date else 0.0)))

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from warmstart.config import Settings
 from warmstart.embedding.embedders import Embedder, Matrix, open_embedder
 from warmstart.embedding.files import delete_vectors_file, has_vectors, open_vectors
-from warmstart.embedding.vectors import Keys, Model, Progress, VectorStore, VectorUpdate, prune_vectors
+from warmstart.embedding.vectors import Model, Progress, VectorStore, VectorUpdate, prune_vectors
 from warmstart.errors import ConfigError, StoreCorrupt
 from warmstart.recall.query import Query
 from warmstart.recall.ranking import Turn, rarity
 from warmstart.recall.search import Found, Scope, read_turns
+from warmstart.sessions.indexed_store import IndexedStore
 from warmstart.sessions.lookup import SessionLookup
-from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.text.words import split_words, stem_word, tokenize
 
 WEIGHT = 0.4
@@ -38,7 +38,7 @@ Floats = NDArray[np.float64]
 class Turns:
     """The turns in the index as a `Source` of texts to embed; a group is a session."""
 
-    def __init__(self, store: SQLSessionStore) -> None:
+    def __init__(self, store: IndexedStore) -> None:
         self._db = store.database
         self._lookup = SessionLookup(store.database.connection)
 
@@ -69,7 +69,7 @@ class Turns:
 class SemanticIndex:
     """The vectors of a store's turns, and the embedder that computes them."""
 
-    def __init__(self, store: SQLSessionStore, vectors: VectorStore, embedder: Embedder, model: Model) -> None:
+    def __init__(self, store: IndexedStore, vectors: VectorStore, embedder: Embedder, model: Model) -> None:
         self._db = store.database
         self._vectors = vectors
         self._model = model
@@ -148,7 +148,7 @@ def _cosines(vectors: NDArray[np.int8], query: Matrix) -> Floats:
     return np.asarray((unit @ query) / np.maximum(np.linalg.norm(unit, axis=1), 1e-9), np.float64)
 
 
-def open_semantic_index(store: SQLSessionStore, settings: Settings) -> SemanticIndex | None:
+def open_semantic_index(store: IndexedStore, settings: Settings) -> SemanticIndex | None:
     """The vectors of a store with the embedder that computed them; `None` if there are none.
 
     Raises `ConfigError` if that embedder is not available, or its name now refers to another one.
@@ -173,7 +173,7 @@ def open_semantic_index(store: SQLSessionStore, settings: Settings) -> SemanticI
     return SemanticIndex(store, vectors, embedder, model)
 
 
-def create_semantic_index(store: SQLSessionStore, settings: Settings, embedder: str | Embedder) -> SemanticIndex:
+def create_semantic_index(store: IndexedStore, settings: Settings, embedder: str | Embedder) -> SemanticIndex:
     """The vectors of a store for this embedder, or the one with this name; deletes those of another one."""
     opened = open_embedder(embedder, settings) if isinstance(embedder, str) else embedder
     model = Model(embedder if isinstance(embedder, str) else opened.name, opened.name, opened.dimensions)
@@ -187,7 +187,7 @@ def create_semantic_index(store: SQLSessionStore, settings: Settings, embedder: 
     return SemanticIndex(store, vectors, opened, model)
 
 
-def delete_old_vectors(store: SQLSessionStore) -> None:
+def delete_old_vectors(store: IndexedStore) -> None:
     """Delete the vectors of deleted sessions; if the file is damaged, delete all of it."""
     if not has_vectors(store.database):
         return

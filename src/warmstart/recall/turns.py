@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import json
 import re
+from _blake2 import blake2b  # `hashlib` loads OpenSSL, which takes as long as the search
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from struct import Struct
 
-from warmstart.profile.tools import SHELLS, command_in, path_in
+from warmstart.profile.calls import SHELLS, command_in, path_in
 from warmstart.recall.query import name_parts
 from warmstart.recall.ranking import FIELDS
 from warmstart.recall.search import project_term
 from warmstart.sessions.lookup import StoredText
-from warmstart.sessions.values import clean
+from warmstart.text.clean import clean
 from warmstart.text.words import stem_word, tokenize
 
 MAX_TEXTS = 30  # replies and thoughts in a turn; after them the next one begins

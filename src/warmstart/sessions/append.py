@@ -17,16 +17,9 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any, NamedTuple
 
-from warmstart.sessions.schema import (
-    MESSAGE_COLUMNS,
-    OUTCOME_RULES,
-    SESSION_COLUMNS,
-    TEXT_USES,
-    Row,
-    message_key,
-    usage_json,
-)
+from warmstart.sessions.schema import MESSAGE_COLUMNS, OUTCOME_RULES, SESSION_COLUMNS, Row, message_key, usage_json
 from warmstart.sessions.store import Appended
+from warmstart.sessions.tables import TEXT_USES
 from warmstart.sessions.values import Session, clean, session_id
 from warmstart.storage.compression import compress
 from warmstart.storage.database import Connection, batches, next_ids, placeholders, select_in

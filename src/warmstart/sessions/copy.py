@@ -12,9 +12,10 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from warmstart.sessions.append import insert_messages, texts_of
-from warmstart.sessions.schema import SESSION_COLUMNS, TEXT_USES, read_rows
+from warmstart.sessions.schema import SESSION_COLUMNS, read_rows
 from warmstart.sessions.sql_store import SQLSessionStore
 from warmstart.sessions.store import Position
+from warmstart.sessions.tables import TEXT_USES
 from warmstart.storage.database import batches, next_ids, placeholders
 
 _BATCH = 2000  # messages per transaction, plus the rest of the last session

@@ -7,16 +7,16 @@ compaction summaries and system prompts, because nobody said them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from warmstart.sessions.marks import MARK
-from warmstart.sessions.schema import IN_PROJECT, to_time
-from warmstart.sessions.values import Role, clean
+from warmstart.sessions.tables import IN_PROJECT, to_time
 from warmstart.storage.compression import decompress
-from warmstart.storage.database import Connection, batches, placeholders, select_in
+from warmstart.storage.database import Connection, batches, select_in
+from warmstart.text.clean import clean
 
 Use = Literal["text", "arguments", "result"]
 
@@ -227,7 +227,7 @@ class SessionLookup:
         }
 
     def passage(self, session: int, first: int, last: int, tools: Iterable[str] = ()) -> list[PassageText]:
-        """What was said, thought and called between two positions of a session, in order; `tools` restricts the calls."""
+        """What was said, thought and called between two positions of a session; `tools` restricts the calls."""
         names = ", ".join(f"'{name}'" for name in sorted(tools))
         where = f"WHERE m.session = ?1 AND m.seq >= ?2 AND m.seq <= ?3 AND {_SPOKEN}"
         rows = self._run(

@@ -13,7 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from warmstart.sessions.append import save_texts
-from warmstart.sessions.schema import TEXT_USES, hash_text, message_key
+from warmstart.sessions.schema import hash_text, message_key
+from warmstart.sessions.tables import TEXT_USES
 from warmstart.sessions.values import Message, Session
 from warmstart.storage.compression import decompress
 from warmstart.storage.database import Connection

@@ -1,4 +1,4 @@
-"""The tables of the package `sessions`, and the conversion between values and rows.
+"""The conversion between values and the rows of `sessions`.
 
 Every text is stored once, in `texts`, under its hash: a file that an agent reads ten times takes space only once, in
 the store and in its index (`text_index.py`). The SQL of the tables is in `migrations`.
@@ -8,18 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from warmstart.sessions.marks import MARK, TAG, without_ours
+from warmstart.sessions.tables import to_time
 from warmstart.sessions.values import CallOutcome, Message, Role, Session, ToolCall, ToolResult, Usage, clean
 from warmstart.storage.compression import decompress
-from warmstart.storage.database import Database, migrations_of, placeholders
+from warmstart.storage.database import Database, placeholders
 
-MIGRATIONS = migrations_of("sessions", __file__)
 # Increment it whenever a reader judges outcomes differently, so that `rejudge` updates the stored results.
 OUTCOME_RULES = 3
 
@@ -28,15 +27,6 @@ SESSION_COLUMNS = (
     "parent_kind, usage, outcome, evidence, judge"
 )
 MESSAGE_COLUMNS = "key, digest, native_id, role, flags, at, model, origin, usage"  # and the texts
-IN_PROJECT = "(s.project = :project OR substr(s.project, length(s.project) - length(:project)) = '/' || :project)"
-# Where texts are used: the table, its message column and its text column.
-TEXT_USES = (
-    ("messages", "pk", "text"),
-    ("messages", "pk", "reasoning"),
-    ("tool_calls", "message", "arguments"),
-    ("tool_results", "message", "text"),
-)
-
 _SESSION_FIELDS = SESSION_COLUMNS.split(", ")
 _COMPACTION_SUMMARY, _INJECTED, _SIDECHAIN = 1, 2, 4
 _DIGEST_SIZE = 12
@@ -205,7 +195,3 @@ def _to_usage(text: str | None) -> Usage | None:
         return None
     counts = _decode_counts(text)
     return Usage(input=counts[0], output=counts[1], cache_read=counts[2], cache_write=counts[3], reasoning=counts[4])
-
-
-def to_time(seconds: float | None) -> datetime | None:
-    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,17 +9,15 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import msgspec
 
 from warmstart.config import Settings
-from warmstart.errors import AmbiguousId, SessionNotFound, StoreCorrupt, WarmstartError
+from warmstart.errors import AmbiguousId, SessionNotFound
 from warmstart.sessions.append import Append, texts_of
+from warmstart.sessions.indexed_store import IndexedStore
 from warmstart.sessions.redaction import exchange_text, forget_state, rewrite_facts
 from warmstart.sessions.schema import (
-    IN_PROJECT,
-    MIGRATIONS,
     SESSION_COLUMNS,
     encode,
     judged_digest,
@@ -29,7 +26,10 @@ from warmstart.sessions.schema import (
     to_result,
     to_session,
 )
+from warmstart.sessions.skip import CONTENT_ERRORS
+from warmstart.sessions.skip import log_skip as log_skip
 from warmstart.sessions.store import Appended, Filter, Position, SessionSummary
+from warmstart.sessions.tables import IN_PROJECT, MIGRATIONS
 from warmstart.sessions.text_index import PostgresTextIndex, SQLiteTextIndex, TextIndex
 from warmstart.sessions.values import CallOutcome, Message, ParentKind, Session, SessionOutcome, ToolResult, clean
 from warmstart.storage.compression import decompress
@@ -61,19 +61,9 @@ _FILTERS = {
     "since": "s.started_at >= :since",
     "outcome": "s.outcome = :outcome",
 }
-# What the content of a session can make our code raise. Errors of the database or the disk are not among them.
-BAD_SESSION = (
-    *(ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError),
-    *(msgspec.MsgspecError, StoreCorrupt),
-)
+# What reading a session can raise, if its content is bad.
+BAD_SESSION = (*CONTENT_ERRORS, msgspec.MsgspecError)
 Skip = Callable[[str, Exception], None]
-
-
-def log_skip(session: str, error: Exception) -> None:
-    """Log that a session was skipped, and why: one bad session never stops a batch."""
-    kind = "" if isinstance(error, WarmstartError) else f"unexpected {type(error).__name__}: "
-    reason = f"{kind}{' '.join(str(error).split())[:200]}"
-    logging.getLogger("warmstart").warning("skipped session %s: %s", session, reason)
 
 
 def where(filter: Filter) -> tuple[str, dict[str, object]]:
@@ -87,7 +77,7 @@ def where(filter: Filter) -> tuple[str, dict[str, object]]:
     return condition, {**values, "limit": filter.limit if filter.limit > 0 else 2**62}
 
 
-class SQLSessionStore:
+class SQLSessionStore(IndexedStore):
     """Sessions in a database. Implements `SessionStore` and what sync needs; for one thread.
 
     `name` is a path, or a URL without its password; `about` names the kind and version of the database. Other packages
@@ -95,16 +85,12 @@ class SQLSessionStore:
     """
 
     def __init__(self, database: Database, index: TextIndex, about: str) -> None:
-        self.database = database
-        self.index = index
+        super().__init__(database, index)
         self.name = database.name
         self.about = about
         self._stale: set[int] = set()
         self._known_stems: Mapping[str, str] = {}
         self._stems: dict[int, str] = {}  # of texts that were added, by their ids
-
-    def close(self) -> None:
-        self.database.close()
 
     @contextmanager
     def transaction(
@@ -128,11 +114,6 @@ class SQLSessionStore:
                     connection.execute(*statement)
                 else:  # runs in the background; stemming there would wait for the GIL at every row
                     last.append(statement)
-
-    def fetch(self, sql: str, parameters: Any = ()) -> list[Any]:
-        """The rows of a query."""
-        with self.database.translate_errors():
-            return self.database.connection.execute(sql, parameters).fetchall()
 
     def forget(self, texts: set[int]) -> None:
         """At the end of the transaction, delete those of these texts that are no longer used."""
@@ -291,9 +272,6 @@ class SQLSessionStore:
 
     def messages(self, session_id: str) -> Iterator[Message]:
         return (to_message(row) for _, row in read_rows(self.database, session_id, "body"))
-
-    def projects(self) -> list[str]:
-        return [row[0] for row in self.fetch("SELECT DISTINCT project FROM sessions ORDER BY project")]
 
     def compacted(self, limit: int) -> list[str]:
         """The sessions that were compacted by their agent, newest first."""

@@ -14,9 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import ClassVar
 
-import msgspec
-
-from warmstart.sessions.schema import TEXT_USES
+from warmstart.sessions.tables import TEXT_USES
 from warmstart.storage.database import Database, Statement, batches, placeholders
 from warmstart.text.words import distinct_stems
 
@@ -94,6 +92,8 @@ class TextIndex(ABC):
         self, first: int, last: int = 2**62, stems: Mapping[int, str] = MappingProxyType({})
     ) -> Iterator[Statement]:
         """The statements that index the texts with these ids; `stems` has those that are already stemmed."""
+        import msgspec  # deferred: a search does not need it
+
         batch: dict[int, str] = {}
         size = 0
         for (number,) in self._db.connection.execute(

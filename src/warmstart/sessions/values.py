@@ -19,23 +19,12 @@ from datetime import datetime
 from hashlib import blake2b
 from typing import Literal, NamedTuple
 
+from warmstart.text.clean import clean as clean
+
 Role = Literal["system", "user", "assistant", "tool"]
 CallOutcome = Literal["ok", "error", "rejected", "unknown"]
 SessionOutcome = Literal["success", "failure", "unknown"]
 ParentKind = Literal["resume", "compaction", "handoff", "branch", "subagent"]
-
-
-def clean(text: str) -> str:
-    """Text that every database can hold: without NUL and lone surrogates."""
-    if "\0" in text:
-        text = text.replace("\0", "\ufffd")
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
 
 
 def session_id(agent: str, native_id: str) -> str:

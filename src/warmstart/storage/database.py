@@ -13,14 +13,16 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence, Sized
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from itertools import count, islice
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from warmstart.errors import StoreError, StoreTooNew
 from warmstart.storage.deadline import Interrupted as Interrupted
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 BUSY_SECONDS = 120.0
 MAX_PARAMETERS = 500  # values in one IN list
@@ -88,7 +90,7 @@ class Database(ABC):
 
     def __init__(self) -> None:
         self.is_writing = False  # inside a transaction
-        self._worker = ThreadPoolExecutor(max_workers=1)  # starts its thread on first use
+        self._worker: ThreadPoolExecutor | None = None  # made for the first commit in the background
         self._commit: Future[None] | None = None
 
     @property
@@ -105,7 +107,8 @@ class Database(ABC):
             with self.translate_errors():
                 pass
         finally:
-            self._worker.shutdown()
+            if self._worker is not None:
+                self._worker.shutdown()
             self._disconnect()
 
     @contextmanager
@@ -132,7 +135,14 @@ class Database(ABC):
             if wait:
                 self._finish(last)
             else:
-                self._commit = self._worker.submit(self._finish, last)
+                self._commit = self._background().submit(self._finish, last)
+
+    def _background(self) -> ThreadPoolExecutor:
+        if self._worker is None:
+            from concurrent.futures import ThreadPoolExecutor  # deferred: most commands never need it
+
+            self._worker = ThreadPoolExecutor(max_workers=1)
+        return self._worker
 
     def _finish(self, last: Sequence[Statement]) -> None:
         try:

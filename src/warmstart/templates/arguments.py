@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from warmstart.profile.tools import SHELLS, command_in, common_programs, fields_of, interprets, known_tools
+from warmstart.profile.calls import SHELLS, command_in, fields_of
+from warmstart.profile.tools import common_programs, interprets, known_tools
 from warmstart.profile.values import AnnotatedStep
 from warmstart.templates.commands import is_plain_path, relative_path
 from warmstart.templates.rules import pattern

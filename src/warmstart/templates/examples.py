@@ -15,10 +15,11 @@ from datetime import UTC, datetime
 from difflib import SequenceMatcher
 from functools import cache
 
+from warmstart.profile.calls import SHELLS, command_in, fields_of, path_in
 from warmstart.profile.feedback import count_words
 from warmstart.profile.output import unwrap
 from warmstart.profile.rules import load_table
-from warmstart.profile.tools import SHELLS, command_in, fields_of, known_tools, path_in
+from warmstart.profile.tools import known_tools
 from warmstart.profile.values import AnnotatedStep
 from warmstart.templates.arguments import PLACEHOLDER, Shown, Values, decode, family_of
 from warmstart.templates.commands import is_plain_path, is_project_file

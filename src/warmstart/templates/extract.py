@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
+from warmstart.profile.calls import SHELLS
 from warmstart.profile.feedback import agrees, corrects, is_request, own_words, standing_instructions, writing_style
-from warmstart.profile.tools import SHELLS
 from warmstart.profile.values import AnnotatedStep, Feedback
 from warmstart.redact.redactor import Redactor
 from warmstart.sessions.marks import is_ours, without_ours

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from warmstart.profile.tools import SHELLS, fields_of
+from warmstart.profile.calls import SHELLS, fields_of
 
 Kind = Literal[
     "instruction",  # a standing rule in the user's words

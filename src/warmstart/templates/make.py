@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from warmstart.errors import InvalidTemplate, NothingToCarry, SessionNotFound, TemplateChanged
+from warmstart.profile.calls import SHELLS
 from warmstart.profile.feedback import count_words
 from warmstart.profile.profiler import Profiler, Progress, profile_of, profiled
-from warmstart.profile.tools import SHELLS
 from warmstart.profile.values import Profile, TaskType
 from warmstart.redact import Redactor
 from warmstart.sessions.projects import short_names

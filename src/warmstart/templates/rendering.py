@@ -20,7 +20,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import msgspec
 
 from warmstart.errors import ConfigError
-from warmstart.profile.tools import SHELLS, fields_of
+from warmstart.profile.calls import SHELLS, fields_of
 from warmstart.redact import Redactor, redact
 from warmstart.sessions.marks import CALL, END, END_TAG, MARK, TAG
 from warmstart.templates.item import MAX_EXAMPLES, Item, Kind, ToolCallExample, item_id

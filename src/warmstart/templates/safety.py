@@ -15,7 +15,8 @@ from collections.abc import Collection, Iterator
 from functools import cache, lru_cache, partial
 from typing import NamedTuple
 
-from warmstart.profile.tools import SHELLS, agent_tools, command_in, fields_of, known_tools
+from warmstart.profile.calls import SHELLS, command_in, fields_of
+from warmstart.profile.tools import agent_tools, known_tools
 from warmstart.templates.item import ToolCallExample
 from warmstart.templates.rules import load_table, pattern, word_set
 

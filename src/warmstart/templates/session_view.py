@@ -13,10 +13,11 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
 
+from warmstart.profile.calls import SHELLS, command_in, fields_of, path_in
 from warmstart.profile.feedback import own_words
 from warmstart.profile.outcome import has_passed
 from warmstart.profile.output import unwrap
-from warmstart.profile.tools import SHELLS, command_in, fields_of, path_in, reads
+from warmstart.profile.tools import reads
 from warmstart.profile.values import AnnotatedStep
 from warmstart.sessions.marks import is_marked_call, is_ours, without_ours
 from warmstart.sessions.readers.registry import readers

@@ -26,8 +26,8 @@ from warmstart.errors import AmbiguousId, InvalidTemplate, StoreCorrupt, Templat
 from warmstart.profile.values import TaskType
 from warmstart.redact.redactor import Redactor
 from warmstart.sessions.redaction import redacted_name
-from warmstart.sessions.schema import to_time
 from warmstart.sessions.sql_store import SQLSessionStore
+from warmstart.sessions.tables import to_time
 from warmstart.sessions.values import clean
 from warmstart.storage.database import Connection, Database, migrations_of
 from warmstart.templates.item import Item

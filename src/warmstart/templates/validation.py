@@ -15,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from warmstart.errors import InvalidTemplate
-from warmstart.profile.tools import SHELLS
+from warmstart.profile.calls import SHELLS
 from warmstart.redact import redact
 from warmstart.templates.commands import is_project_file
 from warmstart.templates.item import Item, ToolCallExample

@@ -25,21 +25,18 @@ _NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nin
 _DAYS_AGO = {"yesterday": 1, "last night": 1, "the day before yesterday": 2}
 _NUMBER = {word: number for number, word in enumerate(_NUMBERS, 1)} | {"a": 1, "an": 1, "couple": 2, "few": 3}
 
+# Patterns are compiled on first use: compiling these takes as long as a search, and few queries have a date.
 # Names are matched as ASCII: otherwise a long s would match an s, and the name would not be in the tables above.
 _DAY = r"(\d{1,2})(?:st|nd|rd|th)?\b"
-_ISO = re.compile(r"\b(20\d\d)-(\d\d)(?:-(\d\d))?\b")
-_NAMED = re.compile(
-    rf"\b(?:{_DAY}(?: of)? )?((?a:{'|'.join([*_MONTHS, *_SHORT])}))\b\.?(?:,? {_DAY}(?!\d))?(?:,? (20\d\d)\b)?",
-    re.IGNORECASE,
-)
-_SEASONS = re.compile(r"\b((?a:spring|summer|autumn|fall|winter))(?: of)?(?: (20\d\d)\b)?", re.IGNORECASE)
-_YEAR = re.compile(r"\b(20[012]\d)\b")
-_BEFORE_A_MONTH = re.compile(r"\b(?:in|of|since|until|during|last|by|early|late|mid)[ -]$", re.IGNORECASE)
-_RELATIVE = re.compile(
-    rf"\b(?:((?a:today|tonight|this morning|this afternoon|{'|'.join(_DAYS_AGO)}))"
+_ISO = r"\b(20\d\d)-(\d\d)(?:-(\d\d))?\b"
+_NAMED = rf"(?i)\b(?:{_DAY}(?: of)? )?((?a:{'|'.join([*_MONTHS, *_SHORT])}))\b\.?(?:,? {_DAY}(?!\d))?(?:,? (20\d\d)\b)?"
+_SEASONS = r"(?i)\b((?a:spring|summer|autumn|fall|winter))(?: of)?(?: (20\d\d)\b)?"
+_YEAR = r"\b(20[012]\d)\b"
+_BEFORE_A_MONTH = r"(?i)\b(?:in|of|since|until|during|last|by|early|late|mid)[ -]$"
+_RELATIVE = (
+    rf"(?i)\b(?:((?a:today|tonight|this morning|this afternoon|{'|'.join(_DAYS_AGO)}))"
     rf"|(last|this|past|previous) (week|month|year|weekend|{'|'.join(_WEEKDAYS)})"
-    rf"|(\d{{1,3}}|a couple of|a few|an?|{'|'.join(_NUMBER)}) (day|week|month|year)s? ago)\b",
-    re.IGNORECASE,
+    rf"|(\d{{1,3}}|a couple of|a few|an?|{'|'.join(_NUMBER)}) (day|week|month|year)s? ago)\b"
 )
 
 # Days after and before a span within which closeness falls to 1/e: people talk about events afterwards, rarely before.
@@ -77,10 +74,10 @@ def find_spans(text: str, today: date, years: range) -> list[Span]:
 
 def _absolute(text: str, years: range) -> Iterator[Span]:
     any_found = False
-    for found in _ISO.finditer(text):
+    for found in re.finditer(_ISO, text):
         any_found = True
         yield from _month_or_day(range(int(found[1]), int(found[1]) + 1), int(found[2]), int(found[3] or 0))
-    for found in _NAMED.finditer(text):
+    for found in re.finditer(_NAMED, text):
         if _is_month(text, found):
             any_found = True
             name = found[2].lower()
@@ -88,14 +85,14 @@ def _absolute(text: str, years: range) -> Iterator[Span]:
             yield from _month_or_day(_years(found[4], years), month, int(found[1] or found[3] or 0))
     if any_found:
         return
-    for found in _SEASONS.finditer(text):
+    for found in re.finditer(_SEASONS, text):
         if found[1].lower() != "fall" or found[2]:
             any_found = True
             month = _SEASON[found[1].lower()]
             for year in _years(found[2], years):
                 yield Span(date(year, month, 1), _end_of_month(year + (month > 10), (month + 1) % 12 + 1))
     if not any_found:
-        for found in _YEAR.finditer(text):
+        for found in re.finditer(_YEAR, text):
             yield Span(date(int(found[1]), 1, 1), date(int(found[1]), 12, 31))
 
 
@@ -107,7 +104,7 @@ def _is_month(text: str, found: re.Match[str]) -> bool:
     if not name[0].isupper():
         return False
     stated = found[1] or found[3] or found[4]
-    return name.lower() == "march" or bool(stated or _BEFORE_A_MONTH.search(text[: found.start()]))
+    return name.lower() == "march" or bool(stated or re.search(_BEFORE_A_MONTH, text[: found.start()]))
 
 
 def _years(stated: str | None, years: range) -> range:
@@ -128,7 +125,7 @@ def _end_of_month(year: int, month: int) -> date:
 
 
 def _relative(text: str, today: date) -> Iterator[Span]:
-    for found in _RELATIVE.finditer(text):
+    for found in re.finditer(_RELATIVE, text):
         day, which, unit, number, ago = found.groups()
         if day:
             yield _days_ago(today, _DAYS_AGO.get(day.lower(), 0))

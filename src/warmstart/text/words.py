@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from threading import Lock
 
 TYPE_CHECKING = False  # `typing` itself takes milliseconds to load
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
+
+    Find = Callable[[str], Any]
 
 MAX_WORD = 64
 _MIN_STEMMED, _MAX_STEMMED = 3, 30  # letters; Porter would turn `s` into nothing and `is` into `i`
@@ -24,6 +27,7 @@ _UNSPACED = (
     "\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3041-\u30fa\u30fc-\u30ff"
     "\u3100-\u318f\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003134f"
 )
+_TYPOGRAPHIC = "…–—‘’“”•·→←×✓✔✅"  # in most texts; they are no words
 _ASCII = bytes(range(128))
 _LOWER = bytes(ord(chr(byte).lower()) if byte < 128 and chr(byte).isalnum() else ord(" ") for byte in range(256))
 _ASCII_WORDS = re.compile("[A-Za-z0-9]+").findall
@@ -42,43 +46,58 @@ STOPWORDS = frozenset(_STOPWORDS.split())
 
 
 class _Patterns:
-    """The patterns for non-ASCII text, compiled on first use: compiling them takes longer than a hook's search."""
+    """The patterns for non-ASCII text, each compiled on first use: compiling all takes longer than a search."""
 
-    def __init__(self) -> None:
-        self.words = re.compile(rf"[{_UNSPACED}]+|[^\W_{_UNSPACED}]+").findall
-        self.has_word = re.compile(rf"[\w\u0300-\u036f{_UNSPACED}]").search
-        self.no_word = re.compile(rf"[^\w\x00-\x7f\u0300-\u036f{_UNSPACED}]+")
-        self.accents = re.compile("[\u0300-\u036f]+")
-        self.is_unspaced = re.compile(f"[{_UNSPACED}]").match
+    @cached_property
+    def words(self) -> Find:
+        return re.compile(rf"[{_UNSPACED}]+|[^\W_{_UNSPACED}]+").findall
+
+    @cached_property
+    def has_word(self) -> Find:
+        return re.compile(rf"[\w\u0300-\u036f{_UNSPACED}]").search
+
+    @cached_property
+    def no_word(self) -> re.Pattern[str]:
+        return re.compile(rf"[^\w\x00-\x7f\u0300-\u036f{_UNSPACED}]+")
+
+    @cached_property
+    def is_unspaced(self) -> Find:
+        return re.compile(f"[{_UNSPACED}]").match
 
 
-_patterns = lru_cache(maxsize=1)(_Patterns)
+_patterns = _Patterns()
+_ACCENTS = re.compile("[\u0300-\u036f]+")
 
 
 def tokenize(text: str) -> list[str]:
     """The words of a text in order, in lower case and without accents."""
     data = text.encode(errors="replace")
-    if text.isascii() or not _patterns().has_word(data.translate(None, _ASCII).decode()):
+    if text.isascii() or not _has_foreign_word(data):
         return data.translate(_LOWER).decode("ascii").split()  # drops dashes, arrows and emoji
-    found = _patterns().words(_normalize(text))
+    found = _patterns.words(_normalize(text))
     words = [part for word in found for part in ((word,) if word.isascii() else _fold(word))]
     return list(map(str.lower, words))
+
+
+def _has_foreign_word(data: bytes) -> bool:
+    others = data.translate(None, _ASCII).decode()
+    return bool(others.strip(_TYPOGRAPHIC) and _patterns.has_word(others))
 
 
 def split_words(text: str) -> list[str]:
     """The words of a text as written; a run of a script without spaces is one word."""
     text = text if text.isascii() else _normalize(text)
-    return _ASCII_WORDS(text) if text.isascii() else _patterns().words(text)
+    return _ASCII_WORDS(text) if text.isascii() else _patterns.words(text)
 
 
 def _normalize(text: str) -> str:
-    text = _patterns().no_word.sub(" ", text)  # dashes, quotes and so on; without them most English is ASCII
-    return text if text.isascii() else _patterns().accents.sub("", unicodedata.normalize("NFKC", text))
+    text = _patterns.no_word.sub(" ", text)  # dashes, quotes and so on; without them most English is ASCII
+    return text if text.isascii() else _ACCENTS.sub("", unicodedata.normalize("NFKC", text))
 
 
 @lru_cache(maxsize=10_000)
 def _fold(word: str) -> tuple[str, ...]:
-    if _patterns().is_unspaced(word):
+    if _patterns.is_unspaced(word):
         return tuple(word[at : at + 2] for at in range(len(word) - 1)) or (word,)
     letters = unicodedata.normalize("NFD", word.lower())
     return ("".join(letter for letter in letters if not unicodedata.combining(letter)),)
