@@ -40,37 +40,37 @@ LEVEL = {package: number for number, layer in enumerate(LAYERS) for package in l
 
 # Maximum lines of Python per package. Raising one needs a reason beside it.
 BUDGETS = {
-    ("errors", "config", "tokens", "log"): 564,  # 550 by design; then came the settings of preflight, hosts and agents
-    ("text", "stats"): 1302,
-    ("storage",): 907,  # 900 by design; then came compression
+    ("errors", "config", "tokens", "log"): 566,  # 550 by design; then came the settings of preflight, hosts and agents
+    ("text", "stats"): 1333,  # 1,302 before patterns compiled on first use
+    ("storage",): 969,  # 900 by design; then came compression and retired migrations
     ("redact",): 900,
     # 6,300 by design; then came readers for four more agents (680), and queries that other packages had (80),
-    # and compressed texts (7)
-    ("sessions",): 6937,
-    ("profile",): 3400,
+    # and compressed texts (7), and a store opened for a search (50)
+    ("sessions",): 6998,
+    ("profile",): 3410,  # 3,400 before a search could load what a call names without the rest
     ("embedding",): 713,  # 700 by design; static vectors find no paraphrases, so there is a sentence model too
     # 3,300 by design; forgetting on every machine, scopes at Honcho and meaning came after it, then authors and notes
     ("memory",): 4354,
-    ("recall",): 1818,
+    ("recall",): 1659,
     # 5,466 before call examples (430), the names of the specification (200), memories as lines of the brief (130), and
-    # rows of the open dataset (94), and whether a call failed (11)
-    ("templates",): 6779,
+    # rows of the open dataset (94)
+    ("templates",): 6772,
     ("app", "run", "__init__"): 964,  # 500 by design; `Run` has 350, and the front door opens handoffs and experiments
-    # 700 by design; the report has all measures (200), and memories have a search that a hook can afford (110)
-    ("preflight",): 1020,
+    # 700 by design; a hook has a search for memories of its own (170), and the report has all measures (100)
+    ("preflight",): 1039,
     # 1,600 by design; compaction and its score for two shapes of messages, chains over agents, compressed sessions
     # (60), compressions in packets (50)
-    ("handoff",): 1874,
+    ("handoff",): 1876,
     # 1,800 by design; the page is 215, running on Inspect 270, reading and refusing data 220, a covariate 90
     ("experiments",): 2320,
     # 1,800 by design; the installer undoes every change byte for byte (800); Hermes has a plugin and an engine (700),
     # which also puts the block and overlays into requests (80); what the user asks to remember is stored (80)
     ("hosts",): 2635,
     ("report",): 729,
-    ("cli", "mcp"): 5647,  # 5,400 by design; which calls a template carries, and why not the others; a list of skills
+    ("cli", "mcp"): 5667,  # 5,400 by design; which calls a template carries, and why not the others
     ("testing",): 1500,
 }
-MAX_LINES = 44_692  # 40,000 by design
+MAX_LINES = 44_402  # 40,000 by design
 
 
 def imports(path: Path) -> Iterator[str]:
@@ -81,11 +81,15 @@ def imports(path: Path) -> Iterator[str]:
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}:{node.lineno}: relative import"
-            names = [
-                f"{node.module}.{alias.name}" if node.module == "warmstart" else str(node.module)
-                for alias in node.names
-            ]
+            for alias in node.names:
+                name = f"{node.module}.{alias.name}"
+                names.append(name if node.module == "warmstart" or is_module(name) else str(node.module))
         yield from (name for name in names if name.split(".")[0] == "warmstart")
+
+
+def is_module(name: str) -> bool:
+    path = SOURCE.parent.joinpath(*name.split("."))
+    return path.is_dir() or path.with_suffix(".py").is_file()
 
 
 def module_of(path: Path) -> str:

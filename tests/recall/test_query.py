@@ -33,15 +33,6 @@ def test_a_match_is_a_word_in_any_form_or_a_name(subtests):
             assert [text[match.start : match.end] for match in matcher.find(text)] == expected
 
 
-def test_an_excerpt_is_where_most_words_are():
-    text = "lorem ipsum " * 300 + "the drawbridge is stuck " + "dolor sit " * 300
-    found = Matcher.of(["drawbridge", "stuck"]).excerpt(text, 200)
-    assert "the drawbridge is stuck" in found
-    assert len(found) < 210
-    assert found.startswith("… ")
-    assert found.endswith(" …")
-
-
 def test_stop_words_count_only_where_there_is_nothing_else():
     assert [word.word for word in parse("what about the tide").words] == ["tide"]
     assert [word.word for word in parse("the of and").words] == ["the", "of", "and"]

@@ -117,6 +117,8 @@ class Recall:
                 )
                 scope = self._scope(selection, project)
                 found = find_turns(self._db.connection, self._db.DIALECT, [word.stem for word in query.words], scope)
+                if query.content and query.content.isdisjoint(found.known):
+                    found.turns.clear()  # they have only words that say when
             search = _Search(query, selection, scope, found, {})
             hits: dict[int, PassageText] = {}
             with suppress(Interrupted), self._limit(began + _RANK_BY * seconds):
