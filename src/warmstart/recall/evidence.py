@@ -48,6 +48,7 @@ _ANSWER = 0.5  # what a thing of the kind asked for counts, as a share of the qu
 _KIND_WEIGHTS = {"assistant": 1.0, "user": 0.9, "reasoning": 0.7}  # so that the reply wins over an equal request
 _CALL_WEIGHT = 0.5
 _QUESTION_WEIGHT = 0.3  # of a request that lacks what is asked for: most often the same question
+_MAX_COMPARED = 3  # texts of a turn
 _ROLES: dict[str, Role] = {"user": "user", "tool": "tool"}
 
 
@@ -138,18 +139,32 @@ class Weigher:
         self._weights = {word: weight / total for word, weight in weights.items()}
         self._pattern = answer_pattern(query.text)
         self._question = query.text.lower()
+        self._best: dict[str, Sentence] = {}  # by text
         self.asks = self._pattern is not None  # for a kind of thing
+
+    def estimate(self, text: str) -> float:
+        """About what part of the query a text has: quick, but it also counts the middle of words."""
+        lower = text[:_MAX_CHARACTERS].lower()
+        return sum(weight for word, weight in self._weights.items() if word.removesuffix("i") in lower)
 
     def best(self, text: str) -> Sentence:
         """The best sentence; of equal ones, the first."""
+        if text not in self._best:
+            self._best[text] = self._find_best(text)
+        return self._best[text]
+
+    def _find_best(self, text: str) -> Sentence:
         text = text[:_MAX_CHARACTERS]
+        lower = text.lower()
+        if len(lower) != len(text):  # some letters are longer in lower case
+            text = lower
         begins = [0, *(end.end() for end in _SENTENCE_END.finditer(text)), len(text)]
         scores: dict[int, float] = {}
         first: dict[int, int] = {}
         share = 0.0
         for word, weight in self._weights.items():
             having: set[int] = set()
-            for at in self._find(text, word):
+            for at in self._find(text, lower, word):
                 sentence = bisect_right(begins, at) - 1
                 having.add(sentence)
                 first[sentence] = min(at, first.get(sentence, at))
@@ -164,7 +179,7 @@ class Weigher:
 
     def excerpt(self, text: str, size: int) -> str:
         """The best sentence with what follows it, on one line of at most `size` characters."""
-        text = text[:_MAX_CHARACTERS].strip()
+        text = text[:_MAX_CHARACTERS]
         if len(text) <= size:
             return readable(text)
         start, first, *_ = self.best(text)
@@ -175,11 +190,8 @@ class Weigher:
         shown = one_line(readable(text[start : start + 3 * size]).removeprefix("• "), size)
         return f"… {shown}" if start else shown
 
-    def _find(self, text: str, word: str) -> Iterator[int]:
+    def _find(self, text: str, lower: str, word: str) -> Iterator[int]:
         """Where words with this stem, or a name, begin."""
-        lower = text.lower()
-        if len(lower) != len(text):  # some letters are longer in lower case
-            text = lower
         start = word.removesuffix("i")  # `happi` is the stem of `happy`
         at = lower.find(start)
         while at >= 0:
@@ -231,7 +243,7 @@ class Renderer:
 
     def evidence(self, passage: Passage) -> Evidence:
         turn, source = passage.turn, passage.source
-        best = passage.output or max(passage.texts, key=self._score)
+        best = passage.output or self._best(passage.texts)
         role: Role = _ROLES.get(best.kind, "assistant")
         lines = [_label(best) + self._weigher.excerpt(_shown_body(best), MAX_TEXT)]
         lines += self._context(passage.texts, best)
@@ -254,6 +266,14 @@ class Renderer:
             components={name: round(value, 3) for name, value in turn.components.items() if value},
         )
 
+    def _best(self, texts: Sequence[PassageText]) -> PassageText:
+        """The text that the passage begins with."""
+
+        def estimate(text: PassageText) -> float:
+            return self._weigher.estimate(text.body) * _KIND_WEIGHTS.get(text.kind, _CALL_WEIGHT)
+
+        return max(sorted(texts, key=estimate, reverse=True)[:_MAX_COMPARED], key=self._score)
+
     def _score(self, text: PassageText) -> float:
         """How good a text is as the beginning of a passage: by its best sentence, then by all of it."""
         best = self._weigher.best(_shown_body(text))
@@ -269,13 +289,13 @@ class Renderer:
         others = [text.body for text in texts if text.kind == wanted]
         if others:
             lines.append(f"{label}: {self._weigher.excerpt(others[0], MAX_CONTEXT)}")
-        commands = {command_in(text.body): 0.0 for text in texts if text.kind in SHELLS and text is not best}
-        for command in commands:
-            commands[command] = self._weigher.best(command).share
-        matching = sorted(
-            (command for command in commands if commands[command]), key=commands.__getitem__, reverse=True
-        )
-        return [*lines, *(f"Ran: {self._weigher.excerpt(command, MAX_COMMAND)}" for command in matching[:MAX_COMMANDS])]
+        calls = [text.body for text in texts if text.kind in SHELLS and text is not best]
+        calls.sort(key=self._weigher.estimate, reverse=True)
+        most = len(lines) + MAX_COMMANDS
+        for command in dict.fromkeys(map(command_in, calls[: 2 * MAX_COMMANDS])):
+            if len(lines) < most and self._weigher.best(command).share:
+                lines.append(f"Ran: {self._weigher.excerpt(command, MAX_COMMAND)}")
+        return lines
 
 
 def _label(text: PassageText) -> str:
