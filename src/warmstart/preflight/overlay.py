@@ -1,10 +1,10 @@
 """The overlay: what earlier sessions know about the current message, added to one request and to nothing else.
 
 Measured on real turns (`bench/turns.py`), lines about what was done help far more often than passages of what was said,
-and the first message matters most. So by default (`smart`) the first message gets what was done in the most similar
-session; approvals and commands before it do not count. A later message gets something only if it points to earlier
-work: what was said then, quoted. A call that fails in a known way gets the fix. Any message that shares a number or a
-name with a memory, and more, gets the memory.
+and the first message matters most. So by default (`smart`) the first message gets what was done in the newest of the
+three most similar sessions; approvals and commands before it do not count. A later message gets something only if it
+points to earlier work: what was said then, quoted. A call that fails in a known way gets the fix. Any message that
+shares a number or a name with a memory, and more, gets the memory.
 
 Everything shown was checked and redacted before: sessions when they were synced, memories when they were stored. The
 same message and state give the same bytes.
@@ -51,7 +51,7 @@ _MAX_SEARCHED = 6_000  # characters of a message that are searched for
 _MAX_ASKED = 50  # characters of a request
 _MAX_QUOTE = 300  # characters
 _MAX_LOOKED_AT = 4  # turns per quote
-_MAX_TURNS = 24  # that are searched for one of a session that did something
+_NEAREST = 3  # sessions, of which the newest is shown
 _MAX_FILES, _MAX_COMMANDS = 8, 3
 _MAX_MEMORIES, _MAX_NOTES = 2, 1  # of the user, and of agents
 _NOTE_SECONDS = 1.0  # to record an event, while no turn is waiting
@@ -64,6 +64,7 @@ _OUT_OF_SCOPE = """
     UNION ALL SELECT c.pk FROM sessions s JOIN sessions c ON c.parent_id = s.id WHERE s.native_id = ?
     UNION ALL SELECT s.pk FROM template_revoked r JOIN sessions s ON s.id = r.session
 """
+_NEWEST = "SELECT pk FROM sessions WHERE pk IN ({0}) ORDER BY ended_at DESC NULLS LAST, pk DESC"
 # What a session did: the turn that begins at a message or before it, then the others, nearest first.
 _WORK = """
     SELECT s.id, t.first_seq, t.at, t.asked, t.changed || '\n' || t.read, t.ran
@@ -337,13 +338,16 @@ class Preflight:
     # -- what was done
 
     def _work(self, turns: Sequence[Turn], message: str, shown: set[str]) -> list[Note]:
-        """What was done in the most similar session; a second line would cost tokens and add little."""
+        """What was done in the newest of the most similar sessions; a second line would cost tokens and add little."""
         skipped = {key.partition(":")[0] for key in shown}
-        for turn in turns[:_MAX_TURNS]:
-            if str(turn.session) not in skipped:
-                skipped.add(str(turn.session))
-                if note := self._work_line(turn, message):
-                    return [note]
+        nearest: dict[int, Turn] = {}
+        for turn in turns:
+            if len(nearest) < _NEAREST and str(turn.session) not in skipped:
+                nearest.setdefault(turn.session, turn)
+        sessions = ", ".join(map(str, nearest)) or "NULL"
+        for (session,) in self._run(_NEWEST.format(sessions)).fetchall():
+            if note := self._work_line(nearest[session], message):
+                return [note]
         return []
 
     def _work_line(self, turn: Turn, message: str) -> Note | None:
