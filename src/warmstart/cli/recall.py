@@ -140,8 +140,10 @@ def index_command(rebuild: bool, embedder: str | None, as_json: bool) -> None:
 
 
 def _as_dict(found: Evidence, *, explain: bool) -> dict[str, Any]:
-    explanation = () if explain else ("matched", "terms", "components")
-    return {name: value for name, value in asdict(found).items() if name not in explanation}
+    left_out = [] if explain else ["matched", "terms", "components"]
+    if found.replaced_by is None:
+        left_out.append("replaced_by")
+    return {name: value for name, value in asdict(found).items() if name not in left_out}
 
 
 def _open_vectors(store: IndexedStore, current: Settings, mode: Mode | None) -> recall.SemanticIndex | None:
@@ -175,7 +177,8 @@ def _show(found: Evidence, project: str, *, explain: bool) -> None:
     """Print a passage: where it is from, then its lines with the matched words marked."""
     matcher = Matcher.of(found.matched, found.matched)
     click.echo(click.style(f"{local(found.date)}  {found.role}", fg="cyan", bold=True), nl=False)
-    click.echo(click.style(printable(f"  {found.agent}  {project}  {found.session_id[:10]}"), dim=True))
+    click.echo(click.style(printable(f"  {found.agent}  {project}  {found.session_id[:10]}"), dim=True), nl=False)
+    click.echo(f"  replaced on {local(found.replaced_by.date)}" if found.replaced_by else "")
     first, *others = found.text.splitlines()
     if sys.stdout.isatty():
         others = [one_line(line, max_width()) for line in others]
