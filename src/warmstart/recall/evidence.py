@@ -29,6 +29,7 @@ MAX_COMMANDS = 2
 
 _WORD = re.compile(r"[^\W_]+")
 _MAX_CHARACTERS = 50_000  # of a text that are searched
+_UNACCENTED = str.maketrans("àáâãäåçèéêëìíîïñòóôõöùúûüýÿ", "aaaaaaceeeeiiiinooooouuuuyy")
 _PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 # Not after the number of an item in a list.
 _SENTENCE_END = re.compile(r"(?<=[!?])\s+|(?<=\.)(?<!\s\d\.)(?<!\s\d\d\.)\s+|(?<=[。！？])|\n+")
@@ -85,47 +86,6 @@ class Evidence:
     components: Mapping[str, float] = field(default_factory=dict)
 
 
-class Match(NamedTuple):
-    """A word of the query in a text."""
-
-    start: int
-    end: int
-    word: str
-
-
-class Matcher(NamedTuple):
-    """Finds the words of a query in a text, in all inflections, and its names as they were typed."""
-
-    words: Mapping[str, str]  # by stem
-    names: tuple[str, ...] = ()  # those that are not words
-
-    @classmethod
-    def of(cls, words: Iterable[str], names: Iterable[str] = ()) -> Matcher:
-        """A matcher for these words and names."""
-        by_stem: dict[str, str] = {}
-        for word in words:
-            for stem in map(stem_word, tokenize(word)):
-                by_stem.setdefault(stem, word)
-        return cls(by_stem, tuple(name for name in dict.fromkeys(names) if not name.isalnum()))
-
-    def find(self, text: str) -> list[Match]:
-        """Every match in order; matches do not overlap."""
-        text = text[:_MAX_CHARACTERS]
-        lower = text.lower()
-        found: list[Match] = []
-        if len(lower) == len(text):  # otherwise offsets differ: some letters are longer in lower case
-            for name in self.names:
-                found += (Match(at.start(), at.end(), name) for at in re.finditer(re.escape(name), lower))
-        for word in _WORD.finditer(text):
-            matched = (self.words[stem] for stem in map(stem_word, tokenize(word[0])) if stem in self.words)
-            found += [Match(word.start(), word.end(), name) for name in list(matched)[:1]]
-        disjoint: list[Match] = []
-        for match in sorted(found, key=lambda match: (match.start, -match.end)):
-            if not disjoint or match.start >= disjoint[-1].end:
-                disjoint.append(match)
-        return disjoint
-
-
 class Sentence(NamedTuple):
     """The best sentence of a text: where it begins, where its first match is, and how good it is.
 
@@ -167,7 +127,7 @@ class Weigher:
 
     def _find_best(self, text: str) -> Sentence:
         text = text[:_MAX_CHARACTERS]
-        lower = text.lower()
+        lower = text.lower().translate(_UNACCENTED)
         if len(lower) != len(text):  # some letters are longer in lower case
             text = lower
         begins = [0, *(end.end() for end in _SENTENCE_END.finditer(text)), len(text)]
@@ -189,7 +149,7 @@ class Weigher:
 
     def words_in(self, text: str) -> set[str]:
         """The words and names of the query in a text."""
-        lower = text.lower()
+        lower = text.lower().translate(_UNACCENTED)
         return {word for word in self._weights if next(self._find(text, lower, word), None) is not None}
 
     def weigh(self, words: Iterable[str]) -> float:
@@ -214,7 +174,7 @@ class Weigher:
         start = word.removesuffix("i")  # `happi` is the stem of `happy`
         at = lower.find(start)
         while at >= 0:
-            if word in self._names or not word.isascii() or _has_stem(text, at, word):
+            if word in self._names or not word.isascii() or _has_stem(text, lower, at, word):
                 yield at
             at = lower.find(start, at + 1)
 
@@ -225,11 +185,11 @@ class Weigher:
                 yield match
 
 
-def _has_stem(text: str, at: int, stem: str) -> bool:
+def _has_stem(text: str, lower: str, at: int, stem: str) -> bool:
     """Whether a word with this stem begins here; it may be a part of a name such as `readConfig`."""
     if at and text[at - 1].isalnum() and not text[at].isupper():
         return False
-    ends = (_WORD.match(text, at), _PART.match(text, at))
+    ends = (_WORD.match(lower, at), _PART.match(text, at))
     return any(end is not None and stem_word(end[0].lower()) == stem for end in ends)
 
 
@@ -254,9 +214,9 @@ class Renderer:
 
     def __init__(self, query: Query, rarities: Mapping[str, float]) -> None:
         self.weigher = Weigher(query, rarities)
-        words = {word.stem: word.word for word in query.words}
-        self._terms = tuple(words[stem] for stem in rarities if stem in words)
-        self._matcher = Matcher(words, tuple(name.text for name in query.names if not name.text.isalnum()))
+        self._words = {word.stem: word.word for word in query.words}
+        self._names = [name.text for name in query.names if not name.text.isalnum()]
+        self._terms = tuple(self._words[stem] for stem in rarities if stem in self._words)
 
     def evidence(self, passage: Passage) -> Evidence:
         turn, source = passage.turn, passage.source
@@ -266,7 +226,8 @@ class Renderer:
         lines += self._context(passage.texts, best)
         text = "\n".join(filter(None, lines)).strip() or "…"
         stems, lower = set(map(stem_word, tokenize(text))), text.lower()
-        matched = [word for stem, word in self._matcher.words.items() if stem in stems]
+        matched = [word for stem, word in self._words.items() if stem in stems]
+        matched += [name for name in self._names if name in lower]
         others = (part.native_id for part in passage.texts if part.is_message)
         return Evidence(
             session_id=source.id,
@@ -278,7 +239,7 @@ class Renderer:
             score=round(turn.score, 6),
             text=text,
             message_ids=tuple(dict.fromkeys((best.native_id, *others))),
-            matched=tuple(dict.fromkeys([*matched, *(name for name in self._matcher.names if name in lower)])),
+            matched=tuple(dict.fromkeys(matched)),
             terms=self._terms,
             components={name: round(value, 3) for name, value in turn.components.items() if value},
         )
