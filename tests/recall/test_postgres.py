@@ -195,6 +195,18 @@ def test_a_search_takes_few_round_trips(store, monkeypatch):
         assert trips <= most, (question, trips)
 
 
+def test_stems_are_looked_up_in_their_index_before_the_server_analyses_the_table(store):
+    fill(store)
+    Recall(store).update()
+    with store.transaction() as connection:
+        connection.execute("SELECT warmstart_recall_postings(?, ?, ?)", (["tide", "moon"], [], 100)).fetchall()
+        scans = [
+            connection.execute("SELECT pg_stat_get_xact_numscans(to_regclass(?))", (index,)).fetchone()[0]
+            for index in ("recall_stems_stems", "recall_stems_pkey")
+        ]
+    assert scans == [2, 0]
+
+
 @pytest.fixture
 def hold(postgres_url: str) -> Iterator[object]:
     """Lets another process hold a lock until the test ends."""
