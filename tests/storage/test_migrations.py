@@ -45,7 +45,7 @@ HASHES = {
     "profile/0001_tables.sqlite": "ebfa0250a30b4c6c",
     "profile/0002_earlier_layouts.postgres": "50e04ea1b5a5e7b3",
     "profile/0002_earlier_layouts.sqlite": "6f6fbc9328a1c6a6",
-    "recall/0006_turns.postgres": "c62de3e262888d7f",
+    "recall/0006_turns.postgres": "d77d9ec2c79b9aa6",
     "recall/0006_turns.sqlite": "42af46c453a60d07",
     "embedding/0001_tables.postgres": "e0e66bed336d5a16",
     "embedding/0001_tables.sqlite": "50d0416b44be5942",
