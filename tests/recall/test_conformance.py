@@ -64,9 +64,7 @@ class Generator:
                 # Some calls are so long that one database compresses them, and that they are not shown.
                 command = self.text() + " padding" * self.random.choice((0, 0, 500, 2000))
                 call = ToolCall(id=name, name="Bash", arguments=f'{{"command": "{command}"}}')
-                messages.append(
-                    Message(native_id=name, role="assistant", reasoning=self.text(5), tool_calls=(call,))
-                )
+                messages.append(Message(native_id=name, role="assistant", reasoning=self.text(5), tool_calls=(call,)))
             elif kind == "result":
                 output = ToolResult(call_id=name, outcome="ok", text=f"output{place} {self.text()}")
                 messages.append(Message(native_id=name, role="tool", tool_results=(output,)))

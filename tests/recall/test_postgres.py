@@ -12,7 +12,7 @@ import pytest
 from tests.postgres import OWNER, Server
 from tests.recall.stores import NOW, fill, keep, opened
 from tests.waiting import SECONDS, in_time
-from warmstart import Evidence, Message, Settings
+from warmstart import Evidence, Settings
 from warmstart.recall import create_semantic_index
 from warmstart.recall.recall import Recall
 from warmstart.recall.search import Scope, find_turns
