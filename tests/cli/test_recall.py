@@ -241,3 +241,22 @@ def test_another_programs_file_instead_of_vectors_is_unchanged(run, project, hom
     with closing(sqlite3.connect(path)) as other:
         assert other.execute("SELECT count(*) FROM theirs").fetchone() == (0,)
     assert len(before) == path.stat().st_size
+
+
+def test_what_was_replaced_says_so(run, project, place):
+    with closing(opened(place)) as store:
+        moved = Message(native_id="moved", role="assistant", text="We moved the database to port 5434.")
+        session = Session(
+            agent="tester", native_id="later", project=str(project), started_at=datetime(2026, 9, 2, tzinfo=UTC)
+        )
+        store.append(session, [moved])
+    newest, old = rows(run, "which port does the database use")
+    assert newest["text"].startswith("We moved the database to port 5434.")
+    assert "replaced_by" not in newest
+    assert old["replaced_by"] == {
+        "session_id": newest["session_id"],
+        "message_id": "moved",
+        "date": "2026-09-02T00:00:00Z",
+    }
+    out = run("recall", "which port does the database use").out
+    assert out.count("replaced on 2026-09-02") == 1

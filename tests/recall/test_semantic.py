@@ -95,6 +95,13 @@ def test_other_words_for_the_same_thing_are_found(store, semantic):
     assert found[0].components["vectors"] > 0
 
 
+def test_a_turn_is_as_near_as_its_nearest_message(store, semantic):
+    keep(store, "dog", "my puppy chewed the couch again", "The invoice is due on friday, and the tax after it. " * 30)
+    keep(store, "tax", "the invoice is due on friday", "Pay the invoice before then.")
+    keep(store, "pets", "animals at home", "Some people keep animals at home, others do not.")
+    assert natives(hybrid(store, semantic).search("dog destroyed furniture"))[0] == "dog"
+
+
 def test_words_are_not_replaced(store, semantic):
     keep(store, "exact", "what does ECONNREFUSED in dock_gate.py mean?", "Nobody listens there.")
     for number in range(30):
@@ -287,17 +294,17 @@ def test_another_process_may_index_in_the_middle_of_a_search(store, settings, ur
     keep(store, "one", "first", "second")
     embedded(store, settings, toy)
     with create_semantic_index(store, settings, toy) as semantic, closing(opened(url)) as other:
-        near = semantic.near
+        nearest = semantic._vectors.nearest
 
         def late(*arguments):
             Recall(other).rebuild()
             embedded(other, settings, toy)
-            return near(*arguments)
+            return nearest(*arguments)
 
         for mode in ("hybrid", "vector"):
             recall = Recall(store, semantic=semantic, mode=mode)
             recall.search("first")
-            monkeypatch.setattr(semantic, "near", late)
+            monkeypatch.setattr(semantic._vectors, "nearest", late)
             assert isinstance(recall.search("first"), list)
             monkeypatch.undo()
 
@@ -348,7 +355,8 @@ def test_a_message_that_is_gone_is_no_longer_near(store, settings):
     assert embedded(store, settings, toy) == 0
     index = open_vectors(store.database)
     (group,) = index.groups()
-    assert sorted(key & 0xFFFF for key in index.hashes(group)) == [0, 2]
+    first, third = (row[0] for row in store.fetch("SELECT pk FROM messages WHERE flags = 0 ORDER BY seq"))
+    assert index.hashes(group).keys() == {first, third}
     assert len(index.nearest(np.ones(64, np.float32), None, 10, None)) == 2
     index.close()
 

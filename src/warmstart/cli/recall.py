@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from datetime import datetime
@@ -19,11 +21,12 @@ from warmstart.cli.terminal import counted, describe_filters, local, max_width, 
 from warmstart.config import Settings, load_settings
 from warmstart.embedding.files import has_vectors
 from warmstart.errors import ConfigError, StoreError
-from warmstart.recall.evidence import Evidence, Matcher
+from warmstart.recall.evidence import Evidence
 from warmstart.recall.index import Index, Progress
 from warmstart.recall.recall import Mode, Recall
 from warmstart.sessions.indexed_store import IndexedStore, open_indexed_store
 from warmstart.sessions.projects import short_names
+from warmstart.text.words import stem_word, tokenize
 
 
 @click.group(
@@ -140,8 +143,10 @@ def index_command(rebuild: bool, embedder: str | None, as_json: bool) -> None:
 
 
 def _as_dict(found: Evidence, *, explain: bool) -> dict[str, Any]:
-    explanation = () if explain else ("matched", "terms", "components")
-    return {name: value for name, value in asdict(found).items() if name not in explanation}
+    left_out = [] if explain else ["matched", "terms", "components"]
+    if found.replaced_by is None:
+        left_out.append("replaced_by")
+    return {name: value for name, value in asdict(found).items() if name not in left_out}
 
 
 def _open_vectors(store: IndexedStore, current: Settings, mode: Mode | None) -> recall.SemanticIndex | None:
@@ -173,24 +178,28 @@ def _refresh(semantic: recall.SemanticIndex, progress: Progress | None, mode: Mo
 
 def _show(found: Evidence, project: str, *, explain: bool) -> None:
     """Print a passage: where it is from, then its lines with the matched words marked."""
-    matcher = Matcher.of(found.matched, found.matched)
     click.echo(click.style(f"{local(found.date)}  {found.role}", fg="cyan", bold=True), nl=False)
-    click.echo(click.style(printable(f"  {found.agent}  {project}  {found.session_id[:10]}"), dim=True))
+    click.echo(click.style(printable(f"  {found.agent}  {project}  {found.session_id[:10]}"), dim=True), nl=False)
+    click.echo(f"  replaced on {local(found.replaced_by.date)}" if found.replaced_by else "")
     first, *others = found.text.splitlines()
     if sys.stdout.isatty():
         others = [one_line(line, max_width()) for line in others]
     for line in [*wrapped(first).splitlines(), *others] if sys.stdout.isatty() else [first, *others]:
-        click.echo(_mark(printable(line), matcher))
+        click.echo(_mark(printable(line), found.matched))
     if explain:
         parts = ", ".join(f"{name} {value:.2f}" for name, value in found.components.items())
         click.echo(f"score {found.score:.2f} ({parts}); matched {', '.join(found.matched)}")
     click.echo()
 
 
-def _mark(line: str, matcher: Matcher) -> str:
-    """The line with the matched words in bold."""
-    shown, end = "", 0
-    for match in matcher.find(line):
-        shown += line[end : match.start] + click.style(line[match.start : match.end], bold=True)
-        end = match.end
-    return shown + line[end:]
+def _mark(line: str, matched: Sequence[str]) -> str:
+    """The line with the matched words, in all inflections, and the names in bold."""
+    stems = {stem_word(token) for word in matched for token in tokenize(word)}
+    names = [word for word in matched if not word.isalnum()]
+
+    def mark(found: re.Match[str]) -> str:
+        tokens = tokenize(found[0])
+        is_match = found[0].lower() in names or any(stem_word(token) in stems for token in tokens)
+        return click.style(found[0], bold=True) if is_match else found[0]
+
+    return re.sub("|".join((*map(re.escape, names), r"[^\W_]+")), mark, line, flags=re.IGNORECASE)

@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -336,11 +337,10 @@ def _bits(vector: Matrix | Quantized) -> str:
 
 
 class Source(Protocol):
-    """The texts to embed: the stamps of groups, the hashes of a group's texts by key, and texts by key."""
+    """The texts to embed, by key, in groups. The stamp of a group changes with its texts."""
 
     def stamps(self) -> Mapping[int, int]: ...
-    def hashes(self, group: int) -> Mapping[int, int]: ...
-    def texts(self, keys: Sequence[int]) -> Mapping[int, str]: ...
+    def texts(self, group: int) -> Mapping[int, str]: ...
 
 
 def prune_vectors(store: VectorStore, source: Source) -> None:
@@ -350,12 +350,21 @@ def prune_vectors(store: VectorStore, source: Source) -> None:
         store.write(model, (), {}, (), gone)
 
 
+class _Pending(NamedTuple):
+    """A text whose vector is to be written."""
+
+    key: int
+    group: int
+    hash: int
+    text: str
+
+
 class VectorUpdate:
     """Brings a vector store up to date with its source."""
 
     def __init__(self, store: VectorStore, embedder: Embedder, model: Model, source: Source) -> None:
         self._store, self._embedder, self._model, self._source = store, embedder, model, source
-        self._pending: list[tuple[int, int, int]] = []  # key, group, hash
+        self._pending: list[_Pending] = []
         self._old: list[int] = []
         self._stamps: dict[int, int] = {}
         self._embedded = 0
@@ -365,11 +374,12 @@ class VectorUpdate:
         current, known = self._source.stamps(), self._store.stamps()
         changed = [group for group, stamp in current.items() if known.get(group) != stamp]
         for done, group in enumerate(changed):
-            stored, wanted = self._store.hashes(group), self._source.hashes(group)
-            self._old += stored.keys() - wanted.keys()
-            for key, digest in wanted.items():
+            stored, texts = self._store.hashes(group), self._source.texts(group)
+            self._old += stored.keys() - texts.keys()
+            for key, text in texts.items():
+                digest = _hash(text)
                 if stored.get(key) != digest:
-                    self._pending.append((key, group, digest))
+                    self._pending.append(_Pending(key, group, digest, text))
                 if len(self._pending) >= _BATCH:
                     self._flush()
             self._stamps[group] = current[group]
@@ -382,14 +392,17 @@ class VectorUpdate:
     def _flush(self) -> None:
         if not (self._pending or self._old or self._stamps):
             return
-        vectors = self._store.by_hash({digest for _, _, digest in self._pending})
-        new = {digest: key for key, _, digest in self._pending if digest not in vectors}
+        vectors = self._store.by_hash({pending.hash for pending in self._pending})
+        new = {pending.hash: pending.text for pending in self._pending if pending.hash not in vectors}
         if new:
-            texts = self._source.texts(list(new.values()))
-            new = {digest: key for digest, key in new.items() if key in texts}
-            embedded = quantize(self._embedder.embed([texts[key] for key in new.values()]))
-            vectors.update(zip(new, embedded, strict=True))
+            vectors.update(zip(new, quantize(self._embedder.embed(list(new.values()))), strict=True))
             self._embedded += len(new)
-        rows = [Row(key, group, digest, vectors[digest]) for key, group, digest in self._pending if digest in vectors]
+        rows = [Row(key, group, digest, vectors[digest]) for key, group, digest, _ in self._pending]
         self._store.write(self._model, rows, self._stamps, self._old, ())
         self._pending, self._old, self._stamps = [], [], {}
+
+
+def _hash(text: str) -> int:
+    """The hash of a text as an integer that databases can hold."""
+    digest = blake2b(text.encode("utf-8", "replace"), digest_size=8).digest()
+    return int.from_bytes(digest, "big", signed=True)

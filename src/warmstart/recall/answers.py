@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 
-_NUMBER = r"\d[\d,.]*\d|\d|\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|dozen|hundred|thousand)\b"
+NUMBER = r"\d[\d,.]*\d|\d|\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|dozen|hundred|thousand)\b"
 _DATE = (
-    r"\b(?:january|february|march|april|may|june|july|august|september|october|november|december)\b|\b20\d\d\b"
+    r"\b(?:january|february|march|april|may|june|july|august|september|october|november|december)\b(?: \d{1,2})?"
+    r"|\b20\d\d\b"
     r"|\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b|\b(?:yesterday|today|tomorrow|tonight|ago)\b"
     r"|\b(?:last|next) (?:week|weekend|month|year|night|spring|summer|autumn|fall|winter)\b|\b\d{1,2}:\d\d\b"
 )
@@ -18,10 +19,11 @@ _COMMAND = r"`[^`\n]+`|(?:^|\s)\$ \S|\s--?[a-z][\w-]*"
 # What a question says, what it asks for, and a question with an answer. The first row that fits decides.
 ROWS = (
     (r"\b(?:which|what)\b.{0,20}\bports?\b", r"(?<![\w./-])\d{2,5}(?![\w-])", "which port is it", "it is on 5433"),
-    (r"\b(?:which|what)\b.{0,20}\bversions?\b", r"\bv?\d+(?:\.\d+)+|\bv\d+\b|\b[a-z]+ \d+\b", "which version", "v2"),
-    (r"\bhow (?:many|much|long|often|old|big|large|far|fast)\b", _NUMBER, "how many tests are there", "there are 12"),
+    (r"\b(?:which|what)\b.{0,20}\bversions?\b", r"\bv?\d+(?:\.\d+)+|\bv\d+\b|\b[a-z]+ \d+(?:\.\d+)*\b",
+     "which version", "v2"),
+    (r"\bhow (?:many|much|long|often|old|big|large|far|fast)\b", NUMBER, "how many tests are there", "there are 12"),
     (r"\b(?:what|which)\b.{0,20}\b(?:number|amount|price|cost|score|limit|size|percentage|rate|budget|timeout)\b",
-     _NUMBER, "what is the rate limit", "it allows 1,200 calls"),
+     NUMBER, "what is the rate limit", "it allows 1,200 calls"),
     (r"^when\b|\b(?:what|which) (?:date|day|month|year|time)\b|\bdeadline\b", _DATE, "when was it", "on 7 May"),
     (r"\b(?:url|link|website|endpoint)\b", r"https?://\S+|(?:\s|^)/\w+", "what is the link", "https://example.org"),
     (r"^where\b|\b(?:which|what)\b.{0,20}\b(?:file|files|path|folder|directory|module)\b", _PATH,

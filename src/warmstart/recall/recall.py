@@ -18,6 +18,7 @@ from warmstart.recall.index import Index, Progress
 from warmstart.recall.query import MAX_NAMES, Name, Query, parse
 from warmstart.recall.ranking import Turn, in_order, rarity
 from warmstart.recall.search import Found, Scope, find_turns, read_turns
+from warmstart.recall.updates import Statement, date_of, order_updates
 from warmstart.sessions.indexed_store import IndexedStore
 from warmstart.sessions.lookup import PassageText, Selection, SessionLookup
 from warmstart.storage.deadline import Interrupted, time_limit
@@ -297,15 +298,18 @@ class Recall:
             if word.stem not in search.found.known:
                 rarities[word.stem] = rarity(0, search.found.documents)
         renderer = Renderer(search.query, rarities)
-        evidence: dict[tuple[int, str], Evidence] = {}  # by what was said: people repeat themselves
+        statements: dict[tuple[int, str], Statement] = {}  # by what was said: people repeat themselves
         for turn in turns:
-            if len(evidence) == limit or turn.session not in sources:
+            if len(statements) == limit or turn.session not in sources:
                 continue
             texts = self._read(search, turn)
             if texts or turn.id in hits:
-                found = renderer.evidence(Passage(turn, sources[turn.session], texts, hits.get(turn.id)))
-                if not found.matched and turn.id not in hits:  # then it is a call that matches
+                passage = Passage(turn, sources[turn.session], texts, hits.get(turn.id))
+                evidence = renderer.evidence(passage)
+                if not evidence.matched and passage.output is None:  # then it is a call that matches
                     texts = self._lookup.passage(turn.session, turn.first_seq, turn.last_seq)
-                    found = renderer.evidence(Passage(turn, sources[turn.session], texts))
-                evidence.setdefault((turn.session, found.text[:_SAME]), found)
-        return sorted(evidence.values(), key=lambda each: (-each.score, -(each.date.timestamp() if each.date else 0.0)))
+                    evidence = renderer.evidence(passage._replace(texts=texts))
+                statement = Statement(evidence, renderer.statement(passage))
+                statements.setdefault((turn.session, evidence.text[:_SAME]), statement)
+        by_score = sorted(statements.values(), key=lambda each: (-each.evidence.score, -date_of(each)))
+        return order_updates(by_score, renderer.weigher)
