@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any, get_args
+from typing import Any
 
 import click
 
@@ -23,7 +23,7 @@ from warmstart.embedding.files import has_vectors
 from warmstart.errors import ConfigError, StoreError
 from warmstart.recall.evidence import Evidence
 from warmstart.recall.index import Index, Progress
-from warmstart.recall.recall import Mode, Recall
+from warmstart.recall.recall import Recall
 from warmstart.sessions.indexed_store import IndexedStore, open_indexed_store
 from warmstart.sessions.projects import short_names
 from warmstart.text.words import stem_word, tokenize
@@ -48,11 +48,6 @@ def command() -> None:
 @click.argument("query", nargs=-1, required=True)
 @project_options
 @click.option("--limit", type=Count(1), default=5, show_default=True, help="Maximum number of passages.")
-@click.option(
-    "--mode",
-    type=click.Choice(get_args(Mode)),
-    help="Search by words, by meaning, or both. Default: both if there are vectors (see `recall index`).",
-)
 @since_option
 @click.option("--agent", "agents", multiple=True, shell_complete=complete_agents, help="Only this agent; repeatable.")
 @click.option("--explain", is_flag=True, help="Show how each score is computed.")
@@ -62,7 +57,6 @@ def search(
     project: str,
     all_projects: bool,
     limit: int,
-    mode: Mode | None,
     since: datetime | None,
     agents: tuple[str, ...],
     explain: bool,
@@ -74,17 +68,17 @@ def search(
         store = stack.enter_context(open_indexed_store(current))
         known = store.projects()
         scope = scope_of(project, all_projects, known)
-        semantic = _open_vectors(store, current, mode)
+        semantic = _open_vectors(store, current)
         if semantic is not None:
             stack.enter_context(semantic)
-        searcher = Recall(store, semantic=semantic, mode=mode or "hybrid")
+        searcher = Recall(store, semantic=semantic)
         if searcher.count_pending():
             show_warnings()
             with progress_bar("Indexing") as progress:
                 searcher.update(progress)
         if semantic is not None and semantic.embedder.local:
             with progress_bar("Embedding") as progress:
-                _refresh(semantic, progress, mode)
+                _refresh(semantic, progress)
         hits = searcher.search(" ".join(query), project=scope.project or None, limit=limit, since=since, agents=agents)
         if not store.index.is_complete:
             click.echo("Warning: older texts are not indexed yet; run `warmstart sync` to search them too.", err=True)
@@ -149,30 +143,19 @@ def _as_dict(found: Evidence, *, explain: bool) -> dict[str, Any]:
     return {name: value for name, value in asdict(found).items() if name not in left_out}
 
 
-def _open_vectors(store: IndexedStore, current: Settings, mode: Mode | None) -> recall.SemanticIndex | None:
-    """The vectors to search, if there are any and `mode` allows them."""
-    if mode == "lexical":
-        return None
-    semantic = None
+def _open_vectors(store: IndexedStore, current: Settings) -> recall.SemanticIndex | None:
+    """The vectors to search, if there are any."""
     try:
-        if has_vectors(store.database):
-            semantic = recall.open_semantic_index(store, current)
+        return recall.open_semantic_index(store, current) if has_vectors(store.database) else None
     except (ConfigError, StoreError) as error:
-        if mode is not None:
-            raise
         click.echo(f"Searching by words only: {error}", err=True)
         return None
-    if semantic is None and mode is not None:
-        raise ConfigError(f"--mode {mode} needs vectors; run `warmstart recall index --embedder wordllama`")
-    return semantic
 
 
-def _refresh(semantic: recall.SemanticIndex, progress: Progress | None, mode: Mode | None) -> None:
+def _refresh(semantic: recall.SemanticIndex, progress: Progress | None) -> None:
     try:
         semantic.update(progress)
     except StoreError as error:
-        if mode is not None:
-            raise
         click.echo(f"The vectors were not updated: {error}", err=True)
 
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from datetime import UTC, date, datetime, time
 from math import inf, isinf, log
 from time import monotonic
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import warmstart.recall.ranking as ranking
 from warmstart.errors import EmbedderError, StoreError
@@ -26,8 +26,6 @@ from warmstart.text.dates import find_spans
 
 if TYPE_CHECKING:  # loads what only a semantic search needs
     from warmstart.recall.semantic import SemanticIndex
-
-Mode = Literal["lexical", "vector", "hybrid"]
 
 MAX_DEADLINE_MS = 86_400_000  # a longer one counts as no deadline
 MAX_STALE = 5  # changed sessions that a search with a deadline indexes first
@@ -55,7 +53,7 @@ class Recall:
     """Searches the sessions of a store; like the store, for one thread.
 
     `clock` gives the time and zone for words like `yesterday`. With `semantic` (see `open_semantic_index`) it searches
-    by words and meaning, or in the mode `vector` by meaning alone.
+    by words and meaning.
     """
 
     def __init__(
@@ -64,15 +62,13 @@ class Recall:
         *,
         clock: Callable[[], datetime] = lambda: datetime.now().astimezone(),
         semantic: SemanticIndex | None = None,
-        mode: Mode = "hybrid",
     ) -> None:
         self._db = store.database
         self._index = Index(store)
         self._lookup = SessionLookup(self._db.connection)
         self._texts = store.index
         self._clock = clock
-        self._semantic = None if mode == "lexical" else semantic
-        self._mode = mode
+        self._semantic = semantic
         self.pending = 0
 
     def count_pending(self) -> int:
@@ -124,10 +120,9 @@ class Recall:
             hits: dict[int, PassageText] = {}
             with suppress(Interrupted), self._limit(began + _RANK_BY * seconds):
                 self._add_meaning(search, began + _RANK_BY * seconds)
-                if self._mode != "vector":
-                    self._add_names(search)
-                    hits = self._add_output(search, limit)
-                    self._add_dates(search)
+                self._add_names(search)
+                hits = self._add_output(search)
+                self._add_dates(search)
             with self._limit(began + seconds):
                 return self._evidence(search, hits, limit)
         return []
@@ -157,11 +152,9 @@ class Recall:
         semantic, found = self._semantic, search.found
         if semantic is None:
             return
-        try:
-            semantic.add(found, search.query, search.scope, deadline, alone=self._mode == "vector")
-        except (EmbedderError, StoreError):  # if a service does not answer, or the file is damaged, use words only
-            if self._mode == "vector":
-                raise
+        # If a service does not answer, or the file is damaged, use words only.
+        with suppress(EmbedderError, StoreError):
+            semantic.add(found, search.query, search.scope, deadline)
 
     def _add_names(self, search: _Search) -> None:
         """Raise the turns that contain a name of the query as it was typed."""
@@ -187,8 +180,8 @@ class Recall:
             search.texts[turn.id] = texts or self._lookup.passage(*place)
         return search.texts[turn.id]
 
-    def _add_output(self, search: _Search, limit: int) -> dict[int, PassageText]:
-        """Add turns whose tool output has the names and the words that no turn has, or all words if little is found."""
+    def _add_output(self, search: _Search) -> dict[int, PassageText]:
+        """Add turns whose tool output has the names and the words of the query that no turn has."""
         query, found = search.query, search.found
         missing = [name for name in query.names if not found.known.keys() >= set(name.stems)]
         missing += [Name(word.word, (word.stem,)) for word in query.words if word.stem not in found.known]
@@ -198,14 +191,6 @@ class Recall:
             texts = self._lookup.containing(texts, name.text) if texts else []
             weight = _OUTPUT * rarity(len(texts), found.documents)
             hits |= self._use_output(search, texts, weight)
-        if not hits and missing and len({turn.session for turn in found.turns}) < limit:
-            stems = [word.stem for word in query.words][:MAX_NAMES]
-            least = min((turn.score for turn in found.turns), default=1.0)
-            for every in (True, False):
-                texts = self._texts.find(stems, every=every, limit=MAX_CANDIDATES)
-                hits = self._use_output(search, texts, least / (2 if every else 6))
-                if hits:
-                    break
         return hits
 
     def _use_output(self, search: _Search, texts: Sequence[int], weight: float) -> dict[int, PassageText]:
