@@ -48,10 +48,10 @@ BUDGETS = {
     # and compressed texts (7), and a store opened for a search (50)
     ("sessions",): 7002,
     ("profile",): 3406,  # 3,400 before a search could load what a call names without the rest
-    ("embedding",): 712,  # 700 by design; static vectors find no paraphrases, so there is a sentence model too
+    ("embedding",): 725,  # 700 by design; static vectors find no paraphrases, so there is a sentence model too
     # 3,300 by design; forgetting on every machine, scopes at Honcho and meaning came after it, then authors and notes
     ("memory",): 4354,
-    ("recall",): 1669,
+    ("recall",): 1753,
     # 5,466 before call examples (430), the names of the specification (200), memories as lines of the brief (130), and
     # rows of the open dataset (94)
     ("templates",): 6783,
@@ -67,10 +67,10 @@ BUDGETS = {
     # which also puts the block and overlays into requests (80); what the user asks to remember is stored (80)
     ("hosts",): 2635,
     ("report",): 729,
-    ("cli", "mcp"): 5667,  # 5,400 by design; which calls a template carries, and why not the others
+    ("cli", "mcp"): 5677,  # 5,400 by design; which calls a template carries, and why not the others
     ("testing",): 1492,
 }
-MAX_LINES = 44_413  # 40,000 by design
+MAX_LINES = 44_520  # 40,000 by design
 
 
 def imports(path: Path) -> Iterator[str]:
