@@ -19,7 +19,7 @@ from warmstart.recall.query import Query
 from warmstart.recall.ranking import Turn
 from warmstart.sessions.lookup import PassageText, SessionSource
 from warmstart.text.truncate import one_line
-from warmstart.text.words import stem_word, tokenize
+from warmstart.text.words import STOPWORDS, stem_word, tokenize
 
 if TYPE_CHECKING:  # takes milliseconds to load
     from warmstart.sessions.values import Role
@@ -243,6 +243,18 @@ class Renderer:
             terms=self._terms,
             components={name: round(value, 3) for name, value in turn.components.items() if value},
         )
+
+    def answers(self, passage: Passage) -> bool:
+        """Whether a passage has the kind of thing that the query asks for."""
+        said = (text.body[:_MAX_CHARACTERS] for text in passage.texts if text.is_message)
+        return any(next(self.weigher.find_answers(body), None) for body in said)
+
+    def repeats_question(self, passage: Passage) -> bool:
+        """Whether a passage has no words but those of the query."""
+        said = " ".join(text.body for text in passage.texts)
+        if len(said) > _MAX_REQUEST or passage.output is not None:
+            return False
+        return {stem_word(word) for word in tokenize(said)} - STOPWORDS <= self._words.keys()
 
     def _best(self, texts: Sequence[PassageText]) -> PassageText:
         """The text that the passage begins with."""
