@@ -98,7 +98,7 @@ def test_other_words_for_the_same_thing_are_found(store, semantic):
 def test_a_turn_is_as_near_as_its_nearest_message(store, semantic):
     keep(store, "dog", "my puppy chewed the couch again", "The invoice is due on friday, and the tax after it. " * 30)
     keep(store, "tax", "the invoice is due on friday", "Pay the invoice before then.")
-    keep(store, "pets", "animals at home", "Some people keep animals at home, others do not.")
+    keep(store, "mean", "pets and homes", "Some people have pets at home, and then the invoice is due on friday. " * 30)
     assert natives(hybrid(store, semantic).search("dog destroyed furniture"))[0] == "dog"
 
 

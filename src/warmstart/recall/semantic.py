@@ -26,7 +26,8 @@ from warmstart.sessions.lookup import SessionLookup
 from warmstart.storage.database import batches
 
 WEIGHT = 0.2
-MAX_NEAR = 50  # messages that are near the query
+MAX_NEAR = 50  # messages that are near the query, and turns with its words that are compared with it
+MAX_SESSIONS = 200  # a scope with more is searched like the whole store
 MAX_QUERY = 4000  # characters
 MAX_TEXT = 1000  # characters of a message that are embedded
 TIMEOUT = 2.0  # seconds for an embedder if a search has no deadline
@@ -37,7 +38,7 @@ _STAMPS = (
 )
 _MESSAGES = (
     "SELECT m.pk, t.id FROM recall_turns t JOIN messages m ON m.session = t.session "
-    "AND m.seq >= t.first_seq AND m.seq <= t.last_seq WHERE {0} IN ({1})"
+    "AND m.seq >= t.first_seq AND m.seq <= t.last_seq AND m.role IN ('user', 'assistant') WHERE {0} IN ({1})"
 )
 
 
@@ -86,12 +87,14 @@ class SemanticIndex:
         left = deadline - monotonic()
         if vector is None or left <= 0:
             return
-        sessions = None if scope.sessions is None else np.array(sorted(scope.sessions), np.int64)
+        sessions = None
+        if scope.sessions is not None and len(scope.sessions) <= MAX_SESSIONS:
+            sessions = np.array(sorted(scope.sessions), np.int64)
         messages = self._vectors.nearest(vector, sessions, MAX_NEAR, None if isinf(left) else left)
         turns = [] if alone else found.turns
         near = {*self._turns_of("m.pk", messages.tolist()).values()}.difference(turn.id for turn in turns)
         new = read_turns(self._db.connection, found.terms, sorted(near), scope)
-        similarities = self._similarities([turn.id for turn in (*turns, *new)], vector)
+        similarities = self._similarities([turn.id for turn in (*turns[:MAX_NEAR], *new)], vector)
         unit = WEIGHT * max(turn.score for turn in turns) if turns else 1.0
         for turn in turns:
             turn.components["vectors"] = unit * similarities.get(turn.id, 0.0)
